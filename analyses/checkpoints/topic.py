@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from flowdiag.analyses.checkpoints.rules import RULES
 from flowdiag.analyses.diagnosis import Aside, Named
+from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.assemble import assemble
 from flowdiag.analyses.flink.collectors import CollectorLogs, read_collectors, with_collectors
 from flowdiag.analyses.flink.episodes import in_order
-from flowdiag.analyses.flink.helpers import Job, jobs_of
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, Status
 from flowdiag.analyses.flink.missing import missing_inputs
 from flowdiag.analyses.flink.settled import Settled, rows_of
@@ -114,9 +114,9 @@ class Checkpoints(FlinkTopic):
         """The checkpoints that began in the span, and what happened to them."""
         return replace(facts, jobs=tuple(_within(job, span) for job in facts.jobs))
 
-    def cases(self, facts: ClusterFacts) -> Sequence[Job]:
+    def cases(self, facts: ClusterFacts) -> Sequence[h.Job]:
         """The jobs."""
-        return jobs_of(facts)
+        return h.jobs_of(facts)
 
     def doubted(
         self, outcomes: Sequence[RuleOutcome], facts: ClusterFacts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from flowdiag.analyses.flink.helpers import measured
+from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.model.finding import Action, Measurement
 from flowdiag.parsers.exceptions import Classified
 
@@ -37,7 +37,7 @@ def numbers_of(said: Classified | None) -> Iterator[Measurement]:
         if said is not None and value is not None:
             number = value.removeprefix("-").isdecimal()
             told = unit or (_UNITS.get(said.name) if number else None)
-            yield measured(name, float(value) if number else value, told)
+            yield h.measured(name, float(value) if number else value, told)
 
 
 def named_options(said: Classified | None, known: Iterable[Action]) -> Iterator[Action]:

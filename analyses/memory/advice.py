@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from flowdiag.analyses.flink.options import version_of
+from flowdiag.analyses.memory import helpers as h
 from flowdiag.analyses.memory import model as m
 from flowdiag.analyses.memory.facts import BufferNeeds, MemoryProcess
-from flowdiag.analyses.memory.helpers import changes, present
 from flowdiag.analyses.memory.options import derive
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Action
@@ -219,9 +219,9 @@ def setting_of(process: MemoryProcess, proposal: Proposal, text: str) -> Action:
     return Action(
         text=text,
         option=key,
-        current=present(key, process.configured.get(key), process.version),
+        current=h.present(key, process.configured.get(key), process.version),
         proposed=write(key, proposal.options[key], version),
-        together=changes(
+        together=h.changes(
             {other: proposal.options[other] for other in others},
             process.configured,
             process.version,

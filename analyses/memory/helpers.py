@@ -38,47 +38,6 @@ from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.model.rule import Limits, Rule, Signal, limit
 from flowdiag.analyses.option_types import Value, accepted, shown, write
 
-__all__ = [
-    "Action",
-    "BufferNeeds",
-    "Confidence",
-    "ConfigFile",
-    "Evidence",
-    "Finding",
-    "Incident",
-    "Iterator",
-    "JobFacts",
-    "Kill",
-    "Limits",
-    "Measurement",
-    "MemoryFacts",
-    "MemoryProcess",
-    "Rank",
-    "Ref",
-    "Rule",
-    "Sequence",
-    "Severity",
-    "Signal",
-    "State",
-    "Usage",
-    "accepted",
-    "advised",
-    "changes",
-    "cite",
-    "limit",
-    "measured",
-    "model",
-    "of_place",
-    "of_process",
-    "present",
-    "process_text",
-    "fmt",
-    "version_of",
-    "votes_for",
-    "weigh",
-    "write",
-]
-
 
 def of_process(process: MemoryProcess | None, **said: Any) -> Finding:
     """A finding about the memory of a process: a warning, for as long as it runs.

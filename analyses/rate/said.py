@@ -9,8 +9,8 @@ from typing import Final
 
 from flowdiag.analyses.causes import cause_of_class
 from flowdiag.analyses.model.finding import Action, Measurement
+from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.facts import Record
-from flowdiag.analyses.rate.helpers import measured, remedies
 from flowdiag.analyses.rate.present import Assessed
 from flowdiag.parsers.exceptions import Classified
 
@@ -88,7 +88,7 @@ def numbers_of(found: Classified | None) -> Iterator[Measurement]:
             number = value.removeprefix("-").isdecimal() and key not in ("executor", "partition")
             what = _CHANGED.get(found.name) if key in ("from", "to") else None
             told = unit or (_UNITS.get(found.name) if number and key in _SIZES else None)
-            yield measured(
+            yield h.measured(
                 f"{what}-{name}" if what else name, float(value) if number else value, told
             )
 
@@ -161,7 +161,7 @@ def actions_of(
     record: Record | None = None,
 ) -> tuple[Action, ...]:
     """What to do about the cause, where the user's code is, and the options that the exception itself names."""
-    known = remedies(cause, assessed.app, *names)
+    known = h.remedies(cause, assessed.app, *names)
     frame = record.fields.get("python_frame") if record is not None else None
     if frame and known and cause in _OF_CODE:
         known = (replace(known[0], text=f"{known[0].text}; it was raised in {frame}"), *known[1:])

@@ -76,9 +76,9 @@ from flowdiag.analyses.checkpoints.culprit import (
     slowed_by,
 )
 from flowdiag.analyses.checkpoints.rules.slow_checkpoint import slow
+from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import Episode, concluded, incidents
-from flowdiag.analyses.flink.helpers import Job, votes_for
 from flowdiag.analyses.flink.job import JobFacts, Status
 from flowdiag.analyses.flink.suspects import Conviction, numbers_of
 from flowdiag.analyses.flink.suspects.causes import CONVICTS_OF
@@ -105,7 +105,7 @@ _UNHEARD_US: Final = 60_000_000  # heartbeat.timeout, 50 s, and its check
 _FEW: Final = 3  # samples: fewer tell of a moment, and not of a time
 
 
-def judge(job: Job, limits: Limits) -> Iterator[Finding | Inconclusive]:
+def judge(job: h.Job, limits: Limits) -> Iterator[Finding | Inconclusive]:
     """One finding per job and culprit."""
     told = answers(job)
     alone = late_alone(job)
@@ -157,7 +157,7 @@ def _late_alone(job: JobFacts, found: LateAlone) -> Finding:
     name = sender_name(attempt)
     says = f"alone late for {times} of {fmt.plural(found.among, 'checkpoint')} with late messages"
     received = [item.received_us for item in found.records if item.received_us is not None]
-    votes = votes_for({LATE_ALONE.name: says}, (LATE_ALONE,))
+    votes = h.votes_for({LATE_ALONE.name: says}, (LATE_ALONE,))
     return Finding(
         job=job.key,
         subject=replace(j.subtask_subject(job, attempt), kind="subtask"),

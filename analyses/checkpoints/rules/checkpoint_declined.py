@@ -36,114 +36,93 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from flowdiag.analyses.flink.helpers import (
-    AT_THE_END,
-    Action,
-    Checkpoint,
-    Decline,
-    Finding,
-    Iterator,
-    Job,
-    Limits,
-    Rank,
-    Rule,
-    Status,
-    at_the_end,
-    blameless,
-    cite,
-    episodes,
-    fatal_at_end,
-    fmt,
-    limit,
-    measured,
-    name_of,
-    of_episodes,
-    shared,
-)
+from flowdiag.analyses.flink import helpers as h
 
-_FAILED: Final = (Status.DECLINED, Status.FAILED)
+_FAILED: Final = (h.Status.DECLINED, h.Status.FAILED)
 
 
-class Declined(Limits):
+class Declined(h.Limits):
     """What CP103 compares with."""
 
-    at_the_end: float = limit(
-        AT_THE_END,
+    at_the_end: float = h.limit(
+        h.AT_THE_END,
         "checkpoints",
         "one failed checkpoint costs one interval; a second one in a row at the end of the "
         "input is a job that does not complete checkpoints",
     )
 
 
-def judge(job: Job, limits: Declined) -> Iterator[Finding]:
+def judge(job: h.Job, limits: Declined) -> h.Iterator[h.Finding]:
     """One finding per job."""
-    series = [e for e in episodes(job) if e.count(*_FAILED)]
+    series = [e for e in h.episodes(job) if e.count(*_FAILED)]
     if not series:
         return
     sick = [c for e in series for c in e.checkpoints if c.status in _FAILED]
     ids = {(c.run, c.id) for c in sick}
-    declines = [d for d in job.declines if (d.run, d.checkpoint) in ids and not blameless(d.reason)]
-    who = Counter(name_of(d.attempt) for d in declines)
+    declines = [
+        d for d in job.declines if (d.run, d.checkpoint) in ids and not h.blameless(d.reason)
+    ]
+    who = Counter(h.name_of(d.attempt) for d in declines)
     why = _reasons(sick, declines)
     by = ", ".join(f"{name} {count}×" for name, count in who.most_common(5))
     listed = "; ".join(f"{text} ({count}×)" for text, count in why.most_common(3))
-    none_since = at_the_end(series)
+    none_since = h.at_the_end(series)
     population = len(job.concluded)
-    title = f"{len(sick)} of {fmt.plural(population, 'checkpoint')} {_word(sick)}"
+    title = f"{len(sick)} of {h.fmt.plural(population, 'checkpoint')} {_word(sick)}"
     if why:
-        title += f": {fmt.shorten(why.most_common(1)[0][0], 120)}"
+        title += f": {h.fmt.shorten(why.most_common(1)[0][0], 120)}"
     elif none_since:
         title += ", none has completed since"
-    yield of_episodes(
+    yield h.of_episodes(
         job,
         series,
         len(sick),
-        fatal=fatal_at_end(job, series, limits.at_the_end),
+        fatal=h.fatal_at_end(job, series, limits.at_the_end),
         title=title,
         explain=(f"Declined by: {by}. " if by else "")
         + (f"Causes: {listed}. " if listed else "No input says why. ")
         + "One subtask that cannot snapshot its state fails the checkpoint of the whole job.",
-        rank=Rank.SYMPTOM,
+        rank=h.Rank.SYMPTOM,
         measurements=(
-            measured(
+            h.measured(
                 "declined-or-failed-checkpoints",
                 len(sick),
                 "checkpoints",
                 over=f"{population} that completed or failed",
             ),
-            measured(
+            h.measured(
                 "unsuccessful-at-the-end",
                 none_since,
                 "checkpoints",
                 limits.at_the_end,
                 over="since the last completed checkpoint",
             ),
-            measured("declining-subtasks", len(who), "subtasks"),
+            h.measured("declining-subtasks", len(who), "subtasks"),
         ),
-        evidence=cite(
+        evidence=h.cite(
             [(d.ref, d.time_us) for d in declines] + [(c.end_ref, c.ended_us) for c in sick]
         ),
         actions=_actions(job, told=bool(why)),
     )
 
 
-def _actions(job: Job, *, told: bool) -> tuple[Action, ...]:
-    mend = Action(
+def _actions(job: h.Job, *, told: bool) -> tuple[h.Action, ...]:
+    mend = h.Action(
         text="Mend what the deepest cause names; it is the last 'Caused by' of the cited record",
         verify="the subtasks named here acknowledge",
     )
-    look = Action(
+    look = h.Action(
         text="Look why they failed: the failure message of each in the web UI (open its row under Checkpoints, "
         "History), the answer of /jobs/:id/checkpoints, or the JobManager's log",
     )
-    return (mend if told else look, *shared(job, "tolerate"))
+    return (mend if told else look, *h.shared(job, "tolerate"))
 
 
-def _word(sick: list[Checkpoint]) -> str:
-    return "declined" if any(c.status is Status.DECLINED for c in sick) else "failed"
+def _word(sick: list[h.Checkpoint]) -> str:
+    return "declined" if any(c.status is h.Status.DECLINED for c in sick) else "failed"
 
 
-def _reasons(sick: list[Checkpoint], declines: list[Decline]) -> Counter[str]:
+def _reasons(sick: list[h.Checkpoint], declines: list[h.Decline]) -> Counter[str]:
     """Causes with their number of checkpoints; a decline's own words before the coordinator's."""
     told = {(d.run, d.checkpoint) for d in declines if d.reason}
     found = Counter(
@@ -153,4 +132,4 @@ def _reasons(sick: list[Checkpoint], declines: list[Decline]) -> Counter[str]:
     return found
 
 
-RULE: Final = Rule("CP103", judge, Declined, core=True)
+RULE: Final = h.Rule("CP103", judge, Declined, core=True)

@@ -38,51 +38,27 @@ from collections import Counter
 from typing import Final
 
 from flowdiag.analyses.checkpoints.culprit import names_somebody
-from flowdiag.analyses.flink.helpers import (
-    AT_THE_END,
-    Action,
-    Checkpoint,
-    Episode,
-    Finding,
-    Inconclusive,
-    Iterator,
-    Job,
-    Limits,
-    Origin,
-    Present,
-    Rank,
-    Rule,
-    Status,
-    at_the_end,
-    ends,
-    episodes,
-    fatal_at_end,
-    fmt,
-    limit,
-    measured,
-    of_episodes,
-    shared,
-)
+from flowdiag.analyses.flink import helpers as h
 
 
-class Expired(Limits):
+class Expired(h.Limits):
     """What CP101 compares with."""
 
-    at_the_end: float = limit(
-        AT_THE_END,
+    at_the_end: float = h.limit(
+        h.AT_THE_END,
         "checkpoints",
         "one failed checkpoint costs one interval; a second one in a row at the end of the "
         "input is a job that does not complete checkpoints",
     )
 
 
-def judge(job: Job, limits: Expired) -> Iterator[Finding | Inconclusive]:
+def judge(job: h.Job, limits: Expired) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per job."""
-    series = [e for e in episodes(job) if e.count(Status.EXPIRED)]
+    series = [e for e in h.episodes(job) if e.count(h.Status.EXPIRED)]
     if series:
         yield _finding(job, series, limits)
     elif not job.checkpoints and not job.cluster.has_jobmanager_log and not job.cluster.has_rest:
-        yield Inconclusive(
+        yield h.Inconclusive(
             reason="no input says how checkpoints ended",
             remedy="add the JobManager's log, the answers of /jobs/:id/checkpoints, or "
             "the archive of the job",
@@ -90,12 +66,12 @@ def judge(job: Job, limits: Expired) -> Iterator[Finding | Inconclusive]:
         )
 
 
-def _finding(job: Job, series: list[Episode], limits: Expired) -> Finding:
-    expired = [c for e in series for c in e.checkpoints if c.status is Status.EXPIRED]
+def _finding(job: h.Job, series: list[h.Episode], limits: Expired) -> h.Finding:
+    expired = [c for e in series for c in e.checkpoints if c.status is h.Status.EXPIRED]
     population = len(job.concluded)
     in_a_row = max(len(e.checkpoints) for e in series)
-    none_since = at_the_end(series)
-    title = f"{len(expired)} of {fmt.plural(population, 'checkpoint')} expired"
+    none_since = h.at_the_end(series)
+    title = f"{len(expired)} of {h.fmt.plural(population, 'checkpoint')} expired"
     if none_since:
         title += _none_since(job, none_since)
     elif in_a_row > 1:
@@ -103,42 +79,42 @@ def _finding(job: Job, series: list[Episode], limits: Expired) -> Finding:
     else:
         title += ", then they completed again"
     measurements = [
-        measured(
+        h.measured(
             "expired-checkpoints",
             len(expired),
             "checkpoints",
             over=f"{population} that completed or failed",
         ),
-        measured(
+        h.measured(
             "unsuccessful-at-the-end",
             none_since,
             "checkpoints",
             limits.at_the_end,
             over="since the last completed checkpoint",
         ),
-        measured("longest-series", in_a_row, "checkpoints"),
-        measured("episodes", len(series), "episodes"),
+        h.measured("longest-series", in_a_row, "checkpoints"),
+        h.measured("episodes", len(series), "episodes"),
     ]
     if job.timeout_ms:
-        measurements.append(measured("timeout", job.timeout_ms, "ms"))
-    return of_episodes(
+        measurements.append(h.measured("timeout", job.timeout_ms, "ms"))
+    return h.of_episodes(
         job,
         series,
         len(expired),
-        fatal=fatal_at_end(job, series, limits.at_the_end),
+        fatal=h.fatal_at_end(job, series, limits.at_the_end),
         title=title,
         explain="A checkpoint expires when one subtask has not acknowledged it within the time-out: "
         "either its barrier waits behind data (back pressure, skew, a task that hangs), or "
         "its snapshot takes too long. CP201 says who, as far as the inputs tell."
         + _clustered(expired),
-        rank=Rank.SYMPTOM,
+        rank=h.Rank.SYMPTOM,
         measurements=tuple(measurements),
-        evidence=ends(expired),
+        evidence=h.ends(expired),
         actions=_actions(job),
     )
 
 
-def _none_since(job: Job, last: int) -> str:
+def _none_since(job: h.Job, last: int) -> str:
     """The tail of a title where no checkpoint completes at the end."""
     if not job.completed:
         return ", none has completed"
@@ -153,7 +129,7 @@ _DAYS: Final = 3
 _HOURS: Final = 3  # an eighth of the day; three quarters of the expiries in it are no chance
 
 
-def _clustered(expired: list[Checkpoint]) -> str:
+def _clustered(expired: list[h.Checkpoint]) -> str:
     """A sentence if the expiries keep to a time of day: a nightly job, a backup, a peak."""
     moments = [c.triggered_us for c in expired if c.triggered_us is not None]
     days = {moment // _DAY_US for moment in moments}
@@ -174,26 +150,28 @@ def _within(hours: Counter[int], begin: int) -> int:
     return sum(hours[(begin + offset) % 24] for offset in range(_HOURS))
 
 
-def _actions(job: Job) -> tuple[Action, ...]:
+def _actions(job: h.Job) -> tuple[h.Action, ...]:
     """Whoever is named has his cure at CP201; without a name no option is known to help."""
     if names_somebody(job):
         return (
-            Action(
+            h.Action(
                 text="Look at the culprit that CP201 names before touching any option",
                 verify="acknowledgements of all subtasks arrive within the time-out",
             ),
         )
     now = job.timeout_ms
     return (
-        Action(
+        h.Action(
             text="Find out which subtask holds the barrier up before touching any option: CP201 says "
             "what would tell",
             verify="acknowledgements of all subtasks arrive within the time-out",
         ),
-        *shared(
-            job, "more-time", current=Present(fmt.duration(now), Origin.OBSERVED) if now else None
+        *h.shared(
+            job,
+            "more-time",
+            current=h.Present(h.fmt.duration(now), h.Origin.OBSERVED) if now else None,
         ),
     )
 
 
-RULE: Final = Rule("CP101", judge, Expired, core=True)
+RULE: Final = h.Rule("CP101", judge, Expired, core=True)

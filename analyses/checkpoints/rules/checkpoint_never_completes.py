@@ -34,58 +34,37 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.flink.helpers import (
-    DEFAULT_TIMEOUT_MS,
-    Action,
-    Checkpoint,
-    Finding,
-    Iterator,
-    Job,
-    Limits,
-    Rank,
-    Rule,
-    Severity,
-    State,
-    Status,
-    cite,
-    failed,
-    fmt,
-    incidents,
-    limit,
-    measured,
-    of_job,
-    shared,
-)
+from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.judging import ended_or_last
 from flowdiag.analyses.flink.silences import heard_until
 
 
-class NeverCompletes(Limits):
+class NeverCompletes(h.Limits):
     """What CP106 compares with."""
 
-    triggers: float = limit(
+    triggers: float = h.limit(
         3,
         "checkpoints",
         "one may be in flight when the input ends, a second with two concurrent ones",
     )
-    stuck: float = limit(
+    stuck: float = h.limit(
         2.0, "ratio", "of the time-out: at once the checkpoint would have been declared expired"
     )
-    hours_without: float = limit(
+    hours_without: float = h.limit(
         2.0, "hours", "intervals above an hour exist, above two hours they are rare"
     )
 
 
-def judge(job: Job, limits: NeverCompletes) -> Iterator[Finding]:
+def judge(job: h.Job, limits: NeverCompletes) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
-    ended = any(c.status is Status.COMPLETED or failed(c, job) for c in job.checkpoints)
+    ended = any(c.status is h.Status.COMPLETED or h.failed(c, job) for c in job.checkpoints)
     pending = [
-        c for c in job.in_order if c.triggered_us is not None and c.status is Status.IN_FLIGHT
+        c for c in job.in_order if c.triggered_us is not None and c.status is h.Status.IN_FLIGHT
     ]
     if not ended and len(pending) >= limits.triggers:
         yield _never(job, pending)
         return
-    longest = limits.stuck * (job.timeout_ms or DEFAULT_TIMEOUT_MS)
+    longest = limits.stuck * (job.timeout_ms or h.DEFAULT_TIMEOUT_MS)
     age = _in_progress_ms(job, pending)
     if age is not None and age > longest:
         yield _in_progress(job, pending[-1], age, longest)
@@ -106,20 +85,20 @@ _ENDINGS: Final = (
 )
 
 
-def _in_progress_ms(job: Job, pending: list[Checkpoint]) -> float | None:
+def _in_progress_ms(job: h.Job, pending: list[h.Checkpoint]) -> float | None:
     """How long the last checkpoint has been in progress; None if nothing is, or the job ended."""
     if not pending or job.last_us is None:
         return None
     last = pending[-1]
     since = last.triggered_us or 0
-    if any(i.time_us is None or i.time_us >= since for i in incidents(job, *_ENDINGS)):
+    if any(i.time_us is None or i.time_us >= since for i in h.incidents(job, *_ENDINGS)):
         return None
     if any((c.run, c.id) > (last.run, last.id) for c in job.checkpoints if c.status != last.status):
         return None
     return (heard_until(job.cluster, since, job.last_us) - since) / 1000
 
 
-def _hours_running(job: Job) -> float | None:
+def _hours_running(job: h.Job) -> float | None:
     deployed = [a.deployed_us for a in job.attempts if a.deployed_us is not None]
     end = ended_or_last(job)
     if not deployed or end is None:
@@ -129,74 +108,74 @@ def _hours_running(job: Job) -> float | None:
 
 
 _HANGING: Final = (
-    Action(
+    h.Action(
         text="Take a thread dump of the JobManager and look for the checkpoint coordinator's threads",
         verify="no thread waits for storage or for an operator coordinator",
     ),
-    Action(
+    h.Action(
         text="If the log was filtered, give the whole JobManager log, or save "
         "/jobs/:id/checkpoints",
     ),
 )
 
 
-def _never(job: Job, pending: list[Checkpoint]) -> Finding:
-    return of_job(
+def _never(job: h.Job, pending: list[h.Checkpoint]) -> h.Finding:
+    return h.of_job(
         job,
-        severity=Severity.CRITICAL,
-        state=State.ONGOING,
+        severity=h.Severity.CRITICAL,
+        state=h.State.ONGOING,
         title=f"{len(pending)} checkpoints were triggered, none completed and none failed",
         explain="The log shows the triggers only. A checkpoint that does not complete within its "
         "time-out is declared expired in the same log, so either the JobManager hangs, or the "
         "log is not whole.",
-        rank=Rank.SYMPTOM,
+        rank=h.Rank.SYMPTOM,
         first_us=pending[0].triggered_us,
         last_us=pending[-1].triggered_us,
         count=len(pending),
         measurements=(
-            measured("triggered-checkpoints", len(pending), "checkpoints"),
-            measured("completed-checkpoints", 0, "checkpoints"),
+            h.measured("triggered-checkpoints", len(pending), "checkpoints"),
+            h.measured("completed-checkpoints", 0, "checkpoints"),
         ),
-        evidence=cite((c.trigger_ref, c.triggered_us) for c in pending),
+        evidence=h.cite((c.trigger_ref, c.triggered_us) for c in pending),
         actions=_HANGING,
     )
 
 
-def _in_progress(job: Job, checkpoint: Checkpoint, age: float, longest: float) -> Finding:
-    timeout = job.timeout_ms or DEFAULT_TIMEOUT_MS
-    return of_job(
+def _in_progress(job: h.Job, checkpoint: h.Checkpoint, age: float, longest: float) -> h.Finding:
+    timeout = job.timeout_ms or h.DEFAULT_TIMEOUT_MS
+    return h.of_job(
         job,
-        severity=Severity.CRITICAL,
-        state=State.ONGOING,
-        title=f"Checkpoint {checkpoint.id} has been in progress for {fmt.duration(age)}",
+        severity=h.Severity.CRITICAL,
+        state=h.State.ONGOING,
+        title=f"Checkpoint {checkpoint.id} has been in progress for {h.fmt.duration(age)}",
         explain="It neither completed nor expired, although the time-out is "
-        f"{fmt.duration(timeout)} and the log goes on: the coordinator itself hangs, or "
+        f"{h.fmt.duration(timeout)} and the log goes on: the coordinator itself hangs, or "
         "lines are missing.",
-        rank=Rank.SYMPTOM,
+        rank=h.Rank.SYMPTOM,
         first_us=checkpoint.triggered_us,
         last_us=job.last_us,
-        measurements=(measured("in-progress", age, "ms", longest),),
-        evidence=cite([(checkpoint.trigger_ref, checkpoint.triggered_us)]),
+        measurements=(h.measured("in-progress", age, "ms", longest),),
+        evidence=h.cite([(checkpoint.trigger_ref, checkpoint.triggered_us)]),
         actions=_HANGING,
     )
 
 
-def _off(job: Job, hours: float, limits: NeverCompletes) -> Finding:
+def _off(job: h.Job, hours: float, limits: NeverCompletes) -> h.Finding:
     deployed = [(a.ref, a.deployed_us) for a in job.attempts if a.deployed_us is not None]
-    return of_job(
+    return h.of_job(
         job,
-        severity=Severity.INFO,
-        state=State.ONGOING,
+        severity=h.Severity.INFO,
+        state=h.State.ONGOING,
         title=f"Tasks ran for {hours:.1f} h and no checkpoint was triggered: checkpointing is off",
         explain="Without checkpoints the job begins with empty state after a failure. That is right "
         "for batch jobs and for jobs without state.",
-        rank=Rank.SYMPTOM,
+        rank=h.Rank.SYMPTOM,
         first_us=min((time for _, time in deployed), default=None),
         last_us=job.last_us,
-        measurements=(measured("hours-running", hours, "hours", limits.hours_without),),
-        evidence=cite(deployed),
-        actions=shared(job, "switch-on"),
+        measurements=(h.measured("hours-running", hours, "hours", limits.hours_without),),
+        evidence=h.cite(deployed),
+        actions=h.shared(job, "switch-on"),
     )
 
 
-RULE: Final = Rule("CP106", judge, NeverCompletes)
+RULE: Final = h.Rule("CP106", judge, NeverCompletes)

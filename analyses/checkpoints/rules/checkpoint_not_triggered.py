@@ -37,55 +37,34 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.crises import crises
 from flowdiag.analyses.flink.episodes import finished_us
-from flowdiag.analyses.flink.helpers import (
-    Action,
-    Finding,
-    Incident,
-    Iterator,
-    Job,
-    Limits,
-    Rank,
-    Rule,
-    Severity,
-    State,
-    Status,
-    ends,
-    explained,
-    fmt,
-    incidents,
-    limit,
-    measured,
-    of_incidents,
-    of_job,
-    remedies,
-)
 from flowdiag.analyses.flink.judging import setting
 from flowdiag.analyses.flink.silences import heard_until
 from flowdiag.parsers.flink.failures import reason_kind
 
 
-class NotTriggered(Limits):
+class NotTriggered(h.Limits):
     """What CP107 compares with."""
 
-    attempts: float = limit(5, "attempts", "a start or a restart refuses one to three")
-    finished_attempts: float = limit(
+    attempts: float = h.limit(5, "attempts", "a start or a restart refuses one to three")
+    finished_attempts: float = h.limit(
         3, "attempts", "no start or restart says that tasks have finished: it does not pass"
     )
-    critical: float = limit(
+    critical: float = h.limit(
         10.0, "ratio", "so many times `attempts` are no wait for something any more"
     )
-    finishing: float = limit(
+    finishing: float = h.limit(
         30_000.0, "ms", "a bounded job ends within seconds after its sources, and so may an excerpt"
     )
-    silence: float = limit(20.0, "intervals", "pauses stretch a gap to two or three intervals")
-    silence_floor: float = limit(
+    silence: float = h.limit(20.0, "intervals", "pauses stretch a gap to two or three intervals")
+    silence_floor: float = h.limit(
         600_000.0, "ms", "ten minutes: intervals of seconds make twenty of them short"
     )
 
 
-def judge(job: Job, limits: NotTriggered) -> Iterator[Finding]:
+def judge(job: h.Job, limits: NotTriggered) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
     if finished_us(job) is not None:
         return
@@ -99,7 +78,7 @@ def judge(job: Job, limits: NotTriggered) -> Iterator[Finding]:
         yield _silent(job, silence, most)
 
 
-def _have_finished(refused: list[Incident], limits: NotTriggered) -> bool:
+def _have_finished(refused: list[h.Incident], limits: NotTriggered) -> bool:
     """Whether all say that tasks have finished, for longer than a bounded job needs to end."""
     if len(refused) < limits.finished_attempts:
         return False
@@ -107,17 +86,17 @@ def _have_finished(refused: list[Incident], limits: NotTriggered) -> bool:
     return span >= limits.finishing and all("finished" in (i.cause or "") for i in refused)
 
 
-def _refused(job: Job) -> list[Incident]:
+def _refused(job: h.Job) -> list[h.Incident]:
     """Refused triggers since the last one that worked; none if the job ended or restarted after."""
     # A job that fails and does not come back explains its refused triggers: other rules say why.
-    if any(crisis.state is State.ONGOING for crisis in crises(job)):
+    if any(crisis.state is h.State.ONGOING for crisis in crises(job)):
         return []
     last = max(
         (c.triggered_us for c in job.checkpoints if c.triggered_us is not None), default=None
     )
     return [
         i
-        for i in incidents(job, "not-triggered")
+        for i in h.incidents(job, "not-triggered")
         if i.time_us is not None and (last is None or i.time_us > last)
     ]
 
@@ -134,18 +113,18 @@ _EXCUSES: Final = (
 )
 
 
-def _silence_ms(job: Job) -> float | None:
+def _silence_ms(job: h.Job) -> float | None:
     """Milliseconds since the last checkpoint; None where nothing says that another was due."""
     triggered = [c for c in job.checkpoints if c.triggered_us is not None]
     if job.interval_ms is None or job.last_us is None or not triggered:
         return None
-    if any(c.status is Status.IN_FLIGHT for c in triggered):
+    if any(c.status is h.Status.IN_FLIGHT for c in triggered):
         return None
     if setting(job, "execution.checkpointing.interval-during-backlog") is not None:
         return None  # while a source reads its backlog, checkpoints may be rare or off (1.19+)
     last = max(c.ended_us or c.triggered_us or 0 for c in triggered)
     until = heard_until(job.cluster, last, job.last_us)
-    if any(i.time_us is None or i.time_us >= last for i in incidents(job, *_EXCUSES)):
+    if any(i.time_us is None or i.time_us >= last for i in h.incidents(job, *_EXCUSES)):
         return None
     return (until - last) / 1000
 
@@ -154,13 +133,13 @@ _BROKEN: Final = (
     "The JobManager fails before any task is asked: at the storage of the checkpoints, their counter or a coordinator "
     "of a source. No checkpoint has been taken since."
 )
-_READ_ON: Final = Action(
+_READ_ON: Final = h.Action(
     text="Read the exceptions below these records in the JobManager's log: the deepest says why",
     verify="'Triggering checkpoint' follows",
 )
 
 
-def _given_up(job: Job, refused: list[Incident], limits: NotTriggered) -> Finding:
+def _given_up(job: h.Job, refused: list[h.Incident], limits: NotTriggered) -> h.Finding:
     kinds = Counter(reason_kind(i.cause or "") or "unknown" for i in refused)
     span = ((refused[-1].time_us or 0) - (refused[0].time_us or 0)) / 1000
     reason = " ".join((refused[-1].cause or "").split())
@@ -169,18 +148,18 @@ def _given_up(job: Job, refused: list[Incident], limits: NotTriggered) -> Findin
     broken = not finished and usual == "trigger_io"
     many = len(refused) >= limits.critical * limits.attempts
     ending = finished and span < limits.finishing
-    return of_incidents(
+    return h.of_incidents(
         job,
         refused,
         ongoing=True,
-        severity=Severity.INFO if ending else Severity.CRITICAL if many else Severity.WARNING,
-        title=f"{len(refused)} triggers in a row were given up within {fmt.duration(span)}: "
-        f"{fmt.shorten(reason, 120) or 'no reason printed'}",
-        explain=_BROKEN if broken else explained("finished-tasks"),
-        rank=Rank.SYMPTOM,
+        severity=h.Severity.INFO if ending else h.Severity.CRITICAL if many else h.Severity.WARNING,
+        title=f"{len(refused)} triggers in a row were given up within {h.fmt.duration(span)}: "
+        f"{h.fmt.shorten(reason, 120) or 'no reason printed'}",
+        explain=_BROKEN if broken else h.explained("finished-tasks"),
+        rank=h.Rank.SYMPTOM,
         cause="finished-tasks" if finished else None,
         measurements=(
-            measured(
+            h.measured(
                 "refused-triggers",
                 len(refused),
                 "attempts",
@@ -190,30 +169,30 @@ def _given_up(job: Job, refused: list[Incident], limits: NotTriggered) -> Findin
         ),
         actions=(_READ_ON,)
         if broken
-        else remedies("finished-tasks", job, "let-them-finish")
-        or remedies("finished-tasks", job, "keep-running"),
+        else h.remedies("finished-tasks", job, "let-them-finish")
+        or h.remedies("finished-tasks", job, "keep-running"),
     )
 
 
-def _silent(job: Job, silence: float, most: float) -> Finding:
+def _silent(job: h.Job, silence: float, most: float) -> h.Finding:
     last = max(
         (c for c in job.checkpoints if c.triggered_us is not None),
         key=lambda c: c.triggered_us or 0,
     )
-    return of_job(
+    return h.of_job(
         job,
-        severity=Severity.WARNING,
-        state=State.ONGOING,
-        title=f"No checkpoint was triggered for {fmt.duration(silence)}, and nothing says why",
-        explain=f"The interval is {fmt.duration(job.interval_ms)} ({job.interval_from}), and the last checkpoint had "
+        severity=h.Severity.WARNING,
+        state=h.State.ONGOING,
+        title=f"No checkpoint was triggered for {h.fmt.duration(silence)}, and nothing says why",
+        explain=f"The interval is {h.fmt.duration(job.interval_ms)} ({job.interval_from}), and the last checkpoint had "
         "ended. The log goes on, so the job has not.",
-        rank=Rank.SYMPTOM,
+        rank=h.Rank.SYMPTOM,
         first_us=last.ended_us,
         last_us=job.last_us,
-        measurements=(measured("silence", silence, "ms", most),),
-        evidence=ends([last]),
+        measurements=(h.measured("silence", silence, "ms", most),),
+        evidence=h.ends([last]),
         actions=(
-            Action(
+            h.Action(
                 text="Take a thread dump of the JobManager: the checkpoint coordinator's timer is stuck",
                 verify="'Triggering checkpoint' follows",
             ),
@@ -221,4 +200,4 @@ def _silent(job: Job, silence: float, most: float) -> Finding:
     )
 
 
-RULE: Final = Rule("CP107", judge, NotTriggered, causes=("finished-tasks",))
+RULE: Final = h.Rule("CP107", judge, NotTriggered, causes=("finished-tasks",))

@@ -38,30 +38,7 @@ from typing import Any, Final
 
 from flowdiag.analyses.causes import cause_of_class
 from flowdiag.analyses.checkpoints.storage import Refused, refused
-from flowdiag.analyses.flink.helpers import (
-    AT_THE_END,
-    Confidence,
-    Finding,
-    Iterator,
-    Job,
-    Limits,
-    Rank,
-    Rule,
-    Severity,
-    Signal,
-    State,
-    Subject,
-    cite,
-    exception_text,
-    fatal_at_end,
-    fmt,
-    limit,
-    measured,
-    of_episodes,
-    remedies,
-    votes_for,
-    weigh,
-)
+from flowdiag.analyses.flink import helpers as h
 
 _WORDS: Final = {
     "storage-full": "is full",
@@ -73,25 +50,25 @@ _WORDS: Final = {
 _SAFE_MODE: Final = re.compile(r"safe ?mode", re.IGNORECASE)
 
 
-class Failing(Limits):
+class Failing(h.Limits):
     """What CP312 compares with."""
 
-    at_the_end: float = limit(
-        AT_THE_END,
+    at_the_end: float = h.limit(
+        h.AT_THE_END,
         "checkpoints",
         "one failed checkpoint costs one interval; a second one in a row at the end of the "
         "input is a job that does not complete checkpoints",
     )
 
 
-def judge(job: Job, limits: Failing) -> Iterator[Finding]:
+def judge(job: h.Job, limits: Failing) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
     found = refused(job)
     if found is not None:
         yield _finding(job, found, limits)
 
 
-def _finding(job: Job, found: Refused, limits: Failing) -> Finding:
+def _finding(job: h.Job, found: Refused, limits: Failing) -> h.Finding:
     name = None if found.said is None else found.said.name
     # A service that cannot be reached is the storage here: nothing else is asked for a checkpoint.
     cause, names = cause_of_class(
@@ -101,37 +78,37 @@ def _finding(job: Job, found: Refused, limits: Failing) -> Finding:
     word = (
         "is in safe mode (its NameNode writes nothing)" if safe else _WORDS.get(name or "", "fails")
     )
-    place = f" ({fmt.shorten(found.path, 80)})" if found.path else ""
-    votes = votes_for(_says(found), RULE.signals)
+    place = f" ({h.fmt.shorten(found.path, 80)})" if found.path else ""
+    votes = h.votes_for(_says(found), RULE.signals)
     number = found.attempts
     series = list(found.series)
-    return of_episodes(
+    return h.of_episodes(
         job,
         series,
         number,
-        fatal=fatal_at_end(job, series, limits.at_the_end),
-        subject=Subject(kind="storage", job_id=job.key.job_id or None, job_name=job.name),
-        title=f"The storage of the checkpoints{place} {word}: {fmt.plural(number, 'checkpoint')} "
+        fatal=h.fatal_at_end(job, series, limits.at_the_end),
+        subject=h.Subject(kind="storage", job_id=job.key.job_id or None, job_name=job.name),
+        title=f"The storage of the checkpoints{place} {word}: {h.fmt.plural(number, 'checkpoint')} "
         "failed for it",
-        why=f"the checkpoint storage{place} {word}: {exception_text(found.text)}",
+        why=f"the checkpoint storage{place} {word}: {h.exception_text(found.text)}",
         cause=cause,
         # Without an exception something else may have kept the JobManager from writing.
-        confidence=Confidence.MEDIUM if found.said is None else weigh(votes),
-        rank=Rank.ROOT_CAUSE,
+        confidence=h.Confidence.MEDIUM if found.said is None else h.weigh(votes),
+        rank=h.Rank.ROOT_CAUSE,
         explain=_victims(found),
         measurements=(
-            measured("refused-taskmanagers", len(found.taskmanagers), "taskmanagers"),
-            measured("refused-subtasks", found.subtasks, "subtasks"),
-            measured("refused-jobmanager", found.jobmanager, "checkpoints"),
+            h.measured("refused-taskmanagers", len(found.taskmanagers), "taskmanagers"),
+            h.measured("refused-subtasks", found.subtasks, "subtasks"),
+            h.measured("refused-jobmanager", found.jobmanager, "checkpoints"),
         ),
-        evidence=cite((item.ref, item.time_us) for item in found.refusals),
-        actions=remedies(cause, job, *names),
+        evidence=h.cite((item.ref, item.time_us) for item in found.refusals),
+        actions=h.remedies(cause, job, *names),
         votes=votes,
         **_unnumbered(job, found, limits),
     )
 
 
-def _unnumbered(job: Job, found: Refused, limits: Failing) -> dict[str, Any]:
+def _unnumbered(job: h.Job, found: Refused, limits: Failing) -> dict[str, Any]:
     """State, severity and times where some failed before they had a number: these are in no episode."""
     times = [item.time_us for item in found.refusals if item.time_us is not None]
     if not times or all(item.checkpoint is not None for item in found.refusals):
@@ -139,8 +116,8 @@ def _unnumbered(job: Job, found: Refused, limits: Failing) -> dict[str, Any]:
     ongoing = not job.completed_after(max(times))
     critical = ongoing and found.attempts >= limits.at_the_end
     return {
-        "state": State.ONGOING if ongoing else State.RECOVERED,
-        "severity": Severity.CRITICAL if critical else Severity.WARNING,
+        "state": h.State.ONGOING if ongoing else h.State.RECOVERED,
+        "severity": h.Severity.CRITICAL if critical else h.Severity.WARNING,
         "first_us": min(times),
         "last_us": max(times),
     }
@@ -152,7 +129,7 @@ def _victims(found: Refused) -> str:
     since = (
         f"since checkpoint {min(found.checkpoints)[1]}"
         if found.checkpoints
-        else f"since {fmt.clock(begun)} UTC"
+        else f"since {h.fmt.clock(begun)} UTC"
         if begun is not None
         else "in the whole input"
     )
@@ -163,8 +140,8 @@ def _victims(found: Refused) -> str:
         )
     who = []
     if found.taskmanagers:
-        managers = fmt.plural(len(found.taskmanagers), "TaskManager")
-        who.append(f"{fmt.plural(found.subtasks, 'subtask')} on {managers}")
+        managers = h.fmt.plural(len(found.taskmanagers), "TaskManager")
+        who.append(f"{h.fmt.plural(found.subtasks, 'subtask')} on {managers}")
     if found.itself:
         who.append("the JobManager")
     if not who and found.jobmanager:
@@ -191,15 +168,15 @@ def _says(found: Refused) -> dict[str, str | None]:
     }
 
 
-RULE: Final = Rule(
+RULE: Final = h.Rule(
     "CP312",
     judge,
     Failing,
     signals=(
-        Signal("several-taskmanagers", 3, "several TaskManagers got the same kind of exception"),
-        Signal("several-tasks", 2, "subtasks of several tasks did, and no place is known"),
-        Signal("jobmanager", 2, "the JobManager got it when it wrote what no subtask writes"),
-        Signal("again", 1, "more than one checkpoint failed for it"),
+        h.Signal("several-taskmanagers", 3, "several TaskManagers got the same kind of exception"),
+        h.Signal("several-tasks", 2, "subtasks of several tasks did, and no place is known"),
+        h.Signal("jobmanager", 2, "the JobManager got it when it wrote what no subtask writes"),
+        h.Signal("again", 1, "more than one checkpoint failed for it"),
     ),
     causes=("storage-failure",),
 )

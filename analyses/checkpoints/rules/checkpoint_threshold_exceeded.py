@@ -31,67 +31,56 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from flowdiag.analyses.flink.helpers import (
-    Action,
-    Finding,
-    Iterator,
-    Job,
-    Limits,
-    Rank,
-    Rule,
-    failed,
-    limit,
-    measured,
-    of_crises,
-    option,
-    records_of,
-    shared,
-)
+from flowdiag.analyses.flink import helpers as h
 
 
-class Exceeded(Limits):
+class Exceeded(h.Limits):
     """What CP304 looks at."""
 
-    before: float = limit(5, "checkpoints", "what they failed of, one after the other, is a trend")
-    together: float = limit(
+    before: float = h.limit(
+        5, "checkpoints", "what they failed of, one after the other, is a trend"
+    )
+    together: float = h.limit(
         1000.0,
         "ms",
         "the job's failure and the end of the last checkpoint are written in any order",
     )
 
 
-def judge(job: Job, limits: Exceeded) -> Iterator[Finding]:
+def judge(job: h.Job, limits: Exceeded) -> h.Iterator[h.Finding]:
     """One finding per job."""
     hit = [c for c in job.crises if c.of_kind("checkpoint-failures")]
     if not hit:
         return
     until = (hit[-1].last_us or 0) + limits.together * 1000
     before = [
-        c for c in job.in_order if failed(c, job) and c.ended_us is not None and c.ended_us <= until
+        c
+        for c in job.in_order
+        if h.failed(c, job) and c.ended_us is not None and c.ended_us <= until
     ]
     words = Counter(str(c.status) for c in before[-int(limits.before) :])
     listed = ", ".join(f"{count} {word}" for word, count in words.most_common())
     times = f" {len(hit)} times" if len(hit) > 1 else ""
-    yield of_crises(
+    yield h.of_crises(
         job,
         hit,
         title=f"The job was failed{times} for exceeding the threshold of tolerable failed checkpoints"
         + (f" (before: {listed})" if listed else ""),
         explain="This is a consequence: the checkpoints before it failed first. Each of them counts "
         "once, and a completed one resets the count.",
-        rank=Rank.CONSEQUENCE,
-        option=option("tolerable", job.version),
-        measurements=(measured("exceeded", len(hit), "times"),),
-        evidence=records_of(
+        rank=h.Rank.CONSEQUENCE,
+        option=h.option("tolerable", job.version),
+        measurements=(h.measured("exceeded", len(hit), "times"),),
+        evidence=h.records_of(
             f.incident for crisis in reversed(hit) for f in crisis.of_kind("checkpoint-failures")
         ),
         actions=(
-            Action(
+            h.Action(
                 text="Mend what fails the checkpoints: CP201 for expired, CP301 for declined ones"
             ),
-            *shared(job, "tolerate"),
+            *h.shared(job, "tolerate"),
         ),
     )
 
 
-RULE: Final = Rule("CP304", judge, Exceeded)
+RULE: Final = h.Rule("CP304", judge, Exceeded)

@@ -35,66 +35,48 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from flowdiag.analyses.flink.helpers import (
-    WARM_UP,
-    Action,
-    Checkpoint,
-    Finding,
-    Iterator,
-    Job,
-    Limits,
-    Rank,
-    Rule,
-    Sequence,
-    fmt,
-    lasted_ms,
-    limit,
-    measured,
-    of_checkpoints,
-    settled,
-    shared,
-)
+from flowdiag.analyses.flink import helpers as h
 
 _SAMPLE: Final = 200
 _DAY_MS: Final = 86_400_000.0
 
 
-class Growing(Limits):
+class Growing(h.Limits):
     """What CP105 compares with."""
 
-    checkpoints: float = limit(30, "checkpoints", "fewer points show no trend against noise")
-    span: float = limit(
+    checkpoints: float = h.limit(30, "checkpoints", "fewer points show no trend against noise")
+    span: float = h.limit(
         1_800_000.0, "ms", "what happens within half an hour is an event, not a trend"
     )
-    factor: float = limit(
+    factor: float = h.limit(
         2.0, "ratio", "a daily rhythm or a larger input seldom doubles a checkpoint"
     )
-    tau: float = limit(0.6, "ratio", "four of five pairs of checkpoints are in rising order")
-    still: float = limit(
+    tau: float = h.limit(0.6, "ratio", "four of five pairs of checkpoints are in rising order")
+    still: float = h.limit(
         1.15,
         "ratio",
         "a straight line that doubles rises by a third in its second half, one that levels off "
         "does not",
     )
-    straight: float = limit(
+    straight: float = h.limit(
         0.7,
         "ratio",
         "rise of the second half by that of the first: a straight line gives 1, filling up "
         "towards a level at most 0.67 once its time constant has passed",
     )
-    daily_factor: float = limit(
+    daily_factor: float = h.limit(
         3.0,
         "ratio",
         "a load that is half as large again by day and half by night triples in half a day",
     )
-    floor_duration: float = limit(2000.0, "ms", "growth that nobody would notice")
-    floor_size: float = limit(67_108_864.0, "bytes", "64 MiB: less is nobody's problem")
+    floor_duration: float = h.limit(2000.0, "ms", "growth that nobody would notice")
+    floor_size: float = h.limit(67_108_864.0, "bytes", "64 MiB: less is nobody's problem")
 
 
 class Growth(NamedTuple):
     """A rise that lasts: level before, level now, rank correlation with time."""
 
-    points: Sequence[tuple[Checkpoint, float]]
+    points: h.Sequence[tuple[h.Checkpoint, float]]
     span_ms: float
     before: float
     after: float
@@ -106,13 +88,13 @@ class Growth(NamedTuple):
         return self.after / max(self.before, 1.0)
 
 
-def judge(job: Job, limits: Growing) -> Iterator[Finding]:
+def judge(job: h.Job, limits: Growing) -> h.Iterator[h.Finding]:
     """At most one finding for the duration and one for the size, per job."""
-    stretches = settled(job, WARM_UP)
+    stretches = h.settled(job, h.WARM_UP)
     if not stretches:
         return
     last = stretches[-1]
-    durations = [(c, lasted) for c in last if (lasted := lasted_ms(c)) is not None]
+    durations = [(c, lasted) for c in last if (lasted := h.lasted_ms(c)) is not None]
     sizes = [(c, float(c.bytes)) for c in last if c.bytes is not None]
     if (grown := _growth(durations, limits, limits.floor_duration)) is not None:
         yield _finding(job, grown, "duration", "ms", limits)
@@ -121,7 +103,7 @@ def judge(job: Job, limits: Growing) -> Iterator[Finding]:
 
 
 def _growth(
-    points: Sequence[tuple[Checkpoint, float]], limits: Growing, floor: float
+    points: h.Sequence[tuple[h.Checkpoint, float]], limits: Growing, floor: float
 ) -> Growth | None:
     """The growth in a stretch, None when there is none worth the name."""
     values = [value for _, value in points]
@@ -147,12 +129,12 @@ def _growth(
     return None
 
 
-def median(values: Sequence[float]) -> float:
+def median(values: h.Sequence[float]) -> float:
     """The upper median of at least one value."""
     return sorted(values)[len(values) // 2]
 
 
-def thin(values: Sequence[float], most: int) -> list[float]:
+def thin(values: h.Sequence[float], most: int) -> list[float]:
     """At most so many values, evenly chosen.
 
     >>> thin([0, 1, 2, 3, 4, 5], 3)
@@ -163,7 +145,7 @@ def thin(values: Sequence[float], most: int) -> list[float]:
     return [values[i * len(values) // most] for i in range(most)]
 
 
-def kendall(values: Sequence[float]) -> float:
+def kendall(values: h.Sequence[float]) -> float:
     """Kendall's rank correlation of values with their order, -1 to 1; ties count as neither.
 
     >>> kendall([1, 2, 3]), kendall([3, 2, 1]), kendall([5, 5])
@@ -177,28 +159,28 @@ def kendall(values: Sequence[float]) -> float:
     return score / pairs if pairs else 0.0
 
 
-def _finding(job: Job, grown: Growth, what: str, unit: str, limits: Growing) -> Finding:
-    told = fmt.duration if unit == "ms" else fmt.size
+def _finding(job: h.Job, grown: Growth, what: str, unit: str, limits: Growing) -> h.Finding:
+    told = h.fmt.duration if unit == "ms" else h.fmt.size
     checkpoints = [c for c, _ in grown.points]
-    return of_checkpoints(
+    return h.of_checkpoints(
         job,
         checkpoints,
         among=checkpoints,
         ongoing=True,
-        title=f"Checkpoint {what} grew {grown.factor:.1f}-fold in {fmt.duration(grown.span_ms)}, "
+        title=f"Checkpoint {what} grew {grown.factor:.1f}-fold in {h.fmt.duration(grown.span_ms)}, "
         f"from {told(grown.before)} to {told(grown.after)}",
         explain="The rise is steady and goes on in the second half of the stretch, so it is not the "
         f"filling up after a start.{_pace(job, grown) if unit == 'ms' else ''}",
-        rank=Rank.SYMPTOM,
+        rank=h.Rank.SYMPTOM,
         option=f"checkpoint-{what}",
         measurements=(
-            measured(f"{what}-before", grown.before, unit, over="first fifth"),
-            measured(f"{what}-now", grown.after, unit, over="last fifth"),
-            measured("growth", grown.factor, "ratio", limits.factor),
-            measured("kendall-tau", grown.tau, "ratio", limits.tau),
+            h.measured(f"{what}-before", grown.before, unit, over="first fifth"),
+            h.measured(f"{what}-now", grown.after, unit, over="last fifth"),
+            h.measured("growth", grown.factor, "ratio", limits.factor),
+            h.measured("kendall-tau", grown.tau, "ratio", limits.tau),
         ),
         actions=(
-            Action(
+            h.Action(
                 text="Find the state that never ends: set a time-to-live, close windows, bound "
                 "joins",
                 option="table.exec.state.ttl",
@@ -207,21 +189,21 @@ def _finding(job: Job, grown: Growth, what: str, unit: str, limits: Growing) -> 
                 restart_needed=True,
                 verify="the full size levels off",
             ),
-            *shared(job, "incremental"),
+            *h.shared(job, "incremental"),
         ),
     )
 
 
-def _pace(job: Job, grown: Growth) -> str:
+def _pace(job: h.Job, grown: Growth) -> str:
     """When the duration will reach the time-out; nothing if that is not known, or has happened."""
     pace = (grown.after - grown.before) / max(1.0, grown.span_ms * 0.8)
     timeout = job.timeout_ms
     if not timeout or timeout <= grown.after or pace <= 0:
         return ""
     return (
-        f" At this pace they reach the time-out of {fmt.duration(timeout)} in "
-        f"{fmt.duration((timeout - grown.after) / pace)}."
+        f" At this pace they reach the time-out of {h.fmt.duration(timeout)} in "
+        f"{h.fmt.duration((timeout - grown.after) / pace)}."
     )
 
 
-RULE: Final = Rule("CP105", judge, Growing)
+RULE: Final = h.Rule("CP105", judge, Growing)

@@ -38,30 +38,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from flowdiag.analyses.derived import once
-from flowdiag.analyses.flink.helpers import (
-    Checkpoint,
-    ClusterFacts,
-    Finding,
-    Incident,
-    Iterator,
-    Job,
-    JobFacts,
-    Limits,
-    Rank,
-    Rule,
-    Sequence,
-    Severity,
-    State,
-    Status,
-    Subject,
-    cite,
-    explained,
-    fmt,
-    limit,
-    measured,
-    of_job,
-    remedies,
-)
+from flowdiag.analyses.flink import helpers as h
 
 _ELECTION_US: Final = (
     60_000_000  # dispatcher, resource manager and REST are elected one after the other
@@ -76,10 +53,10 @@ _OF_A_JOB: Final = (
 _BEGINS: Final = frozenset({"submitted", "started", "restored", "job-running", "job-restarting"})
 
 
-class Restarted(Limits):
+class Restarted(h.Limits):
     """What CP313 compares with."""
 
-    successor: float = limit(
+    successor: float = h.limit(
         3600.0,
         "s",
         "a JobManager is started again within minutes, by hand within the hour; logs further "
@@ -97,8 +74,8 @@ class Takeover:
         heard_us: when the job was last heard of before.
     """
 
-    elected: Incident
-    before: JobFacts
+    elected: h.Incident
+    before: h.JobFacts
     heard_us: int
 
     @property
@@ -107,7 +84,7 @@ class Takeover:
         return self.elected.time_us or 0
 
 
-def judge(job: Job, limits: Restarted) -> Iterator[Finding]:
+def judge(job: h.Job, limits: Restarted) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
     found = [*_under(job), *_inherited(job, limits)]
     if found:
@@ -115,7 +92,7 @@ def judge(job: Job, limits: Restarted) -> Iterator[Finding]:
 
 
 @once
-def _elections(facts: ClusterFacts) -> tuple[Incident, ...]:
+def _elections(facts: h.ClusterFacts) -> tuple[h.Incident, ...]:
     """The first record of each leader that was elected for all jobs, in order."""
     granted = {
         (incident.time_us, incident.ref): incident
@@ -126,7 +103,7 @@ def _elections(facts: ClusterFacts) -> tuple[Incident, ...]:
         and incident.text.get("template") in _GRANTED
         and not incident.text.get("component", "").startswith(_OF_A_JOB)
     }
-    elected: list[Incident] = []
+    elected: list[h.Incident] = []
     last: dict[int, int] = {}  # by log
     for (time_us, ref), incident in sorted(granted.items(), key=lambda pair: pair[0][0] or 0):
         if ref is None or time_us is None:
@@ -137,7 +114,7 @@ def _elections(facts: ClusterFacts) -> tuple[Incident, ...]:
     return tuple(elected)
 
 
-def _under(job: Job) -> Iterator[Takeover]:
+def _under(job: h.Job) -> h.Iterator[Takeover]:
     """Leaders that were elected while this job ran, and that it went on with or was not heard of since."""
     for elected in _elections(job.cluster):
         at = elected.time_us or 0
@@ -152,7 +129,7 @@ def _under(job: Job) -> Iterator[Takeover]:
             yield Takeover(elected=elected, before=job, heard_us=heard)
 
 
-def _inherited(job: Job, limits: Restarted) -> Iterator[Takeover]:
+def _inherited(job: h.Job, limits: Restarted) -> h.Iterator[Takeover]:
     """Leaders under whom this job began in the place of one of the same name."""
     begun = job.first_us
     elected = [e for e in _elections(job.cluster) if (e.time_us or 0) <= (begun or 0)]
@@ -169,16 +146,16 @@ def _inherited(job: Job, limits: Restarted) -> Iterator[Takeover]:
 
 
 @once
-def _namesakes(facts: ClusterFacts) -> Mapping[str | None, list[JobFacts]]:
+def _namesakes(facts: h.ClusterFacts) -> Mapping[str | None, list[h.JobFacts]]:
     """Jobs by name; those without one are nobody's namesakes."""
-    found: defaultdict[str | None, list[JobFacts]] = defaultdict(list)
+    found: defaultdict[str | None, list[h.JobFacts]] = defaultdict(list)
     for job in facts.jobs:
         if job.name is not None:
             found[job.name].append(job)
     return found
 
 
-def _follows(before: JobFacts, after: JobFacts, at_us: int) -> bool:
+def _follows(before: h.JobFacts, after: h.JobFacts, at_us: int) -> bool:
     """Whether a job of the same name and on the same TaskManagers began when another one was not heard of any more."""
     told = _told(before)
     if not told or after.first_us is None or not told[-1] < at_us <= after.first_us:
@@ -188,7 +165,7 @@ def _follows(before: JobFacts, after: JobFacts, at_us: int) -> bool:
 
 
 @once
-def _begun(job: JobFacts) -> tuple[int, ...]:
+def _begun(job: h.JobFacts) -> tuple[int, ...]:
     """Moments at which the job itself began, or began again, in order."""
     return tuple(
         sorted(i.time_us for i in job.incidents if i.kind in _BEGINS and i.time_us is not None)
@@ -196,11 +173,11 @@ def _begun(job: JobFacts) -> tuple[int, ...]:
 
 
 @once
-def _managers(job: JobFacts) -> frozenset[str]:
+def _managers(job: h.JobFacts) -> frozenset[str]:
     return frozenset(attempt.taskmanager for attempt in job.attempts if attempt.taskmanager)
 
 
-def _cut(job: JobFacts, at_us: int) -> int | None:
+def _cut(job: h.JobFacts, at_us: int) -> int | None:
     """When a job that took checkpoints was last heard of before a moment; None if it had ended by then."""
     if not any(c.triggered_us is not None and c.triggered_us < at_us for c in job.checkpoints):
         return None
@@ -211,7 +188,7 @@ def _cut(job: JobFacts, at_us: int) -> int | None:
 
 
 @once
-def _told(job: JobFacts) -> tuple[int, ...]:
+def _told(job: h.JobFacts) -> tuple[int, ...]:
     """When a JobManager tells of the job; TaskManagers go on for a while after it is gone."""
     moments = [us for c in job.checkpoints for us in (c.triggered_us, c.ended_us) if us is not None]
     moments += [
@@ -222,7 +199,7 @@ def _told(job: JobFacts) -> tuple[int, ...]:
     return tuple(sorted(moments))
 
 
-def _runs_on(job: JobFacts, at_us: int) -> bool:
+def _runs_on(job: h.JobFacts, at_us: int) -> bool:
     """Whether checkpoints go on after a moment, and nothing of the job began again between."""
     after = [c.triggered_us for c in job.checkpoints if (c.triggered_us or 0) >= at_us]
     if not after:
@@ -230,40 +207,40 @@ def _runs_on(job: JobFacts, at_us: int) -> bool:
     return not any(at_us <= us <= (min(filter(None, after))) for us in _begun(job))
 
 
-def _same_log(job: JobFacts, elected: Incident) -> bool:
+def _same_log(job: h.JobFacts, elected: h.Incident) -> bool:
     """Whether the leader writes where the checkpoints of the job were written."""
     sources = {c.trigger_ref.source for c in job.checkpoints if c.trigger_ref is not None}
     return elected.ref is not None and elected.ref.source in sources
 
 
-def _finding(job: Job, found: Sequence[Takeover]) -> Finding:
+def _finding(job: h.Job, found: h.Sequence[Takeover]) -> h.Finding:
     first, last = found[0], found[-1]
     done = _first_done(job, last.at_us)
-    state = State.ONGOING if done is None else State.RECOVERED
+    state = h.State.ONGOING if done is None else h.State.RECOVERED
     orderly = all(_suspended(one) for one in found)
     gap = max((one.at_us - one.heard_us) / 1000 for one in found)
-    many = f"{fmt.plural(len(found), 'time')}, first" if len(found) > 1 else ""
-    return of_job(
+    many = f"{h.fmt.plural(len(found), 'time')}, first" if len(found) > 1 else ""
+    return h.of_job(
         job,
-        subject=Subject(kind="process", job_id=job.key.job_id or None, job_name=job.name),
+        subject=h.Subject(kind="process", job_id=job.key.job_id or None, job_name=job.name),
         state=state,
-        severity=Severity.INFO if orderly and done is not None else Severity.WARNING,
+        severity=h.Severity.INFO if orderly and done is not None else h.Severity.WARNING,
         title=f"The JobManager changed while the job ran: {f'{many} ' if many else ''}a leader was elected at "
-        f"{fmt.clock(first.at_us)} UTC, {fmt.duration((first.at_us - first.heard_us) / 1000)} after "
+        f"{h.fmt.clock(first.at_us)} UTC, {h.fmt.duration((first.at_us - first.heard_us) / 1000)} after "
         "the last word of the job",
-        why=f"a new JobManager began to lead at {fmt.clock(last.at_us)} UTC",
+        why=f"a new JobManager began to lead at {h.fmt.clock(last.at_us)} UTC",
         cause="jobmanager-lost",
-        rank=Rank.MECHANISM,
+        rank=h.Rank.MECHANISM,
         first_us=first.heard_us,
         last_us=done.ended_us if done is not None else job.last_us,
         count=len(found),
-        explain=f"{explained('jobmanager-lost')} {_came_back(job, last, done)}",
-        measurements=(measured("without-jobmanager", gap, "ms"),),
-        evidence=cite(
+        explain=f"{h.explained('jobmanager-lost')} {_came_back(job, last, done)}",
+        measurements=(h.measured("without-jobmanager", gap, "ms"),),
+        evidence=h.cite(
             [(one.elected.ref, one.elected.time_us) for one in found]
             + ([(done.end_ref, done.ended_us)] if done is not None else [])
         ),
-        actions=remedies("jobmanager-lost", job, "pause", "survive"),
+        actions=h.remedies("jobmanager-lost", job, "pause", "survive"),
     )
 
 
@@ -275,15 +252,17 @@ def _suspended(one: Takeover) -> bool:
     )
 
 
-def _first_done(job: JobFacts, after_us: int) -> Checkpoint | None:
+def _first_done(job: h.JobFacts, after_us: int) -> h.Checkpoint | None:
     """The first checkpoint that completed after a moment."""
     done = [
-        c for c in job.checkpoints if c.status is Status.COMPLETED and (c.ended_us or 0) > after_us
+        c
+        for c in job.checkpoints
+        if c.status is h.Status.COMPLETED and (c.ended_us or 0) > after_us
     ]
     return min(done, key=lambda c: c.ended_us or 0, default=None)
 
 
-def _came_back(job: Job, last: Takeover, done: Checkpoint | None) -> str:
+def _came_back(job: h.Job, last: Takeover, done: h.Checkpoint | None) -> str:
     """How the job went on, for people."""
     restored = next(
         (
@@ -305,8 +284,8 @@ def _came_back(job: Job, last: Takeover, done: Checkpoint | None) -> str:
         return "The input does not say whether the job came back."
     if done is None:
         return f"{how} No checkpoint has completed since."
-    since = fmt.duration(((done.ended_us or 0) - last.at_us) / 1000)
+    since = h.fmt.duration(((done.ended_us or 0) - last.at_us) / 1000)
     return f"{how} The first checkpoint completed {since} after the election."
 
 
-RULE: Final = Rule("CP313", judge, Restarted, causes=("jobmanager-lost",))
+RULE: Final = h.Rule("CP313", judge, Restarted, causes=("jobmanager-lost",))

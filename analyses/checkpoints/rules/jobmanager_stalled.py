@@ -42,67 +42,41 @@ from itertools import pairwise
 from typing import Final
 
 from flowdiag.analyses.derived import once
+from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.episodes import beginnings
-from flowdiag.analyses.flink.helpers import (
-    Checkpoint,
-    ClusterFacts,
-    Finding,
-    Incident,
-    Iterator,
-    Job,
-    Limits,
-    Rank,
-    Rule,
-    Sequence,
-    Signal,
-    State,
-    Status,
-    Subject,
-    Vote,
-    cite,
-    fmt,
-    grade,
-    incidents,
-    limit,
-    measured,
-    of_job,
-    remedies,
-    votes_for,
-    weigh,
-)
 from flowdiag.analyses.flink.judging import INTERVAL_KEYS, setting, trigger_gaps_ms
 from flowdiag.analyses.flink.pressure import median
 from flowdiag.analyses.flink.silences import heard_until
 
 
-class Stalled(Limits):
+class Stalled(h.Limits):
     """What CP305 compares with."""
 
-    taskmanagers: float = limit(3, "taskmanagers", "two can fail together by chance or by a rack")
-    share: float = limit(0.6, "share", "most of the cluster")
-    together: float = limit(10_000.0, "ms", "the heartbeat interval: one round of heartbeats")
-    overdue: float = limit(
+    taskmanagers: float = h.limit(3, "taskmanagers", "two can fail together by chance or by a rack")
+    share: float = h.limit(0.6, "share", "most of the cluster")
+    together: float = h.limit(10_000.0, "ms", "the heartbeat interval: one round of heartbeats")
+    overdue: float = h.limit(
         10_000.0,
         "ms",
         "timers of a healthy JobManager are late by milliseconds, in a long collection by seconds",
     )
-    overdue_share: float = limit(
+    overdue_share: float = h.limit(
         0.25, "share", "of the time-out: what is observed of long ones is less exact"
     )
-    made_up: float = limit(
+    made_up: float = h.limit(
         0.5,
         "share",
         "of the triggers that were due in the pause, and two at least: one follows by chance",
     )
-    made_up_gap: float = limit(
+    made_up_gap: float = h.limit(
         3.0, "intervals", "a collection, or a pause between checkpoints, stretches a gap to two"
     )
-    gap: float = limit(
+    gap: float = h.limit(
         10.0, "intervals", "a pause between checkpoints stretches a gap to two or three intervals"
     )
 
 
-def judge(job: Job, limits: Stalled) -> Iterator[Finding]:
+def judge(job: h.Job, limits: Stalled) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
     lapses = _lapses(job, limits)
     overdue = _overdue(job, limits)
@@ -111,14 +85,14 @@ def judge(job: Job, limits: Stalled) -> Iterator[Finding]:
         yield _finding(job, lapses, overdue, _gaps(job, limits), made_up, limits)
 
 
-def _taskmanagers(job: Job) -> int:
+def _taskmanagers(job: h.Job) -> int:
     """How many are known."""
     known = {a.taskmanager for a in job.attempts if a.taskmanager}
     others = _strangers(job.cluster).known
     return len(others) + len((known | _seen(job.incidents)) - others)
 
 
-def _seen(records: Sequence[Incident]) -> set[str]:
+def _seen(records: h.Sequence[h.Incident]) -> set[str]:
     """TaskManagers that registered or were lost."""
     return {
         i.taskmanager
@@ -127,7 +101,7 @@ def _seen(records: Sequence[Incident]) -> set[str]:
     }
 
 
-def _lost(records: Sequence[Incident]) -> list[Incident]:
+def _lost(records: h.Sequence[h.Incident]) -> list[h.Incident]:
     """Heartbeats that lapsed."""
     return [
         i
@@ -144,12 +118,12 @@ class Strangers:
     """What of TaskManagers no record ties to a job: read once, however many jobs there are."""
 
     known: frozenset[str]
-    lost: tuple[Incident, ...]
-    registered: tuple[Incident, ...]
+    lost: tuple[h.Incident, ...]
+    registered: tuple[h.Incident, ...]
 
 
 @once
-def _strangers(facts: ClusterFacts) -> Strangers:
+def _strangers(facts: h.ClusterFacts) -> Strangers:
     return Strangers(
         frozenset(_seen(facts.incidents)),
         tuple(_lost(facts.incidents)),
@@ -157,13 +131,13 @@ def _strangers(facts: ClusterFacts) -> Strangers:
     )
 
 
-def _lapses(job: Job, limits: Stalled) -> list[list[Incident]]:
+def _lapses(job: h.Job, limits: Stalled) -> list[list[h.Incident]]:
     """Groups of heartbeats that lapsed together."""
     strangers = _strangers(job.cluster).lost
     lost = sorted([*_lost(job.incidents), *strangers], key=lambda i: i.time_us or 0)
     if len(lost) < limits.taskmanagers:
         return []
-    found: list[list[Incident]] = []
+    found: list[list[h.Incident]] = []
     for incident in lost:
         since = (incident.time_us or 0) - (found[-1][0].time_us or 0) if found else None
         if since is not None and since <= limits.together * 1000:
@@ -174,7 +148,7 @@ def _lapses(job: Job, limits: Stalled) -> list[list[Incident]]:
     return [group for group in found if len({i.taskmanager for i in group}) >= enough]
 
 
-def _overdue(job: Job, limits: Stalled) -> list[Checkpoint]:
+def _overdue(job: h.Job, limits: Stalled) -> list[h.Checkpoint]:
     """Checkpoints that expired too late."""
     timeout = job.timeout_ms
     if timeout is None:
@@ -183,14 +157,14 @@ def _overdue(job: Job, limits: Stalled) -> list[Checkpoint]:
     return [
         c
         for c in job.in_order
-        if c.status is Status.EXPIRED
+        if c.status is h.Status.EXPIRED
         and c.ended_us is not None
         and c.triggered_us is not None
         and _took_ms(c) > latest
     ]
 
 
-def _took_ms(checkpoint: Checkpoint) -> float:
+def _took_ms(checkpoint: h.Checkpoint) -> float:
     return ((checkpoint.ended_us or 0) - (checkpoint.triggered_us or 0)) / 1000
 
 
@@ -199,7 +173,7 @@ _EXCUSES: Final = frozenset(
 )
 
 
-def _gaps(job: Job, limits: Stalled) -> list[tuple[Checkpoint, Checkpoint]]:
+def _gaps(job: h.Job, limits: Stalled) -> list[tuple[h.Checkpoint, h.Checkpoint]]:
     """Pairs of checkpoints with an unexplained pause between."""
     if not job.interval_ms:
         return []
@@ -209,7 +183,7 @@ def _gaps(job: Job, limits: Stalled) -> list[tuple[Checkpoint, Checkpoint]]:
     for before, after in pairwise(c for c in job.in_order if c.triggered_us is not None):
         if before.run != after.run or after.id != before.id + 1:
             continue
-        if before.status is not Status.COMPLETED:
+        if before.status is not h.Status.COMPLETED:
             continue
         if _pause_ms(before, after) < limits.gap * job.interval_ms:
             continue
@@ -225,12 +199,12 @@ def _gaps(job: Job, limits: Stalled) -> list[tuple[Checkpoint, Checkpoint]]:
 class MadeUp:
     """A pause, and how many triggers followed it at once."""
 
-    before: Checkpoint
-    after: Checkpoint
+    before: h.Checkpoint
+    after: h.Checkpoint
     triggers: int
 
 
-def _rate_ms(job: Job) -> float | None:
+def _rate_ms(job: h.Job) -> float | None:
     """The interval as configured, else the usual gap: the short ones are those that are in question."""
     known = setting(job, *INTERVAL_KEYS)
     if known is not None and known.source != "observed":
@@ -238,7 +212,7 @@ def _rate_ms(job: Job) -> float | None:
     return median(trigger_gaps_ms(job.checkpoints)) or None
 
 
-def _made_up(job: Job, limits: Stalled) -> list[MadeUp]:
+def _made_up(job: h.Job, limits: Stalled) -> list[MadeUp]:
     """Pauses after which missed triggers were made up for."""
     interval = _rate_ms(job)
     if not interval:
@@ -263,36 +237,36 @@ def _made_up(job: Job, limits: Stalled) -> list[MadeUp]:
     return found
 
 
-def _pause_ms(before: Checkpoint, after: Checkpoint) -> float:
+def _pause_ms(before: h.Checkpoint, after: h.Checkpoint) -> float:
     return ((after.triggered_us or 0) - (before.ended_us or before.triggered_us or 0)) / 1000
 
 
 def _finding(
-    job: Job,
-    lapses: list[list[Incident]],
-    overdue: list[Checkpoint],
-    gaps: list[tuple[Checkpoint, Checkpoint]],
+    job: h.Job,
+    lapses: list[list[h.Incident]],
+    overdue: list[h.Checkpoint],
+    gaps: list[tuple[h.Checkpoint, h.Checkpoint]],
     made_up: list[MadeUp],
     limits: Stalled,
-) -> Finding:
+) -> h.Finding:
     votes = _votes(job, lapses, overdue, gaps, made_up, limits)
     moments = [i.time_us for group in lapses for i in group if i.time_us is not None]
     moments += [c.ended_us for c in overdue if c.ended_us is not None]
     moments += [one.before.ended_us or 0 for one in made_up]
     moments += [one.after.triggered_us or 0 for one in made_up]
     recovered = job.completed_after(max(moments, default=0))
-    state = State.RECOVERED if recovered else State.ONGOING
+    state = h.State.RECOVERED if recovered else h.State.ONGOING
     times = len(lapses) + len(overdue) + len(made_up)
-    return of_job(
+    return h.of_job(
         job,
-        subject=Subject(kind="process", job_id=job.key.job_id or None, job_name=job.name),
+        subject=h.Subject(kind="process", job_id=job.key.job_id or None, job_name=job.name),
         state=state,
-        severity=grade(state=state, share=times / max(1, len(job.checkpoints))),
+        severity=h.grade(state=state, share=times / max(1, len(job.checkpoints))),
         title=f"The JobManager stood still: {votes[0].says}",
         why=f"the JobManager: {votes[0].says}",
         cause="jobmanager-stalled",
-        confidence=weigh(votes),
-        rank=Rank.STANDSTILL,
+        confidence=h.weigh(votes),
+        rank=h.Rank.STANDSTILL,
         first_us=min(moments, default=None),
         last_us=max(moments, default=None),
         count=times,
@@ -301,16 +275,16 @@ def _finding(
         if lapses
         else "The timers of checkpoints run in the JobManager: that they fired so late is its own doing.",
         measurements=(
-            measured(
+            h.measured(
                 "heartbeats-together",
                 max((len(group) for group in lapses), default=0),
                 "taskmanagers",
                 limits.taskmanagers,
                 over=f"{_taskmanagers(job)} TaskManagers",
             ),
-            measured("unexplained-gaps", len(gaps), "gaps"),
+            h.measured("unexplained-gaps", len(gaps), "gaps"),
         ),
-        evidence=cite(
+        evidence=h.cite(
             [(i.ref, i.time_us) for group in lapses for i in group]
             + [(c.end_ref, c.ended_us) for c in overdue]
             + [(c.end_ref or c.trigger_ref, c.ended_us) for c in (one.before for one in made_up)]
@@ -318,21 +292,21 @@ def _finding(
             + [(c.trigger_ref, c.triggered_us) for pair in gaps for c in pair]
         ),
         ranked=True,
-        actions=remedies("jobmanager-stalled", job),
+        actions=h.remedies("jobmanager-stalled", job),
         votes=votes,
     )
 
 
 def _votes(
-    job: Job,
-    lapses: list[list[Incident]],
-    overdue: list[Checkpoint],
-    gaps: list[tuple[Checkpoint, Checkpoint]],
+    job: h.Job,
+    lapses: list[list[h.Incident]],
+    overdue: list[h.Checkpoint],
+    gaps: list[tuple[h.Checkpoint, h.Checkpoint]],
     made_up: list[MadeUp],
     limits: Stalled,
-) -> tuple[Vote, ...]:
+) -> tuple[h.Vote, ...]:
     longest = max(made_up, key=lambda one: _pause_ms(one.before, one.after), default=None)
-    return votes_for(
+    return h.votes_for(
         {
             "heartbeats-together": f"{len({i.taskmanager for i in lapses[-1]})} heartbeats lapsed "
             f"within {limits.together / 1000:.0f} s"
@@ -340,17 +314,17 @@ def _votes(
             else None,
             "registered-again": _registered_again(job, lapses[-1]) if lapses else None,
             "expiry-overdue": "a checkpoint expired after "
-            f"{fmt.duration(max(_took_ms(c) for c in overdue))}, with a time-out of "
-            f"{fmt.duration(job.timeout_ms)}"
+            f"{h.fmt.duration(max(_took_ms(c) for c in overdue))}, with a time-out of "
+            f"{h.fmt.duration(job.timeout_ms)}"
             if overdue
             else None,
             "triggers-made-up": "nothing was triggered for "
-            f"{fmt.duration(_pause_ms(longest.before, longest.after))}, then {longest.triggers} "
-            f"checkpoints within an interval of {fmt.duration(_rate_ms(job))}"
+            f"{h.fmt.duration(_pause_ms(longest.before, longest.after))}, then {longest.triggers} "
+            f"checkpoints within an interval of {h.fmt.duration(_rate_ms(job))}"
             if longest is not None
             else None,
             "gap-in-triggers": "nothing was triggered for "
-            f"{fmt.duration(max(_pause_ms(*pair) for pair in gaps))} ({len(gaps)}×)"
+            f"{h.fmt.duration(max(_pause_ms(*pair) for pair in gaps))} ({len(gaps)}×)"
             if gaps
             else None,
         },
@@ -358,33 +332,33 @@ def _votes(
     )
 
 
-def _registered_again(job: Job, group: list[Incident]) -> str | None:
+def _registered_again(job: h.Job, group: list[h.Incident]) -> str | None:
     """What says that those whose heartbeats lapsed were never gone."""
     strangers = _strangers(job.cluster).registered
     again = {
         i.taskmanager
-        for i in (*incidents(job, "taskmanager-registered"), *strangers)
+        for i in (*h.incidents(job, "taskmanager-registered"), *strangers)
         if i.time_us is not None and i.time_us > (group[0].time_us or 0)
     } & {i.taskmanager for i in group}
     return f"{len(again)} of them registered again" if again else None
 
 
-RULE: Final = Rule(
+RULE: Final = h.Rule(
     "CP305",
     judge,
     Stalled,
     signals=(
-        Signal("heartbeats-together", 2, "most heartbeats lapse within one round"),
-        Signal("registered-again", 1, "the same TaskManagers register again soon after"),
-        Signal(
+        h.Signal("heartbeats-together", 2, "most heartbeats lapse within one round"),
+        h.Signal("registered-again", 1, "the same TaskManagers register again soon after"),
+        h.Signal(
             "expiry-overdue", 2, "a checkpoint expired long after its time-out: its timer came late"
         ),
-        Signal(
+        h.Signal(
             "triggers-made-up",
             3,
             "the triggers that were due in a pause follow all at once: the timer itself stood still",
         ),
-        Signal(
+        h.Signal(
             "gap-in-triggers", 1, "no checkpoint was triggered for many intervals, without cause"
         ),
     ),

@@ -38,29 +38,10 @@ from collections import Counter
 from typing import Final
 
 from flowdiag.analyses.checkpoints.culprit import sender_name
-from flowdiag.analyses.flink.helpers import (
-    Action,
-    Attempt,
-    Finding,
-    Iterator,
-    Job,
-    LateAcknowledgement,
-    Limits,
-    Measurement,
-    Rank,
-    Rule,
-    Severity,
-    State,
-    Status,
-    cite,
-    episodes,
-    fmt,
-    measured,
-    of_episodes,
-)
+from flowdiag.analyses.flink import helpers as h
 
 
-def judge(job: Job, limits: Limits) -> Iterator[Finding]:
+def judge(job: h.Job, limits: h.Limits) -> h.Iterator[h.Finding]:
     """One finding per job."""
     late = [item for item in job.late if item.expired]
     matched = bool(late)
@@ -69,41 +50,41 @@ def judge(job: Job, limits: Limits) -> Iterator[Finding]:
         return
     checkpoints = {(item.run, item.checkpoint) for item in late}
     # The checkpoint may be gone from the list (a cut log): then its message is all there is.
-    series = [e for e in episodes(job) if e.ids & checkpoints]
+    series = [e for e in h.episodes(job) if e.ids & checkpoints]
     senders = {_sender(item.attempt) for item in late}
     managers = {item.attempt.taskmanager for item in late if item.attempt.taskmanager}
-    expired = {(c.run, c.id) for e in series for c in e.checkpoints if c.status is Status.EXPIRED}
+    expired = {(c.run, c.id) for e in series for c in e.checkpoints if c.status is h.Status.EXPIRED}
     received = [item.received_us for item in late if item.received_us is not None]
     listed = _listed(late)
-    yield of_episodes(
+    yield h.of_episodes(
         job,
         series,
         len(checkpoints),
         fatal=False,
-        title=f"{fmt.plural(len(late), 'late acknowledgement')} of "
-        f"{fmt.plural(len(checkpoints), 'checkpoint')} from {fmt.plural(len(senders), 'subtask')}"
-        + (f" on {fmt.plural(len(managers), 'TaskManager')}" if managers else ""),
+        title=f"{h.fmt.plural(len(late), 'late acknowledgement')} of "
+        f"{h.fmt.plural(len(checkpoints), 'checkpoint')} from {h.fmt.plural(len(senders), 'subtask')}"
+        + (f" on {h.fmt.plural(len(managers), 'TaskManager')}" if managers else ""),
         explain=(f"Most often late: {listed}. " if listed else "No record names the senders. ")
         + ("" if matched else f"{_UNMATCHED.format(numbers=_numbers(late))} ")
         + "The late sender is often not the culprit: up to Flink "
         "1.10 everything downstream of the culprit is late too, from 1.11 a task that never "
         "saw the barrier sends nothing at all. CP201 weighs these messages against the other "
         "signals.",
-        rank=Rank.CONSEQUENCE,
-        **({} if matched else {"severity": Severity.INFO, "state": State.ONGOING}),
+        rank=h.Rank.CONSEQUENCE,
+        **({} if matched else {"severity": h.Severity.INFO, "state": h.State.ONGOING}),
         first_us=min(received, default=None),
         last_us=max(received, default=None),
         count=len(late),
         measurements=(
-            measured("late-acknowledgements", len(late), "messages"),
-            measured("late-subtasks", len(senders), "subtasks"),
-            measured("taskmanagers", len(managers), "taskmanagers"),
-            measured("expired-without-late-message", len(expired - checkpoints), "checkpoints"),
+            h.measured("late-acknowledgements", len(late), "messages"),
+            h.measured("late-subtasks", len(senders), "subtasks"),
+            h.measured("taskmanagers", len(managers), "taskmanagers"),
+            h.measured("expired-without-late-message", len(expired - checkpoints), "checkpoints"),
             *_more(late),
         ),
-        evidence=cite((item.ref, item.received_us) for item in late),
+        evidence=h.cite((item.ref, item.received_us) for item in late),
         actions=(
-            Action(
+            h.Action(
                 text="Compare the listed subtasks with their siblings: records in, input queue, "
                 "state size; the most upstream of them first",
                 verify="the same subtasks acknowledge within the time-out",
@@ -119,14 +100,14 @@ _UNMATCHED: Final = (
 _LISTED: Final = 6  # subtasks by name, and checkpoints by number
 
 
-def _sender(attempt: Attempt) -> tuple[str, int | None]:
+def _sender(attempt: h.Attempt) -> tuple[str, int | None]:
     """An attempt without a name is somebody all the same."""
     if attempt.task is None:
         return attempt.attempt_id, None
     return attempt.task, attempt.subtask_index
 
 
-def _listed(late: list[LateAcknowledgement]) -> str:
+def _listed(late: list[h.LateAcknowledgement]) -> str:
     """The subtasks that were late most often, of those that anything but the number of an attempt tells of."""
     late = [
         item
@@ -142,22 +123,22 @@ def _listed(late: list[LateAcknowledgement]) -> str:
     return ", ".join(f"{names[who]} {count}×" for who, count in ranked[:_LISTED])
 
 
-def _numbers(late: list[LateAcknowledgement]) -> str:
+def _numbers(late: list[h.LateAcknowledgement]) -> str:
     """The checkpoints by number, the first ones."""
     found = sorted({item.checkpoint for item in late})
     more = len(found) - _LISTED
     told = [str(number) for number in found[:_LISTED]] + ([f"{more} more"] if more > 0 else [])
-    return f"{'checkpoint' if len(found) == 1 else 'checkpoints'} {fmt.listed(told, ' and ')}"
+    return f"{'checkpoint' if len(found) == 1 else 'checkpoints'} {h.fmt.listed(told, ' and ')}"
 
 
-def _more(late: list[LateAcknowledgement]) -> Iterator[Measurement]:
+def _more(late: list[h.LateAcknowledgement]) -> h.Iterator[h.Measurement]:
     """What only some inputs tell."""
     delays = sorted(item.after_expiry_ms for item in late if item.after_expiry_ms is not None)
     if delays:
-        yield measured("median-after-expiry", delays[len(delays) // 2], "ms")
+        yield h.measured("median-after-expiry", delays[len(delays) // 2], "ms")
     nameless = sum(item.attempt.task is None for item in late)
     if nameless:
-        yield measured(
+        yield h.measured(
             "unknown-attempts",
             nameless,
             "messages",
@@ -165,4 +146,4 @@ def _more(late: list[LateAcknowledgement]) -> Iterator[Measurement]:
         )
 
 
-RULE: Final = Rule("CP102", judge)
+RULE: Final = h.Rule("CP102", judge)

@@ -36,33 +36,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Final
 
+from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.crises import said_of
-from flowdiag.analyses.flink.helpers import (
-    Finding,
-    Incident,
-    Iterator,
-    Job,
-    Limits,
-    Measurement,
-    Origin,
-    Present,
-    Rank,
-    Rule,
-    Severity,
-    Signal,
-    Vote,
-    exception_text,
-    fmt,
-    incidents,
-    limit,
-    measured,
-    of_incidents,
-    records_of,
-    remedies,
-    subtask_subject,
-    votes_for,
-    weigh,
-)
 from flowdiag.analyses.flink.judging import milliseconds, setting
 
 _TRANSACTIONS: Final = frozenset(
@@ -81,10 +56,10 @@ _SURE: Final = frozenset({"transaction-fenced", "transaction-given-up"})
 from flowdiag.analyses.flink.silences import heard_until
 
 
-class Lost(Limits):
+class Lost(h.Limits):
     """What CP308 compares with."""
 
-    transaction_timeout: float = limit(
+    transaction_timeout: float = h.limit(
         900_000.0,
         "ms",
         "transaction.max.timeout.ms of a broker, 15 minutes by default; used where the input "
@@ -92,9 +67,9 @@ class Lost(Limits):
     )
 
 
-def judge(job: Job, limits: Lost) -> Iterator[Finding]:
+def judge(job: h.Job, limits: Lost) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
-    failures = incidents(job, "external-failure")
+    failures = h.incidents(job, "external-failure")
     hit = [i for i in failures if i.text.get("template") in _TRANSACTIONS]
     sure = [i for i in hit if i.text.get("template") in _SURE]
     if not hit or (not job.checkpoints and not sure and _is_told(job)):
@@ -104,37 +79,37 @@ def judge(job: Job, limits: Lost) -> Iterator[Finding]:
     exceeded = gap >= timeout
     critical = bool(sure) or exceeded
     votes = _votes(len(sure), len(hit) - len(sure), gap if exceeded else None)
-    text = fmt.shorten(exception_text(hit[-1].cause), 120) or "fenced producers"
-    yield of_incidents(
+    text = h.fmt.shorten(h.exception_text(hit[-1].cause), 120) or "fenced producers"
+    yield h.of_incidents(
         job,
         hit,
         ongoing=not job.completed_after(hit[-1].time_us),
-        severity=Severity.CRITICAL if critical else Severity.WARNING,
-        subject=subtask_subject(job, hit[-1])
+        severity=h.Severity.CRITICAL if critical else h.Severity.WARNING,
+        subject=h.subtask_subject(job, hit[-1])
         if len({i.task for i in hit if i.task}) == 1
         else None,
         title=f"Transactions {'were lost' if critical else 'failed'}: {text}",
-        why=fmt.plural(len(hit), "transaction record") + _while(gap, timeout),
+        why=h.fmt.plural(len(hit), "transaction record") + _while(gap, timeout),
         cause="lost-transactions",
-        confidence=weigh(votes),
+        confidence=h.weigh(votes),
         # What kept the checkpoints from completing is nearer to the root.
-        rank=Rank.SYMPTOM if exceeded else Rank.MECHANISM,
+        rank=h.Rank.SYMPTOM if exceeded else h.Rank.MECHANISM,
         explain="The broker threw open transactions away, so records that a checkpoint counts as "
         "written are missing in the output."
         if critical
         else "A newer producer with the same transactional id took over, or a transaction was used "
         "in a state in which it must not be.",
         measurements=(
-            measured("failed-transactions", len(hit), "records"),
+            h.measured("failed-transactions", len(hit), "records"),
             *_measured_gap(job, gap, timeout),
         ),
-        evidence=records_of((*sure, *hit)),
+        evidence=h.records_of((*sure, *hit)),
         ranked=True,
-        actions=remedies(
+        actions=h.remedies(
             "lost-transactions",
             job,
             proposed={"longer-timeout": 2 * gap if gap > timeout else None},
-            current={"longer-timeout": Present(fmt.duration(timeout), Origin.OBSERVED)},
+            current={"longer-timeout": h.Present(h.fmt.duration(timeout), h.Origin.OBSERVED)},
         ),
         votes=votes,
     )
@@ -144,33 +119,33 @@ def _while(gap: float, timeout: float) -> str:
     """What is known of the checkpoints meanwhile; nothing where no two moments of them are."""
     if not gap:
         return ""
-    return f"; no checkpoint for up to {fmt.duration(gap)}, transaction time-out {fmt.duration(timeout)}"
+    return f"; no checkpoint for up to {h.fmt.duration(gap)}, transaction time-out {h.fmt.duration(timeout)}"
 
 
-def _measured_gap(job: Job, gap: float, timeout: float) -> Iterator[Measurement]:
+def _measured_gap(job: h.Job, gap: float, timeout: float) -> h.Iterator[h.Measurement]:
     if gap:
-        over = fmt.plural(len(job.concluded), "checkpoint")
-        yield measured("longest-gap-between-checkpoints", gap, "ms", timeout, over=over)
+        over = h.fmt.plural(len(job.concluded), "checkpoint")
+        yield h.measured("longest-gap-between-checkpoints", gap, "ms", timeout, over=over)
 
 
 _TOLD: Final = ("exception", "task-failure", "job-failing", "job-failure")
 
 
-def _is_told(job: Job) -> bool:
+def _is_told(job: h.Job) -> bool:
     """Whether these records are lines of an exception that stands by itself or ended a task: CP301 tells of it."""
-    said = (said_of(incident) for incident in incidents(job, *_TOLD))
+    said = (said_of(incident) for incident in h.incidents(job, *_TOLD))
     return any(one is not None and one.name == "fenced-transaction" for one in said)
 
 
-def _votes(sure: int, others: int, gap_ms: float | None) -> tuple[Vote, ...]:
-    return votes_for(
+def _votes(sure: int, others: int, gap_ms: float | None) -> tuple[h.Vote, ...]:
+    return h.votes_for(
         {
-            "commit-given-up": f"{fmt.plural(sure, 'commit')} given up" if sure else None,
-            "fenced-producer": f"{fmt.plural(others, 'record')} of fenced producers or invalid "
+            "commit-given-up": f"{h.fmt.plural(sure, 'commit')} given up" if sure else None,
+            "fenced-producer": f"{h.fmt.plural(others, 'record')} of fenced producers or invalid "
             "transactions"
             if others
             else None,
-            "gap-exceeds-timeout": f"no checkpoint completed for {fmt.duration(gap_ms)}"
+            "gap-exceeds-timeout": f"no checkpoint completed for {h.fmt.duration(gap_ms)}"
             if gap_ms is not None
             else None,
         },
@@ -178,7 +153,7 @@ def _votes(sure: int, others: int, gap_ms: float | None) -> tuple[Vote, ...]:
     )
 
 
-def _longest_gap_ms(job: Job) -> float:
+def _longest_gap_ms(job: h.Job) -> float:
     """Longest time between two completed checkpoints, or to the end of the input; holes in it do not count."""
     moments = [c.ended_us for c in job.completed if c.ended_us is not None]
     if moments and job.last_us is not None and job.last_us > moments[-1]:
@@ -192,7 +167,7 @@ def _longest_gap_ms(job: Job) -> float:
     )
 
 
-def _timeout_ms(job: Job, failures: list[Incident]) -> float | None:
+def _timeout_ms(job: h.Job, failures: list[h.Incident]) -> float | None:
     """The transaction time-out as a record prints it, else as it is configured."""
     printed = (milliseconds(i.text.get("timeout_ms")) for i in failures)
     known = setting(job, "transaction.timeout.ms", "properties.transaction.timeout.ms")
@@ -200,14 +175,14 @@ def _timeout_ms(job: Job, failures: list[Incident]) -> float | None:
     return next((value for value in printed if value), configured)
 
 
-RULE: Final = Rule(
+RULE: Final = h.Rule(
     "CP308",
     judge,
     Lost,
     signals=(
-        Signal("commit-given-up", 3, "Flink says that it gives the commit up"),
-        Signal("fenced-producer", 2, "the producer was fenced or its transaction is invalid"),
-        Signal("gap-exceeds-timeout", 2, "no checkpoint completed for longer than the time-out"),
+        h.Signal("commit-given-up", 3, "Flink says that it gives the commit up"),
+        h.Signal("fenced-producer", 2, "the producer was fenced or its transaction is invalid"),
+        h.Signal("gap-exceeds-timeout", 2, "no checkpoint completed for longer than the time-out"),
     ),
     causes=("lost-transactions",),
 )

@@ -33,44 +33,22 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Final
 
-from flowdiag.analyses.flink.helpers import (
-    Checkpoint,
-    Finding,
-    Inconclusive,
-    Iterator,
-    Job,
-    Limits,
-    Rank,
-    Rule,
-    Signal,
-    Status,
-    Subject,
-    ends,
-    episodes,
-    explained,
-    fmt,
-    limit,
-    measured,
-    of_episodes,
-    remedies,
-    votes_for,
-    weigh,
-)
+from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.pressure import PRESSED, overall
 from flowdiag.analyses.flink.topology import Topology, topology_of
 
 
-class NoSource(Limits):
+class NoSource(h.Limits):
     """What CP309 compares with."""
 
-    checkpoints: float = limit(2, "checkpoints", "once may be a busy moment")
-    share: float = limit(0.8, "share", "a held lock holds every checkpoint up")
-    back_pressured: float = limit(
+    checkpoints: float = h.limit(2, "checkpoints", "once may be a busy moment")
+    share: float = h.limit(0.8, "share", "a held lock holds every checkpoint up")
+    back_pressured: float = h.limit(
         PRESSED, "share", "a source that waits for others for most of the time is held up by them"
     )
 
 
-def judge(job: Job, limits: NoSource) -> Iterator[Finding | Inconclusive]:
+def judge(job: h.Job, limits: NoSource) -> h.Iterator[h.Finding | h.Inconclusive]:
     """At most one finding per job."""
     topology = topology_of(job)
     silent, telling = _silent_checkpoints(job, topology)
@@ -82,7 +60,7 @@ def judge(job: Job, limits: NoSource) -> Iterator[Finding | Inconclusive]:
         if key.task in topology.sources and load.wait_measured and load.pressed is not None
     ]
     if not pressed:
-        yield Inconclusive(
+        yield h.Inconclusive(
             reason="no source acknowledged, and no input says whether they are back-pressured",
             remedy="TaskManager logs with metric reports (back-pressured time, 1.13+)",
             job=job.key,
@@ -91,9 +69,11 @@ def judge(job: Job, limits: NoSource) -> Iterator[Finding | Inconclusive]:
         yield _finding(job, topology, silent, telling, max(pressed), limits)
 
 
-def _silent_checkpoints(job: Job, topology: Topology) -> tuple[list[Checkpoint], int]:
+def _silent_checkpoints(job: h.Job, topology: Topology) -> tuple[list[h.Checkpoint], int]:
     """Expired checkpoints without any source's acknowledgement, and how many tell about sources."""
-    expired = {c.id: c for e in episodes(job) for c in e.checkpoints if c.status is Status.EXPIRED}
+    expired = {
+        c.id: c for e in h.episodes(job) for c in e.checkpoints if c.status is h.Status.EXPIRED
+    }
     acknowledged: dict[int, list[bool]] = defaultdict(list)
     for row in job.subtask_checkpoints:
         if (
@@ -107,55 +87,55 @@ def _silent_checkpoints(job: Job, topology: Topology) -> tuple[list[Checkpoint],
 
 
 def _finding(
-    job: Job,
+    job: h.Job,
     topology: Topology,
-    silent: list[Checkpoint],
+    silent: list[h.Checkpoint],
     telling: int,
     pressed: float,
     limits: NoSource,
-) -> Finding:
+) -> h.Finding:
     sources = [task for task in topology.tasks if task in topology.sources]
-    votes = votes_for(
+    votes = h.votes_for(
         {
             "sources-missing": f"in {len(silent)} of {telling} expired checkpoints no source "
             "acknowledged",
             "sources-not-back-pressured": "sources wait for those downstream "
-            f"{fmt.percent(pressed)} of the time at most",
+            f"{h.fmt.percent(pressed)} of the time at most",
         },
         RULE.signals,
     )
-    name = fmt.shorten(sources[0]) if len(sources) == 1 else f"{len(sources)} sources"
-    return of_episodes(
+    name = h.fmt.shorten(sources[0]) if len(sources) == 1 else f"{len(sources)} sources"
+    return h.of_episodes(
         job,
-        [e for e in episodes(job) if e.count(Status.EXPIRED)],
+        [e for e in h.episodes(job) if e.count(h.Status.EXPIRED)],
         len(silent),
         subject=_source(job, topology, sources[0]) if len(sources) == 1 else None,
-        title=f"No source acknowledged {fmt.plural(len(silent), 'checkpoint')}; "
+        title=f"No source acknowledged {h.fmt.plural(len(silent), 'checkpoint')}; "
         "it is not back pressure",
         why=f"{name}: no acknowledgement in {len(silent)} of {telling} expired checkpoints, "
-        f"back-pressured {fmt.percent(pressed)} at most",
+        f"back-pressured {h.fmt.percent(pressed)} at most",
         cause="checkpoint-lock-held",
-        confidence=weigh(votes),
-        rank=Rank.FIRST_MECHANISM,
-        explain=explained("checkpoint-lock-held"),
+        confidence=h.weigh(votes),
+        rank=h.Rank.FIRST_MECHANISM,
+        explain=h.explained("checkpoint-lock-held"),
         measurements=(
-            measured(
+            h.measured(
                 "checkpoints-without-source",
                 len(silent),
                 "checkpoints",
                 limits.checkpoints,
                 over=f"{telling} expired ones with details",
             ),
-            measured("sources-back-pressured", round(pressed, 3), "share"),
+            h.measured("sources-back-pressured", round(pressed, 3), "share"),
         ),
-        evidence=ends(silent),
-        actions=remedies("checkpoint-lock-held", job),
+        evidence=h.ends(silent),
+        actions=h.remedies("checkpoint-lock-held", job),
         votes=votes,
     )
 
 
-def _source(job: Job, topology: Topology, task: str) -> Subject:
-    return Subject(
+def _source(job: h.Job, topology: Topology, task: str) -> h.Subject:
+    return h.Subject(
         kind="task",
         job_id=job.key.job_id or None,
         job_name=job.name,
@@ -164,13 +144,13 @@ def _source(job: Job, topology: Topology, task: str) -> Subject:
     )
 
 
-RULE: Final = Rule(
+RULE: Final = h.Rule(
     "CP309",
     judge,
     NoSource,
     signals=(
-        Signal("sources-missing", 2, "no subtask of any source acknowledged"),
-        Signal("sources-not-back-pressured", 2, "their metrics show no back pressure"),
+        h.Signal("sources-missing", 2, "no subtask of any source acknowledged"),
+        h.Signal("sources-not-back-pressured", 2, "their metrics show no back pressure"),
     ),
     causes=("checkpoint-lock-held",),
 )

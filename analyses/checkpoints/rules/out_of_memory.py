@@ -29,29 +29,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.crises import memory_kind, said_of
-from flowdiag.analyses.flink.helpers import (
-    Action,
-    Crisis,
-    Finding,
-    Incident,
-    Iterator,
-    Job,
-    Limits,
-    Rank,
-    Rule,
-    Signal,
-    exception_text,
-    fmt,
-    measured,
-    of_crises,
-    option,
-    outcome_text,
-    remedies,
-    taskmanager_subject,
-    votes_for,
-    weigh,
-)
 from flowdiag.analyses.flink.said import named_options, numbers_of
 
 # By kind of memory: what happened, the option's name (None: none helps), what the memory is good for.
@@ -74,9 +53,9 @@ _KINDS: Final[dict[str, tuple[str, str | None, str]]] = {
 }
 
 
-def judge(job: Job, limits: Limits) -> Iterator[Finding]:
+def judge(job: h.Job, limits: h.Limits) -> h.Iterator[h.Finding]:
     """One finding per job and TaskManager."""
-    groups: dict[tuple[str | None, str], list[Crisis]] = {}
+    groups: dict[tuple[str | None, str], list[h.Crisis]] = {}
     for crisis in job.crises:
         if crisis.kind == "out-of-memory":
             root = crisis.root.incident
@@ -86,13 +65,13 @@ def judge(job: Job, limits: Limits) -> Iterator[Finding]:
         yield _finding(job, kind, group, known=place is not None)
 
 
-def _finding(job: Job, kind: str, group: list[Crisis], *, known: bool) -> Finding:
+def _finding(job: h.Job, kind: str, group: list[h.Crisis], *, known: bool) -> h.Finding:
     last = group[-1]
     root = last.root.incident
-    where = fmt.place(root.taskmanager, root.host)
-    text = exception_text(root.cause)
+    where = h.fmt.place(root.taskmanager, root.host)
+    text = h.exception_text(root.cause)
     what, name, use = _KINDS[kind]
-    votes = votes_for(
+    votes = h.votes_for(
         {
             "memory-error": text or "killed for its memory",
             "taskmanager-lost-after": f"{where} was lost right afterwards"
@@ -101,20 +80,20 @@ def _finding(job: Job, kind: str, group: list[Crisis], *, known: bool) -> Findin
         },
         RULE.signals,
     )
-    return of_crises(
+    return h.of_crises(
         job,
         group,
-        subject=taskmanager_subject(job, root.taskmanager, root.host),
-        title=f"{what} on {where}{outcome_text(last)}",
-        why=f"{where}: {fmt.shorten(text, 120)}" if known else None,
+        subject=h.taskmanager_subject(job, root.taskmanager, root.host),
+        title=f"{what} on {where}{h.outcome_text(last)}",
+        why=f"{where}: {h.fmt.shorten(text, 120)}" if known else None,
         cause="out-of-memory",
-        confidence=weigh(votes),
-        rank=Rank.FATAL,
-        option=option(name, job.version) if name is not None else None,
+        confidence=h.weigh(votes),
+        rank=h.Rank.FATAL,
+        option=h.option(name, job.version) if name is not None else None,
         explain=f"{_EXPLAINED.get(kind) or f'This memory serves {use}.'} What failed after it is a"
         " consequence.",
         measurements=(
-            measured("memory-errors", len(group), "times", over=kind),
+            h.measured("memory-errors", len(group), "times", over=kind),
             *numbers_of(said_of(root)),
         ),
         actions=_actions(job, root, kind, name),
@@ -134,26 +113,26 @@ _EXPLAINED: Final = {
 _OF_THE_SYSTEM: Final = {"threads": "threads", "native": "spare-room"}
 
 
-def _actions(job: Job, root: Incident, kind: str, name: str | None) -> tuple[Action, ...]:
+def _actions(job: h.Job, root: h.Incident, kind: str, name: str | None) -> tuple[h.Action, ...]:
     """More of the memory that ran out where that helps, and how to find what takes it."""
     if kind in _OF_THE_SYSTEM:
-        return remedies("out-of-memory", job, _OF_THE_SYSTEM[kind])
+        return h.remedies("out-of-memory", job, _OF_THE_SYSTEM[kind])
     # What the error itself recommends may be of another process.
     named = tuple(named_options(said_of(root), ()))
-    more: tuple[Action, ...] = ()
+    more: tuple[h.Action, ...] = ()
     if name is not None and not any((one.option or "").startswith("jobmanager.") for one in named):
-        more = remedies("out-of-memory", job, f"more-{name}") or remedies(
+        more = h.remedies("out-of-memory", job, f"more-{name}") or h.remedies(
             "out-of-memory", job, "more"
         )
     told = {action.option for action in more}
     return (
         *(one for one in named if one.option not in told),
         *more,
-        *remedies("out-of-memory", job, "find-growth"),
+        *h.remedies("out-of-memory", job, "find-growth"),
     )
 
 
-def _lost_after(crisis: Crisis, root: Incident) -> bool:
+def _lost_after(crisis: h.Crisis, root: h.Incident) -> bool:
     """Whether the TaskManager whose memory ran out was lost in the same crisis."""
     return root.taskmanager is not None and any(
         root.taskmanager in (f.incident.taskmanager, f.incident.text.get("lost_taskmanager"))
@@ -161,12 +140,12 @@ def _lost_after(crisis: Crisis, root: Incident) -> bool:
     )
 
 
-RULE: Final = Rule(
+RULE: Final = h.Rule(
     "CP303",
     judge,
     signals=(
-        Signal("memory-error", 3, "the error or the container's diagnostics say it"),
-        Signal("taskmanager-lost-after", 1, "the same TaskManager was lost right afterwards"),
+        h.Signal("memory-error", 3, "the error or the container's diagnostics say it"),
+        h.Signal("taskmanager-lost-after", 1, "the same TaskManager was lost right afterwards"),
     ),
     causes=("out-of-memory",),
 )

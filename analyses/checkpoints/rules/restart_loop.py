@@ -27,64 +27,47 @@ from __future__ import annotations
 
 from typing import Final
 
+from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.crises import LOOP
-from flowdiag.analyses.flink.helpers import (
-    Action,
-    Finding,
-    Iterator,
-    Job,
-    Limits,
-    Rank,
-    Rule,
-    State,
-    exception_text,
-    fmt,
-    grade,
-    limit,
-    measured,
-    name_of,
-    of_crises,
-    shared,
-)
 
 
-class Loop(Limits):
+class Loop(h.Limits):
     """What CP311 compares with."""
 
-    restarts: float = limit(
+    restarts: float = h.limit(
         LOOP, "restarts", "twice happens when the first restart meets the same broken thing"
     )
 
 
-def judge(job: Job, limits: Loop) -> Iterator[Finding]:
+def judge(job: h.Job, limits: Loop) -> h.Iterator[h.Finding]:
     """One finding per job, of its last loop."""
     loops = [crisis for crisis in job.crises if crisis.bursts >= limits.restarts]
     if not loops:
         return
     last = loops[-1]
     root = last.root.incident
-    text = fmt.shorten(exception_text(root.cause), 120)
-    name = name_of(root) if root.task is not None else "the job"
+    text = h.fmt.shorten(h.exception_text(root.cause), 120)
+    name = h.name_of(root) if root.task is not None else "the job"
     span = None
     if last.first_us is not None and last.last_us is not None and last.last_us > last.first_us:
         span = (last.last_us - last.first_us) / 1000
-    yield of_crises(
+    yield h.of_crises(
         job,
         loops,
-        severity=grade(
-            state=last.state, share=1.0, fatal=last.state is State.ONGOING or last.final
+        severity=h.grade(
+            state=last.state, share=1.0, fatal=last.state is h.State.ONGOING or last.final
         ),
         title=f"{last.bursts} failures"
-        + (f" within {fmt.duration(span)}" if span is not None else "")
+        + (f" within {h.fmt.duration(span)}" if span is not None else "")
         + " without a completed checkpoint"
         + (f"; the first: {name}, {text}" if text else ""),
-        rank=Rank.REPETITION,
+        rank=h.Rank.REPETITION,
         count=sum(crisis.bursts for crisis in loops),
         explain="The failure that began it explains the others, unless they name another task: a "
         "restart often fails for want of slots, connections or locks that the first failure left "
         "behind.",
         measurements=(
-            measured(
+            h.measured(
                 "failures",
                 last.bursts,
                 "restarts",
@@ -93,10 +76,10 @@ def judge(job: Job, limits: Loop) -> Iterator[Finding]:
             ),
         ),
         actions=(
-            Action(text="Mend the first cause (CP301, CP302, CP303)"),
-            *shared(job, "back-off"),
+            h.Action(text="Mend the first cause (CP301, CP302, CP303)"),
+            *h.shared(job, "back-off"),
         ),
     )
 
 
-RULE: Final = Rule("CP311", judge, Loop)
+RULE: Final = h.Rule("CP311", judge, Loop)

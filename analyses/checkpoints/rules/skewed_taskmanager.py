@@ -35,39 +35,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.flink.helpers import (
-    Finding,
-    Iterator,
-    Job,
-    Limits,
-    Rank,
-    Rule,
-    Signal,
-    Status,
-    cite,
-    episodes,
-    fmt,
-    limit,
-    measured,
-    of_episodes,
-    remedies,
-    taskmanager_subject,
-    votes_for,
-    weigh,
-)
+from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.placement import Pattern, Placement, Share, place_all, subtask_key
 
 
-class Skewed(Limits):
+class Skewed(h.Limits):
     """What CP202 compares with."""
 
-    ratio: float = limit(1.5, "ratio", "half as many again as its share of the subtasks explains")
-    p: float = limit(
+    ratio: float = h.limit(1.5, "ratio", "half as many again as its share of the subtasks explains")
+    p: float = h.limit(
         0.05, "probability", "one in twenty healthy jobs at most, corrected for the table"
     )
 
 
-def judge(job: Job, limits: Skewed) -> Iterator[Finding]:
+def judge(job: h.Job, limits: Skewed) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
     placed = place_all(job)
     if placed.pattern is not Pattern.ONE_TASKMANAGER:
@@ -79,42 +60,42 @@ def judge(job: Job, limits: Skewed) -> Iterator[Finding]:
         yield _finding(job, placed, share, limits)
 
 
-def _finding(job: Job, placed: Placement, share: Share, limits: Skewed) -> Finding:
-    series = [e for e in episodes(job) if e.count(Status.EXPIRED)]
-    where = fmt.place(share.taskmanager, share.host)
-    votes = votes_for(
+def _finding(job: h.Job, placed: Placement, share: Share, limits: Skewed) -> h.Finding:
+    series = [e for e in h.episodes(job) if e.count(h.Status.EXPIRED)]
+    where = h.fmt.place(share.taskmanager, share.host)
+    votes = h.votes_for(
         {
-            "placement-p-value": f"{share.late} late, {fmt.number(share.expected or 0)} expected:"
-            f" {fmt.chance(share.p_value or 0.0)}",
+            "placement-p-value": f"{share.late} late, {h.fmt.number(share.expected or 0)} expected:"
+            f" {h.fmt.chance(share.p_value or 0.0)}",
             "all-its-subtasks": f"the late subtasks that stand out all run on {share.taskmanager}",
         },
         RULE.signals,
     )
-    return of_episodes(
+    return h.of_episodes(
         job,
         series,
-        sum(e.count(Status.EXPIRED) for e in series),
-        subject=taskmanager_subject(job, share.taskmanager, share.host),
-        title=f"{share.late} late subtasks on {where}, {fmt.number(share.expected or 0)} expected",
+        sum(e.count(h.Status.EXPIRED) for e in series),
+        subject=h.taskmanager_subject(job, share.taskmanager, share.host),
+        title=f"{share.late} late subtasks on {where}, {h.fmt.number(share.expected or 0)} expected",
         why=f"{where}: {share.ratio} times the late subtasks its share explains;"
-        f" {fmt.chance(share.p_value or 0.0)}",
+        f" {h.fmt.chance(share.p_value or 0.0)}",
         cause="slow-taskmanager",
-        confidence=weigh(votes),
-        rank=Rank.PLACE,
+        confidence=h.weigh(votes),
+        rank=h.Rank.PLACE,
         count=share.late,
         explain=f"All late subtasks that tell anything run there, of {placed.distinct} distinct late "
         "ones. Subtasks of the same tasks on other TaskManagers were in time.",
         measurements=(
-            measured("late-subtasks", share.late, "subtasks"),
-            measured("expected-late-subtasks", share.expected, "subtasks"),
-            measured(
+            h.measured("late-subtasks", share.late, "subtasks"),
+            h.measured("expected-late-subtasks", share.expected, "subtasks"),
+            h.measured(
                 "late-ratio",
                 share.ratio,
                 "ratio",
                 limits.ratio,
                 over="late subtasks permuted within each vertex",
             ),
-            measured(
+            h.measured(
                 "p-value",
                 share.p_value,
                 "probability",
@@ -122,25 +103,25 @@ def _finding(job: Job, placed: Placement, share: Share, limits: Skewed) -> Findi
                 over=f"{len(placed.shares)} TaskManagers",
             ),
         ),
-        evidence=cite(
+        evidence=h.cite(
             (item.ref, item.received_us)
             for item in job.late
             if item.expired
             and subtask_key(item.attempt) is not None
             and (item.attempt.taskmanager or item.attempt.host) == share.taskmanager
         ),
-        actions=remedies("slow-taskmanager", job, "look-at-machine", place=where),
+        actions=h.remedies("slow-taskmanager", job, "look-at-machine", place=where),
         votes=votes,
     )
 
 
-RULE: Final = Rule(
+RULE: Final = h.Rule(
     "CP202",
     judge,
     Skewed,
     signals=(
-        Signal("placement-p-value", 2, "the exact p-value is below the threshold"),
-        Signal("all-its-subtasks", 1, "(nearly) all subtasks of the vertices there are late"),
+        h.Signal("placement-p-value", 2, "the exact p-value is below the threshold"),
+        h.Signal("all-its-subtasks", 1, "(nearly) all subtasks of the vertices there are late"),
     ),
     causes=("slow-taskmanager",),
 )

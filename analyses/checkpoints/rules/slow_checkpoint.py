@@ -41,57 +41,36 @@ from itertools import pairwise
 from typing import Final
 
 from flowdiag.analyses.derived import once
-from flowdiag.analyses.flink.helpers import (
-    DEFAULT_TIMEOUT_MS,
-    WARM_UP,
-    Action,
-    Checkpoint,
-    Finding,
-    Iterator,
-    Job,
-    Limits,
-    Measurement,
-    Rank,
-    Rule,
-    Severity,
-    ends,
-    fmt,
-    lasted_ms,
-    limit,
-    measured,
-    of_checkpoints,
-    settled,
-    shared,
-)
+from flowdiag.analyses.flink import helpers as h
 
 
-class Slow(Limits):
+class Slow(h.Limits):
     """What CP104 compares with."""
 
-    interval_share: float = limit(
+    interval_share: float = h.limit(
         0.75,
         "share",
         "beyond three quarters of the interval ordinary variation (a factor of 1.3) makes a "
         "checkpoint run into the next one",
     )
-    timeout_share: float = limit(
+    timeout_share: float = h.limit(
         0.5, "share", "twice as slow, which back pressure does easily, and it expires"
     )
-    floor: float = limit(
+    floor: float = h.limit(
         2000.0, "ms", "faster checkpoints are nobody's problem, however short the interval"
     )
-    slow_share: float = limit(
+    slow_share: float = h.limit(
         0.05, "share", "single slow checkpoints happen (a compaction, a pause)"
     )
-    checkpoints: float = limit(
+    checkpoints: float = h.limit(
         3, "checkpoints", "slow ones that make a present state: two in a row are an accident"
     )
-    climb: float = limit(
+    climb: float = h.limit(
         4,
         "checkpoints",
         "a start is slow at first and gets faster; three steps up in a row, to half of the time-out, are no start",
     )
-    burst_share: float = limit(
+    burst_share: float = h.limit(
         0.5,
         "share",
         "where most are fast, the job gets over each burst by itself; healthy runs with bursts every half "
@@ -101,9 +80,11 @@ class Slow(Limits):
     )
 
 
-def judge(job: Job, limits: Slow) -> Iterator[Finding]:
+def judge(job: h.Job, limits: Slow) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
-    timed = [c for stretch in settled(job, WARM_UP) for c in stretch if lasted_ms(c) is not None]
+    timed = [
+        c for stretch in h.settled(job, h.WARM_UP) for c in stretch if h.lasted_ms(c) is not None
+    ]
     limit_ms = _limit_ms(job, limits)
     slow = [c for c in timed if _ms(c) >= limit_ms]
     last = timed[-int(limits.checkpoints) :]
@@ -117,19 +98,19 @@ def judge(job: Job, limits: Slow) -> Iterator[Finding]:
         passing = not at_the_end and len(slow) < len(timed) * limits.burst_share
         passing = passing and max(map(_ms, slow)) < _timeout_ms(job) * limits.timeout_share
         finding = _finding(job, slow, timed, limit_ms, at_the_end)
-        yield replace(finding, severity=Severity.INFO) if passing else finding
+        yield replace(finding, severity=h.Severity.INFO) if passing else finding
 
 
-def _climbing(job: Job, limits: Slow) -> list[Checkpoint]:
+def _climbing(job: h.Job, limits: Slow) -> list[h.Checkpoint]:
     """The last completed checkpoints where each took longer than the one before, up to half of the time-out."""
-    every = [c for stretch in settled(job, 0)[-1:] for c in stretch if lasted_ms(c) is not None]
+    every = [c for stretch in h.settled(job, 0)[-1:] for c in stretch if h.lasted_ms(c) is not None]
     last = every[-int(limits.climb) :]
     far = bool(last) and _ms(last[-1]) >= _timeout_ms(job) * limits.timeout_share
     climbs = all(_ms(one) < _ms(other) for one, other in pairwise(last))
     return every if far and climbs and len(last) >= limits.climb else []
 
 
-def _limit_ms(job: Job, limits: Slow) -> float:
+def _limit_ms(job: h.Job, limits: Slow) -> float:
     """From when on a checkpoint is slow."""
     most = _timeout_ms(job) * limits.timeout_share
     if job.interval_ms is not None:
@@ -137,51 +118,55 @@ def _limit_ms(job: Job, limits: Slow) -> float:
     return max(most, limits.floor)
 
 
-def _timeout_ms(job: Job) -> float:
-    return job.timeout_ms or DEFAULT_TIMEOUT_MS
+def _timeout_ms(job: h.Job) -> float:
+    return job.timeout_ms or h.DEFAULT_TIMEOUT_MS
 
 
-def _ms(checkpoint: Checkpoint) -> float:
-    return lasted_ms(checkpoint) or 0.0
+def _ms(checkpoint: h.Checkpoint) -> float:
+    return h.lasted_ms(checkpoint) or 0.0
 
 
 def _finding(
-    job: Job, slow: list[Checkpoint], timed: list[Checkpoint], limit_ms: float, at_the_end: bool
-) -> Finding:
+    job: h.Job,
+    slow: list[h.Checkpoint],
+    timed: list[h.Checkpoint],
+    limit_ms: float,
+    at_the_end: bool,
+) -> h.Finding:
     interval, timeout = job.interval_ms, _timeout_ms(job)
     median, longest = _middle(_ms(c) for c in timed), max(_ms(c) for c in timed)
     size = _middle(c.bytes for c in slow)
     measurements = [
-        measured(
+        h.measured(
             "slow-checkpoints",
             len(slow),
             "checkpoints",
             over=f"{len(timed)} completed, without savepoints and warm-up",
         ),
-        measured("median-duration", median, "ms", limit_ms),
-        measured("longest-duration", longest, "ms", timeout),
+        h.measured("median-duration", median, "ms", limit_ms),
+        h.measured("longest-duration", longest, "ms", timeout),
         *_known("interval", interval, "ms"),
         *_known("median-size", size, "bytes"),
         *_known("median-request-in-queue", _middle(c.queue_ms for c in slow), "ms"),
     ]
     against = (
-        f"the interval is {fmt.duration(interval)} ({job.interval_from})"
+        f"the interval is {h.fmt.duration(interval)} ({job.interval_from})"
         if interval is not None and interval <= timeout
-        else f"the time-out is {fmt.duration(timeout)}"
+        else f"the time-out is {h.fmt.duration(timeout)}"
     )
-    return of_checkpoints(
+    return h.of_checkpoints(
         job,
         slow,
         among=timed,
         ongoing=at_the_end,
-        title=f"{len(slow)} of {fmt.plural(len(timed), 'completed checkpoint')} took "
-        f"{fmt.duration(limit_ms)} or longer, up to {fmt.duration(longest)}; {against}",
-        explain=f"In the median a completed one takes {fmt.duration(median)}."
-        + (f" The slow ones write {fmt.size(size)} each." if size is not None else "")
+        title=f"{len(slow)} of {h.fmt.plural(len(timed), 'completed checkpoint')} took "
+        f"{h.fmt.duration(limit_ms)} or longer, up to {h.fmt.duration(longest)}; {against}",
+        explain=f"In the median a completed one takes {h.fmt.duration(median)}."
+        + (f" The slow ones write {h.fmt.size(size)} each." if size is not None else "")
         + " They still complete, but leave little room: a moment of back pressure makes them expire.",
-        rank=Rank.SYMPTOM,
+        rank=h.Rank.SYMPTOM,
         measurements=tuple(measurements),
-        evidence=ends(sorted(slow, key=lambda c: (-_ms(c), c.run, c.id))),
+        evidence=h.ends(sorted(slow, key=lambda c: (-_ms(c), c.run, c.id))),
         ranked=True,
         actions=_actions(job, interval),
     )
@@ -193,27 +178,27 @@ def _middle(values: Iterable[float | None]) -> float | None:
     return known[len(known) // 2] if known else None
 
 
-def _known(name: str, value: float | None, unit: str) -> Iterator[Measurement]:
+def _known(name: str, value: float | None, unit: str) -> h.Iterator[h.Measurement]:
     if value is not None:
-        yield measured(name, value, unit)
+        yield h.measured(name, value, unit)
 
 
-def _actions(job: Job, interval: float | None) -> tuple[Action, ...]:
+def _actions(job: h.Job, interval: float | None) -> tuple[h.Action, ...]:
     return (
-        Action(
+        h.Action(
             text="See which half is slow (CP203): waiting for barriers, or taking the snapshot",
             verify="start delay, alignment, synchronous and asynchronous durations per subtask",
         ),
-        *shared(job, "pause", proposed=interval / 2 if interval else None),
-        *shared(job, "incremental"),
+        *h.shared(job, "pause", proposed=interval / 2 if interval else None),
+        *h.shared(job, "incremental"),
     )
 
 
-RULE: Final = Rule("CP104", judge, Slow)
+RULE: Final = h.Rule("CP104", judge, Slow)
 
 
 @once
-def slow(job: Job) -> Finding | None:
+def slow(job: h.Job) -> h.Finding | None:
     """What this rule says of a job, for those that explain it."""
     said = RULE.judge(job, RULE.limits())
-    return next((finding for finding in said if isinstance(finding, Finding)), None)
+    return next((finding for finding in said if isinstance(finding, h.Finding)), None)

@@ -33,55 +33,33 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Final
 
-from flowdiag.analyses.flink.helpers import (
-    Finding,
-    Iterator,
-    Job,
-    Limits,
-    Rank,
-    Rule,
-    Signal,
-    State,
-    Status,
-    SubtaskCheckpoint,
-    cite,
-    episodes,
-    fatal_at_end,
-    fmt,
-    grade,
-    limit,
-    measured,
-    of_taskmanager,
-    remedies,
-    votes_for,
-    weigh,
-)
+from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.judging import unaligned
 from flowdiag.analyses.flink.pressure import median
 
-Rows = list[SubtaskCheckpoint]
+Rows = list[h.SubtaskCheckpoint]
 
 
-class SlowStorage(Limits):
+class SlowStorage(h.Limits):
     """What CP306 compares with."""
 
-    async_: float = limit(5000.0, "ms", "a healthy store takes seconds only for gigabytes")
-    share: float = limit(0.5, "share", "writing, not waiting, must be what takes the time")
-    throughput: float = limit(
+    async_: float = h.limit(5000.0, "ms", "a healthy store takes seconds only for gigabytes")
+    share: float = h.limit(0.5, "share", "writing, not waiting, must be what takes the time")
+    throughput: float = h.limit(
         5_242_880.0,
         "bytes per s",
         "5 MiB/s per subtask is far below what any disk or object store gives one stream",
     )
-    times: float = limit(5.0, "ratio", "machines differ by a factor of two when all is well")
-    checkpoints: float = limit(2, "checkpoints", "one slow write is an accident")
-    subtasks: float = limit(3, "subtasks", "one or two with state are not everywhere")
-    subtask_share: float = limit(0.8, "share", "a few write little and are fast whatever happens")
-    agree: float = limit(
+    times: float = h.limit(5.0, "ratio", "machines differ by a factor of two when all is well")
+    checkpoints: float = h.limit(2, "checkpoints", "one slow write is an accident")
+    subtasks: float = h.limit(3, "subtasks", "one or two with state are not everywhere")
+    subtask_share: float = h.limit(0.8, "share", "a few write little and are fast whatever happens")
+    agree: float = h.limit(
         0.5, "share", "of the checkpoints with details: it is so, not: it was once"
     )
 
 
-def judge(job: Job, limits: SlowStorage) -> Iterator[Finding]:
+def judge(job: h.Job, limits: SlowStorage) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
     if unaligned(job, job.checkpoints):
         return
@@ -105,7 +83,7 @@ def judge(job: Job, limits: SlowStorage) -> Iterator[Finding]:
             return
 
 
-def _with_state(job: Job) -> dict[int, Rows]:
+def _with_state(job: h.Job) -> dict[int, Rows]:
     """What subtasks that wrote state tell, by checkpoint."""
     found: defaultdict[int, Rows] = defaultdict(list)
     for row in job.subtask_checkpoints:
@@ -114,7 +92,7 @@ def _with_state(job: Job) -> dict[int, Rows]:
     return found
 
 
-def _ms(row: SubtaskCheckpoint) -> float:
+def _ms(row: h.SubtaskCheckpoint) -> float:
     return float(row.async_ms or 0)
 
 
@@ -146,66 +124,66 @@ def _one_taskmanager(rows: Rows, limits: SlowStorage) -> str | None:
 
 
 def _finding(
-    job: Job, manager: str | None, slow: dict[int, Rows], middle: float | None, seen: int
-) -> Finding:
+    job: h.Job, manager: str | None, slow: dict[int, Rows], middle: float | None, seen: int
+) -> h.Finding:
     host = next(
         (a.host for a in job.attempts if manager and a.taskmanager == manager and a.host), None
     )
-    place = fmt.place(manager, host)
-    ended = (c.id for c in job.checkpoints if c.status is not Status.IN_FLIGHT)
-    state = State.ONGOING if max(slow) >= max(ended, default=0) - 1 else State.RECOVERED
-    series = episodes(job)
-    fatal = fatal_at_end(job, series) and any(
+    place = h.fmt.place(manager, host)
+    ended = (c.id for c in job.checkpoints if c.status is not h.Status.IN_FLIGHT)
+    state = h.State.ONGOING if max(slow) >= max(ended, default=0) - 1 else h.State.RECOVERED
+    series = h.episodes(job)
+    fatal = h.fatal_at_end(job, series) and any(
         c.id in slow for e in series[-1:] for c in e.checkpoints
     )
     if manager is None:
-        title = f"Writing state is slow on all subtasks: {fmt.duration(middle)} in the median"
-        says = {"slow-everywhere": f"the median asynchronous part took {fmt.duration(middle)}"}
-        actions = remedies("slow-checkpoint-storage", job)
+        title = f"Writing state is slow on all subtasks: {h.fmt.duration(middle)} in the median"
+        says = {"slow-everywhere": f"the median asynchronous part took {h.fmt.duration(middle)}"}
+        actions = h.remedies("slow-checkpoint-storage", job)
     else:
         title = f"Writing state is slow on {place} and nowhere else"
         says = {"slow-on-one-taskmanager": f"all subtasks on {place} write slowly, all others fast"}
         actions = (
-            *remedies("slow-taskmanager", job, "look-at-disk", place=place),
-            *remedies("slow-checkpoint-storage", job, "fewer-files"),
+            *h.remedies("slow-taskmanager", job, "look-at-disk", place=place),
+            *h.remedies("slow-checkpoint-storage", job, "fewer-files"),
         )
-    votes = votes_for(says, RULE.signals)
+    votes = h.votes_for(says, RULE.signals)
     measurements = [
-        measured(
+        h.measured(
             "slow-checkpoints", len(slow), "checkpoints", over=f"{seen} with per-subtask details"
         )
     ]
     if middle is not None:
-        measurements.append(measured("median-asynchronous-part", middle, "ms"))
-    return of_taskmanager(
+        measurements.append(h.measured("median-asynchronous-part", middle, "ms"))
+    return h.of_taskmanager(
         job,
         manager,
         host,
-        severity=grade(state=state, share=len(slow) / max(1, len(job.concluded)), fatal=fatal),
+        severity=h.grade(state=state, share=len(slow) / max(1, len(job.concluded)), fatal=fatal),
         state=state,
         title=title,
         why=votes[0].says if manager is None else f"{place}: {votes[0].says}",
         cause="slow-checkpoint-storage" if manager is None else "slow-taskmanager",
-        confidence=weigh(votes),
-        rank=Rank.SHARED_MECHANISM,
+        confidence=h.weigh(votes),
+        rank=h.Rank.SHARED_MECHANISM,
         count=len(slow),
         explain="Synchronous parts and barriers are fast; the time goes into writing, and little is "
         "written.",
         measurements=tuple(measurements),
-        evidence=cite((row.cited, None) for rows in slow.values() for row in rows),
+        evidence=h.cite((row.cited, None) for rows in slow.values() for row in rows),
         ranked=True,
         actions=actions,
         votes=votes,
     )
 
 
-RULE: Final = Rule(
+RULE: Final = h.Rule(
     "CP306",
     judge,
     SlowStorage,
     signals=(
-        Signal("slow-everywhere", 3, "nearly all subtasks with state write slowly"),
-        Signal(
+        h.Signal("slow-everywhere", 3, "nearly all subtasks with state write slowly"),
+        h.Signal(
             "slow-on-one-taskmanager",
             3,
             "all subtasks on one TaskManager write slowly, all others fast",

@@ -30,53 +30,39 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.flink.helpers import (
-    Checkpoint,
-    Finding,
-    Iterator,
-    Job,
-    Limits,
-    Rank,
-    Rule,
-    explained,
-    fmt,
-    limit,
-    measured,
-    of_checkpoints,
-    remedies,
-)
+from flowdiag.analyses.flink import helpers as h
 
 
-class Slow(Limits):
+class Slow(h.Limits):
     """What CP307 compares with."""
 
-    finalization: float = limit(3000.0, "ms", "writing one small file takes milliseconds")
-    share: float = limit(0.25, "share", "a quarter of the checkpoint or of the interval")
-    checkpoints: float = limit(3, "checkpoints", "single slow writes happen")
-    at_the_end: float = limit(
+    finalization: float = h.limit(3000.0, "ms", "writing one small file takes milliseconds")
+    share: float = h.limit(0.25, "share", "a quarter of the checkpoint or of the interval")
+    checkpoints: float = h.limit(3, "checkpoints", "single slow writes happen")
+    at_the_end: float = h.limit(
         3, "checkpoints", "it lasts if one of the last few was slow: not each of them is"
     )
 
 
-def judge(job: Job, limits: Slow) -> Iterator[Finding]:
+def judge(job: h.Job, limits: Slow) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
     timed = [c for c in job.completed if c.finalization_ms is not None]
     slow = [c for c in timed if _is_slow(c, job.interval_ms, limits)]
     if not slow or len(slow) < limits.checkpoints:
         return
     longest = max(c.finalization_ms or 0 for c in slow)
-    yield of_checkpoints(
+    yield h.of_checkpoints(
         job,
         slow,
         among=timed,
         ongoing=slow[-1] in timed[-int(limits.at_the_end) :],
-        title=f"{len(slow)} of {fmt.plural(len(timed), 'completed checkpoint')} waited up to "
-        f"{fmt.duration(longest)} for the JobManager to finish them",
-        explain=explained("slow-metadata-writes"),
-        rank=Rank.SYMPTOM,
+        title=f"{len(slow)} of {h.fmt.plural(len(timed), 'completed checkpoint')} waited up to "
+        f"{h.fmt.duration(longest)} for the JobManager to finish them",
+        explain=h.explained("slow-metadata-writes"),
+        rank=h.Rank.SYMPTOM,
         cause="slow-metadata-writes",
         measurements=(
-            measured(
+            h.measured(
                 "longest-finalization",
                 longest,
                 "ms",
@@ -84,15 +70,15 @@ def judge(job: Job, limits: Slow) -> Iterator[Finding]:
                 over=f"{len(timed)} completed checkpoints",
             ),
         ),
-        actions=remedies("slow-metadata-writes", job, "look-at-storage", "less-in-line"),
+        actions=h.remedies("slow-metadata-writes", job, "look-at-storage", "less-in-line"),
     )
 
 
-def _is_slow(checkpoint: Checkpoint, interval_ms: float | None, limits: Slow) -> bool:
+def _is_slow(checkpoint: h.Checkpoint, interval_ms: float | None, limits: Slow) -> bool:
     took = checkpoint.finalization_ms or 0
     whole = (checkpoint.duration_ms or 0) + took
     least = whole if interval_ms is None else min(whole, interval_ms)
     return took >= limits.finalization and took >= limits.share * least
 
 
-RULE: Final = Rule("CP307", judge, Slow, causes=("slow-metadata-writes",))
+RULE: Final = h.Rule("CP307", judge, Slow, causes=("slow-metadata-writes",))

@@ -39,37 +39,7 @@ from typing import Final, NamedTuple
 
 from flowdiag.analyses.checkpoints.culprit import answers, names_somebody
 from flowdiag.analyses.checkpoints.rules.slow_checkpoint import slow
-from flowdiag.analyses.flink.helpers import (
-    WARM_UP,
-    Action,
-    Checkpoint,
-    Confidence,
-    Evidence,
-    Finding,
-    Inconclusive,
-    Iterator,
-    Job,
-    Limits,
-    Measurement,
-    Rank,
-    Rule,
-    State,
-    Status,
-    SubtaskCheckpoint,
-    cite,
-    ends,
-    episodes,
-    fmt,
-    incidents,
-    limit,
-    measured,
-    of_checkpoints,
-    of_episodes,
-    records_of,
-    remedies,
-    settled,
-    shared,
-)
+from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.topology import topology_of
 
 _NAMES: Final = {
@@ -79,10 +49,10 @@ _NAMES: Final = {
 }
 
 
-class SlowHalf(Limits):
+class SlowHalf(h.Limits):
     """What CP203 compares with."""
 
-    share: float = limit(0.5, "share", "a half that holds most of the time is the one to mend")
+    share: float = h.limit(0.5, "share", "a half that holds most of the time is the one to mend")
 
 
 class Told(NamedTuple):
@@ -91,14 +61,14 @@ class Told(NamedTuple):
     half: str
     title: str
     explain: str
-    measurements: tuple[Measurement, ...] = ()
-    evidence: tuple[Evidence, ...] = ()
+    measurements: tuple[h.Measurement, ...] = ()
+    evidence: tuple[h.Evidence, ...] = ()
 
 
-def judge(job: Job, limits: SlowHalf) -> Iterator[Finding | Inconclusive]:
+def judge(job: h.Job, limits: SlowHalf) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding, or one reason why not, per sick job."""
-    series = [e for e in episodes(job) if e.count(Status.EXPIRED)]
-    expired = [c for e in series for c in e.checkpoints if c.status is Status.EXPIRED]
+    series = [e for e in h.episodes(job) if e.count(h.Status.EXPIRED)]
+    expired = [c for e in series for c in e.checkpoints if c.status is h.Status.EXPIRED]
     sick = expired or _slowest(job)
     if not sick:
         return
@@ -108,7 +78,7 @@ def judge(job: Job, limits: SlowHalf) -> Iterator[Finding | Inconclusive]:
         or _by_warnings(job, sick)
     )
     if told is None:
-        yield Inconclusive(
+        yield h.Inconclusive(
             reason="no input says how long barriers, synchronous and asynchronous parts took",
             remedy="save /jobs/:id/checkpoints/details/:checkpoint/subtasks/:vertex, or log "
             "org.apache.flink.streaming.runtime.tasks at DEBUG"
@@ -119,35 +89,35 @@ def judge(job: Job, limits: SlowHalf) -> Iterator[Finding | Inconclusive]:
     said = {
         "title": told.title,
         "explain": told.explain,
-        "rank": Rank.SYMPTOM,
+        "rank": h.Rank.SYMPTOM,
         "option": told.half,
         "measurements": told.measurements,
-        "evidence": tuple(dict.fromkeys((*told.evidence, *ends(sick)))),
+        "evidence": tuple(dict.fromkeys((*told.evidence, *h.ends(sick)))),
         "actions": _actions(job, told.half),
     }
     if expired:
         when = {"first_us": sick[0].triggered_us, "last_us": sick[-1].ended_us}
-        yield of_episodes(job, series, len(sick), fatal=False, **when, **said)
+        yield h.of_episodes(job, series, len(sick), fatal=False, **when, **said)
     else:
         found = slow(job)
         more = {} if found is None else {"severity": found.severity}
-        ongoing = found is None or found.state is State.ONGOING
-        yield of_checkpoints(job, sick, among=job.concluded, ongoing=ongoing, **more, **said)
+        ongoing = found is None or found.state is h.State.ONGOING
+        yield h.of_checkpoints(job, sick, among=job.concluded, ongoing=ongoing, **more, **said)
 
 
-def _slowest(job: Job) -> list[Checkpoint]:
+def _slowest(job: h.Job) -> list[h.Checkpoint]:
     """The ten slowest of a job that CP104 finds slow, in order."""
     if slow(job) is None:
         return []
-    usual = [c for stretch in settled(job, WARM_UP) for c in stretch]
+    usual = [c for stretch in h.settled(job, h.WARM_UP) for c in stretch]
     slowest = sorted(usual, key=lambda c: -(c.duration_ms or 0))[:10]
     return sorted(slowest, key=lambda c: (c.triggered_us or 0, c.run, c.id))
 
 
-def _last_rows(job: Job, sick: list[Checkpoint]) -> list[SubtaskCheckpoint]:
+def _last_rows(job: h.Job, sick: list[h.Checkpoint]) -> list[h.SubtaskCheckpoint]:
     """The subtask that acknowledged last, of each of the checkpoints that tells durations."""
     wanted = {c.id for c in sick}
-    rows: defaultdict[int, list[SubtaskCheckpoint]] = defaultdict(list)
+    rows: defaultdict[int, list[h.SubtaskCheckpoint]] = defaultdict(list)
     for row in job.subtask_checkpoints:
         if row.checkpoint in wanted and row.sync_ms is not None and row.end_to_end_ms is not None:
             rows[row.checkpoint].append(row)
@@ -157,12 +127,12 @@ def _last_rows(job: Job, sick: list[Checkpoint]) -> list[SubtaskCheckpoint]:
     ]
 
 
-def _by_durations(job: Job, sick: list[Checkpoint], limits: SlowHalf) -> Told | None:
+def _by_durations(job: h.Job, sick: list[h.Checkpoint], limits: SlowHalf) -> Told | None:
     """By what the subtasks measured themselves."""
     known = _last_rows(job, sick)
     # Of a failed checkpoint only those that acknowledged have durations: the last of them counts
     # if it was late itself.
-    expired = {c.id: c.duration_ms or 0 for c in reversed(sick) if c.status is Status.EXPIRED}
+    expired = {c.id: c.duration_ms or 0 for c in reversed(sick) if c.status is h.Status.EXPIRED}
     rows = [row for row in known if (row.end_to_end_ms or 0) >= expired.get(row.checkpoint, 0)]
     sums = {
         "barrier": float(sum(max(0, _ms(row.end_to_end_ms) - _own_ms(row)) for row in rows)),
@@ -177,45 +147,45 @@ def _by_durations(job: Job, sick: list[Checkpoint], limits: SlowHalf) -> Told | 
     size = topology_of(job).parallelism.get(worst.task or "")
     return Told(
         half,
-        f"{fmt.percent(sums[half] / total)} of the checkpoints' time goes into {_NAMES[half]}",
-        f"Longest in {fmt.subtask_of(worst.task, worst.subtask_index, size)}: "
-        f"{fmt.duration(worst.end_to_end_ms)} from trigger to acknowledgement{_parts(worst)}.",
+        f"{h.fmt.percent(sums[half] / total)} of the checkpoints' time goes into {_NAMES[half]}",
+        f"Longest in {h.fmt.subtask_of(worst.task, worst.subtask_index, size)}: "
+        f"{h.fmt.duration(worst.end_to_end_ms)} from trigger to acknowledgement{_parts(worst)}.",
         tuple(
-            measured(
+            h.measured(
                 f"share-of-{name}",
                 round(spent / total, 3),
                 "share",
-                over=f"the last subtask of {fmt.plural(len(known), 'checkpoint')}",
+                over=f"the last subtask of {h.fmt.plural(len(known), 'checkpoint')}",
             )
             for name, spent in sums.items()
         ),
-        cite([(worst.cited, None)]),
+        h.cite([(worst.cited, None)]),
     )
 
 
-def _parts(row: SubtaskCheckpoint) -> str:
+def _parts(row: h.SubtaskCheckpoint) -> str:
     """How much of it went into the snapshot, as far as that was measured."""
     parts = [
-        f"{fmt.duration(spent)} in the {name} part"
+        f"{h.fmt.duration(spent)} in the {name} part"
         for name, spent in (("synchronous", row.sync_ms), ("asynchronous", row.async_ms))
         if spent is not None
     ]
-    return f", of which {fmt.listed(parts, ' and ')}" if parts else ""
+    return f", of which {h.fmt.listed(parts, ' and ')}" if parts else ""
 
 
 def _ms(value: int | None) -> int:
     return value or 0
 
 
-def _own_ms(row: SubtaskCheckpoint) -> int:
+def _own_ms(row: h.SubtaskCheckpoint) -> int:
     return _ms(row.sync_ms) + _ms(row.async_ms)
 
 
-def _by_shape(job: Job) -> Told | None:
+def _by_shape(job: h.Job) -> Told | None:
     """By who acknowledged and who did not."""
     last = answers(job)[-10:]
     found = [answer.conviction for answer in last if answer.conviction is not None]
-    known = [c.half for c in found if c.half in _NAMES and c.confidence is not Confidence.LOW]
+    known = [c.half for c in found if c.half in _NAMES and c.confidence is not h.Confidence.LOW]
     if not known:
         return None
     return Told(
@@ -226,13 +196,13 @@ def _by_shape(job: Job) -> Told | None:
     )
 
 
-def _by_warnings(job: Job, sick: list[Checkpoint]) -> Told | None:
+def _by_warnings(job: h.Job, sick: list[h.Checkpoint]) -> Told | None:
     """By tasks that began a checkpoint half a minute after they had all its barriers (1.12+)."""
     numbers = {c.id for c in sick}
     low = min((c.triggered_us for c in sick if c.triggered_us is not None), default=None)
     warned = [
         i
-        for i in incidents(job, "barrier-delayed")
+        for i in h.incidents(job, "barrier-delayed")
         if i.checkpoint in numbers
         or (i.checkpoint is None and low is not None and (i.time_us or 0) >= low)
     ]
@@ -241,10 +211,10 @@ def _by_warnings(job: Job, sick: list[Checkpoint]) -> Told | None:
     longest = max(i.duration_ms or 0 for i in warned)
     return Told(
         "barrier",
-        f"Tasks began a checkpoint up to {fmt.duration(longest)} after its barriers came",
+        f"Tasks began a checkpoint up to {h.fmt.duration(longest)} after its barriers came",
         "Their thread was busy with something else all that time: records, timers, or a call that "
         "blocks. The default log does not name the task.",
-        evidence=records_of(warned),
+        evidence=h.records_of(warned),
     )
 
 
@@ -255,18 +225,21 @@ _ADVICE: Final = {
 }
 
 
-def _actions(job: Job, half: str) -> tuple[Action, ...]:
+def _actions(job: h.Job, half: str) -> tuple[h.Action, ...]:
     if names_somebody(job):
-        return (Action(text="Cure the culprit: CP201 names it, and what to do about its cause"),)
+        return (h.Action(text="Cure the culprit: CP201 names it, and what to do about its cause"),)
     if half == "barrier":
-        back = Action(
+        back = h.Action(
             text="Find out where the barriers wait: flowdiag queues shows where back pressure begins",
             command="queues",
             verify="start delay and alignment fall",
         )
-        return (back, *shared(job, "overtake-if-it-works"))
+        return (back, *h.shared(job, "overtake-if-it-works"))
     cause, name = _ADVICE["sync" if half == "sync" else "async"]
-    return (*remedies(cause, job, name), *(shared(job, "incremental") if half != "sync" else ()))
+    return (
+        *h.remedies(cause, job, name),
+        *(h.shared(job, "incremental") if half != "sync" else ()),
+    )
 
 
-RULE: Final = Rule("CP203", judge, SlowHalf)
+RULE: Final = h.Rule("CP203", judge, SlowHalf)

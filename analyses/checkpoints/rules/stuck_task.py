@@ -32,34 +32,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.flink.helpers import (
-    Finding,
-    Incident,
-    Iterator,
-    Job,
-    Limits,
-    Rank,
-    Rule,
-    Signal,
-    fmt,
-    incidents,
-    limit,
-    measured,
-    name_of,
-    of_incidents,
-    records_of,
-    remedies,
-    subtask_subject,
-    votes_for,
-    weigh,
-)
+from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.model.keys import Ref
 
 
-class Stuck(Limits):
+class Stuck(h.Limits):
     """What CP310 compares with."""
 
-    repeats: float = limit(
+    repeats: float = h.limit(
         2,
         "records",
         "Flink repeats the message every 30 seconds; once may be an orderly but slow close",
@@ -69,11 +49,11 @@ class Stuck(Limits):
 _WATCHDOG: Final = "task-never-ended"
 
 
-def judge(job: Job, limits: Stuck) -> Iterator[Finding]:
+def judge(job: h.Job, limits: Stuck) -> h.Iterator[h.Finding]:
     """One finding per subtask; one for what the watchdog ended without any record that names a task."""
-    groups: dict[tuple[str, int | None], list[Incident]] = {}
-    ends: list[Incident] = []
-    for incident in incidents(job, "task-stuck"):
+    groups: dict[tuple[str, int | None], list[h.Incident]] = {}
+    ends: list[h.Incident] = []
+    for incident in h.incidents(job, "task-stuck"):
         if incident.task is not None:
             groups.setdefault((incident.task, incident.subtask_index), []).append(incident)
         elif incident.text.get("template") == _WATCHDOG:
@@ -88,7 +68,7 @@ def judge(job: Job, limits: Stuck) -> Iterator[Finding]:
         yield _unnamed(job, unnamed)
 
 
-def _ended_by(group: list[Incident], ends: list[Incident], *, alone: bool) -> Incident | None:
+def _ended_by(group: list[h.Incident], ends: list[h.Incident], *, alone: bool) -> h.Incident | None:
     """The record of the watchdog that waited for this task, or for one on the same TaskManager."""
     last = group[-1]
     for end in ends:
@@ -100,22 +80,24 @@ def _ended_by(group: list[Incident], ends: list[Incident], *, alone: bool) -> In
     return None
 
 
-def _method(incident: Incident) -> str:
+def _method(incident: h.Incident) -> str:
     """The method a task is stuck in: the innermost frame, and the one of user code that called it."""
     lines = [line.strip() for line in (incident.cause or "").splitlines() if line.strip()]
-    innermost = fmt.shorten(lines[0].removeprefix("at "), 120) if lines else None
+    innermost = h.fmt.shorten(lines[0].removeprefix("at "), 120) if lines else None
     own = incident.text.get("user_frame")
     if own and innermost and own not in innermost:
-        return f"{innermost}, called by {fmt.shorten(own, 120)}"
+        return f"{innermost}, called by {h.fmt.shorten(own, 120)}"
     return innermost or own or "an unknown method"
 
 
-def _finding(job: Job, group: list[Incident], end: Incident | None, limits: Stuck) -> Finding:
+def _finding(
+    job: h.Job, group: list[h.Incident], end: h.Incident | None, limits: Stuck
+) -> h.Finding:
     last = group[-1]
-    name, method = name_of(last), _method(last)
+    name, method = h.name_of(last), _method(last)
     serious = end is not None or len(group) >= limits.repeats
-    waited = fmt.duration(end.duration_ms) if end is not None else None
-    votes = votes_for(
+    waited = h.fmt.duration(end.duration_ms) if end is not None else None
+    votes = h.votes_for(
         {
             "stuck-stack": f"stuck in {method} ({len(group)}×)",
             "watchdog": f"the watchdog gave up after {waited}" if end is not None else None,
@@ -124,37 +106,37 @@ def _finding(job: Job, group: list[Incident], end: Incident | None, limits: Stuc
     )
     ended = f", and its TaskManager was ended for it after {waited}" if end is not None else ""
     records = [*([end] if end is not None else []), *reversed(group)]
-    return of_incidents(
+    return h.of_incidents(
         job,
         [*group, end] if end is not None else group,
         ongoing=serious and not job.completed_after(last.time_us),
         share=len(group) / max(1, len(job.concluded)) if serious else 0.0,
-        subject=subtask_subject(job, last),
+        subject=h.subtask_subject(job, last),
         title=f"{name} does not react to cancelling, stuck in {method}{ended}",
         why=f"{name}: stuck in {method}{ended}" if serious else None,
         cause="task-hangs" if serious else None,
-        confidence=weigh(votes),
-        rank=Rank.SHARED_MECHANISM,
+        confidence=h.weigh(votes),
+        rank=h.Rank.SHARED_MECHANISM,
         explain="Flink's watchdog ended the whole TaskManager, with all tasks on it: the job restarts elsewhere."
         if end is not None
         else "The job cannot be restarted before this task is gone; if it does not go, its "
         "TaskManager is killed.",
-        measurements=(measured("repeated", len(group), "records", limits.repeats),),
-        evidence=records_of(records),
+        measurements=(h.measured("repeated", len(group), "records", limits.repeats),),
+        evidence=h.records_of(records),
         ranked=True,
-        actions=remedies("task-hangs", job, "interruptible", "kill-sooner", method=method),
+        actions=h.remedies("task-hangs", job, "interruptible", "kill-sooner", method=method),
         votes=votes,
     )
 
 
-def _unnamed(job: Job, ends: list[Incident]) -> Finding:
+def _unnamed(job: h.Job, ends: list[h.Incident]) -> h.Finding:
     """TaskManagers that the watchdog ended, where no record says for which task."""
     last = ends[-1]
-    waited = fmt.duration(last.duration_ms)
+    waited = h.fmt.duration(last.duration_ms)
     says = f"a task did not end within {waited} of being cancelled"
-    votes = votes_for({"watchdog": says}, RULE.signals)
+    votes = h.votes_for({"watchdog": says}, RULE.signals)
     where = f" {last.taskmanager}" if last.taskmanager else ""
-    return of_incidents(
+    return h.of_incidents(
         job,
         ends,
         ongoing=not job.completed_after(last.time_us),
@@ -162,24 +144,26 @@ def _unnamed(job: Job, ends: list[Incident]) -> Finding:
         title=f"The TaskManager{where} was ended by the watchdog of cancelling: {says}; no record names the task",
         why=f"{says}, and the TaskManager{where} was ended for it; no record names the task",
         cause="task-hangs",
-        confidence=weigh(votes),
-        rank=Rank.SHARED_MECHANISM,
+        confidence=h.weigh(votes),
+        rank=h.Rank.SHARED_MECHANISM,
         explain="Flink's watchdog ended the whole TaskManager, with all tasks on it. Which task it was, and in which "
         "method, stands in the records 'did not react to cancelling signal' before it.",
-        evidence=records_of(reversed(ends)),
+        evidence=h.records_of(reversed(ends)),
         ranked=True,
-        actions=remedies("task-hangs", job, "kill-sooner"),
+        actions=h.remedies("task-hangs", job, "kill-sooner"),
         votes=votes,
     )
 
 
-RULE: Final = Rule(
+RULE: Final = h.Rule(
     "CP310",
     judge,
     Stuck,
     signals=(
-        Signal("stuck-stack", 3, "the stack of the task's thread"),
-        Signal("watchdog", 3, "the watchdog that ends the TaskManager of a task that does not end"),
+        h.Signal("stuck-stack", 3, "the stack of the task's thread"),
+        h.Signal(
+            "watchdog", 3, "the watchdog that ends the TaskManager of a task that does not end"
+        ),
     ),
     causes=("task-hangs",),
 )

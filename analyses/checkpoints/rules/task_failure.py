@@ -44,46 +44,8 @@ from typing import Final, NamedTuple
 from flowdiag.analyses.causes import CAUSE_OF_CLASS, CAUSES, cause_of_class
 from flowdiag.analyses.checkpoints.storage import refused
 from flowdiag.analyses.derived import once
+from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.crises import said_of
-from flowdiag.analyses.flink.helpers import (
-    Action,
-    Attempt,
-    Confidence,
-    Crisis,
-    Decline,
-    Evidence,
-    Finding,
-    Incident,
-    Iterator,
-    Job,
-    JobFacts,
-    Limits,
-    Rank,
-    Rule,
-    Signal,
-    Status,
-    Subject,
-    SubtaskCheckpoint,
-    Vote,
-    blameless,
-    cite,
-    episodes,
-    exception_text,
-    explained,
-    fmt,
-    incidents,
-    limit,
-    measured,
-    name_of,
-    of_crises,
-    of_episodes,
-    of_incidents,
-    remedies,
-    subtask_subject,
-    taskmanager_subject,
-    votes_for,
-    weigh,
-)
 from flowdiag.analyses.flink.judging import without_package
 from flowdiag.analyses.flink.linkage import linkage
 from flowdiag.analyses.flink.said import named_options, numbers_of
@@ -91,15 +53,15 @@ from flowdiag.parsers.exceptions import Classified, named_task, says_why
 from flowdiag.parsers.flink.failures import failure_kind
 
 
-class Failed(Limits):
+class Failed(h.Limits):
     """What CP301 compares with."""
 
-    repeated: float = limit(
+    repeated: float = h.limit(
         3,
         "checkpoints",
         "a decline without a reason may be a task that is closing; not so often in a row",
     )
-    alike: float = limit(
+    alike: float = h.limit(
         2 / 3,
         "share",
         "who declines nearly as often as the first is no other: what both write to is sick",
@@ -129,9 +91,9 @@ _NOBODYS: Final = {
 }
 
 
-def judge(job: Job, limits: Failed) -> Iterator[Finding]:
+def judge(job: h.Job, limits: Failed) -> h.Iterator[h.Finding]:
     """One finding per task and cause."""
-    groups: dict[tuple[str | None, str | None], list[Crisis]] = {}
+    groups: dict[tuple[str | None, str | None], list[h.Crisis]] = {}
     for crisis in job.crises:
         alone = crisis.kind in _ALONE and all(f.incident.kind in _OF_JOBS for f in crisis.failures)
         if crisis.kind in _CAUSES or alone:
@@ -145,7 +107,7 @@ def judge(job: Job, limits: Failed) -> Iterator[Finding]:
         yield from _told(job, limits)
 
 
-def _cause_of(crisis: Crisis) -> tuple[str | None, tuple[str, ...]]:
+def _cause_of(crisis: h.Crisis) -> tuple[str | None, tuple[str, ...]]:
     """The word for what a crisis began with, and the remedies that fit; all if none is named."""
     kind = crisis.kind
     word = _CAUSES[kind] if kind in _CAUSES else _ALONE.get(kind)
@@ -158,7 +120,7 @@ def _cause_of(crisis: Crisis) -> tuple[str | None, tuple[str, ...]]:
     return cause_of_class(said.name if said is not None else None, word)
 
 
-def _failed(job: Job, cause: str | None, group: list[Crisis]) -> Finding:
+def _failed(job: h.Job, cause: str | None, group: list[h.Crisis]) -> h.Finding:
     last = group[-1]
     root = _placed(last.root.incident)
     said = said_of(root)
@@ -168,9 +130,9 @@ def _failed(job: Job, cause: str | None, group: list[Crisis]) -> Finding:
         for crisis in group
         for failure in crisis.failures
     )
-    text = exception_text(_telling(root, said))
+    text = h.exception_text(_telling(root, said))
     name = _name(root)
-    votes = votes_for(
+    votes = h.votes_for(
         {
             "exception": _why(root, name, text) if text else None,
             "no-exception": None if text else f"{name}: no exception in the input",
@@ -186,21 +148,21 @@ def _failed(job: Job, cause: str | None, group: list[Crisis]) -> Finding:
         explain += (
             f" {last.bursts} failures without a completed checkpoint between: a restart loop."
         )
-    return of_crises(
+    return h.of_crises(
         job,
         group,
-        subject=None if cause in _NOBODYS or cause is None else subtask_subject(job, root),
+        subject=None if cause in _NOBODYS or cause is None else h.subtask_subject(job, root),
         title=_title(name, cause, bursts, text, last),
         why=_why(root, name, text) if text and cause not in (*_NOBODYS, None) else None,
         cause=cause,
         # Below a record of unknown words it may have been caught.
-        confidence=weigh(votes) if text and "headed" not in root.text else Confidence.LOW,
-        rank=Rank.ROOT_CAUSE if text and cause is not None else Rank.SYMPTOM,
+        confidence=h.weigh(votes) if text and "headed" not in root.text else h.Confidence.LOW,
+        rank=h.Rank.ROOT_CAUSE if text and cause is not None else h.Rank.SYMPTOM,
         count=bursts,
         explain=explain,
         measurements=(
-            measured("failures", bursts, "times"),
-            *([measured("failures-of-this-task", alike, "times")] if root.task else ()),
+            h.measured("failures", bursts, "times"),
+            *([h.measured("failures-of-this-task", alike, "times")] if root.task else ()),
             *numbers_of(said),
         ),
         actions=_actions(job, last, said),
@@ -208,7 +170,7 @@ def _failed(job: Job, cause: str | None, group: list[Crisis]) -> Finding:
     )
 
 
-def _placed(root: Incident) -> Incident:
+def _placed(root: h.Incident) -> h.Incident:
     """The failure of a job with the subtask that its exception names."""
     if root.task is not None or root.kind == "task-failure":
         return root
@@ -220,7 +182,7 @@ def _placed(root: Incident) -> Incident:
     )
 
 
-def _telling(root: Incident, said: Classified | None) -> str | None:
+def _telling(root: h.Incident, said: Classified | None) -> str | None:
     """The exception that says why: mostly the deepest, but what is below it may only be a detail."""
     outer = root.text.get("exception")
     if said is not None and outer and root.kind != "exception" and said.link == 0:
@@ -228,7 +190,7 @@ def _telling(root: Incident, said: Classified | None) -> str | None:
     return root.cause or outer
 
 
-def _why(root: Incident, name: str, text: str) -> str:
+def _why(root: h.Incident, name: str, text: str) -> str:
     return f"{name}: {text}" if root.task is not None else text
 
 
@@ -237,7 +199,7 @@ def _explain(cause: str | None) -> str:
     if cause is None:
         return _UNNAMED
     meaning = CAUSES[cause].meaning
-    return explained(cause) or f"{meaning[:1].upper()}{meaning[1:]}."
+    return h.explained(cause) or f"{meaning[:1].upper()}{meaning[1:]}."
 
 
 def _record(said: Classified | None) -> str:
@@ -252,10 +214,10 @@ def _record(said: Classified | None) -> str:
 _UNNAMED: Final = "The checkpoint took longer than its time-out; the exception does not say which subtask was late."
 
 
-def _actions(job: Job, crisis: Crisis, said: Classified | None) -> tuple[Action, ...]:
+def _actions(job: h.Job, crisis: h.Crisis, said: Classified | None) -> tuple[h.Action, ...]:
     """What to do about it, and the options that the exception itself names."""
     cause, names = _cause_of(crisis)
-    known = remedies(cause, job, *names) if cause is not None else ()
+    known = h.remedies(cause, job, *names) if cause is not None else ()
     # A command that counts what is needed knows more than the options that the exception names.
     counted = any(action.command for action in known)
     return known if counted else (*known, *named_options(said, known))
@@ -268,14 +230,14 @@ _REMEDIES: Final = {
 }
 
 
-def _name(incident: Incident) -> str:
-    return name_of(incident) if incident.task is not None else _JOB
+def _name(incident: h.Incident) -> str:
+    return h.name_of(incident) if incident.task is not None else _JOB
 
 
 _JOB: Final = "the job"
 
 
-def _title(name: str, cause: str | None, bursts: int, text: str, crisis: Crisis) -> str:
+def _title(name: str, cause: str | None, bursts: int, text: str, crisis: h.Crisis) -> str:
     if cause in _NOBODYS:
         what = _NOBODYS[cause]
     elif cause is None:
@@ -291,25 +253,25 @@ def _title(name: str, cause: str | None, bursts: int, text: str, crisis: Crisis)
     tail = "; the job failed for good" if crisis.final else ""
     if what == f"{_JOB} failed":
         what, tail = "The job failed", " for good" if crisis.final else ""
-    detail = f": {fmt.shorten(without_package(text), 100)}" if text else ""
+    detail = f": {h.fmt.shorten(without_package(text), 100)}" if text else ""
     return f"{what}{times}{tail}{detail}"
 
 
-def _declined(job: Job, limits: Failed) -> Iterator[Finding]:
+def _declined(job: h.Job, limits: Failed) -> h.Iterator[h.Finding]:
     """Snapshots that failed, by the checkpoints that were declined for them."""
-    series = [e for e in episodes(job) if e.count(Status.DECLINED, Status.FAILED)]
+    series = [e for e in h.episodes(job) if e.count(h.Status.DECLINED, h.Status.FAILED)]
     storage = refused(job)
     ids = {
         (c.run, c.id)
         for e in series
         for c in e.checkpoints
-        if c.status in (Status.DECLINED, Status.FAILED)
+        if c.status in (h.Status.DECLINED, h.Status.FAILED)
     } - (storage.checkpoints if storage is not None else frozenset())
     declines = [
         replace(d, reason=d.reason or _told_elsewhere(job, d))
         for d in job.declines
         if (d.run, d.checkpoint) in ids
-        and not blameless(d.reason)
+        and not h.blameless(d.reason)
         and (d.reason is None or failure_kind(d.reason) not in ("cancelled", "expired"))
     ]
     who = _by_words(declines, len(ids), limits) if declines else _by_absence(job, ids, limits)
@@ -317,38 +279,38 @@ def _declined(job: Job, limits: Failed) -> Iterator[Finding]:
         return
     first = who.attempts[0]
     alone = len(who.attempts) == 1
-    name = name_of(first) if alone else f"{len(who.attempts)} subtasks"
-    yield of_episodes(
+    name = h.name_of(first) if alone else f"{len(who.attempts)} subtasks"
+    yield h.of_episodes(
         job,
         series,
         len(ids),
-        subject=subtask_subject(job, first) if alone else _common_subject(job, who.attempts),
-        title=f"{name} cannot take a snapshot: {fmt.shorten(who.text, 120) or 'no reason in the input'}",
+        subject=h.subtask_subject(job, first) if alone else _common_subject(job, who.attempts),
+        title=f"{name} cannot take a snapshot: {h.fmt.shorten(who.text, 120) or 'no reason in the input'}",
         why=f"{name}: {who.text or who.votes[0].says} "
-        f"({who.times} of {fmt.plural(len(ids), 'failed checkpoint')})",
+        f"({who.times} of {h.fmt.plural(len(ids), 'failed checkpoint')})",
         cause="snapshot-exception",
-        confidence=weigh(who.votes),
-        rank=Rank.ROOT_CAUSE,
+        confidence=h.weigh(who.votes),
+        rank=h.Rank.ROOT_CAUSE,
         count=sum(len(e.checkpoints) for e in series),
         explain="Its snapshot throws, so it declines, and the checkpoint fails for the whole job. "
         "The task itself goes on.",
         measurements=(
-            measured(
+            h.measured(
                 "declined-by-this-subtask", who.times, "checkpoints", over=f"{len(ids)} failed ones"
             ),
         ),
         evidence=who.records,
-        actions=remedies("snapshot-exception", job),
+        actions=h.remedies("snapshot-exception", job),
         votes=who.votes,
     )
 
 
-def _told(job: Job, limits: Failed) -> Iterator[Finding]:
+def _told(job: h.Job, limits: Failed) -> h.Iterator[h.Finding]:
     """Snapshots that failed, where only the TaskManagers tell (no checkpoint is known)."""
-    by_subtask: dict[tuple[str, int | None], list[Incident]] = {}
-    for incident in incidents(job, "async-failure", "snapshot-failed"):
+    by_subtask: dict[tuple[str, int | None], list[h.Incident]] = {}
+    for incident in h.incidents(job, "async-failure", "snapshot-failed"):
         text = incident.cause or ""
-        if not text or failure_kind(text) == "cancelled" or blameless(text):
+        if not text or failure_kind(text) == "cancelled" or h.blameless(text):
             continue
         if incident.task is not None:
             by_subtask.setdefault((incident.task, incident.subtask_index), []).append(incident)
@@ -356,22 +318,22 @@ def _told(job: Job, limits: Failed) -> Iterator[Finding]:
         if len(members) < limits.repeated:
             continue
         last = members[-1]
-        text, name = exception_text(last.cause), _name(last)
-        votes = votes_for({"exception": f"{len(members)} snapshots failed: {text}"}, RULE.signals)
-        yield of_incidents(
+        text, name = h.exception_text(last.cause), _name(last)
+        votes = h.votes_for({"exception": f"{len(members)} snapshots failed: {text}"}, RULE.signals)
+        yield h.of_incidents(
             job,
             members,
             ongoing=True,
-            subject=subtask_subject(job, last),
-            title=f"{name} cannot take a snapshot: {fmt.shorten(text, 120)}",
+            subject=h.subtask_subject(job, last),
+            title=f"{name} cannot take a snapshot: {h.fmt.shorten(text, 120)}",
             why=f"{name}: {text} ({len(members)} times)",
             cause="snapshot-exception",
-            confidence=weigh(votes),
-            rank=Rank.ROOT_CAUSE,
+            confidence=h.weigh(votes),
+            rank=h.Rank.ROOT_CAUSE,
             explain="Its TaskManager tells of the exception; the JobManager's log, which would say "
             "what became of the checkpoints, is not there.",
-            measurements=(measured("failed-snapshots", len(members), "checkpoints"),),
-            actions=remedies("snapshot-exception", job),
+            measurements=(h.measured("failed-snapshots", len(members), "checkpoints"),),
+            actions=h.remedies("snapshot-exception", job),
             votes=votes,
         )
 
@@ -379,16 +341,16 @@ def _told(job: Job, limits: Failed) -> Iterator[Finding]:
 class Decliner(NamedTuple):
     """Who made checkpoints be declined: one subtask, or several with the same words."""
 
-    attempts: list[Attempt]
+    attempts: list[h.Attempt]
     text: str
     times: int
-    votes: tuple[Vote, ...]
-    records: tuple[Evidence, ...]
+    votes: tuple[h.Vote, ...]
+    records: tuple[h.Evidence, ...]
 
 
-def _by_words(declines: list[Decline], failed: int, limits: Failed) -> Decliner | None:
+def _by_words(declines: list[h.Decline], failed: int, limits: Failed) -> Decliner | None:
     """By the declines themselves."""
-    by_subtask: dict[tuple[str | None, int | None], list[Decline]] = {}
+    by_subtask: dict[tuple[str | None, int | None], list[h.Decline]] = {}
     for decline in declines:
         key = (decline.attempt.task, decline.attempt.subtask_index)
         by_subtask.setdefault(key, []).append(decline)
@@ -396,12 +358,12 @@ def _by_words(declines: list[Decline], failed: int, limits: Failed) -> Decliner 
     most = ranked[0]
     # Several subtasks with the same words: what they write to is sick, not one of them.
     alike = [items for items in ranked if len(items) >= len(most) * limits.alike]
-    text = exception_text(most[-1].reason)
+    text = h.exception_text(most[-1].reason)
     if not text and len(most) < limits.repeated:
         return None
     others = len(declines) - sum(len(items) for items in alike)
     says = f"declined {len(most)} of {failed} failed checkpoints"
-    votes = votes_for(
+    votes = h.votes_for(
         {
             "exception": f"{says}: {text}" if text else None,
             "repeated-declines": None if text else f"{says}, no reason in the input",
@@ -409,14 +371,14 @@ def _by_words(declines: list[Decline], failed: int, limits: Failed) -> Decliner 
         },
         RULE.signals,
     )
-    records = cite((d.ref, d.time_us) for d in most)
+    records = h.cite((d.ref, d.time_us) for d in most)
     return Decliner([items[-1].attempt for items in alike], text, len(most), votes, records)
 
 
-def _by_absence(job: Job, ids: set[tuple[int, int]], limits: Failed) -> Decliner | None:
+def _by_absence(job: h.Job, ids: set[tuple[int, int]], limits: Failed) -> Decliner | None:
     """REST and archives do not say who declined, but who never acknowledged any of them."""
     numbers = {number for run, number in ids if run == job.runs}
-    missing: dict[int, dict[tuple[str | None, int], SubtaskCheckpoint]] = {}
+    missing: dict[int, dict[tuple[str | None, int], h.SubtaskCheckpoint]] = {}
     for row in job.subtask_checkpoints:
         if row.checkpoint in numbers and not row.acknowledged and row.source != "debug":
             missing.setdefault(row.checkpoint, {})[row.task, row.subtask_index] = row
@@ -428,7 +390,7 @@ def _by_absence(job: Job, ids: set[tuple[int, int]], limits: Failed) -> Decliner
     task, index = next(iter(always))
     rows = [members[task, index] for members in missing.values()]
     known = next((a for a in job.attempts if (a.task, a.subtask_index) == (task, index)), None)
-    attempt = known or Attempt(
+    attempt = known or h.Attempt(
         job=job.key,
         attempt_id="",
         vertex_id=rows[0].vertex_id,
@@ -438,12 +400,12 @@ def _by_absence(job: Job, ids: set[tuple[int, int]], limits: Failed) -> Decliner
     )
     reason = next((c.reason for c in job.checkpoints if c.id in numbers and c.reason), None)
     says = f"the only one that acknowledged none of {len(missing)} declined checkpoints"
-    votes = votes_for({"always-missing": says}, RULE.signals)
-    records = cite((row.cited, None) for row in rows)
-    return Decliner([attempt], exception_text(reason), len(missing), votes, records)
+    votes = h.votes_for({"always-missing": says}, RULE.signals)
+    records = h.cite((row.cited, None) for row in rows)
+    return Decliner([attempt], h.exception_text(reason), len(missing), votes, records)
 
 
-def _told_elsewhere(job: JobFacts, decline: Decline) -> str | None:
+def _told_elsewhere(job: h.JobFacts, decline: h.Decline) -> str | None:
     """Why a subtask declined, where the line itself is silent (up to 1.10 and for short logs).
 
     Its own TaskManager tells of the snapshot that failed, the coordinator of the checkpoint that it
@@ -461,34 +423,34 @@ def _told_elsewhere(job: JobFacts, decline: Decline) -> str | None:
 
 
 @once
-def _failed_snapshots(job: JobFacts) -> dict[tuple[int | None, str | None, int | None], str]:
+def _failed_snapshots(job: h.JobFacts) -> dict[tuple[int | None, str | None, int | None], str]:
     """What snapshots failed of, by checkpoint and subtask: the first that has a cause of its own."""
     found: dict[tuple[int | None, str | None, int | None], str] = {}
-    for incident in incidents(job, "snapshot-failed", "async-failure"):
+    for incident in h.incidents(job, "snapshot-failed", "async-failure"):
         place = (incident.checkpoint, incident.task, incident.subtask_index)
-        if incident.cause and place not in found and not blameless(incident.cause):
+        if incident.cause and place not in found and not h.blameless(incident.cause):
             found[place] = incident.cause
     return found
 
 
 @once
-def _first_declines(job: JobFacts) -> dict[tuple[int, int], Decline]:
+def _first_declines(job: h.JobFacts) -> dict[tuple[int, int], h.Decline]:
     return {(d.run, d.checkpoint): d for d in reversed(job.declines)}
 
 
 @once
-def _reasons(job: JobFacts) -> dict[tuple[int, int], str | None]:
+def _reasons(job: h.JobFacts) -> dict[tuple[int, int], str | None]:
     return {(c.run, c.id): c.reason for c in reversed(job.checkpoints)}
 
 
-def _common_subject(job: Job, attempts: list[Attempt]) -> Subject | None:
+def _common_subject(job: h.Job, attempts: list[h.Attempt]) -> h.Subject | None:
     """What several decliners share: a TaskManager, a task, or (None) only the job."""
     first = attempts[0]
     if first.taskmanager is not None and len({a.taskmanager for a in attempts}) == 1:
-        return taskmanager_subject(job, first.taskmanager, first.host)
+        return h.taskmanager_subject(job, first.taskmanager, first.host)
     if len({attempt.task for attempt in attempts}) > 1:
         return None
-    return Subject(
+    return h.Subject(
         kind="task",
         job_id=job.key.job_id or None,
         job_name=job.name,
@@ -498,22 +460,24 @@ def _common_subject(job: Job, attempts: list[Attempt]) -> Subject | None:
     )
 
 
-RULE: Final = Rule(
+RULE: Final = h.Rule(
     "CP301",
     judge,
     Failed,
     signals=(
-        Signal("exception", 3, "the subtask's own exception, with a cause that is no consequence"),
-        Signal("no-exception", 1, "it failed, and no input says of what"),
-        Signal("first-failure", 1, "it failed before all others of its crisis"),
-        Signal("every-time", 1, "the same task failed with the same exception in most restarts"),
-        Signal("repeated-declines", 2, "it declined again and again, and no input says why"),
-        Signal(
+        h.Signal(
+            "exception", 3, "the subtask's own exception, with a cause that is no consequence"
+        ),
+        h.Signal("no-exception", 1, "it failed, and no input says of what"),
+        h.Signal("first-failure", 1, "it failed before all others of its crisis"),
+        h.Signal("every-time", 1, "the same task failed with the same exception in most restarts"),
+        h.Signal("repeated-declines", 2, "it declined again and again, and no input says why"),
+        h.Signal(
             "always-missing",
             2,
             "it is the only subtask that acknowledged none of the declined checkpoints",
         ),
-        Signal(
+        h.Signal(
             "other-decliners", -1, "other subtasks declined the same checkpoints with other causes"
         ),
     ),

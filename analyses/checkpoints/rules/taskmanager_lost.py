@@ -38,31 +38,7 @@ from collections import ChainMap, Counter
 from typing import Final
 
 from flowdiag.analyses.derived import once
-from flowdiag.analyses.flink.helpers import (
-    Confidence,
-    Crisis,
-    Finding,
-    Incident,
-    Iterator,
-    Job,
-    JobFacts,
-    Limits,
-    Rank,
-    Rule,
-    Severity,
-    Signal,
-    State,
-    Vote,
-    cite,
-    fmt,
-    measured,
-    of_crises,
-    outcome_text,
-    remedies,
-    taskmanager_subject,
-    votes_for,
-    weigh,
-)
+from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.model.keys import Ref
 
 # Tasks fail with this on the TaskManager that goes, when it is told to (an eviction, a drained node).
@@ -72,9 +48,9 @@ _NOBODY: Final = frozenset({"", "null", "unknown"})
 Lost = tuple[str | None, str | None]  # resource id, host
 
 
-def judge(job: Job, limits: Limits) -> Iterator[Finding]:
+def judge(job: h.Job, limits: h.Limits) -> h.Iterator[h.Finding]:
     """One finding per job and lost TaskManager."""
-    groups: dict[Lost, list[Crisis]] = {}
+    groups: dict[Lost, list[h.Crisis]] = {}
     for crisis in job.crises:
         if crisis.kind == "taskmanager-lost":
             groups.setdefault(lost_of(job, crisis), []).append(crisis)
@@ -82,14 +58,14 @@ def judge(job: Job, limits: Limits) -> Iterator[Finding]:
         yield _finding(job, lost, group)
 
 
-def _tells_itself(incident: Incident) -> bool:
+def _tells_itself(incident: h.Incident) -> bool:
     """Whether a record is about the TaskManager that is gone, not about who lost it."""
     if incident.kind == "exception":
         return incident.taskmanager is not None  # its heartbeat
     return incident.kind == "taskmanager-lost" or _LEAVES in (incident.cause or "")
 
 
-def _signal(incident: Incident) -> str:
+def _signal(incident: h.Incident) -> str:
     template = incident.text.get("template", "")
     if _LEAVES in (incident.cause or ""):
         return "shut-down"
@@ -98,7 +74,7 @@ def _signal(incident: Incident) -> str:
     return "heartbeat"
 
 
-def _peers(crisis: Crisis) -> tuple[Counter[Lost], Counter[Lost]]:
+def _peers(crisis: h.Crisis) -> tuple[Counter[Lost], Counter[Lost]]:
     """Who is named as gone: (by heartbeats and workers, by lost connections)."""
     direct: Counter[Lost] = Counter()
     named: Counter[Lost] = Counter()
@@ -116,7 +92,7 @@ def _peers(crisis: Crisis) -> tuple[Counter[Lost], Counter[Lost]]:
     return direct, named
 
 
-def lost_of(job: JobFacts, crisis: Crisis) -> Lost:
+def lost_of(job: h.JobFacts, crisis: h.Crisis) -> Lost:
     """The TaskManager that most records name as gone; (None, None) if none does."""
     direct, named = _peers(crisis)
     votes: Counter[str] = Counter()
@@ -140,7 +116,7 @@ def lost_of(job: JobFacts, crisis: Crisis) -> Lost:
 
 
 @once
-def _machines(job: JobFacts) -> tuple[dict[str, set[str]], dict[str, str | None]]:
+def _machines(job: h.JobFacts) -> tuple[dict[str, set[str]], dict[str, str | None]]:
     """TaskManagers by host, and the first known host of each."""
     on_host: dict[str, set[str]] = {}
     hosts: dict[str, str | None] = {}
@@ -164,49 +140,49 @@ def same_host(one: str, other: str) -> bool:
     return one.split(".")[0] == other.split(".")[0] and ("." not in one or "." not in other)
 
 
-def _finding(job: Job, lost: Lost, group: list[Crisis]) -> Finding:
+def _finding(job: h.Job, lost: Lost, group: list[h.Crisis]) -> h.Finding:
     last = group[-1]
     known = lost != (None, None)
-    where = fmt.place(*lost)
+    where = h.fmt.place(*lost)
     votes = _votes(lost, last)
     restarts = sum(crisis.bursts for crisis in group)
     slots = sum(len(crisis.of_kind("no-resource")) for crisis in group)
-    down = last.final or last.state is State.ONGOING
+    down = last.final or last.state is h.State.ONGOING
     who = f"TaskManager {where} was lost" if known else "A TaskManager was lost; no record names it"
     followed = f", {restarts} failures followed" if restarts > 1 else ""
     measurements = [
-        measured("losses", len(group), "times"),
-        measured("failures", restarts, "restarts"),
+        h.measured("losses", len(group), "times"),
+        h.measured("failures", restarts, "restarts"),
     ]
     if slots:
-        measurements.append(measured("failures-for-slots", slots, "failures"))
-    said = {"severity": Severity.CRITICAL} if slots and down else {}
-    return of_crises(
+        measurements.append(h.measured("failures-for-slots", slots, "failures"))
+    said = {"severity": h.Severity.CRITICAL} if slots and down else {}
+    return h.of_crises(
         job,
         group,
-        subject=taskmanager_subject(job, *lost),
-        title=f"{who}{followed}{outcome_text(last)}",
+        subject=h.taskmanager_subject(job, *lost),
+        title=f"{who}{followed}{h.outcome_text(last)}",
         why=f"{where}: {votes[0].says if votes else 'a connection broke'}" if known else None,
         cause="taskmanager-lost",
-        confidence=weigh(votes) if known else Confidence.LOW,
-        rank=Rank.ROOT_CAUSE,
+        confidence=h.weigh(votes) if known else h.Confidence.LOW,
+        rank=h.Rank.ROOT_CAUSE,
         explain="The tasks that failed first ran elsewhere and lost their connection to it."
         + (f" {slots} failures for missing slots followed: a consequence." if slots else ""),
         measurements=tuple(measurements),
-        evidence=cite(ref for crisis in reversed(group) for ref in _refs(crisis)),
-        actions=remedies("taskmanager-lost", job, "find-out", "spare-slots", place=where),
+        evidence=h.cite(ref for crisis in reversed(group) for ref in _refs(crisis)),
+        actions=h.remedies("taskmanager-lost", job, "find-out", "spare-slots", place=where),
         votes=votes,
         **said,
     )
 
 
-def _refs(crisis: Crisis) -> list[tuple[Ref | None, int | None]]:
+def _refs(crisis: h.Crisis) -> list[tuple[Ref | None, int | None]]:
     """Records about the lost one itself before the failures that followed."""
     gone = [f.incident for f in crisis.of_kind("taskmanager-lost") if _tells_itself(f.incident)]
     return [*((incident.ref, incident.time_us) for incident in gone), *crisis.refs]
 
 
-def _votes(lost: Lost, crisis: Crisis) -> tuple[Vote, ...]:
+def _votes(lost: Lost, crisis: h.Crisis) -> tuple[h.Vote, ...]:
     manager, host = lost
     gone = [f.incident for f in crisis.of_kind("taskmanager-lost") if _tells_itself(f.incident)]
     mine = [i for i in gone if i.taskmanager == manager or (manager is None and i.host == host)]
@@ -218,16 +194,16 @@ def _votes(lost: Lost, crisis: Crisis) -> tuple[Vote, ...]:
         or (name is None and place is not None and host is not None and same_host(place, host))
     )
     others = sum(named.values()) - peers + len(gone) - len(mine)
-    votes = votes_for(
+    votes = h.votes_for(
         {
             "heartbeat": _told(mine, "heartbeat", "its heartbeat timed out"),
             "worker-ended": _told(mine, "worker-ended", "its container or pod ended"),
             "shut-down": _told(mine, "shut-down", "it was told to shut down"),
-            "named-peer": f"{fmt.plural(peers, 'task')} lost"
+            "named-peer": f"{h.fmt.plural(peers, 'task')} lost"
             f" {'its' if peers == 1 else 'their'} connection to it"
             if peers
             else None,
-            "other-peers": f"{fmt.plural(others, 'record names', 'records name')} another one"
+            "other-peers": f"{h.fmt.plural(others, 'record names', 'records name')} another one"
             if others
             else None,
         },
@@ -237,7 +213,7 @@ def _votes(lost: Lost, crisis: Crisis) -> tuple[Vote, ...]:
     return votes if any(vote.weight > 0 for vote in votes) else ()
 
 
-def _told(mine: list[Incident], signal: str, says: str) -> str | None:
+def _told(mine: list[h.Incident], signal: str, says: str) -> str | None:
     """What the first record of a kind says; None if there is none."""
     first = next((i for i in mine if _signal(i) == signal), None)
     if first is None:
@@ -247,18 +223,18 @@ def _told(mine: list[Incident], signal: str, says: str) -> str | None:
         return "it was no longer reachable"
     if signal == "heartbeat" and "timed out" in detail:
         return says  # in Flink's words the same, and its id once more
-    return f"{says}: {fmt.shorten(detail, 120)}" if detail else says
+    return f"{says}: {h.fmt.shorten(detail, 120)}" if detail else says
 
 
-RULE: Final = Rule(
+RULE: Final = h.Rule(
     "CP302",
     judge,
     signals=(
-        Signal("heartbeat", 3, "its heartbeat timed out, or it is no longer reachable"),
-        Signal("named-peer", 3, "tasks on other TaskManagers lost their connection to it"),
-        Signal("worker-ended", 3, "the cluster reports that its container or pod ended"),
-        Signal("shut-down", 3, "its own tasks say that it is shutting down"),
-        Signal("other-peers", -1, "other TaskManagers are named as well"),
+        h.Signal("heartbeat", 3, "its heartbeat timed out, or it is no longer reachable"),
+        h.Signal("named-peer", 3, "tasks on other TaskManagers lost their connection to it"),
+        h.Signal("worker-ended", 3, "the cluster reports that its container or pod ended"),
+        h.Signal("shut-down", 3, "its own tasks say that it is shutting down"),
+        h.Signal("other-peers", -1, "other TaskManagers are named as well"),
     ),
     causes=("taskmanager-lost",),
 )

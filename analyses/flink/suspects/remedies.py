@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.causes import CAUSES
-from flowdiag.analyses.flink.helpers import remedies
+from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.job import JobFacts
 from flowdiag.analyses.flink.suspects import Conviction
 from flowdiag.analyses.model import fmt
@@ -47,11 +47,11 @@ def cures(job: JobFacts, found: Conviction) -> tuple[Action, ...]:
             text=f"Compare it with its siblings: records in, busy time, state size; then look at {place}",
             verify="it acknowledges together with its siblings, and nobody waits for it",
         )
-        return (compare, *remedies("data-skew", job, "overtake", "debloat"))
+        return (compare, *h.remedies("data-skew", job, "overtake", "debloat"))
     chained = " -> " in (subject.task or "")
     known = _CURES.get(found.cause) or tuple(CAUSES[found.cause].remedies or {})
     names = [name for name in known if name != "chain" or chained]
-    return remedies(
+    return h.remedies(
         found.cause,
         job,
         *names,

@@ -34,42 +34,24 @@ from typing import (
     Final,
 )
 
+from flowdiag.analyses.memory import helpers as h
 from flowdiag.analyses.memory.advice import more_heap, setting_of
-from flowdiag.analyses.memory.helpers import (
-    Action,
-    Confidence,
-    Finding,
-    Iterator,
-    Limits,
-    MemoryFacts,
-    MemoryProcess,
-    Rank,
-    Rule,
-    Usage,
-    cite,
-    fmt,
-    limit,
-    measured,
-    model,
-    of_process,
-    process_text,
-)
 
 
-class Filling(Limits):
+class Filling(h.Limits):
     """What MM304 compares with."""
 
-    full: float = limit(0.85, "share", "what is left after collections; above it they run on end")
-    growth: float = limit(0.1, "share", "of the heap, from the first quarter to the last")
-    samples: float = limit(20, "samples", "four quarters with five samples each")
-    stalls: float = limit(
+    full: float = h.limit(0.85, "share", "what is left after collections; above it they run on end")
+    growth: float = h.limit(0.1, "share", "of the heap, from the first quarter to the last")
+    samples: float = h.limit(20, "samples", "four quarters with five samples each")
+    stalls: float = h.limit(
         0.4,
         "share",
         "of the time in full collections: what collects for as long is slow for it (as in CP201 and SK104)",
     )
 
 
-def judge(facts: MemoryFacts, limits: Filling) -> Iterator[Finding]:
+def judge(facts: h.MemoryFacts, limits: Filling) -> h.Iterator[h.Finding]:
     """One finding per process."""
     for process in facts.processes:
         usage = process.usage
@@ -85,46 +67,46 @@ def judge(facts: MemoryFacts, limits: Filling) -> Iterator[Finding]:
 
 
 def _finding(
-    facts: MemoryFacts, process: MemoryProcess, usage: Usage, left: float, limits: Filling
-) -> Finding:
+    facts: h.MemoryFacts, process: h.MemoryProcess, usage: h.Usage, left: float, limits: Filling
+) -> h.Finding:
     most = limits.full
     full = left >= most
     worker = process.role == "taskmanager"
-    before, now, maximum = map(fmt.size, (usage.floors[0], usage.floors[-1], usage.heap_max or 0))
+    before, now, maximum = map(h.fmt.size, (usage.floors[0], usage.floors[-1], usage.heap_max or 0))
     pauses = ""
     if usage.full_pauses:
         pauses = (
-            f"; {fmt.plural(usage.full_pauses, 'full collection')}, "
-            f"{fmt.duration(usage.full_pause_ms)} in all"
+            f"; {h.fmt.plural(usage.full_pauses, 'full collection')}, "
+            f"{h.fmt.duration(usage.full_pause_ms)} in all"
         )
     share = _stood_still(facts, process, usage)
     stalls = share is not None and share >= limits.stalls
     if stalls and share is not None:
-        pauses += f", {fmt.percent(share)} of its time"
-    found = of_process(
+        pauses += f", {h.fmt.percent(share)} of its time"
+    found = h.of_process(
         process,
-        title=f"The heap of {process_text(process)} is {fmt.percent(left)} full after collections{pauses}"
+        title=f"The heap of {h.process_text(process)} is {h.fmt.percent(left)} full after collections{pauses}"
         if full
-        else f"The heap of {process_text(process)} fills up: {before} to {now} of {maximum}",
-        why=f"{fmt.percent(share)} of its time goes into full collections, {now} of {maximum} stay in use"
+        else f"The heap of {h.process_text(process)} fills up: {before} to {now} of {maximum}",
+        why=f"{h.fmt.percent(share)} of its time goes into full collections, {now} of {maximum} stay in use"
         if stalls and share is not None
         else f"{now} of {maximum} stay in use",
         cause="garbage-collection" if stalls else "out-of-memory",
-        confidence=Confidence.HIGH if full else Confidence.MEDIUM,
-        rank=Rank.MECHANISM,
-        option=model.TASK_HEAP if worker else "jobmanager.memory.heap.size",
+        confidence=h.Confidence.HIGH if full else h.Confidence.MEDIUM,
+        rank=h.Rank.MECHANISM,
+        option=h.model.TASK_HEAP if worker else "jobmanager.memory.heap.size",
         first_us=usage.first_us,
         last_us=usage.last_us,
         explain="What a collection leaves is what the job really holds.",
         measurements=(
-            measured("heap-left", round(left, 3), "share", most),
-            measured("heap-maximum", usage.heap_max or 0, "bytes"),
-            measured("longest-pause", usage.longest_pause_ms or None, "ms"),
-            measured("full-collection-share", share and round(share, 3), "share", limits.stalls),
+            h.measured("heap-left", round(left, 3), "share", most),
+            h.measured("heap-maximum", usage.heap_max or 0, "bytes"),
+            h.measured("longest-pause", usage.longest_pause_ms or None, "ms"),
+            h.measured("full-collection-share", share and round(share, 3), "share", limits.stalls),
         ),
-        evidence=cite([(usage.ref, None)]),
+        evidence=h.cite([(usage.ref, None)]),
         actions=(
-            Action(text="Take a heap dump and look at what holds most"),
+            h.Action(text="Take a heap dump and look at what holds most"),
             _room(facts, process) if worker else _JOBMANAGER,
         ),
     )
@@ -133,7 +115,7 @@ def _finding(
     return found if only is None else replace(found, job=only)
 
 
-def _stood_still(facts: MemoryFacts, process: MemoryProcess, usage: Usage) -> float | None:
+def _stood_still(facts: h.MemoryFacts, process: h.MemoryProcess, usage: h.Usage) -> float | None:
     """The share of the time of its own log that a process spent in full collections; None where unknown."""
     spans = [
         one.last_us - one.first_us
@@ -147,7 +129,7 @@ def _stood_still(facts: MemoryFacts, process: MemoryProcess, usage: Usage) -> fl
 
 _MORE: Final = 0.25  # a quarter more heap, then measure again
 
-_JOBMANAGER: Final = Action(
+_JOBMANAGER: Final = h.Action(
     text="Give the heap more room",
     option="jobmanager.memory.process.size",
     measure="the heap that is in use after full collections: half as much again is enough",
@@ -155,16 +137,16 @@ _JOBMANAGER: Final = Action(
 )
 
 
-def _room(facts: MemoryFacts, process: MemoryProcess) -> Action:
+def _room(facts: h.MemoryFacts, process: h.MemoryProcess) -> h.Action:
     """More heap, as for one that ran out."""
     text = "Give the heap more room, or the state to RocksDB"
     free = set(facts.backends.values()) == {"heap"}
     found = more_heap(process, _MORE, managed_is_free=free)
     if found is not None:
         return setting_of(process, found, text)
-    return replace(_JOBMANAGER, text=text, option=model.PROCESS)
+    return replace(_JOBMANAGER, text=text, option=h.model.PROCESS)
 
 
-RULE: Final = Rule(
+RULE: Final = h.Rule(
     "MM304", judge, Filling, whole=True, causes=("garbage-collection", "out-of-memory")
 )

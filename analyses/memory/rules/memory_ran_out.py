@@ -32,6 +32,7 @@ from typing import Final
 
 from flowdiag.analyses.flink.crises import memory_kind
 from flowdiag.analyses.flink.judging import job_failed
+from flowdiag.analyses.memory import helpers as h
 from flowdiag.analyses.memory.advice import (
     Proposal,
     current,
@@ -40,29 +41,6 @@ from flowdiag.analyses.memory.advice import (
     more_metaspace,
     more_overhead,
     setting_of,
-)
-from flowdiag.analyses.memory.helpers import (
-    Action,
-    Evidence,
-    Finding,
-    Incident,
-    Iterator,
-    JobFacts,
-    Kill,
-    Limits,
-    Measurement,
-    MemoryFacts,
-    MemoryProcess,
-    Rank,
-    Rule,
-    Sequence,
-    Severity,
-    cite,
-    fmt,
-    limit,
-    measured,
-    model,
-    of_place,
 )
 
 _POOL: Final = {
@@ -100,20 +78,22 @@ _HINTS: Final = {
     "clients that are opened and never closed leave threads behind",
 }
 
-_Member = tuple[JobFacts, Incident]
+_Member = tuple[h.JobFacts, h.Incident]
 
 
-class RanOut(Limits):
+class RanOut(h.Limits):
     """What MM301 compares with."""
 
-    heap_step: float = limit(0.25, "ratio", "a quarter more heap, then measure again")
-    metaspace_step: float = limit(0.5, "ratio", "metaspace is small: half as much again")
-    direct_step: float = limit(128, "MiB", "the size that Flink's framework itself gets")
-    overhead_step: float = limit(0.5, "ratio", "native memory is not measured: half as much again")
-    heap_left: float = limit(0.75, "share", "of the heap; with less of it the heap runs out next")
+    heap_step: float = h.limit(0.25, "ratio", "a quarter more heap, then measure again")
+    metaspace_step: float = h.limit(0.5, "ratio", "metaspace is small: half as much again")
+    direct_step: float = h.limit(128, "MiB", "the size that Flink's framework itself gets")
+    overhead_step: float = h.limit(
+        0.5, "ratio", "native memory is not measured: half as much again"
+    )
+    heap_left: float = h.limit(0.75, "share", "of the heap; with less of it the heap runs out next")
 
 
-def judge(facts: MemoryFacts, limits: RanOut) -> Iterator[Finding]:
+def judge(facts: h.MemoryFacts, limits: RanOut) -> h.Iterator[h.Finding]:
     """One finding per place and pool."""
     groups: dict[tuple[str | None, str], list[_Member]] = {}
     for job in facts.jobs:
@@ -122,7 +102,7 @@ def judge(facts: MemoryFacts, limits: RanOut) -> Iterator[Finding]:
             groups.setdefault(key, []).append((job, incident))
     for (place, kind), members in sorted(groups.items(), key=lambda g: (g[0][0] or "", g[0][1])):
         yield _finding(facts, place, kind, members, (), limits)
-    by_pod: dict[str | None, list[Kill]] = {}
+    by_pod: dict[str | None, list[h.Kill]] = {}
     for kill in facts.kills:
         if kill.for_memory:
             by_pod.setdefault(kill.pod, []).append(kill)
@@ -131,19 +111,19 @@ def judge(facts: MemoryFacts, limits: RanOut) -> Iterator[Finding]:
             yield _finding(facts, pod, "container", [], kills, limits)
 
 
-def _ran_out(incident: Incident) -> bool:
+def _ran_out(incident: h.Incident) -> bool:
     failed = incident.kind == "task-failure" and "OutOfMemoryError" in (incident.cause or "")
     return failed or incident.kind == "out-of-memory"
 
 
 def _finding(
-    facts: MemoryFacts,
+    facts: h.MemoryFacts,
     place: str | None,
     kind: str,
-    members: Sequence[_Member],
-    kills: Sequence[Kill],
+    members: h.Sequence[_Member],
+    kills: h.Sequence[h.Kill],
     limits: RanOut,
-) -> Finding:
+) -> h.Finding:
     job = members[0][0] if members else None
     incidents = [incident for _, incident in members]
     workers = [p for p in facts.processes if p.role == "taskmanager"]
@@ -155,32 +135,32 @@ def _finding(
     )
     proposal = _proposal(facts, process, kind, limits)
     host = incidents[0].host if incidents else None
-    where = fmt.place(place, host) if place or host else "a TaskManager"
+    where = h.fmt.place(place, host) if place or host else "a TaskManager"
     lasting = job is None or job_failed(job)
-    return of_place(
+    return h.of_place(
         job,
         place,
         host,
-        severity=Severity.CRITICAL if lasting else Severity.WARNING,
-        title=f"{_POOL[kind]} on {where}: {fmt.shorten(said, 80)}",
-        why=f"{where}: {fmt.shorten(said, 120)}",
+        severity=h.Severity.CRITICAL if lasting else h.Severity.WARNING,
+        title=f"{_POOL[kind]} on {where}: {h.fmt.shorten(said, 80)}",
+        why=f"{where}: {h.fmt.shorten(said, 120)}",
         cause="out-of-memory",
-        rank=Rank.FATAL,
+        rank=h.Rank.FATAL,
         option=next(iter(proposal.options), None) if proposal else None,
         first_us=min(times, default=None),
         last_us=max(times, default=None),
         count=len(incidents) + len(kills),
         explain=f"This memory holds {_USE[kind]}." if kind in _USE else _NO_POOL[kind],
         measurements=tuple(_measured(process, kind, kills)),
-        evidence=cite((i.ref, i.time_us) for i in incidents)
-        + tuple(Evidence(*kill.ref, None) for kill in kills),
+        evidence=h.cite((i.ref, i.time_us) for i in incidents)
+        + tuple(h.Evidence(*kill.ref, None) for kill in kills),
         ranked=True,
         actions=tuple(_actions(process, kind, proposal)),
     )
 
 
 def _proposal(
-    facts: MemoryFacts, process: MemoryProcess | None, kind: str, limits: RanOut
+    facts: h.MemoryFacts, process: h.MemoryProcess | None, kind: str, limits: RanOut
 ) -> Proposal | None:
     if process is None or process.role != "taskmanager" or kind not in _USE:
         return None
@@ -190,13 +170,13 @@ def _proposal(
     if kind == "metaspace":
         return more_metaspace(process, limits.metaspace_step, limits.heap_left)
     if kind == "direct":
-        return more_direct(process, int(limits.direct_step * model.MIB), limits.heap_left)
+        return more_direct(process, int(limits.direct_step * h.model.MIB), limits.heap_left)
     return more_overhead(process, limits.overhead_step, limits.heap_left)
 
 
 def _measured(
-    process: MemoryProcess | None, kind: str, kills: Sequence[Kill]
-) -> Iterator[Measurement]:
+    process: h.MemoryProcess | None, kind: str, kills: h.Sequence[h.Kill]
+) -> h.Iterator[h.Measurement]:
     now = current(process) if process is not None else None
     if now is not None and kind in _USE:
         sizes = {
@@ -206,17 +186,17 @@ def _measured(
             "container": ("process-size", now.process),
         }
         name, size = sizes[kind]
-        yield measured(name, size, "bytes", over="as configured")
+        yield h.measured(name, size, "bytes", over="as configured")
     for kill in kills[-1:]:
         if kill.limit is not None:
-            yield measured("container-limit", kill.limit, "bytes")
+            yield h.measured("container-limit", kill.limit, "bytes")
         if kill.exit_code is not None:
-            yield measured("exit-code", kill.exit_code)
+            yield h.measured("exit-code", kill.exit_code)
 
 
 def _actions(
-    process: MemoryProcess | None, kind: str, proposal: Proposal | None
-) -> Iterator[Action]:
+    process: h.MemoryProcess | None, kind: str, proposal: Proposal | None
+) -> h.Iterator[h.Action]:
     if proposal is not None and process is not None:
         yield setting_of(
             process,
@@ -225,7 +205,7 @@ def _actions(
             if proposal.keeps_total
             else "Give it more; the process has to grow",
         )
-    yield Action(text=_HINTS[kind])
+    yield h.Action(text=_HINTS[kind])
 
 
-RULE: Final = Rule("MM301", judge, RanOut, whole=True, causes=("out-of-memory",))
+RULE: Final = h.Rule("MM301", judge, RanOut, whole=True, causes=("out-of-memory",))

@@ -28,25 +28,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from flowdiag.analyses.memory import helpers as h
 from flowdiag.analyses.memory.advice import tried
-from flowdiag.analyses.memory.helpers import (
-    Action,
-    ConfigFile,
-    Finding,
-    Iterator,
-    Limits,
-    MemoryFacts,
-    MemoryProcess,
-    Rank,
-    Ref,
-    Rule,
-    accepted,
-    advised,
-    cite,
-    fmt,
-    of_process,
-    version_of,
-)
 
 _NOT_SET: Final = "(not set)"
 
@@ -74,7 +57,7 @@ _IGNORED: Final = {
 }
 
 
-def judge(facts: MemoryFacts, limits: Limits) -> Iterator[Finding]:
+def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
     """One finding per file and kind of trouble, one per removed option."""
     for file in facts.files:
         if file.read.dialect == "flat":
@@ -83,55 +66,55 @@ def judge(facts: MemoryFacts, limits: Limits) -> Iterator[Finding]:
     yield from _removed(facts)
 
 
-def _twice(file: ConfigFile) -> Iterator[Finding]:
+def _twice(file: h.ConfigFile) -> h.Iterator[h.Finding]:
     for duplicate in file.read.duplicates:
         if len(set(duplicate.values)) == 1:
             continue
         used = duplicate.values[-1]
-        yield of_process(
+        yield h.of_process(
             None,
             title=f"{duplicate.key} stands {len(duplicate.values)} times: {used} is in effect",
             cause="wrong-memory-options",
-            rank=Rank.MECHANISM,
+            rank=h.Rank.MECHANISM,
             option=duplicate.key,
             explain="Flink's flat parser takes the last value and says nothing; config.yaml of 1.19 and "
             "later is refused with a key that stands twice.",
-            evidence=cite([(Ref(file.source, duplicate.offset), None)]),
+            evidence=h.cite([(h.Ref(file.source, duplicate.offset), None)]),
             actions=(
-                advised(
+                h.advised(
                     "wrong-memory-options",
                     "one-line",
                     option=duplicate.key,
                     current=" / ".join(duplicate.values),
-                    proposed=accepted(duplicate.key, used),
+                    proposed=h.accepted(duplicate.key, used),
                 ),
             ),
         )
 
 
-def _skipped(file: ConfigFile) -> Iterator[Finding]:
+def _skipped(file: h.ConfigFile) -> h.Iterator[h.Finding]:
     skipped = file.read.skipped
     if not skipped:
         return
     first = skipped[0]
-    lines = fmt.plural(len(skipped), "line")
-    yield of_process(
+    lines = h.fmt.plural(len(skipped), "line")
+    yield h.of_process(
         None,
-        title=f"Flink skips {lines} of {fmt.shorten(file.name, 50)}, "
-        f"first line {first.line}: {fmt.shorten(first.text, 50)}",
+        title=f"Flink skips {lines} of {h.fmt.shorten(file.name, 50)}, "
+        f"first line {first.line}: {h.fmt.shorten(first.text, 50)}",
         cause="wrong-memory-options",
-        rank=Rank.MECHANISM,
+        rank=h.Rank.MECHANISM,
         explain="A pair needs a colon with a blank behind it, and a value; a tab is no blank.",
         count=len(skipped),
-        evidence=cite((Ref(file.source, line.offset), None) for line in skipped),
-        actions=(advised("wrong-memory-options", "blank"),),
+        evidence=h.cite((h.Ref(file.source, line.offset), None) for line in skipped),
+        actions=(h.advised("wrong-memory-options", "blank"),),
     )
 
 
-def _removed(facts: MemoryFacts) -> Iterator[Finding]:
+def _removed(facts: h.MemoryFacts) -> h.Iterator[h.Finding]:
     seen: set[str] = set()
     for process in facts.processes:
-        version = version_of(process.version)
+        version = h.version_of(process.version)
         if version is None:
             continue
         gone = (_IGNORED if version >= (1, 10) else {}) | (_REMOVED if version >= (2, 0) else {})
@@ -140,29 +123,29 @@ def _removed(facts: MemoryFacts) -> Iterator[Finding]:
                 continue
             seen.add(key)
             renamed = "." in gone[key]
-            yield of_process(
+            yield h.of_process(
                 None,
                 title=f"{key} has no effect in Flink {version[0]}.{version[1]}",
                 cause="wrong-memory-options",
-                rank=Rank.MECHANISM,
+                rank=h.Rank.MECHANISM,
                 option=key,
                 explain="The option was removed; Flink ignores it without a word.",
-                evidence=cite([(process.refs.get(key), None)]),
+                evidence=h.cite([(process.refs.get(key), None)]),
                 actions=(_instead(process, key, gone[key], renamed=renamed),),
             )
 
 
-def _instead(process: MemoryProcess, key: str, place: str, *, renamed: bool) -> Action:
+def _instead(process: h.MemoryProcess, key: str, place: str, *, renamed: bool) -> h.Action:
     """The option that took its place with the same value, if Flink takes it; else away with it."""
     value = process.configured[key]
     if not renamed:
         why = place.strip("()") if place != _NOT_SET else "nothing took its place"
-        return advised(
+        return h.advised(
             "wrong-memory-options", "remove", option=key, current=value, key=key, why=why
         )
-    fits = accepted(place, value, version_of(process.version))
+    fits = h.accepted(place, value, h.version_of(process.version))
     takes = fits is not None and tried(process, {place: fits}) is not None
-    return advised(
+    return h.advised(
         "wrong-memory-options",
         "replace",
         option=place,
@@ -174,4 +157,4 @@ def _instead(process: MemoryProcess, key: str, place: str, *, renamed: bool) -> 
     )
 
 
-RULE: Final = Rule("MM102", judge, whole=True, causes=("wrong-memory-options",))
+RULE: Final = h.Rule("MM102", judge, whole=True, causes=("wrong-memory-options",))

@@ -28,36 +28,19 @@ from __future__ import annotations
 
 from typing import Final
 
+from flowdiag.analyses.memory import helpers as h
 from flowdiag.analyses.memory.advice import tried
-from flowdiag.analyses.memory.helpers import (
-    Finding,
-    Iterator,
-    Limits,
-    MemoryFacts,
-    MemoryProcess,
-    Rank,
-    Rule,
-    advised,
-    cite,
-    fmt,
-    limit,
-    measured,
-    model,
-    of_process,
-    process_text,
-    version_of,
-)
 
 
-class NotInEffect(Limits):
+class NotInEffect(h.Limits):
     """What MM103 compares with."""
 
-    difference: float = limit(1, "MiB", "the arithmetic is exact; less is rounding in a report")
+    difference: float = h.limit(1, "MiB", "the arithmetic is exact; less is rounding in a report")
 
 
-def judge(facts: MemoryFacts, limits: NotInEffect) -> Iterator[Finding]:
+def judge(facts: h.MemoryFacts, limits: NotInEffect) -> h.Iterator[h.Finding]:
     """One finding per process, and one per container that is smaller than its process."""
-    allowed = int(limits.difference * model.MIB)
+    allowed = int(limits.difference * h.model.MIB)
     for process in facts.processes:
         yield from _differs(process, allowed)
         yield from _container(facts, process.container_limit, process.taskmanager)
@@ -65,9 +48,9 @@ def judge(facts: MemoryFacts, limits: NotInEffect) -> Iterator[Finding]:
         yield from _container(facts, kill.limit, kill.pod)
 
 
-def _differs(process: MemoryProcess, allowed: int) -> Iterator[Finding]:
+def _differs(process: h.MemoryProcess, allowed: int) -> h.Iterator[h.Finding]:
     derived = process.derived
-    if derived is None or derived.memory is None or version_of(process.version) is None:
+    if derived is None or derived.memory is None or h.version_of(process.version) is None:
         return
     expected = derived.memory.pools()
     different = {
@@ -78,57 +61,57 @@ def _differs(process: MemoryProcess, allowed: int) -> Iterator[Finding]:
     if not different:
         return
     name, (wanted, size) = max(different.items(), key=lambda item: abs(item[1][0] - item[1][1]))
-    runs, made = fmt.size(size), fmt.size(wanted)
-    yield of_process(
+    runs, made = h.fmt.size(size), h.fmt.size(wanted)
+    yield h.of_process(
         process,
-        title=f"{process_text(process)} runs with {name} {runs}, its options make {made}",
+        title=f"{h.process_text(process)} runs with {name} {runs}, its options make {made}",
         why=f"{name}: {runs} in effect, {made} configured",
         cause="wrong-memory-options",
-        rank=Rank.MECHANISM,
-        option=name if name in model.MEMORY_KEYS else None,
+        rank=h.Rank.MECHANISM,
+        option=name if name in h.model.MEMORY_KEYS else None,
         explain="The configuration that is known was not the one that this process started with.",
         measurements=tuple(
-            measured(pool, got, "bytes", want, over="in effect")
+            h.measured(pool, got, "bytes", want, over="in effect")
             for pool, (want, got) in sorted(different.items())
         ),
-        evidence=cite((process.refs.get(f"observed:{pool}"), None) for pool in different),
-        actions=(advised("wrong-memory-options", "source"),),
+        evidence=h.cite((process.refs.get(f"observed:{pool}"), None) for pool in different),
+        actions=(h.advised("wrong-memory-options", "source"),),
     )
 
 
-def _container(facts: MemoryFacts, most: int | None, pod: str | None) -> Iterator[Finding]:
+def _container(facts: h.MemoryFacts, most: int | None, pod: str | None) -> h.Iterator[h.Finding]:
     process = next((p for p in facts.processes if pod and p.taskmanager == pod), None)
     if process is None or most is None:
         return
     # Flink rounds the pod's size down to whole megabytes.
-    most += model.MIB if most == process.container_limit else 0
+    most += h.model.MIB if most == process.container_limit else 0
     memory = process.derived.memory if process.derived else None
-    derived = memory.process if isinstance(memory, model.TaskManagerMemory) else None
-    total = process.observed.get(model.PROCESS) or derived
+    derived = memory.process if isinstance(memory, h.model.TaskManagerMemory) else None
+    total = process.observed.get(h.model.PROCESS) or derived
     if total is None or total <= most:
         return
-    fits = tried(process, {model.PROCESS: model.as_option(most)}) is not None
-    yield of_process(
+    fits = tried(process, {h.model.PROCESS: h.model.as_option(most)}) is not None
+    yield h.of_process(
         process,
-        title=f"{process_text(process)} is configured for {fmt.size(total)}, "
-        f"its container may use {fmt.size(most)}",
-        why=f"the container's limit is {fmt.size(total - most)} below the process size",
+        title=f"{h.process_text(process)} is configured for {h.fmt.size(total)}, "
+        f"its container may use {h.fmt.size(most)}",
+        why=f"the container's limit is {h.fmt.size(total - most)} below the process size",
         cause="wrong-memory-options",
-        rank=Rank.ROOT_CAUSE,
-        option=model.PROCESS,
+        rank=h.Rank.ROOT_CAUSE,
+        option=h.model.PROCESS,
         explain="The kernel kills the container as soon as the process uses what it is allowed to.",
-        measurements=(measured("container-limit", most, "bytes", total),),
+        measurements=(h.measured("container-limit", most, "bytes", total),),
         actions=(
-            advised(
+            h.advised(
                 "wrong-memory-options",
                 "container",
-                option=model.PROCESS if fits else None,
-                current=model.as_option(total),
-                proposed=model.as_option(most) if fits else None,
+                option=h.model.PROCESS if fits else None,
+                current=h.model.as_option(total),
+                proposed=h.model.as_option(most) if fits else None,
                 version=process.version,
             ),
         ),
     )
 
 
-RULE: Final = Rule("MM103", judge, NotInEffect, whole=True, causes=("wrong-memory-options",))
+RULE: Final = h.Rule("MM103", judge, NotInEffect, whole=True, causes=("wrong-memory-options",))

@@ -27,39 +27,19 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.flink.options import option
+from flowdiag.analyses.memory import helpers as h
 from flowdiag.analyses.memory.advice import enough_network, network_keys, setting_of
-from flowdiag.analyses.memory.helpers import (
-    Action,
-    Finding,
-    Incident,
-    Iterator,
-    JobFacts,
-    Limits,
-    MemoryFacts,
-    Rank,
-    Rule,
-    Severity,
-    changes,
-    cite,
-    fmt,
-    limit,
-    measured,
-    model,
-    of_place,
-    version_of,
-    write,
-)
 
 _FLINK_WARNS: Final = 100  # %
 
 
-class Tight(Limits):
+class Tight(h.Limits):
     """What MM202 compares with."""
 
-    usage: float = limit(150, "%", "Flink warns at 100; half as much again costs throughput")
+    usage: float = h.limit(150, "%", "Flink warns at 100; half as much again costs throughput")
 
 
-def judge(facts: MemoryFacts, limits: Tight) -> Iterator[Finding]:
+def judge(facts: h.MemoryFacts, limits: Tight) -> h.Iterator[h.Finding]:
     """One finding per job, with the worst TaskManager."""
     if any(needs.missing for needs in facts.buffers):
         return  # what is required does not fit either: that is another rule's
@@ -69,55 +49,57 @@ def judge(facts: MemoryFacts, limits: Tight) -> Iterator[Finding]:
             yield _finding(facts, job, warned, limits.usage)
 
 
-def _usage(incident: Incident) -> int:
+def _usage(incident: h.Incident) -> int:
     return int(incident.text.get("usage") or 0)
 
 
-def _finding(facts: MemoryFacts, job: JobFacts, warned: list[Incident], serious: float) -> Finding:
+def _finding(
+    facts: h.MemoryFacts, job: h.JobFacts, warned: list[h.Incident], serious: float
+) -> h.Finding:
     worst = max(warned, key=_usage)
     usage = _usage(worst)
     wanted = worst.text.get("requested", "")
     size = wanted.rpartition("(")[2].removesuffix(" bytes)") if "(" in wanted else ""
-    key = option("network-max", job.version) or model.NETWORK_MAX
-    return of_place(
+    key = option("network-max", job.version) or h.model.NETWORK_MAX
+    return h.of_place(
         job,
         worst.taskmanager,
         worst.host,
         otherwise="taskmanager",
-        severity=Severity.WARNING if usage >= serious else Severity.INFO,
+        severity=h.Severity.WARNING if usage >= serious else h.Severity.INFO,
         title=f"Network pools would use {usage} % of the network memory on "
-        f"{fmt.place(worst.taskmanager, worst.host)}",
+        f"{h.fmt.place(worst.taskmanager, worst.host)}",
         option=key,
-        rank=Rank.SYMPTOM,
+        rank=h.Rank.SYMPTOM,
         first_us=warned[0].time_us,
         last_us=warned[-1].time_us,
         count=len(warned),
         explain="Each pool gets its required buffers and a share of the rest.",
-        measurements=(measured("network-usage", usage, "%", _FLINK_WARNS),),
-        evidence=cite((i.ref, i.time_us) for i in sorted(warned, key=_usage, reverse=True)),
+        measurements=(h.measured("network-usage", usage, "%", _FLINK_WARNS),),
+        evidence=h.cite((i.ref, i.time_us) for i in sorted(warned, key=_usage, reverse=True)),
         actions=(_raise(facts, worst, job, key, int(size) if size.isdecimal() else None),),
     )
 
 
 def _raise(
-    facts: MemoryFacts, worst: Incident, job: JobFacts, key: str, size: int | None
-) -> Action:
+    facts: h.MemoryFacts, worst: h.Incident, job: h.JobFacts, key: str, size: int | None
+) -> h.Action:
     """Room for what the pools want: checked by the model where the process is known."""
     text = "Raise the network memory to what the pools want"
     process = next((p for p in facts.processes if p.taskmanager == worst.taskmanager), None)
     found = enough_network(process, size) if process is not None and size else None
     if process is None or found is None:
         low, high = network_keys(job.version)
-        return Action(
+        return h.Action(
             text=text,
             option=high,
-            proposed=write(high, size, version_of(job.version)) if size else None,
+            proposed=h.write(high, size, h.version_of(job.version)) if size else None,
             measure=None if size else "RequestedMemoryUsage of the TaskManager",
             # A bound that is not known may lie beside it: both together are always accepted.
-            together=changes({low: size}, {}, job.version) if size else (),
+            together=h.changes({low: size}, {}, job.version) if size else (),
             restart_needed=True,
         )
     return setting_of(process, found, text)
 
 
-RULE: Final = Rule("MM202", judge, Tight, whole=True)
+RULE: Final = h.Rule("MM202", judge, Tight, whole=True)

@@ -37,48 +37,24 @@ from typing import Final
 
 from flowdiag.analyses.flink.crises import said_of
 from flowdiag.analyses.flink.said import numbers_of
+from flowdiag.analyses.memory import helpers as h
 from flowdiag.analyses.memory.advice import current, enough_buffers, network_keys
-from flowdiag.analyses.memory.helpers import (
-    Action,
-    BufferNeeds,
-    Finding,
-    Incident,
-    Iterator,
-    JobFacts,
-    Limits,
-    Measurement,
-    MemoryFacts,
-    MemoryProcess,
-    Rank,
-    Rule,
-    Severity,
-    Signal,
-    State,
-    advised,
-    cite,
-    fmt,
-    measured,
-    model,
-    of_place,
-    votes_for,
-    weigh,
-)
 
 _SAID: Final = re.compile(
     r"Insufficient number of network buffers: required ([0-9]{1,9}), but only ([0-9]{1,9}) available"
     r"(?:.{0,80}?currently set to ([0-9]{1,9}) of ([0-9]{1,9}) bytes each)?"
 )
 
-_Errors = list[tuple[JobFacts, Incident]]
+_Errors = list[tuple[h.JobFacts, h.Incident]]
 
 
 _SIGNALS: Final = (
-    Signal("error", 3, "a task failed with Insufficient number of network buffers"),
-    Signal("arithmetic", 3, "the pools placed on a TaskManager require more segments than exist"),
+    h.Signal("error", 3, "a task failed with Insufficient number of network buffers"),
+    h.Signal("arithmetic", 3, "the pools placed on a TaskManager require more segments than exist"),
 )
 
 
-def judge(facts: MemoryFacts, limits: Limits) -> Iterator[Finding]:
+def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
     """One finding for all TaskManagers that are short, the worst named."""
     errors = [(job, i) for job in facts.jobs for i in job.incidents if _is_error(i)]
     short = [needs for needs in facts.buffers if needs.missing]
@@ -86,19 +62,19 @@ def judge(facts: MemoryFacts, limits: Limits) -> Iterator[Finding]:
         yield _finding(facts, errors, short)
 
 
-def _is_error(incident: Incident) -> bool:
+def _is_error(incident: h.Incident) -> bool:
     if incident.kind == "network-buffers":
         return True
     return incident.kind == "task-failure" and "number of network buffers" in (incident.cause or "")
 
 
-def _finding(facts: MemoryFacts, errors: _Errors, short: list[BufferNeeds]) -> Finding:
+def _finding(facts: h.MemoryFacts, errors: _Errors, short: list[h.BufferNeeds]) -> h.Finding:
     job = errors[0][0] if errors else _job_of(facts, short[0])
     worst = max(short or facts.buffers, key=lambda needs: needs.required, default=None)
     said = _said(errors)
-    votes = votes_for(
+    votes = h.votes_for(
         {
-            "error": fmt.shorten(said[0] if said else "the error", 90) if errors else None,
+            "error": h.fmt.shorten(said[0] if said else "the error", 90) if errors else None,
             "arithmetic": f"{worst.required} required on {worst.taskmanager}, {worst.segments} exist"
             if short and worst is not None
             else None,
@@ -110,18 +86,18 @@ def _finding(facts: MemoryFacts, errors: _Errors, short: list[BufferNeeds]) -> F
     failed = [(i.ref, i.time_us) for _, i in errors]
     pools = [(needs.process.refs.get("segments"), None) for needs in short if needs.process]
     actions = tuple(_actions(worst, errors))
-    return of_place(
+    return h.of_place(
         job,
         worst.taskmanager if worst else None,
         worst.host if worst else None,
         otherwise="taskmanager" if worst else "job",
-        severity=Severity.WARNING if recovered else Severity.CRITICAL,
-        state=State.RECOVERED if recovered else State.ONGOING,
+        severity=h.Severity.WARNING if recovered else h.Severity.CRITICAL,
+        state=h.State.RECOVERED if recovered else h.State.ONGOING,
         title=_title(worst, errors, short),
         why=_why(worst, errors, short),
         cause="insufficient-network-buffers",
-        confidence=weigh(votes),
-        rank=Rank.ROOT_CAUSE,
+        confidence=h.weigh(votes),
+        rank=h.Rank.ROOT_CAUSE,
         option=_counted(actions[0].option, job, worst),
         first_us=min(times, default=None),
         last_us=max(times, default=None),
@@ -133,16 +109,16 @@ def _finding(facts: MemoryFacts, errors: _Errors, short: list[BufferNeeds]) -> F
             *(numbers_of(said_of(errors[-1][1])) if errors and worst is None else ()),
         ),
         # Of both kinds: the errors first, then the pools.
-        evidence=cite([*failed[:8], *pools[:2]]),
-        evidence_total=len(cite([*failed, *pools])),
+        evidence=h.cite([*failed[:8], *pools[:2]]),
+        evidence_total=len(h.cite([*failed, *pools])),
         actions=actions,
         votes=votes,
     )
 
 
-def _counted(option: str | None, job: JobFacts | None, worst: BufferNeeds | None) -> str:
+def _counted(option: str | None, job: h.JobFacts | None, worst: h.BufferNeeds | None) -> str:
     """The option that sets the number: the same whatever bound is in the way, for the fingerprint."""
-    if option == model.BUFFERS:
+    if option == h.model.BUFFERS:
         return option
     process = worst.process if worst is not None else None
     version = process.version if process is not None else job.version if job is not None else None
@@ -154,18 +130,18 @@ def _said(errors: _Errors) -> re.Match[str] | None:
     return _SAID.search(errors[-1][1].cause or "") if errors else None
 
 
-def _job_of(facts: MemoryFacts, needs: BufferNeeds) -> JobFacts | None:
+def _job_of(facts: h.MemoryFacts, needs: h.BufferNeeds) -> h.JobFacts | None:
     names = {need.job for need in needs.tasks}
     return next((job for job in facts.jobs if (job.name or job.key.job_id) in names), None)
 
 
-def _recovered(job: JobFacts, last: Incident) -> bool:
+def _recovered(job: h.JobFacts, last: h.Incident) -> bool:
     """Whether the job ran again after the last error: a checkpoint completed."""
     ran = [c.ended_us for c in job.checkpoints if c.status == "completed" and c.ended_us]
     return any((last.time_us or 0) < ended for ended in ran)
 
 
-def _title(worst: BufferNeeds | None, errors: _Errors, short: list[BufferNeeds]) -> str:
+def _title(worst: h.BufferNeeds | None, errors: _Errors, short: list[h.BufferNeeds]) -> str:
     if worst is not None and short:
         return (
             f"{worst.taskmanager} has {worst.segments} network buffers, its tasks require "
@@ -179,33 +155,33 @@ def _title(worst: BufferNeeds | None, errors: _Errors, short: list[BufferNeeds])
     return "Too few network buffers"
 
 
-def _why(worst: BufferNeeds | None, errors: _Errors, short: list[BufferNeeds]) -> str:
+def _why(worst: h.BufferNeeds | None, errors: _Errors, short: list[h.BufferNeeds]) -> str:
     if worst is not None and short:
-        return f"{worst.missing} segments of {fmt.size(worst.segment_bytes)} are missing"
-    return fmt.shorten(errors[-1][1].cause or "", 140) if errors else "the pools do not fit"
+        return f"{worst.missing} segments of {h.fmt.size(worst.segment_bytes)} are missing"
+    return h.fmt.shorten(errors[-1][1].cause or "", 140) if errors else "the pools do not fit"
 
 
-def _measured(worst: BufferNeeds | None) -> Iterator[Measurement]:
+def _measured(worst: h.BufferNeeds | None) -> h.Iterator[h.Measurement]:
     if worst is None:
         return
     tasks = f"{len(worst.tasks)} subtasks on {worst.taskmanager}"
-    yield measured("required-buffers", worst.required, "segments", worst.segments, over=tasks)
-    yield measured("enough-for-any-placement", worst.any_placement, "segments")
-    yield measured("desired-buffers", worst.desired, "segments")
+    yield h.measured("required-buffers", worst.required, "segments", worst.segments, over=tasks)
+    yield h.measured("enough-for-any-placement", worst.any_placement, "segments")
+    yield h.measured("desired-buffers", worst.desired, "segments")
     hungry = max(worst.tasks, key=lambda need: need.required, default=None)
     if hungry is not None:
         who = f"{hungry.task} ({hungry.subtask_index + 1})"
-        yield measured("most-by-one-subtask", hungry.required, "segments", over=who)
+        yield h.measured("most-by-one-subtask", hungry.required, "segments", over=who)
 
 
-def _actions(worst: BufferNeeds | None, errors: _Errors) -> Iterator[Action]:
+def _actions(worst: h.BufferNeeds | None, errors: _Errors) -> h.Iterator[h.Action]:
     process = worst.process if worst is not None else None
     found = enough_buffers(worst) if worst is not None and worst.required else None
     if worst is not None and process is not None and found is not None:
         options, memory = found
         key, *others = options
         yield replace(
-            advised(
+            h.advised(
                 "insufficient-network-buffers",
                 "enough",
                 option=key,
@@ -219,16 +195,16 @@ def _actions(worst: BufferNeeds | None, errors: _Errors) -> Iterator[Action]:
             verify="the pool's line 'Allocated … number of memory segments' shows "
             f"{worst.smallest // worst.segment_bytes} or more",
         )
-        yield advised("insufficient-network-buffers", "fewer")
+        yield h.advised("insufficient-network-buffers", "fewer")
         return
     said = _said(errors)
     least = None
     if said and said[3] and said[4]:
         least = (int(said[3]) - int(said[2]) + int(said[1])) * int(said[4])
-    size = model.as_option(least) if least else None
+    size = h.model.as_option(least) if least else None
     version = errors[-1][0].version if errors else None
     names = network_keys(version)
-    yield advised(
+    yield h.advised(
         "insufficient-network-buffers",
         "at-least",
         option=names[0],
@@ -239,17 +215,17 @@ def _actions(worst: BufferNeeds | None, errors: _Errors) -> Iterator[Action]:
     )
 
 
-def _cost(process: MemoryProcess, memory: model.TaskManagerMemory | None) -> str | None:
+def _cost(process: h.MemoryProcess, memory: h.model.TaskManagerMemory | None) -> str | None:
     """What becomes of the other pools, as far as the model knows them."""
     if memory is None:
         return None
     now = current(process)
     keeps = now is not None and memory.process <= now.process
-    size = "stays as large" if keeps else f"takes {fmt.size(memory.process)}"
-    return f"the heap becomes {fmt.size(memory.heap)}, the process {size}"
+    size = "stays as large" if keeps else f"takes {h.fmt.size(memory.process)}"
+    return f"the heap becomes {h.fmt.size(memory.heap)}, the process {size}"
 
 
-RULE: Final = Rule(
+RULE: Final = h.Rule(
     "MM201",
     judge,
     signals=_SIGNALS,

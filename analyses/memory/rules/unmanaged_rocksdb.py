@@ -28,25 +28,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from flowdiag.analyses.memory import helpers as h
 from flowdiag.analyses.memory.advice import (
     current,
     tried,
-)
-from flowdiag.analyses.memory.helpers import (
-    Finding,
-    Iterator,
-    Limits,
-    MemoryFacts,
-    MemoryProcess,
-    Rank,
-    Rule,
-    advised,
-    cite,
-    fmt,
-    limit,
-    measured,
-    model,
-    of_process,
 )
 
 _SWITCH: Final = "state.backend.rocksdb.memory.managed"
@@ -57,13 +42,13 @@ _FIXED: Final = (
 _DEFAULT_SHARE: Final = 0.4
 
 
-class Unmanaged(Limits):
+class Unmanaged(h.Limits):
     """What MM303 compares with."""
 
-    least: float = limit(64, "MiB", "per slot; below it write buffers alone take everything")
+    least: float = h.limit(64, "MiB", "per slot; below it write buffers alone take everything")
 
 
-def judge(facts: MemoryFacts, limits: Unmanaged) -> Iterator[Finding]:
+def judge(facts: h.MemoryFacts, limits: Unmanaged) -> h.Iterator[h.Finding]:
     """One finding for the cluster, about the first process of which it is true."""
     if "rocksdb" not in facts.backends.values():
         return
@@ -74,33 +59,35 @@ def judge(facts: MemoryFacts, limits: Unmanaged) -> Iterator[Finding]:
         memory = current(process)
         managed = memory.managed if memory is not None else None
         slots = _slots(process)
-        if off or (managed is not None and managed < limits.least * model.MIB * slots):
+        if off or (managed is not None and managed < limits.least * h.model.MIB * slots):
             yield _finding(process, managed, slots, off=off)
             return
 
 
-def _slots(process: MemoryProcess) -> int:
+def _slots(process: h.MemoryProcess) -> int:
     text = process.configured.get("taskmanager.numberOfTaskSlots", "1").strip()
     return max(1, int(text)) if text.isdecimal() and len(text) < 6 else 1
 
 
-def _finding(process: MemoryProcess, managed: int | None, slots: int, *, off: bool) -> Finding:
-    set_to = process.configured.get(model.MANAGED) or process.configured.get(model.MANAGED_FRACTION)
+def _finding(process: h.MemoryProcess, managed: int | None, slots: int, *, off: bool) -> h.Finding:
+    set_to = process.configured.get(h.model.MANAGED) or process.configured.get(
+        h.model.MANAGED_FRACTION
+    )
     # A size that is set wins over the fraction.
-    sized = model.MANAGED in process.configured
-    option = _SWITCH if off else model.MANAGED if sized else model.MANAGED_FRACTION
-    return of_process(
+    sized = h.model.MANAGED in process.configured
+    option = _SWITCH if off else h.model.MANAGED if sized else h.model.MANAGED_FRACTION
+    return h.of_process(
         process,
         title="RocksDB is not bound by managed memory"
         if off
-        else f"RocksDB has {fmt.size(managed)} of managed memory for {fmt.plural(slots, 'slot')}",
+        else f"RocksDB has {h.fmt.size(managed)} of managed memory for {h.fmt.plural(slots, 'slot')}",
         cause="unmanaged-rocksdb",
-        rank=Rank.MECHANISM,
-        option=_SWITCH if off else model.MANAGED_FRACTION,
-        measurements=(measured("managed-memory", managed, "bytes"),),
-        evidence=cite([(process.refs.get(_SWITCH if off else model.MANAGED), None)]),
+        rank=h.Rank.MECHANISM,
+        option=_SWITCH if off else h.model.MANAGED_FRACTION,
+        measurements=(h.measured("managed-memory", managed, "bytes"),),
+        evidence=h.cite([(process.refs.get(_SWITCH if off else h.model.MANAGED), None)]),
         actions=(
-            advised(
+            h.advised(
                 "unmanaged-rocksdb",
                 "bound" if off else "share",
                 option=option,
@@ -112,15 +99,15 @@ def _finding(process: MemoryProcess, managed: int | None, slots: int, *, off: bo
     )
 
 
-def _share(process: MemoryProcess, option: str) -> str | None:
+def _share(process: h.MemoryProcess, option: str) -> str | None:
     """Flink's default share, as the option wants it; None where Flink would refuse it."""
     memory = current(process)
     if memory is None:
         return None
     share = f"{_DEFAULT_SHARE}"
-    size = int(_DEFAULT_SHARE * memory.flink) // model.MIB * model.MIB
-    wanted = share if option == model.MANAGED_FRACTION else model.as_option(size)
+    size = int(_DEFAULT_SHARE * memory.flink) // h.model.MIB * h.model.MIB
+    wanted = share if option == h.model.MANAGED_FRACTION else h.model.as_option(size)
     return wanted if tried(process, {option: wanted}) is not None else None
 
 
-RULE: Final = Rule("MM303", judge, Unmanaged, whole=True, causes=("unmanaged-rocksdb",))
+RULE: Final = h.Rule("MM303", judge, Unmanaged, whole=True, causes=("unmanaged-rocksdb",))

@@ -27,32 +27,19 @@ from __future__ import annotations
 
 from typing import Final
 
+from flowdiag.analyses.memory import helpers as h
 from flowdiag.analyses.memory.advice import current, tried
-from flowdiag.analyses.memory.helpers import (
-    Finding,
-    Iterator,
-    Limits,
-    MemoryFacts,
-    Rank,
-    Rule,
-    Severity,
-    advised,
-    cite,
-    fmt,
-    limit,
-    measured,
-    model,
-    of_process,
-)
 
 
-class Unused(Limits):
+class Unused(h.Limits):
     """What MM302 compares with."""
 
-    share: float = limit(0.1, "share", "below a tenth of Flink's memory it is not worth a restart")
+    share: float = h.limit(
+        0.1, "share", "below a tenth of Flink's memory it is not worth a restart"
+    )
 
 
-def judge(facts: MemoryFacts, limits: Unused) -> Iterator[Finding]:
+def judge(facts: h.MemoryFacts, limits: Unused) -> h.Iterator[h.Finding]:
     """One finding for all TaskManagers together."""
     if set(facts.backends.values()) != {"heap"}:
         return
@@ -66,39 +53,39 @@ def judge(facts: MemoryFacts, limits: Unused) -> Iterator[Finding]:
     if not idle:
         return
     process, memory = max(idle, key=lambda pair: pair[1].managed)
-    option = model.MANAGED if model.MANAGED in process.configured else model.MANAGED_FRACTION
-    proposed = "0" if option == model.MANAGED else "0.0"
+    option = h.model.MANAGED if h.model.MANAGED in process.configured else h.model.MANAGED_FRACTION
+    proposed = "0" if option == h.model.MANAGED else "0.0"
     after = tried(process, {option: proposed})
-    yield of_process(
+    yield h.of_process(
         process if len(idle) == 1 else None,
-        severity=Severity.INFO,
-        title=f"{fmt.size(memory.managed)} of managed memory per TaskManager lie idle: "
+        severity=h.Severity.INFO,
+        title=f"{h.fmt.size(memory.managed)} of managed memory per TaskManager lie idle: "
         "the state is on the heap",
         cause="unused-memory",
-        rank=Rank.CONSEQUENCE,
+        rank=h.Rank.CONSEQUENCE,
         option=option,
         count=len(idle),
         measurements=(
-            measured(
+            h.measured(
                 "managed-memory",
                 memory.managed,
                 "bytes",
-                over=fmt.plural(len(idle), "TaskManager"),
+                over=h.fmt.plural(len(idle), "TaskManager"),
             ),
         ),
-        evidence=cite([(process.refs.get(f"observed:{model.MANAGED}"), None)]),
+        evidence=h.cite([(process.refs.get(f"observed:{h.model.MANAGED}"), None)]),
         actions=(
-            advised(
+            h.advised(
                 "unused-memory",
                 "heap",
                 option=option,
                 current=process.configured.get(option),
                 proposed=proposed if after else None,
                 version=process.version,
-                gain=f"; the heap grows to {fmt.size(after.heap)}" if after else "",
+                gain=f"; the heap grows to {h.fmt.size(after.heap)}" if after else "",
             ),
         ),
     )
 
 
-RULE: Final = Rule("MM302", judge, Unused, whole=True, causes=("unused-memory",))
+RULE: Final = h.Rule("MM302", judge, Unused, whole=True, causes=("unused-memory",))

@@ -28,20 +28,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.memory.helpers import (
-    Evidence,
-    Finding,
-    Iterator,
-    Kill,
-    Limits,
-    MemoryFacts,
-    Rank,
-    Rule,
-    advised,
-    fmt,
-    measured,
-    of_place,
-)
+from flowdiag.analyses.memory import helpers as h
 
 _IMAGE: Final = "an image that cannot be pulled"
 _WORDS: Final = {
@@ -55,13 +42,13 @@ _WORDS: Final = {
 _OF_IMAGE: Final = frozenset(reason for reason, words in _WORDS.items() if words == _IMAGE)
 
 
-def judge(facts: MemoryFacts, limits: Limits) -> Iterator[Finding]:
+def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
     """One finding for all pods with the same trouble."""
-    by_pod: dict[str | None, list[Kill]] = {}
+    by_pod: dict[str | None, list[h.Kill]] = {}
     for kill in facts.kills:
         if kill.waits:
             by_pod.setdefault(kill.pod, []).append(kill)
-    alike: dict[str, list[list[Kill]]] = {}
+    alike: dict[str, list[list[h.Kill]]] = {}
     for kills in by_pod.values():
         # What failed first is the reason of all that is said later of the same pod.
         alike.setdefault(_WORDS[kills[0].reason], []).append(kills)
@@ -69,32 +56,32 @@ def judge(facts: MemoryFacts, limits: Limits) -> Iterator[Finding]:
         yield _finding(words, pods)
 
 
-def _finding(words: str, pods: list[list[Kill]]) -> Finding:
+def _finding(words: str, pods: list[list[h.Kill]]) -> h.Finding:
     first = pods[0][0]
     cause, remedy = _cause(first.reason)
     where = first.pod or "a pod"
-    more = f" and {fmt.plural(len(pods) - 1, 'more pod')}" if len(pods) > 1 else ""
+    more = f" and {h.fmt.plural(len(pods) - 1, 'more pod')}" if len(pods) > 1 else ""
     has = "have" if more else "has"
     alone = not more and "taskmanager" in where
     kills = [kill for each in pods for kill in each]
-    return of_place(
+    return h.of_place(
         None,
         first.pod if alone else None,
         None,
-        title=f"{where}{more} {has} {words}: {fmt.shorten(_message(first), 100)}",
-        why=f"{where}{more}: {fmt.shorten(_message(first), 120)}",
+        title=f"{where}{more} {has} {words}: {h.fmt.shorten(_message(first), 100)}",
+        why=f"{where}{more}: {h.fmt.shorten(_message(first), 120)}",
         cause=cause,
-        rank=Rank.REPORTED_CAUSE,
+        rank=h.Rank.REPORTED_CAUSE,
         count=len(kills),
         explain="What waits for its slots waits until it runs.",
-        measurements=(measured("pods", len(pods), "pods"),),
-        evidence=tuple(Evidence(*kill.ref, None) for kill in kills),
+        measurements=(h.measured("pods", len(pods), "pods"),),
+        evidence=tuple(h.Evidence(*kill.ref, None) for kill in kills),
         ranked=True,
-        actions=(advised(cause, remedy, place=where),),
+        actions=(h.advised(cause, remedy, place=where),),
     )
 
 
-def _message(kill: Kill) -> str:
+def _message(kill: h.Kill) -> str:
     """What is said of the pod, without the columns before."""
     said = kill.text.partition(f"pod/{kill.pod}")[2] if kill.pod else ""
     return " ".join((said or kill.text).split())
@@ -109,7 +96,7 @@ def _cause(reason: str) -> tuple[str, str]:
     return "deployment-failed", "image" if reason in _OF_IMAGE else "events"
 
 
-RULE: Final = Rule(
+RULE: Final = h.Rule(
     "MM305",
     judge,
     whole=True,

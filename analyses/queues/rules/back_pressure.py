@@ -35,35 +35,7 @@ from typing import Final
 
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.pressure import KNOWN_SIBLINGS, PRESSED, Load, unseen_end
-from flowdiag.analyses.queues.helpers import (
-    WAITING,
-    Finding,
-    Inconclusive,
-    Iterator,
-    JobQueues,
-    Limits,
-    Rank,
-    Rule,
-    Severity,
-    State,
-    awaits_barrier,
-    ends,
-    find_spells,
-    fmt,
-    limit,
-    linked,
-    loads_in,
-    measured,
-    most_samples,
-    name_of,
-    of_job,
-    pressed_windows,
-    records_of,
-    sampled,
-    serious,
-    strongest,
-    waiting_tasks,
-)
+from flowdiag.analyses.queues import helpers as h
 
 _COLLECT: Final = (
     "save metrics: `flowdiag collect` from a live cluster, metric reports in the logs (Slf4jReporter), or "
@@ -75,39 +47,41 @@ _NOT_FOUND: Final = (
 )
 
 
-class Pressed(Limits):
+class Pressed(h.Limits):
     """What BP101 compares with."""
 
-    lasted: float = limit(60, "s", "shorter waits are bursts, and starts that warm up")
-    known: float = limit(KNOWN_SIBLINGS, "share", "of the subtasks: the end may be one of the rest")
-    samples: float = limit(5, "samples", "single ones are racy")
-    near_start: float = limit(120, "s", "a start works off its backlog at full speed")
-    isolated: float = limit(0.01, "share", "of the windows: what is over and rarer is a burst")
+    lasted: float = h.limit(60, "s", "shorter waits are bursts, and starts that warm up")
+    known: float = h.limit(
+        KNOWN_SIBLINGS, "share", "of the subtasks: the end may be one of the rest"
+    )
+    samples: float = h.limit(5, "samples", "single ones are racy")
+    near_start: float = h.limit(120, "s", "a start works off its backlog at full speed")
+    isolated: float = h.limit(0.01, "share", "of the windows: what is over and rarer is a burst")
 
 
-def judge(job: JobQueues, limits: Pressed) -> Iterator[Finding | Inconclusive]:
+def judge(job: h.JobQueues, limits: Pressed) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per job, or why it cannot be judged."""
-    found = serious(job)
+    found = h.serious(job)
     if found:
-        if waiting_tasks(job):
+        if h.waiting_tasks(job):
             yield _finding(job, found[0].first_us, found[0].last_us, found[0].state, _FOUND)
         return
     missing = _missing(job, limits.known)
     if missing is not None:
-        yield Inconclusive(reason=missing, remedy=_COLLECT, job=job.job.key)
+        yield h.Inconclusive(reason=missing, remedy=_COLLECT, job=job.job.key)
         return
-    windows = pressed_windows(job)
-    thin = most_samples(job) < limits.samples
-    if thin and not (find_spells(job) and not windows):
+    windows = h.pressed_windows(job)
+    thin = h.most_samples(job) < limits.samples
+    if thin and not (h.find_spells(job) and not windows):
         yield _too_few(job, windows)
-    elif windows and not find_spells(job):
+    elif windows and not h.find_spells(job):
         yield from _without_end(job, windows, limits)
 
 
-def _too_few(job: JobQueues, windows: list[int]) -> Inconclusive:
+def _too_few(job: h.JobQueues, windows: list[int]) -> h.Inconclusive:
     """Too few samples to say that nobody is slow; who is suspected is said."""
-    number = fmt.plural(most_samples(job), "sample")
-    roots = [root for window in windows for root in ends(job, loads_in(job, [window]))]
+    number = h.fmt.plural(h.most_samples(job), "sample")
+    roots = [root for window in windows for root in h.ends(job, h.loads_in(job, [window]))]
     suspects = _suspects(job, [load for root in roots for load in root.subtasks])
     if suspects is not None:
         reason = f"{suspects}, in {number} only"
@@ -115,16 +89,16 @@ def _too_few(job: JobQueues, windows: list[int]) -> Inconclusive:
         reason = f"tasks wait, in too few samples to tell for whom ({number})"
     else:
         reason = f"{number} of each subtask at most: too few to say that nobody waits"
-    return Inconclusive(
+    return h.Inconclusive(
         reason=reason,
         remedy="collect metrics for some minutes, every 15 seconds or more often",
         job=job.job.key,
     )
 
 
-def _suspects(job: JobQueues, busy: list[Load], where: str = " behind them") -> str | None:
+def _suspects(job: h.JobQueues, busy: list[Load], where: str = " behind them") -> str | None:
     """Who works while others wait, in words that convict nobody; None where nobody is seen."""
-    names = list(dict.fromkeys(name_of(job, load.key) for load in busy))
+    names = list(dict.fromkeys(h.name_of(job, load.key) for load in busy))
     if not names:
         return None
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
@@ -132,26 +106,26 @@ def _suspects(job: JobQueues, busy: list[Load], where: str = " behind them") -> 
     return f"tasks wait and {shown}{where} {works} all the time"
 
 
-def _seen_once(job: JobQueues) -> str | None:
+def _seen_once(job: h.JobQueues) -> str | None:
     """The same of single answers, whether or not anything tells the order of the tasks."""
-    loads = [*loads_in(job).values()]
+    loads = [*h.loads_in(job).values()]
     wait = {load.key.task for load in loads if load.waits and load.wait_measured}
     busy = [load for load in loads if load.works and load.measured and load.key.task not in wait]
     said = _suspects(job, busy, where="") if wait else None
     return None if said is None else f"{said} in a single answer: nothing shows that it lasts"
 
 
-def _missing(job: JobQueues, known: float) -> str | None:
+def _missing(job: h.JobQueues, known: float) -> str | None:
     """Why a job cannot be judged at all."""
     if not job.samples and not job.totals:
         return "the input holds no metrics of this job's tasks"
-    if all(load.busy is None and load.pressed is None for load in loads_in(job).values()):
+    if all(load.busy is None and load.pressed is None for load in h.loads_in(job).values()):
         if not job.samples:
             return (
                 "saved answers count records, and no busy or back-pressured times (1.16 and later)"
             )
         return "the metrics say nothing of busy times, back pressure or buffers"
-    if not sampled(job):
+    if not h.sampled(job):
         return _seen_once(job) or (
             "single answers and counts since the start show no back pressure that lasts: no samples "
             "over time"
@@ -163,36 +137,36 @@ def _missing(job: JobQueues, known: float) -> str | None:
 
 
 def _without_end(
-    job: JobQueues, windows: list[int], limits: Pressed
-) -> Iterator[Finding | Inconclusive]:
+    job: h.JobQueues, windows: list[int], limits: Pressed
+) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Back pressure whose end is not found."""
     wanted = set(windows)
     held = [s for each in job.samples.values() for s in each if s.window in wanted]
     first = min((s.first_us for s in held if s.first_us is not None), default=None)
     last = max((s.last_us for s in held if s.last_us is not None), default=None)
     ongoing = windows[-1] == job.windows[-1]
-    if first is None or last is None or (last - first < limits.lasted * 1e6 and linked(job)):
+    if first is None or last is None or (last - first < limits.lasted * 1e6 and h.linked(job)):
         return
     few = max((s.samples for s in held), default=0) * len(windows) < limits.samples
     near_us = limits.near_start * 1e6
     near = any(abs(first - start) <= near_us for start in job.starts_us)
     if not ongoing and (few or near or len(windows) <= limits.isolated * len(job.windows)):
         return
-    if holding := awaits_barrier(job, windows):
+    if holding := h.awaits_barrier(job, windows):
         yield _held_back(job, holding)
         return
     unclear = _unclear(job, windows, few=few)
     if unclear is None:
-        state = State.ONGOING if ongoing else State.RECOVERED
+        state = h.State.ONGOING if ongoing else h.State.RECOVERED
         yield _finding(job, first, last, state, _NOT_FOUND)
-    elif ongoing or linked(job):
+    elif ongoing or h.linked(job):
         yield unclear
 
 
-def _held_back(job: JobQueues, holding: tuple[SubtaskKey, ...]) -> Inconclusive:
+def _held_back(job: h.JobQueues, holding: tuple[SubtaskKey, ...]) -> h.Inconclusive:
     """Sources that wait since the barriers of others do not come: no back pressure."""
-    names = fmt.listed((name_of(job, key) for key in holding[:3]), " and ")
-    return Inconclusive(
+    names = h.fmt.listed((h.name_of(job, key) for key in holding[:3]), " and ")
+    return h.Inconclusive(
         reason=f"sources wait while nobody downstream works: the barriers of {names} do not come, and what "
         "was sent behind the others' is not read",
         remedy="flowdiag checkpoints tells who holds the checkpoints up; a thread dump of its TaskManager why",
@@ -200,24 +174,24 @@ def _held_back(job: JobQueues, holding: tuple[SubtaskKey, ...]) -> Inconclusive:
     )
 
 
-def _unclear(job: JobQueues, windows: list[int], *, few: bool) -> Inconclusive | None:
+def _unclear(job: h.JobQueues, windows: list[int], *, few: bool) -> h.Inconclusive | None:
     """Why it cannot be told for whom tasks wait."""
     if few:
-        return Inconclusive(
+        return h.Inconclusive(
             reason="tasks wait, in too few samples to tell for whom",
             remedy="collect metrics for some minutes, every 15 seconds or more often",
             job=job.job.key,
         )
-    if not linked(job):
-        return Inconclusive(
+    if not h.linked(job):
+        return h.Inconclusive(
             reason="tasks wait, and nothing tells what comes before what",
             remedy="add the job graph: the answer of /jobs/:id or /jobs/:id/plan, or the JobManager's log",
             job=job.job.key,
         )
-    unseen = unseen_end(loads_in(job, windows), job.topology)
+    unseen = unseen_end(h.loads_in(job, windows), job.topology)
     if unseen is not None:
-        return Inconclusive(
-            reason=f"tasks wait for {fmt.shorten(unseen)}, and the metrics of some of its subtasks are missing",
+        return h.Inconclusive(
+            reason=f"tasks wait for {h.fmt.shorten(unseen)}, and the metrics of some of its subtasks are missing",
             remedy="add the logs or metrics of every TaskManager",
             job=job.job.key,
         )
@@ -225,30 +199,30 @@ def _unclear(job: JobQueues, windows: list[int], *, few: bool) -> Inconclusive |
 
 
 def _finding(
-    job: JobQueues, first: int | None, last: int | None, state: State, note: str
-) -> Finding:
-    waiting = waiting_tasks(job)
+    job: h.JobQueues, first: int | None, last: int | None, state: h.State, note: str
+) -> h.Finding:
+    waiting = h.waiting_tasks(job)
     most = max((share for _, share in waiting), default=0.0)
-    names = fmt.listed(fmt.shorten(name, 40) for name, _ in waiting[:4])
-    tasks = fmt.plural(len(waiting), "task waits", "tasks wait")
+    names = h.fmt.listed(h.fmt.shorten(name, 40) for name, _ in waiting[:4])
+    tasks = h.fmt.plural(len(waiting), "task waits", "tasks wait")
     wait = {name for name, _ in waiting}
     reports = {key: each for key, each in job.samples.items() if key.task in wait and each}
-    return of_job(
+    return h.of_job(
         job,
-        severity=Severity.WARNING,
+        severity=h.Severity.WARNING,
         state=state,
-        title=f"{tasks} up to {fmt.percent(min(most, 1.0))} of the time for those downstream: {names}",
-        rank=Rank.CONSEQUENCE,
+        title=f"{tasks} up to {h.fmt.percent(min(most, 1.0))} of the time for those downstream: {names}",
+        rank=h.Rank.CONSEQUENCE,
         first_us=first,
         last_us=last,
         explain=f"Who waits is not who is slow; the pressure comes from further down. {note}",
         measurements=tuple(
-            measured(
+            h.measured(
                 "back-pressured",
                 round(min(share, 1.0), 4),
                 "share",
                 PRESSED,
-                over=f"of the time, the subtask of {fmt.shorten(name)} that waits most",
+                over=f"of the time, the subtask of {h.fmt.shorten(name)} that waits most",
             )
             for name, share in waiting[:6]
         ),
@@ -256,11 +230,11 @@ def _finding(
         evidence=tuple(
             told
             for key, each in reports.items()
-            for told in records_of(strongest(each, WAITING, 1), *WAITING, key=key)
+            for told in h.records_of(h.strongest(each, h.WAITING, 1), *h.WAITING, key=key)
         ),
         evidence_total=sum(map(len, reports.values())),
         ranked=True,
     )
 
 
-RULE: Final = Rule("BP101", judge, Pressed, core=True)
+RULE: Final = h.Rule("BP101", judge, Pressed, core=True)

@@ -26,39 +26,19 @@ from __future__ import annotations
 
 from typing import Final
 
+from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.data import gc_share
-from flowdiag.analyses.queues.helpers import (
-    GC_TIME,
-    Confidence,
-    Finding,
-    Iterator,
-    JobQueues,
-    Limits,
-    Measurement,
-    Rank,
-    Rule,
-    Severity,
-    fmt,
-    joined,
-    limit,
-    measured,
-    of_taskmanager,
-    place_of,
-    records_of,
-    remedies,
-    tasks_wait,
-)
 
 
-class Collecting(Limits):
+class Collecting(h.Limits):
     """What SK104 compares with."""
 
-    share: float = limit(0.2, "share", "of the time; a few per cent are usual")
-    heavy: float = limit(0.4, "share", "of the time: worth a warning whoever waits")
-    samples: float = limit(5, "samples", "single ones are racy")
+    share: float = h.limit(0.2, "share", "of the time; a few per cent are usual")
+    heavy: float = h.limit(0.4, "share", "of the time: worth a warning whoever waits")
+    samples: float = h.limit(5, "samples", "single ones are racy")
 
 
-def judge(job: JobQueues, limits: Collecting) -> Iterator[Finding]:
+def judge(job: h.JobQueues, limits: Collecting) -> h.Iterator[h.Finding]:
     """One finding per TaskManager."""
     for name, each in job.machines.items():
         share = gc_share(each)
@@ -67,33 +47,33 @@ def judge(job: JobQueues, limits: Collecting) -> Iterator[Finding]:
             yield _finding(job, name, share, limits)
 
 
-def _finding(job: JobQueues, name: str, share: float, limits: Collecting) -> Finding:
-    place = place_of(job, name)
-    serious = share >= limits.heavy or tasks_wait(job)
-    return of_taskmanager(
+def _finding(job: h.JobQueues, name: str, share: float, limits: Collecting) -> h.Finding:
+    place = h.place_of(job, name)
+    serious = share >= limits.heavy or h.tasks_wait(job)
+    return h.of_taskmanager(
         job,
         name,
-        severity=Severity.WARNING if serious else Severity.INFO,
-        title=f"{place} spends {fmt.percent(share)} of its time collecting garbage",
-        why=f"{place}: {fmt.percent(share)} of its time went into garbage collection",
+        severity=h.Severity.WARNING if serious else h.Severity.INFO,
+        title=f"{place} spends {h.fmt.percent(share)} of its time collecting garbage",
+        why=f"{place}: {h.fmt.percent(share)} of its time went into garbage collection",
         cause="garbage-collection",
-        confidence=Confidence.MEDIUM,
-        rank=Rank.BOTTLENECK_SIGN,
+        confidence=h.Confidence.MEDIUM,
+        rank=h.Rank.BOTTLENECK_SIGN,
         measurements=(
-            measured("gc-share", round(share, 4), "share", limits.share),
+            h.measured("gc-share", round(share, 4), "share", limits.share),
             *_heap(job, name),
         ),
-        evidence=records_of(job.machines[name], GC_TIME),
-        actions=remedies("garbage-collection", job.job, "heap"),
+        evidence=h.records_of(job.machines[name], h.GC_TIME),
+        actions=h.remedies("garbage-collection", job.job, "heap"),
     )
 
 
-def _heap(job: JobQueues, name: str) -> Iterator[Measurement]:
-    used = joined(m.gauges.get("heap_used") for m in job.machines[name])
-    most = joined(m.gauges.get("heap_max") for m in job.machines[name])
+def _heap(job: h.JobQueues, name: str) -> h.Iterator[h.Measurement]:
+    used = h.joined(m.gauges.get("heap_used") for m in job.machines[name])
+    most = h.joined(m.gauges.get("heap_max") for m in job.machines[name])
     if used and most and most.mean > 0:
         share = round(used.mean / most.mean, 4)
-        yield measured("heap-used", share, "share", over="of the largest heap, mean")
+        yield h.measured("heap-used", share, "share", over="of the largest heap, mean")
 
 
-RULE: Final = Rule("SK104", judge, Collecting, causes=("garbage-collection",))
+RULE: Final = h.Rule("SK104", judge, Collecting, causes=("garbage-collection",))

@@ -30,61 +30,32 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.flink.pressure import BUSY, FULL, PRESSED
-from flowdiag.analyses.queues.helpers import (
-    Finding,
-    Iterator,
-    JobQueues,
-    Limits,
-    Load,
-    Rank,
-    Rule,
-    Severity,
-    Signal,
-    State,
-    awaits_barrier,
-    by_task,
-    cite,
-    fmt,
-    joined,
-    limit,
-    linked,
-    loads_in,
-    measured,
-    of_task,
-    of_taskmanager,
-    place_of,
-    pressed_windows,
-    remedies,
-    samples_in,
-    serious,
-    votes_for,
-    weigh,
-)
+from flowdiag.analyses.queues import helpers as h
 
 _SIGNALS: Final = (
-    Signal("outputs-full", 1, "a sender waits, and its output buffers are in use"),
-    Signal("inputs-empty", 1, "all receivers have free buffers, and time"),
-    Signal("one-taskmanager", 1, "all the senders that wait are on one TaskManager"),
+    h.Signal("outputs-full", 1, "a sender waits, and its output buffers are in use"),
+    h.Signal("inputs-empty", 1, "all receivers have free buffers, and time"),
+    h.Signal("one-taskmanager", 1, "all the senders that wait are on one TaskManager"),
 )
 
 
-class Bottleneck(Limits):
+class Bottleneck(h.Limits):
     """What BP201 compares with."""
 
-    full: float = limit(FULL, "share", "of the output buffers; half full is their usual state")
-    empty: float = limit(0.3, "share", "of the input buffers; half full is their usual state")
-    busy: float = limit(BUSY, "share", "of the time; a receiver that works so much may be slow")
-    samples: float = limit(5, "samples", "single ones are racy")
+    full: float = h.limit(FULL, "share", "of the output buffers; half full is their usual state")
+    empty: float = h.limit(0.3, "share", "of the input buffers; half full is their usual state")
+    busy: float = h.limit(BUSY, "share", "of the time; a receiver that works so much may be slow")
+    samples: float = h.limit(5, "samples", "single ones are racy")
 
 
-def judge(job: JobQueues, limits: Bottleneck) -> Iterator[Finding]:
+def judge(job: h.JobQueues, limits: Bottleneck) -> h.Iterator[h.Finding]:
     """One finding per job and edge."""
-    windows = pressed_windows(job)
-    if not windows or not linked(job) or (job.version or (9, 0)) < (1, 9):
+    windows = h.pressed_windows(job)
+    if not windows or not h.linked(job) or (job.version or (9, 0)) < (1, 9):
         return
-    if serious(job) or awaits_barrier(job, windows):
+    if h.serious(job) or h.awaits_barrier(job, windows):
         return  # a slow task, or a barrier that does not come, explains what waits before it
-    grouped = by_task(loads_in(job, windows))
+    grouped = h.by_task(h.loads_in(job, windows))
     for name in job.topology.tasks:
         receivers = grouped.get(name, [])
         if len(receivers) < max(1, job.topology.parallelism[name]):
@@ -103,12 +74,12 @@ def judge(job: JobQueues, limits: Bottleneck) -> Iterator[Finding]:
                 yield _finding(job, before, name, senders, receivers, windows)
 
 
-def _usage(job: JobQueues, load: Load, windows: list[int], name: str) -> tuple[float, int]:
-    gauge = joined(s.gauges.get(name) for s in samples_in(job, windows).get(load.key, ()))
+def _usage(job: h.JobQueues, load: h.Load, windows: list[int], name: str) -> tuple[float, int]:
+    gauge = h.joined(s.gauges.get(name) for s in h.samples_in(job, windows).get(load.key, ()))
     return (gauge.mean, gauge.n) if gauge is not None else (-1.0, 0)
 
 
-def _free(job: JobQueues, load: Load, windows: list[int], limits: Bottleneck) -> bool:
+def _free(job: h.JobQueues, load: h.Load, windows: list[int], limits: Bottleneck) -> bool:
     """Whether a receiver has buffers and time, and reads from remote producers at all."""
     capacity = job.capacity.get(load.key)
     if capacity is None or not capacity.remote or load.waits:
@@ -120,61 +91,61 @@ def _free(job: JobQueues, load: Load, windows: list[int], limits: Bottleneck) ->
 
 
 def _finding(
-    job: JobQueues,
+    job: h.JobQueues,
     before: str,
     name: str,
-    senders: list[Load],
-    receivers: list[Load],
+    senders: list[h.Load],
+    receivers: list[h.Load],
     windows: list[int],
-) -> Finding:
+) -> h.Finding:
     places = {load.taskmanager for load in senders}
     alone = next(iter(places)) if len(places) == 1 and len(senders) > 1 else None
     most = max(min(load.pressed or 0.0, 1.0) for load in senders)
     fullest = max(_usage(job, load, windows, "in_pool")[0] for load in receivers)
-    waits, takes = fmt.shorten(before), fmt.shorten(name)
-    subtasks = fmt.plural(len(senders), "subtask")
-    votes = votes_for(
+    waits, takes = h.fmt.shorten(before), h.fmt.shorten(name)
+    subtasks = h.fmt.plural(len(senders), "subtask")
+    votes = h.votes_for(
         {
-            "outputs-full": f"{subtasks} of {waits} wait up to {fmt.percent(most)}",
+            "outputs-full": f"{subtasks} of {waits} wait up to {h.fmt.percent(most)}",
             "inputs-empty": f"all {len(receivers)} subtasks of {takes} have free buffers",
             "one-taskmanager": f"those that wait are all on {alone}" if alone else None,
         },
         _SIGNALS,
     )
     ongoing = windows[-1] == job.windows[-1]
-    of_place = of_taskmanager if alone else of_task
+    of_place = h.of_taskmanager if alone else h.of_task
     return of_place(
         job,
         alone or before,
-        severity=Severity.WARNING if ongoing else Severity.INFO,
-        state=State.ONGOING if ongoing else State.RECOVERED,
+        severity=h.Severity.WARNING if ongoing else h.Severity.INFO,
+        state=h.State.ONGOING if ongoing else h.State.RECOVERED,
         title=f"{waits} waits although {takes} has free buffers and time",
-        why=f"{place_of(job, alone) if alone else waits}: "
+        why=f"{h.place_of(job, alone) if alone else waits}: "
         + "; ".join(vote.says for vote in votes),
         cause="slow-network",
-        confidence=weigh(votes),
-        rank=Rank.MECHANISM,
+        confidence=h.weigh(votes),
+        rank=h.Rank.MECHANISM,
         count=len(windows),
         measurements=(
-            measured("back-pressured", round(most, 4), "share", PRESSED),
-            measured(
+            h.measured("back-pressured", round(most, 4), "share", PRESSED),
+            h.measured(
                 "input-buffers-in-use",
                 round(fullest, 4),
                 "share",
                 over=f"fullest subtask of {takes}",
             ),
         ),
-        evidence=cite(
+        evidence=h.cite(
             (told, None)
             for told in (*(load.wait for load in senders), *(load.work for load in receivers))
         ),
         ranked=True,
-        actions=remedies("slow-network", job.job),
+        actions=h.remedies("slow-network", job.job),
         votes=votes,
     )
 
 
-RULE: Final = Rule(
+RULE: Final = h.Rule(
     "BP201",
     judge,
     Bottleneck,

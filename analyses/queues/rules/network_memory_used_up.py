@@ -28,38 +28,16 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from flowdiag.analyses.queues.helpers import (
-    Confidence,
-    Finding,
-    Iterator,
-    JobQueues,
-    Limits,
-    Machine,
-    Measurement,
-    Rank,
-    Rule,
-    Sequence,
-    Severity,
-    fmt,
-    joined,
-    limit,
-    loads_in,
-    machine,
-    measured,
-    of_job,
-    records_of,
-    remedies,
-    serious,
-)
+from flowdiag.analyses.queues import helpers as h
 
 
-class UsedUp(Limits):
+class UsedUp(h.Limits):
     """What BP202 compares with."""
 
-    requested: float = limit(1.0, "share", "of the network memory; Flink warns above 100 %")
-    waits: float = limit(0.1, "share", "Flink's own limit between no and low back pressure")
-    hardly: float = limit(0.05, "share", "of the segments, on average: the next burst has none")
-    samples: float = limit(5, "samples", "single ones are racy")
+    requested: float = h.limit(1.0, "share", "of the network memory; Flink warns above 100 %")
+    waits: float = h.limit(0.1, "share", "Flink's own limit between no and low back pressure")
+    hardly: float = h.limit(0.05, "share", "of the segments, on average: the next burst has none")
+    samples: float = h.limit(5, "samples", "single ones are racy")
 
 
 class _Tight(NamedTuple):
@@ -72,7 +50,7 @@ class _Tight(NamedTuple):
     exhausted: bool
 
 
-def judge(job: JobQueues, limits: UsedUp) -> Iterator[Finding]:
+def judge(job: h.JobQueues, limits: UsedUp) -> h.Iterator[h.Finding]:
     """One finding per job."""
     tight = [
         found
@@ -83,11 +61,11 @@ def judge(job: JobQueues, limits: UsedUp) -> Iterator[Finding]:
         yield _finding(job, sorted(tight, key=lambda t: (-(t.requested or 0.0), t.name)), limits)
 
 
-def _tight(name: str, each: Sequence[Machine], limits: UsedUp) -> _Tight | None:
+def _tight(name: str, each: h.Sequence[h.Machine], limits: UsedUp) -> _Tight | None:
     """The TaskManager in numbers; None if there are enough segments."""
-    requested = joined(m.gauges.get("segments_requested") for m in each)
-    free = joined(m.gauges.get("segments_free") for m in each)
-    total = joined(m.gauges.get("segments") for m in each)
+    requested = h.joined(m.gauges.get("segments_requested") for m in each)
+    free = h.joined(m.gauges.get("segments_free") for m in each)
+    total = h.joined(m.gauges.get("segments") for m in each)
     too_many = (
         requested is not None
         and requested.n >= limits.samples
@@ -105,7 +83,7 @@ def _tight(name: str, each: Sequence[Machine], limits: UsedUp) -> _Tight | None:
     )
 
 
-def _exhausted(each: Sequence[Machine], hardly: float) -> int:
+def _exhausted(each: h.Sequence[h.Machine], hardly: float) -> int:
     """Samples of the windows in which hardly a segment was free, and at times none."""
     return sum(
         free.n
@@ -117,47 +95,47 @@ def _exhausted(each: Sequence[Machine], hardly: float) -> int:
     )
 
 
-def _finding(job: JobQueues, tight: list[_Tight], limits: UsedUp) -> Finding:
+def _finding(job: h.JobQueues, tight: list[_Tight], limits: UsedUp) -> h.Finding:
     waits = any(
         load.wait_measured and (load.pressed or 0.0) > limits.waits
-        for load in loads_in(job).values()
+        for load in h.loads_in(job).values()
     )
-    unexplained = (waits or any(t.exhausted for t in tight)) and not serious(job)
+    unexplained = (waits or any(t.exhausted for t in tight)) and not h.serious(job)
     worst = tight[0]
     said = (
-        f"{fmt.percent(worst.requested)} of it is asked for"
+        f"{h.fmt.percent(worst.requested)} of it is asked for"
         if worst.requested is not None and worst.requested > limits.requested
         else "at times no buffer is free"
     )
-    taskmanagers = fmt.plural(len(tight), "TaskManager")
+    taskmanagers = h.fmt.plural(len(tight), "TaskManager")
     last = [report for t in tight for report in job.machines[t.name][-1:]]
-    return of_job(
+    return h.of_job(
         job,
-        subject=machine(job, worst.name) if len(tight) == 1 else None,
+        subject=h.machine(job, worst.name) if len(tight) == 1 else None,
         title=f"Network memory is tight on {taskmanagers}: {said}"
         + (", and tasks wait" if waits else ""),
-        severity=Severity.WARNING if unexplained else Severity.INFO,
+        severity=h.Severity.WARNING if unexplained else h.Severity.INFO,
         cause="network-memory",
-        confidence=Confidence.MEDIUM if unexplained else Confidence.LOW,
-        rank=Rank.MECHANISM,
+        confidence=h.Confidence.MEDIUM if unexplained else h.Confidence.LOW,
+        rank=h.Rank.MECHANISM,
         count=len(tight),
         measurements=tuple(_measured(worst)),
         # The last report of each TaskManager, of all that it wrote.
-        evidence=records_of(last, "segments_requested", "segments_free"),
-        evidence_total=sum(len(records_of(job.machines[t.name])) for t in tight),
+        evidence=h.records_of(last, "segments_requested", "segments_free"),
+        evidence_total=sum(len(h.records_of(job.machines[t.name])) for t in tight),
         ranked=True,
-        actions=remedies("network-memory", job.job),
+        actions=h.remedies("network-memory", job.job),
     )
 
 
-def _measured(tight: _Tight) -> Iterator[Measurement]:
+def _measured(tight: _Tight) -> h.Iterator[h.Measurement]:
     over = f"mean on {tight.name}"
     if tight.requested is not None:
-        yield measured("requested-network-memory", round(tight.requested, 3), "share", over=over)
+        yield h.measured("requested-network-memory", round(tight.requested, 3), "share", over=over)
     if tight.free is not None:
-        yield measured("free-segments", round(tight.free, 3), "buffers", over=over)
+        yield h.measured("free-segments", round(tight.free, 3), "buffers", over=over)
     if tight.total is not None:
-        yield measured("segments", round(tight.total, 3), "buffers", over=over)
+        yield h.measured("segments", round(tight.total, 3), "buffers", over=over)
 
 
-RULE: Final = Rule("BP202", judge, UsedUp, causes=("network-memory",))
+RULE: Final = h.Rule("BP202", judge, UsedUp, causes=("network-memory",))

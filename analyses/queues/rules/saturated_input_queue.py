@@ -32,77 +32,63 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.queues.helpers import (
-    Confidence,
-    Finding,
-    Iterator,
-    JobQueues,
-    Limits,
-    Measurement,
-    Rank,
-    Rule,
-    Severity,
-    State,
-    cite,
-    fmt,
-    limit,
-    measured,
-    name_of,
-    of_subtask,
-    serious,
-)
+from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.saturation import OLD_POOL, Full, full_inputs
 
 _MOST_SHOWN: Final = 8
 
 
-class Saturated(Limits):
+class Saturated(h.Limits):
     """What BP103 compares with."""
 
-    share: float = limit(0.5, "share", "of the samples; single ones are racy and bursts are usual")
+    share: float = h.limit(
+        0.5, "share", "of the samples; single ones are racy and bursts are usual"
+    )
 
 
-def judge(job: JobQueues, limits: Saturated) -> Iterator[Finding]:
+def judge(job: h.JobQueues, limits: Saturated) -> h.Iterator[h.Finding]:
     """One finding per job."""
     full = full_inputs(job, limits.share)
     if full:
         yield _finding(job, full, limits.share)
 
 
-def _finding(job: JobQueues, full: list[Full], share: float) -> Finding:
-    spells = serious(job)
+def _finding(job: h.JobQueues, full: list[Full], share: float) -> h.Finding:
+    spells = h.serious(job)
     guilty = {load.key for spell in spells for load in spell.convicted}
     ranked = sorted(full, key=lambda f: (f.key not in guilty, f.waits, -f.share, f.key))
     first = ranked[0]
     old = job.version is not None and job.version < OLD_POOL
     more = len(full) - 1
     inputs = "The inputs" if more else "The input"
-    full_ones = f"and of {fmt.plural(more, 'other subtask')} are full up to" if more else "is full"
-    return of_subtask(
+    full_ones = (
+        f"and of {h.fmt.plural(more, 'other subtask')} are full up to" if more else "is full"
+    )
+    return h.of_subtask(
         job,
         first.key,
         first.taskmanager,
-        severity=Severity.WARNING if spells and not old else Severity.INFO,
-        state=spells[0].state if spells else State.ONGOING,
-        title=f"{inputs} of {name_of(job, first.key)} {full_ones} {fmt.percent(first.share)} of the time",
-        confidence=Confidence.LOW if old else Confidence.MEDIUM,
-        rank=Rank.SYMPTOM,
+        severity=h.Severity.WARNING if spells and not old else h.Severity.INFO,
+        state=spells[0].state if spells else h.State.ONGOING,
+        title=f"{inputs} of {h.name_of(job, first.key)} {full_ones} {h.fmt.percent(first.share)} of the time",
+        confidence=h.Confidence.LOW if old else h.Confidence.MEDIUM,
+        rank=h.Rank.SYMPTOM,
         first_us=spells[0].first_us if spells else None,
         last_us=spells[0].last_us if spells else None,
         count=len(full),
         explain="Its exclusive and floating buffers are in use: its senders have no credit left."
         + ("" if first.upstream else " Nobody waits for it yet; that may come."),
         measurements=tuple(_measured(job, item, share) for item in ranked[:_MOST_SHOWN]),
-        evidence=cite((item.told, None) for item in ranked),
+        evidence=h.cite((item.told, None) for item in ranked),
         ranked=True,
     )
 
 
-def _measured(job: JobQueues, item: Full, share: float) -> Measurement:
-    over = f"{item.samples} samples of {name_of(job, item.key)}"
+def _measured(job: h.JobQueues, item: Full, share: float) -> h.Measurement:
+    over = f"{item.samples} samples of {h.name_of(job, item.key)}"
     if item.queue is not None and item.capacity is not None:
         over += f"; {item.queue:.0f} of {item.capacity} wait on average"
-    return measured("saturated-share", round(item.share, 4), "share", share, over=over)
+    return h.measured("saturated-share", round(item.share, 4), "share", share, over=over)
 
 
-RULE: Final = Rule("BP103", judge, Saturated)
+RULE: Final = h.Rule("BP103", judge, Saturated)

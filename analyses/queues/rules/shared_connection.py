@@ -29,46 +29,33 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.flink.buffers import Settings
+from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.facts import options_of
-from flowdiag.analyses.queues.helpers import (
-    Action,
-    Confidence,
-    Finding,
-    Iterator,
-    JobQueues,
-    Limits,
-    Rank,
-    Rule,
-    of_job,
-    serious,
-    who,
-    write,
-)
 from flowdiag.analyses.queues.judging import evidence
 
 _SWITCH: Final = "taskmanager.network.credit-model"
 
 
-def judge(job: JobQueues, limits: Limits) -> Iterator[Finding]:
+def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
     """One remark per job."""
-    spells = serious(job)
+    spells = h.serious(job)
     if job.version is None or not spells:
         return
     if Settings.of(options_of(job.job), job.version).credit:
         return
-    switch = Action(
+    switch = h.Action(
         text="Turn credit-based flow control on",
         option=_SWITCH,
-        proposed=write(_SWITCH, True),
+        proposed=h.write(_SWITCH, True),
         restart_needed=True,
     )
-    move = Action(text="Move to a version with credit-based flow control (1.5 and later)")
-    yield of_job(
+    move = h.Action(text="Move to a version with credit-based flow control (1.5 and later)")
+    yield h.of_job(
         job,
         state=spells[0].state,
-        title=f"Without credits {who(job, spells[0])} may block all that shares its connections",
-        confidence=Confidence.LOW,
-        rank=Rank.CONSEQUENCE,
+        title=f"Without credits {h.who(job, spells[0])} may block all that shares its connections",
+        confidence=h.Confidence.LOW,
+        rank=h.Rank.CONSEQUENCE,
         first_us=spells[0].first_us,
         last_us=spells[0].last_us,
         explain="One TCP connection per pair of TaskManagers carries all their channels; a gate "
@@ -78,4 +65,4 @@ def judge(job: JobQueues, limits: Limits) -> Iterator[Finding]:
     )
 
 
-RULE: Final = Rule("BP203", judge)
+RULE: Final = h.Rule("BP203", judge)

@@ -29,43 +29,21 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.flink.pressure import FULL
-from flowdiag.analyses.queues.helpers import (
-    Confidence,
-    Evidence,
-    Finding,
-    Focus,
-    GateQueue,
-    Iterator,
-    JobQueues,
-    Limits,
-    Rank,
-    Rule,
-    cite,
-    focused,
-    joined,
-    limit,
-    loads_in,
-    measured,
-    name_of,
-    of_subtask,
-    pressed_windows,
-    records_of,
-    samples_in,
-)
+from flowdiag.analyses.queues import helpers as h
 
 
-class Uneven(Limits):
+class Uneven(h.Limits):
     """What BP204 compares with."""
 
-    longest: float = limit(5, "buffers", "shorter queues come and go between two samples")
-    ratio: float = limit(4, "ratio", "of the longest channel to the mean of its gate")
-    least_mean: float = limit(0.5, "buffers", "anything is a multiple of an empty gate's mean")
-    floating: float = limit(FULL, "share", "of the floating buffers: they went where backlog is")
-    exclusive: float = limit(0.3, "share", "of the exclusive buffers: most channels have theirs")
-    samples: float = limit(5, "samples", "single ones are racy")
+    longest: float = h.limit(5, "buffers", "shorter queues come and go between two samples")
+    ratio: float = h.limit(4, "ratio", "of the longest channel to the mean of its gate")
+    least_mean: float = h.limit(0.5, "buffers", "anything is a multiple of an empty gate's mean")
+    floating: float = h.limit(FULL, "share", "of the floating buffers: they went where backlog is")
+    exclusive: float = h.limit(0.3, "share", "of the exclusive buffers: most channels have theirs")
+    samples: float = h.limit(5, "samples", "single ones are racy")
 
 
-def judge(job: JobQueues, limits: Uneven) -> Iterator[Finding]:
+def judge(job: h.JobQueues, limits: Uneven) -> h.Iterator[h.Finding]:
     """One remark per job."""
     uneven = [gate for gate in job.gates if _is_uneven(gate, limits)]
     if uneven:
@@ -74,18 +52,18 @@ def judge(job: JobQueues, limits: Uneven) -> Iterator[Finding]:
         yield from _by_pools(job, limits)
 
 
-def _is_uneven(gate: GateQueue, limits: Uneven) -> bool:
+def _is_uneven(gate: h.GateQueue, limits: Uneven) -> bool:
     if gate.longest is None or gate.mean is None or gate.samples < limits.samples:
         return False
     mean = max(gate.mean, limits.least_mean)
     return gate.longest >= limits.longest and gate.longest >= limits.ratio * mean
 
 
-def _told(gate: GateQueue) -> Evidence | None:
+def _told(gate: h.GateQueue) -> h.Evidence | None:
     names = (f"{group}.Input.{gate.gate}.maxQueueLen" for group in ("Shuffle.Netty", "Network"))
-    return focused(
+    return h.focused(
         gate.ref,
-        Focus(
+        h.Focus(
             metrics=tuple((name, gate.longest) for name in names),
             task=gate.key.task,
             subtask_index=gate.key.subtask_index,
@@ -93,60 +71,60 @@ def _told(gate: GateQueue) -> Evidence | None:
     )
 
 
-def _by_gates(job: JobQueues, uneven: list[GateQueue]) -> Finding:
+def _by_gates(job: h.JobQueues, uneven: list[h.GateQueue]) -> h.Finding:
     worst = max(uneven, key=lambda gate: (gate.longest or 0.0, gate.key))
     longest, mean = worst.longest or 0.0, worst.mean or 0.0
-    return of_subtask(
+    return h.of_subtask(
         job,
         worst.key,
         next((s.taskmanager for s in job.samples.get(worst.key, ())), None),
-        title=f"One channel of {name_of(job, worst.key)} holds {longest:.0f} buffers, the mean is "
+        title=f"One channel of {h.name_of(job, worst.key)} holds {longest:.0f} buffers, the mean is "
         f"{mean:.1f}",
-        confidence=Confidence.MEDIUM,
-        rank=Rank.SYMPTOM,
+        confidence=h.Confidence.MEDIUM,
+        rank=h.Rank.SYMPTOM,
         count=len(uneven),
         explain="Detailed metrics tell channels apart: one sender waits, the others do not.",
         measurements=(
-            measured("longest-channel", round(longest, 2), "buffers"),
-            measured("mean-channel", round(mean, 2), "buffers"),
+            h.measured("longest-channel", round(longest, 2), "buffers"),
+            h.measured("mean-channel", round(mean, 2), "buffers"),
         ),
-        evidence=cite((_told(gate), None) for gate in uneven),
+        evidence=h.cite((_told(gate), None) for gate in uneven),
         ranked=True,
     )
 
 
-def _by_pools(job: JobQueues, limits: Uneven) -> Iterator[Finding]:
+def _by_pools(job: h.JobQueues, limits: Uneven) -> h.Iterator[h.Finding]:
     """Flink's table: floating buffers gone, exclusive ones free, somebody upstream waits."""
-    windows = pressed_windows(job)
+    windows = h.pressed_windows(job)
     if not windows or (job.version or (9, 0)) < (1, 9):
         return
-    loads = loads_in(job, windows)
+    loads = h.loads_in(job, windows)
     waiting = {load.key.task for load in loads.values() if load.waits and load.wait_measured}
-    for key, each in samples_in(job, windows).items():
-        floating = joined(sample.gauges.get("floating") for sample in each)
-        exclusive = joined(sample.gauges.get("exclusive") for sample in each)
+    for key, each in h.samples_in(job, windows).items():
+        floating = h.joined(sample.gauges.get("floating") for sample in each)
+        exclusive = h.joined(sample.gauges.get("exclusive") for sample in each)
         if floating is None or exclusive is None or floating.n < limits.samples:
             continue
         if floating.mean < limits.floating or exclusive.mean > limits.exclusive:
             continue
         if not waiting.intersection(job.topology.upstream.get(key.task, ())):
             continue
-        yield of_subtask(
+        yield h.of_subtask(
             job,
             key,
             each[-1].taskmanager,
-            title=f"Some channels of {name_of(job, key)} are full, the others are not",
-            confidence=Confidence.LOW,
-            rank=Rank.SYMPTOM,
+            title=f"Some channels of {h.name_of(job, key)} are full, the others are not",
+            confidence=h.Confidence.LOW,
+            rank=h.Rank.SYMPTOM,
             explain="Floating buffers go where the backlog is: they are gone while most channels "
             "still have their own. taskmanager.network.detailed-metrics would say which channel.",
             measurements=(
-                measured("floating-in-use", round(floating.mean, 4), "share"),
-                measured("exclusive-in-use", round(exclusive.mean, 4), "share"),
+                h.measured("floating-in-use", round(floating.mean, 4), "share"),
+                h.measured("exclusive-in-use", round(exclusive.mean, 4), "share"),
             ),
-            evidence=records_of(each, "floating", "exclusive", key=key),
+            evidence=h.records_of(each, "floating", "exclusive", key=key),
         )
         return
 
 
-RULE: Final = Rule("BP204", judge, Uneven)
+RULE: Final = h.Rule("BP204", judge, Uneven)

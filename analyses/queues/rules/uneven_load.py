@@ -28,47 +28,31 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.flink.pressure import IDLE, records_ratio
-from flowdiag.analyses.queues.helpers import (
-    Action,
-    Finding,
-    Iterator,
-    JobQueues,
-    Limits,
-    Load,
-    Rank,
-    Rule,
-    by_task,
-    cite,
-    find_spells,
-    limit,
-    loads_in,
-    measured,
-    name_of,
-    of_subtask,
-    remedies,
-)
+from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.skew import skew_score
 
 
-class Uneven(Limits):
+class Uneven(h.Limits):
     """What SK103 compares with."""
 
-    ratio: float = limit(3, "ratio", "of the mean of its siblings; key groups alone give up to 1.5")
-    records: float = limit(1000, "records", "fewer say nothing about a ratio")
-    idle: float = limit(IDLE, "share", "of the time; who is busy for less has nothing to do")
+    ratio: float = h.limit(
+        3, "ratio", "of the mean of its siblings; key groups alone give up to 1.5"
+    )
+    records: float = h.limit(1000, "records", "fewer say nothing about a ratio")
+    idle: float = h.limit(IDLE, "share", "of the time; who is busy for less has nothing to do")
 
 
-_CHECKPOINTS: Final = Action(
+_CHECKPOINTS: Final = h.Action(
     text="If checkpoints are late for it: flowdiag checkpoints says what helps meanwhile",
     command="checkpoints",
 )
 
 
-def judge(job: JobQueues, limits: Uneven) -> Iterator[Finding]:
+def judge(job: h.JobQueues, limits: Uneven) -> h.Iterator[h.Finding]:
     """One remark per task of a job in which nobody is slow."""
-    if find_spells(job):
+    if h.find_spells(job):
         return  # what is uneven there follows from it, or is said with it
-    for task, members in by_task(loads_in(job)).items():
+    for task, members in h.by_task(h.loads_in(job)).items():
         worst = max(members, key=lambda load: (load.records or 0.0, load.key))
         size = max(job.topology.parallelism.get(task, 0), len(members))
         ratio = records_ratio(worst, members, size)
@@ -79,43 +63,43 @@ def judge(job: JobQueues, limits: Uneven) -> Iterator[Finding]:
         yield _finding(job, worst, members, ratio, limits.ratio)
 
 
-def _awaited(job: JobQueues, load: Load) -> bool:
+def _awaited(job: h.JobQueues, load: h.Load) -> bool:
     """Whether any task right before a subtask waits in any window."""
     before = job.topology.upstream.get(load.key.task, ())
     return any(
         other.waits and other.key.task in before
         for window in job.windows
-        for other in loads_in(job, [window]).values()
+        for other in h.loads_in(job, [window]).values()
     )
 
 
 def _finding(
-    job: JobQueues, worst: Load, members: list[Load], ratio: float, most: float
-) -> Finding:
+    job: h.JobQueues, worst: h.Load, members: list[h.Load], ratio: float, most: float
+) -> h.Finding:
     score = skew_score(load.records for load in members if load.records is not None)
-    return of_subtask(
+    return h.of_subtask(
         job,
         worst.key,
         worst.taskmanager,
-        title=f"{name_of(job, worst.key)} takes in {ratio:.1f} times the records of its siblings",
+        title=f"{h.name_of(job, worst.key)} takes in {ratio:.1f} times the records of its siblings",
         cause="data-skew",
-        actions=(*remedies("data-skew", job.job, "key"), _CHECKPOINTS),
-        rank=Rank.SYMPTOM,
+        actions=(*h.remedies("data-skew", job.job, "key"), _CHECKPOINTS),
+        rank=h.Rank.SYMPTOM,
         explain="Those before it wait, so it has no room; too few samples, or none of all its subtasks, "
         "tell whether they wait for it."
         if _awaited(job, worst)
         else "Nobody waits for it yet: it has room. More data, and it is the first to be too slow.",
         measurements=(
-            measured("records-ratio", round(ratio, 2), "ratio", most),
-            measured(
+            h.measured("records-ratio", round(ratio, 2), "ratio", most),
+            h.measured(
                 "skew-score",
                 None if score is None else round(score, 1),
                 "percent",
                 over="Flink's own: 0 is even, 100 the most",
             ),
         ),
-        evidence=cite([(worst.work, None)]),
+        evidence=h.cite([(worst.work, None)]),
     )
 
 
-RULE: Final = Rule("SK103", judge, Uneven, causes=("data-skew",))
+RULE: Final = h.Rule("SK103", judge, Uneven, causes=("data-skew",))

@@ -29,58 +29,37 @@ from typing import Final
 
 from flowdiag.analyses.flink.options import at_least
 from flowdiag.analyses.flink.pressure import WORKING
-from flowdiag.analyses.queues.helpers import (
-    Action,
-    Confidence,
-    Finding,
-    Iterator,
-    JobQueues,
-    Limits,
-    Rank,
-    Rule,
-    Severity,
-    fmt,
-    joined,
-    limit,
-    loads_in,
-    measured,
-    median,
-    of_taskmanager,
-    place_of,
-    records_of,
-    tasks_wait,
-    write,
-)
+from flowdiag.analyses.queues import helpers as h
 
 _SPREAD: Final = "cluster.evenly-spread-out-slots"
 
 
-class Uneven(Limits):
+class Uneven(h.Limits):
     """What SK105 compares with."""
 
-    ratio: float = limit(2, "ratio", "of the mean of the other TaskManagers")
-    cpu: float = limit(0.9, "share", "of the machine's processors: nothing is left")
-    others_cpu: float = limit(0.6, "share", "others have room")
-    working: float = limit(WORKING, "share", "of the time: less is no work worth comparing")
-    samples: float = limit(5, "samples", "single ones are racy")
+    ratio: float = h.limit(2, "ratio", "of the mean of the other TaskManagers")
+    cpu: float = h.limit(0.9, "share", "of the machine's processors: nothing is left")
+    others_cpu: float = h.limit(0.6, "share", "others have room")
+    working: float = h.limit(WORKING, "share", "of the time: less is no work worth comparing")
+    samples: float = h.limit(5, "samples", "single ones are racy")
 
 
-def judge(job: JobQueues, limits: Uneven) -> Iterator[Finding]:
+def judge(job: h.JobQueues, limits: Uneven) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
     working = Counter(
         load.taskmanager
-        for load in loads_in(job).values()
+        for load in h.loads_in(job).values()
         if load.taskmanager is not None and load.measured and (load.busy or 0) >= limits.working
     )
     cpu = {
         name: gauge.mean
         for name, each in job.machines.items()
-        if (gauge := joined(m.gauges.get("cpu") for m in each)) is not None
+        if (gauge := h.joined(m.gauges.get("cpu") for m in each)) is not None
         and gauge.n >= limits.samples
     }
     for name, count in working.most_common(1):
         others = [working.get(other, 0) for other in cpu if other != name]
-        rest = median(load for other, load in cpu.items() if other != name)
+        rest = h.median(load for other, load in cpu.items() if other != name)
         if not others or rest is None or name not in cpu:
             return
         mean = sum(others) / len(others)
@@ -90,42 +69,42 @@ def judge(job: JobQueues, limits: Uneven) -> Iterator[Finding]:
 
 
 def _finding(
-    job: JobQueues,
+    job: h.JobQueues,
     name: str,
     working: tuple[int, float],
     cpu: tuple[float, float],
     limits: Uneven,
-) -> Finding:
+) -> h.Finding:
     """Working subtasks and processor load are given there, and of the others."""
-    place = place_of(job, name)
+    place = h.place_of(job, name)
     spread = at_least(job.job.version, 1, 10) is not False
-    return of_taskmanager(
+    return h.of_taskmanager(
         job,
         name,
-        severity=Severity.WARNING if tasks_wait(job) else Severity.INFO,
+        severity=h.Severity.WARNING if h.tasks_wait(job) else h.Severity.INFO,
         title=f"{place} runs {working[0]} working subtasks, the others {working[1]:.1f} on average",
         why=f"{place}: {working[0]} working subtasks against {working[1]:.1f}, processor load "
-        f"{fmt.percent(cpu[0])} against {fmt.percent(cpu[1])}",
+        f"{h.fmt.percent(cpu[0])} against {h.fmt.percent(cpu[1])}",
         cause="slow-taskmanager",
-        confidence=Confidence.MEDIUM,
-        rank=Rank.MECHANISM,
+        confidence=h.Confidence.MEDIUM,
+        rank=h.Rank.MECHANISM,
         explain="Its subtasks compete for the same cores while other TaskManagers have room.",
         measurements=(
-            measured(
+            h.measured(
                 "working-subtasks", working[0], "subtasks", round(limits.ratio * working[1], 1)
             ),
-            measured("cpu-load", round(cpu[0], 3), "share", limits.cpu),
+            h.measured("cpu-load", round(cpu[0], 3), "share", limits.cpu),
         ),
-        evidence=records_of(job.machines[name], "cpu"),
+        evidence=h.records_of(job.machines[name], "cpu"),
         actions=(
-            Action(
+            h.Action(
                 text="Spread slots evenly over the TaskManagers",
                 option=_SPREAD if spread else None,
-                proposed=write(_SPREAD, True) if spread else None,
+                proposed=h.write(_SPREAD, True) if spread else None,
                 restart_needed=True,
             ),
         ),
     )
 
 
-RULE: Final = Rule("SK105", judge, Uneven, causes=("slow-taskmanager",))
+RULE: Final = h.Rule("SK105", judge, Uneven, causes=("slow-taskmanager",))

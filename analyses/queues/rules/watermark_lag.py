@@ -27,36 +27,19 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Final
 
-from flowdiag.analyses.queues.helpers import (
-    Action,
-    Confidence,
-    Finding,
-    Iterator,
-    JobQueues,
-    Limits,
-    Rank,
-    Rule,
-    SubtaskKey,
-    fmt,
-    limit,
-    measured,
-    median,
-    name_of,
-    of_subtask,
-    records_of,
-)
+from flowdiag.analyses.queues import helpers as h
 
 _END_OF_INPUT: Final = 9e15  # watermarks from here on say nothing about lag
 
 
-class Behind(Limits):
+class Behind(h.Limits):
     """What SK106 compares with."""
 
-    behind: float = limit(60, "s", "windows of a minute are the shortest that people care about")
-    samples: float = limit(5, "samples", "single ones are racy")
+    behind: float = h.limit(60, "s", "windows of a minute are the shortest that people care about")
+    samples: float = h.limit(5, "samples", "single ones are racy")
 
 
-def judge(job: JobQueues, limits: Behind) -> Iterator[Finding]:
+def judge(job: h.JobQueues, limits: Behind) -> h.Iterator[h.Finding]:
     """One remark per task."""
     for task in job.topology.tasks:
         steady = _steady_lags(job, task, limits.samples)
@@ -65,10 +48,10 @@ def judge(job: JobQueues, limits: Behind) -> Iterator[Finding]:
             yield _finding(job, worst, steady[worst], limits.behind)
 
 
-def _steady_lags(job: JobQueues, task: str, enough: float) -> dict[SubtaskKey, float]:
+def _steady_lags(job: h.JobQueues, task: str, enough: float) -> dict[h.SubtaskKey, float]:
     """By how much at least subtasks are behind their median sibling, in ms, in every window."""
-    marks: dict[int, dict[SubtaskKey, float]] = defaultdict(dict)
-    samples: dict[SubtaskKey, int] = defaultdict(int)
+    marks: dict[int, dict[h.SubtaskKey, float]] = defaultdict(dict)
+    samples: dict[h.SubtaskKey, int] = defaultdict(int)
     for key, each in job.samples.items():
         for sample in each if key.task == task else ():
             gauge = sample.gauges.get("watermark")
@@ -76,9 +59,9 @@ def _steady_lags(job: JobQueues, task: str, enough: float) -> dict[SubtaskKey, f
                 marks[sample.window][key] = gauge.mean
                 samples[key] += gauge.n
     windows = [known for known in marks.values() if len(known) > 1]
-    lags: dict[SubtaskKey, list[float]] = defaultdict(list)
+    lags: dict[h.SubtaskKey, list[float]] = defaultdict(list)
     for known in windows:
-        middle = median(known.values())
+        middle = h.median(known.values())
         for key, mark in known.items():
             lags[key].append((middle or mark) - mark)
     return {
@@ -88,19 +71,19 @@ def _steady_lags(job: JobQueues, task: str, enough: float) -> dict[SubtaskKey, f
     }
 
 
-def _finding(job: JobQueues, key: SubtaskKey, lag_ms: float, most_s: float) -> Finding:
+def _finding(job: h.JobQueues, key: h.SubtaskKey, lag_ms: float, most_s: float) -> h.Finding:
     each = job.samples[key]
-    behind = fmt.duration(lag_ms)
-    return of_subtask(
+    behind = h.fmt.duration(lag_ms)
+    return h.of_subtask(
         job,
         key,
         each[-1].taskmanager,
-        title=f"The watermark of {name_of(job, key)} is {behind} behind its siblings'",
-        confidence=Confidence.MEDIUM,
-        rank=Rank.SYMPTOM,
+        title=f"The watermark of {h.name_of(job, key)} is {behind} behind its siblings'",
+        confidence=h.Confidence.MEDIUM,
+        rank=h.Rank.SYMPTOM,
         explain="What feeds this subtask holds event time back there.",
         measurements=(
-            measured(
+            h.measured(
                 "watermark-behind",
                 round(lag_ms),
                 "ms",
@@ -108,13 +91,13 @@ def _finding(job: JobQueues, key: SubtaskKey, lag_ms: float, most_s: float) -> F
                 over="the smallest difference to the median sibling in any window",
             ),
         ),
-        evidence=records_of(each, "watermark", key=key),
+        evidence=h.records_of(each, "watermark", key=key),
         actions=(
-            Action(
+            h.Action(
                 text="Look for idle partitions or splits that feed it, and mark them idle (withIdleness)"
             ),
         ),
     )
 
 
-RULE: Final = Rule("SK106", judge, Behind)
+RULE: Final = h.Rule("SK106", judge, Behind)

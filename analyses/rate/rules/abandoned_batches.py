@@ -26,45 +26,30 @@ Logs of two runs in one file that tell no application id; the input is then take
 
 from __future__ import annotations
 
-from flowdiag.analyses.rate.helpers import (
-    Action,
-    Assessed,
-    Finding,
-    Inconclusive,
-    Iterator,
-    Limits,
-    Rank,
-    Rule,
-    Severity,
-    State,
-    fmt,
-    measured,
-    of_batches,
-    present,
-)
+from flowdiag.analyses.rate import helpers as h
 
 
-def judge(assessed: Assessed, limits: Limits) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: h.Assessed, limits: h.Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One note per application with such batches."""
     app = assessed.app
-    left = present.abandoned(app)
+    left = h.present.abandoned(app)
     if not left:
         return
-    yield of_batches(
+    yield h.of_batches(
         assessed,
         left,
-        severity=Severity.INFO,
-        state=State.RECOVERED,
-        title=f"{fmt.plural(len(left), 'batch', 'batches')} of {len(app.batches)} "
+        severity=h.Severity.INFO,
+        state=h.State.RECOVERED,
+        title=f"{h.fmt.plural(len(left), 'batch', 'batches')} of {len(app.batches)} "
         f"{'have' if len(left) > 1 else 'has'} no end in the input, and later ones do",
         explain="Listener events were lost, which may be all there is to it."
         if app.lost
         else "The driver was restarted, or the input has a gap.",
         cause=None,
-        rank=Rank.CONSEQUENCE,
-        measurements=(measured("abandoned-batches", len(left), "batches"),),
+        rank=h.Rank.CONSEQUENCE,
+        measurements=(h.measured("abandoned-batches", len(left), "batches"),),
         actions=(
-            Action(
+            h.Action(
                 text="See what happened then, and whether their records were processed later",
                 verify="every batch has an end",
             ),
@@ -72,4 +57,4 @@ def judge(assessed: Assessed, limits: Limits) -> Iterator[Finding | Inconclusive
     )
 
 
-RULE = Rule("RT107", judge)
+RULE = h.Rule("RT107", judge)

@@ -27,48 +27,35 @@ off.
 
 from __future__ import annotations
 
-from flowdiag.analyses.rate.helpers import (
-    Action,
-    Assessed,
-    Finding,
-    Inconclusive,
-    Iterator,
-    Limits,
-    Present,
-    QueryFacts,
-    Rank,
-    Rule,
-    Stability,
-    StreamState,
-    fmt,
-    late_triggers,
-    limit,
-    measured,
-    of_triggers,
-    present,
-    rounded,
-    write,
-)
+from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.judging import option_subject, query_subject
 
 
-class Capped(Limits):
+class Capped(h.Limits):
     """What RT403 compares with."""
 
-    share: float = limit(present.NARROW, "share", "of the late triggers, filled up")
-    behind: float = limit(present.MOSTLY, "share", "of the late triggers, with a backlog behind")
-    same: float = limit(present.SAME, "share", "of the most rows that one read: it read as many")
+    share: float = h.limit(h.present.NARROW, "share", "of the late triggers, filled up")
+    behind: float = h.limit(
+        h.present.MOSTLY, "share", "of the late triggers, with a backlog behind"
+    )
+    same: float = h.limit(
+        h.present.SAME, "share", "of the most rows that one read: it read as many"
+    )
 
 
-def judge(assessed: Assessed, limits: Capped) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: h.Assessed, limits: Capped) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per query that a limit holds back."""
     for query, state in assessed.queries:
-        rests = state.stability in (Stability.THROTTLED, Stability.STABLE, Stability.BORDERLINE)
+        rests = state.stability in (
+            h.Stability.THROTTLED,
+            h.Stability.STABLE,
+            h.Stability.BORDERLINE,
+        )
         if query.real_time or not rests:
             continue
-        caps = present.query_caps(
+        caps = h.present.query_caps(
             query,
-            present.timed(query),
+            h.present.timed(query),
             void=state.rows_void,
             filled=limits.share,
             behind=limits.behind,
@@ -78,7 +65,7 @@ def judge(assessed: Assessed, limits: Capped) -> Iterator[Finding | Inconclusive
             yield _finding(assessed, query, state, caps[0], limits)
 
 
-def _option(query: QueryFacts, kind: str) -> str | None:
+def _option(query: h.QueryFacts, kind: str) -> str | None:
     if kind == "files":
         return "maxFilesPerTrigger"
     names = " ".join(source.get("name", "") for t in query.triggers[-1:] for source in t.sources)
@@ -86,44 +73,44 @@ def _option(query: QueryFacts, kind: str) -> str | None:
 
 
 def _finding(
-    assessed: Assessed,
-    query: QueryFacts,
-    state: StreamState,
-    cap: present.Cap,
+    assessed: h.Assessed,
+    query: h.QueryFacts,
+    state: h.StreamState,
+    cap: h.present.Cap,
     limits: Capped,
-) -> Finding:
+) -> h.Finding:
     app, option = assessed.app, _option(query, cap.kind)
-    late = late_triggers(query.triggers)
-    use = fmt.percent(state.use) if state.use is not None else "an unknown part"
+    late = h.late_triggers(query.triggers)
+    use = h.fmt.percent(state.use) if state.use is not None else "an unknown part"
     current, more = None, None
     if cap.kind == "files":
         current = str(query.file_limit)
         if query.file_limit and state.use:
             more = max(query.file_limit + 1, int(query.file_limit * 0.6 / state.use))
     told = (option or "a limit per trigger") + (f" = {current}" if current else "")
-    return of_triggers(
+    return h.of_triggers(
         assessed,
         query,
         late,
         subject=option_subject(app, option) if option else query_subject(app, query),
-        title=f"{fmt.percent(cap.share)} of the triggers of {query.called} take all that {told} "
+        title=f"{h.fmt.percent(cap.share)} of the triggers of {query.called} take all that {told} "
         f"permits, in {use} of the interval",
         explain="More is there than the limit lets through, and the triggers have time left.",
         why=f"{told} lets through less than comes in",
         cause="max-rate",
-        rank=Rank.ROOT_CAUSE,
+        rank=h.Rank.ROOT_CAUSE,
         option=option,
         count=round(cap.share * len(late)),
         measurements=(
-            measured("triggers-at-limit", round(cap.share, 3), "share", limits.share),
-            measured("use", rounded(state.use), "share"),
+            h.measured("triggers-at-limit", round(cap.share, 3), "share", limits.share),
+            h.measured("use", h.rounded(state.use), "share"),
         ),
         actions=(
-            Action(
+            h.Action(
                 text="Raise the limit until triggers take about half of their interval",
                 option=option,
-                current=Present(current) if current else None,
-                proposed=write(option, more) if option and more else None,
+                current=h.Present(current) if current else None,
+                proposed=h.write(option, more) if option and more else None,
                 measure=None if more else "rows per second of a trigger: half of what is possible",
                 restart_needed=True,
                 verify="rows per trigger, and triggerExecution against the interval",
@@ -132,4 +119,4 @@ def _finding(
     )
 
 
-RULE = Rule("RT403", judge, Capped, causes=("max-rate",))
+RULE = h.Rule("RT403", judge, Capped, causes=("max-rate",))

@@ -28,48 +28,28 @@ from __future__ import annotations
 
 from typing import Final
 
+from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.advice import what_if
-from flowdiag.analyses.rate.helpers import (
-    Action,
-    Assessed,
-    Finding,
-    Inconclusive,
-    Iterator,
-    Limits,
-    Rank,
-    Rule,
-    Stability,
-    StreamState,
-    fmt,
-    late_window,
-    limit,
-    measured,
-    of_option,
-    pid,
-    present,
-    records_of,
-    rounded,
-    setting,
-    write,
-)
 
-_OPTIONS: Final = {"max-rate": pid.MAX_RATE, "max-per-partition": pid.MAX_PER_PARTITION}
+_OPTIONS: Final = {"max-rate": h.pid.MAX_RATE, "max-per-partition": h.pid.MAX_PER_PARTITION}
 
 
-class Capped(Limits):
+class Capped(h.Limits):
     """What RT204 compares with."""
 
-    share: float = limit(present.NARROW, "share", "of the latest batches, filled up")
-    full: float = limit(present.AT_LIMIT, "share", "of limit times interval: blocks are not exact")
+    share: float = h.limit(h.present.NARROW, "share", "of the latest batches, filled up")
+    full: float = h.limit(
+        h.present.AT_LIMIT, "share", "of limit times interval: blocks are not exact"
+    )
 
 
-def judge(assessed: Assessed, limits: Capped) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: h.Assessed, limits: Capped) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per option that limits an application."""
-    late = late_window(assessed.app.completed)
+    late = h.late_window(assessed.app.completed)
     for state in assessed.dstreams:
-        if state.stability is Stability.INCONCLUSIVE or present.overloaded(state):
+        if state.stability is h.Stability.INCONCLUSIVE or h.present.overloaded(state):
             continue
-        caps = present.dstream_caps(
+        caps = h.present.dstream_caps(
             assessed.app, late, assessed.estimators, full=limits.full, fixed=limits.share
         )
         # One that binds several streams is told once.
@@ -79,29 +59,31 @@ def judge(assessed: Assessed, limits: Capped) -> Iterator[Finding | Inconclusive
                 yield _finding(assessed, state, cap, limits)
 
 
-def _finding(assessed: Assessed, state: StreamState, cap: present.Cap, limits: Capped) -> Finding:
+def _finding(
+    assessed: h.Assessed, state: h.StreamState, cap: h.present.Cap, limits: Capped
+) -> h.Finding:
     app, option = assessed.app, _OPTIONS[cap.kind]
-    late = late_window(app.completed)
-    use = fmt.percent(state.use) if state.use is not None else "an unknown part"
-    return of_option(
+    late = h.late_window(app.completed)
+    use = h.fmt.percent(state.use) if state.use is not None else "an unknown part"
+    return h.of_option(
         assessed,
         option,
-        title=f"{fmt.percent(cap.share)} of the latest batches are filled up to {option} = {cap.per_s:g}, while "
+        title=f"{h.fmt.percent(cap.share)} of the latest batches are filled up to {option} = {cap.per_s:g}, while "
         f"processing takes {use} of the interval",
         why=f"{option} = {cap.per_s:g} lets through less than comes in",
         cause="max-rate",
-        rank=Rank.ROOT_CAUSE,
+        rank=h.Rank.ROOT_CAUSE,
         count=round(cap.share * len(late)),
         measurements=(
-            measured("batches-at-limit", round(cap.share, 3), "share", limits.share),
-            measured("use", rounded(state.use), "share"),
+            h.measured("batches-at-limit", round(cap.share, 3), "share", limits.share),
+            h.measured("use", h.rounded(state.use), "share"),
         ),
-        evidence=records_of(late),
+        evidence=h.records_of(late),
         actions=(_raise(assessed, state, cap),),
     )
 
 
-def _raise(assessed: Assessed, state: StreamState, cap: present.Cap) -> Action:
+def _raise(assessed: h.Assessed, state: h.StreamState, cap: h.present.Cap) -> h.Action:
     app, option, line = assessed.app, _OPTIONS[cap.kind], state.line
     streams = max(1, len({s.stream for b in app.batches for s in b.streams}))
     wanted = None
@@ -116,11 +98,11 @@ def _raise(assessed: Assessed, state: StreamState, cap: present.Cap) -> Action:
     model = ""
     if wanted and cap.kind == "max-rate" and line is not None:
         model = " " + what_if(assessed, state, max_rate=round(wanted) * streams)
-    return Action(
+    return h.Action(
         text=f"Raise the limit, or leave it to back pressure{'.' if model else ''}{model}",
         option=option,
-        current=setting(app, option),
-        proposed=write(option, wanted) if wanted else None,
+        current=h.setting(app, option),
+        proposed=h.write(option, wanted) if wanted else None,
         measure=None if wanted else "processing time of batches of different sizes",
         risk="more load on what the job writes to",
         restart_needed=True,
@@ -128,4 +110,4 @@ def _raise(assessed: Assessed, state: StreamState, cap: present.Cap) -> Action:
     )
 
 
-RULE = Rule("RT204", judge, Capped, causes=("max-rate",))
+RULE = h.Rule("RT204", judge, Capped, causes=("max-rate",))

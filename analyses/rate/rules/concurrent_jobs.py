@@ -29,37 +29,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.rate.helpers import (
-    Assessed,
-    Finding,
-    Inconclusive,
-    Iterator,
-    Limits,
-    Rank,
-    Replay,
-    Rule,
-    fmt,
-    late_window,
-    limit,
-    measured,
-    of_option,
-    present,
-    records_of,
-    remedies,
-)
+from flowdiag.analyses.rate import helpers as h
 
 OPTION: Final = "spark.streaming.concurrentJobs"
 
 
-class Overtaken(Limits):
+class Overtaken(h.Limits):
     """What RT208 compares with."""
 
-    share: float = limit(0.1, "share", "of the batches; a few that tie change no rate")
+    share: float = h.limit(0.1, "share", "of the batches; a few that tie change no rate")
 
 
-def judge(assessed: Assessed, limits: Overtaken) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: h.Assessed, limits: Overtaken) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per application whose estimators miss batches."""
-    if present.at_once(assessed.app.settings) < 2:
+    if h.present.at_once(assessed.app.settings) < 2:
         return
     for estimator in assessed.estimators:
         missed, counted = overtaken(estimator)
@@ -68,7 +51,7 @@ def judge(assessed: Assessed, limits: Overtaken) -> Iterator[Finding | Inconclus
             break
 
 
-def overtaken(estimator: Replay) -> tuple[int, int]:
+def overtaken(estimator: h.Replay) -> tuple[int, int]:
     """How many batches with records ended behind a later one, and how many there are.
 
     The replay is in the order of completion; a batch whose time is older than one before it was
@@ -84,29 +67,29 @@ def overtaken(estimator: Replay) -> tuple[int, int]:
     return missed, counted
 
 
-def _finding(assessed: Assessed, missed: int, counted: int, limits: Overtaken) -> Finding:
-    slots = present.at_once(assessed.app.settings)
-    return of_option(
+def _finding(assessed: h.Assessed, missed: int, counted: int, limits: Overtaken) -> h.Finding:
+    slots = h.present.at_once(assessed.app.settings)
+    return h.of_option(
         assessed,
         OPTION,
         title=f"{missed} of {counted} batches were overtaken by a later one, which the rate estimator "
         f"does not expect; {OPTION} = {slots}",
         why=f"{OPTION} = {slots} lets batches overtake each other",
         cause="concurrent-jobs",
-        rank=Rank.MECHANISM,
+        rank=h.Rank.MECHANISM,
         count=missed,
         measurements=(
-            measured(
+            h.measured(
                 "overtaken-batches",
                 round(missed / counted, 3),
                 "share",
                 limits.share,
-                over=f"{fmt.plural(counted, 'batch', 'batches')} with records",
+                over=f"{h.fmt.plural(counted, 'batch', 'batches')} with records",
             ),
         ),
-        evidence=records_of(late_window(assessed.app.completed)),
-        actions=remedies("concurrent-jobs", assessed.app),
+        evidence=h.records_of(h.late_window(assessed.app.completed)),
+        actions=h.remedies("concurrent-jobs", assessed.app),
     )
 
 
-RULE = Rule("RT208", judge, Overtaken, causes=("concurrent-jobs",))
+RULE = h.Rule("RT208", judge, Overtaken, causes=("concurrent-jobs",))

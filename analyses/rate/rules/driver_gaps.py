@@ -30,44 +30,26 @@ from __future__ import annotations
 
 from statistics import median
 
-from flowdiag.analyses.rate.helpers import (
-    Assessed,
-    Finding,
-    Flow,
-    Inconclusive,
-    Iterator,
-    Limits,
-    Rank,
-    Rule,
-    Unit,
-    flows_of,
-    fmt,
-    limit,
-    measured,
-    of_flow,
-    present,
-    remedies,
-    short_of_time,
-)
+from flowdiag.analyses.rate import helpers as h
 
 
-class Gaps(Limits):
+class Gaps(h.Limits):
     """What RT308 compares with."""
 
-    share: float = limit(0.5, "share", "of the batch: more than all its jobs together")
-    floor: float = limit(500, "ms", "to start and end jobs takes tens of milliseconds")
-    batches: float = limit(0.6, "share", "of the present batches")
-    fewest: float = limit(present.FEW, "batches", "fewer are chance")
-    use: float = limit(present.NARROW, "share", "of the interval: with less, nothing is short")
+    share: float = h.limit(0.5, "share", "of the batch: more than all its jobs together")
+    floor: float = h.limit(500, "ms", "to start and end jobs takes tens of milliseconds")
+    batches: float = h.limit(0.6, "share", "of the present batches")
+    fewest: float = h.limit(h.present.FEW, "batches", "fewer are chance")
+    use: float = h.limit(h.present.NARROW, "share", "of the interval: with less, nothing is short")
 
 
-def judge(assessed: Assessed, limits: Gaps) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: h.Assessed, limits: Gaps) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per application or query whose driver holds batches up."""
     if assessed.app.lost:
         return
-    for flow in flows_of(assessed):
+    for flow in h.flows_of(assessed):
         told = [unit for unit in flow.units if unit.gap_ms is not None and unit.rows]
-        if not short_of_time(flow.state, use=limits.use) or len(told) < max(1, limits.fewest):
+        if not h.short_of_time(flow.state, use=limits.use) or len(told) < max(1, limits.fewest):
             continue
         over = [
             unit
@@ -78,34 +60,34 @@ def judge(assessed: Assessed, limits: Gaps) -> Iterator[Finding | Inconclusive]:
             yield _finding(flow, told, len(over), limits)
 
 
-def _gap(unit: Unit) -> int:
+def _gap(unit: h.Unit) -> int:
     return unit.gap_ms or 0
 
 
-def _finding(flow: Flow, told: list[Unit], over: int, limits: Gaps) -> Finding:
+def _finding(flow: h.Flow, told: list[h.Unit], over: int, limits: Gaps) -> h.Finding:
     gap = median(_gap(unit) for unit in told)
     share = median(_gap(unit) / max(1, unit.lasted_ms) for unit in told)
-    return of_flow(
+    return h.of_flow(
         flow,
         told,
-        title=f"In {over} of {flow.counted(len(told))} no job runs for {fmt.duration(gap)}, "
-        f"{fmt.percent(share)} of the time",
-        why=f"no job runs for {fmt.duration(gap)} of each batch",
+        title=f"In {over} of {flow.counted(len(told))} no job runs for {h.fmt.duration(gap)}, "
+        f"{h.fmt.percent(share)} of the time",
+        why=f"no job runs for {h.fmt.duration(gap)} of each batch",
         cause="driver-gaps",
-        rank=Rank.EXPLANATION,
+        rank=h.Rank.EXPLANATION,
         count=over,
         measurements=(
-            measured(
+            h.measured(
                 "without-a-job",
                 round(gap),
                 "ms",
                 limits.floor,
                 over=f"median of {flow.counted(len(told))}",
             ),
-            measured("share", round(share, 3), "share", limits.share),
+            h.measured("share", round(share, 3), "share", limits.share),
         ),
-        actions=remedies("driver-gaps", flow.assessed.app),
+        actions=h.remedies("driver-gaps", flow.assessed.app),
     )
 
 
-RULE = Rule("RT308", judge, Gaps, causes=("driver-gaps",))
+RULE = h.Rule("RT308", judge, Gaps, causes=("driver-gaps",))

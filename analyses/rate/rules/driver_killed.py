@@ -36,31 +36,7 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.model.rule import Signal
-from flowdiag.analyses.rate.helpers import (
-    ApplicationFacts,
-    Assessed,
-    Batch,
-    Confidence,
-    Finding,
-    Iterator,
-    Limits,
-    Rank,
-    Rule,
-    Severity,
-    Stability,
-    State,
-    Trigger,
-    Vote,
-    cite,
-    fmt,
-    limit,
-    measured,
-    of_application,
-    present,
-    records_of,
-    remedies,
-    weigh,
-)
+from flowdiag.analyses.rate import helpers as h
 
 DISASSOCIATED: Final = "driver-disassociated"
 _SIGNALS: Final = (
@@ -73,18 +49,23 @@ _SIGNALS: Final = (
     ),
     Signal("driver-lost", 2, "an executor's log says that the driver disassociated"),
 )
-_WELL: Final = (Stability.STABLE, Stability.IDLE, Stability.THROTTLED, Stability.INCONCLUSIVE)
+_WELL: Final = (
+    h.Stability.STABLE,
+    h.Stability.IDLE,
+    h.Stability.THROTTLED,
+    h.Stability.INCONCLUSIVE,
+)
 
 
-class Killed(Limits):
+class Killed(h.Limits):
     """What RT311 compares with."""
 
-    beyond: float = limit(
+    beyond: float = h.limit(
         600_000, "ms", "a driver that runs writes more often, and copies are made in less"
     )
 
 
-def judge(assessed: Assessed, limits: Killed) -> Iterator[Finding]:
+def judge(assessed: h.Assessed, limits: Killed) -> h.Iterator[h.Finding]:
     """One finding per application without an end."""
     app = assessed.app
     votes = _votes(assessed, limits) if app.ended_us is None else ()
@@ -92,7 +73,7 @@ def judge(assessed: Assessed, limits: Killed) -> Iterator[Finding]:
         yield _finding(assessed, votes)
 
 
-def _votes(assessed: Assessed, limits: Killed) -> tuple[Vote, ...]:
+def _votes(assessed: h.Assessed, limits: Killed) -> tuple[h.Vote, ...]:
     app = assessed.app
     last = app.last_us
     later = _later(assessed)
@@ -103,23 +84,23 @@ def _votes(assessed: Assessed, limits: Killed) -> tuple[Vote, ...]:
         "cut-off": "its event log breaks off in the middle of a record"
         if app.damaged and logged
         else None,
-        "others-go-on": f"other inputs go on for {fmt.duration(beyond / 1000)} without it"
+        "others-go-on": f"other inputs go on for {h.fmt.duration(beyond / 1000)} without it"
         if last is not None and beyond >= limits.beyond * 1000
         else None,
         "started-again": f"{later.application or later.name} was started under its name"
-        f" {fmt.duration(((later.started_us or 0) - (last or 0)) / 1000)} later"
+        f" {h.fmt.duration(((later.started_us or 0) - (last or 0)) / 1000)} later"
         if later is not None and logged
         else None,
-        "driver-lost": f"{fmt.plural(len(lost), 'executor')} lost the driver" if lost else None,
+        "driver-lost": f"{h.fmt.plural(len(lost), 'executor')} lost the driver" if lost else None,
     }
     return tuple(
-        Vote(signal=signal.name, says=says, weight=signal.weight)
+        h.Vote(signal=signal.name, says=says, weight=signal.weight)
         for signal in _SIGNALS
         if (says := said[signal.name]) is not None
     )
 
 
-def _later(assessed: Assessed) -> ApplicationFacts | None:
+def _later(assessed: h.Assessed) -> h.ApplicationFacts | None:
     """The application that took its place."""
     app = assessed.app
     found = [
@@ -133,46 +114,46 @@ def _later(assessed: Assessed) -> ApplicationFacts | None:
     return min(found, key=lambda one: one.started_us or 0, default=None)
 
 
-def _before(app: ApplicationFacts) -> list[Batch | Trigger]:
+def _before(app: h.ApplicationFacts) -> list[h.Batch | h.Trigger]:
     """What ended last: the batch, and the trigger of each query."""
-    batches: list[Batch | Trigger] = [*app.completed[-1:]]
+    batches: list[h.Batch | h.Trigger] = [*app.completed[-1:]]
     return batches + [query.triggers[-1] for query in app.queries if query.triggers]
 
 
-def _finding(assessed: Assessed, votes: tuple[Vote, ...]) -> Finding:
-    app, sure = assessed.app, weigh(votes)
+def _finding(assessed: h.Assessed, votes: tuple[h.Vote, ...]) -> h.Finding:
+    app, sure = assessed.app, h.weigh(votes)
     again = any(vote.signal == "started-again" for vote in votes)
-    flying = present.unfinished(app)
+    flying = h.present.unfinished(app)
     known = [*assessed.dstreams, *(state for _, state in assessed.queries)]
     well = all(state.stability in _WELL for state in known)
-    if sure is Confidence.LOW:
-        severity = Severity.INFO if well else Severity.WARNING
+    if sure is h.Confidence.LOW:
+        severity = h.Severity.INFO if well else h.Severity.WARNING
         title = "The application ends without saying so: its driver was killed, or its event log was copied while it ran"
     else:
-        severity = Severity.WARNING if again else Severity.CRITICAL
+        severity = h.Severity.WARNING if again else h.Severity.CRITICAL
         title = "The driver was killed" + (", and the application started again" if again else "")
     lost = [one for one in app.incidents if one.template == DISASSOCIATED]
-    flight = f"{fmt.plural(len(flying), 'batch', 'batches')} had not ended" if flying else None
-    return of_application(
+    flight = f"{h.fmt.plural(len(flying), 'batch', 'batches')} had not ended" if flying else None
+    return h.of_application(
         assessed,
         severity=severity,
-        state=State.RECOVERED if again else State.ONGOING,
+        state=h.State.RECOVERED if again else h.State.ONGOING,
         title=title + (f"; {flight}" if flight else ""),
         why="; ".join(vote.says for vote in votes) + (f"; {flight}" if flight else ""),
         cause="driver-killed",
         confidence=sure,
-        rank=Rank.FATAL,
+        rank=h.Rank.FATAL,
         first_us=app.last_us,
-        measurements=(measured("unfinished-batches", len(flying), "batches"),),
+        measurements=(h.measured("unfinished-batches", len(flying), "batches"),),
         evidence=(
-            *records_of(_before(app)),
-            *cite((one.ref, one.time_us) for one in lost),
-            *records_of(flying),
+            *h.records_of(_before(app)),
+            *h.cite((one.ref, one.time_us) for one in lost),
+            *h.records_of(flying),
         ),
         ranked=True,
-        actions=remedies("driver-killed", app),
+        actions=h.remedies("driver-killed", app),
         votes=votes,
     )
 
 
-RULE: Final = Rule("RT311", judge, Killed, signals=_SIGNALS, causes=("driver-killed",))
+RULE: Final = h.Rule("RT311", judge, Killed, signals=_SIGNALS, causes=("driver-killed",))

@@ -35,28 +35,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.facts import Executor
-from flowdiag.analyses.rate.helpers import (
-    ApplicationFacts,
-    Assessed,
-    Confidence,
-    Finding,
-    Inconclusive,
-    Iterator,
-    Limits,
-    Rank,
-    Rule,
-    Severity,
-    State,
-    Subject,
-    cite,
-    explained,
-    fmt,
-    limit,
-    measured,
-    of_application,
-    remedies,
-)
 from flowdiag.analyses.rate.judging import receiver_subject
 from flowdiag.analyses.rate.present import stop_us
 from flowdiag.analyses.rate.troubles import BLOCK, Trouble, troubles
@@ -78,16 +58,16 @@ _BENIGN: Final = (
 )
 
 
-class Lost(Limits):
+class Lost(h.Limits):
     """What RT304 compares with."""
 
-    ratio: float = limit(2.0, "ratio", "machines of one kind differ by a fifth")
-    stages: float = limit(10, "stages", "fewer are chance")
-    at_end: float = limit(2000, "ms", "before the end of the application: it is being stopped")
-    quiet: float = limit(600_000, "ms", "what is over for so long has recovered")
+    ratio: float = h.limit(2.0, "ratio", "machines of one kind differ by a fifth")
+    stages: float = h.limit(10, "stages", "fewer are chance")
+    at_end: float = h.limit(2000, "ms", "before the end of the application: it is being stopped")
+    quiet: float = h.limit(600_000, "ms", "what is over for so long has recovered")
 
 
-def judge(assessed: Assessed, limits: Lost) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: h.Assessed, limits: Lost) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per slow executor, one for all that were lost."""
     app = assessed.app
     if app.kind == "other" and app.application:
@@ -105,7 +85,7 @@ def judge(assessed: Assessed, limits: Lost) -> Iterator[Finding | Inconclusive]:
         yield _blocks(assessed, removed, blocks, limits)
 
 
-def _removed(assessed: Assessed, executor: Executor, limits: Lost) -> bool:
+def _removed(assessed: h.Assessed, executor: Executor, limits: Lost) -> bool:
     """Whether it was removed before the application began to stop."""
     removed, ended, stopped = executor.removed_us, assessed.app.ended_us, stop_us(assessed.app)
     if removed is None:
@@ -120,8 +100,8 @@ def _failed(executor: Executor) -> bool:
     return executor.reason is not None and not any(word in text for word in _BENIGN)
 
 
-def _subject(assessed: Assessed, executor: Executor) -> Subject:
-    return Subject(
+def _subject(assessed: h.Assessed, executor: Executor) -> h.Subject:
+    return h.Subject(
         kind="executor",
         job_name=assessed.app.name,
         application=assessed.app.application,
@@ -130,19 +110,19 @@ def _subject(assessed: Assessed, executor: Executor) -> Subject:
     )
 
 
-def _slow(assessed: Assessed, executor: Executor, ratio: float, limits: Lost) -> Finding:
-    return of_application(
+def _slow(assessed: h.Assessed, executor: Executor, ratio: float, limits: Lost) -> h.Finding:
+    return h.of_application(
         assessed,
         subject=_subject(assessed, executor),
         title=f"Tasks on executor {executor.executor} take {ratio:.1f} times as long as tasks of the "
         "same stages elsewhere",
         why=f"its tasks take {ratio:.1f} times as long as elsewhere, over {executor.stages} stages",
         cause="slow-executor",
-        rank=Rank.ROOT_CAUSE,
+        rank=h.Rank.ROOT_CAUSE,
         last_us=None,
         count=executor.stages,
         measurements=(
-            measured(
+            h.measured(
                 "ratio",
                 round(ratio, 2),
                 "ratio",
@@ -150,14 +130,14 @@ def _slow(assessed: Assessed, executor: Executor, ratio: float, limits: Lost) ->
                 over=f"{executor.tasks} tasks of {executor.stages} stages",
             ),
         ),
-        evidence=cite([(executor.ref, executor.added_us)]),
-        actions=remedies("slow-executor", assessed.app),
+        evidence=h.cite([(executor.ref, executor.added_us)]),
+        actions=h.remedies("slow-executor", assessed.app),
     )
 
 
 def _blocks(
-    assessed: Assessed, taken: list[Executor], blocks: list[Trouble], limits: Lost
-) -> Finding:
+    assessed: h.Assessed, taken: list[Executor], blocks: list[Trouble], limits: Lost
+) -> h.Finding:
     """Blocks that are gone although no executor failed: taken away when idle, or out of memory."""
     app = assessed.app
     names = {one.what for one in blocks if one.what}
@@ -167,27 +147,27 @@ def _blocks(
     subject, how = None, "and no executor was lost: they were dropped from memory"
     if taken:
         subject = _subject(assessed, taken[-1])
-        reason = fmt.shorten(taken[-1].reason or "", 80)
+        reason = h.fmt.shorten(taken[-1].reason or "", 80)
         how = f"after executor {taken[-1].executor} was taken away ({reason})"
     elif len(streams) == 1:
         subject = receiver_subject(app, int(streams.pop()))
     many = len(names) or len(blocks)
-    gone = fmt.plural(many, "block of receivers is gone", "blocks of receivers are gone")
-    return of_application(
+    gone = h.fmt.plural(many, "block of receivers is gone", "blocks of receivers are gone")
+    return h.of_application(
         assessed,
         subject=subject,
-        severity=Severity.CRITICAL if recent else Severity.WARNING,
-        state=State.ONGOING if recent else State.RECOVERED,
+        severity=h.Severity.CRITICAL if recent else h.Severity.WARNING,
+        state=h.State.ONGOING if recent else h.State.RECOVERED,
         title=f"{gone}, {how}",
         why=gone,
         cause="blocks-lost",
-        rank=Rank.ROOT_CAUSE,
+        rank=h.Rank.ROOT_CAUSE,
         first_us=min((one.time_us for one in blocks if one.time_us), default=None),
         last_us=last or None,
         count=len(blocks),
-        measurements=(measured("lost-blocks", many, "blocks"),),
-        evidence=cite((one.ref, one.time_us) for one in blocks),
-        actions=remedies("blocks-lost", app),
+        measurements=(h.measured("lost-blocks", many, "blocks"),),
+        evidence=h.cite((one.ref, one.time_us) for one in blocks),
+        actions=h.remedies("blocks-lost", app),
     )
 
 
@@ -199,51 +179,53 @@ def _named(blocks: list[Trouble]) -> str:
     return f"block {names[0]}{more}"
 
 
-def _gone(assessed: Assessed, lost: list[Executor], gone: list[Trouble], limits: Lost) -> Finding:
+def _gone(
+    assessed: h.Assessed, lost: list[Executor], gone: list[Trouble], limits: Lost
+) -> h.Finding:
     app = assessed.app
     last = max(lost, key=lambda one: one.removed_us or 0)
     first = min(one.removed_us or 0 for one in lost)
     # The log's clock has seconds only.
     blocks = [one for one in gone if one.time_us is None or one.time_us >= first - 1_000_000]
     recent = (app.last_us or 0) - (last.removed_us or 0) < limits.quiet * 1000
-    reason = fmt.shorten((last.reason or "").splitlines()[0] if last.reason else "", 160)
+    reason = h.fmt.shorten((last.reason or "").splitlines()[0] if last.reason else "", 160)
     memory = "memory" in reason.lower() or "oomkilled" in reason.lower()
     killed = not memory and _KILLED.search(reason) is not None
     were, them = ("executors were", "them") if len(lost) > 1 else ("executor was", "it")
-    executors = cite((one.ref, one.removed_us) for one in lost)
-    missing = cite((one.ref, one.time_us) for one in blocks)
-    return of_application(
+    executors = h.cite((one.ref, one.removed_us) for one in lost)
+    missing = h.cite((one.ref, one.time_us) for one in blocks)
+    return h.of_application(
         assessed,
         subject=_subject(assessed, last),
-        severity=Severity.CRITICAL if blocks and recent else Severity.WARNING,
-        state=State.ONGOING if recent else State.RECOVERED,
+        severity=h.Severity.CRITICAL if blocks and recent else h.Severity.WARNING,
+        state=h.State.ONGOING if recent else h.State.RECOVERED,
         title=f"{len(lost)} {were} lost"
         + (f", and {_named(blocks)} with {them}" if blocks else "")
         + (f": {reason}" if reason else ""),
-        explain=explained("blocks-lost" if blocks else "executor-lost")
+        explain=h.explained("blocks-lost" if blocks else "executor-lost")
         + (_BY_WHOM if killed else ""),
         why=f"lost: {reason}" if reason else "lost",
         cause="out-of-memory" if memory else "executor-lost",
         # A stop takes the executors away as well, and a log that is cut there tells no more.
-        confidence=Confidence.LOW if _ends_with(app, last) and not memory else Confidence.HIGH,
-        rank=Rank.ROOT_CAUSE,
+        confidence=h.Confidence.LOW if _ends_with(app, last) and not memory else h.Confidence.HIGH,
+        rank=h.Rank.ROOT_CAUSE,
         first_us=first,
         last_us=last.removed_us,
         count=len(lost),
         measurements=(
-            measured("lost-executors", len(lost), "executors"),
-            measured("lost-blocks", len(blocks), "blocks"),
+            h.measured("lost-executors", len(lost), "executors"),
+            h.measured("lost-blocks", len(blocks), "blocks"),
         ),
         # Some of both kinds.
         evidence=(*executors[-6:], *missing[:4]),
         evidence_total=len({*executors, *missing}),
-        actions=remedies("out-of-memory", app, "spark-overhead")
+        actions=h.remedies("out-of-memory", app, "spark-overhead")
         if memory
-        else remedies("executor-lost", app),
+        else h.remedies("executor-lost", app),
     )
 
 
-def _ends_with(app: ApplicationFacts, lost: Executor) -> bool:
+def _ends_with(app: h.ApplicationFacts, lost: Executor) -> bool:
     """Whether the loss is the last that is heard of the application, and no end is told."""
     return (
         app.ended_us is None
@@ -262,7 +244,7 @@ _BY_WHOM: Final = (
 )
 
 
-RULE = Rule(
+RULE = h.Rule(
     "RT304",
     judge,
     Lost,

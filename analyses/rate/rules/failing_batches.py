@@ -38,34 +38,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from flowdiag.analyses.causes import CAUSE_OF_CLASS
+from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.facts import Output
-from flowdiag.analyses.rate.helpers import (
-    Assessed,
-    Batch,
-    Confidence,
-    Finding,
-    Inconclusive,
-    Iterator,
-    Limits,
-    Record,
-    Rule,
-    Sequence,
-    Severity,
-    State,
-    Subject,
-    cite,
-    explained,
-    fmt,
-    grade,
-    limit,
-    measured,
-    of_application,
-    of_batches,
-    present,
-    records_of,
-    remedies,
-    without_package,
-)
 from flowdiag.analyses.rate.said import (
     actions_of,
     actions_of_failure,
@@ -78,26 +52,26 @@ from flowdiag.analyses.rate.said import (
 from flowdiag.analyses.rate.troubles import error_of, rank_of
 
 
-class Failing(Limits):
+class Failing(h.Limits):
     """What RT103 compares with."""
 
-    failed_share: float = limit(
-        present.FAILED_SHARE, "share", "one in twenty batches lost is data loss, not an incident"
+    failed_share: float = h.limit(
+        h.present.FAILED_SHARE, "share", "one in twenty batches lost is data loss, not an incident"
     )
-    last: float = limit(present.FAILED_LAST, "batches", "it does not work any more")
-    recent: float = limit(10, "batches", "or the last third: what failed in them is not over")
+    last: float = h.limit(h.present.FAILED_LAST, "batches", "it does not work any more")
+    recent: float = h.limit(10, "batches", "or the last third: what failed in them is not over")
 
 
-def judge(assessed: Assessed, limits: Failing) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: h.Assessed, limits: Failing) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per application with failed batches."""
     for _ in assessed.dstreams:
-        failed = present.failed_batches(assessed.app)
+        failed = h.present.failed_batches(assessed.app)
         if failed:
             yield _finding(assessed, failed, limits)
     pasted = [one for one in assessed.app.incidents if one.fields.get("origin") == "paste"]
     if pasted:
         yield _told(assessed, pasted)
-    elif tasks := present.failed_tasks(assessed.app):
+    elif tasks := h.present.failed_tasks(assessed.app):
         yield _of_tasks(assessed, tasks)
 
 
@@ -108,7 +82,7 @@ def _most_told(errors: Iterable[str]) -> str:
     return Counter(causes or told).most_common(1)[0][0]
 
 
-def _finding(assessed: Assessed, failed: tuple[Batch, ...], limits: Failing) -> Finding:
+def _finding(assessed: h.Assessed, failed: tuple[h.Batch, ...], limits: Failing) -> h.Finding:
     app, done = assessed.app, assessed.app.completed
     numbers = {b.time_ms for b in failed}
     outputs = [one for one in app.outputs if one.batch_ms in numbers]
@@ -116,47 +90,49 @@ def _finding(assessed: Assessed, failed: tuple[Batch, ...], limits: Failing) -> 
     share = len(failed) / len(done)
     at_the_end = all(b.time_ms in numbers for b in done[-int(limits.last) :])
     recent = done[-max(int(limits.recent), len(done) // 3) :]
-    state = State.ONGOING if any(b.time_ms in numbers for b in recent) else State.RECOVERED
+    state = h.State.ONGOING if any(b.time_ms in numbers for b in recent) else h.State.RECOVERED
     fatal = (
-        state is State.ONGOING and len(failed) > 1 and (share >= limits.failed_share or at_the_end)
+        state is h.State.ONGOING
+        and len(failed) > 1
+        and (share >= limits.failed_share or at_the_end)
     )
-    error = fmt.shorten(_most_told(map(error_of, reasons)), 200)
+    error = h.fmt.shorten(_most_told(map(error_of, reasons)), 200)
     faster = (
         "A failed batch ends early, so that the rate estimator takes the job for faster than it is."
     )
-    return of_batches(
+    return h.of_batches(
         assessed,
         failed,
         subject=_subject(assessed, outputs),
-        severity=Severity.CRITICAL if fatal else grade(state=state, share=share),
+        severity=h.Severity.CRITICAL if fatal else h.grade(state=state, share=share),
         state=state,
-        title=f"{len(failed)} of {fmt.plural(len(done), 'batch', 'batches')} failed: {error}",
+        title=f"{len(failed)} of {h.fmt.plural(len(done), 'batch', 'batches')} failed: {error}",
         explain="The records of these batches were not written."
         + (f" {faster}" if assessed.estimators else ""),
-        why=f"fails in {len(failed)} of {fmt.plural(len(done), 'batch', 'batches')}: {error}",
+        why=f"fails in {len(failed)} of {h.fmt.plural(len(done), 'batch', 'batches')}: {error}",
         cause="failing-batches",
         rank=rank_of(reasons),
         measurements=(
-            measured("failed-batches", len(failed), "batches", over=f"{len(done)} completed"),
-            measured("failed-share", round(share, 4), "share", limits.failed_share),
+            h.measured("failed-batches", len(failed), "batches", over=f"{len(done)} completed"),
+            h.measured("failed-share", round(share, 4), "share", limits.failed_share),
         ),
-        evidence=cite((one.ref, one.batch_ms * 1000) for one in outputs) or records_of(failed),
-        actions=remedies("failing-batches", app, *remedies_of_failure(error, "catch")),
+        evidence=h.cite((one.ref, one.batch_ms * 1000) for one in outputs) or h.records_of(failed),
+        actions=h.remedies("failing-batches", app, *remedies_of_failure(error, "catch")),
     )
 
 
-def _told(assessed: Assessed, records: list[Record]) -> Finding:
+def _told(assessed: h.Assessed, records: list[h.Record]) -> h.Finding:
     """Batches of which only the exception is there."""
     return _by_exception(
         assessed,
         records,
         "a batch failed",
-        fmt.shorten(error_of(records[-1].cause), 200),
-        severity=Severity.CRITICAL,
+        h.fmt.shorten(error_of(records[-1].cause), 200),
+        severity=h.Severity.CRITICAL,
     )
 
 
-def _of_tasks(assessed: Assessed, records: list[Record]) -> Finding:
+def _of_tasks(assessed: h.Assessed, records: list[h.Record]) -> h.Finding:
     """Tasks of a fragment that tells of no batch: whether one failed for them is known where Spark gave the job up."""
     given_up = any(one.template == "job-given-up" for one in assessed.app.incidents)
     tasks = len({one.fields.get("task_id") for one in records})
@@ -168,30 +144,30 @@ def _of_tasks(assessed: Assessed, records: list[Record]) -> Finding:
     return _by_exception(
         assessed,
         records,
-        f"{fmt.plural(tasks, 'task')} failed{', and the job was given up' if given_up else ''}",
-        fmt.shorten(_most_told(error_of(one.cause) for one in records), 200),
+        f"{h.fmt.plural(tasks, 'task')} failed{', and the job was given up' if given_up else ''}",
+        h.fmt.shorten(_most_told(error_of(one.cause) for one in records), 200),
         what_followed,
-        severity=Severity.CRITICAL if given_up else Severity.WARNING,
-        confidence=Confidence.HIGH if given_up else Confidence.MEDIUM,
+        severity=h.Severity.CRITICAL if given_up else h.Severity.WARNING,
+        confidence=h.Confidence.HIGH if given_up else h.Confidence.MEDIUM,
     )
 
 
 def _by_exception(
-    assessed: Assessed,
-    records: list[Record],
+    assessed: h.Assessed,
+    records: list[h.Record],
     failed: str,
     error: str,
     what_followed: str = "",
     **said: Any,
-) -> Finding:
+) -> h.Finding:
     """A failure of which nothing but exceptions tells: their class says the cause and what to do."""
     found = class_of(records[-1])
     cause, names = cause_of(found)
     times = [one.time_us for one in records if one.time_us]
-    explanation = explained(cause) or "What was to be processed then is not written."
-    return of_application(
+    explanation = h.explained(cause) or "What was to be processed then is not written."
+    return h.of_application(
         assessed,
-        title=f"{fmt.capital(failed)}: {without_package(error)}",
+        title=f"{h.fmt.capital(failed)}: {h.without_package(error)}",
         explain=" ".join(filter(None, (explained_by(found), explanation, what_followed))),
         why=f"{failed}: {error}",
         cause=cause,
@@ -200,7 +176,7 @@ def _by_exception(
         last_us=max(times, default=None),
         count=len(records),
         measurements=tuple(numbers_of(found)),
-        evidence=records_of(records),
+        evidence=h.records_of(records),
         actions=actions_of(assessed, cause, names, found, records[-1])
         if cause != "failing-batches"
         else actions_of_failure(assessed, records[-1], error, "catch"),
@@ -208,12 +184,12 @@ def _by_exception(
     )
 
 
-def _subject(assessed: Assessed, outputs: Sequence[Output]) -> Subject | None:
+def _subject(assessed: h.Assessed, outputs: h.Sequence[Output]) -> h.Subject | None:
     """The output operation that fails most often; None: nothing tells which."""
     if not outputs:
         return None
     most = Counter(one.output for one in outputs).most_common(1)[0][0]
-    return Subject(
+    return h.Subject(
         kind="output",
         job_name=assessed.app.name,
         application=assessed.app.application,
@@ -222,7 +198,7 @@ def _subject(assessed: Assessed, outputs: Sequence[Output]) -> Subject | None:
     )
 
 
-RULE = Rule(
+RULE = h.Rule(
     "RT103",
     judge,
     Failing,

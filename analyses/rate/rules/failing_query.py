@@ -30,26 +30,7 @@ Tests that end queries by an exception on purpose.
 from __future__ import annotations
 
 from flowdiag.analyses.causes import CAUSE_OF_CLASS
-from flowdiag.analyses.rate.helpers import (
-    Assessed,
-    Finding,
-    Inconclusive,
-    Iterator,
-    Limits,
-    QueryFacts,
-    Record,
-    Rule,
-    Severity,
-    State,
-    explained,
-    fmt,
-    limit,
-    measured,
-    of_query,
-    present,
-    records_of,
-    without_package,
-)
+from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.said import (
     actions_of,
     actions_of_failure,
@@ -61,17 +42,19 @@ from flowdiag.analyses.rate.said import (
 from flowdiag.analyses.rate.troubles import error_of, rank_of
 
 
-class Failing(Limits):
+class Failing(h.Limits):
     """What RT402 compares with."""
 
-    worked: float = limit(present.WORKED, "triggers", "after the last exception: it works again")
+    worked: float = h.limit(
+        h.present.WORKED, "triggers", "after the last exception: it works again"
+    )
 
 
-def judge(assessed: Assessed, limits: Failing) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: h.Assessed, limits: Failing) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per query that failed."""
     for query, _ in assessed.queries:
-        ended: dict[str, Record] = {}
-        told = [*present.ended(query)]
+        ended: dict[str, h.Record] = {}
+        told = [*h.present.ended(query)]
         for record in told:
             # The longest text names the cause; the log and the listener both tell of it.
             run = record.fields.get("run_id", "")
@@ -85,24 +68,24 @@ def judge(assessed: Assessed, limits: Failing) -> Iterator[Finding | Inconclusiv
 
 
 def _finding(
-    assessed: Assessed, query: QueryFacts, ended: list[Record], last: int, limits: Failing
-) -> Finding:
+    assessed: h.Assessed, query: h.QueryFacts, ended: list[h.Record], last: int, limits: Failing
+) -> h.Finding:
     found = class_of(ended[-1])
     cause, names = cause_of(found)
     pasted = all(record.fields.get("origin") == "paste" for record in ended)
     after = _after(query, {record.fields.get("run_id") for record in ended}, last)
     recovered = after >= limits.worked
-    error = fmt.shorten(error_of(ended[-1].cause), 200)
-    shown = without_package(error)
+    error = h.fmt.shorten(error_of(ended[-1].cause), 200)
+    shown = h.without_package(error)
     runs = len(query.runs)
-    return of_query(
+    return h.of_query(
         assessed,
         query,
-        severity=Severity.WARNING if recovered else Severity.CRITICAL,
-        state=State.RECOVERED if recovered else State.ONGOING,
+        severity=h.Severity.WARNING if recovered else h.Severity.CRITICAL,
+        state=h.State.RECOVERED if recovered else h.State.ONGOING,
         title=f"{_who(query)} ended with an exception: {shown}"
         if pasted or len(ended) == runs == 1
-        else f"{len(ended)} of {fmt.plural(runs, 'run')} of {query.called} "
+        else f"{len(ended)} of {h.fmt.plural(runs, 'run')} of {query.called} "
         f"ended with an exception: {shown}",
         explain=" ".join(
             filter(
@@ -127,22 +110,22 @@ def _finding(
         last_us=last or None,
         count=len(ended),
         measurements=(
-            measured("failed-runs", len(ended), "runs", over=fmt.plural(runs, "run")),
+            h.measured("failed-runs", len(ended), "runs", over=h.fmt.plural(runs, "run")),
             *numbers_of(found),
         ),
-        evidence=records_of(ended),
+        evidence=h.records_of(ended),
         actions=actions_of(assessed, cause, names, found, ended[-1])
         if cause != "failing-batches"
         else actions_of_failure(assessed, ended[-1], error, "tolerate"),
     )
 
 
-def _who(query: QueryFacts) -> str:
+def _who(query: h.QueryFacts) -> str:
     known = query.name or query.id
     return f"Query {known}" if known else "The application"
 
 
-def _after(query: QueryFacts, failed: set[str | None], last: int) -> int:
+def _after(query: h.QueryFacts, failed: set[str | None], last: int) -> int:
     """Triggers that worked after the last exception: by their time, else those of a run that did not fail."""
     if last:
         return sum(trigger.time_us > last for trigger in query.triggers)
@@ -151,7 +134,7 @@ def _after(query: QueryFacts, failed: set[str | None], last: int) -> int:
     return sum(run not in failed for run in runs[known[-1] :]) if known else 0
 
 
-def _begun(query: QueryFacts, last: int) -> bool:
+def _begun(query: h.QueryFacts, last: int) -> bool:
     """Whether the query was started again after its last exception, as a new run."""
     return bool(last) and any(
         record.fields.get("what") == "started" and (record.time_us or 0) > last
@@ -165,16 +148,16 @@ def _explain(
     if recovered:
         return "It was started again and works since."
     if pasted:
-        return explained(cause) or "No input says whether it was started again."
+        return h.explained(cause) or "No input says whether it was started again."
     if after:
-        return f"It was started again; {fmt.plural(after, 'trigger')} since then may be too few."
+        return f"It was started again; {h.fmt.plural(after, 'trigger')} since then may be too few."
     if again:
         return "It was started again as a new run; the input has no trigger of that."
     more = "It was started again and failed again. " if times > 1 else ""
     return f"{more}No trigger of this application follows."
 
 
-RULE = Rule(
+RULE = h.Rule(
     "RT402",
     judge,
     Failing,

@@ -35,53 +35,31 @@ from __future__ import annotations
 from statistics import median
 from typing import Final
 
+from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.cores import cores_of, free_cores
-from flowdiag.analyses.rate.helpers import (
-    Action,
-    ApplicationFacts,
-    Assessed,
-    Finding,
-    Flow,
-    Inconclusive,
-    Iterator,
-    Limits,
-    Rank,
-    Rule,
-    Unit,
-    explained,
-    flows_of,
-    fmt,
-    limit,
-    measured,
-    milliseconds,
-    of_flow,
-    present,
-    remedies,
-    short_of_time,
-)
 from flowdiag.analyses.rate.judging import held_by_unit
 
 BLOCK_INTERVAL: Final = "spark.streaming.blockInterval"
 SHORTEST_MS: Final = 50  # blocks of less cost more to schedule than they bring
 
 
-class Few(Limits):
+class Few(h.Limits):
     """What RT306 compares with."""
 
-    part: float = limit(0.5, "share", "of the free cores: with more of them, little is won")
-    share: float = limit(0.6, "share", "of the present batches")
-    few: float = limit(0.25, "share", "of the free cores: below it, this alone explains it")
-    longest: float = limit(
+    part: float = h.limit(0.5, "share", "of the free cores: with more of them, little is won")
+    share: float = h.limit(0.6, "share", "of the present batches")
+    few: float = h.limit(0.25, "share", "of the free cores: below it, this alone explains it")
+    longest: float = h.limit(
         0.5, "share", "of the batch, for its longest task: it holds the batch up"
     )
-    use: float = limit(present.NARROW, "share", "of the interval: with less, nothing is short")
+    use: float = h.limit(h.present.NARROW, "share", "of the interval: with less, nothing is short")
 
 
-def judge(assessed: Assessed, limits: Few) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: h.Assessed, limits: Few) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per application or query that leaves cores idle."""
-    for flow in flows_of(assessed):
+    for flow in h.flows_of(assessed):
         cores = free_cores(assessed.app) if flow.query is None else cores_of(assessed.app)
-        if cores is None or not short_of_time(flow.state, use=limits.use):
+        if cores is None or not h.short_of_time(flow.state, use=limits.use):
             continue
         units = [unit for unit in flow.units if unit.rows]
         few = [unit for unit in units if _leaves_cores(unit, cores, limits)]
@@ -89,7 +67,7 @@ def judge(assessed: Assessed, limits: Few) -> Iterator[Finding | Inconclusive]:
             yield _finding(flow, few, len(units), cores, limits)
 
 
-def _leaves_cores(unit: Unit, cores: int, limits: Few) -> bool:
+def _leaves_cores(unit: h.Unit, cores: int, limits: Few) -> bool:
     stage = unit.stage
     return (
         stage is not None
@@ -98,25 +76,25 @@ def _leaves_cores(unit: Unit, cores: int, limits: Few) -> bool:
     )
 
 
-def _finding(flow: Flow, few: list[Unit], count: int, cores: int, limits: Few) -> Finding:
+def _finding(flow: h.Flow, few: list[h.Unit], count: int, cores: int, limits: Few) -> h.Finding:
     stages = [unit.stage for unit in few if unit.stage is not None]
     tasks = median(stage.tasks for stage in stages)
-    longest = fmt.duration(median(stage.longest_ms for stage in stages))
+    longest = h.fmt.duration(median(stage.longest_ms for stage in stages))
     told = f"{tasks:.0f} task{'s' if tasks > 1 else ''}"
     alone = tasks <= limits.few * cores and _to_spread(few, cores)
-    return of_flow(
+    return h.of_flow(
         flow,
         few,
-        title=f"{len(few)} of {flow.counted(count)} run in {told} of {longest} while {fmt.plural(cores, 'core is', 'cores are')} "
+        title=f"{len(few)} of {flow.counted(count)} run in {told} of {longest} while {h.fmt.plural(cores, 'core is', 'cores are')} "
         "free for them",
-        explain=explained("few-tasks"),
+        explain=h.explained("few-tasks"),
         why=f"its longest stage has {told} for {cores} cores",
         cause="few-tasks" if alone else None,
         # Behind the symptom: more tasks help, but may not be all that is wrong.
-        rank=Rank.MECHANISM if alone else Rank.REPETITION,
+        rank=h.Rank.MECHANISM if alone else h.Rank.REPETITION,
         count=len(few),
         measurements=(
-            measured(
+            h.measured(
                 "tasks",
                 tasks,
                 "tasks",
@@ -128,41 +106,41 @@ def _finding(flow: Flow, few: list[Unit], count: int, cores: int, limits: Few) -
     )
 
 
-def _to_spread(few: list[Unit], cores: int) -> bool:
+def _to_spread(few: list[h.Unit], cores: int) -> bool:
     """Whether the batches hold more than that many tasks could have shared: unknown is no."""
     return median(held_by_unit(unit.record) or 0 for unit in few) >= cores
 
 
-def _actions(flow: Flow, cores: int) -> tuple[Action, ...]:
+def _actions(flow: h.Flow, cores: int) -> tuple[h.Action, ...]:
     app = flow.assessed.app
     if flow.query is not None:
         # The option only counts where the tasks are those of a shuffle.
         now = app.settings.get(SHUFFLE_PARTITIONS)
         tasks = {unit.stage.tasks for unit in flow.units if unit.stage is not None}
         if now is not None and tasks == {_number(now)}:
-            return remedies(
+            return h.remedies(
                 "few-tasks", app, "shuffle", proposed={"shuffle": cores}, cores=str(cores)
             )
-        return remedies("few-tasks", app, "partitions", cores=str(cores))
+        return h.remedies("few-tasks", app, "partitions", cores=str(cores))
     wanted = _block_interval_ms(app, cores)
     if wanted is None:
-        return remedies("few-tasks", app, "repartition", cores=str(cores))
+        return h.remedies("few-tasks", app, "repartition", cores=str(cores))
     proposed = {"blocks": wanted}
-    return remedies("few-tasks", app, "blocks", proposed=proposed, cores=str(cores))
+    return h.remedies("few-tasks", app, "blocks", proposed=proposed, cores=str(cores))
 
 
 def _number(text: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) < 10 else None
 
 
-def _block_interval_ms(app: ApplicationFacts, cores: int) -> float | None:
+def _block_interval_ms(app: h.ApplicationFacts, cores: int) -> float | None:
     """How long blocks may be for a batch to have one per core; None where that does not help."""
     streams = {s.stream for b in app.batches for s in b.streams}
-    now = milliseconds(app.settings.get(BLOCK_INTERVAL, "200ms")) or 200.0
+    now = h.milliseconds(app.settings.get(BLOCK_INTERVAL, "200ms")) or 200.0
     wanted = max(float(SHORTEST_MS), (app.interval_ms or 0) * max(1, len(streams)) / cores)
     return wanted if app.receivers and wanted < now else None
 
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 
-RULE = Rule("RT306", judge, Few, causes=("few-tasks",))
+RULE = h.Rule("RT306", judge, Few, causes=("few-tasks",))

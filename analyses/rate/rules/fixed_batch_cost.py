@@ -28,44 +28,24 @@ Batches whose few records are the expensive ones.
 
 from __future__ import annotations
 
+from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate import judging
 from flowdiag.analyses.rate.advice import what_if
-from flowdiag.analyses.rate.helpers import (
-    BATCH_INTERVAL,
-    Assessed,
-    Finding,
-    Inconclusive,
-    Iterator,
-    Limits,
-    Rank,
-    Rule,
-    Stability,
-    StreamState,
-    explained,
-    fmt,
-    limit,
-    longer_interval,
-    measured,
-    of_application,
-    present,
-    records_of,
-    remedies,
-)
 
 
-class Fixed(Limits):
+class Fixed(h.Limits):
     """What RT202 compares with."""
 
-    cost: float = limit(judging.COST, "share", "of the interval: nothing is left for the records")
-    small: float = limit(judging.SMALL, "share", "of the largest batch: the records cost little")
-    batches: float = limit(judging.BATCHES, "batches", "fewer small ones are chance")
-    spread: float = limit(judging.SPREAD, "share", "of the largest batch, for a line through all")
+    cost: float = h.limit(judging.COST, "share", "of the interval: nothing is left for the records")
+    small: float = h.limit(judging.SMALL, "share", "of the largest batch: the records cost little")
+    batches: float = h.limit(judging.BATCHES, "batches", "fewer small ones are chance")
+    spread: float = h.limit(judging.SPREAD, "share", "of the largest batch, for a line through all")
 
 
-def judge(assessed: Assessed, limits: Fixed) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: h.Assessed, limits: Fixed) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per application whose empty batches are too long."""
     for state in assessed.dstreams:
-        if state.stability not in (Stability.OVERLOADED, Stability.BORDERLINE):
+        if state.stability not in (h.Stability.OVERLOADED, h.Stability.BORDERLINE):
             continue
         cost = judging.fixed_cost(
             assessed,
@@ -79,40 +59,40 @@ def judge(assessed: Assessed, limits: Fixed) -> Iterator[Finding | Inconclusive]
             yield _finding(assessed, state, cost, limits)
 
 
-def _finding(assessed: Assessed, state: StreamState, cost: float, limits: Fixed) -> Finding:
+def _finding(assessed: h.Assessed, state: h.StreamState, cost: float, limits: Fixed) -> h.Finding:
     app, interval = assessed.app, state.interval_ms or 1
     in_vain = any(judging.floor_share(one) > 0.5 for one in assessed.estimators)
-    counted = (b for b in app.completed[present.COLD :] if b.records is not None)
+    counted = (b for b in app.completed[h.present.COLD :] if b.records is not None)
     longer = max(2 * cost, 1.5 * interval)
-    return of_application(
+    return h.of_application(
         assessed,
-        title=f"A batch takes {fmt.duration(cost)} whatever it holds; the interval is "
-        f"{fmt.duration(interval)}",
-        explain=explained("fixed-cost")
+        title=f"A batch takes {h.fmt.duration(cost)} whatever it holds; the interval is "
+        f"{h.fmt.duration(interval)}",
+        explain=h.explained("fixed-cost")
         + (" Back pressure went down to its floor in vain." if in_vain else ""),
-        why=f"each of its batches costs {fmt.duration(cost)} by itself",
+        why=f"each of its batches costs {h.fmt.duration(cost)} by itself",
         cause="fixed-cost",
-        rank=Rank.ROOT_CAUSE,
+        rank=h.Rank.ROOT_CAUSE,
         count=len(app.completed),
         measurements=(
-            measured("cost-per-batch", round(cost), "ms", round(limits.cost * interval)),
-            measured("cost-per-record", round(state.line.per_x, 3) if state.line else None, "ms"),
+            h.measured("cost-per-batch", round(cost), "ms", round(limits.cost * interval)),
+            h.measured("cost-per-record", round(state.line.per_x, 3) if state.line else None, "ms"),
         ),
         # The smallest batches prove it.
-        evidence=records_of(sorted(counted, key=lambda b: (b.records or 0, b.time_ms))),
+        evidence=h.records_of(sorted(counted, key=lambda b: (b.records or 0, b.time_ms))),
         ranked=True,
         actions=(
-            longer_interval(
-                BATCH_INTERVAL,
+            h.longer_interval(
+                h.BATCH_INTERVAL,
                 interval,
                 longer,
                 "Make the interval longer than what a batch costs by itself. "
                 + what_if(assessed, state, interval_ms=round(longer)),
                 verify="processing time over interval",
             ),
-            *remedies("fixed-cost", app, "once"),
+            *h.remedies("fixed-cost", app, "once"),
         ),
     )
 
 
-RULE = Rule("RT202", judge, Fixed, causes=("fixed-cost",))
+RULE = h.Rule("RT202", judge, Fixed, causes=("fixed-cost",))

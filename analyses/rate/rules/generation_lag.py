@@ -30,37 +30,22 @@ from __future__ import annotations
 
 from statistics import median
 
-from flowdiag.analyses.rate.helpers import (
-    Assessed,
-    Finding,
-    Inconclusive,
-    Iterator,
-    Limits,
-    Rank,
-    Rule,
-    fmt,
-    late_window,
-    limit,
-    measured,
-    of_batches,
-    present,
-    remedies,
-)
+from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.stability import trend
 
 
-class Lag(Limits):
+class Lag(h.Limits):
     """What RT105 compares with."""
 
-    share: float = limit(0.5, "share", "half an interval spent before the job begins")
-    floor: float = limit(500, "ms", "a busy driver is late by tens of milliseconds")
-    fewest: float = limit(present.FEW, "batches", "fewer are chance")
+    share: float = h.limit(0.5, "share", "half an interval spent before the job begins")
+    floor: float = h.limit(500, "ms", "a busy driver is late by tens of milliseconds")
+    fewest: float = h.limit(h.present.FEW, "batches", "fewer are chance")
 
 
-def judge(assessed: Assessed, limits: Lag) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: h.Assessed, limits: Lag) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per application whose driver is late."""
     app = assessed.app
-    late = [b for b in late_window(app.completed) if b.generation_lag_ms is not None]
+    late = [b for b in h.late_window(app.completed) if b.generation_lag_ms is not None]
     lags = [float(b.generation_lag_ms or 0) for b in late]
     if not app.interval_ms or len(lags) < max(1, limits.fewest):
         return
@@ -69,17 +54,17 @@ def judge(assessed: Assessed, limits: Lag) -> Iterator[Finding | Inconclusive]:
     slope = trend([float(b.time_ms) for b in late], lags)
     if middle < least or (slope is not None and slope.falls):
         return
-    yield of_batches(
+    yield h.of_batches(
         assessed,
         late,
-        title=f"Batches are submitted {fmt.duration(middle)} after their time, of an interval of "
-        f"{fmt.duration(app.interval_ms)}",
-        why=f"its driver needs {fmt.duration(middle)} to make a batch",
+        title=f"Batches are submitted {h.fmt.duration(middle)} after their time, of an interval of "
+        f"{h.fmt.duration(app.interval_ms)}",
+        why=f"its driver needs {h.fmt.duration(middle)} to make a batch",
         cause="generation-lag",
-        rank=Rank.MECHANISM,
-        measurements=(measured("median-lag", middle, "ms", least),),
-        actions=remedies("generation-lag", app),
+        rank=h.Rank.MECHANISM,
+        measurements=(h.measured("median-lag", middle, "ms", least),),
+        actions=h.remedies("generation-lag", app),
     )
 
 
-RULE = Rule("RT105", judge, Lag, causes=("generation-lag",))
+RULE = h.Rule("RT105", judge, Lag, causes=("generation-lag",))

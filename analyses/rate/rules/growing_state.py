@@ -29,39 +29,22 @@ growth slows down.
 
 from __future__ import annotations
 
-from flowdiag.analyses.rate.helpers import (
-    Assessed,
-    Finding,
-    Inconclusive,
-    Iterator,
-    Limits,
-    QueryFacts,
-    Rank,
-    Rule,
-    Sequence,
-    Trigger,
-    fmt,
-    late_triggers,
-    limit,
-    measured,
-    of_triggers,
-    remedies,
-)
+from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.stability import Trend, trend
 
 
-class Growing(Limits):
+class Growing(h.Limits):
     """What RT406 compares with."""
 
-    triggers: float = limit(12, "triggers", "the first ones of any query fill its state")
-    rise: float = limit(0.1, "share", "of the state, within the present")
-    floor: float = limit(10_000, "rows", "less fits anywhere")
+    triggers: float = h.limit(12, "triggers", "the first ones of any query fill its state")
+    rise: float = h.limit(0.1, "share", "of the state, within the present")
+    floor: float = h.limit(10_000, "rows", "less fits anywhere")
 
 
-def judge(assessed: Assessed, limits: Growing) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: h.Assessed, limits: Growing) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per query whose state grows."""
     for query, _ in assessed.queries:
-        late = [t for t in late_triggers(query.triggers) if t.rows and t.state_rows is not None]
+        late = [t for t in h.late_triggers(query.triggers) if t.rows and t.state_rows is not None]
         if len(late) < max(1, limits.triggers) or removed(late):
             continue
         last = late[-1].state_rows or 0
@@ -72,12 +55,12 @@ def judge(assessed: Assessed, limits: Growing) -> Iterator[Finding | Inconclusiv
             yield _finding(assessed, query, late, slope, limits)
 
 
-def removed(triggers: Sequence[Trigger]) -> bool:
+def removed(triggers: h.Sequence[h.Trigger]) -> bool:
     """Whether any operator dropped state; told from Spark 3.2 on."""
     return any(one.get("removed") for t in triggers for one in t.state)
 
 
-def may_leave(triggers: Sequence[Trigger]) -> bool:
+def may_leave(triggers: h.Sequence[h.Trigger]) -> bool:
     """Whether something should have left the state by now, or never can."""
     marks = [t.watermark_us for t in triggers if t.watermark_us is not None and t.watermark_us > 0]
     if not marks:
@@ -89,40 +72,48 @@ def may_leave(triggers: Sequence[Trigger]) -> bool:
 
 
 def _finding(
-    assessed: Assessed, query: QueryFacts, late: Sequence[Trigger], slope: Trend, limits: Growing
-) -> Finding:
+    assessed: h.Assessed,
+    query: h.QueryFacts,
+    late: h.Sequence[h.Trigger],
+    slope: Trend,
+    limits: Growing,
+) -> h.Finding:
     last = late[-1].state_rows or 0
     growth = slope.rise / max(1.0, last - slope.rise)
-    span = fmt.duration((late[-1].time_us - late[0].time_us) / 1000)
+    span = h.fmt.duration((late[-1].time_us - late[0].time_us) / 1000)
     watermark = any((t.watermark_us or 0) > 0 for t in late)
     why_not = (
         "The query has a watermark, but nothing in its state ever becomes older."
         if watermark
         else "The query has no watermark: nothing may be dropped."
     )
-    return of_triggers(
+    return h.of_triggers(
         assessed,
         query,
         late,
-        title=f"The state of {query.called} grew to {fmt.plural(last, 'row')}, by {fmt.percent(growth)} within "
+        title=f"The state of {query.called} grew to {h.fmt.plural(last, 'row')}, by {h.fmt.percent(growth)} within "
         f"{span}, and no row left it",
-        explain=f"At this pace it doubles in {fmt.duration(last / slope.slope * 1000)}. {why_not}",
-        why=f"its state grows by {fmt.rate(slope.slope, 'rows')} and nothing leaves it",
+        explain=f"At this pace it doubles in {h.fmt.duration(last / slope.slope * 1000)}. {why_not}",
+        why=f"its state grows by {h.fmt.rate(slope.slope, 'rows')} and nothing leaves it",
         cause="growing-state",
-        rank=Rank.ROOT_CAUSE,
+        rank=h.Rank.ROOT_CAUSE,
         measurements=(
-            measured("state-rows", last, "rows"),
-            measured(
+            h.measured("state-rows", last, "rows"),
+            h.measured(
                 "growth",
                 round(growth, 3),
                 "share",
                 limits.rise,
-                over=fmt.plural(len(late), "trigger"),
+                over=h.fmt.plural(len(late), "trigger"),
             ),
-            measured("state-memory", sum(one.get("bytes") or 0 for one in late[-1].state), "bytes"),
+            h.measured(
+                "state-memory", sum(one.get("bytes") or 0 for one in late[-1].state), "bytes"
+            ),
         ),
-        actions=remedies("growing-state", assessed.app, "event-time" if watermark else "watermark"),
+        actions=h.remedies(
+            "growing-state", assessed.app, "event-time" if watermark else "watermark"
+        ),
     )
 
 
-RULE = Rule("RT406", judge, Growing, causes=("growing-state",))
+RULE = h.Rule("RT406", judge, Growing, causes=("growing-state",))

@@ -28,58 +28,43 @@ driver that stood still: they do not count.
 
 from __future__ import annotations
 
-from flowdiag.analyses.rate.helpers import (
-    Assessed,
-    Finding,
-    Inconclusive,
-    Iterator,
-    Limits,
-    Rank,
-    Rule,
-    Severity,
-    fmt,
-    limit,
-    measured,
-    of_batches,
-    present,
-    remedies,
-)
+from flowdiag.analyses.rate import helpers as h
 
 
-class Hanging(Limits):
+class Hanging(h.Limits):
     """What RT104 compares with."""
 
-    intervals: float = limit(10.0, "intervals", "shorter stalls end by themselves")
-    ratio: float = limit(3.0, "ratio", "against the longest batch before it")
+    intervals: float = h.limit(10.0, "intervals", "shorter stalls end by themselves")
+    ratio: float = h.limit(3.0, "ratio", "against the longest batch before it")
 
 
-def judge(assessed: Assessed, limits: Hanging) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: h.Assessed, limits: Hanging) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per application with a batch that hangs at the end."""
     app = assessed.app
     running = [
-        b for b in present.unfinished(app) if b.state == "processing" and b.start_ms is not None
+        b for b in h.present.unfinished(app) if b.state == "processing" and b.start_ms is not None
     ]
     if not running or not app.interval_ms or app.last_us is None:
         return
     oldest = min(running, key=lambda b: b.start_ms or 0)
     begun = oldest.start_ms or 0
-    since = min(app.last_us // 1000, present.heard_until_ms(app, begun)) - begun
+    since = min(app.last_us // 1000, h.present.heard_until_ms(app, begun)) - begun
     usual = max((b.processing_ms or 0 for b in app.completed), default=0)
     if since < limits.intervals * app.interval_ms or since < limits.ratio * usual:
         return
-    yield of_batches(
+    yield h.of_batches(
         assessed,
         [oldest],
-        severity=Severity.CRITICAL,
-        title=f"A batch has been processed for {fmt.duration(since)} without an end; the longest "
-        f"before it took {fmt.duration(usual)}",
-        why=f"one batch has not ended for {fmt.duration(since)}",
+        severity=h.Severity.CRITICAL,
+        title=f"A batch has been processed for {h.fmt.duration(since)} without an end; the longest "
+        f"before it took {h.fmt.duration(usual)}",
+        why=f"one batch has not ended for {h.fmt.duration(since)}",
         cause="hanging-batch",
-        rank=Rank.ROOT_CAUSE,
+        rank=h.Rank.ROOT_CAUSE,
         last_us=app.last_us,
-        measurements=(measured("running-for", since, "ms", usual or None),),
-        actions=remedies("hanging-batch", app),
+        measurements=(h.measured("running-for", since, "ms", usual or None),),
+        actions=h.remedies("hanging-batch", app),
     )
 
 
-RULE = Rule("RT104", judge, Hanging, causes=("hanging-batch",))
+RULE = h.Rule("RT104", judge, Hanging, causes=("hanging-batch",))

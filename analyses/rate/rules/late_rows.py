@@ -26,32 +26,17 @@ Replays of old data; sources that are late on purpose.
 
 from __future__ import annotations
 
-from flowdiag.analyses.rate.helpers import (
-    Assessed,
-    Finding,
-    Inconclusive,
-    Iterator,
-    Limits,
-    Rank,
-    Rule,
-    State,
-    fmt,
-    grade,
-    limit,
-    measured,
-    of_triggers,
-    remedies,
-)
+from flowdiag.analyses.rate import helpers as h
 
 
-class Dropped(Limits):
+class Dropped(h.Limits):
     """What RT404 compares with."""
 
-    share: float = limit(0.001, "share", "one in a thousand rows missing is worth knowing")
-    recent: float = limit(5, "triggers", "the last ones: rows that none of them dropped are over")
+    share: float = h.limit(0.001, "share", "one in a thousand rows missing is worth knowing")
+    recent: float = h.limit(5, "triggers", "the last ones: rows that none of them dropped are over")
 
 
-def judge(assessed: Assessed, limits: Dropped) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: h.Assessed, limits: Dropped) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per query that drops rows."""
     for query, _ in assessed.queries:
         dropped = [t for t in query.triggers if t.dropped]
@@ -61,25 +46,25 @@ def judge(assessed: Assessed, limits: Dropped) -> Iterator[Finding | Inconclusiv
             continue
         share = min(1.0, lost / max(rows, 1))
         ongoing = any(t.dropped for t in query.triggers[-max(1, int(limits.recent)) :])
-        state = State.ONGOING if ongoing else State.RECOVERED
-        yield of_triggers(
+        state = h.State.ONGOING if ongoing else h.State.RECOVERED
+        yield h.of_triggers(
             assessed,
             query,
             dropped,
-            severity=grade(state=state, share=share),
+            severity=h.grade(state=state, share=share),
             state=state,
-            title=f"{fmt.capital(query.called)} dropped {fmt.thousands(lost)} of {fmt.plural(rows, 'row')} "
-            f"({fmt.share(share)}) that "
+            title=f"{h.fmt.capital(query.called)} dropped {h.fmt.thousands(lost)} of {h.fmt.plural(rows, 'row')} "
+            f"({h.fmt.share(share)}) that "
             "came later than the watermark allows",
-            why=f"dropped {fmt.thousands(lost)} of {fmt.plural(rows, 'row')} as too late",
+            why=f"dropped {h.fmt.thousands(lost)} of {h.fmt.plural(rows, 'row')} as too late",
             cause="late-rows",
-            rank=Rank.ROOT_CAUSE,
+            rank=h.Rank.ROOT_CAUSE,
             measurements=(
-                measured("dropped-rows", lost, "rows"),
-                measured("dropped-share", round(share, 5), "share", limits.share),
+                h.measured("dropped-rows", lost, "rows"),
+                h.measured("dropped-share", round(share, 5), "share", limits.share),
             ),
-            actions=remedies("late-rows", assessed.app),
+            actions=h.remedies("late-rows", assessed.app),
         )
 
 
-RULE = Rule("RT404", judge, Dropped, causes=("late-rows",))
+RULE = h.Rule("RT404", judge, Dropped, causes=("late-rows",))

@@ -27,60 +27,42 @@ Jobs that are sized so on purpose, with back pressure as a guard.
 
 from __future__ import annotations
 
-from flowdiag.analyses.rate.helpers import (
-    Action,
-    Assessed,
-    Finding,
-    Flow,
-    Inconclusive,
-    Iterator,
-    Limits,
-    Rank,
-    Rule,
-    Stability,
-    flows_of,
-    fmt,
-    limit,
-    measured,
-    of_flow,
-    present,
-    rounded,
-)
+from flowdiag.analyses.rate import helpers as h
 
 
-class Tight(Limits):
+class Tight(h.Limits):
     """What RT106 compares with."""
 
-    use: float = limit(present.NARROW, "share", "a fifth is what single batches vary by anyway")
-    delay: float = limit(present.GROWN, "intervals", "a single long batch delays by less")
+    use: float = h.limit(h.present.NARROW, "share", "a fifth is what single batches vary by anyway")
+    delay: float = h.limit(h.present.GROWN, "intervals", "a single long batch delays by less")
 
 
-def judge(assessed: Assessed, limits: Tight) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: h.Assessed, limits: Tight) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per application or query that is just able to keep up."""
-    for flow in flows_of(assessed):
-        if flow.state.stability not in (Stability.STABLE, Stability.BORDERLINE):
+    for flow in h.flows_of(assessed):
+        if flow.state.stability not in (h.Stability.STABLE, h.Stability.BORDERLINE):
             continue
         filled = flow.state.use is not None and flow.state.use >= limits.use
-        waits = flow.query is None and present.waits(flow.state, delay=limits.delay)
+        waits = flow.query is None and h.present.waits(flow.state, delay=limits.delay)
         if filled or waits:
             yield _finding(flow, limits)
 
 
-def _finding(flow: Flow, limits: Tight) -> Finding:
+def _finding(flow: h.Flow, limits: Tight) -> h.Finding:
     state, query = flow.state, flow.query
     if query is None:
         who, explain = (
             "The application",
             "The delay does not grow, but the next burst has nowhere to go.",
         )
-        action = Action(
+        action = h.Action(
             text="More cores, or fewer records per batch",
             verify="processing time below four fifths of the interval",
         )
     else:
-        who = fmt.capital(query.called)
+        who = h.fmt.capital(query.called)
         explain = "Triggers are in time, but the next burst has nowhere to go."
-        action = Action(
+        action = h.Action(
             text="More cores and partitions, or a longer trigger interval",
             verify="triggerExecution below four fifths of the interval",
         )
@@ -89,22 +71,22 @@ def _finding(flow: Flow, limits: Tight) -> Finding:
                 "Triggers take longer than their interval and wait for rows all the same; the next burst "
                 "has nowhere to go."
             )
-            action = Action(
+            action = h.Action(
                 text="More cores and partitions",
                 verify="triggerExecution below the trigger interval",
             )
     over = f"median of {flow.counted(len(flow.units))}"
-    return of_flow(
+    return h.of_flow(
         flow,
         sorted(flow.units, key=lambda unit: -unit.lasted_ms),
         ranked=True,
         title=f"{who} keeps up with little room: {state.because}",
         explain=explain,
         cause=None,
-        rank=Rank.SYMPTOM,
-        measurements=(measured("use", rounded(state.use), "share", limits.use, over=over),),
+        rank=h.Rank.SYMPTOM,
+        measurements=(h.measured("use", h.rounded(state.use), "share", limits.use, over=over),),
         actions=(action,),
     )
 
 
-RULE = Rule("RT106", judge, Tight)
+RULE = h.Rule("RT106", judge, Tight)

@@ -31,45 +31,29 @@ from __future__ import annotations
 
 from statistics import median
 
+from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.cores import cores_of
-from flowdiag.analyses.rate.helpers import (
-    Assessed,
-    Confidence,
-    Finding,
-    Flow,
-    Iterator,
-    Limits,
-    Rank,
-    Rule,
-    Unit,
-    flows_of,
-    fmt,
-    limit,
-    measured,
-    of_flow,
-    present,
-    remedies,
-    short_of_time,
-)
 from flowdiag.analyses.rate.judging import held_by_unit
 
 
-class Many(Limits):
+class Many(h.Limits):
     """What RT312 compares with."""
 
-    more: float = limit(4.0, "ratio", "of tasks to cores: up to three times as many is recommended")
-    part: float = limit(0.5, "share", "of the batch, for its tasks: other things matter more")
-    longest: float = limit(0.2, "share", "of the batch, for one task: it has something to do")
-    share: float = limit(present.MOSTLY, "share", "of the present batches")
-    fewest: float = limit(2, "batches", "a single one is chance")
-    use: float = limit(present.NARROW, "share", "of the interval: with less, nothing is short")
+    more: float = h.limit(
+        4.0, "ratio", "of tasks to cores: up to three times as many is recommended"
+    )
+    part: float = h.limit(0.5, "share", "of the batch, for its tasks: other things matter more")
+    longest: float = h.limit(0.2, "share", "of the batch, for one task: it has something to do")
+    share: float = h.limit(h.present.MOSTLY, "share", "of the present batches")
+    fewest: float = h.limit(2, "batches", "a single one is chance")
+    use: float = h.limit(h.present.NARROW, "share", "of the interval: with less, nothing is short")
 
 
-def judge(assessed: Assessed, limits: Many) -> Iterator[Finding]:
+def judge(assessed: h.Assessed, limits: Many) -> h.Iterator[h.Finding]:
     """One finding per application or query whose tasks have next to nothing to do."""
     cores = cores_of(assessed.app)
-    for flow in flows_of(assessed):
-        if cores is None or not short_of_time(flow.state, use=limits.use):
+    for flow in h.flows_of(assessed):
+        if cores is None or not h.short_of_time(flow.state, use=limits.use):
             continue
         units = [unit for unit in flow.units if held_by_unit(unit.record)]
         many = [unit for unit in units if _idle_tasks(unit, cores, limits)]
@@ -77,7 +61,7 @@ def judge(assessed: Assessed, limits: Many) -> Iterator[Finding]:
             yield _finding(flow, many, len(units), cores, limits)
 
 
-def _idle_tasks(unit: Unit, cores: int, limits: Many) -> bool:
+def _idle_tasks(unit: h.Unit, cores: int, limits: Many) -> bool:
     """Whether the time of a batch is that of tasks with next to nothing to do."""
     stage = unit.stage
     return (
@@ -89,33 +73,33 @@ def _idle_tasks(unit: Unit, cores: int, limits: Many) -> bool:
     )
 
 
-def _finding(flow: Flow, many: list[Unit], count: int, cores: int, limits: Many) -> Finding:
+def _finding(flow: h.Flow, many: list[h.Unit], count: int, cores: int, limits: Many) -> h.Finding:
     stages = [unit.stage for unit in many if unit.stage is not None]
     tasks = round(median(stage.tasks for stage in stages))
     held = round(median(held_by_unit(unit.record) or 0 for unit in many))
-    took = fmt.duration(median(unit.lasted_ms for unit in many))
-    told = f"{fmt.plural(tasks, 'task')} for {fmt.plural(held, 'record')}"
-    return of_flow(
+    took = h.fmt.duration(median(unit.lasted_ms for unit in many))
+    told = f"{h.fmt.plural(tasks, 'task')} for {h.fmt.plural(held, 'record')}"
+    return h.of_flow(
         flow,
         many,
         title=f"{len(many)} of {flow.counted(count)} take {took} for {told}: what costs the time is the tasks",
         why=f"each runs {told}",
         cause="fixed-cost",
-        confidence=Confidence.HIGH if len(many) >= present.FEW else Confidence.MEDIUM,
-        rank=Rank.ROOT_CAUSE,
+        confidence=h.Confidence.HIGH if len(many) >= h.present.FEW else h.Confidence.MEDIUM,
+        rank=h.Rank.ROOT_CAUSE,
         count=len(many),
         measurements=(
-            measured(
+            h.measured(
                 "tasks",
                 tasks,
                 "tasks",
                 round(limits.more * cores, 1),
-                over=f"median of the longest stage; {fmt.plural(cores, 'core')}",
+                over=f"median of the longest stage; {h.fmt.plural(cores, 'core')}",
             ),
-            measured("records", held, "records", over=f"median of {flow.counted(len(many))}"),
+            h.measured("records", held, "records", over=f"median of {flow.counted(len(many))}"),
         ),
-        actions=remedies("fixed-cost", flow.assessed.app, "fewer-tasks", cores=str(cores)),
+        actions=h.remedies("fixed-cost", flow.assessed.app, "fewer-tasks", cores=str(cores)),
     )
 
 
-RULE = Rule("RT312", judge, Many, causes=("fixed-cost",))
+RULE = h.Rule("RT312", judge, Many, causes=("fixed-cost",))

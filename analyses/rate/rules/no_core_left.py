@@ -29,47 +29,26 @@ Executors that came later, where the input does not tell of them.
 
 from __future__ import annotations
 
+from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.cores import cores_of
-from flowdiag.analyses.rate.helpers import (
-    ApplicationFacts,
-    Assessed,
-    Batch,
-    Finding,
-    Iterator,
-    Limits,
-    Rank,
-    Record,
-    Rule,
-    Sequence,
-    Severity,
-    State,
-    explained,
-    fmt,
-    limit,
-    measured,
-    of_application,
-    present,
-    records_of,
-    remedies,
-)
 
 
-class Starved(Limits):
+class Starved(h.Limits):
     """What RT313 compares with."""
 
-    waiting: float = limit(3, "batches", "without an end: one or two wait at any start")
-    ran: float = limit(
-        present.COLD, "batches", "with an end: the first ones are empty, and run nothing"
+    waiting: float = h.limit(3, "batches", "without an end: one or two wait at any start")
+    ran: float = h.limit(
+        h.present.COLD, "batches", "with an end: the first ones are empty, and run nothing"
     )
 
 
-def judge(assessed: Assessed, limits: Starved) -> Iterator[Finding]:
+def judge(assessed: h.Assessed, limits: Starved) -> h.Iterator[h.Finding]:
     """At most one finding per application."""
     app = assessed.app
     cores = cores_of(app)
     holding = _holding(app)
     refused = [record for record in app.incidents if record.template == "no-resources"]
-    waiting = present.unfinished(app)
+    waiting = h.present.unfinished(app)
     held = cores is not None and len(holding) >= cores and len(waiting) >= limits.waiting
     if held and len(_ran(app)) <= limits.ran:
         yield _held(assessed, [*holding.values()], waiting)
@@ -77,7 +56,7 @@ def judge(assessed: Assessed, limits: Starved) -> Iterator[Finding]:
         yield _refused(assessed, refused)
 
 
-def _holding(app: ApplicationFacts) -> dict[str, Record]:
+def _holding(app: h.ApplicationFacts) -> dict[str, h.Record]:
     """Where each receiver was started, by stream."""
     return {
         stream: record
@@ -86,37 +65,37 @@ def _holding(app: ApplicationFacts) -> dict[str, Record]:
     }
 
 
-def _ran(app: ApplicationFacts) -> list[Batch]:
+def _ran(app: h.ApplicationFacts) -> list[h.Batch]:
     """The batches that ended while nobody stopped the application."""
-    stopped = present.stop_us(app)
+    stopped = h.present.stop_us(app)
     return [b for b in app.completed if stopped is None or (b.end_ms or 0) * 1000 < stopped]
 
 
-def _held(assessed: Assessed, holding: list[Record], waiting: Sequence[Batch]) -> Finding:
+def _held(assessed: h.Assessed, holding: list[h.Record], waiting: h.Sequence[h.Batch]) -> h.Finding:
     cores = cores_of(assessed.app) or 0
-    receivers, there = fmt.plural(len(holding), "receiver"), fmt.plural(cores, "core")
+    receivers, there = h.fmt.plural(len(holding), "receiver"), h.fmt.plural(cores, "core")
     takes = "takes" if len(holding) == 1 else "take"
-    told: list[Record | Batch] = [*holding, *waiting]
-    return of_application(
+    told: list[h.Record | h.Batch] = [*holding, *waiting]
+    return h.of_application(
         assessed,
-        severity=Severity.CRITICAL,
+        severity=h.Severity.CRITICAL,
         title=f"{receivers} {takes} all there is, {there}: none is left for the batches, and {len(waiting)} wait",
         why=f"{receivers} {takes} {there}, and none is left for batches",
         cause="no-core-left",
-        rank=Rank.FATAL,
+        rank=h.Rank.FATAL,
         first_us=min((r.time_us for r in holding if r.time_us), default=None),
         count=len(waiting),
         measurements=(
-            measured("receivers", len(holding), "receivers"),
-            measured("cores", cores, "cores"),
-            measured("waiting-batches", len(waiting), "batches"),
+            h.measured("receivers", len(holding), "receivers"),
+            h.measured("cores", cores, "cores"),
+            h.measured("waiting-batches", len(waiting), "batches"),
         ),
-        evidence=records_of(told),
-        actions=remedies("no-core-left", assessed.app, "more", least=str(len(holding) + 1)),
+        evidence=h.records_of(told),
+        actions=h.remedies("no-core-left", assessed.app, "more", least=str(len(holding) + 1)),
     )
 
 
-def _refused(assessed: Assessed, refused: list[Record]) -> Finding:
+def _refused(assessed: h.Assessed, refused: list[h.Record]) -> h.Finding:
     app = assessed.app
     last = max(record.time_us or 0 for record in refused)
     ends = [b.end_ms * 1000 for b in app.completed if b.end_ms is not None]
@@ -127,33 +106,35 @@ def _refused(assessed: Assessed, refused: list[Record]) -> Finding:
     ]
     over = any(end > last for end in ends)
     known = [one for one in app.executors if one.removed_us is None]
-    there = f"{fmt.plural(len(known), 'executor')} with {fmt.plural(cores_of(app) or 0, 'core')}"
+    there = (
+        f"{h.fmt.plural(len(known), 'executor')} with {h.fmt.plural(cores_of(app) or 0, 'core')}"
+    )
     told = f"; {there} {'are' if len(known) > 1 else 'is'} there" if known else ""
     over_quota = [record for record in app.incidents if record.template == "pods-over-quota"]
     told += _forbidden(over_quota)
-    return of_application(
+    return h.of_application(
         assessed,
-        severity=Severity.INFO if over else Severity.CRITICAL,
-        state=State.RECOVERED if over else State.ONGOING,
-        title=f"{fmt.plural(len(refused), 'time')} no executor took a job"
+        severity=h.Severity.INFO if over else h.Severity.CRITICAL,
+        state=h.State.RECOVERED if over else h.State.ONGOING,
+        title=f"{h.fmt.plural(len(refused), 'time')} no executor took a job"
         + (", until one did" if over else f"{told}{_wanted(app)}"),
         why=f"no executor takes its jobs{told}{_wanted(app)}",
-        explain="The cluster had nothing to give yet." if over else explained("no-core-left"),
+        explain="The cluster had nothing to give yet." if over else h.explained("no-core-left"),
         cause=None if over else "no-core-left",
-        rank=Rank.CONSEQUENCE if over else Rank.FATAL,
+        rank=h.Rank.CONSEQUENCE if over else h.Rank.FATAL,
         first_us=min((r.time_us for r in refused if r.time_us), default=None),
         last_us=last or None,
         count=len(refused),
-        measurements=(measured("refused", len(refused), "times"),),
-        evidence=records_of([*refused[:4], *over_quota[-4:]] if over_quota else refused),
+        measurements=(h.measured("refused", len(refused), "times"),),
+        evidence=h.records_of([*refused[:4], *over_quota[-4:]] if over_quota else refused),
         evidence_total=len(refused) + len(over_quota),
-        actions=remedies("no-core-left", app, "quota", quota=over_quota[-1].fields["quota"])
+        actions=h.remedies("no-core-left", app, "quota", quota=over_quota[-1].fields["quota"])
         if over_quota
-        else remedies("no-core-left", app, "less"),
+        else h.remedies("no-core-left", app, "less"),
     )
 
 
-def _forbidden(over_quota: list[Record]) -> str:
+def _forbidden(over_quota: list[h.Record]) -> str:
     """What Kubernetes says of the pods that it does not let the driver start."""
     if not over_quota:
         return ""
@@ -164,7 +145,7 @@ def _forbidden(over_quota: list[Record]) -> str:
     )
 
 
-def _wanted(app: ApplicationFacts) -> str:
+def _wanted(app: h.ApplicationFacts) -> str:
     """What an executor is to have, as far as the configuration says."""
     cores = app.settings.get("spark.executor.cores")
     memory = app.settings.get("spark.executor.memory")
@@ -173,4 +154,4 @@ def _wanted(app: ApplicationFacts) -> str:
     return f"; each is to have {told}" if told else ""
 
 
-RULE = Rule("RT313", judge, Starved, causes=("no-core-left",))
+RULE = h.Rule("RT313", judge, Starved, causes=("no-core-left",))

@@ -41,85 +41,58 @@ from __future__ import annotations
 
 from typing import Any
 
+from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.advice import what_if
 from flowdiag.analyses.rate.cores import free_cores
-from flowdiag.analyses.rate.helpers import (
-    BATCH_INTERVAL,
-    Action,
-    Assessed,
-    Batch,
-    Finding,
-    Inconclusive,
-    Iterator,
-    Limits,
-    Measurement,
-    Rank,
-    Rule,
-    Severity,
-    Stability,
-    State,
-    StreamState,
-    fmt,
-    late_window,
-    limit,
-    longer_interval,
-    measured,
-    of_application,
-    pid,
-    present,
-    rate_text,
-    records_of,
-    remedies,
-    slowest,
-    sure_of,
-)
 from flowdiag.analyses.rate.judging import time_to
 
 
-class Late(Limits):
+class Late(h.Limits):
     """What RT101 compares with."""
 
-    delay: float = limit(present.GROWN, "intervals", "a single long batch delays by less")
-    rise: float = limit(present.RISE, "intervals", "within the present; less is noise")
-    lost: float = limit(present.LOST, "intervals", "no batch makes up for that by itself")
-    few: float = limit(
-        present.LATE, "batches", "less may be a start that catches up, unless the last is the worst"
+    delay: float = h.limit(h.present.GROWN, "intervals", "a single long batch delays by less")
+    rise: float = h.limit(h.present.RISE, "intervals", "within the present; less is noise")
+    lost: float = h.limit(h.present.LOST, "intervals", "no batch makes up for that by itself")
+    few: float = h.limit(
+        h.present.LATE,
+        "batches",
+        "less may be a start that catches up, unless the last is the worst",
     )
-    before: float = limit(
+    before: float = h.limit(
         3, "batches", "on time before an overload that is over: the first ones are a start"
     )
-    settled: float = limit(
-        present.LATE, "batches", "on time, with back pressure: it finds its rate by being late"
+    settled: float = h.limit(
+        h.present.LATE, "batches", "on time, with back pressure: it finds its rate by being late"
     )
-    failing: float = limit(
-        present.FAILING_DELAY,
+    failing: float = h.limit(
+        h.present.FAILING_DELAY,
         "intervals",
         "ten intervals of delay are ten batches in memory, and no burst any more",
     )
 
 
-def judge(assessed: Assessed, limits: Late) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: h.Assessed, limits: Late) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per application whose delay grows."""
     for state in assessed.dstreams:
-        if state.stability is Stability.INCONCLUSIVE:
-            yield Inconclusive(
+        if state.stability is h.Stability.INCONCLUSIVE:
+            yield h.Inconclusive(
                 reason=state.because,
                 remedy="flowdiag listener export DIR writes what records batches",
                 job=assessed.key,
             )
-        elif present.overloaded(state, delay=limits.delay, rise=limits.rise, lost=limits.lost):
+        elif h.present.overloaded(state, delay=limits.delay, rise=limits.rise, lost=limits.lost):
             yield _finding(assessed, state, limits)
         elif (drained := _drained(assessed, state, limits)) is not None:
             series, on_time = drained
-            if pid.enabled(assessed.app) and on_time < limits.settled:
+            if h.pid.enabled(assessed.app) and on_time < limits.settled:
                 yield _settled(assessed, state, series)
             else:
                 yield _over(assessed, state, series)
 
 
 def _drained(
-    assessed: Assessed, state: StreamState, limits: Late
-) -> tuple[list[Batch], int] | None:
+    assessed: h.Assessed, state: h.StreamState, limits: Late
+) -> tuple[list[h.Batch], int] | None:
     """The batches of the last overload that is over, and how many were on time before; None without one.
 
     They are those from the first that waited to the last. A start that catches up is none: a batch before it
@@ -129,8 +102,8 @@ def _drained(
     batches = [b for b in assessed.app.completed if b.waited_ms is not None]
     if not interval or not batches or (batches[-1].waited_ms or 0) >= interval:
         return None
-    found: tuple[list[Batch], int] | None = None
-    series: list[Batch] = []
+    found: tuple[list[h.Batch], int] | None = None
+    series: list[h.Batch] = []
     on_time = 0
     for batch in batches:
         if (batch.waited_ms or 0) >= interval:
@@ -144,38 +117,38 @@ def _drained(
     return found
 
 
-def _over(assessed: Assessed, state: StreamState, series: list[Batch]) -> Finding:
+def _over(assessed: h.Assessed, state: h.StreamState, series: list[h.Batch]) -> h.Finding:
     """It was overloaded, and has drained what had piled up."""
     lasted = series[-1].time_ms - series[0].time_ms + (series[-1].waited_ms or 0)
     longest = max((b.processing_ms or 0 for b in series), default=0)
-    interval = fmt.duration(state.interval_ms)
+    interval = h.fmt.duration(state.interval_ms)
     return _of_series(
         assessed,
         state,
         series,
-        severity=Severity.WARNING,
-        title=f"Batches were up to {_worst(state, series):.1f} intervals late for {fmt.duration(lasted)}, "
+        severity=h.Severity.WARNING,
+        title=f"Batches were up to {_worst(state, series):.1f} intervals late for {h.fmt.duration(lasted)}, "
         "and caught up",
         explain="For a while more came in than was processed; what had piled up is drained.",
-        why=f"needed up to {fmt.duration(longest)} for what came in within {interval}",
+        why=f"needed up to {h.fmt.duration(longest)} for what came in within {interval}",
         cause="overloaded",
-        actions=remedies("overloaded", assessed.app, "cores", now=""),
+        actions=h.remedies("overloaded", assessed.app, "cores", now=""),
     )
 
 
-def _settled(assessed: Assessed, state: StreamState, series: list[Batch]) -> Finding:
+def _settled(assessed: h.Assessed, state: h.StreamState, series: list[h.Batch]) -> h.Finding:
     """Back pressure found its rate, and what had piled up until then is drained: no sickness."""
     return _of_series(
         assessed,
         state,
         series,
-        severity=Severity.INFO,
+        severity=h.Severity.INFO,
         title=f"Batches were up to {_worst(state, series):.1f} intervals late at the start, until back "
         "pressure had found its rate",
         explain="The estimator lowers the rate once batches are late: what piled up before is drained.",
         cause=None,
         actions=(
-            Action(
+            h.Action(
                 text="Nothing to do while starts may be late; an initial rate limits the first batches",
                 verify="waits of the first batches",
             ),
@@ -183,122 +156,124 @@ def _settled(assessed: Assessed, state: StreamState, series: list[Batch]) -> Fin
     )
 
 
-def _worst(state: StreamState, series: list[Batch]) -> float:
+def _worst(state: h.StreamState, series: list[h.Batch]) -> float:
     """The longest wait, in intervals."""
     return max(batch.waited_ms or 0 for batch in series) / (state.interval_ms or 1)
 
 
-def _of_series(assessed: Assessed, state: StreamState, series: list[Batch], **said: Any) -> Finding:
+def _of_series(
+    assessed: h.Assessed, state: h.StreamState, series: list[h.Batch], **said: Any
+) -> h.Finding:
     """A finding about batches that were late, and are no more."""
-    return of_application(
+    return h.of_application(
         assessed,
-        state=State.RECOVERED,
-        rank=Rank.SYMPTOM,
+        state=h.State.RECOVERED,
+        rank=h.Rank.SYMPTOM,
         first_us=series[0].time_ms * 1000,
         last_us=series[-1].time_ms * 1000,
         count=len(series),
         measurements=(
-            measured(
+            h.measured(
                 "worst-delay",
                 round(_worst(state, series), 1),
                 "intervals",
-                over=f"of {fmt.duration(state.interval_ms)}",
+                over=f"of {h.fmt.duration(state.interval_ms)}",
             ),
-            measured("late-batches", len(series), "batches"),
+            h.measured("late-batches", len(series), "batches"),
         ),
-        evidence=records_of(slowest(series)),
+        evidence=h.records_of(h.slowest(series)),
         ranked=True,
         **said,
     )
 
 
-def _finding(assessed: Assessed, state: StreamState, limits: Late) -> Finding:
+def _finding(assessed: h.Assessed, state: h.StreamState, limits: Late) -> h.Finding:
     app, slope = assessed.app, state.waiting
     late = state.delay_intervals or 0.0
-    queued = f", {fmt.plural(state.queued, 'batch', 'batches')} waiting" if state.queued else ""
+    queued = f", {h.fmt.plural(state.queued, 'batch', 'batches')} waiting" if state.queued else ""
     tail = [b for b in app.batches if state.turned_ms is None or b.time_ms >= state.turned_ms]
     further = "fall back further" if slope is not None and slope.rises else "do not catch up"
-    took, interval = fmt.duration(state.processing_ms), fmt.duration(state.interval_ms)
-    return of_application(
+    took, interval = h.fmt.duration(state.processing_ms), h.fmt.duration(state.interval_ms)
+    return h.of_application(
         assessed,
-        severity=Severity.CRITICAL if late >= limits.failing else Severity.WARNING,
+        severity=h.Severity.CRITICAL if late >= limits.failing else h.Severity.WARNING,
         title=f"Batches are {late:.1f} intervals late and {further}{queued}; one takes {took}, and the "
         f"interval is {interval}",
         explain=_explain(assessed, state, time_to(state, 2 * late)),
         why=f"needs {took} for what comes in within {interval}",
         cause="overloaded",
-        confidence=sure_of([b.waited_ms for b in app.completed], limits.few),
-        rank=Rank.SYMPTOM,
+        confidence=h.sure_of([b.waited_ms for b in app.completed], limits.few),
+        rank=h.Rank.SYMPTOM,
         first_us=None if state.turned_ms is None else state.turned_ms * 1000,
         count=len(tail),
         measurements=tuple(_measurements(state, late, limits)),
-        evidence=records_of(slowest(tail)),
+        evidence=h.records_of(h.slowest(tail)),
         ranked=True,
         actions=tuple(_actions(assessed, state)),
     )
 
 
-def _measurements(state: StreamState, late: float, limits: Late) -> Iterator[Measurement]:
-    yield measured("delay", round(late, 1), "intervals", limits.delay)
-    yield measured(
+def _measurements(state: h.StreamState, late: float, limits: Late) -> h.Iterator[h.Measurement]:
+    yield h.measured("delay", round(late, 1), "intervals", limits.delay)
+    yield h.measured(
         "processing-time",
         state.processing_ms,
         "ms",
         state.interval_ms,
         over="median of the last third of the batches",
     )
-    yield measured("queued-batches", state.queued, "batches")
+    yield h.measured("queued-batches", state.queued, "batches")
     if state.waiting is not None:
-        yield measured(
+        yield h.measured(
             "growth",
             round(state.waiting.slope, 3),
             "s of delay per s",
             over=f"95 % between {state.waiting.low:.3f} and {state.waiting.high:.3f}",
         )
     if state.headroom_per_s is not None:
-        yield measured(
+        yield h.measured(
             "sustainable-rate",
             round(state.headroom_per_s, 1),
             "records/s",
-            over=f"the present rate is {rate_text(state.records_per_s)}",
+            over=f"the present rate is {h.rate_text(state.records_per_s)}",
         )
 
 
-def _explain(assessed: Assessed, state: StreamState, doubled: str | None) -> str:
+def _explain(assessed: h.Assessed, state: h.StreamState, doubled: str | None) -> str:
     parts = ["More comes in per interval than is processed in one."]
     if doubled is not None:
         parts.append(f"At this slope the delay doubles in {doubled}.")
     if state.limit is not None:
         parts.append(state.limit.text)
-    if pid.enabled(assessed.app) is False:
+    if h.pid.enabled(assessed.app) is False:
         parts.append("Back pressure is off.")
     return " ".join(parts)
 
 
-def _actions(assessed: Assessed, state: StreamState) -> Iterator[Action]:
+def _actions(assessed: h.Assessed, state: h.StreamState) -> h.Iterator[h.Action]:
     app, line = assessed.app, state.line
-    if pid.enabled(app) is not True:
+    if h.pid.enabled(app) is not True:
         yield from _hold_back(assessed, state)
     if line is not None and state.interval_ms and line.base >= 0.5 * state.interval_ms:
-        yield longer_interval(
-            BATCH_INTERVAL,
+        yield h.longer_interval(
+            h.BATCH_INTERVAL,
             state.interval_ms,
             # No shorter than what RT202 proposes for a job of which this is the cause.
             max(2 * state.interval_ms, 2 * line.base),
-            f"A batch costs {fmt.duration(line.base)} by itself: make the interval longer",
+            f"A batch costs {h.fmt.duration(line.base)} by itself: make the interval longer",
             verify="processing time over interval",
         )
     cores = free_cores(app)
-    tasks = [b.stage.tasks for b in late_window(app.completed) if b.stage is not None]
+    tasks = [b.stage.tasks for b in h.late_window(app.completed) if b.stage is not None]
     now = (
-        f"; now {fmt.plural(max(tasks), 'task')} for {fmt.plural(cores, 'free core')}"
+        f"; now {h.fmt.plural(max(tasks), 'task')} for {h.fmt.plural(cores, 'free core')}"
         if cores and tasks
         else ""
     )
-    yield from remedies("overloaded", app, "cores", now=now)
+    yield from h.remedies("overloaded", app, "cores", now=now)
 
 
-def _hold_back(assessed: Assessed, state: StreamState) -> tuple[Action, ...]:
+def _hold_back(assessed: h.Assessed, state: h.StreamState) -> tuple[h.Action, ...]:
     able = state.headroom_per_s or 0.0
     # Spark's own floor of 100 may be more than the job can do, and its first batch has no limit.
     floor, first = max(1.0, min(100.0, able / 10)), max(1.0, 0.9 * able)
@@ -307,7 +282,7 @@ def _hold_back(assessed: Assessed, state: StreamState) -> tuple[Action, ...]:
         names.append("initial-rate")
     if 0 < able < 200:
         names.append("min-rate")
-    return remedies(
+    return h.remedies(
         "overloaded",
         assessed.app,
         *names,
@@ -316,4 +291,4 @@ def _hold_back(assessed: Assessed, state: StreamState) -> tuple[Action, ...]:
     )
 
 
-RULE = Rule("RT101", judge, Late, core=True, causes=("overloaded",))
+RULE = h.Rule("RT101", judge, Late, core=True, causes=("overloaded",))

@@ -40,36 +40,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.cores import cores_of
-from flowdiag.analyses.rate.helpers import (
-    TRIGGER_INTERVAL,
-    Action,
-    Assessed,
-    Finding,
-    Inconclusive,
-    Iterator,
-    Limits,
-    Measurement,
-    QueryFacts,
-    Rank,
-    Rule,
-    Sequence,
-    Severity,
-    Stability,
-    StreamState,
-    Trigger,
-    fmt,
-    late_triggers,
-    limit,
-    longer_interval,
-    measured,
-    of_triggers,
-    present,
-    rate_text,
-    records_of,
-    remedies,
-    sure_of,
-)
 
 # What parts of a trigger are, and which remedy there is for each.
 _PARTS: Final = {
@@ -84,50 +56,52 @@ _PARTS: Final = {
 }
 
 
-class Late(Limits):
+class Late(h.Limits):
     """What RT401 compares with."""
 
-    overrun: float = limit(present.MOSTLY, "share", "of the triggers; single ones are bursts")
-    faster: float = limit(present.FASTER, "share", "of what is processed: no two rates are equal")
-    few: float = limit(
-        present.LATE,
+    overrun: float = h.limit(h.present.MOSTLY, "share", "of the triggers; single ones are bursts")
+    faster: float = h.limit(
+        h.present.FASTER, "share", "of what is processed: no two rates are equal"
+    )
+    few: float = h.limit(
+        h.present.LATE,
         "triggers",
         "less may be a start that catches up, unless the last is the worst",
     )
-    failing: float = limit(
-        present.FAILING_DELAY,
+    failing: float = h.limit(
+        h.present.FAILING_DELAY,
         "intervals",
         "a trigger that takes ten intervals is no burst any more",
     )
 
 
-def judge(assessed: Assessed, limits: Late) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: h.Assessed, limits: Late) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per query that falls behind."""
     for query, state in assessed.queries:
-        if state.stability is Stability.INCONCLUSIVE:
+        if state.stability is h.Stability.INCONCLUSIVE:
             yield _cannot_tell(assessed, query, state)
-        elif state.stability not in (Stability.FAILING, Stability.IDLE):
-            late = present.timed(query)
-            because = present.falling_behind(
+        elif state.stability not in (h.Stability.FAILING, h.Stability.IDLE):
+            late = h.present.timed(query)
+            because = h.present.falling_behind(
                 state, query, late, overrun=limits.overrun, faster=limits.faster
             )
             if because is not None:
                 yield _finding(assessed, query, state, because, limits)
 
 
-def _cannot_tell(assessed: Assessed, query: QueryFacts, state: StreamState) -> Inconclusive:
+def _cannot_tell(assessed: h.Assessed, query: h.QueryFacts, state: h.StreamState) -> h.Inconclusive:
     if query.real_time is None and "real-time" in state.because:
         reason, remedy = f"{query.called}: {state.because}", "--real-time or --no-real-time"
-    elif len(query.triggers) >= present.FEW:
+    elif len(query.triggers) >= h.present.FEW:
         reason = f"{query.called}: {state.because}"
         longer = "a longer event log or driver log"
         remedy = longer if state.interval_ms is not None else "--trigger-interval"
     else:
         reason, remedy = f"{state.because} of {query.called}", "a longer event log or driver log"
-    return Inconclusive(reason=reason, remedy=remedy, job=assessed.key)
+    return h.Inconclusive(reason=reason, remedy=remedy, job=assessed.key)
 
 
-def eaten_by(triggers: Sequence[Trigger]) -> tuple[str, float] | None:
+def eaten_by(triggers: h.Sequence[h.Trigger]) -> tuple[str, float] | None:
     """The part of `durationMs` that takes most of the triggers, and its share."""
     total = sum(t.duration_ms or 0 for t in triggers)
     parts: dict[str, int] = {}
@@ -142,9 +116,9 @@ def eaten_by(triggers: Sequence[Trigger]) -> tuple[str, float] | None:
 
 
 def _finding(
-    assessed: Assessed, query: QueryFacts, state: StreamState, because: str, limits: Late
-) -> Finding:
-    late = late_triggers(query.triggers)
+    assessed: h.Assessed, query: h.QueryFacts, state: h.StreamState, because: str, limits: Late
+) -> h.Finding:
+    late = h.late_triggers(query.triggers)
     lasted = (late[-1].duration_ms or 0) if late else 0
     fatal = bool(state.interval_ms and late) and (
         lasted / (state.interval_ms or 1) >= limits.failing
@@ -154,26 +128,26 @@ def _finding(
         what = _PARTS.get(eaten[0], (eaten[0], None))[0]
         if eaten[0] == "addBatch" and _outside_jobs(late):
             what = "what the sink does while no job runs"
-        explain = f"{fmt.percent(eaten[1])} of the time goes to {what} ({eaten[0]})."
-    return of_triggers(
+        explain = f"{h.fmt.percent(eaten[1])} of the time goes to {what} ({eaten[0]})."
+    return h.of_triggers(
         assessed,
         query,
         late,
-        severity=Severity.CRITICAL if fatal else Severity.WARNING,
-        title=f"{fmt.capital(query.called)} cannot keep up: {because}",
+        severity=h.Severity.CRITICAL if fatal else h.Severity.WARNING,
+        title=f"{h.fmt.capital(query.called)} cannot keep up: {because}",
         explain=explain,
         why=because,
         cause="overloaded",
-        confidence=sure_of([t.duration_ms for t in query.triggers], limits.few),
-        rank=Rank.SYMPTOM,
+        confidence=h.sure_of([t.duration_ms for t in query.triggers], limits.few),
+        rank=h.Rank.SYMPTOM,
         measurements=tuple(_measurements(state, late)),
-        evidence=records_of(sorted(late, key=lambda t: -(t.duration_ms or 0))),
+        evidence=h.records_of(sorted(late, key=lambda t: -(t.duration_ms or 0))),
         ranked=True,
         actions=tuple(_actions(assessed, state, late, eaten)),
     )
 
 
-def _outside_jobs(late: Sequence[Trigger]) -> bool:
+def _outside_jobs(late: h.Sequence[h.Trigger]) -> bool:
     """Whether no Spark job runs in most of what the triggers spend on their batches."""
     told = [
         (t.durations["addBatch"], t.work.busy_ms)
@@ -183,52 +157,52 @@ def _outside_jobs(late: Sequence[Trigger]) -> bool:
     return sum(busy for _, busy in told) * 2 < sum(lasted for lasted, _ in told)
 
 
-def _measurements(state: StreamState, late: Sequence[Trigger]) -> Iterator[Measurement]:
-    yield measured(
+def _measurements(state: h.StreamState, late: h.Sequence[h.Trigger]) -> h.Iterator[h.Measurement]:
+    yield h.measured(
         "trigger-duration",
         state.processing_ms,
         "ms",
         state.interval_ms,
-        over=f"median of {fmt.plural(len(late), 'trigger')}",
+        over=f"median of {h.fmt.plural(len(late), 'trigger')}",
     )
     if state.headroom_per_s is not None:
-        yield measured(
+        yield h.measured(
             "sustainable-rate",
             round(state.headroom_per_s, 1),
             "rows/s",
-            over=f"the present rate is {rate_text(state.records_per_s)}",
+            over=f"the present rate is {h.rate_text(state.records_per_s)}",
         )
     if state.backlog is not None and late and late[-1].backlog is not None:
-        yield measured("backlog", late[-1].backlog, "rows")
+        yield h.measured("backlog", late[-1].backlog, "rows")
 
 
 def _actions(
-    assessed: Assessed,
-    state: StreamState,
-    late: Sequence[Trigger],
+    assessed: h.Assessed,
+    state: h.StreamState,
+    late: h.Sequence[h.Trigger],
     eaten: tuple[str, float] | None,
-) -> Iterator[Action]:
+) -> h.Iterator[h.Action]:
     app, line = assessed.app, state.line
     part, share = eaten or ("", 0.0)
     remedy = _PARTS.get(part, ("", None))[1]
     if remedy is not None and share >= 0.4:
-        yield from remedies("overloaded", app, remedy, part=part)
+        yield from h.remedies("overloaded", app, remedy, part=part)
     tasks = [t.stage.tasks for t in late if t.stage is not None]
     cores = cores_of(app)
     now = (
-        f"; now {fmt.plural(max(tasks), 'task')} for {fmt.plural(cores, 'core')}"
+        f"; now {h.fmt.plural(max(tasks), 'task')} for {h.fmt.plural(cores, 'core')}"
         if tasks and cores
         else ""
     )
-    yield from remedies("overloaded", app, "partitions", now=now)
+    yield from h.remedies("overloaded", app, "partitions", now=now)
     if line is not None and state.interval_ms and line.base >= 0.5 * state.interval_ms:
-        yield longer_interval(
-            TRIGGER_INTERVAL,
+        yield h.longer_interval(
+            h.TRIGGER_INTERVAL,
             state.interval_ms,
             2 * line.base,
-            f"A trigger costs {fmt.duration(line.base)} by itself: make the interval longer",
+            f"A trigger costs {h.fmt.duration(line.base)} by itself: make the interval longer",
             verify="triggerExecution against the trigger interval",
         )
 
 
-RULE = Rule("RT401", judge, Late, core=True, causes=("overloaded",))
+RULE = h.Rule("RT401", judge, Late, core=True, causes=("overloaded",))

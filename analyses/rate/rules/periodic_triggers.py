@@ -31,53 +31,35 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.rate.helpers import (
-    Action,
-    ApplicationFacts,
-    Assessed,
-    Finding,
-    Inconclusive,
-    Iterator,
-    Limits,
-    QueryFacts,
-    Rank,
-    Rule,
-    Severity,
-    Stability,
-    fmt,
-    limit,
-    measured,
-    of_triggers,
-    present,
-)
+from flowdiag.analyses.rate import helpers as h
 
 _SINK: Final = "spark.sql.streaming.fileSink.log.compactInterval"
 _SOURCE: Final = "spark.sql.streaming.fileSource.log.compactInterval"
 _DEFAULT: Final = "10"
 
 
-class Regular(Limits):
+class Regular(h.Limits):
     """What RT408 compares with."""
 
-    ratio: float = limit(present.PERIODIC, "ratio", "of the usual length")
-    longer: float = limit(present.LONGER_MS, "ms", "than the usual ones: less is noise")
-    times: float = limit(present.TIMES, "times", "two are at some distance in any case")
+    ratio: float = h.limit(h.present.PERIODIC, "ratio", "of the usual length")
+    longer: float = h.limit(h.present.LONGER_MS, "ms", "than the usual ones: less is noise")
+    times: float = h.limit(h.present.TIMES, "times", "two are at some distance in any case")
 
 
-def judge(assessed: Assessed, limits: Regular) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: h.Assessed, limits: Regular) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One note per query with such batches."""
     for query, state in assessed.queries:
-        if query.real_time or state.stability is Stability.FAILING:
+        if query.real_time or state.stability is h.Stability.FAILING:
             continue
         timed = [t for t in query.triggers if t.duration_ms is not None]
-        found = present.periodic(
+        found = h.present.periodic(
             timed, ratio=limits.ratio, longer_ms=limits.longer, times=limits.times
         )
         if found is not None:
             yield _finding(assessed, query, found, limits)
 
 
-def merging(app: ApplicationFacts, query: QueryFacts, found: present.Periodic) -> str | None:
+def merging(app: h.ApplicationFacts, query: h.QueryFacts, found: h.present.Periodic) -> str | None:
     """The option of the log whose merging explains it; None where none does."""
     if found.phase != found.every - 1:
         return None
@@ -93,25 +75,25 @@ def merging(app: ApplicationFacts, query: QueryFacts, found: present.Periodic) -
 
 
 def _finding(
-    assessed: Assessed, query: QueryFacts, found: present.Periodic, limits: Regular
-) -> Finding:
+    assessed: h.Assessed, query: h.QueryFacts, found: h.present.Periodic, limits: Regular
+) -> h.Finding:
     app = assessed.app
     option = merging(app, query, found)
     of = {_SINK: "the log of its file sink", _SOURCE: "the log of its file source"}
     why = f"it merges {of[option]}" if option else "the input does not say why"
-    return of_triggers(
+    return h.of_triggers(
         assessed,
         query,
         [t for t in query.triggers if t.batch in found.batches],
-        severity=Severity.INFO,
+        severity=h.Severity.INFO,
         title=f"Every {found.every}th batch of {query.called} takes "
-        f"{fmt.duration(found.long_ms)} instead of {fmt.duration(found.usual_ms)}: {why}",
+        f"{h.fmt.duration(found.long_ms)} instead of {h.fmt.duration(found.usual_ms)}: {why}",
         explain="No overload: the batches behind them are as short as the others.",
         cause=None,
-        rank=Rank.CONSEQUENCE,
+        rank=h.Rank.CONSEQUENCE,
         option=option,
         measurements=(
-            measured(
+            h.measured(
                 "ratio",
                 round(found.long_ms / max(1.0, found.usual_ms), 2),
                 "ratio",
@@ -120,7 +102,7 @@ def _finding(
             ),
         ),
         actions=(
-            Action(
+            h.Action(
                 text="Nothing to do while they are in time; merge less often if they grow",
                 verify="duration of these batches",
             ),
@@ -128,4 +110,4 @@ def _finding(
     )
 
 
-RULE = Rule("RT408", judge, Regular)
+RULE = h.Rule("RT408", judge, Regular)

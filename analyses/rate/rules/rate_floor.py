@@ -32,46 +32,24 @@ from __future__ import annotations
 
 from statistics import median
 
+from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.advice import what_if
-from flowdiag.analyses.rate.helpers import (
-    Assessed,
-    Confidence,
-    Finding,
-    Inconclusive,
-    Iterator,
-    Limits,
-    Rank,
-    Replay,
-    Rule,
-    Stability,
-    StreamState,
-    late_window,
-    limit,
-    measured,
-    of_option,
-    pid,
-    present,
-    rate_text,
-    records_of,
-    remedies,
-    rounded,
-)
 from flowdiag.analyses.rate.judging import fixed_cost, floor_share
 
 
-class Floor(Limits):
+class Floor(h.Limits):
     """What RT201 compares with."""
 
-    share: float = limit(present.MOSTLY, "share", "of the late updates, held at the floor")
-    full: float = limit(
-        present.AT_LIMIT, "share", "of what the floor lets in: with less, it is not what binds"
+    share: float = h.limit(h.present.MOSTLY, "share", "of the late updates, held at the floor")
+    full: float = h.limit(
+        h.present.AT_LIMIT, "share", "of what the floor lets in: with less, it is not what binds"
     )
 
 
-def judge(assessed: Assessed, limits: Floor) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: h.Assessed, limits: Floor) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per application whose floor is above what it processes."""
     for state in assessed.dstreams:
-        if state.stability is not Stability.OVERLOADED or fixed_cost(assessed, state):
+        if state.stability is not h.Stability.OVERLOADED or fixed_cost(assessed, state):
             continue
         held = [
             one
@@ -82,19 +60,19 @@ def judge(assessed: Assessed, limits: Floor) -> Iterator[Finding | Inconclusive]
             yield _finding(assessed, state, held)
 
 
-def too_high(estimator: Replay) -> bool:
+def too_high(estimator: h.Replay) -> bool:
     """Whether the floor lies above what is processed: a low floor alone does no harm."""
     rates = [s.processing_rate for s in estimator.updates[-6:] if s.processing_rate]
     return bool(rates) and median(rates) < estimator.gains.min_rate
 
 
-def _binds(estimator: Replay, state: StreamState, limits: Floor) -> bool:
+def _binds(estimator: h.Replay, state: h.StreamState, limits: Floor) -> bool:
     """Whether the late batches are as large as the floor permits."""
     permitted = estimator.gains.min_rate * (state.interval_ms or 0) / 1000
     return median(s.observation.elements for s in estimator.updates[-6:]) >= limits.full * permitted
 
 
-def _finding(assessed: Assessed, state: StreamState, held: list[Replay]) -> Finding:
+def _finding(assessed: h.Assessed, state: h.StreamState, held: list[h.Replay]) -> h.Finding:
     app = assessed.app
     floor = held[0].gains.min_rate
     late = [step for one in held for step in one.updates[-6:]]
@@ -102,37 +80,37 @@ def _finding(assessed: Assessed, state: StreamState, held: list[Replay]) -> Find
     wanted = [step.unclamped_rate for step in late if step.unclamped_rate]
     proposed = max(1.0, able / 10)
     model = what_if(assessed, state, min_rate=proposed * max(1, len(assessed.estimators)))
-    return of_option(
+    return h.of_option(
         assessed,
-        pid.MIN_RATE,
-        title=f"The rate is held at minRate ({rate_text(floor)}), above the {rate_text(able)} that "
+        h.pid.MIN_RATE,
+        title=f"The rate is held at minRate ({h.rate_text(floor)}), above the {h.rate_text(able)} that "
         "are processed",
-        why=f"lets in {rate_text(floor)} where {rate_text(able)} are processed",
+        why=f"lets in {h.rate_text(floor)} where {h.rate_text(able)} are processed",
         cause="rate-floor",
         # Too few batches to tell what one costs with fewer records: it may cost as much.
-        confidence=Confidence.HIGH if state.line is not None else Confidence.LOW,
-        rank=Rank.ROOT_CAUSE,
+        confidence=h.Confidence.HIGH if state.line is not None else h.Confidence.LOW,
+        rank=h.Rank.ROOT_CAUSE,
         count=sum(step.at_floor for one in held for step in one.steps),
         measurements=(
-            measured("floor", floor, "records/s"),
-            measured(
+            h.measured("floor", floor, "records/s"),
+            h.measured(
                 "processed",
                 round(able, 1),
                 "records/s",
                 floor,
                 over="records over processing time, median of the last updates",
             ),
-            measured(
+            h.measured(
                 "wanted-rate",
-                rounded(median(wanted), 1) if wanted else None,
+                h.rounded(median(wanted), 1) if wanted else None,
                 "records/s",
                 over="before it was clamped",
             ),
-            measured("updates-at-floor", round(floor_share(held[0]), 3), "share"),
+            h.measured("updates-at-floor", round(floor_share(held[0]), 3), "share"),
         ),
-        evidence=records_of(late_window(app.completed)),
-        actions=remedies("rate-floor", app, proposed={"min-rate": proposed}, model=model),
+        evidence=h.records_of(h.late_window(app.completed)),
+        actions=h.remedies("rate-floor", app, proposed={"min-rate": proposed}, model=model),
     )
 
 
-RULE = Rule("RT201", judge, Floor, causes=("rate-floor",))
+RULE = h.Rule("RT201", judge, Floor, causes=("rate-floor",))

@@ -28,37 +28,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from flowdiag.analyses.rate.helpers import (
-    Assessed,
-    Finding,
-    Inconclusive,
-    Iterator,
-    Limits,
-    Rank,
-    Record,
-    Rule,
-    State,
-    fmt,
-    grade,
-    limit,
-    measured,
-    of_stream,
-    records_of,
-    remedies,
-)
+from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.judging import receiver_name
 
 
-class Restarts(Limits):
+class Restarts(h.Limits):
     """What RT302 compares with."""
 
-    restarts: float = limit(1, "restarts", "a receiver that works is started once")
-    quiet: float = limit(600_000, "ms", "what is over for so long has recovered")
+    restarts: float = h.limit(1, "restarts", "a receiver that works is started once")
+    quiet: float = h.limit(600_000, "ms", "what is over for so long has recovered")
 
 
-def judge(assessed: Assessed, limits: Restarts) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: h.Assessed, limits: Restarts) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per stream whose receiver was started more than once."""
-    streams: dict[str, list[Record]] = defaultdict(list)
+    streams: dict[str, list[h.Record]] = defaultdict(list)
     for record in assessed.app.receivers:
         if record.what in ("started", "stopped", "error"):
             streams[record.fields.get("stream", "")].append(record)
@@ -69,16 +52,16 @@ def judge(assessed: Assessed, limits: Restarts) -> Iterator[Finding | Inconclusi
             yield _finding(assessed, stream, again, streams[stream], limits)
 
 
-def started(records: list[Record]) -> list[Record]:
+def started(records: list[h.Record]) -> list[h.Record]:
     """The starts of one stream, each once although listener and log both tell of it."""
-    by_origin: dict[str, list[Record]] = defaultdict(list)
+    by_origin: dict[str, list[h.Record]] = defaultdict(list)
     for record in records:
         if record.what == "started":
             by_origin[record.fields.get("origin", "log")].append(record)
     return max(by_origin.values(), key=len, default=[])
 
 
-def _begins_with_a_stop(records: list[Record], starts: list[Record]) -> bool:
+def _begins_with_a_stop(records: list[h.Record], starts: list[h.Record]) -> bool:
     """Whether the first start that is told follows a stop: the input begins while the receiver ran."""
     first = starts[0] if starts else None
     return first is not None and any(
@@ -89,7 +72,7 @@ def _begins_with_a_stop(records: list[Record], starts: list[Record]) -> bool:
     )
 
 
-def _stopped_since(assessed: Assessed, records: list[Record]) -> bool:
+def _stopped_since(assessed: h.Assessed, records: list[h.Record]) -> bool:
     """Whether a stop after which Spark meant to start it again is the last that is told."""
     of_log = [record for record in records if record.fields.get("origin", "log") == "log"]
     last = next((record for record in reversed(of_log) if record.what != "error"), None)
@@ -102,8 +85,12 @@ def _stopped_since(assessed: Assessed, records: list[Record]) -> bool:
 
 
 def _finding(
-    assessed: Assessed, stream: str, starts: list[Record], records: list[Record], limits: Restarts
-) -> Finding:
+    assessed: h.Assessed,
+    stream: str,
+    starts: list[h.Record],
+    records: list[h.Record],
+    limits: Restarts,
+) -> h.Finding:
     """The finding of one stream; `starts` without the first, which is no restart."""
     app, last = assessed.app, starts[-1].time_us
     restarts = len(starts)
@@ -113,35 +100,35 @@ def _finding(
     number = int(stream) if stream.isdecimal() else None
     name = receiver_name(app, number) or f"The receiver of stream {stream}"
     causes = [record.cause for record in records if record.cause and record.what != "started"]
-    cause = f": {fmt.shorten(causes[-1].splitlines()[0], 160)}" if causes else ""
+    cause = f": {h.fmt.shorten(causes[-1].splitlines()[0], 160)}" if causes else ""
     told = [record for record in records if record.what != "error"]
     since = told if told[0].what == "stopped" else told[1:]
     ended = app.last_us
     over = last is not None and ended is not None and ended - last > limits.quiet * 1000
-    state = State.RECOVERED if over else State.ONGOING
-    return of_stream(
+    state = h.State.RECOVERED if over else h.State.ONGOING
+    return h.of_stream(
         assessed,
         number,
-        severity=grade(state=state, share=restarts / max(1, len(app.completed))),
+        severity=h.grade(state=state, share=restarts / max(1, len(app.completed))),
         state=state,
         title=f"{name} was started again {again}{cause}",
         why=f"was started again {again}",
         cause="receiver-restarts",
-        rank=Rank.ROOT_CAUSE,
+        rank=h.Rank.ROOT_CAUSE,
         first_us=starts[0].time_us,
         last_us=last,
         count=restarts,
         measurements=(
-            measured(
+            h.measured(
                 "restarts",
                 restarts,
                 "restarts",
-                over=fmt.plural(len(app.completed), "batch", "batches"),
+                over=h.fmt.plural(len(app.completed), "batch", "batches"),
             ),
         ),
-        evidence=records_of(since),
-        actions=remedies("receiver-restarts", app),
+        evidence=h.records_of(since),
+        actions=h.remedies("receiver-restarts", app),
     )
 
 
-RULE = Rule("RT302", judge, Restarts, causes=("receiver-restarts",))
+RULE = h.Rule("RT302", judge, Restarts, causes=("receiver-restarts",))

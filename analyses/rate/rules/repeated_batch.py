@@ -26,34 +26,16 @@ A query that is deployed several times within one long batch.
 
 from __future__ import annotations
 
-from flowdiag.analyses.rate.helpers import (
-    Assessed,
-    Finding,
-    Inconclusive,
-    Iterator,
-    Limits,
-    QueryFacts,
-    Rank,
-    Record,
-    Rule,
-    State,
-    Trigger,
-    fmt,
-    limit,
-    measured,
-    of_query,
-    records_of,
-    remedies,
-)
+from flowdiag.analyses.rate import helpers as h
 
 
-class Repeated(Limits):
+class Repeated(h.Limits):
     """What RT409 compares with."""
 
-    tries: float = limit(3, "runs", "one restart repeats one batch once")
+    tries: float = h.limit(3, "runs", "one restart repeats one batch once")
 
 
-def judge(assessed: Assessed, limits: Repeated) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: h.Assessed, limits: Repeated) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per query with such a batch: the last one of them."""
     for query, _ in assessed.queries:
         again = [batch for batch, runs in query.tries.items() if runs >= limits.tries]
@@ -61,18 +43,18 @@ def judge(assessed: Assessed, limits: Repeated) -> Iterator[Finding | Inconclusi
             yield _finding(assessed, query, max(again), limits)
 
 
-def _finding(assessed: Assessed, query: QueryFacts, batch: int, limits: Repeated) -> Finding:
+def _finding(assessed: h.Assessed, query: h.QueryFacts, batch: int, limits: Repeated) -> h.Finding:
     runs = query.tries[batch]
     passed = any((t.batch or 0) > batch for t in query.triggers)
     # The batch where it ended, else the last one before it; and every start and end of a run.
     ended = [t for t in query.triggers if t.batch == batch]
     near = ended or [t for t in query.triggers if (t.batch or 0) <= batch][-1:]
     runs_told = [event for event in query.events if event.what in ("started", "terminated")]
-    told: list[Trigger | Record] = [*near, *runs_told]
-    return of_query(
+    told: list[h.Trigger | h.Record] = [*near, *runs_told]
+    return h.of_query(
         assessed,
         query,
-        state=State.RECOVERED if passed else State.ONGOING,
+        state=h.State.RECOVERED if passed else h.State.ONGOING,
         title=f"Batch {batch} of {query.called} was begun in {runs} runs"
         + ("" if passed else ", and none passed it"),
         explain="It came to its end at last."
@@ -80,14 +62,16 @@ def _finding(assessed: Assessed, query: QueryFacts, batch: int, limits: Repeated
         else "Nothing behind it has been processed yet.",
         why=f"batch {batch} was begun in {runs} runs",
         cause="failing-batches",
-        rank=Rank.EXPLANATION,
+        rank=h.Rank.EXPLANATION,
         count=runs,
         measurements=(
-            measured("tries", runs, "runs", limits.tries, over=fmt.plural(len(query.runs), "run")),
+            h.measured(
+                "tries", runs, "runs", limits.tries, over=h.fmt.plural(len(query.runs), "run")
+            ),
         ),
-        evidence=records_of(sorted(told, key=lambda one: one.time_us or 0)),
-        actions=remedies("failing-batches", assessed.app, "look"),
+        evidence=h.records_of(sorted(told, key=lambda one: one.time_us or 0)),
+        actions=h.remedies("failing-batches", assessed.app, "look"),
     )
 
 
-RULE = Rule("RT409", judge, Repeated, causes=("failing-batches",))
+RULE = h.Rule("RT409", judge, Repeated, causes=("failing-batches",))

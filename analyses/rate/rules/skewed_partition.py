@@ -31,31 +31,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flowdiag.analyses.rate.helpers import (
-    Action,
-    Assessed,
-    Evidence,
-    Finding,
-    Inconclusive,
-    Iterator,
-    Limits,
-    Rank,
-    Rule,
-    Stability,
-    cite,
-    fmt,
-    late_triggers,
-    late_window,
-    limit,
-    limited,
-    measured,
-    of_application,
-    present,
-    records_of,
-    remedies,
-    short_of_time,
-    write,
-)
+from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.judging import partition_subject
 from flowdiag.analyses.rate.partitions import (
     Least,
@@ -67,21 +43,21 @@ from flowdiag.analyses.rate.partitions import (
 )
 
 
-class Skew(Limits):
+class Skew(h.Limits):
     """What RT310 compares with."""
 
-    ratio: float = limit(3.0, "ratio", "keys spread partitions by less")
-    floor: float = limit(1000, "records", "a task reads as many in no time")
-    partitions: float = limit(3, "partitions", "of two, one has more")
-    share: float = limit(present.MOSTLY, "share", "of the present batches")
-    fewest: float = limit(present.FEW, "batches", "fewer are chance")
-    use: float = limit(present.NARROW, "share", "of the interval: with less, nothing is short")
+    ratio: float = h.limit(3.0, "ratio", "keys spread partitions by less")
+    floor: float = h.limit(1000, "records", "a task reads as many in no time")
+    partitions: float = h.limit(3, "partitions", "of two, one has more")
+    share: float = h.limit(h.present.MOSTLY, "share", "of the present batches")
+    fewest: float = h.limit(h.present.FEW, "batches", "fewer are chance")
+    use: float = h.limit(h.present.NARROW, "share", "of the interval: with less, nothing is short")
 
 
-def judge(assessed: Assessed, limits: Skew) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: h.Assessed, limits: Skew) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per application or query with such a partition."""
     app = assessed.app
-    late = late_window(app.completed)
+    late = h.late_window(app.completed)
     least = Least(
         ratio=limits.ratio,
         floor=limits.floor,
@@ -90,42 +66,42 @@ def judge(assessed: Assessed, limits: Skew) -> Iterator[Finding | Inconclusive]:
         fewest=limits.fewest,
     )
     for state in assessed.dstreams:
-        if not limited(state) and not short_of_time(state, use=limits.use):
+        if not h.limited(state) and not h.short_of_time(state, use=limits.use):
             continue
         counts = [read_by(batch) for batch in late]
-        found, cited = uneven(counts, least), records_of(late)
+        found, cited = uneven(counts, least), h.records_of(late)
         if found is None and not any(counts):
             # Nothing describes the batches: what the tasks of executors say of all of them.
             found, cited = read_by_tasks(app.partitions, least), ()
         if found is not None:
             told = (one for one in app.partitions if one.name == found.partition)
-            cited = cited or cite((one.ref, None) for one in told)
+            cited = cited or h.cite((one.ref, None) for one in told)
             yield _finding(assessed, None, found, cited, limits)
     for query, state in assessed.queries:
-        waiting = state.stability in (Stability.OVERLOADED, Stability.THROTTLED)
+        waiting = state.stability in (h.Stability.OVERLOADED, h.Stability.THROTTLED)
         if not waiting or state.backlog is None or not state.backlog.rises:
             continue
-        triggers = late_triggers(query.triggers)
+        triggers = h.late_triggers(query.triggers)
         found = uneven([waiting_by(trigger) for trigger in triggers], least)
         if found is not None:
-            yield _finding(assessed, query.name or query.id, found, records_of(triggers), limits)
+            yield _finding(assessed, query.name or query.id, found, h.records_of(triggers), limits)
 
 
 def _finding(
-    assessed: Assessed,
+    assessed: h.Assessed,
     query: str | None,
     found: Uneven,
-    cited: tuple[Evidence, ...],
+    cited: tuple[h.Evidence, ...],
     limits: Skew,
-) -> Finding:
+) -> h.Finding:
     share = found.count / max(1.0, found.count + found.others * (found.partitions - 1))
     what = (
-        f"has {fmt.percent(share)} of the backlog"
+        f"has {h.fmt.percent(share)} of the backlog"
         if query
-        else f"brings {fmt.percent(share)} of the records"
+        else f"brings {h.fmt.percent(share)} of the records"
     )
     units = "triggers" if query else "batches"
-    return of_application(
+    return h.of_application(
         assessed,
         subject=partition_subject(assessed.app, found.partition, query),
         title=f"Partition {found.partition} {what} of {found.partitions} partitions, and stands out "
@@ -133,29 +109,29 @@ def _finding(
         explain="One task reads it, and the batch is as long as that task.",
         why=f"{what} of {found.partitions} partitions",
         cause="data-skew",
-        rank=Rank.ROOT_CAUSE,
+        rank=h.Rank.ROOT_CAUSE,
         count=found.units,
         measurements=(
-            measured(
+            h.measured(
                 "ratio",
                 round(found.count / max(found.others, 1.0), 2),
                 "ratio",
                 limits.ratio,
                 over=f"{found.partitions} partitions in {found.of} {units}",
             ),
-            measured("records", found.count, "records", over=f"over {units}"),
+            h.measured("records", found.count, "records", over=f"over {units}"),
         ),
         evidence=cited,
         actions=_actions(assessed, query is not None, found.partitions),
     )
 
 
-def _actions(assessed: Assessed, query: bool, partitions: int) -> tuple[Action, ...]:
-    spread, split = remedies("data-skew", assessed.app, "spread-partition", "split-partition")
+def _actions(assessed: h.Assessed, query: bool, partitions: int) -> tuple[h.Action, ...]:
+    spread, split = h.remedies("data-skew", assessed.app, "spread-partition", "split-partition")
     if query:  # the direct stream of Spark Streaming has no such option
-        wanted = write("minPartitions", 2 * partitions)
+        wanted = h.write("minPartitions", 2 * partitions)
         split = replace(split, option="minPartitions", proposed=wanted)
     return spread, split
 
 
-RULE = Rule("RT310", judge, Skew, causes=("data-skew",))
+RULE = h.Rule("RT310", judge, Skew, causes=("data-skew",))

@@ -28,40 +28,22 @@ Streams that differ by nature; they matter only where the application is held ba
 
 from __future__ import annotations
 
-from flowdiag.analyses.rate.helpers import (
-    Assessed,
-    Batch,
-    Finding,
-    Inconclusive,
-    Iterator,
-    Limits,
-    Rank,
-    Rule,
-    Sequence,
-    fmt,
-    late_window,
-    limit,
-    limited,
-    measured,
-    of_stream,
-    records_of,
-    remedies,
-)
+from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.judging import receiver_name
 
 
-class Skew(Limits):
+class Skew(h.Limits):
     """What RT301 compares with."""
 
-    ratio: float = limit(3.0, "ratio", "below it the others have about as much to do")
+    ratio: float = h.limit(3.0, "ratio", "below it the others have about as much to do")
 
 
-def judge(assessed: Assessed, limits: Skew) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: h.Assessed, limits: Skew) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per application with such a stream."""
-    late = late_window(assessed.app.completed)
+    late = h.late_window(assessed.app.completed)
     for state in assessed.dstreams:
         totals, unit = brought(assessed, late)
-        if not limited(state) or len(totals) < 2:
+        if not h.limited(state) or len(totals) < 2:
             continue
         biggest = max(sorted(totals), key=lambda stream: totals[stream])
         others = sum(totals.values()) - totals[biggest]
@@ -70,7 +52,7 @@ def judge(assessed: Assessed, limits: Skew) -> Iterator[Finding | Inconclusive]:
             yield _finding(assessed, late, (totals, unit), biggest, mean, limits)
 
 
-def brought(assessed: Assessed, late: Sequence[Batch]) -> tuple[dict[int, int], str]:
+def brought(assessed: h.Assessed, late: h.Sequence[h.Batch]) -> tuple[dict[int, int], str]:
     """What each stream brought, and in which unit."""
     totals: dict[int, int] = {}
     for batch in late:
@@ -83,34 +65,34 @@ def brought(assessed: Assessed, late: Sequence[Batch]) -> tuple[dict[int, int], 
 
 
 def _finding(
-    assessed: Assessed,
-    late: Sequence[Batch],
+    assessed: h.Assessed,
+    late: h.Sequence[h.Batch],
     told: tuple[dict[int, int], str],
     biggest: int,
     mean: float,
     limits: Skew,
-) -> Finding:
+) -> h.Finding:
     totals, unit = told
     most, total = totals[biggest], sum(totals.values())
     name = receiver_name(assessed.app, biggest) or f"stream {biggest}"
-    return of_stream(
+    return h.of_stream(
         assessed,
         biggest,
-        title=f"{name} brings {fmt.percent(most / total)} of the {unit}, {most / mean:.1f} times as many as the "
+        title=f"{name} brings {h.fmt.percent(most / total)} of the {unit}, {most / mean:.1f} times as many as the "
         "others",
-        why=f"brings {fmt.percent(most / total)} of the {unit} of {len(totals)} streams",
+        why=f"brings {h.fmt.percent(most / total)} of the {unit} of {len(totals)} streams",
         cause="skewed-receiver",
-        rank=Rank.ROOT_CAUSE,
+        rank=h.Rank.ROOT_CAUSE,
         count=max(1, len(late)),
         measurements=(
-            measured(
+            h.measured(
                 unit,
                 most,
                 unit,
-                over=f"{fmt.thousands(total)} of {len(totals)} streams in"
-                f" {fmt.plural(len(late), 'batch', 'batches')}",
+                over=f"{h.fmt.thousands(total)} of {len(totals)} streams in"
+                f" {h.fmt.plural(len(late), 'batch', 'batches')}",
             ),
-            measured(
+            h.measured(
                 "ratio",
                 round(most / mean, 2),
                 "ratio",
@@ -118,9 +100,9 @@ def _finding(
                 over="against the mean of the others",
             ),
         ),
-        evidence=records_of(late or assessed.app.batches),
-        actions=remedies("skewed-receiver", assessed.app),
+        evidence=h.records_of(late or assessed.app.batches),
+        actions=h.remedies("skewed-receiver", assessed.app),
     )
 
 
-RULE = Rule("RT301", judge, Skew, causes=("skewed-receiver",))
+RULE = h.Rule("RT301", judge, Skew, causes=("skewed-receiver",))

@@ -30,46 +30,24 @@ from __future__ import annotations
 
 from statistics import median
 
+from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.cores import cores_of
-from flowdiag.analyses.rate.helpers import (
-    Action,
-    ApplicationFacts,
-    Assessed,
-    Finding,
-    Inconclusive,
-    Iterator,
-    Limits,
-    QueryFacts,
-    Rank,
-    Rule,
-    Sequence,
-    Trigger,
-    explained,
-    fmt,
-    late_triggers,
-    limit,
-    measured,
-    of_triggers,
-    present,
-    remedies,
-    short_of_time,
-)
 
 
-class Slow(Limits):
+class Slow(h.Limits):
     """What RT407 compares with."""
 
-    share: float = limit(0.3, "share", "of the trigger")
-    floor: float = limit(500, "ms", "a commit to an object store takes some hundred")
-    fewest: float = limit(present.FEW, "triggers", "fewer are chance")
-    use: float = limit(present.NARROW, "share", "of the interval: with less, nothing is short")
+    share: float = h.limit(0.3, "share", "of the trigger")
+    floor: float = h.limit(500, "ms", "a commit to an object store takes some hundred")
+    fewest: float = h.limit(h.present.FEW, "triggers", "fewer are chance")
+    use: float = h.limit(h.present.NARROW, "share", "of the interval: with less, nothing is short")
 
 
-def judge(assessed: Assessed, limits: Slow) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: h.Assessed, limits: Slow) -> h.Iterator[h.Finding | h.Inconclusive]:
     """At most one finding for the state and one for the metadata of a query."""
     for query, state in assessed.queries:
-        late = [t for t in late_triggers(query.triggers) if t.rows and t.duration_ms]
-        if not short_of_time(state, use=limits.use) or len(late) < max(1, limits.fewest):
+        late = [t for t in h.late_triggers(query.triggers) if t.rows and t.duration_ms]
+        if not h.short_of_time(state, use=limits.use) or len(late) < max(1, limits.fewest):
             continue
         for kind, took in (
             ("state", [commit_ms(t, assessed.app) for t in late]),
@@ -82,7 +60,7 @@ def judge(assessed: Assessed, limits: Slow) -> Iterator[Finding | Inconclusive]:
                 yield _finding(assessed, query, late, told, limits)
 
 
-def commit_ms(trigger: Trigger, app: ApplicationFacts) -> float:
+def commit_ms(trigger: h.Trigger, app: h.ApplicationFacts) -> float:
     """What the commits of the state took of a trigger's time, at least."""
     cores = cores_of(app)
     total = 0.0
@@ -93,54 +71,54 @@ def commit_ms(trigger: Trigger, app: ApplicationFacts) -> float:
     return total
 
 
-def metadata_ms(trigger: Trigger) -> float:
+def metadata_ms(trigger: h.Trigger) -> float:
     """What offsets and commits took of a trigger's time."""
     return float(trigger.durations.get("walCommit", 0) + trigger.durations.get("commitOffsets", 0))
 
 
 def _finding(
-    assessed: Assessed,
-    query: QueryFacts,
-    late: Sequence[Trigger],
+    assessed: h.Assessed,
+    query: h.QueryFacts,
+    late: h.Sequence[h.Trigger],
     told: tuple[str, float, float],
     limits: Slow,
-) -> Finding:
+) -> h.Finding:
     kind, took, share = told
     what = "committing its state" if kind == "state" else "writing offsets and commits"
-    return of_triggers(
+    return h.of_triggers(
         assessed,
         query,
         late,
-        title=f"{fmt.capital(query.called)} spends {fmt.duration(took)} of each trigger on {what}, "
-        f"{fmt.percent(share)} of its time",
-        explain=explained("slow-state-commits"),
-        why=f"spends {fmt.percent(share)} of its triggers on {what}",
+        title=f"{h.fmt.capital(query.called)} spends {h.fmt.duration(took)} of each trigger on {what}, "
+        f"{h.fmt.percent(share)} of its time",
+        explain=h.explained("slow-state-commits"),
+        why=f"spends {h.fmt.percent(share)} of its triggers on {what}",
         cause="slow-state-commits" if kind == "state" else "slow-metadata-writes",
-        rank=Rank.MECHANISM,
+        rank=h.Rank.MECHANISM,
         measurements=(
-            measured(f"{kind}-commit", round(took), "ms"),
-            measured(
+            h.measured(f"{kind}-commit", round(took), "ms"),
+            h.measured(
                 "share",
                 round(share, 3),
                 "share",
                 limits.share,
-                over=f"median of {fmt.plural(len(late), 'trigger')}",
+                over=f"median of {h.fmt.plural(len(late), 'trigger')}",
             ),
         ),
         actions=_actions(assessed.app, late[-1], kind),
     )
 
 
-def _actions(app: ApplicationFacts, last: Trigger, kind: str) -> tuple[Action, ...]:
+def _actions(app: h.ApplicationFacts, last: h.Trigger, kind: str) -> tuple[h.Action, ...]:
     if kind == "state":
         rocksdb = any(one.get("rocksdb") for one in last.state)
-        return remedies("slow-state-commits", app, "changelog" if rocksdb else "rocksdb")
+        return h.remedies("slow-state-commits", app, "changelog" if rocksdb else "rocksdb")
     return (
-        Action(
+        h.Action(
             text="Put the checkpoint location on a faster file system",
             verify="walCommit and commitOffsets of the triggers",
         ),
     )
 
 
-RULE = Rule("RT407", judge, Slow, causes=("slow-state-commits", "slow-metadata-writes"))
+RULE = h.Rule("RT407", judge, Slow, causes=("slow-state-commits", "slow-metadata-writes"))

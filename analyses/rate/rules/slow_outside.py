@@ -36,29 +36,7 @@ from collections import Counter
 from statistics import median
 from typing import Final
 
-from flowdiag.analyses.rate.helpers import (
-    Action,
-    ApplicationFacts,
-    Assessed,
-    Finding,
-    Inconclusive,
-    Iterator,
-    Limits,
-    Measurement,
-    Rank,
-    Record,
-    Rule,
-    Sequence,
-    State,
-    cite,
-    explained,
-    fmt,
-    grade,
-    limit,
-    measured,
-    of_application,
-    remedies,
-)
+from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.judging import partition_subject
 from flowdiag.analyses.rate.limits import RETENTION_MS
 from flowdiag.analyses.rate.troubles import GONE, POLL, Trouble, trouble_in, troubles
@@ -69,17 +47,17 @@ _FAILED: Final = {
 }
 
 
-class Outside(Limits):
+class Outside(h.Limits):
     """What RT305 compares with."""
 
-    share: float = limit(0.5, "share", "of the interval, for one checkpoint of the driver")
-    writes: float = limit(3, "checkpoints", "fewer are chance")
-    mostly: float = limit(0.8, "share", "of the failures, for one partition to be named for them")
-    at_end: float = limit(60_000, "ms", "before the end of the application: it is being stopped")
-    quiet: float = limit(600_000, "ms", "what is over for so long has recovered")
+    share: float = h.limit(0.5, "share", "of the interval, for one checkpoint of the driver")
+    writes: float = h.limit(3, "checkpoints", "fewer are chance")
+    mostly: float = h.limit(0.8, "share", "of the failures, for one partition to be named for them")
+    at_end: float = h.limit(60_000, "ms", "before the end of the application: it is being stopped")
+    quiet: float = h.limit(600_000, "ms", "what is over for so long has recovered")
 
 
-def judge(assessed: Assessed, limits: Outside) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: h.Assessed, limits: Outside) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per kind of trouble and application."""
     if assessed.app.kind == "other":
         return
@@ -94,7 +72,7 @@ def judge(assessed: Assessed, limits: Outside) -> Iterator[Finding | Inconclusiv
     yield from _failed_writes(assessed, limits)
 
 
-def _is_the_end(app: ApplicationFacts, polls: Sequence[Trouble]) -> bool:
+def _is_the_end(app: h.ApplicationFacts, polls: h.Sequence[Trouble]) -> bool:
     """Whether all that is told is one poll, by an exception that stands by itself: RT402 tells of that one."""
     return len(polls) == 1 and any(
         event.what == "terminated"
@@ -106,7 +84,7 @@ def _is_the_end(app: ApplicationFacts, polls: Sequence[Trouble]) -> bool:
     )
 
 
-def _polls(assessed: Assessed, polls: list[Trouble], limits: Outside) -> Finding:
+def _polls(assessed: h.Assessed, polls: list[Trouble], limits: Outside) -> h.Finding:
     partition, told = _mostly(polls, limits)
     return _finding(
         assessed,
@@ -114,17 +92,17 @@ def _polls(assessed: Assessed, polls: list[Trouble], limits: Outside) -> Finding
         limits,
         cause="slow-kafka",
         partition=partition,
-        title=f"{fmt.plural(len(polls), 'poll')} of Kafka timed out{told}",
-        action=remedies("slow-kafka", assessed.app)[0],
+        title=f"{h.fmt.plural(len(polls), 'poll')} of Kafka timed out{told}",
+        action=h.remedies("slow-kafka", assessed.app)[0],
     )
 
 
-def _gone(assessed: Assessed, gone: list[Trouble], limits: Outside) -> Finding:
+def _gone(assessed: h.Assessed, gone: list[Trouble], limits: Outside) -> h.Finding:
     partition, told = _mostly(gone, limits)
     late = assessed.state.delay_ms if assessed.state is not None else None
-    explain, proposed = explained("offsets-out-of-range"), None
+    explain, proposed = h.explained("offsets-out-of-range"), None
     if late is not None and late > 60_000:
-        explain += f" Batches were {fmt.duration(late)} late: the delay beat the retention."
+        explain += f" Batches were {h.fmt.duration(late)} late: the delay beat the retention."
         proposed = max(float(RETENTION_MS), 2 * late)
     return _finding(
         assessed,
@@ -135,11 +113,13 @@ def _gone(assessed: Assessed, gone: list[Trouble], limits: Outside) -> Finding:
         title=f"Records were deleted in Kafka before they were read{told}",
         explain=explain,
         fatal=True,
-        action=remedies("offsets-out-of-range", assessed.app, proposed={"retention": proposed})[0],
+        action=h.remedies("offsets-out-of-range", assessed.app, proposed={"retention": proposed})[
+            0
+        ],
     )
 
 
-def _mostly(of: Sequence[Trouble], limits: Outside) -> tuple[str | None, str]:
+def _mostly(of: h.Sequence[Trouble], limits: Outside) -> tuple[str | None, str]:
     """The partition that most of the failures name, and the words for it."""
     named = Counter(one.what for one in of if one.what)
     if not named:
@@ -152,7 +132,7 @@ def _mostly(of: Sequence[Trouble], limits: Outside) -> tuple[str | None, str]:
     return (name, told) if mostly else (None, f", of {len(named)} partitions")
 
 
-def _slow_writes(assessed: Assessed, limits: Outside) -> Iterator[Finding]:
+def _slow_writes(assessed: h.Assessed, limits: Outside) -> h.Iterator[h.Finding]:
     app = assessed.app
     writes = [one for one in app.incidents if one.template == "graph-checkpoint"]
     took = [r.duration_ms for r in writes if r.duration_ms is not None]
@@ -165,24 +145,24 @@ def _slow_writes(assessed: Assessed, limits: Outside) -> Iterator[Finding]:
             writes,
             limits,
             cause="slow-metadata-writes",
-            title=f"The driver's checkpoints take {fmt.duration(median(took))} to write, of an "
-            f"interval of {fmt.duration(app.interval_ms)}",
+            title=f"The driver's checkpoints take {h.fmt.duration(median(took))} to write, of an "
+            f"interval of {h.fmt.duration(app.interval_ms)}",
             explain="",
-            more=measured(
+            more=h.measured(
                 "median-write",
                 round(median(took)),
                 "ms",
                 round(least),
-                over=fmt.plural(len(took), "checkpoint"),
+                over=h.fmt.plural(len(took), "checkpoint"),
             ),
-            action=Action(
+            action=h.Action(
                 text="Checkpoint less often (DStream.checkpoint), or to faster storage",
                 verify="time of 'Checkpoint for time' records",
             ),
         )
 
 
-def _failed_writes(assessed: Assessed, limits: Outside) -> Iterator[Finding]:
+def _failed_writes(assessed: h.Assessed, limits: Outside) -> h.Iterator[h.Finding]:
     for template, (one, several) in _FAILED.items():
         failed = [
             record
@@ -195,13 +175,15 @@ def _failed_writes(assessed: Assessed, limits: Outside) -> Iterator[Finding]:
                 failed,
                 limits,
                 cause="slow-metadata-writes",
-                title=f"{fmt.plural(len(failed), one, several)} could not be written",
+                title=f"{h.fmt.plural(len(failed), one, several)} could not be written",
                 explain=next((r.cause for r in failed if r.cause), ""),
-                action=Action(text="See the error of the storage", verify="no record of that kind"),
+                action=h.Action(
+                    text="See the error of the storage", verify="no record of that kind"
+                ),
             )
 
 
-def _stopping(assessed: Assessed, record: Record, limits: Outside) -> bool:
+def _stopping(assessed: h.Assessed, record: h.Record, limits: Outside) -> bool:
     """Whether it failed since the application was being stopped."""
     if "close() was called" in (record.cause or ""):
         return True
@@ -210,45 +192,47 @@ def _stopping(assessed: Assessed, record: Record, limits: Outside) -> bool:
 
 
 def _finding(
-    assessed: Assessed,
-    told: Sequence[Trouble | Record],
+    assessed: h.Assessed,
+    told: h.Sequence[Trouble | h.Record],
     limits: Outside,
     *,
     cause: str,
     title: str,
-    action: Action,
+    action: h.Action,
     explain: str | None = None,
     partition: str | None = None,
-    more: Measurement | None = None,
+    more: h.Measurement | None = None,
     fatal: bool = False,
-) -> Finding:
+) -> h.Finding:
     app = assessed.app
     last = max((r.time_us or 0 for r in told), default=0)
     recent = (app.last_us or 0) - last < limits.quiet * 1000 and len(told) > 1
-    state = State.ONGOING if recent or fatal else State.RECOVERED
+    state = h.State.ONGOING if recent or fatal else h.State.RECOVERED
     units = len(app.batches) + sum(len(query.triggers) for query in app.queries)
-    count = measured("records", len(told), "records", over=fmt.plural(units, "batch", "batches"))
-    return of_application(
+    count = h.measured(
+        "records", len(told), "records", over=h.fmt.plural(units, "batch", "batches")
+    )
+    return h.of_application(
         assessed,
         subject=partition_subject(app, partition) if partition else None,
-        severity=grade(state=state, share=len(told) / max(1, units), fatal=fatal),
+        severity=h.grade(state=state, share=len(told) / max(1, units), fatal=fatal),
         state=state,
         title=title,
-        explain=explained(cause) if explain is None else explain,
+        explain=h.explained(cause) if explain is None else explain,
         why=title[:1].lower() + title[1:],
         cause=cause,
-        rank=Rank.ROOT_CAUSE,
+        rank=h.Rank.ROOT_CAUSE,
         option=action.option,
         first_us=min((r.time_us for r in told if r.time_us), default=None),
         last_us=last or None,
         count=len(told),
         measurements=(count,) if more is None else (more, count),
-        evidence=cite((r.ref, r.time_us) for r in told),
+        evidence=h.cite((r.ref, r.time_us) for r in told),
         actions=(action,),
     )
 
 
-RULE = Rule(
+RULE = h.Rule(
     "RT305",
     judge,
     Outside,

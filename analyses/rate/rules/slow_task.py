@@ -33,51 +33,30 @@ from __future__ import annotations
 from collections import Counter
 from statistics import median
 
-from flowdiag.analyses.rate.helpers import (
-    Assessed,
-    Confidence,
-    Finding,
-    Flow,
-    Inconclusive,
-    Iterator,
-    Limits,
-    Measurement,
-    Rank,
-    Rule,
-    StageLoad,
-    Subject,
-    Unit,
-    flows_of,
-    fmt,
-    limit,
-    measured,
-    of_flow,
-    remedies,
-    rounded,
-)
+from flowdiag.analyses.rate import helpers as h
 
 
-class Slow(Limits):
+class Slow(h.Limits):
     """What RT303 compares with."""
 
-    ratio: float = limit(3.0, "ratio", "sibling tasks of one size differ by a factor of two")
-    floor: float = limit(500, "ms", "shorter differences are those of starting tasks")
-    share: float = limit(0.6, "share", "of the present batches; single ones are hiccups")
-    part: float = limit(0.5, "share", "of the batch's time: other stages matter more")
-    more: float = limit(2.0, "ratio", "of records: with as many as the others it is no skew")
-    same: float = limit(0.8, "share", "of these batches, the same partition: it is no chance")
+    ratio: float = h.limit(3.0, "ratio", "sibling tasks of one size differ by a factor of two")
+    floor: float = h.limit(500, "ms", "shorter differences are those of starting tasks")
+    share: float = h.limit(0.6, "share", "of the present batches; single ones are hiccups")
+    part: float = h.limit(0.5, "share", "of the batch's time: other stages matter more")
+    more: float = h.limit(2.0, "ratio", "of records: with as many as the others it is no skew")
+    same: float = h.limit(0.8, "share", "of these batches, the same partition: it is no chance")
 
 
-def judge(assessed: Assessed, limits: Slow) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: h.Assessed, limits: Slow) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per application or query whose batches wait for one task."""
-    for flow in flows_of(assessed):
+    for flow in h.flows_of(assessed):
         units = [unit for unit in flow.units if unit.rows]
         slow = [unit for unit in units if _waits(unit, limits)]
         if slow and len(slow) >= limits.share * len(units):
             yield _finding(flow, slow, len(units), limits)
 
 
-def _waits(unit: Unit, limits: Slow) -> bool:
+def _waits(unit: h.Unit, limits: Slow) -> bool:
     """Whether a batch waits for one task of its longest stage."""
     stage = unit.stage
     if stage is None or stage.others_ms is None:
@@ -89,7 +68,7 @@ def _waits(unit: Unit, limits: Slow) -> bool:
     )
 
 
-def skewed(stage: StageLoad, more: float = 2.0) -> bool | None:
+def skewed(stage: h.StageLoad, more: float = 2.0) -> bool | None:
     """Whether the slowest task had as much more to read; None where nothing counts records."""
     others = stage.others_records
     if others is None or not stage.records:
@@ -97,7 +76,7 @@ def skewed(stage: StageLoad, more: float = 2.0) -> bool | None:
     return stage.slowest_records >= more * max(others, 1.0)
 
 
-def _finding(flow: Flow, slow: list[Unit], population: int, limits: Slow) -> Finding:
+def _finding(flow: h.Flow, slow: list[h.Unit], population: int, limits: Slow) -> h.Finding:
     stages = [unit.stage for unit in slow if unit.stage is not None]
     known = [one for stage in stages if (one := skewed(stage, limits.more)) is not None]
     where, times = Counter(stage.index for stage in stages).most_common(1)[0]
@@ -106,37 +85,37 @@ def _finding(flow: Flow, slow: list[Unit], population: int, limits: Slow) -> Fin
     share = median(s.slowest_records / s.records for s in stages if s.records) if known else None
     ratio = median(s.longest_ms / max(s.others_ms or 1.0, 1.0) for s in stages)
     longest = median(s.longest_ms for s in stages)
-    told = f", with {fmt.percent(share)} of the records" if share is not None and skew else ""
+    told = f", with {h.fmt.percent(share)} of the records" if share is not None and skew else ""
     of = f" of {flow.query.called}" if flow.query else ""
     said = {"explain": _skew_explained(bool(known))} if skew else {}
-    return of_flow(
+    return h.of_flow(
         flow,
         slow,
         subject=_task(flow, stages[-1], same),
         title=f"In {len(slow)} of {flow.counted(population)}{of} one task takes {ratio:.1f} times as "
         f"long as the others{told}",
-        why=f"one task takes {fmt.duration(longest)}, {ratio:.1f} times as long as its siblings{told}",
-        confidence=Confidence.HIGH if known else Confidence.LOW,
+        why=f"one task takes {h.fmt.duration(longest)}, {ratio:.1f} times as long as its siblings{told}",
+        confidence=h.Confidence.HIGH if known else h.Confidence.LOW,
         cause="data-skew" if skew else "stragglers",
-        rank=Rank.ROOT_CAUSE if known else Rank.MECHANISM,
+        rank=h.Rank.ROOT_CAUSE if known else h.Rank.MECHANISM,
         last_us=None,
         count=len(slow),
         measurements=_measurements(ratio, longest, share, stages[-1].tasks, limits),
-        actions=remedies("data-skew", flow.assessed.app, "spread")
+        actions=h.remedies("data-skew", flow.assessed.app, "spread")
         if skew
-        else remedies("stragglers", flow.assessed.app),
+        else h.remedies("stragglers", flow.assessed.app),
         **said,
     )
 
 
 def _measurements(
     ratio: float, longest: float, share: float | None, tasks: int, limits: Slow
-) -> tuple[Measurement, ...]:
+) -> tuple[h.Measurement, ...]:
     against = "slowest task against the mean of the others, median"
     return (
-        measured("ratio", round(ratio, 2), "ratio", limits.ratio, over=against),
-        measured("slowest-task", longest, "ms"),
-        measured("record-share", rounded(share), "share", over=fmt.plural(tasks, "task")),
+        h.measured("ratio", round(ratio, 2), "ratio", limits.ratio, over=against),
+        h.measured("slowest-task", longest, "ms"),
+        h.measured("record-share", h.rounded(share), "share", over=h.fmt.plural(tasks, "task")),
     )
 
 
@@ -146,10 +125,10 @@ def _skew_explained(counted: bool) -> str:
     return "It is the same partition each time, which points to skew; no record was counted."
 
 
-def _task(flow: Flow, stage: StageLoad, same: int | None) -> Subject:
+def _task(flow: h.Flow, stage: h.StageLoad, same: int | None) -> h.Subject:
     """The task: with its partition where it is the same each time."""
     of = flow.subject
-    return Subject(
+    return h.Subject(
         kind="task",
         job_name=of.job_name,
         application=of.application,
@@ -162,4 +141,4 @@ def _task(flow: Flow, stage: StageLoad, same: int | None) -> Subject:
     )
 
 
-RULE = Rule("RT303", judge, Slow, causes=("data-skew", "stragglers"))
+RULE = h.Rule("RT303", judge, Slow, causes=("data-skew", "stragglers"))

@@ -28,40 +28,23 @@ Rows of one and the same time, as in a replay of one hour.
 
 from __future__ import annotations
 
-from flowdiag.analyses.rate.helpers import (
-    Assessed,
-    Finding,
-    Inconclusive,
-    Iterator,
-    Limits,
-    QueryFacts,
-    Rank,
-    Rule,
-    Sequence,
-    Trigger,
-    fmt,
-    late_triggers,
-    limit,
-    measured,
-    of_triggers,
-    remedies,
-)
+from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.stability import Trend, trend
 
 
-class Stuck(Limits):
+class Stuck(h.Limits):
     """What RT405 compares with."""
 
-    triggers: float = limit(10, "triggers", "a watermark moves with the next trigger")
-    times: float = limit(3, "times", "of newest events: one and the same hour may be replayed")
-    lag: float = limit(60_000, "ms", "within the present; less is jitter of the sources")
-    growth: float = limit(0.25, "share", "of what it was behind before; less is jitter too")
+    triggers: float = h.limit(10, "triggers", "a watermark moves with the next trigger")
+    times: float = h.limit(3, "times", "of newest events: one and the same hour may be replayed")
+    lag: float = h.limit(60_000, "ms", "within the present; less is jitter of the sources")
+    growth: float = h.limit(0.25, "share", "of what it was behind before; less is jitter too")
 
 
-def judge(assessed: Assessed, limits: Stuck) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: h.Assessed, limits: Stuck) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per query whose watermark stands still, or falls behind."""
     for query, _ in assessed.queries:
-        late = [t for t in late_triggers(query.triggers) if t.watermark_us is not None and t.rows]
+        late = [t for t in h.late_triggers(query.triggers) if t.watermark_us is not None and t.rows]
         if len(late) < max(1, limits.triggers):
             continue
         newest = {t.max_event_us for t in late if t.max_event_us is not None}
@@ -74,24 +57,24 @@ def judge(assessed: Assessed, limits: Stuck) -> Iterator[Finding | Inconclusive]
 
 
 def _still(
-    assessed: Assessed, query: QueryFacts, late: Sequence[Trigger], limits: Stuck
-) -> Finding:
+    assessed: h.Assessed, query: h.QueryFacts, late: h.Sequence[h.Trigger], limits: Stuck
+) -> h.Finding:
     span = (late[-1].time_us - late[0].time_us) / 1e6
-    return of_triggers(
+    return h.of_triggers(
         assessed,
         query,
         late,
-        title=f"The watermark of {query.called} has not moved for {fmt.plural(len(late), 'trigger')} "
+        title=f"The watermark of {query.called} has not moved for {h.fmt.plural(len(late), 'trigger')} "
         f"({span:.0f} s)",
         why=f"its watermark stands still for {span:.0f} s",
         cause="stuck-watermark",
-        rank=Rank.ROOT_CAUSE,
-        measurements=(measured("triggers", len(late), "triggers", limits.triggers),),
-        actions=remedies("stuck-watermark", assessed.app),
+        rank=h.Rank.ROOT_CAUSE,
+        measurements=(h.measured("triggers", len(late), "triggers", limits.triggers),),
+        actions=h.remedies("stuck-watermark", assessed.app),
     )
 
 
-def _lagging(late: Sequence[Trigger], limits: Stuck) -> Trend | None:
+def _lagging(late: h.Sequence[h.Trigger], limits: Stuck) -> Trend | None:
     """The growth of the distance to the newest event, in milliseconds per second, if it grows."""
     told = [
         (t.time_us / 1e6, (t.max_event_us - t.watermark_us) / 1000)
@@ -109,26 +92,34 @@ def _lagging(late: Sequence[Trigger], limits: Stuck) -> Trend | None:
 
 
 def _behind(
-    assessed: Assessed, query: QueryFacts, late: Sequence[Trigger], slope: Trend, limits: Stuck
-) -> Finding:
+    assessed: h.Assessed,
+    query: h.QueryFacts,
+    late: h.Sequence[h.Trigger],
+    slope: Trend,
+    limits: Stuck,
+) -> h.Finding:
     last = max(0, (late[-1].max_event_us or 0) - (late[-1].watermark_us or 0)) / 1000
-    return of_triggers(
+    return h.of_triggers(
         assessed,
         query,
         late,
-        title=f"The watermark of {query.called} is {fmt.duration(last)} behind the "
-        f"newest event, {fmt.duration(slope.rise)} more than {len(late)} triggers before",
+        title=f"The watermark of {query.called} is {h.fmt.duration(last)} behind the "
+        f"newest event, {h.fmt.duration(slope.rise)} more than {len(late)} triggers before",
         why=f"its watermark falls behind by {slope.slope / 1000:.2f} s per s",
         cause="lagging-watermark",
-        rank=Rank.MECHANISM,
+        rank=h.Rank.MECHANISM,
         measurements=(
-            measured(
-                "growth", round(slope.rise), "ms", limits.lag, over=fmt.plural(len(late), "trigger")
+            h.measured(
+                "growth",
+                round(slope.rise),
+                "ms",
+                limits.lag,
+                over=h.fmt.plural(len(late), "trigger"),
             ),
-            measured("behind", round(last), "ms"),
+            h.measured("behind", round(last), "ms"),
         ),
-        actions=remedies("lagging-watermark", assessed.app),
+        actions=h.remedies("lagging-watermark", assessed.app),
     )
 
 
-RULE = Rule("RT405", judge, Stuck, causes=("stuck-watermark", "lagging-watermark"))
+RULE = h.Rule("RT405", judge, Stuck, causes=("stuck-watermark", "lagging-watermark"))

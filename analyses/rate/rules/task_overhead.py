@@ -34,36 +34,18 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from flowdiag.analyses.rate.helpers import (
-    Assessed,
-    Finding,
-    Flow,
-    Inconclusive,
-    Iterator,
-    Limits,
-    Rank,
-    Rule,
-    StageLoad,
-    flows_of,
-    fmt,
-    limit,
-    measured,
-    of_flow,
-    present,
-    remedies,
-    short_of_time,
-)
+from flowdiag.analyses.rate import helpers as h
 
 
-class Overhead(Limits):
+class Overhead(h.Limits):
     """What RT307 compares with."""
 
-    gc: float = limit(0.2, "share", "Spark's own page marks a tenth; it counts per task")
-    fetch: float = limit(0.3, "share", "of the tasks' time")
-    spill: float = limit(1_000_000, "bytes", "of a stage: less costs nothing")
-    share: float = limit(0.6, "share", "of the present batches")
-    fewest: float = limit(present.FEW, "batches", "fewer are chance")
-    use: float = limit(present.NARROW, "share", "of the interval: with less, nothing is short")
+    gc: float = h.limit(0.2, "share", "Spark's own page marks a tenth; it counts per task")
+    fetch: float = h.limit(0.3, "share", "of the tasks' time")
+    spill: float = h.limit(1_000_000, "bytes", "of a stage: less costs nothing")
+    share: float = h.limit(0.6, "share", "of the present batches")
+    fewest: float = h.limit(h.present.FEW, "batches", "fewer are chance")
+    use: float = h.limit(h.present.NARROW, "share", "of the interval: with less, nothing is short")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +53,7 @@ class _Kind:
     """One kind of overhead: how much of it a stage has, from where on it counts, the words for it."""
 
     cause: str
-    of: Callable[[StageLoad], float]
+    of: Callable[[h.StageLoad], float]
     least: Callable[[Overhead], float]
     unit: str
     words: str
@@ -102,11 +84,11 @@ _KINDS: Final = (
 )
 
 
-def judge(assessed: Assessed, limits: Overhead) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: h.Assessed, limits: Overhead) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per kind of overhead and application or query."""
-    for flow in flows_of(assessed):
+    for flow in h.flows_of(assessed):
         stages = [unit.stage for unit in flow.units if unit.stage is not None]
-        if not short_of_time(flow.state, use=limits.use) or len(stages) < max(1, limits.fewest):
+        if not h.short_of_time(flow.state, use=limits.use) or len(stages) < max(1, limits.fewest):
             continue
         for kind in _KINDS:
             values = [kind.of(stage) for stage in stages]
@@ -115,19 +97,21 @@ def judge(assessed: Assessed, limits: Overhead) -> Iterator[Finding | Inconclusi
                 yield _finding(flow, kind, values, len(over), limits)
 
 
-def _finding(flow: Flow, kind: _Kind, values: list[float], over: int, limits: Overhead) -> Finding:
+def _finding(
+    flow: h.Flow, kind: _Kind, values: list[float], over: int, limits: Overhead
+) -> h.Finding:
     usual = median(values)
-    words = kind.words.format(fmt.size(usual) if kind.unit == "bytes" else fmt.percent(usual))
-    return of_flow(
+    words = kind.words.format(h.fmt.size(usual) if kind.unit == "bytes" else h.fmt.percent(usual))
+    return h.of_flow(
         flow,
         [unit for unit in flow.units if unit.stage is not None],
         title=f"In {over} of {flow.counted(len(values))} the tasks of the longest stage {words}",
         why=f"its tasks {words}",
         cause=kind.cause,
-        rank=Rank.MECHANISM,
+        rank=h.Rank.MECHANISM,
         count=over,
         measurements=(
-            measured(
+            h.measured(
                 kind.cause,
                 round(median(values), 3),
                 kind.unit,
@@ -135,8 +119,8 @@ def _finding(flow: Flow, kind: _Kind, values: list[float], over: int, limits: Ov
                 over=f"median of {flow.counted(len(values))}, all tasks of the longest stage",
             ),
         ),
-        actions=remedies(kind.cause, flow.assessed.app),
+        actions=h.remedies(kind.cause, flow.assessed.app),
     )
 
 
-RULE = Rule("RT307", judge, Overhead, causes=("gc-pressure", "shuffle-fetch", "spill"))
+RULE = h.Rule("RT307", judge, Overhead, causes=("gc-pressure", "shuffle-fetch", "spill"))

@@ -28,51 +28,32 @@ A source that happens to bring what is permitted.
 
 from __future__ import annotations
 
+from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.advice import poor, predict, what_if
 from flowdiag.analyses.rate.cores import free_cores
-from flowdiag.analyses.rate.helpers import (
-    BATCH_INTERVAL,
-    Action,
-    Assessed,
-    Finding,
-    Inconclusive,
-    Iterator,
-    Limits,
-    Rank,
-    Rule,
-    Stability,
-    StreamState,
-    explained,
-    fmt,
-    late_window,
-    limit,
-    longer_interval,
-    measured,
-    of_application,
-    pid,
-    present,
-    rate_text,
-    records_of,
-    remedies,
-    rounded,
-)
 from flowdiag.analyses.rate.holding import term
 
 
-class Throttled(Limits):
+class Throttled(h.Limits):
     """What RT203 compares with."""
 
-    share: float = limit(present.MOSTLY, "share", "of the latest batches, filled up")
-    full: float = limit(present.AT_LIMIT, "share", "of what is permitted: rates change meanwhile")
+    share: float = h.limit(h.present.MOSTLY, "share", "of the latest batches, filled up")
+    full: float = h.limit(
+        h.present.AT_LIMIT, "share", "of what is permitted: rates change meanwhile"
+    )
 
 
-def judge(assessed: Assessed, limits: Throttled) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: h.Assessed, limits: Throttled) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per application whose estimators hold the source back."""
-    late = late_window(assessed.app.completed)
+    late = h.late_window(assessed.app.completed)
     for state in assessed.dstreams:
-        if state.stability not in (Stability.THROTTLED, Stability.STABLE, Stability.BORDERLINE):
+        if state.stability not in (
+            h.Stability.THROTTLED,
+            h.Stability.STABLE,
+            h.Stability.BORDERLINE,
+        ):
             continue
-        caps = present.dstream_caps(
+        caps = h.present.dstream_caps(
             assessed.app, late, assessed.estimators, full=limits.full, permitted=limits.share
         )
         permitted = [cap for cap in caps if cap.kind == "pid"]
@@ -81,52 +62,52 @@ def judge(assessed: Assessed, limits: Throttled) -> Iterator[Finding | Inconclus
 
 
 def _finding(
-    assessed: Assessed, state: StreamState, caps: list[present.Cap], limits: Throttled
-) -> Finding:
-    late = late_window(assessed.app.completed)
+    assessed: h.Assessed, state: h.StreamState, caps: list[h.present.Cap], limits: Throttled
+) -> h.Finding:
+    late = h.late_window(assessed.app.completed)
     reached = [one for one in assessed.estimators if one.updates]
     rate = sum(cap.per_s for cap in caps)
     # The largest stream is the one that matters.
     most = max(caps, key=lambda cap: cap.per_s)
     mine = next((one for one in reached if one.stream == most.stream), reached[0])
     held, words = term(mine, several=len(reached) > 1)
-    return of_application(
+    return h.of_application(
         assessed,
-        title=f"Back pressure lets in {rate_text(rate)}, and {fmt.percent(caps[0].share)} of the latest batches "
+        title=f"Back pressure lets in {h.rate_text(rate)}, and {h.fmt.percent(caps[0].share)} of the latest batches "
         "are filled up to that",
-        explain=explained("throttled", held=words),
-        why=f"takes no more than {rate_text(state.records_per_s)} of what the source has",
+        explain=h.explained("throttled", held=words),
+        why=f"takes no more than {h.rate_text(state.records_per_s)} of what the source has",
         cause="throttled",
-        rank=Rank.MECHANISM,
+        rank=h.Rank.MECHANISM,
         count=round(caps[0].share * len(late)),
         measurements=(
-            measured("permitted-rate", round(rate, 1), "records/s"),
-            measured(
+            h.measured("permitted-rate", round(rate, 1), "records/s"),
+            h.measured(
                 "batches-at-limit",
                 round(caps[0].share, 3),
                 "share",
                 limits.share,
                 over="of the last third of the batches",
             ),
-            measured(
+            h.measured(
                 "sustainable-rate",
-                rounded(state.headroom_per_s, 1),
+                h.rounded(state.headroom_per_s, 1),
                 "records/s",
                 over="by the fitted cost of batches and records",
             ),
         ),
-        evidence=records_of(late),
+        evidence=h.records_of(late),
         actions=tuple(_actions(assessed, state, held)),
     )
 
 
-def _actions(assessed: Assessed, state: StreamState, held: str) -> Iterator[Action]:
+def _actions(assessed: h.Assessed, state: h.StreamState, held: str) -> h.Iterator[h.Action]:
     app, line, able = assessed.app, state.line, state.headroom_per_s or 0.0
     if held in ("delay", "floor") and line is not None and able:
         # A first batch without a limit is what leaves a delay behind.
         initial = max(1.0, 0.9 * able)
-        if app.settings.get(pid.INITIAL_RATE) is None:
-            yield from remedies(
+        if app.settings.get(h.pid.INITIAL_RATE) is None:
+            yield from h.remedies(
                 "throttled",
                 app,
                 "initial-rate",
@@ -135,7 +116,7 @@ def _actions(assessed: Assessed, state: StreamState, held: str) -> Iterator[Acti
             )
     yield from _longer(assessed, state)
     cores = free_cores(app)
-    now = f"; now {fmt.plural(cores, 'core is', 'cores are')} free for batches" if cores else ""
+    now = f"; now {h.fmt.plural(cores, 'core is', 'cores are')} free for batches" if cores else ""
     reason = poor(line, state.interval_ms)
     more = (
         f". No setting is recommended by the model: {reason}"
@@ -143,10 +124,10 @@ def _actions(assessed: Assessed, state: StreamState, held: str) -> Iterator[Acti
         else f". The estimator lets in what is processed; only a faster job makes it more than "
         f"{able:.0f} records/s"
     )
-    yield from remedies("throttled", app, "cores", now=now + more)
+    yield from h.remedies("throttled", app, "cores", now=now + more)
 
 
-def _longer(assessed: Assessed, state: StreamState) -> Iterator[Action]:
+def _longer(assessed: h.Assessed, state: h.StreamState) -> h.Iterator[h.Action]:
     """A longer interval, where the model says that more comes through."""
     line, interval = state.line, state.interval_ms or 1000
     if line is None or line.base < 0.15 * interval:
@@ -158,14 +139,14 @@ def _longer(assessed: Assessed, state: StreamState) -> Iterator[Action]:
         and found.after.steady_per_s >= 1.1 * found.before.steady_per_s
         and found.after.queued <= max(1, found.before.queued)
     ):
-        yield longer_interval(
-            BATCH_INTERVAL,
+        yield h.longer_interval(
+            h.BATCH_INTERVAL,
             interval,
             longer,
-            f"A batch costs {fmt.duration(line.base)} by itself: make the interval longer. "
+            f"A batch costs {h.fmt.duration(line.base)} by itself: make the interval longer. "
             f"{found.text}",
             verify="records per second of the batches",
         )
 
 
-RULE = Rule("RT203", judge, Throttled, causes=("throttled",))
+RULE = h.Rule("RT203", judge, Throttled, causes=("throttled",))

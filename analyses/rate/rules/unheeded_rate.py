@@ -33,52 +33,31 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowdiag.analyses.rate.helpers import (
-    ApplicationFacts,
-    Assessed,
-    Batch,
-    Finding,
-    Inconclusive,
-    Iterator,
-    Limits,
-    Rank,
-    Replay,
-    Rule,
-    Sequence,
-    late_window,
-    limit,
-    measured,
-    of_application,
-    of_stream,
-    pid,
-    present,
-    records_of,
-    remedies,
-)
+from flowdiag.analyses.rate import helpers as h
 
 
-class Unheeded(Limits):
+class Unheeded(h.Limits):
     """What RT206 compares with."""
 
-    ratio: float = limit(2.0, "ratio", "a late batch may hold two intervals' worth, not more")
-    share: float = limit(present.MOSTLY, "share", "of the latest batches")
+    ratio: float = h.limit(2.0, "ratio", "a late batch may hold two intervals' worth, not more")
+    share: float = h.limit(h.present.MOSTLY, "share", "of the latest batches")
 
 
-def judge(assessed: Assessed, limits: Unheeded) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: h.Assessed, limits: Unheeded) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per application whose receivers take what they like."""
     app = assessed.app
     for state in assessed.dstreams:
-        if pid.enabled(app) is not True or not present.overloaded(state):
+        if h.pid.enabled(app) is not True or not h.present.overloaded(state):
             continue
-        late = late_window(app.completed)
+        late = h.late_window(app.completed)
         known = [b.records for b in app.batches if b.records is not None]
-        if known and len(late) >= present.FEW and not any(known):
+        if known and len(late) >= h.present.FEW and not any(known):
             why = "no batch counts a record, so that no rate is computed"
             yield _finding(assessed, late, why)
             continue
         # The batches that wait are newer than the rates, those that completed may be older.
         counted = [b for b in app.batches if b.records is not None]
-        late = tuple(counted[-max(present.LATE, len(counted) // 3) :])
+        late = tuple(counted[-max(h.present.LATE, len(counted) // 3) :])
         for estimator in assessed.estimators:
             over = [b for b in late if beyond(b, estimator, app, limits.ratio)]
             if late and len(over) >= limits.share * len(late):
@@ -88,7 +67,7 @@ def judge(assessed: Assessed, limits: Unheeded) -> Iterator[Finding | Inconclusi
                 break
 
 
-def beyond(batch: Batch, estimator: Replay, app: ApplicationFacts, ratio: float) -> bool:
+def beyond(batch: h.Batch, estimator: h.Replay, app: h.ApplicationFacts, ratio: float) -> bool:
     """Whether a batch holds more than the rates before and during its interval explain."""
     interval = app.interval_ms or 0
     records = next((s.records for s in batch.streams if s.stream == estimator.stream), 0)
@@ -100,20 +79,20 @@ def beyond(batch: Batch, estimator: Replay, app: ApplicationFacts, ratio: float)
 
 
 def _finding(
-    assessed: Assessed, batches: Sequence[Batch], why: str, stream: int | None = None
-) -> Finding:
+    assessed: h.Assessed, batches: h.Sequence[h.Batch], why: str, stream: int | None = None
+) -> h.Finding:
     said: dict[str, Any] = {
         "title": f"Back pressure is on and has no effect: {why}",
         "why": why,
-        "rank": Rank.ROOT_CAUSE,
+        "rank": h.Rank.ROOT_CAUSE,
         "count": len(batches),
-        "measurements": (measured("batches-beyond", len(batches), "batches"),),
-        "evidence": records_of(batches),
-        "actions": remedies("unheeded-rate", assessed.app),
+        "measurements": (h.measured("batches-beyond", len(batches), "batches"),),
+        "evidence": h.records_of(batches),
+        "actions": h.remedies("unheeded-rate", assessed.app),
     }
     if stream is None:
-        return of_application(assessed, cause="unheeded-rate", **said)
-    return of_stream(assessed, stream, cause="unheeded-rate", **said)
+        return h.of_application(assessed, cause="unheeded-rate", **said)
+    return h.of_stream(assessed, stream, cause="unheeded-rate", **said)
 
 
-RULE = Rule("RT206", judge, Unheeded, causes=("unheeded-rate",))
+RULE = h.Rule("RT206", judge, Unheeded, causes=("unheeded-rate",))

@@ -31,42 +31,24 @@ from __future__ import annotations
 
 from statistics import median
 
-from flowdiag.analyses.rate.helpers import (
-    Assessed,
-    Finding,
-    Inconclusive,
-    Iterator,
-    Limits,
-    Rank,
-    Rule,
-    Severity,
-    State,
-    fmt,
-    limit,
-    measured,
-    of_option,
-    pid,
-    present,
-    records_of,
-    remedies,
-)
+from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.model import kafka_ranges
 
 
-class First(Limits):
+class First(h.Limits):
     """What RT207 compares with."""
 
-    ratio: float = limit(5.0, "ratio", "more than any burst between two batches")
-    intervals: float = limit(5.0, "intervals", "shorter ones are a cold start")
-    batches: float = limit(present.FEW, "batches", "with records: fewer tell of no usual size")
+    ratio: float = h.limit(5.0, "ratio", "more than any burst between two batches")
+    intervals: float = h.limit(5.0, "intervals", "shorter ones are a cold start")
+    batches: float = h.limit(h.present.FEW, "batches", "with records: fewer tell of no usual size")
 
 
-def judge(assessed: Assessed, limits: First) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: h.Assessed, limits: First) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per application that begins so."""
     app = assessed.app
-    options = (pid.INITIAL_RATE, pid.MAX_PER_PARTITION)
+    options = (h.pid.INITIAL_RATE, h.pid.MAX_PER_PARTITION)
     filled = [b for b in app.completed if b.records]
-    if not app.interval_ms or any(pid.number(app.settings.get(key)) for key in options):
+    if not app.interval_ms or any(h.pid.number(app.settings.get(key)) for key in options):
         return
     if len(filled) < max(2, limits.batches) or filled[0].processing_ms is None:
         return
@@ -76,31 +58,31 @@ def judge(assessed: Assessed, limits: First) -> Iterator[Finding | Inconclusive]
     much = (first.records or 0) >= limits.ratio * later
     if not direct or not much or took < limits.intervals * app.interval_ms:
         return
-    lasting = any(present.overloaded(state) for state in assessed.dstreams)
-    option = pid.INITIAL_RATE if pid.enabled(app) else pid.MAX_PER_PARTITION
-    yield of_option(
+    lasting = any(h.present.overloaded(state) for state in assessed.dstreams)
+    option = h.pid.INITIAL_RATE if h.pid.enabled(app) else h.pid.MAX_PER_PARTITION
+    yield h.of_option(
         assessed,
         option,
-        severity=Severity.WARNING if lasting else Severity.INFO,
-        state=State.ONGOING if lasting else State.RECOVERED,
-        title=f"The first batch took {fmt.plural(first.records or 0, 'record')} and {fmt.duration(took)}; later ones "
+        severity=h.Severity.WARNING if lasting else h.Severity.INFO,
+        state=h.State.ONGOING if lasting else h.State.RECOVERED,
+        title=f"The first batch took {h.fmt.plural(first.records or 0, 'record')} and {h.fmt.duration(took)}; later ones "
         f"hold {later:.0f}",
-        why=f"{option} is not set, so that the first batch took {fmt.plural(first.records or 0, 'record')}",
+        why=f"{option} is not set, so that the first batch took {h.fmt.plural(first.records or 0, 'record')}",
         cause="unlimited-first-batch",
-        rank=Rank.ROOT_CAUSE,
+        rank=h.Rank.ROOT_CAUSE,
         first_us=first.time_ms * 1000,
         last_us=first.time_ms * 1000,
         measurements=(
-            measured("records", first.records, "records"),
-            measured("later-batches", later, "records"),
+            h.measured("records", first.records, "records"),
+            h.measured("later-batches", later, "records"),
         ),
-        evidence=records_of([first]),
-        actions=remedies(
+        evidence=h.records_of([first]),
+        actions=h.remedies(
             "unlimited-first-batch",
             app,
-            "initial-rate" if pid.enabled(app) else "max-per-partition",
+            "initial-rate" if h.pid.enabled(app) else "max-per-partition",
         ),
     )
 
 
-RULE = Rule("RT207", judge, First, causes=("unlimited-first-batch",))
+RULE = h.Rule("RT207", judge, First, causes=("unlimited-first-batch",))

@@ -31,38 +31,21 @@ from __future__ import annotations
 from itertools import pairwise
 from statistics import median
 
+from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.advice import what_if
-from flowdiag.analyses.rate.helpers import (
-    Assessed,
-    Finding,
-    Inconclusive,
-    Iterator,
-    Limits,
-    Rank,
-    Replay,
-    Rule,
-    StreamState,
-    fmt,
-    limit,
-    measured,
-    of_option,
-    pid,
-    records_of,
-    remedies,
-)
 from flowdiag.analyses.rate.stability import quantile
 
 
-class Swinging(Limits):
+class Swinging(h.Limits):
     """What RT205 compares with."""
 
-    swing: float = limit(0.5, "share", "the rate of a steady job varies by a tenth or two")
-    turns: float = limit(0.45, "share", "of the updates; noise alone turns at two thirds")
-    proportional: float = limit(1.0, "gain", "with 1 the last rate cancels out")
-    updates: float = limit(8, "updates", "of the late half; fewer are chance")
+    swing: float = h.limit(0.5, "share", "the rate of a steady job varies by a tenth or two")
+    turns: float = h.limit(0.45, "share", "of the updates; noise alone turns at two thirds")
+    proportional: float = h.limit(1.0, "gain", "with 1 the last rate cancels out")
+    updates: float = h.limit(8, "updates", "of the late half; fewer are chance")
 
 
-def judge(assessed: Assessed, limits: Swinging) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: h.Assessed, limits: Swinging) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per application whose rate swings."""
     for state in assessed.dstreams:
         for estimator in assessed.estimators:
@@ -73,7 +56,7 @@ def judge(assessed: Assessed, limits: Swinging) -> Iterator[Finding | Inconclusi
                 break
 
 
-def swing(estimator: Replay, fewest: float = 8) -> tuple[float, float] | None:
+def swing(estimator: h.Replay, fewest: float = 8) -> tuple[float, float] | None:
     """Spread of the late rates over their median, and the share of updates at which they turn."""
     late = [step.new_rate for step in estimator.updates[-_late(estimator, fewest) :]]
     rates = [rate for rate in late if rate is not None]
@@ -86,11 +69,11 @@ def swing(estimator: Replay, fewest: float = 8) -> tuple[float, float] | None:
     return spread, turns / max(1, len(steps) - 1)
 
 
-def _late(estimator: Replay, fewest: float) -> int:
+def _late(estimator: h.Replay, fewest: float) -> int:
     return max(int(fewest), len(estimator.updates) // 2)
 
 
-def outside(estimator: Replay, proportional: float = 1.0) -> str | None:
+def outside(estimator: h.Replay, proportional: float = 1.0) -> str | None:
     """The gain that lies outside of what is stable; None where neither does."""
     if estimator.gains.proportional > proportional:
         return "proportional"
@@ -98,14 +81,14 @@ def outside(estimator: Replay, proportional: float = 1.0) -> str | None:
 
 
 def _finding(
-    assessed: Assessed,
-    state: StreamState,
-    estimator: Replay,
+    assessed: h.Assessed,
+    state: h.StreamState,
+    estimator: h.Replay,
     gain: str,
     found: tuple[float, float],
     limits: Swinging,
-) -> Finding:
-    app, option = assessed.app, f"{pid.PREFIX}pid.{gain}"
+) -> h.Finding:
+    app, option = assessed.app, f"{h.pid.PREFIX}pid.{gain}"
     value = getattr(estimator.gains, gain)
     rates = [step.new_rate or 0.0 for step in estimator.updates[-12:]]
     low, high = quantile(rates, 0.1), quantile(rates, 0.9)
@@ -117,22 +100,22 @@ def _finding(
     first = len(published) - _late(estimator, limits.updates)
     late = {time for number, time in enumerate(published) if number >= first}
     model = what_if(assessed, state, **{gain: 1.0 if gain == "proportional" else 0.0})
-    return of_option(
+    return h.of_option(
         assessed,
         option,
         title=f"The rate swings between {low:.0f} and {high:.0f} records/s and turns at "
-        f"{fmt.percent(found[1])} of the updates; {gain} is {value:g}",
-        why=f"{option} = {value:g} makes the rate swing by {fmt.percent(found[0])} of its median",
+        f"{h.fmt.percent(found[1])} of the updates; {gain} is {value:g}",
+        why=f"{option} = {value:g} makes the rate swing by {h.fmt.percent(found[0])} of its median",
         cause="unstable-gains",
-        rank=Rank.ROOT_CAUSE,
+        rank=h.Rank.ROOT_CAUSE,
         count=len(estimator.updates),
         measurements=(
-            measured("swing", round(found[0], 3), "share", limits.swing),
-            measured("turns", round(found[1], 3), "share", limits.turns),
+            h.measured("swing", round(found[0], 3), "share", limits.swing),
+            h.measured("turns", round(found[1], 3), "share", limits.turns),
         ),
-        evidence=records_of(b for b in app.completed if b.time_ms in late),
-        actions=remedies("unstable-gains", app, gain, model=model),
+        evidence=h.records_of(b for b in app.completed if b.time_ms in late),
+        actions=h.remedies("unstable-gains", app, gain, model=model),
     )
 
 
-RULE = Rule("RT205", judge, Swinging, causes=("unstable-gains",))
+RULE = h.Rule("RT205", judge, Swinging, causes=("unstable-gains",))

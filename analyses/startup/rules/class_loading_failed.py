@@ -29,25 +29,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from flowdiag.analyses.flink.linkage import linkage
-from flowdiag.analyses.startup.helpers import (
-    UNKNOWN_JOB,
-    Finding,
-    Iterator,
-    JobStarts,
-    Limits,
-    Rank,
-    Ref,
-    Rule,
-    StartupFacts,
-    cite,
-    failure_text,
-    fmt,
-    joined,
-    measured,
-    of_start,
-    ran_after,
-    remedies,
-)
+from flowdiag.analyses.startup import helpers as h
 
 _WORDS: Final = {
     "missing": "{} is not found",
@@ -60,51 +42,51 @@ class _Hit(NamedTuple):
     kind: str
     what: str
     time_us: int | None
-    ref: Ref | None
-    job: JobStarts | None
+    ref: h.Ref | None
+    job: h.JobStarts | None
 
 
-def judge(facts: StartupFacts, limits: Limits) -> Iterator[Finding]:
+def judge(facts: h.StartupFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
     """One finding for each class."""
     groups: dict[tuple[str, str], list[_Hit]] = {}
     for hit in _hits(facts):
         groups.setdefault((hit.kind, hit.what), []).append(hit)
     for (kind, what), hits in groups.items():
-        yield _finding(facts, kind, _WORDS[kind].format(fmt.shorten(what, 90)), hits)
+        yield _finding(facts, kind, _WORDS[kind].format(h.fmt.shorten(what, 90)), hits)
 
 
-def _hits(facts: StartupFacts) -> Iterator[_Hit]:
+def _hits(facts: h.StartupFacts) -> h.Iterator[_Hit]:
     for job in facts.jobs:
         for incident in job.job.incidents:
-            if (found := linkage(failure_text(incident) or "")) is not None:
+            if (found := linkage(h.failure_text(incident) or "")) is not None:
                 yield _Hit(*found, incident.time_us, incident.ref, job)
         if (found := linkage(job.ended_cause or "")) is not None:
             yield _Hit(*found, job.ended_us, job.ended_ref, job)
     for trouble in facts.troubles:
-        text = joined(trouble.cause, trouble.values.get("exception"))
+        text = h.joined(trouble.cause, trouble.values.get("exception"))
         if (found := linkage(text)) is not None:
             yield _Hit(*found, trouble.first_us, trouble.ref, None)
 
 
-def _finding(facts: StartupFacts, kind: str, words: str, hits: list[_Hit]) -> Finding:
+def _finding(facts: h.StartupFacts, kind: str, words: str, hits: list[_Hit]) -> h.Finding:
     times = [hit.time_us for hit in hits if hit.time_us is not None]
     job = next((hit.job for hit in hits if hit.job is not None), None)
     last = max(times, default=None)
-    return of_start(
+    return h.of_start(
         job,
-        ongoing=not ran_after(facts, last, whole=True),
+        ongoing=not h.ran_after(facts, last, whole=True),
         title=words,
         why=words,
         cause="class-loading",
-        rank=Rank.FATAL,
+        rank=h.Rank.FATAL,
         first_us=min(times, default=None),
         last_us=last,
         count=len(hits),
-        measurements=(measured("failures", len(hits), "failures"),),
-        evidence=cite((hit.ref, hit.time_us) for hit in hits),
+        measurements=(h.measured("failures", len(hits), "failures"),),
+        evidence=h.cite((hit.ref, hit.time_us) for hit in hits),
         ranked=True,
-        actions=remedies("class-loading", job.job if job else UNKNOWN_JOB, kind),
+        actions=h.remedies("class-loading", job.job if job else h.UNKNOWN_JOB, kind),
     )
 
 
-RULE: Final = Rule("ST104", judge, whole=True, causes=("class-loading",))
+RULE: Final = h.Rule("ST104", judge, whole=True, causes=("class-loading",))

@@ -28,35 +28,20 @@ from collections import Counter
 from typing import Final
 
 from flowdiag.analyses.flink.options import at_least
-from flowdiag.analyses.startup.helpers import (
-    Action,
-    Finding,
-    Iterator,
-    JobStarting,
-    Limits,
-    Rank,
-    Rule,
-    Severity,
-    cite,
-    job_subject,
-    limit,
-    measured,
-    of_start,
-    write,
-)
+from flowdiag.analyses.startup import helpers as h
 
 
-class Crowded(Limits):
+class Crowded(h.Limits):
     """What ST303 compares with."""
 
-    ratio: float = limit(
+    ratio: float = h.limit(
         2, "ratio", "twice its share; slots are filled in no order, so less is chance"
     )
-    taskmanagers: float = limit(4, "TaskManagers", "with fewer, twice the share is common")
-    tasks: float = limit(4, "tasks", "two or three tasks on one TaskManager are no crowd")
+    taskmanagers: float = h.limit(4, "TaskManagers", "with fewer, twice the share is common")
+    tasks: float = h.limit(4, "tasks", "two or three tasks on one TaskManager are no crowd")
 
 
-def judge(job: JobStarting, limits: Crowded) -> Iterator[Finding]:
+def judge(job: h.JobStarting, limits: Crowded) -> h.Iterator[h.Finding]:
     """One finding per job."""
     start = next((s for s in reversed(job.starts) if s.running_us is not None), None)
     if start is None:
@@ -71,27 +56,27 @@ def judge(job: JobStarting, limits: Crowded) -> Iterator[Finding]:
         return
     balanced = at_least(job.job.version, 1, 19)
     option = "taskmanager.load-balance.mode" if balanced else "cluster.evenly-spread-out-slots"
-    yield of_start(
+    yield h.of_start(
         job,
         ongoing=True,
-        severity=Severity.INFO,
-        subject=job_subject(job, "taskmanager", taskmanager=name),
+        severity=h.Severity.INFO,
+        subject=h.job_subject(job, "taskmanager", taskmanager=name),
         title=f"{name} runs {most} of {sum(counts.values())} tasks, {even:.1f} would be even",
-        rank=Rank.MECHANISM,
+        rank=h.Rank.MECHANISM,
         option=option,
         first_us=start.started_us,
         explain="Slots are taken as they are offered.",
-        measurements=(measured("tasks", most, "tasks", round(even, 1)),),
-        evidence=cite((t.ref, None) for t in start.tasks if t.taskmanager == name),
+        measurements=(h.measured("tasks", most, "tasks", round(even, 1)),),
+        evidence=h.cite((t.ref, None) for t in start.tasks if t.taskmanager == name),
         actions=(
-            Action(
+            h.Action(
                 text="Spread tasks over all TaskManagers",
                 option=option,
-                proposed=write(option, "SLOTS" if balanced else True),
+                proposed=h.write(option, "SLOTS" if balanced else True),
                 restart_needed=True,
             ),
         ),
     )
 
 
-RULE: Final = Rule("ST303", judge, Crowded)
+RULE: Final = h.Rule("ST303", judge, Crowded)

@@ -29,34 +29,16 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.flink.options import version_of
-from flowdiag.analyses.startup.helpers import (
-    UNKNOWN_JOB,
-    Action,
-    Finding,
-    Iterator,
-    Limits,
-    Present,
-    Rank,
-    Rule,
-    StartupFacts,
-    Subject,
-    Trouble,
-    fmt,
-    measured,
-    of_troubles,
-    oversized,
-    remedies,
-    write,
-)
+from flowdiag.analyses.startup import helpers as h
 
 # What is proposed: Flink's default, doubled until it is enough, up to what fits a frame.
 _DEFAULT: Final = 10 * 1024 * 1024
 _MOST: Final = 1 << 30
 
 
-def judge(facts: StartupFacts, limits: Limits) -> Iterator[Finding]:
+def judge(facts: h.StartupFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
     """One finding for the cluster."""
-    troubles = oversized(facts)
+    troubles = h.oversized(facts)
     if not troubles:
         return
     worst = max(troubles, key=lambda trouble: trouble.size or 0)
@@ -65,41 +47,41 @@ def judge(facts: StartupFacts, limits: Limits) -> Iterator[Finding]:
     option = _option(facts, troubles)
     proposed = _enough(worst.size)
     told = _told(worst, most)
-    yield of_troubles(
+    yield h.of_troubles(
         facts,
         troubles,
         ongoing=not facts.running,
-        subject=Subject(kind="process", host=worst.peer if worst.peer != worst.host else None),
+        subject=h.Subject(kind="process", host=worst.peer if worst.peer != worst.host else None),
         title=told,
         why=told,
         cause="frame-too-large",
-        rank=Rank.FATAL,
+        rank=h.Rank.FATAL,
         option=option,
-        measurements=(measured("message", worst.size, "bytes", most),),
+        measurements=(h.measured("message", worst.size, "bytes", most),),
         actions=(
-            Action(
+            h.Action(
                 text="Raise the frame size, the same on all processes and on clients",
                 option=option,
-                current=Present(fmt.size(most)) if most is not None else None,
-                proposed=write(option, proposed) if proposed is not None else None,
+                current=h.Present(h.fmt.size(most)) if most is not None else None,
+                proposed=h.write(option, proposed) if proposed is not None else None,
                 measure=None if proposed is not None else "the size of the largest message",
                 restart_needed=True,
             ),
-            *remedies("frame-too-large", UNKNOWN_JOB, "smaller"),
+            *h.remedies("frame-too-large", h.UNKNOWN_JOB, "smaller"),
         ),
     )
 
 
-def _told(worst: Trouble, most: int | None) -> str:
+def _told(worst: h.Trouble, most: int | None) -> str:
     what = worst.values.get("method") or worst.values.get("message", "").rpartition(".")[2]
     told = f"An RPC message{f' ({what})' if what else ''} is larger than allowed"
     if worst.size is None:
         return told
-    told += f": {fmt.size(worst.size)}"
-    return told if most is None else f"{told}, the limit is {fmt.size(most)}"
+    told += f": {h.fmt.size(worst.size)}"
+    return told if most is None else f"{told}, the limit is {h.fmt.size(most)}"
 
 
-def _option(facts: StartupFacts, troubles: tuple[Trouble, ...]) -> str:
+def _option(facts: h.StartupFacts, troubles: tuple[h.Trouble, ...]) -> str:
     """The option's name: Akka was left for Pekko in 1.18."""
     written = (*(job.job.version for job in facts.jobs), *(p.version for p in facts.processes))
     versions = [version for text in written if (version := version_of(text)) is not None]
@@ -119,4 +101,4 @@ def _enough(size: int | None) -> int | None:
     return min(enough, _MOST)
 
 
-RULE: Final = Rule("ST307", judge, whole=True, causes=("frame-too-large",))
+RULE: Final = h.Rule("ST307", judge, whole=True, causes=("frame-too-large",))

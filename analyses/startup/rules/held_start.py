@@ -36,37 +36,22 @@ from flowdiag.analyses.causes import CAUSE_OF_FAILURE
 from flowdiag.analyses.flink.judging import without_package
 from flowdiag.analyses.flink.silences import told_until
 from flowdiag.analyses.model.finding import Inconclusive
-from flowdiag.analyses.startup.helpers import (
-    STEP_WORDS,
-    Action,
-    Finding,
-    Iterator,
-    JobStarting,
-    JobStarts,
-    Limits,
-    Rank,
-    Rule,
-    Start,
-    cite,
-    fmt,
-    job_subject,
-    limit,
-    measured,
-    of_start,
-)
+from flowdiag.analyses.startup import helpers as h
 
 
-class Held(Limits):
+class Held(h.Limits):
     """What ST101 compares with."""
 
-    grace: float = limit(
+    grace: float = h.limit(
         60, "s", "starting processes and downloading state take this long at times"
     )
-    cancelled: float = limit(30, "s", "who cancels a job that did not come back has waited for it")
-    stable: float = limit(10, "s", "who fails sooner after RUNNING never really ran")
+    cancelled: float = h.limit(
+        30, "s", "who cancels a job that did not come back has waited for it"
+    )
+    stable: float = h.limit(10, "s", "who fails sooner after RUNNING never really ran")
 
 
-def judge(job: JobStarting, limits: Held) -> Iterator[Finding | Inconclusive]:
+def judge(job: h.JobStarting, limits: Held) -> h.Iterator[h.Finding | Inconclusive]:
     """One finding per job that does not run at the end."""
     last = _last_real(job)
     ended = any(i.kind == "finished" for i in job.job.incidents)
@@ -89,13 +74,13 @@ def judge(job: JobStarting, limits: Held) -> Iterator[Finding | Inconclusive]:
         yield _finding(job, last, waited)
 
 
-def _last_real(job: JobStarts) -> Start | None:
+def _last_real(job: h.JobStarts) -> h.Start | None:
     """The last start that began anything: a cancelled job leaves an empty one behind."""
     with_tasks = next((s for s in reversed(job.starts) if s.tasks), None)
     return with_tasks or next((s for s in reversed(job.starts) if s.steps), None)
 
 
-def _elsewhere(job: JobStarting, last: Start) -> bool:
+def _elsewhere(job: h.JobStarting, last: h.Start) -> bool:
     """Whether all tasks that the input tells of run, and the others may do so where it tells nothing of them.
 
     A JobManager's log that holds the start names every task of it.
@@ -105,7 +90,7 @@ def _elsewhere(job: JobStarting, last: Start) -> bool:
     )
 
 
-def _ran(job: JobStarts, stable_us: float) -> int | None:
+def _ran(job: h.JobStarts, stable_us: float) -> int | None:
     """Place of the last start that ran for a while; None if none did."""
     return max(
         (
@@ -118,7 +103,7 @@ def _ran(job: JobStarts, stable_us: float) -> int | None:
     )
 
 
-def _waited_ms(job: JobStarting, last: Start, ran: int | None) -> int | None:
+def _waited_ms(job: h.JobStarting, last: h.Start, ran: int | None) -> int | None:
     """How long the job has not been running at the end of the input, or at its cancellation.
 
     Only as long as a log tells of the tasks that do not run: it may have been cut before that of others.
@@ -139,27 +124,27 @@ def _waited_ms(job: JobStarting, last: Start, ran: int | None) -> int | None:
     return max(0, end - begun) // 1000
 
 
-def _finding(job: JobStarting, last: Start, waited: int) -> Finding:
+def _finding(job: h.JobStarting, last: h.Start, waited: int) -> h.Finding:
     step = last.step(last.held)
-    words = STEP_WORDS.get(last.held or "", last.held or "its start")
+    words = h.STEP_WORDS.get(last.held or "", last.held or "its start")
     tries = len([s for s in job.starts if s.tasks]) or 1
     done = sum(task.running_us is not None for task in last.tasks)
     total = last.expected or len(last.tasks)
     always = all(start.held == last.held for start in job.starts if start.tasks)
     repeated = f" in each of {tries} starts" if tries > 1 and always else ""
-    return of_start(
+    return h.of_start(
         job,
         ongoing=True,
-        subject=job_subject(
+        subject=h.job_subject(
             job,
             task=step.task if step else None,
             subtask_index=step.subtask_index if step else None,
         ),
         title=f"The job is not RUNNING: {words} holds it{repeated}"
-        + (f", for {fmt.duration(waited)}" if waited else ""),
+        + (f", for {h.fmt.duration(waited)}" if waited else ""),
         why=_why(last),
         cause=CAUSE_OF_FAILURE.get(last.trigger or ""),
-        rank=Rank.CONSEQUENCE,
+        rank=h.Rank.CONSEQUENCE,
         first_us=job.starts[0].started_us,
         last_us=job.cluster.last_us,
         count=tries,
@@ -167,12 +152,12 @@ def _finding(job: JobStarting, last: Start, waited: int) -> Finding:
         if total
         else "No task was deployed.",
         measurements=(
-            measured("starts", tries, "starts"),
-            measured("tasks-running", done, "tasks", total, over="last start"),
+            h.measured("starts", tries, "starts"),
+            h.measured("tasks-running", done, "tasks", total, over="last start"),
         ),
-        evidence=cite((ref, None) for ref in (step.refs if step else ())),
+        evidence=h.cite((ref, None) for ref in (step.refs if step else ())),
         actions=(
-            Action(
+            h.Action(
                 text="See the other findings for why; while it waits, a thread dump of the JobManager "
                 "and /jobs/:id show what it waits for"
             ),
@@ -180,14 +165,14 @@ def _finding(job: JobStarting, last: Start, waited: int) -> Finding:
     )
 
 
-def _why(last: Start) -> str | None:
+def _why(last: h.Start) -> str | None:
     """What the start followed, which is all that is known of why it does not run."""
     if last.trigger is None:
         return None
-    said = fmt.shorten(without_package((last.cause or "").split("\n", 1)[0]), 100)
+    said = h.fmt.shorten(without_package((last.cause or "").split("\n", 1)[0]), 100)
     return "the run before it failed" + (f": {said}" if said else "")
 
 
-RULE: Final = Rule(
+RULE: Final = h.Rule(
     "ST101", judge, Held, core=True, causes=tuple(sorted(set(CAUSE_OF_FAILURE.values())))
 )

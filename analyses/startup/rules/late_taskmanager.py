@@ -29,32 +29,18 @@ import statistics
 from typing import Final
 
 from flowdiag.analyses.flink.silences import heard_until
-from flowdiag.analyses.startup.helpers import (
-    Finding,
-    Iterator,
-    JobStarting,
-    Limits,
-    Rank,
-    Rule,
-    Severity,
-    Subject,
-    Worker,
-    cite,
-    fmt,
-    limit,
-    measured,
-    of_start,
-    remedies,
-)
+from flowdiag.analyses.startup import helpers as h
 
 
-class Late(Limits):
+class Late(h.Limits):
     """What ST203 compares with."""
 
-    late: float = limit(15, "s", "processes of one cluster start within some seconds of each other")
+    late: float = h.limit(
+        15, "s", "processes of one cluster start within some seconds of each other"
+    )
 
 
-def judge(job: JobStarting, limits: Late) -> Iterator[Finding]:
+def judge(job: h.JobStarting, limits: Late) -> h.Iterator[h.Finding]:
     """One finding per start that waited."""
     for start in job.starts:
         step = start.step("slots")
@@ -73,37 +59,37 @@ def judge(job: JobStarting, limits: Late) -> Iterator[Finding]:
             yield _finding(job, came[-1], late, start.started_us)
 
 
-def _registered(worker: Worker) -> int:
+def _registered(worker: h.Worker) -> int:
     return worker.registered_us or 0
 
 
-def _late_ms(came: list[Worker]) -> float:
+def _late_ms(came: list[h.Worker]) -> float:
     """How much later the last one was than the median of the others, from its request if known."""
     asked = all(worker.requested_us for worker in came)
     *others, last = (_registered(w) - (w.requested_us or 0 if asked else 0) for w in came)
     return (last - statistics.median(others)) / 1000
 
 
-def _finding(job: JobStarting, worker: Worker, late: float, begun: int) -> Finding:
-    after = fmt.duration(late)
-    place = fmt.place(worker.name, worker.host)
-    return of_start(
+def _finding(job: h.JobStarting, worker: h.Worker, late: float, begun: int) -> h.Finding:
+    after = h.fmt.duration(late)
+    place = h.fmt.place(worker.name, worker.host)
+    return h.of_start(
         job,
         ongoing=False,
-        severity=Severity.INFO,
-        subject=Subject(
+        severity=h.Severity.INFO,
+        subject=h.Subject(
             kind="taskmanager", job_name=job.job.name, taskmanager=worker.name, host=worker.host
         ),
         title=f"{place} registered {after} after the others, and the job waited",
         why=f"{worker.name} came {after} after the others",
         cause="late-taskmanager",
-        rank=Rank.MECHANISM,
+        rank=h.Rank.MECHANISM,
         first_us=begun,
         last_us=worker.registered_us,
-        measurements=(measured("late", round(late), "ms"),),
-        evidence=cite([(worker.ref, worker.registered_us)]),
-        actions=remedies("late-taskmanager", job.job),
+        measurements=(h.measured("late", round(late), "ms"),),
+        evidence=h.cite([(worker.ref, worker.registered_us)]),
+        actions=h.remedies("late-taskmanager", job.job),
     )
 
 
-RULE: Final = Rule("ST203", judge, Late, causes=("late-taskmanager",))
+RULE: Final = h.Rule("ST203", judge, Late, causes=("late-taskmanager",))

@@ -31,37 +31,24 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 
+from flowdiag.analyses.startup import helpers as h
 from flowdiag.analyses.startup.failures import leadership_signs
-from flowdiag.analyses.startup.helpers import (
-    UNKNOWN_JOB,
-    Finding,
-    Incident,
-    Iterator,
-    Limits,
-    Rank,
-    Rule,
-    StartupFacts,
-    cite,
-    fmt,
-    incidents_of,
-    limit,
-    of_cluster,
-    remedies,
-)
 
 
-class Lost(Limits):
+class Lost(h.Limits):
     """What ST304 compares with."""
 
-    end: float = limit(15, "s", "before the end of the input: a cluster that stops revokes too")
-    after: float = limit(60, "s", "a lost leadership suspends the jobs within seconds")
+    end: float = h.limit(15, "s", "before the end of the input: a cluster that stops revokes too")
+    after: float = h.limit(60, "s", "a lost leadership suspends the jobs within seconds")
 
 
-def judge(facts: StartupFacts, limits: Lost) -> Iterator[Finding]:
+def judge(facts: h.StartupFacts, limits: Lost) -> h.Iterator[h.Finding]:
     """One finding for the cluster."""
     signs = leadership_signs(facts)
     lost = _of_templates(facts, _REVOKED) or _of_templates(facts, _LOCK)
-    suspended = [i for i in incidents_of(facts) if i.kind == "suspended" and i.time_us is not None]
+    suspended = [
+        i for i in h.incidents_of(facts) if i.kind == "suspended" and i.time_us is not None
+    ]
     times = [sign.time_us or 0 for sign in signs]
     hit = [i for i in suspended if _follows(i, times, limits.after)]
     revoked = [
@@ -77,26 +64,29 @@ def judge(facts: StartupFacts, limits: Lost) -> Iterator[Finding]:
         yield _revoked(revoked)
 
 
-def _revoked(revoked: list[Incident]) -> Finding:
+def _revoked(revoked: list[h.Incident]) -> h.Finding:
     """Leaderships that were revoked, nothing says why."""
-    return of_cluster(
+    return h.of_cluster(
         None,
         ongoing=False,
-        title=f"Leadership was lost {fmt.plural(len(revoked), 'time')}",
+        title=f"Leadership was lost {h.fmt.plural(len(revoked), 'time')}",
         why=f"{revoked[0].text.get('component', 'a component')} lost its leadership",
         cause="leadership-lost",
-        rank=Rank.ROOT_CAUSE,
+        rank=h.Rank.ROOT_CAUSE,
         first_us=revoked[0].time_us,
         last_us=revoked[-1].time_us,
         count=len(revoked),
-        evidence=cite((i.ref, i.time_us) for i in revoked),
-        actions=remedies("leadership-lost", UNKNOWN_JOB),
+        evidence=h.cite((i.ref, i.time_us) for i in revoked),
+        actions=h.remedies("leadership-lost", h.UNKNOWN_JOB),
     )
 
 
 def _failed(
-    facts: StartupFacts, signs: list[Incident], revoked: list[Incident], suspended: list[Incident]
-) -> Finding:
+    facts: h.StartupFacts,
+    signs: list[h.Incident],
+    revoked: list[h.Incident],
+    suspended: list[h.Incident],
+) -> h.Finding:
     """The election failed, and what that did: no task is to blame for it."""
     known = {sign.ref for sign in signs}
     told = [*signs, *revoked, *(i for i in suspended if i.ref not in known)]
@@ -104,9 +94,9 @@ def _failed(
     last = max(i.time_us or 0 for i in told)
     back = any(
         (i.time_us or 0) > last and (i.kind == "job-running" or i.text.get("template") in _GRANTED)
-        for i in incidents_of(facts)
+        for i in h.incidents_of(facts)
     )
-    says = fmt.shorten(" ".join((signs[0].cause or "").split()).rstrip("."), 120)
+    says = h.fmt.shorten(" ".join((signs[0].cause or "").split()).rstrip("."), 120)
     names = {i.job: i.text.get("job_name") or (i.job.job_id if i.job else "") for i in suspended}
     what = ""
     if suspended:
@@ -114,24 +104,24 @@ def _failed(
         what = (
             f"; job {only} was suspended"
             if only
-            else f"; {fmt.plural(len(names), 'job')} suspended"
+            else f"; {h.fmt.plural(len(names), 'job')} suspended"
         )
-    return of_cluster(
+    return h.of_cluster(
         facts,
         ongoing=bool(suspended) and not back,
         title=f"The JobManager lost its leadership: {says}{what}",
         why=f"the JobManager lost its leadership: {says}",
         cause="leadership-lost",
-        rank=Rank.ROOT_CAUSE,
+        rank=h.Rank.ROOT_CAUSE,
         first_us=told[0].time_us,
         last_us=told[-1].time_us,
         count=max(1, len(revoked)),
-        evidence=cite((i.ref, i.time_us) for i in told),
-        actions=remedies("leadership-lost", UNKNOWN_JOB),
+        evidence=h.cite((i.ref, i.time_us) for i in told),
+        actions=h.remedies("leadership-lost", h.UNKNOWN_JOB),
     )
 
 
-def _follows(one: Incident, signs_us: Sequence[int], after_s: float) -> bool:
+def _follows(one: h.Incident, signs_us: Sequence[int], after_s: float) -> bool:
     """Whether an incident comes with a sign that the election failed, or soon after it; signs in order."""
     at = one.time_us or 0
     before = bisect_right(signs_us, at)
@@ -143,14 +133,14 @@ _LOCK: Final = ("leader-lock-lost",)
 _GRANTED: Final = ("leadership-session", "leadership-granted")
 
 
-def _of_templates(facts: StartupFacts, templates: tuple[str, ...]) -> list[Incident]:
+def _of_templates(facts: h.StartupFacts, templates: tuple[str, ...]) -> list[h.Incident]:
     """Each once, though it is known to the cluster and to every job; in order."""
     seen = {
         (incident.time_us, incident.ref): incident
-        for incident in incidents_of(facts)
+        for incident in h.incidents_of(facts)
         if incident.text.get("template") in templates and incident.time_us
     }
     return sorted(seen.values(), key=lambda incident: incident.time_us or 0)
 
 
-RULE: Final = Rule("ST304", judge, Lost, whole=True, causes=("leadership-lost",))
+RULE: Final = h.Rule("ST304", judge, Lost, whole=True, causes=("leadership-lost",))

@@ -34,33 +34,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from flowdiag.analyses.startup.helpers import (
-    UNKNOWN_JOB,
-    Cited,
-    Finding,
-    Incident,
-    Iterator,
-    Limits,
-    Rank,
-    Ref,
-    Rule,
-    Severity,
-    Signal,
-    StartupFacts,
-    Subject,
-    Trouble,
-    Vote,
-    cite,
-    explained,
-    fmt,
-    limit,
-    measured,
-    of_troubles,
-    of_worker,
-    ran_after,
-    remedies,
-    weigh,
-)
+from flowdiag.analyses.startup import helpers as h
 from flowdiag.analyses.startup.losses import (
     broken_connection,
     host_of,
@@ -89,23 +63,23 @@ _WHY: Final = {
 }
 
 
-class Missed(Limits):
+class Missed(h.Limits):
     """What ST305 compares with."""
 
-    behind: float = limit(
+    behind: float = h.limit(
         5,
         "s",
         "both sides count the same time-out: who notices it so much later did not run meanwhile",
     )
-    near: float = limit(
+    near: float = h.limit(
         60, "s", "a time-out of 50 s and its check: what happened so near belongs to the loss"
     )
-    notice: float = limit(600, "s", "a process that stood still notices when it runs again")
+    notice: float = h.limit(600, "s", "a process that stood still notices when it runs again")
 
 
-def judge(facts: StartupFacts, limits: Missed) -> Iterator[Finding]:
+def judge(facts: h.StartupFacts, limits: Missed) -> h.Iterator[h.Finding]:
     """One finding for each TaskManager, and one for the JobManager."""
-    by_worker: dict[str, list[Incident]] = defaultdict(list)
+    by_worker: dict[str, list[h.Incident]] = defaultdict(list)
     for incident in losses(facts):
         by_worker[incident.taskmanager or "?"].append(incident)
     for name, incidents in sorted(by_worker.items()):
@@ -119,7 +93,9 @@ def judge(facts: StartupFacts, limits: Missed) -> Iterator[Finding]:
         yield _of_master(facts, alone)
 
 
-def _restarted(facts: StartupFacts, again: Sequence[Trouble], missed: Sequence[Trouble]) -> Finding:
+def _restarted(
+    facts: h.StartupFacts, again: Sequence[h.Trouble], missed: Sequence[h.Trouble]
+) -> h.Finding:
     """The JobManager's process began anew: every job was recovered, or had to be submitted again."""
     first, last = again[0].first_us or 0, again[-1].first_us or 0
     # Who stops a cluster on purpose ends its jobs before.
@@ -127,71 +103,71 @@ def _restarted(facts: StartupFacts, again: Sequence[Trouble], missed: Sequence[T
     gone = [p.last_us for p in facts.processes if p.role == "jobmanager" and p.last_us is not None]
     silent = max((us for us in gone if us < first), default=None)
     since = (
-        "" if silent is None else f", {fmt.duration((first - silent) / 1000)} after its last word"
+        "" if silent is None else f", {h.fmt.duration((first - silent) / 1000)} after its last word"
     )
-    times = f"{fmt.plural(len(again), 'time')}, " if len(again) > 1 else ""
+    times = f"{h.fmt.plural(len(again), 'time')}, " if len(again) > 1 else ""
     ids = {job.job.key.job_id for job in facts.jobs if (job.job.last_us or 0) > last}
     anew = bool(cut) and ids.isdisjoint(job.job.key.job_id for job in cut)
-    return of_troubles(
+    return h.of_troubles(
         facts,
         [*again, *missed],
-        ongoing=not (facts.running or ran_after(facts, last)),
-        severity=Severity.WARNING if cut or missed else Severity.INFO,
-        title=f"The JobManager was started again {times}at {fmt.clock(first)} UTC{since}",
-        why=f"its process began anew at {fmt.clock(first)} UTC",
+        ongoing=not (facts.running or h.ran_after(facts, last)),
+        severity=h.Severity.WARNING if cut or missed else h.Severity.INFO,
+        title=f"The JobManager was started again {times}at {h.fmt.clock(first)} UTC{since}",
+        why=f"its process began anew at {h.fmt.clock(first)} UTC",
         cause="jobmanager-lost",
-        rank=Rank.MECHANISM,
+        rank=h.Rank.MECHANISM,
         first_us=silent if silent is not None else first,
         last_us=max([last, *(t.last_us or 0 for t in missed)]),
         count=len(again),
-        explain=explained("jobmanager-lost")
+        explain=h.explained("jobmanager-lost")
         + (
             " Its jobs came back under new ids: they were submitted anew, not recovered; without high"
             " availability a JobManager forgets them."
             if anew
             else ""
         ),
-        measurements=(measured("restarts", len(again), "times"),),
+        measurements=(h.measured("restarts", len(again), "times"),),
         ranked=False,
-        actions=remedies("jobmanager-lost", UNKNOWN_JOB, "pause", "survive"),
+        actions=h.remedies("jobmanager-lost", h.UNKNOWN_JOB, "pause", "survive"),
     )
 
 
 def _of_worker(
-    facts: StartupFacts, name: str, incidents: list[Incident], limits: Missed
-) -> Finding:
+    facts: h.StartupFacts, name: str, incidents: list[h.Incident], limits: Missed
+) -> h.Finding:
     first = incidents[0]
     at = first.time_us or 0
     last = incidents[-1].time_us or at
     host = first.host or host_of(facts, name)
     reasons = [*_reasons(facts, name, host, at, limits)]
     why, votes = _weighed(reasons)
-    lost: Cited = [(i.ref, i.time_us) for i in incidents]
-    beside: Cited = [(r.ref, r.time_us) for r in reasons]
+    lost: h.Cited = [(i.ref, i.time_us) for i in incidents]
+    beside: h.Cited = [(r.ref, r.time_us) for r in reasons]
     unreachable = "no longer reachable" in (first.cause or "")
     did = "became unreachable" if unreachable else "missed its heartbeats"
-    return of_worker(
+    return h.of_worker(
         facts,
         name,
         host,
-        ongoing=not (facts.running or ran_after(facts, last)),
-        severity=Severity.WARNING,
-        title=f"{fmt.place(name, host)} {did}: {_WHY[why].words}",
+        ongoing=not (facts.running or h.ran_after(facts, last)),
+        severity=h.Severity.WARNING,
+        title=f"{h.fmt.place(name, host)} {did}: {_WHY[why].words}",
         why=f"{name} {did}; {votes[0].says}" if votes else f"{name} {did}",
         cause=_WHY[why].cause,
-        confidence=weigh(votes),
-        rank=Rank.FIRST_MECHANISM,
+        confidence=h.weigh(votes),
+        rank=h.Rank.FIRST_MECHANISM,
         first_us=at,
         last_us=last,
         count=len(incidents),
         explain="Without an answer for heartbeat.timeout (50 s) a process counts as lost, whatever the reason.",
-        measurements=(measured("losses", len(incidents), "times"),),
+        measurements=(h.measured("losses", len(incidents), "times"),),
         # Of both kinds: the first losses, then what says why.
-        evidence=cite([*lost[:4], *beside]),
-        evidence_total=len(cite([*lost, *beside])),
+        evidence=h.cite([*lost[:4], *beside]),
+        evidence_total=len(h.cite([*lost, *beside])),
         ranked=True,
-        actions=remedies(
-            _WHY[why].cause, UNKNOWN_JOB, *_WHY[why].remedies, place=fmt.place(name, host)
+        actions=h.remedies(
+            _WHY[why].cause, h.UNKNOWN_JOB, *_WHY[why].remedies, place=h.fmt.place(name, host)
         ),
         votes=votes,
     )
@@ -201,12 +177,12 @@ class _Reason(NamedTuple):
     """What speaks for one reason (a key of `_WHY`), and its record."""
 
     why: str
-    vote: Vote
-    ref: Ref | None = None
+    vote: h.Vote
+    ref: h.Ref | None = None
     time_us: int | None = None
 
 
-def _weighed(reasons: list[_Reason]) -> tuple[str, tuple[Vote, ...]]:
+def _weighed(reasons: list[_Reason]) -> tuple[str, tuple[h.Vote, ...]]:
     """The reason with most points, and all votes, those for it first."""
     points: dict[str, int] = defaultdict(int)
     for reason in reasons:
@@ -219,74 +195,76 @@ def _weighed(reasons: list[_Reason]) -> tuple[str, tuple[Vote, ...]]:
 
 
 def _reasons(
-    facts: StartupFacts, name: str, host: str | None, at: int, limits: Missed
-) -> Iterator[_Reason]:
+    facts: h.StartupFacts, name: str, host: str | None, at: int, limits: Missed
+) -> h.Iterator[_Reason]:
     near = limits.near * 1_000_000
     worker = next((w for w in facts.workers if w.name == name), None)
     if worker is not None and worker.ended_us is not None and abs(worker.ended_us - at) < near:
-        says = fmt.shorten(worker.diagnostics or "its container ended", 80)
-        vote = Vote(signal="container-ended", says=says, weight=3)
+        says = h.fmt.shorten(worker.diagnostics or "its container ended", 80)
+        vote = h.Vote(signal="container-ended", says=says, weight=3)
         yield _Reason("gone", vote, worker.ref, worker.ended_us)
     broken = broken_connection(facts, name, host, at - near, at + _AFTER_US)
     if broken is not None:
-        says = fmt.shorten(broken.cause or "a connection broke", 80)
-        vote = Vote(signal="connections-broke", says=says, weight=2)
+        says = h.fmt.shorten(broken.cause or "a connection broke", 80)
+        vote = h.Vote(signal="connections-broke", says=says, weight=2)
         yield _Reason("gone", vote, broken.ref, broken.time_us)
     own = noticed_us(facts, name, at - near, at + limits.notice * 1_000_000)
     late = (own - at) / 1_000_000 if own is not None else None
     if late is not None and late >= limits.behind:
-        says = f"its own log has the time-out {fmt.duration(late * 1000)} later"
-        yield _Reason("stood-still", Vote(signal="noticed-late", says=says, weight=3))
+        says = f"its own log has the time-out {h.fmt.duration(late * 1000)} later"
+        yield _Reason("stood-still", h.Vote(signal="noticed-late", says=says, weight=3))
     elif late is not None and abs(late) < limits.behind:
         says = "both sides noticed it at once"
-        yield _Reason("network", Vote(signal="noticed-together", says=says, weight=2))
+        yield _Reason("network", h.Vote(signal="noticed-together", says=says, weight=2))
     for minute in facts.collecting:
         if minute.taskmanager == name and minute.first_us - near <= at <= minute.last_us + near:
             share = minute.gc_ms / minute.span_ms
-            says = f"{fmt.percent(share)} of a minute went into garbage collection"
-            vote = Vote(signal="collected-garbage", says=says, weight=3)
+            says = f"{h.fmt.percent(share)} of a minute went into garbage collection"
+            vote = h.Vote(signal="collected-garbage", says=says, weight=3)
             yield _Reason("garbage", vote, minute.ref, minute.first_us)
             break
 
 
-def _of_master(facts: StartupFacts, troubles: list[Trouble]) -> Finding:
+def _of_master(facts: h.StartupFacts, troubles: list[h.Trouble]) -> h.Finding:
     names = sorted({trouble.taskmanager or "?" for trouble in troubles})
     registered = len([w for w in facts.workers if w.registered_us]) or len(names)
     everybody = len(names) >= max(2, registered)
     times = [us for trouble in troubles for us in trouble.times]
     who = troubles[0].values.get("master", "JobManager")
-    lost = fmt.plural(len(names), "TaskManager")
-    one = Subject(kind="taskmanager", taskmanager=names[0], host=troubles[0].host)
+    lost = h.fmt.plural(len(names), "TaskManager")
+    one = h.Subject(kind="taskmanager", taskmanager=names[0], host=troubles[0].host)
     cause, remedy = ("jobmanager-lost", "pause") if everybody else ("network", "host")
-    return of_troubles(
+    return h.of_troubles(
         facts,
         troubles,
-        ongoing=not (facts.running or ran_after(facts, max(times, default=None))),
-        severity=Severity.WARNING,
+        ongoing=not (facts.running or h.ran_after(facts, max(times, default=None))),
+        severity=h.Severity.WARNING,
         subject=one if len(names) == 1 and not everybody else None,
         title=f"{lost} missed the {who}'s heartbeats"
         + (": it stood still or was cut off" if everybody else f", {names[0]} among them"),
         why=f"the {who} did not answer {lost}",
         cause=cause,
-        rank=Rank.MECHANISM,
+        rank=h.Rank.MECHANISM,
         first_us=min(times, default=None),
         last_us=max(times, default=None),
-        explain=explained("jobmanager-lost"),
+        explain=h.explained("jobmanager-lost"),
         ranked=False,
-        actions=remedies(cause, UNKNOWN_JOB, remedy),
+        actions=h.remedies(cause, h.UNKNOWN_JOB, remedy),
     )
 
 
-RULE: Final = Rule(
+RULE: Final = h.Rule(
     "ST305",
     judge,
     Missed,
     signals=(
-        Signal("container-ended", 3, "the resource manager saw its container end"),
-        Signal("connections-broke", 2, "peers lost their connections to it before the heartbeat"),
-        Signal("noticed-late", 3, "its own log has the time-out much later than the JobManager's"),
-        Signal("noticed-together", 2, "both sides have it at the same time: both were alive"),
-        Signal(
+        h.Signal("container-ended", 3, "the resource manager saw its container end"),
+        h.Signal("connections-broke", 2, "peers lost their connections to it before the heartbeat"),
+        h.Signal(
+            "noticed-late", 3, "its own log has the time-out much later than the JobManager's"
+        ),
+        h.Signal("noticed-together", 2, "both sides have it at the same time: both were alive"),
+        h.Signal(
             "collected-garbage", 3, "its reports show garbage collection for much of that minute"
         ),
     ),

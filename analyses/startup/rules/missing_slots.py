@@ -32,25 +32,11 @@ from typing import Final
 
 from flowdiag.analyses.flink.crises import crises
 from flowdiag.analyses.flink.judging import setting
-from flowdiag.analyses.startup.helpers import (
-    Finding,
-    Incident,
-    Iterator,
-    JobStarting,
-    Limits,
-    Rank,
-    Rule,
-    Start,
-    cite,
-    fmt,
-    measured,
-    of_start,
-    remedies,
-)
+from flowdiag.analyses.startup import helpers as h
 from flowdiag.parsers.flink.failures import failure_kind
 
 
-def judge(job: JobStarting, limits: Limits) -> Iterator[Finding]:
+def judge(job: h.JobStarting, limits: h.Limits) -> h.Iterator[h.Finding]:
     """One finding per job."""
     refusals = [incident for incident in job.job.incidents if _is_refusal(incident)]
     times = sorted(i.time_us for i in refusals if i.time_us)
@@ -59,11 +45,11 @@ def judge(job: JobStarting, limits: Limits) -> Iterator[Finding]:
         yield _finding(job, short, refusals)
 
 
-def _is_refusal(incident: Incident) -> bool:
+def _is_refusal(incident: h.Incident) -> bool:
     return "no-resource" in (incident.kind, failure_kind(incident.cause or ""))
 
 
-def _is_short(start: Start, times: list[int]) -> bool:
+def _is_short(start: h.Start, times: list[int]) -> bool:
     """Whether a start had too few slots: by its numbers, else by an error for slots within it."""
     if start.held not in ("slots", "back-off"):
         return False
@@ -73,7 +59,7 @@ def _is_short(start: Start, times: list[int]) -> bool:
     return bisect_left(times, start.started_us) < bisect_left(times, start.ended_us or 1 << 62)
 
 
-def _finding(job: JobStarting, short: list[Start], refusals: list[Incident]) -> Finding:
+def _finding(job: h.JobStarting, short: list[h.Start], refusals: list[h.Incident]) -> h.Finding:
     required, acquired = _numbers(job, short)
     taskmanagers = len([w for w in job.cluster.workers if w.registered_us]) or None
     lost = any(
@@ -90,34 +76,34 @@ def _finding(job: JobStarting, short: list[Start], refusals: list[Incident]) -> 
     per = -(-required // offering) if required and offering else None
     numbered = [(start.slots.ref, None) for start in short if start.slots]
     refused = [(i.ref, i.time_us) for i in refusals]
-    return of_start(
+    return h.of_start(
         job,
         ongoing=short[-1] is next((s for s in reversed(job.starts) if s.tasks), None),
         title=f"Not enough slots: {numbers}"
-        + (f", {fmt.plural(taskmanagers, 'TaskManager')} registered" if taskmanagers else ""),
+        + (f", {h.fmt.plural(taskmanagers, 'TaskManager')} registered" if taskmanagers else ""),
         why=f"slots: {numbers}",
         cause="not-enough-slots",
-        rank=Rank.REPETITION if lost else Rank.ROOT_CAUSE,
+        rank=h.Rank.REPETITION if lost else h.Rank.ROOT_CAUSE,
         option="taskmanager.numberOfTaskSlots",
         first_us=short[0].started_us,
         last_us=short[-1].started_us,
         count=len(short),
         explain="With slot sharing a job needs as many slots as its widest vertex has subtasks.",
         measurements=(
-            measured("required-slots", required, "slots"),
-            measured("acquired-slots", acquired, "slots", required),
-            measured("taskmanagers", taskmanagers, "TaskManagers"),
+            h.measured("required-slots", required, "slots"),
+            h.measured("acquired-slots", acquired, "slots", required),
+            h.measured("taskmanagers", taskmanagers, "TaskManagers"),
         ),
         # Of both kinds: the numbers first, then who failed for them.
-        evidence=cite([*numbered[:2], *refused[:6]]),
-        evidence_total=len(cite([*numbered, *refused])),
-        actions=remedies(
+        evidence=h.cite([*numbered[:2], *refused[:6]]),
+        evidence_total=len(h.cite([*numbered, *refused])),
+        actions=h.remedies(
             "not-enough-slots", job.job, "slots", "taskmanagers", proposed={"slots": per}
         ),
     )
 
 
-def _numbers(job: JobStarting, short: list[Start]) -> tuple[int | None, int | None]:
+def _numbers(job: h.JobStarting, short: list[h.Start]) -> tuple[int | None, int | None]:
     """Slots required and acquired, by the latest start that says; else by the widest vertex."""
     slots = [start.slots for start in short if start.slots]
     told = next((s for s in reversed(slots) if s.acquired is not None), slots[0] if slots else None)
@@ -126,4 +112,4 @@ def _numbers(job: JobStarting, short: list[Start]) -> tuple[int | None, int | No
     return (told.required if told else None) or widest, told.acquired if told else None
 
 
-RULE: Final = Rule("ST201", judge, causes=("not-enough-slots",))
+RULE: Final = h.Rule("ST201", judge, causes=("not-enough-slots",))

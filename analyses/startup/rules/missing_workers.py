@@ -31,37 +31,17 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.flink.silences import heard_until
-from flowdiag.analyses.startup.helpers import (
-    UNKNOWN_JOB,
-    Cited,
-    Finding,
-    Iterator,
-    Limits,
-    Rank,
-    Rule,
-    StartupFacts,
-    State,
-    Worker,
-    cite,
-    explained,
-    fmt,
-    incidents_of,
-    limit,
-    measured,
-    of_cluster,
-    of_worker,
-    remedies,
-)
+from flowdiag.analyses.startup import helpers as h
 from flowdiag.parsers.flink.failures import failure_kind
 
 
-class Missing(Limits):
+class Missing(h.Limits):
     """What ST202 compares with."""
 
-    wait: float = limit(60, "s", "containers of a cluster with room start within a minute")
+    wait: float = h.limit(60, "s", "containers of a cluster with room start within a minute")
 
 
-def judge(facts: StartupFacts, limits: Missing) -> Iterator[Finding]:
+def judge(facts: h.StartupFacts, limits: Missing) -> h.Iterator[h.Finding]:
     """One finding for open requests, one for workers that ended before they registered."""
     running = bool(facts.jobs) and all(
         job.starts and job.starts[-1].running_us is not None for job in facts.jobs
@@ -83,7 +63,7 @@ def judge(facts: StartupFacts, limits: Missing) -> Iterator[Finding]:
         yield _dead(facts, unbegun, "", running=running)
 
 
-def _ran_tasks(facts: StartupFacts) -> set[str]:
+def _ran_tasks(facts: h.StartupFacts) -> set[str]:
     """TaskManagers that are known to have had tasks: these had registered."""
     placed = (
         task.taskmanager
@@ -94,12 +74,12 @@ def _ran_tasks(facts: StartupFacts) -> set[str]:
     )
     attempts = (a.taskmanager for job in facts.jobs for a in job.job.attempts if a.taskmanager)
     failed = (
-        i.taskmanager for i in incidents_of(facts) if i.kind == "task-failure" and i.taskmanager
+        i.taskmanager for i in h.incidents_of(facts) if i.kind == "task-failure" and i.taskmanager
     )
     return {*placed, *attempts, *failed}
 
 
-def _open(facts: StartupFacts, wanted: int, waited: float, *, running: bool) -> Finding:
+def _open(facts: h.StartupFacts, wanted: int, waited: float, *, running: bool) -> h.Finding:
     granted = sum(
         bool(w.requested_us and not w.registered_us and not w.ended_us) for w in facts.workers
     )
@@ -107,30 +87,30 @@ def _open(facts: StartupFacts, wanted: int, waited: float, *, running: bool) -> 
     refused, refusals = _refusal(facts)
     where = {"yarn": "YARN", "kubernetes": "Kubernetes"}.get(facts.mode or "", "the cluster")
     registered = sum(w.registered_us is not None for w in facts.workers)
-    return of_cluster(
+    return h.of_cluster(
         facts,
         ongoing=not running,
-        state=State.ONGOING,  # the requests are open, whether or not the job runs without them
-        title=f"{fmt.plural(wanted, 'worker')} {what} for {fmt.duration(waited)}"
-        + (f": {fmt.shorten(refused, 90)}" if refused else ""),
+        state=h.State.ONGOING,  # the requests are open, whether or not the job runs without them
+        title=f"{h.fmt.plural(wanted, 'worker')} {what} for {h.fmt.duration(waited)}"
+        + (f": {h.fmt.shorten(refused, 90)}" if refused else ""),
         why=refused
-        or f"{fmt.plural(wanted, 'request')} to {where} {'is' if wanted == 1 else 'are'} open, {what}",
+        or f"{h.fmt.plural(wanted, 'request')} to {where} {'is' if wanted == 1 else 'are'} open, {what}",
         cause="no-container",
-        rank=Rank.FATAL,
+        rank=h.Rank.FATAL,
         first_us=facts.first_request_us,
         last_us=facts.last_us,
         count=wanted,
-        explain=explained("no-container", where=where),
+        explain=h.explained("no-container", where=where),
         measurements=(
-            measured("open-requests", wanted, "workers"),
-            measured("registered", registered, "workers"),
+            h.measured("open-requests", wanted, "workers"),
+            h.measured("registered", registered, "workers"),
         ),
-        evidence=cite([*refusals, (facts.last_request_ref, None)]),
-        actions=remedies("no-container", UNKNOWN_JOB),
+        evidence=h.cite([*refusals, (facts.last_request_ref, None)]),
+        actions=h.remedies("no-container", h.UNKNOWN_JOB),
     )
 
 
-def _refusal(facts: StartupFacts) -> tuple[str | None, Cited]:
+def _refusal(facts: h.StartupFacts) -> tuple[str | None, h.Cited]:
     """What the resource manager says to the requests, where it says anything."""
     large = facts.of_kind("yarn-request-too-large")
     if large:
@@ -139,7 +119,7 @@ def _refusal(facts: StartupFacts) -> tuple[str | None, Cited]:
         return said, [(t.ref, t.first_us) for t in large]
     failed = [
         incident
-        for incident in incidents_of(facts)
+        for incident in h.incidents_of(facts)
         if incident.text.get("template") == "worker-request-failed" and incident.cause
     ]
     if failed:
@@ -151,24 +131,24 @@ def _refusal(facts: StartupFacts) -> tuple[str | None, Cited]:
     return None, []
 
 
-def _dead(facts: StartupFacts, dead: list[Worker], when: str, *, running: bool) -> Finding:
+def _dead(facts: h.StartupFacts, dead: list[h.Worker], when: str, *, running: bool) -> h.Finding:
     last = dead[-1]
-    said = fmt.shorten(last.diagnostics or "no diagnostics", 120)
-    return of_worker(
+    said = h.fmt.shorten(last.diagnostics or "no diagnostics", 120)
+    return h.of_worker(
         facts,
         last.name,
         last.host,
         ongoing=not running,
-        title=f"{fmt.plural(len(dead), 'worker')} ended{when}: {said}",
+        title=f"{h.fmt.plural(len(dead), 'worker')} ended{when}: {said}",
         why=said if last.name in said else f"{last.name}: {said}",
         cause="worker-failed",
-        rank=Rank.ROOT_CAUSE,
+        rank=h.Rank.ROOT_CAUSE,
         first_us=dead[0].ended_us,
         last_us=last.ended_us,
         count=len(dead),
-        evidence=cite((worker.ref, worker.ended_us) for worker in dead),
-        actions=remedies("worker-failed", UNKNOWN_JOB),
+        evidence=h.cite((worker.ref, worker.ended_us) for worker in dead),
+        actions=h.remedies("worker-failed", h.UNKNOWN_JOB),
     )
 
 
-RULE: Final = Rule("ST202", judge, Missing, whole=True, causes=("no-container", "worker-failed"))
+RULE: Final = h.Rule("ST202", judge, Missing, whole=True, causes=("no-container", "worker-failed"))

@@ -29,22 +29,7 @@ import re
 from collections import defaultdict
 from typing import Final
 
-from flowdiag.analyses.startup.helpers import (
-    UNKNOWN_JOB,
-    Finding,
-    Iterator,
-    Limits,
-    Rank,
-    Rule,
-    StartupFacts,
-    Subject,
-    Trouble,
-    explained,
-    fmt,
-    measured,
-    of_troubles,
-    remedies,
-)
+from flowdiag.analyses.startup import helpers as h
 
 _BAD: Final = ("operator-event-warning", "operator-status-error")
 _MESSAGE: Final = re.compile(r'"message"\s*:\s*"((?:[^"\\]|\\.){1,1000})"')
@@ -52,9 +37,9 @@ _QUOTA: Final = re.compile(r"quota|forbidden|Insufficient", re.IGNORECASE)
 _IMAGE: Final = re.compile(r"ImagePull|ErrImage|pull", re.IGNORECASE)
 
 
-def judge(facts: StartupFacts, limits: Limits) -> Iterator[Finding]:
+def judge(facts: h.StartupFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
     """One finding for each resource."""
-    groups: dict[str, list[Trouble]] = defaultdict(list)
+    groups: dict[str, list[h.Trouble]] = defaultdict(list)
     for trouble in facts.troubles:
         if trouble.kind.startswith("operator-"):
             groups[trouble.resource or ""].append(trouble)
@@ -64,16 +49,16 @@ def judge(facts: StartupFacts, limits: Limits) -> Iterator[Finding]:
             yield _finding(resource, told, bad)
 
 
-def _is_bad(trouble: Trouble) -> bool:
+def _is_bad(trouble: h.Trouble) -> bool:
     return trouble.kind in _BAD or trouble.values.get("state") == "FAILED"
 
 
-def _is_good(trouble: Trouble) -> bool:
+def _is_good(trouble: h.Trouble) -> bool:
     said = trouble.values.get("said", "").rstrip()
     return trouble.values.get("state") == "STABLE" or said.endswith("to RUNNING")
 
 
-def said_by(trouble: Trouble) -> str:
+def said_by(trouble: h.Trouble) -> str:
     """The sentence in an audit line; a status error is a JSON document with a message.
 
     >>> said_by(Trouble(kind="operator-status-error", count=1, first_us=None, last_us=None,
@@ -85,7 +70,7 @@ def said_by(trouble: Trouble) -> str:
     return found[1].replace('\\"', '"') if found is not None else said
 
 
-def _finding(resource: str, told: list[Trouble], bad: list[Trouble]) -> Finding:
+def _finding(resource: str, told: list[h.Trouble], bad: list[h.Trouble]) -> h.Finding:
     last = max(bad, key=lambda trouble: trouble.last_us or 0)
     recovered = any(
         _is_good(trouble) and (trouble.last_us or 0) > (last.last_us or 0) for trouble in told
@@ -95,19 +80,19 @@ def _finding(resource: str, told: list[Trouble], bad: list[Trouble]) -> Finding:
     reason = speaking.values.get("reason") or last.values.get("state") or "?"
     said = said_by(speaking) or said_by(last)
     remedy = _remedy(f"{speaking.values.get('reason', '')} {said}")
-    job = Subject(kind="job", job_name=resource.rpartition("/")[2] or None)
-    return of_troubles(
+    job = h.Subject(kind="job", job_name=resource.rpartition("/")[2] or None)
+    return h.of_troubles(
         None,
         bad,
         ongoing=not recovered,
         subject=job if resource else None,
-        title=f"{resource or 'a deployment'}: {reason}: {fmt.shorten(said, 100)}",
-        why=f"{reason}: {fmt.shorten(said, 120)}",
+        title=f"{resource or 'a deployment'}: {reason}: {h.fmt.shorten(said, 100)}",
+        why=f"{reason}: {h.fmt.shorten(said, 120)}",
         cause="out-of-memory" if remedy == "memory" else "deployment-failed",
-        rank=Rank.REPORTED_CAUSE,
-        explain=explained("deployment-failed"),
-        measurements=(measured("warnings", sum(t.count for t in bad), "records"),),
-        actions=remedies("deployment-failed", UNKNOWN_JOB, remedy),
+        rank=h.Rank.REPORTED_CAUSE,
+        explain=h.explained("deployment-failed"),
+        measurements=(h.measured("warnings", sum(t.count for t in bad), "records"),),
+        actions=h.remedies("deployment-failed", h.UNKNOWN_JOB, remedy),
     )
 
 
@@ -121,4 +106,4 @@ def _remedy(text: str) -> str:
     return "high-availability" if "HA" in text else "events"
 
 
-RULE: Final = Rule("ST105", judge, whole=True, causes=("deployment-failed", "out-of-memory"))
+RULE: Final = h.Rule("ST105", judge, whole=True, causes=("deployment-failed", "out-of-memory"))

@@ -31,52 +31,31 @@ from collections import Counter
 from typing import Final
 
 from flowdiag.analyses.flink.options import version_of
-from flowdiag.analyses.startup.helpers import (
-    UNKNOWN_JOB,
-    Action,
-    Finding,
-    Iterator,
-    Limits,
-    Present,
-    Rank,
-    Rule,
-    Severity,
-    StartupFacts,
-    Subject,
-    Trouble,
-    fmt,
-    limit,
-    measured,
-    of_troubles,
-    oversized,
-    remedies,
-    shown,
-    write,
-)
+from flowdiag.analyses.startup import helpers as h
 
 _QUARANTINES: Final = ("remote-quarantined", "rpc-quarantined-by-peer", "rpc-unreachable")
 _TIME_OUTS: Final = ("rpc-ask-timed-out", "rpc-invocation-timed-out")
 
 
-class Troubled(Limits):
+class Troubled(h.Limits):
     """What ST306 compares with."""
 
-    timeouts: float = limit(3, "calls", "one slow answer of a busy process is common")
+    timeouts: float = h.limit(3, "calls", "one slow answer of a busy process is common")
 
 
-def judge(facts: StartupFacts, limits: Troubled) -> Iterator[Finding]:
+def judge(facts: h.StartupFacts, limits: Troubled) -> h.Iterator[h.Finding]:
     """One finding for quarantines, one for time-outs."""
     quarantined = [t for t in facts.of_kind(*_QUARANTINES) if _in_time(facts, t)]
     if quarantined:
         yield _quarantined(facts, quarantined)
-    if oversized(facts):
+    if h.oversized(facts):
         return  # the messages never went out
     timed_out = [t for t in facts.of_kind(*_TIME_OUTS) if _in_time(facts, t)]
     if timed_out:
         yield _timed_out(facts, timed_out, limits.timeouts)
 
 
-def _in_time(facts: StartupFacts, trouble: Trouble) -> bool:
+def _in_time(facts: h.StartupFacts, trouble: h.Trouble) -> bool:
     """Not in the tail of a cluster that is shut down."""
     if trouble.first_us is None or not facts.jobs:
         return True
@@ -92,54 +71,54 @@ def _in_time(facts: StartupFacts, trouble: Trouble) -> bool:
     return len(ends) < len(facts.jobs) or trouble.first_us < max(ends)
 
 
-def _quarantined(facts: StartupFacts, troubles: list[Trouble]) -> Finding:
+def _quarantined(facts: h.StartupFacts, troubles: list[h.Trouble]) -> h.Finding:
     peer, _ = _peer(troubles)
     count = sum(trouble.count for trouble in troubles)
     title = f"{peer or 'A process'} is quarantined: it is not talked to any more"
-    return of_troubles(
+    return h.of_troubles(
         facts,
         troubles,
         ongoing=not facts.running,
-        severity=Severity.WARNING,
+        severity=h.Severity.WARNING,
         subject=_subject(facts, peer),
         title=title,
         why=title,
         cause="rpc-trouble",
-        rank=Rank.PLACE,
-        measurements=(measured("records", count),),
-        actions=remedies("rpc-trouble", UNKNOWN_JOB),
+        rank=h.Rank.PLACE,
+        measurements=(h.measured("records", count),),
+        actions=h.remedies("rpc-trouble", h.UNKNOWN_JOB),
     )
 
 
-def _timed_out(facts: StartupFacts, troubles: list[Trouble], most: float) -> Finding:
+def _timed_out(facts: h.StartupFacts, troubles: list[h.Trouble], most: float) -> h.Finding:
     peer, from_peer = _peer(troubles)
     count = sum(trouble.count for trouble in troubles)
-    title = f"{fmt.plural(count, 'call')} got no answer in time"
+    title = f"{h.fmt.plural(count, 'call')} got no answer in time"
     if peer is not None:
         title += f", {from_peer} of them from {peer}"
     versions = [v for p in facts.processes if (v := version_of(p.version)) is not None]
     option = "pekko.ask.timeout" if versions and min(versions) >= (1, 18) else "akka.ask.timeout"
     timeout = next((t.values["timeout_ms"] for t in troubles if "timeout_ms" in t.values), None)
     many = count >= most or not facts.running
-    return of_troubles(
+    return h.of_troubles(
         facts,
         troubles,
         ongoing=not facts.running,
-        severity=Severity.WARNING if many else Severity.INFO,
+        severity=h.Severity.WARNING if many else h.Severity.INFO,
         subject=_subject(facts, peer),
         title=title,
         why=title,
         cause="rpc-trouble",
-        rank=Rank.PLACE,
+        rank=h.Rank.PLACE,
         option=option,
-        measurements=(measured("calls", count),),
+        measurements=(h.measured("calls", count),),
         actions=(
-            *remedies("rpc-trouble", UNKNOWN_JOB, "other-side"),
-            Action(
+            *h.remedies("rpc-trouble", h.UNKNOWN_JOB, "other-side"),
+            h.Action(
                 text="Wait longer, where the other side is only slow (large jobs, many deployments)",
                 option=option,
-                current=Present(shown(option, str(timeout))) if timeout else None,
-                proposed=write(option, _LONGER_MS),
+                current=h.Present(h.shown(option, str(timeout))) if timeout else None,
+                proposed=h.write(option, _LONGER_MS),
                 restart_needed=True,
             ),
         ),
@@ -149,7 +128,7 @@ def _timed_out(facts: StartupFacts, troubles: list[Trouble], most: float) -> Fin
 _LONGER_MS: Final = 60_000  # six times Flink's default
 
 
-def _peer(troubles: list[Trouble]) -> tuple[str | None, int]:
+def _peer(troubles: list[h.Trouble]) -> tuple[str | None, int]:
     """The other side that is named most, and how often; None where most name nobody."""
     peers: Counter[str | None] = Counter()
     for trouble in troubles:
@@ -157,13 +136,13 @@ def _peer(troubles: list[Trouble]) -> tuple[str | None, int]:
     return peers.most_common(1)[0]
 
 
-def _subject(facts: StartupFacts, peer: str | None) -> Subject:
+def _subject(facts: h.StartupFacts, peer: str | None) -> h.Subject:
     known = next((w for w in facts.workers if peer is not None and w.host == peer), None)
-    return Subject(
+    return h.Subject(
         kind="taskmanager" if known else "process",
         taskmanager=known.name if known else None,
         host=peer,
     )
 
 
-RULE: Final = Rule("ST306", judge, Troubled, whole=True, causes=("rpc-trouble",))
+RULE: Final = h.Rule("ST306", judge, Troubled, whole=True, causes=("rpc-trouble",))

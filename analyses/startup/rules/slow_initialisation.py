@@ -31,45 +31,26 @@ import statistics
 from typing import Final, NamedTuple
 
 from flowdiag.analyses.flink.silences import told_until
-from flowdiag.analyses.startup.helpers import (
-    Finding,
-    Iterator,
-    JobStarting,
-    JobStarts,
-    Limits,
-    Rank,
-    Rule,
-    Severity,
-    Signal,
-    Start,
-    Subject,
-    TaskTimes,
-    Vote,
-    cite,
-    fmt,
-    job_subject,
-    limit,
-    measured,
-    of_start,
-    remedies,
-    votes_for,
-    weigh,
-)
+from flowdiag.analyses.startup import helpers as h
 
 
-class Slow(Limits):
+class Slow(h.Limits):
     """What ST301 compares with."""
 
-    slow: float = limit(10, "s", "opening connections takes seconds; ten of them are worth a look")
-    ratio: float = limit(5, "ratio", "against the median of all tasks of the same start")
-    reading: float = limit(0.5, "share", "of the initialisation: for as long, state was being read")
+    slow: float = h.limit(
+        10, "s", "opening connections takes seconds; ten of them are worth a look"
+    )
+    ratio: float = h.limit(5, "ratio", "against the median of all tasks of the same start")
+    reading: float = h.limit(
+        0.5, "share", "of the initialisation: for as long, state was being read"
+    )
 
 
 _SIGNALS: Final = (
-    Signal("far-above-the-others", 2, "the subtask is alone: it, its state or its node is slow"),
-    Signal("again", 2, "the same subtask or vertex was the slowest in another start too"),
-    Signal("alone-in-its-vertex", 1, "its siblings of the same vertex are fast"),
-    Signal(
+    h.Signal("far-above-the-others", 2, "the subtask is alone: it, its state or its node is slow"),
+    h.Signal("again", 2, "the same subtask or vertex was the slowest in another start too"),
+    h.Signal("alone-in-its-vertex", 1, "its siblings of the same vertex are fast"),
+    h.Signal(
         "restore-lines", 2, "its TaskManager's log shows state being read for most of that time"
     ),
 )
@@ -79,20 +60,20 @@ class _Slowest(NamedTuple):
     """The task that took longest in one start, and what the others took, in milliseconds."""
 
     took: int
-    task: TaskTimes
-    start: Start
+    task: h.TaskTimes
+    start: h.Start
     others: list[int]
     siblings: list[int]
 
     @property
     def who(self) -> str:
-        return fmt.subtask_of(self.task.task, self.task.subtask_index, self.task.parallelism)
+        return h.fmt.subtask_of(self.task.task, self.task.subtask_index, self.task.parallelism)
 
     def is_far_above(self, others: list[int], ratio: float) -> bool:
         return self.took >= ratio * max(statistics.median(others) if others else 0.0, 1.0)
 
 
-def judge(job: JobStarting, limits: Slow) -> Iterator[Finding]:
+def judge(job: h.JobStarting, limits: Slow) -> h.Iterator[h.Finding]:
     """One finding per job, for the slowest start."""
     slow = [
         found
@@ -103,7 +84,7 @@ def judge(job: JobStarting, limits: Slow) -> Iterator[Finding]:
         yield _finding(job, slow, limits)
 
 
-def _slowest(job: JobStarting, start: Start) -> _Slowest | None:
+def _slowest(job: h.JobStarting, start: h.Start) -> _Slowest | None:
     found = [(took, task) for task in start.tasks if (took := _took(task, start, job)) is not None]
     if not found:
         return None
@@ -118,7 +99,7 @@ def _slowest(job: JobStarting, start: Start) -> _Slowest | None:
     )
 
 
-def _took(task: TaskTimes, start: Start, job: JobStarting) -> int | None:
+def _took(task: h.TaskTimes, start: h.Start, job: h.JobStarting) -> int | None:
     """Milliseconds in INITIALIZING; until the end of what is known where it never ended."""
     if task.initializing_us is None:
         return None
@@ -130,7 +111,7 @@ def _took(task: TaskTimes, start: Start, job: JobStarting) -> int | None:
     return max(0, end - task.initializing_us) // 1000
 
 
-def _read_ms(start: Start, task: TaskTimes) -> int | None:
+def _read_ms(start: h.Start, task: h.TaskTimes) -> int | None:
     """How long the task's TaskManager read state in that start; None where its log does not tell."""
     took = [
         ms
@@ -144,16 +125,16 @@ def _read_ms(start: Start, task: TaskTimes) -> int | None:
 
 def _votes(
     worst: _Slowest, slow: list[_Slowest], read: str | None, ratio: float
-) -> tuple[Vote, ...]:
-    took = fmt.duration(worst.took)
+) -> tuple[h.Vote, ...]:
+    took = h.fmt.duration(worst.took)
     median, siblings = (
-        fmt.duration(statistics.median(each) if each else 0.0)
+        h.fmt.duration(statistics.median(each) if each else 0.0)
         for each in (worst.others, worst.siblings)
     )
     same = (worst.task.task, worst.task.subtask_index)
     again = sum((each.task.task, each.task.subtask_index) == same for each in slow) > 1
     alone = bool(worst.siblings) and worst.is_far_above(worst.siblings, ratio)
-    return votes_for(
+    return h.votes_for(
         {
             "far-above-the-others": f"{took}, the median is {median}"
             if worst.is_far_above(worst.others, ratio)
@@ -166,7 +147,7 @@ def _votes(
     )
 
 
-def _finding(job: JobStarting, slow: list[_Slowest], limits: Slow) -> Finding:
+def _finding(job: h.JobStarting, slow: list[_Slowest], limits: Slow) -> h.Finding:
     worst = max(slow, key=lambda each: each.took)
     took, task, start, others, _ = worst
     median = statistics.median(others) if others else 0.0
@@ -176,41 +157,41 @@ def _finding(job: JobStarting, slow: list[_Slowest], limits: Slow) -> Finding:
     restoring = start.restored if read is None else read >= took * limits.reading
     lines = None
     if restoring and read is not None:
-        lines = f"state was read for {fmt.duration(read)} on {task.taskmanager}"
+        lines = f"state was read for {h.fmt.duration(read)} on {task.taskmanager}"
     votes = _votes(worst, slow, lines, limits.ratio)
     cause = "slow-restore" if restoring else "slow-open"
     what = "to restore its state and open" if restoring else "in open()"
-    long = fmt.duration(took)
+    long = h.fmt.duration(took)
     as_slow = sum(t >= took / 2 for t in (*others, took)) / (len(others) + 1)
-    return of_start(
+    return h.of_start(
         job,
         ongoing=start.running_us is None,
-        severity=Severity.WARNING,
-        subject=_subject(job, task) if alone else job_subject(job),
+        severity=h.Severity.WARNING,
+        subject=_subject(job, task) if alone else h.job_subject(job),
         title=f"{worst.who} took {long} {what}; the job waited"
         if alone
         else f"Tasks take up to {long} {what.replace('its', 'their')}",
         why=f"{worst.who}: {long} from INITIALIZING to RUNNING"
-        + (f", the others {fmt.duration(median)}" if others else ""),
+        + (f", the others {h.fmt.duration(median)}" if others else ""),
         cause=cause,
-        confidence=weigh(votes),
-        rank=Rank.SLOW_CAUSE,
+        confidence=h.weigh(votes),
+        rank=h.Rank.SLOW_CAUSE,
         first_us=task.initializing_us,
         last_us=task.running_us or start.ended_us,
         count=len(slow),
         measurements=(
-            measured("initialisation", took, "ms", over=f"start {start.number + 1}"),
-            measured("median", round(median), "ms", over="other tasks"),
-            measured("share-as-slow", round(as_slow, 3), "share"),
+            h.measured("initialisation", took, "ms", over=f"start {start.number + 1}"),
+            h.measured("median", round(median), "ms", over="other tasks"),
+            h.measured("share-as-slow", round(as_slow, 3), "share"),
         ),
-        evidence=cite([(task.ref, task.initializing_us)]),
-        actions=remedies(cause, job.job),
+        evidence=h.cite([(task.ref, task.initializing_us)]),
+        actions=h.remedies(cause, job.job),
         votes=votes,
     )
 
 
-def _subject(job: JobStarts, task: TaskTimes) -> Subject:
-    return job_subject(
+def _subject(job: h.JobStarts, task: h.TaskTimes) -> h.Subject:
+    return h.job_subject(
         job,
         "subtask",
         task=task.task,
@@ -222,7 +203,7 @@ def _subject(job: JobStarts, task: TaskTimes) -> Subject:
     )
 
 
-RULE: Final = Rule(
+RULE: Final = h.Rule(
     "ST301",
     judge,
     Slow,

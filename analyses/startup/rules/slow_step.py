@@ -30,39 +30,20 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.flink.silences import heard_until, told_until
-from flowdiag.analyses.startup.helpers import (
-    STEP_WORDS,
-    UNKNOWN_JOB,
-    Finding,
-    Iterator,
-    JobStarts,
-    Limits,
-    Rank,
-    Rule,
-    Severity,
-    StartupFacts,
-    Step,
-    cite,
-    fmt,
-    job_subject,
-    limit,
-    measured,
-    of_start,
-    remedies,
-)
+from flowdiag.analyses.startup import helpers as h
 
 _JUDGED: Final = ("submission", "resource-manager", "deployment")
 
 
-class Slow(Limits):
+class Slow(h.Limits):
     """What ST302 compares with."""
 
-    slow: float = limit(
+    slow: float = h.limit(
         30, "s", "every one of these steps is a matter of seconds on a quiet cluster"
     )
 
 
-def judge(facts: StartupFacts, limits: Slow) -> Iterator[Finding]:
+def judge(facts: h.StartupFacts, limits: Slow) -> h.Iterator[h.Finding]:
     """One finding per step of the cluster, and one per job and step, the longest of all starts."""
     longest = limits.slow * 1000
     for step in facts.cluster_steps:
@@ -77,7 +58,7 @@ def judge(facts: StartupFacts, limits: Slow) -> Iterator[Finding]:
                 yield _finding(job, worst, longest)
 
 
-def _cut(facts: StartupFacts, step: Step) -> bool:
+def _cut(facts: h.StartupFacts, step: h.Step) -> bool:
     """Whether lines are missing between the begin of a step and its end: they may be of two starts."""
     if step.started_us is None or step.ended_us is None:
         return False
@@ -91,35 +72,35 @@ def _cut(facts: StartupFacts, step: Step) -> bool:
     )
 
 
-def _took(step: Step) -> int:
+def _took(step: h.Step) -> int:
     """How long it took; TaskManagers are started one after the other, so that the slowest counts."""
     if step.name == "registration" and step.spread is not None:
         return step.spread.max_ms
     return step.duration_ms or 0
 
 
-def _finding(job: JobStarts | None, step: Step, longest: float) -> Finding:
-    words = STEP_WORDS[step.name]
-    return of_start(
+def _finding(job: h.JobStarts | None, step: h.Step, longest: float) -> h.Finding:
+    words = h.STEP_WORDS[step.name]
+    return h.of_start(
         job,
         ongoing=step.ended_us is None,
-        severity=Severity.WARNING,
-        subject=job_subject(
+        severity=h.Severity.WARNING,
+        subject=h.job_subject(
             job,
             "job" if job is not None else "process",
             task=step.task,
             subtask_index=step.subtask_index,
             taskmanager=step.taskmanager,
         ),
-        title=f"{words[:1].upper()}{words[1:]} takes {fmt.duration(_took(step))}",
+        title=f"{words[:1].upper()}{words[1:]} takes {h.fmt.duration(_took(step))}",
         cause="slow-start",
-        rank=Rank.MECHANISM,
+        rank=h.Rank.MECHANISM,
         first_us=step.started_us,
         last_us=step.ended_us,
-        measurements=(measured(step.name, _took(step), "ms", round(longest)),),
-        evidence=cite((ref, None) for ref in step.refs),
-        actions=remedies("slow-start", job.job if job else UNKNOWN_JOB, step.name),
+        measurements=(h.measured(step.name, _took(step), "ms", round(longest)),),
+        evidence=h.cite((ref, None) for ref in step.refs),
+        actions=h.remedies("slow-start", job.job if job else h.UNKNOWN_JOB, step.name),
     )
 
 
-RULE: Final = Rule("ST302", judge, Slow, whole=True, causes=("slow-start",))
+RULE: Final = h.Rule("ST302", judge, Slow, whole=True, causes=("slow-start",))

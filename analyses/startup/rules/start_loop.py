@@ -32,37 +32,20 @@ from typing import Any, Final
 
 from flowdiag.analyses.causes import CAUSE_OF_FAILURE, CAUSES, CHECKED_BY
 from flowdiag.analyses.flink.crises import Crisis, crises
-from flowdiag.analyses.startup.helpers import (
-    Action,
-    Finding,
-    Incident,
-    Iterator,
-    JobStarting,
-    JobStarts,
-    Limits,
-    Rank,
-    Rule,
-    State,
-    cite,
-    fmt,
-    job_subject,
-    limit,
-    measured,
-    of_start,
-)
+from flowdiag.analyses.startup import helpers as h
 
 # In a failure for buffers or slots the task that failed is arbitrary: nobody is accused.
 _ARBITRARY: Final = ("network-buffers", "no-resource")
 
 
-class Loop(Limits):
+class Loop(h.Limits):
     """What ST102 compares with."""
 
-    restarts: float = limit(3, "restarts", "once is a failure, three times in vain is a loop")
-    slack: float = limit(1, "s", "a failure and the restart after it are logged by two threads")
+    restarts: float = h.limit(3, "restarts", "once is a failure, three times in vain is a loop")
+    slack: float = h.limit(1, "s", "a failure and the restart after it are logged by two threads")
 
 
-def judge(job: JobStarting, limits: Loop) -> Iterator[Finding]:
+def judge(job: h.JobStarting, limits: Loop) -> h.Iterator[h.Finding]:
     """One finding per series."""
     for crisis in crises(job.job, job.cluster.common):
         restarts = max(crisis.bursts, _restarts(job, crisis, limits.slack * 1_000_000))
@@ -70,7 +53,7 @@ def judge(job: JobStarting, limits: Loop) -> Iterator[Finding]:
             yield _finding(job, crisis, restarts)
 
 
-def _restarts(job: JobStarts, crisis: Crisis, slack_us: float) -> int:
+def _restarts(job: h.JobStarts, crisis: Crisis, slack_us: float) -> int:
     """The restarts of a crisis: with a short back-off several failures look like one burst."""
     if crisis.first_us is None or crisis.last_us is None:
         return 0
@@ -78,7 +61,7 @@ def _restarts(job: JobStarts, crisis: Crisis, slack_us: float) -> int:
     return sum(s.kind == "restart" and low <= s.started_us <= high for s in job.starts)
 
 
-def _finding(job: JobStarts, crisis: Crisis, restarts: int) -> Finding:
+def _finding(job: h.JobStarts, crisis: Crisis, restarts: int) -> h.Finding:
     root = crisis.root.incident
     # Nor is a task that lost its connection to somebody else: it runs on a survivor.
     bereaved = crisis.root.kind == "taskmanager-lost" and root.task is not None
@@ -86,27 +69,27 @@ def _finding(job: JobStarts, crisis: Crisis, restarts: int) -> Finding:
     cause = CAUSE_OF_FAILURE.get(crisis.root.kind, "task-failure")
     said = root.cause or root.text.get("exception") or root.text.get("text") or crisis.root.kind
     first_line = said.split("\n", 1)[0]
-    strategy = fmt.shorten(job.restart_strategy, 120) if job.restart_strategy else None
-    return of_start(
+    strategy = h.fmt.shorten(job.restart_strategy, 120) if job.restart_strategy else None
+    return h.of_start(
         job,
-        ongoing=crisis.state is State.ONGOING,
-        subject=job_subject(job) if arbitrary else job_subject(job, **_accused(root)),
-        title=f"{restarts} restarts in vain; the first failure: {fmt.shorten(first_line, 90)}"
+        ongoing=crisis.state is h.State.ONGOING,
+        subject=h.job_subject(job) if arbitrary else h.job_subject(job, **_accused(root)),
+        title=f"{restarts} restarts in vain; the first failure: {h.fmt.shorten(first_line, 90)}"
         + ("; it failed for good" if crisis.final else ""),
-        why=_why(cause, first_line) if arbitrary else f"{_place(root)}: {fmt.shorten(said, 110)}",
+        why=_why(cause, first_line) if arbitrary else f"{_place(root)}: {h.fmt.shorten(said, 110)}",
         cause=cause,
-        rank=Rank.REPETITION
+        rank=h.Rank.REPETITION
         if bereaved
-        else Rank.ARBITRARY_CAUSE
+        else h.Rank.ARBITRARY_CAUSE
         if arbitrary
-        else Rank.ROOT_CAUSE,
+        else h.Rank.ROOT_CAUSE,
         first_us=crisis.first_us,
         last_us=crisis.last_us,
         count=restarts,
         explain="What failed later in the series is a consequence, or the same again."
         + (f" Restart strategy: {strategy}." if strategy else ""),
-        measurements=(measured("restarts", restarts, "restarts"),),
-        evidence=cite(crisis.refs),
+        measurements=(h.measured("restarts", restarts, "restarts"),),
+        evidence=h.cite(crisis.refs),
         ranked=True,
         actions=(_mend(cause),),
     )
@@ -115,19 +98,19 @@ def _finding(job: JobStarts, crisis: Crisis, restarts: int) -> Finding:
 def _why(cause: str, said: str) -> str:
     """What an exception says of nobody in particular; a bare name of a class says too little."""
     meaning = CAUSES[cause].meaning if cause in CAUSES and " " not in said else None
-    return fmt.shorten(f"{meaning}: {said}" if meaning else said, 120)
+    return h.fmt.shorten(f"{meaning}: {said}" if meaning else said, 120)
 
 
-def _mend(cause: str) -> Action:
+def _mend(cause: str) -> h.Action:
     """The cure of the first failure stands where it is judged: in another command, or another finding."""
     command = CHECKED_BY.get(cause, "checkpoints")
     text = "Mend the first failure, the later ones follow from it"
     if command == "startup":
-        return Action(text=f"{text}: another finding says how")
-    return Action(text=f"{text}: flowdiag {command} says how", command=command)
+        return h.Action(text=f"{text}: another finding says how")
+    return h.Action(text=f"{text}: flowdiag {command} says how", command=command)
 
 
-def _accused(root: Incident) -> dict[str, Any]:
+def _accused(root: h.Incident) -> dict[str, Any]:
     """Who failed first, as fields of a subject."""
     somewhere = root.taskmanager or root.host
     kind = "subtask" if root.subtask_index is not None else "taskmanager" if somewhere else "job"
@@ -141,14 +124,14 @@ def _accused(root: Incident) -> dict[str, Any]:
     }
 
 
-def _place(root: Incident) -> str:
+def _place(root: h.Incident) -> str:
     if root.task:
-        return fmt.subtask_of(root.task, root.subtask_index, root.parallelism)
+        return h.fmt.subtask_of(root.task, root.subtask_index, root.parallelism)
     if root.taskmanager or root.host:
-        return fmt.place(root.taskmanager, root.host)
+        return h.fmt.place(root.taskmanager, root.host)
     return "the job"
 
 
-RULE: Final = Rule(
+RULE: Final = h.Rule(
     "ST102", judge, Loop, causes=tuple(sorted({*CAUSE_OF_FAILURE.values(), "task-failure"}))
 )

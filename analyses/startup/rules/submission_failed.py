@@ -36,25 +36,8 @@ from flowdiag.analyses.flink.crises import said_of
 from flowdiag.analyses.flink.job import Incident, JobFacts
 from flowdiag.analyses.flink.judging import without_package
 from flowdiag.analyses.flink.said import named_options, numbers_of
+from flowdiag.analyses.startup import helpers as h
 from flowdiag.analyses.startup.failures import KEEPS, keeps_from_running
-from flowdiag.analyses.startup.helpers import (
-    UNKNOWN_JOB,
-    Finding,
-    Iterator,
-    JobStarts,
-    Limits,
-    Rank,
-    Rule,
-    StartupFacts,
-    Trouble,
-    cite,
-    fmt,
-    measured,
-    of_start,
-    of_troubles,
-    ran_after,
-    remedies,
-)
 
 _UNKNOWN: Final = "no reason is logged"
 # Nearest to the reason first: what the JobManager says before what a client was told.
@@ -82,7 +65,7 @@ _WORDS: Final = {
 }
 
 
-def judge(facts: StartupFacts, limits: Limits) -> Iterator[Finding]:
+def judge(facts: h.StartupFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
     """One finding for each job that was refused, else one for the submissions without a job."""
     # Failed for good, and no task ever got a state.
     refused = [
@@ -101,11 +84,11 @@ def judge(facts: StartupFacts, limits: Limits) -> Iterator[Finding]:
         yield _of_troubles(facts, troubles)
 
 
-def _told(facts: StartupFacts) -> list[Trouble]:
+def _told(facts: h.StartupFacts) -> list[h.Trouble]:
     return [trouble for kind in _KINDS for trouble in facts.of_kind(kind)]
 
 
-def _is_submission(facts: StartupFacts, trouble: Trouble) -> bool:
+def _is_submission(facts: h.StartupFacts, trouble: h.Trouble) -> bool:
     told = " ".join(filter(None, [trouble.cause, trouble.values.get("exception")]))
     if _RAN.search(told):
         return False
@@ -118,27 +101,27 @@ def _is_submission(facts: StartupFacts, trouble: Trouble) -> bool:
     return True
 
 
-def _of_job(facts: StartupFacts, job: JobStarts) -> Finding:
+def _of_job(facts: h.StartupFacts, job: h.JobStarts) -> h.Finding:
     # Up to 1.12 the JobMaster's end says no reason; whoever sent the job was told.
     told = [trouble for trouble in _told(facts) if trouble.cause]
     said = job.ended_cause or next((t.cause for t in told if t.cause), _UNKNOWN)
     name = job.job.name or job.job.key.job_id
-    return of_start(
+    return h.of_start(
         job,
-        ongoing=not ran_after(facts, job.ended_us),
-        title=f"{fmt.shorten(name, 40)} was refused: {fmt.shorten(said, 100)}",
-        why=fmt.shorten(said, 160),
+        ongoing=not h.ran_after(facts, job.ended_us),
+        title=f"{h.fmt.shorten(name, 40)} was refused: {h.fmt.shorten(said, 100)}",
+        why=h.fmt.shorten(said, 160),
         cause="submission-failed",
-        rank=Rank.ROOT_CAUSE,
+        rank=h.Rank.ROOT_CAUSE,
         first_us=job.ended_us,
-        measurements=(measured("submissions", 1, "submissions"),),
-        evidence=cite([(job.ended_ref, job.ended_us), *((t.ref, t.first_us) for t in told)]),
+        measurements=(h.measured("submissions", 1, "submissions"),),
+        evidence=h.cite([(job.ended_ref, job.ended_us), *((t.ref, t.first_us) for t in told)]),
         ranked=True,
-        actions=remedies("submission-failed", UNKNOWN_JOB, *_remedies(said)),
+        actions=h.remedies("submission-failed", h.UNKNOWN_JOB, *_remedies(said)),
     )
 
 
-def _of_exceptions(job: JobStarts) -> Iterator[Finding]:
+def _of_exceptions(job: h.JobStarts) -> h.Iterator[h.Finding]:
     """What exceptions by themselves say of a job of which no start is known: one finding per cause."""
     by_class: dict[str, list[Incident]] = {}
     for incident in job.job.incidents:
@@ -146,21 +129,21 @@ def _of_exceptions(job: JobStarts) -> Iterator[Finding]:
             by_class.setdefault(name, []).append(incident)
     for name, incidents in by_class.items():
         cause, names = cause_of_class(name, "submission-failed")
-        text = fmt.shorten(incidents[-1].cause or "no reason is given", 200)
-        known = remedies(cause, _dated_by(job.job, text), *names)
-        yield of_start(
+        text = h.fmt.shorten(incidents[-1].cause or "no reason is given", 200)
+        known = h.remedies(cause, _dated_by(job.job, text), *names)
+        yield h.of_start(
             job,
             ongoing=True,
             title=f"The job does not run: {CAUSES[cause].meaning}: {without_package(text)}",
             why=text,
             cause=cause,
-            rank=Rank.ROOT_CAUSE,
+            rank=h.Rank.ROOT_CAUSE,
             first_us=incidents[0].time_us,
             last_us=incidents[-1].time_us,
             count=len(incidents),
             explain=CAUSES[cause].explanation,
             measurements=tuple(numbers_of(said_of(incidents[-1]))),
-            evidence=cite((one.ref, one.time_us) for one in incidents),
+            evidence=h.cite((one.ref, one.time_us) for one in incidents),
             actions=(*known, *named_options(said_of(incidents[-1]), known)),
         )
 
@@ -170,30 +153,30 @@ def _dated_by(job: JobFacts, text: str) -> JobFacts:
     return job if job.version or "akka" not in text else replace(job, version="1.17")
 
 
-def _of_troubles(facts: StartupFacts, troubles: list[Trouble]) -> Finding:
+def _of_troubles(facts: h.StartupFacts, troubles: list[h.Trouble]) -> h.Finding:
     first = troubles[0]
     said = first.cause or first.values.get("exception") or _UNKNOWN
     what = _WORDS.get(first.kind, "The submission failed")
     yarn = facts.of_kind(*_OF_YARN)
     hint = f"; YARN: {_yarn_text(yarn[0])}" if yarn else ""
     count = max(trouble.count for trouble in troubles)
-    return of_troubles(
+    return h.of_troubles(
         None,
         troubles,
-        ongoing=not ran_after(facts, max(t.last_us or 0 for t in troubles)),
-        title=f"{what}: {fmt.shorten(said, 110)}{hint}",
-        why=fmt.shorten(said, 160),
+        ongoing=not h.ran_after(facts, max(t.last_us or 0 for t in troubles)),
+        title=f"{what}: {h.fmt.shorten(said, 110)}{hint}",
+        why=h.fmt.shorten(said, 160),
         cause="submission-failed",
-        rank=Rank.ROOT_CAUSE,
+        rank=h.Rank.ROOT_CAUSE,
         last_us=None,
         count=count,  # the client, the Dispatcher and the JobMaster tell of the same submissions
-        measurements=(measured("submissions", count, "submissions"),),
-        evidence=cite((t.ref, t.first_us) for t in (*troubles, *yarn)),
-        actions=remedies("submission-failed", UNKNOWN_JOB, *_remedies(said)),
+        measurements=(h.measured("submissions", count, "submissions"),),
+        evidence=h.cite((t.ref, t.first_us) for t in (*troubles, *yarn)),
+        actions=h.remedies("submission-failed", h.UNKNOWN_JOB, *_remedies(said)),
     )
 
 
-def _yarn_text(trouble: Trouble) -> str:
+def _yarn_text(trouble: h.Trouble) -> str:
     values = trouble.values
     if trouble.kind == "yarn-queue-missing":
         return f"queue '{values.get('queue')}' does not exist"
@@ -212,7 +195,7 @@ def _remedies(said: str) -> tuple[str, ...]:
     return ("reason",)
 
 
-RULE: Final = Rule(
+RULE: Final = h.Rule(
     "ST103",
     judge,
     whole=True,
