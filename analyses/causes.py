@@ -140,7 +140,7 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "submission-failed": ("submission-failed", ("reason",)),
     "deployment-failed": ("deployment-failed", ("events",)),
     "restore-by-hand": ("deployment-failed", ("by-hand",)),
-    "task-stuck": ("task-hangs", ("time-out", "kill-sooner")),
+    "task-stuck": ("task-hangs", ("timeout", "kill-sooner")),
     "rpc-timeout": ("rpc-trouble", ("other-side",)),
     "coordinator-failed": ("coordinator-failed", ()),
     "restarts-used-up": ("restarts-used-up", ()),
@@ -195,7 +195,7 @@ SHARED: Final[dict[str, Remedy]] = {
         verify="checkpointed bytes fall well below the full size",
     ),
     "more-time": Remedy(
-        text="Raise the time-out only if what is slow is slow for a good reason",
+        text="Raise the timeout only if what is slow is slow for a good reason",
         only="more",
         option="timeout",
         risk="a failure throws the job back further",
@@ -508,7 +508,7 @@ CAUSES: Final[dict[str, Cause]] = {
         meaning="a producer asks for longer transactions than the broker allows",
         remedies={
             "shorter": Remedy(
-                text="Make the producer's time-out no longer than the broker's transaction.max.timeout.ms "
+                text="Make the producer's timeout no longer than the broker's transaction.max.timeout.ms "
                 "(15 min unless set), or raise that; it must outlast the longest outage",
                 option="transaction.timeout.ms",
                 shows_current=False,
@@ -622,7 +622,7 @@ CAUSES: Final[dict[str, Cause]] = {
                 text="Give {task} more subtasks{than}, or make its work per record cheaper: batches, "
                 "caches, asynchronous calls",
                 restart_needed=True,
-                verify="busy time of its subtasks falls below 80 %, and nobody waits for it",
+                verify="busy time of its subtasks falls below 80%, and nobody waits for it",
             ),
             "chain": Remedy(
                 text="Several operators are chained in this task, and metrics do not tell them apart: "
@@ -643,7 +643,7 @@ CAUSES: Final[dict[str, Cause]] = {
             "thread-dump": _THREAD_DUMP,
             "siblings": Remedy(
                 text="Compare it with its siblings: which keys it has, how large its state is, what it "
-                "calls; give blocking calls a time-out",
+                "calls; give blocking calls a timeout",
                 verify="a record takes it as long as its siblings",
             ),
             "overtake": SHARED["overtake"],
@@ -657,13 +657,13 @@ CAUSES: Final[dict[str, Cause]] = {
         ),
         remedies={
             "thread-dump": _THREAD_DUMP,
-            "time-out": Remedy(
+            "timeout": Remedy(
                 only_for="flink",
-                text="Give every blocking call of the user code a time-out, or make it asynchronous",
+                text="Give every blocking call of the user code a timeout, or make it asynchronous",
             ),
             "interruptible": Remedy(
                 only_for="flink",
-                text="Make {method} interruptible, or give it a time-out",
+                text="Make {method} interruptible, or give it a timeout",
                 verify="the task is CANCELED within seconds",
             ),
             "kill-sooner": Remedy(
@@ -694,7 +694,7 @@ CAUSES: Final[dict[str, Cause]] = {
         meaning="the asynchronous part of a snapshot (the upload) takes too long",
         explanation=(
             "Its barrier arrives in time and the task goes on working, but writing its state takes "
-            "longer than the time-out."
+            "longer than the timeout."
         ),
         remedies={
             "storage": Remedy(
@@ -824,7 +824,7 @@ CAUSES: Final[dict[str, Cause]] = {
                 text="Find out why no checkpoint completed in that time (the other findings)",
             ),
             "longer-timeout": Remedy(
-                text="Make the transaction time-out longer than the longest outage to survive, at "
+                text="Make the transaction timeout longer than the longest outage to survive, at "
                 "the producer and at the broker (transaction.max.timeout.ms)",
                 option="transaction.timeout.ms",
                 shows_current=False,
@@ -844,10 +844,10 @@ CAUSES: Final[dict[str, Cause]] = {
             "look-at-pauses": Remedy(
                 text="Look at the JobManager's pauses: garbage collection log, memory, host, "
                 "storage of the high-availability service",
-                verify="no pause near the heartbeat time-out",
+                verify="no pause near the heartbeat timeout",
             ),
             "longer-heartbeat": Remedy(
-                text="Only if the pauses cannot be avoided: a longer heartbeat time-out",
+                text="Only if the pauses cannot be avoided: a longer heartbeat timeout",
                 only="more",
                 option="heartbeat-timeout",
                 measure="the longest pause, in the garbage collection log of the JobManager",
@@ -955,7 +955,7 @@ CAUSES: Final[dict[str, Cause]] = {
                 text="Give TaskManagers more network memory: flowdiag memory counts what the job needs",
                 command="memory",
                 restart_needed=True,
-                verify="RequestedMemoryUsage below 100 %",
+                verify="RequestedMemoryUsage below 100%",
             ),
         },
     ),
@@ -1274,7 +1274,7 @@ CAUSES: Final[dict[str, Cause]] = {
         explanation="All later batches wait behind it.",
         remedies={
             "thread-dumps": Remedy(
-                text="Take thread dumps of the executors, and give every call a time-out",
+                text="Take thread dumps of the executors, and give every call a timeout",
                 verify="the batch ends",
             ),
         },
@@ -1328,10 +1328,10 @@ CAUSES: Final[dict[str, Cause]] = {
     ),
     "slow-kafka": Cause(
         meaning="polls of Kafka time out",
-        explanation="The task waits for the time-out, fails, and is tried again.",
+        explanation="The task waits for the timeout, fails, and is tried again.",
         remedies={
             "brokers": Remedy(
-                text="See what the brokers are busy with; a longer time-out only waits longer",
+                text="See what the brokers are busy with; a longer timeout only waits longer",
                 verify="no poll that times out",
             ),
         },
@@ -1455,13 +1455,13 @@ CAUSES: Final[dict[str, Cause]] = {
         meaning="the state of a query grows by every trigger and never shrinks",
         remedies={
             "watermark": Remedy(
-                text="Let old state go: a watermark with dropDuplicatesWithinWatermark, or a time-out",
+                text="Let old state go: a watermark with dropDuplicatesWithinWatermark, or a timeout",
                 risk="rows that come later than that are dropped",
                 restart_needed=True,
                 verify="stateOperators.numRowsTotal levels off",
             ),
             "event-time": Remedy(
-                text="Put the event time into the key of the state, or give groups a time-out",
+                text="Put the event time into the key of the state, or give groups a timeout",
                 risk="rows that come later than that are dropped",
                 restart_needed=True,
                 verify="stateOperators.numRowsTotal levels off",
@@ -1597,7 +1597,7 @@ CAUSES: Final[dict[str, Cause]] = {
     ),
     "frame-too-large": Cause(
         meaning="an RPC message was larger than the processes may send",
-        explanation="It is dropped without an answer; whoever waits for one runs into a time-out.",
+        explanation="It is dropped without an answer; whoever waits for one runs into a timeout.",
         remedies={
             "larger": Remedy(
                 text="Raise the frame size above what the message needs, the same on all processes and on "
@@ -1615,7 +1615,7 @@ CAUSES: Final[dict[str, Cause]] = {
     ),
     "rpc-trouble": Cause(
         meaning="processes are quarantined, or calls between them get no answer",
-        explanation="The RPC layer gave up; who waited for the answer fails with a time-out.",
+        explanation="The RPC layer gave up; who waited for the answer fails with a timeout.",
         remedies={
             "other-side": Remedy(
                 only_for="flink",

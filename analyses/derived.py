@@ -1,7 +1,7 @@
 """What follows from facts, worked out once however many rules ask for it.
 
 Facts do not change, and most rules begin with the same questions: which episodes there were, what the
-time-out is, who ran where. A sick week has thousands of checkpoints, and a session cluster thousands
+timeout is, who ran where. A sick week has thousands of checkpoints, and a session cluster thousands
 of jobs, so that each answer is kept with the facts that it follows from and goes when they go.
 """
 

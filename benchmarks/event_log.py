@@ -249,8 +249,8 @@ def main() -> None:
         subprocess.run(warm, env=environ, check=True, stdout=subprocess.DEVNULL)
         packed = sum(path.stat().st_size for path in rolled.iterdir())
         text = (
-            f"{plain.stat().st_size / 1e6:.0f} MB in one plain file ({packed / 1e6:.0f} MB rolled as zstd), 1 % of the"
-            " lines progress events, 97 % tasks, against\n`spark.read.json` with an explicit schema that counts these"
+            f"{plain.stat().st_size / 1e6:.0f} MB in one plain file ({packed / 1e6:.0f} MB rolled as zstd), 1% of the"
+            " lines progress events, 97% tasks, against\n`spark.read.json` with an explicit schema that counts these"
             f" progress events; medians of {chosen.rounds} rounds.\n\n{what}.\n"
         )
         for title, several in contenders(plain, rolled, small):

@@ -4,7 +4,7 @@
 
 A job of four vertices runs for hours; every tenth checkpoint expires and ten tasks acknowledge it
 late. With reports, half of the TaskManagers' bytes are metric reports of the Slf4jReporter, one in
-ten seconds, with the identifiers that Flink 1.20 prints. About 0.5 to 1 % of the other lines are messages
+ten seconds, with the identifiers that Flink 1.20 prints. About 0.5 to 1% of the other lines are messages
 that flowdiag knows. The same arguments give the same bytes.
 """
 

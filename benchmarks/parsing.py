@@ -2,7 +2,7 @@
 
     python benchmarks/parsing.py --megabytes 300
 
-The log is generated: 2 % of its lines are checkpoint and deployment messages, the rest is what
+The log is generated: 2% of its lines are checkpoint and deployment messages, the rest is what
 other classes say. CPU seconds are what counts: on a busy machine wall time says little.
 
 Measured on two cores that eight others used (load 15, Python 3.11, 309 anchors, 32 344 candidates in

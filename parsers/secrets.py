@@ -171,7 +171,7 @@ def is_secret_key(key: str) -> bool:
 
 @functools.cache
 def _searches() -> tuple[tuple[regex.Pattern[str], str, tuple[str, ...]], ...]:
-    # Not the standard `re`: these searches cannot be linear, and only this one takes a time-out.
+    # Not the standard `re`: these searches cannot be linear, and only this one takes a timeout.
     # Not at the top: help and rules need none of it.
     import regex
 

@@ -237,7 +237,7 @@ def test_the_kinds_are_many_and_their_values_differ() -> None:
 
 
 def test_masking_takes_no_time_on_text_that_is_made_to_be_slow() -> None:
-    # Each of these took the whole time-out, or more, when a key was searched from its beginning.
+    # Each of these took the whole timeout, or more, when a key was searched from its beginning.
     for text in ("a" * 20_000 + "key", "key" * 2000, "secret:" * 700, "name: key " * 400):
         assert "withheld" not in mask_secrets(text)
 

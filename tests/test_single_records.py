@@ -199,11 +199,11 @@ def completed(durations: list[int]) -> str:
     ("durations", "codes"),
     [
         ([30_120, 95_001, 265_002, 535_002], {"CP104"}),
-        ([30_120, 95_001, 265_002, 275_002], set()),  # none near the time-out
+        ([30_120, 95_001, 265_002, 275_002], set()),  # none near the timeout
         ([535_002, 265_002, 95_001, 30_120], set()),  # a start that gets faster
         ([30_120, 28_000, 31_000, 535_002], set()),  # one accident
     ],
-    ids=["climbing", "below half of the time-out", "warming up", "one"],
+    ids=["climbing", "below half of the timeout", "warming up", "one"],
 )
 def test_durations_that_only_climb_are_slow_from_the_first_on(
     durations: list[int], codes: set[str], told: Told

@@ -24,7 +24,7 @@ from typing import Final
 LEVEL: Final = 0.01
 """The chance of a false claim that is accepted, over all measures of a comparison together."""
 FEWEST: Final = 5
-"""Independent values of a side below which nothing can be told: of four and four the rarest order has 2.9 %."""
+"""Independent values of a side below which nothing can be told: of four and four the rarest order has 2.9%."""
 
 _EXACT: Final = 24  # values of both sides together
 _HIGHEST: Final = 0.97  # of an autocorrelation: more would be a series without a level

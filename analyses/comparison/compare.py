@@ -234,7 +234,7 @@ def _limit(kind: Kind, factor: float) -> str:
 
     >>> from flowdiag.analyses.comparison.measures import BUSY, PROCESSING, ROWS
     >>> _limit(PROCESSING, 2), _limit(BUSY, 2), _limit(ROWS, 1.5)
-    ('2× and 100 ms', '25 % of the time', '1.5× and 10 rows')
+    ('2× and 100 ms', '25% of the time', '1.5× and 10 rows')
     """
     least = ""
     match kind.unit:

@@ -110,7 +110,7 @@ class Job(JobFacts):
 
     @property
     def timeout_ms(self) -> float | None:
-        """The checkpoint time-out: as configured, else as observed."""
+        """The checkpoint timeout: as configured, else as observed."""
         return judging.timeout_ms(self)
 
     @property

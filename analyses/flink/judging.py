@@ -255,7 +255,7 @@ def trigger_gaps_ms(checkpoints: Iterable[Checkpoint]) -> list[float]:
 
 @once
 def timeout_ms(job: JobFacts) -> float | None:
-    """The checkpoint time-out: as configured, else how long expired checkpoints lasted."""
+    """The checkpoint timeout: as configured, else how long expired checkpoints lasted."""
     known = setting(job, *TIMEOUT_KEYS)
     value = milliseconds(known.value) if known is not None else None
     if value is not None and value > 0:

@@ -97,20 +97,20 @@ def share(value: float, *, whole: bool = False) -> str:
     """A part of a whole; without decimals where figures are compared at a glance.
 
     >>> share(0.125), share(1), share(0.00042), share(0.126, whole=True)
-    ('12.5 %', '100 %', '0.042 %', '13 %')
+    ('12.5%', '100%', '0.042%', '13%')
     """
     if whole:
-        return f"{value * 100:.0f} %"
-    return f"{number(round(value * 100, 1) if value >= 0.001 else value * 100)} %"
+        return f"{value * 100:.0f}%"
+    return f"{number(round(value * 100, 1) if value >= 0.001 else value * 100)}%"
 
 
 def percent(part: float) -> str:
     """A part of a whole in whole per cent, as sentences have it.
 
     >>> percent(0.126), percent(1), percent(0.0042)
-    ('13 %', '100 %', 'less than 1 %')
+    ('13%', '100%', 'less than 1%')
     """
-    return "less than 1 %" if 0 < part < 0.005 else share(part, whole=True)
+    return "less than 1%" if 0 < part < 0.005 else share(part, whole=True)
 
 
 def chance(probability: float) -> str:

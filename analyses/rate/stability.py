@@ -17,7 +17,7 @@ from typing import Final
 MOST_POINTS: Final = 400
 """Longer series are thinned evenly: all pairs of more points cost seconds and change nothing."""
 
-SURE: Final = 1.96  # two-sided 95 %
+SURE: Final = 1.96  # two-sided 95%
 APART: Final = 0.1  # of the largest x: points nearer to each other say nothing about a slope
 
 
@@ -38,7 +38,7 @@ class Trend:
     """A robust line through a series.
 
     Args:
-        slope: change of y per unit of x; `low` and `high` bound it with 95 % confidence.
+        slope: change of y per unit of x; `low` and `high` bound it with 95% confidence.
         z: Mann–Kendall statistic; above 1.96 the series rises, below -1.96 it falls.
         rise: slope times the length of the series.
         points: how many points there were.

@@ -60,7 +60,7 @@ def command(level: str, title: str, message: str) -> str:
 def _data(text: str) -> str:
     r"""What follows the second `::`; a line feed would end the command.
 
-    >>> _data("50 %\n::error::x")
+    >>> _data("50%\n::error::x")
     '50 %25%0A::error::x'
     """
     text = "\n".join(printable(line) for line in text.split("\n"))

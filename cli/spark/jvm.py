@@ -329,7 +329,7 @@ class Jvm:
         )
 
     def finish(self, timeout_s: float) -> int | None:
-        """Let it end by itself; its exit status, or None where it took longer than the time-out."""
+        """Let it end by itself; its exit status, or None where it took longer than the timeout."""
         if self.process is None or self.process.stdin is None:
             return None
         self.process.stdin.close()

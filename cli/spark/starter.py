@@ -255,7 +255,7 @@ class SparkStarter:
         """Let the JVM end by itself, which is when it writes an archive; then `close()`.
 
         Returns:
-            Its exit status; None where it took longer than the time-out.
+            Its exit status; None where it took longer than the timeout.
         """
         self._forget_session()
         try:

@@ -2,7 +2,7 @@
 
 `FLOWDIAG_WITHOUT=archive,fewer-rules flowdiag checkpoints logs/` does without two of them: to tell which one is to
 blame where a start fails, and to measure what each brings (`python -m benchmarks.tricks`). Reports are the same with
-and without. What brings less than 3 % shall have no place here; not all of them have been measured yet.
+and without. What brings less than 3% shall have no place here; not all of them have been measured yet.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def quantity(value: float | str | None, unit: str | None) -> str:
     """A value with its unit.
 
     >>> quantity(1200, "ms"), quantity(0.125, "share"), quantity(3.04, "ratio")
-    ('1.2 s', '12.5 %', '3×')
+    ('1.2 s', '12.5%', '3×')
     >>> quantity(4, "checkpoints"), quantity("rocksdb", None), quantity(None, "ms")
     ('4 checkpoints', 'rocksdb', 'unknown')
     """

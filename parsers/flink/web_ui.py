@@ -36,7 +36,7 @@ NO_NAME: Final = "the vertex"
 """What a vertex is called whose name was not copied."""
 
 EXPIRED: Final = "Checkpoint expired before completing."
-"""What Flink says of a checkpoint that took longer than the time-out."""
+"""What Flink says of a checkpoint that took longer than the timeout."""
 
 _S: Final = r"[\s|]{1,60}"
 _ROW: Final = r"^[ \t|>]{0,40}"

@@ -258,7 +258,7 @@ def whose(one: Pasted, known: str | None) -> tuple[str, Classified | None]:
 def _ends_something(one: Pasted, found: Classified | None, engine: str | None) -> bool:
     """Whether an exception below a record of unknown words is a failure, not one that was caught.
 
-    Clients log what they try again: time-outs, refused connections, missing files. Spark's own
+    Clients log what they try again: timeouts, refused connections, missing files. Spark's own
     words say that a job or a query ended.
     """
     if one.thread is not None:

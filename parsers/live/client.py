@@ -1,4 +1,4 @@
-"""A gentle HTTP client: bounded concurrency, time-outs, retries with backoff, nothing secret in its words.
+"""A gentle HTTP client: bounded concurrency, timeouts, retries with backoff, nothing secret in its words.
 
 Proxies and certificates are taken from the usual variables (`HTTPS_PROXY`, `NO_PROXY`, `SSL_CERT_FILE`).
 
@@ -44,7 +44,7 @@ MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
 MAX_WEIGHT: Final = 256 * 1024 * 1024
 """Memory of one decoded answer, about: three bytes of `[],` become sixty."""
 PATIENCE: Final = 3
-"""Times the time-out: so long an answer may take that comes drop by drop."""
+"""Times the timeout: so long an answer may take that comes drop by drop."""
 MAX_REDIRECTS: Final = 5
 
 TOKEN_VARIABLE: Final = "FLOWDIAG_COLLECT_TOKEN"
@@ -280,7 +280,7 @@ class Client:
 
         async def ask() -> int:
             size = 0
-            # Nobody knows how long it is: every piece has its time-out, and all have a limit.
+            # Nobody knows how long it is: every piece has its timeout, and all have a limit.
             async with self._answer(path, "", accept="*/*") as response:
                 if response.status_code >= 300:
                     content = await self._content(path, response)

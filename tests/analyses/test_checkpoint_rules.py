@@ -225,7 +225,7 @@ def test_growing_size_and_duration() -> None:
         f for f in said(growing_checkpoint.RULE, job.facts()) if isinstance(f, Finding)
     )
     assert duration.title.startswith("Checkpoint duration grew ")
-    assert "reach the time-out" in duration.explain
+    assert "reach the timeout" in duration.explain
     assert size.title.startswith("Checkpoint size grew ")
     assert size.severity is Severity.WARNING
 

@@ -149,7 +149,7 @@ def test_no_more_comes_out_than_the_slowest_lets_through(job: Job, flow: Flow) -
 
 
 # Which record goes where is drawn in the order of their sending, so that a few more or less come through
-# in a short time by chance alone: 5 %.
+# in a short time by chance alone: 5%.
 @slowly
 @given(jobs, flows, st.integers(1, 4))
 def test_more_buffers_never_slow_a_job_down(job: Job, flow: Flow, more: int) -> None:

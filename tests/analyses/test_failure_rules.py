@@ -381,7 +381,7 @@ def test_an_expiry_that_comes_too_late() -> None:
     job.completes(20)
     found = one(jobmanager_stalled.RULE, job.facts())
     assert found.title == (
-        "The JobManager stood still: a checkpoint expired after 3 min 20 s, with a time-out of 1 min"
+        "The JobManager stood still: a checkpoint expired after 3 min 20 s, with a timeout of 1 min"
     )
     assert found.confidence is Confidence.MEDIUM
 

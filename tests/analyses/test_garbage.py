@@ -67,7 +67,7 @@ def test_a_slow_machine_that_collects_garbage_is_called_that() -> None:
     assert (found.suspect, found.cause) == (Suspect(taskmanager="tm-2"), "garbage-collection")
     assert found.numbers["gc-share"] == 0.7
     assert found.confidence is Confidence.HIGH
-    assert "70 % of its time collecting garbage" in found.why
+    assert "70% of its time collecting garbage" in found.why
 
 
 def test_its_collectors_alone_are_an_indication() -> None:

@@ -323,7 +323,7 @@ def test_where_checkpoints_complete_who_was_busy_before_is_told() -> None:
         *(replace(load, busy=busy.get(load.subtask_index or 0, 150.0)) for load in whole),
     ]
     told = checkpoint_culprit._moved_from(job.job(), _convicted(3))
-    assert "over all samples it was busy 60 % of the time and enrich (2/4) 55 %" in str(told)
+    assert "over all samples it was busy 60% of the time and enrich (2/4) 55%" in str(told)
     job.loads[-4:] = [replace(load, busy=None) for load in whole]
     assert checkpoint_culprit._moved_from(job.job(), _convicted(3)) is None
 

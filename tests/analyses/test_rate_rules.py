@@ -555,7 +555,7 @@ def test_a_query_that_rests_little_has_little_headroom() -> None:
     triggers = [w.trigger(n, 1700, interval=2000) for n in range(30)]
     app = w.application(queries=(w.query(triggers, trigger_interval_ms=500),))
     (finding,) = (x for o in w.outcomes(app) for x in o.findings if o.code == "RT106")
-    assert "85 % of the time from one to the next" in finding.title
+    assert "85% of the time from one to the next" in finding.title
     assert "interval" not in finding.actions[0].text
     assert w.assessed(app).applications[0].queries[0][1].delay_ms is None
 

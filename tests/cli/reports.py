@@ -170,7 +170,7 @@ def expired(**changes: object) -> f.Finding:
         "evidence_total": 4,
         "actions": (
             f.Action(
-                text="Raise the time-out if the slow part is slow for a good reason",
+                text="Raise the timeout if the slow part is slow for a good reason",
                 option="execution.checkpointing.timeout",
                 current=f.Present("10 min"),
                 proposed=write("execution.checkpointing.timeout", 1_200_000),

@@ -32,7 +32,7 @@ inputs: 2 inputs read, 2018-11-29 18:30:00 to 19:02:11 UTC+08:00, 1 not read
 up to 4 in a row.
    proof, quoted from the input: logs/jobmanager.log:8991: "Late message for now expired checkpoint \
 224 from Map-2"
-   to do: Raise the time-out if the slow part is slow for a good reason; \
+   to do: Raise the timeout if the slow part is slow for a good reason; \
 execution.checkpointing.timeout: now 10 min (configured), try 20 min (needs a restart)
 
 rules: 1 of 3 clear

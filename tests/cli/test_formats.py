@@ -110,7 +110,7 @@ def test_markdown() -> None:
 1. **TaskManager tm-3 \\@ worker-3.example: 4 of its 4 subtasks acknowledged too late, 1.7 \
 expected by placement** — CP201, high confidence
 
-first: Raise the time-out if the slow part is slow for a good reason
+first: Raise the timeout if the slow part is slow for a good reason
 
 set execution.checkpointing.timeout to 20 min \\(now 10 min\\)
 
@@ -134,8 +134,8 @@ Checkpoints: 32: 26 completed, 4 expired, 1 declined, 1 in flight
 
 | TaskManager | host | subtasks | late | expected | ratio | by chance |
 |---|---|--:|--:|--:|--:|--:|
-| `tm-3` | worker-3.example | 4 | 4 | 1.7 | 2.4× | 4.8 % |
-| `tm-1` | worker-1.example | 4 | 1 | 1.7 | 0.6× | 100 % |
+| `tm-3` | worker-3.example | 4 | 4 | 1.7 | 2.4× | 4.8% |
+| `tm-1` | worker-1.example | 4 | 1 | 1.7 | 0.6× | 100% |
 
 ## Findings: 2
 
@@ -175,7 +175,7 @@ A checkpoint expires when one subtask has not acknowledged it in time.
 
 **To do**
 
-1. Raise the time-out if the slow part is slow for a good reason
+1. Raise the timeout if the slow part is slow for a good reason
    - execution.checkpointing.timeout: now 10 min \\(configured\\), try 20 min \\(needs a restart\\)
    - risk: a failure throws the job back further
    - check: checkpoints complete

@@ -132,8 +132,8 @@ def test_pages_of_recordings_show_what_was_found() -> None:
     ]
     # What a mouse shows of a mark says the same as the report.
     titles = [node.text or "" for node in root.iter(f"{SVG}title")]
-    assert any("enrich 1/4 on taskmanager-2: 93 % of the time busy" in title for title in titles)
-    assert any(title.startswith("enrich, parallelism 4: busy 93 %") for title in titles)
+    assert any("enrich 1/4 on taskmanager-2: 93% of the time busy" in title for title in titles)
+    assert any(title.startswith("enrich, parallelism 4: busy 93%") for title in titles)
     assert (
         len(re.findall(r"checkpoint \d+, [^<]*: expired after", page)) == 2 * 9
     )  # wide and narrow

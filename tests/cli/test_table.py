@@ -40,9 +40,9 @@ Job  orders · a1b2c3d4e5f60718293a4b5c6d7e8f90 · Flink 1.18.1 · failing
   ✓ completed   E expired   D declined   … in flight   median completed 1.5 s, longest 10 min
 
   TaskManager              subtasks  late  expected  ratio  by chance
-  tm-3 @ worker-3.example         4     4       1.7   2.4×      4.8 %
-  tm-1 @ worker-1.example         4     1       1.7   0.6×      100 %
-  tm-2 @ worker-2.example         4     0       1.7     0×      100 %
+  tm-3 @ worker-3.example         4     4       1.7   2.4×      4.8%
+  tm-1 @ worker-1.example         4     1       1.7   0.6×      100%
+  tm-2 @ worker-2.example         4     0       1.7     0×      100%
   late: distinct subtasks that acknowledged an expired checkpoint; expected: by placement; by
   chance: how often chance makes so many late
 """
@@ -50,7 +50,7 @@ VERDICT = """
 Verdict  failing: 1 critical, 1 warning · slow-taskmanager
   1.  TaskManager tm-3 @ worker-3.example: 4 of its 4 subtasks acknowledged too late, 1.7 expected
       by placement  CP201, high confidence
-  first: Raise the time-out if the slow part is slow for a good reason
+  first: Raise the timeout if the slow part is slow for a good reason
   set execution.checkpointing.timeout to 20 min (now 10 min)
   then run: flowdiag checkpoints PATH…
 """
@@ -108,7 +108,7 @@ Findings  2
               logs/jobmanager.log:8990
                 Checkpoint 225 of job a1b2 expired before completing.
               … 2 more
-    to do     1.  Raise the time-out if the slow part is slow for a good reason
+    to do     1.  Raise the timeout if the slow part is slow for a good reason
                   execution.checkpointing.timeout: now 10 min (configured), try 20 min (needs a
                   restart)
                   risk: a failure throws the job back further

@@ -99,7 +99,7 @@ def test_the_history_of_checkpoints(form: str, tmp_path: Path) -> None:
         (6, "COMPLETED", 1000),
     ]
     assert [row["fields"]["num_acknowledged_subtasks"] for row in found] == ["7", "7", "7", "8"]
-    # Both after ten minutes sharp, with somebody missing: nothing but the time-out does that.
+    # Both after ten minutes sharp, with somebody missing: nothing but the timeout does that.
     assert {row["checkpoint"] for row in found if row["cause"]} == {7, 8}
     assert found[3]["fields"]["is_savepoint"] == "true"
     assert (found[3]["bytes"], found[3]["fields"]["processed_data"]) == (12, "1536")

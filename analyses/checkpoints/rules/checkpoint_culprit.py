@@ -17,16 +17,16 @@ How it decides
 --------------
 Each signal that has something to say accuses: late messages and missing acknowledgements by their
 shape along the job graph (the most upstream vertex in which some subtasks lag behind their siblings),
-snapshots that lasted for half of the time-out, asynchronous parts that an abort cut off, the end of
+snapshots that lasted for half of the timeout, asynchronous parts that an abort cut off, the end of
 back pressure, the busiest subtask, time per record, placement, stuck stacks. The weights stand in the
 table of signals. The accused with most weight is named; votes for others count against the
 confidence, by the same scale as everywhere: high takes three points and at most a fifth of them
 against. Nobody is named whose points add up to nothing.
 
 The cause needs evidence of its own, and the first question with an answer decides, here as in
-`flowdiag queues`: a part of its snapshot that lasted for half of the time-out; an asynchronous part that
+`flowdiag queues`: a part of its snapshot that lasted for half of the timeout; an asynchronous part that
 was cut off; late alone, with a busy or an idle thread; twice its siblings' records or bytes, unless a
-record costs it as much more (three times at least); synchronous snapshots in 30 % of its time; busy
+record costs it as much more (three times at least); synchronous snapshots in 30% of its time; busy
 without taking in anything; three times its siblings' time per record; no reaction to cancelling. A task
 of which two thirds of the subtasks are busy is slow as a whole.
 

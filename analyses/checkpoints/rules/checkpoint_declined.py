@@ -17,7 +17,7 @@ Declines and failed checkpoints are grouped by their cause. Reasons that are nob
 count: the coordinator suspends or shuts down, a newer barrier arrived, tasks are not running yet,
 not any more or are just closing, a limit on concurrent checkpoints or the pause between them, a
 task that failed (that is CP301). Critical when at least `at-the-end` checkpoints in a row were
-unsuccessful at the end of the input, or the job failed then; a warning above 1 % of the checkpoints.
+unsuccessful at the end of the input, or the job failed then; a warning above 1% of the checkpoints.
 Who threw the exception is said by CP301.
 
 What to do

@@ -2,7 +2,7 @@
 
 What it reports
 ---------------
-Checkpoints that were cancelled since not every subtask had acknowledged within the time-out, how
+Checkpoints that were cancelled since not every subtask had acknowledged within the timeout, how
 many of them, how many in a row, and whether any has completed since.
 
 Why it matters
@@ -15,15 +15,15 @@ How it decides
 --------------
 It counts the checkpoints that the JobManager declared expired. *Ongoing* means that none completed
 after the last one. It is critical when at least `at-the-end` checkpoints failed at the end of the
-input without a completed one after them, a warning when it is ongoing or above 1 % of the
+input without a completed one after them, a warning when it is ongoing or above 1% of the
 checkpoints, and information otherwise. If three quarters of at least six expiries, on at least three
 days, keep to three hours of the day, it says so. Who is to blame is not decided here: see CP201.
 
 What to do
 ----------
-Find the culprit first (CP201): a longer time-out only hides it. If barriers wait behind data, let
+Find the culprit first (CP201): a longer timeout only hides it. If barriers wait behind data, let
 them overtake it (unaligned checkpoints, from 1.11) or keep less data in flight (buffer debloating,
-from 1.14). Raise the time-out when checkpoints are slow for a good reason, as with large state.
+from 1.14). Raise the timeout when checkpoints are slow for a good reason, as with large state.
 
 False alarms
 ------------
@@ -103,7 +103,7 @@ def _finding(job: h.Job, series: list[h.Episode], limits: Expired) -> h.Finding:
         len(expired),
         fatal=h.fatal_at_end(job, series, limits.at_the_end),
         title=title,
-        explain="A checkpoint expires when one subtask has not acknowledged it within the time-out: "
+        explain="A checkpoint expires when one subtask has not acknowledged it within the timeout: "
         "either its barrier waits behind data (back pressure, skew, a task that hangs), or "
         "its snapshot takes too long. CP201 says who, as far as the inputs tell."
         + _clustered(expired),
@@ -156,7 +156,7 @@ def _actions(job: h.Job) -> tuple[h.Action, ...]:
         return (
             h.Action(
                 text="Look at the culprit that CP201 names before touching any option",
-                verify="acknowledgements of all subtasks arrive within the time-out",
+                verify="acknowledgements of all subtasks arrive within the timeout",
             ),
         )
     now = job.timeout_ms
@@ -164,7 +164,7 @@ def _actions(job: h.Job) -> tuple[h.Action, ...]:
         h.Action(
             text="Find out which subtask holds the barrier up before touching any option: CP201 says "
             "what would tell",
-            verify="acknowledgements of all subtasks arrive within the time-out",
+            verify="acknowledgements of all subtasks arrive within the timeout",
         ),
         *h.shared(
             job,

@@ -3,7 +3,7 @@
 What it reports
 ---------------
 A job whose log shows triggers but neither completions nor failures; a checkpoint that is in
-progress for much longer than the time-out; a job that runs for hours without a single trigger.
+progress for much longer than the timeout; a job that runs for hours without a single trigger.
 
 Why it matters
 --------------
@@ -14,7 +14,7 @@ right for some, a surprise for others.
 How it decides
 --------------
 *Never completes*: at least `triggers` checkpoints were triggered, and none completed, expired, was
-declined or failed. *Stuck*: the last trigger is older than `stuck` times the time-out (10 minutes where
+declined or failed. *Stuck*: the last trigger is older than `stuck` times the timeout (10 minutes where
 it is not known) while the job's log goes on. *Off*: tasks ran for `hours-without` hours with the
 JobManager's log at hand and no trigger in it. Checkpoints that a cancel, a stop or the end of the
 job cut short do not count, nor does the one that is in flight when the input ends.
@@ -48,7 +48,7 @@ class NeverCompletes(h.Limits):
         "one may be in flight when the input ends, a second with two concurrent ones",
     )
     stuck: float = h.limit(
-        2.0, "ratio", "of the time-out: at once the checkpoint would have been declared expired"
+        2.0, "ratio", "of the timeout: at once the checkpoint would have been declared expired"
     )
     hours_without: float = h.limit(
         2.0, "hours", "intervals above an hour exist, above two hours they are rare"
@@ -126,7 +126,7 @@ def _never(job: h.Job, pending: list[h.Checkpoint]) -> h.Finding:
         state=h.State.ONGOING,
         title=f"{len(pending)} checkpoints were triggered, none completed and none failed",
         explain="The log shows the triggers only. A checkpoint that does not complete within its "
-        "time-out is declared expired in the same log, so either the JobManager hangs, or the "
+        "timeout is declared expired in the same log, so either the JobManager hangs, or the "
         "log is not whole.",
         rank=h.Rank.SYMPTOM,
         first_us=pending[0].triggered_us,
@@ -148,7 +148,7 @@ def _in_progress(job: h.Job, checkpoint: h.Checkpoint, age: float, longest: floa
         severity=h.Severity.CRITICAL,
         state=h.State.ONGOING,
         title=f"Checkpoint {checkpoint.id} has been in progress for {h.fmt.duration(age)}",
-        explain="It neither completed nor expired, although the time-out is "
+        explain="It neither completed nor expired, although the timeout is "
         f"{h.fmt.duration(timeout)} and the log goes on: the coordinator itself hangs, or "
         "lines are missing.",
         rank=h.Rank.SYMPTOM,

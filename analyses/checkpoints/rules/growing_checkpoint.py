@@ -3,7 +3,7 @@
 What it reports
 ---------------
 A lasting rise of the duration or of the size of the periodic checkpoints, with its factor and, for
-the duration, when it will reach the time-out at this pace.
+the duration, when it will reach the timeout at this pace.
 
 Why it matters
 --------------
@@ -195,13 +195,13 @@ def _finding(job: h.Job, grown: Growth, what: str, unit: str, limits: Growing) -
 
 
 def _pace(job: h.Job, grown: Growth) -> str:
-    """When the duration will reach the time-out; nothing if that is not known, or has happened."""
+    """When the duration will reach the timeout; nothing if that is not known, or has happened."""
     pace = (grown.after - grown.before) / max(1.0, grown.span_ms * 0.8)
     timeout = job.timeout_ms
     if not timeout or timeout <= grown.after or pace <= 0:
         return ""
     return (
-        f" At this pace they reach the time-out of {h.fmt.duration(timeout)} in "
+        f" At this pace they reach the timeout of {h.fmt.duration(timeout)} in "
         f"{h.fmt.duration((timeout - grown.after) / pace)}."
     )
 

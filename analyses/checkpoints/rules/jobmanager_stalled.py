@@ -3,7 +3,7 @@
 What it reports
 ---------------
 Moments at which the heartbeats of most TaskManagers lapsed together, although the TaskManagers were
-well, or at which a checkpoint expired long after its time-out was over.
+well, or at which a checkpoint expired long after its timeout was over.
 
 Why it matters
 --------------
@@ -15,7 +15,7 @@ How it decides
 --------------
 At least `taskmanagers` of the TaskManagers, and at least `share` of them, lose their heartbeat within
 `together`; a TaskManager that registers again under the same id was never gone, which raises the
-confidence. Or a checkpoint expires `overdue` (and `overdue-share` of the time-out) too late: the timer
+confidence. Or a checkpoint expires `overdue` (and `overdue-share` of the timeout) too late: the timer
 runs in the JobManager itself, and nobody else can hold it up. Or, after a pause of `made-up-gap` intervals without a
 checkpoint in progress, `made-up` of the checkpoints that were due meanwhile are triggered within a single
 interval: the timer of triggers keeps to its rate, and makes up for what it missed while it stood still.
@@ -61,7 +61,7 @@ class Stalled(h.Limits):
         "timers of a healthy JobManager are late by milliseconds, in a long collection by seconds",
     )
     overdue_share: float = h.limit(
-        0.25, "share", "of the time-out: what is observed of long ones is less exact"
+        0.25, "share", "of the timeout: what is observed of long ones is less exact"
     )
     made_up: float = h.limit(
         0.5,
@@ -314,7 +314,7 @@ def _votes(
             else None,
             "registered-again": _registered_again(job, lapses[-1]) if lapses else None,
             "expiry-overdue": "a checkpoint expired after "
-            f"{h.fmt.duration(max(_took_ms(c) for c in overdue))}, with a time-out of "
+            f"{h.fmt.duration(max(_took_ms(c) for c in overdue))}, with a timeout of "
             f"{h.fmt.duration(job.timeout_ms)}"
             if overdue
             else None,
@@ -351,7 +351,7 @@ RULE: Final = h.Rule(
         h.Signal("heartbeats-together", 2, "most heartbeats lapse within one round"),
         h.Signal("registered-again", 1, "the same TaskManagers register again soon after"),
         h.Signal(
-            "expiry-overdue", 2, "a checkpoint expired long after its time-out: its timer came late"
+            "expiry-overdue", 2, "a checkpoint expired long after its timeout: its timer came late"
         ),
         h.Signal(
             "triggers-made-up",

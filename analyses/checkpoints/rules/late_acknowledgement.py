@@ -87,7 +87,7 @@ def judge(job: h.Job, limits: h.Limits) -> h.Iterator[h.Finding]:
             h.Action(
                 text="Compare the listed subtasks with their siblings: records in, input queue, "
                 "state size; the most upstream of them first",
-                verify="the same subtasks acknowledge within the time-out",
+                verify="the same subtasks acknowledge within the timeout",
             ),
         ),
     )

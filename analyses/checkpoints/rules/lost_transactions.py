@@ -4,24 +4,24 @@ What it reports
 ---------------
 Producers that were fenced, transactions in an invalid state, commits that were given up, with the
 TaskManager that logged them, and the longest time without a completed checkpoint beside the transaction
-time-out.
+timeout.
 
 Why it matters
 --------------
 An exactly-once sink commits when its checkpoint completes. If checkpoints fail, or the job is down, for
-longer than the transaction time-out, the broker throws the open transaction away. Flink cannot commit
+longer than the transaction timeout, the broker throws the open transaction away. Flink cannot commit
 it any more: the records are lost although the checkpoint says that they were written.
 
 How it decides
 --------------
 By the messages of the sinks and producers in TaskManagers' logs. It is critical when Flink itself says
-that data may be lost, or when the gap between completed checkpoints reached the transaction time-out;
-otherwise a warning. The time-out is the one printed, the one configured, or `transaction-timeout`: 15
+that data may be lost, or when the gap between completed checkpoints reached the transaction timeout;
+otherwise a warning. The timeout is the one printed, the one configured, or `transaction-timeout`: 15
 minutes, which is the broker's default maximum.
 
 What to do
 ----------
-Find out why checkpoints did not complete first. Make the transaction time-out longer than the longest
+Find out why checkpoints did not complete first. Make the transaction timeout longer than the longest
 outage that you want to survive, at the producer and at the broker.
 
 False alarms
@@ -119,7 +119,7 @@ def _while(gap: float, timeout: float) -> str:
     """What is known of the checkpoints meanwhile; nothing where no two moments of them are."""
     if not gap:
         return ""
-    return f"; no checkpoint for up to {h.fmt.duration(gap)}, transaction time-out {h.fmt.duration(timeout)}"
+    return f"; no checkpoint for up to {h.fmt.duration(gap)}, transaction timeout {h.fmt.duration(timeout)}"
 
 
 def _measured_gap(job: h.Job, gap: float, timeout: float) -> h.Iterator[h.Measurement]:
@@ -168,7 +168,7 @@ def _longest_gap_ms(job: h.Job) -> float:
 
 
 def _timeout_ms(job: h.Job, failures: list[h.Incident]) -> float | None:
-    """The transaction time-out as a record prints it, else as it is configured."""
+    """The transaction timeout as a record prints it, else as it is configured."""
     printed = (milliseconds(i.text.get("timeout_ms")) for i in failures)
     known = setting(job, "transaction.timeout.ms", "properties.transaction.timeout.ms")
     configured = milliseconds(known.value) if known is not None else None
@@ -182,7 +182,7 @@ RULE: Final = h.Rule(
     signals=(
         h.Signal("commit-given-up", 3, "Flink says that it gives the commit up"),
         h.Signal("fenced-producer", 2, "the producer was fenced or its transaction is invalid"),
-        h.Signal("gap-exceeds-timeout", 2, "no checkpoint completed for longer than the time-out"),
+        h.Signal("gap-exceeds-timeout", 2, "no checkpoint completed for longer than the timeout"),
     ),
     causes=("lost-transactions",),
 )

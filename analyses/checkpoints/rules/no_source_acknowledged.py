@@ -20,7 +20,7 @@ for less than `back-pressured` of the time. Without metrics it says that it cann
 
 What to do
 ----------
-For CDC: a longer time-out and tolerated failures during the snapshot phase, or the incremental snapshot
+For CDC: a longer timeout and tolerated failures during the snapshot phase, or the incremental snapshot
 that does not hold the lock. For others: a thread dump of a source's TaskManager.
 
 False alarms

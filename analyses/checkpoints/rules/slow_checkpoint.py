@@ -2,7 +2,7 @@
 
 What it reports
 ---------------
-Periodic checkpoints that complete yet last for most of the interval, or for half of the time-out:
+Periodic checkpoints that complete yet last for most of the interval, or for half of the timeout:
 how many, how long, and how near to the limit they come.
 
 Why it matters
@@ -13,13 +13,13 @@ sinks commit late, each failure replays more, and the next hiccup turns slow int
 How it decides
 --------------
 A checkpoint is slow when its duration reaches `interval-share` of the interval or `timeout-share`
-of the time-out, and `floor` in any case. The interval is the configured one or the lower quartile
-of the gaps between triggers, the time-out the configured one, the one observed, or Flink's default
+of the timeout, and `floor` in any case. The interval is the configured one or the lower quartile
+of the gaps between triggers, the timeout the configured one, the one observed, or Flink's default
 of 10 minutes. Savepoints and the first checkpoints after a start or a restore are left out. It is
 reported when `slow-share` of the checkpoints and at least `checkpoints` of them were slow, or the last
 `checkpoints` were. Durations that only climb count from the first checkpoint on, the warm-up too: where each of
-the last `climb` took longer than the one before and the last reached `timeout-share` of the time-out. It is told as information only where they come in bursts that pass: fewer than
-`burst-share` of the checkpoints, none of them half of the time-out, and the last ones as fast as ever.
+the last `climb` took longer than the one before and the last reached `timeout-share` of the timeout. It is told as information only where they come in bursts that pass: fewer than
+`burst-share` of the checkpoints, none of them half of the timeout, and the last ones as fast as ever.
 
 What to do
 ----------
@@ -68,7 +68,7 @@ class Slow(h.Limits):
     climb: float = h.limit(
         4,
         "checkpoints",
-        "a start is slow at first and gets faster; three steps up in a row, to half of the time-out, are no start",
+        "a start is slow at first and gets faster; three steps up in a row, to half of the timeout, are no start",
     )
     burst_share: float = h.limit(
         0.5,
@@ -76,7 +76,7 @@ class Slow(h.Limits):
         "where most are fast, the job gets over each burst by itself; healthy runs with bursts every half "
         "minute (flink/1.14.6/bursts, flink/1.20.5/bursts) have a quarter of slow ones, no other healthy run any; "
         "of sick runs half (flink/1.14.6/garbage) to nearly all (flink/1.14.6/moving-hot-key-completing), and "
-        "those with fewer reach half of the time-out (flink/2.3.0/unaligned-hot-key)",
+        "those with fewer reach half of the timeout (flink/2.3.0/unaligned-hot-key)",
     )
 
 
@@ -102,7 +102,7 @@ def judge(job: h.Job, limits: Slow) -> h.Iterator[h.Finding]:
 
 
 def _climbing(job: h.Job, limits: Slow) -> list[h.Checkpoint]:
-    """The last completed checkpoints where each took longer than the one before, up to half of the time-out."""
+    """The last completed checkpoints where each took longer than the one before, up to half of the timeout."""
     every = [c for stretch in h.settled(job, 0)[-1:] for c in stretch if h.lasted_ms(c) is not None]
     last = every[-int(limits.climb) :]
     far = bool(last) and _ms(last[-1]) >= _timeout_ms(job) * limits.timeout_share
@@ -152,7 +152,7 @@ def _finding(
     against = (
         f"the interval is {h.fmt.duration(interval)} ({job.interval_from})"
         if interval is not None and interval <= timeout
-        else f"the time-out is {h.fmt.duration(timeout)}"
+        else f"the timeout is {h.fmt.duration(timeout)}"
     )
     return h.of_checkpoints(
         job,

@@ -20,7 +20,7 @@ waited for: where no record names one, the TaskManager is told of alone.
 
 What to do
 ----------
-Look at the method: a blocking call without a time-out, a loop that ignores interruption, a lock. Make it
+Look at the method: a blocking call without a timeout, a loop that ignores interruption, a lock. Make it
 interruptible.
 
 False alarms

@@ -24,7 +24,7 @@ subtask: one that gave its own cause is accused, or that declined `repeated` che
 reason; those that declined `alike` as many are accused with it. Where only TaskManagers tell of failed
 snapshots, `repeated` of one subtask are needed. Critical when the job failed for good or has been
 restarted three times without a completed checkpoint at the end of the input; a warning when ongoing or
-above 1 % of the checkpoints.
+above 1% of the checkpoints.
 
 What to do
 ----------
@@ -211,7 +211,7 @@ def _record(said: Classified | None) -> str:
     return f" The record stands at offset {told['offset']} of {place}."
 
 
-_UNNAMED: Final = "The checkpoint took longer than its time-out; the exception does not say which subtask was late."
+_UNNAMED: Final = "The checkpoint took longer than its timeout; the exception does not say which subtask was late."
 
 
 def _actions(job: h.Job, crisis: h.Crisis, said: Classified | None) -> tuple[h.Action, ...]:

@@ -17,7 +17,7 @@ A crisis (see CP301) whose root is a lost connection, a heartbeat that timed out
 was killed. The lost TaskManager is the peer named in the exceptions, by resource id where there is one
 (1.15+), else by host, and the one whose heartbeat failed. If several are named, the one named most; a
 TaskManager on which a task failed is never the culprit for that alone. Memory as the reason outranks it
-(CP303). Critical if the job failed for good or cannot restart, a warning if that is over 1 % of the
+(CP303). Critical if the job failed for good or cannot restart, a warning if that is over 1% of the
 checkpoints, information otherwise.
 
 What to do

@@ -72,10 +72,10 @@ def settings_of(
 
 
 def observed_settings(job: JobKey, checkpoints: Sequence[Checkpoint]) -> list[Setting]:
-    """Interval and time-out as the checkpoints show them, in milliseconds.
+    """Interval and timeout as the checkpoints show them, in milliseconds.
 
     The interval is the lower quartile of the gaps between triggers, since waiting can only widen a
-    gap; the time-out is the median life of expired checkpoints.
+    gap; the timeout is the median life of expired checkpoints.
     """
     found = []
     triggers = sorted(

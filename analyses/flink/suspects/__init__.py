@@ -387,8 +387,8 @@ def _each_once(told: Iterable[str]) -> Iterator[str]:
 
     >>> list(_each_once(["late in 3, upstream in time", "missing in 3, upstream in time"]))
     ['late in 3', 'missing in 3, upstream in time']
-    >>> list(_each_once(["busy 98 % while upstream waits", "busy 98 % among idle siblings"]))
-    ['busy 98 % while upstream waits', 'among idle siblings']
+    >>> list(_each_once(["busy 98% while upstream waits", "busy 98% among idle siblings"]))
+    ['busy 98% while upstream waits', 'among idle siblings']
     """
     parts = [*told]
     for number, part in enumerate(parts):

@@ -33,7 +33,7 @@ from flowdiag.analyses.model.finding import Cited
 # Acknowledgements of one cascade arrive within milliseconds; the order within is no cause.
 CASCADE_MS: Final = 1_000.0
 # Two subtasks of a vertex whose acknowledgements lie this far apart did not wait for the same thing:
-# at least this, and at least this part of the time-out.
+# at least this, and at least this part of the timeout.
 APART_MS: Final = 2_000.0
 APART_SHARE: Final = 0.25
 APART_TIMES: Final = 2.0
@@ -163,7 +163,7 @@ def _complete(
     Args:
         late: milliseconds after the trigger.
         topology: the graph.
-        limit: the time-out, in the same unit.
+        limit: the timeout, in the same unit.
         notified: whether tasks are told that a checkpoint is dead (1.11+), so that one that had not
             yet seen the barrier sends nothing at all.
 

@@ -59,7 +59,7 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class SlowPart:
-    """A snapshot's part that lasted for half of the time-out or longer, as measured by the subtask."""
+    """A snapshot's part that lasted for half of the timeout or longer, as measured by the subtask."""
 
     part: str  # sync | async
     longest_ms: float
@@ -283,7 +283,7 @@ def _reported_places(job: JobFacts) -> Mapping[tuple[str | None, int], str]:
 
 
 def _slow_parts(case: Case) -> dict[SubtaskKey, SlowPart]:
-    """Subtasks whose own snapshot lasted for half of the time-out."""
+    """Subtasks whose own snapshot lasted for half of the timeout."""
     limit = (case.timeout_ms or 0.0) / 2
     if limit <= 0:
         return {}

@@ -113,7 +113,7 @@ class Part:
 
 
 def _measured_snapshot(part: Part) -> Diagnosis | None:
-    """A part of its snapshot lasted for half of the time-out."""
+    """A part of its snapshot lasted for half of the timeout."""
     slow = part.case.slow_parts.get(part.key)
     return None if slow is None else Diagnosis(f"slow-{slow.part}-snapshot", slow.part)
 
@@ -186,7 +186,7 @@ def _collects(part: Part) -> Diagnosis | None:
     return Diagnosis(
         "garbage-collection",
         "barrier",
-        f"its TaskManager spends {100 * collects.share:.0f} % of its time collecting garbage",
+        f"its TaskManager spends {100 * collects.share:.0f}% of its time collecting garbage",
         {"gc-share": collects.share},
     )
 

@@ -26,7 +26,7 @@ _UNKNOWN: Final = (
 # Of the remedies of a cause, those that the accused calls for; all where a cause is not named here.
 _CURES: Final = {
     "slow-taskmanager": ("look-at-machine",),
-    "task-hangs": ("thread-dump", "time-out"),
+    "task-hangs": ("thread-dump", "timeout"),
 }
 
 

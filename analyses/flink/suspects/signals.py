@@ -63,7 +63,7 @@ SIGNALS: Final[tuple[Signal, ...]] = (
         "snapshot-duration",
         3,
         (
-            "a subtask whose synchronous or asynchronous part lasted for half of the time-out or longer, "
+            "a subtask whose synchronous or asynchronous part lasted for half of the timeout or longer, "
             "as measured by itself"
         ),
     ),
@@ -79,7 +79,7 @@ SIGNALS: Final[tuple[Signal, ...]] = (
         "snapshots",
         2,
         (
-            "the synchronous snapshots of the accused, as measured by itself, take up 30 % of the time "
+            "the synchronous snapshots of the accused, as measured by itself, take up 30% of the time "
             "or more; only of subtasks that another signal accuses, since a slow machine does the same"
         ),
     ),
@@ -131,8 +131,8 @@ SIGNALS: Final[tuple[Signal, ...]] = (
         "saturated-input",
         1,
         (
-            "the input buffers of the accused are in use: 85 % of them on average, or half of them with "
-            "peaks of 85 %"
+            "the input buffers of the accused are in use: 85% of them on average, or half of them with "
+            "peaks of 85%"
         ),
     ),
     Signal(
@@ -180,7 +180,7 @@ SIGNALS: Final[tuple[Signal, ...]] = (
         "garbage-collection",
         2,
         (
-            "the TaskManager's collectors take 40 % of its time or more, and twice those of the others "
+            "the TaskManager's collectors take 40% of its time or more, and twice those of the others "
             "(their times in metric reports, else their pauses in the JVM's own log, `-Xlog:gc`)"
         ),
     ),
@@ -439,7 +439,7 @@ def _as_suspects(case: Case, keys: frozenset[SubtaskKey]) -> tuple[frozenset[Sus
 
 
 def snapshot_duration(case: Case) -> Iterator[Accusation]:
-    """Synchronous or asynchronous parts that ate the time-out."""
+    """Synchronous or asynchronous parts that ate the timeout."""
     for key, slow in sorted(case.slow_parts.items()):
         yield Accusation(
             signal="snapshot-duration",
@@ -746,7 +746,7 @@ def nobody_works(case: Case) -> bool:
 def garbage_collection(case: Case) -> Iterator[Accusation]:
     """A TaskManager that stands still to collect garbage."""
     for name, found in sorted(case.collecting.items()):
-        share = f"{100 * found.share:.0f} % of its time collecting garbage"
+        share = f"{100 * found.share:.0f}% of its time collecting garbage"
         yield Accusation(
             signal="garbage-collection",
             weight=_WEIGHTS["garbage-collection"],

@@ -67,7 +67,7 @@ def _finding(
         worst.host,
         otherwise="taskmanager",
         severity=h.Severity.WARNING if usage >= serious else h.Severity.INFO,
-        title=f"Network pools would use {usage} % of the network memory on "
+        title=f"Network pools would use {usage}% of the network memory on "
         f"{h.fmt.place(worst.taskmanager, worst.host)}",
         option=key,
         rank=h.Rank.SYMPTOM,

@@ -6,7 +6,7 @@ TaskManagers with managed memory in a cluster whose jobs use the heap state back
 
 Why it matters
 --------------
-By default 40 % of Flink's memory are managed. Without RocksDB, batch operators or Python nobody uses them,
+By default 40% of Flink's memory are managed. Without RocksDB, batch operators or Python nobody uses them,
 while the heap, where the state lies, gets what is left.
 
 How it decides

@@ -590,7 +590,7 @@ class Simulation:
         self._at(self.now + delay, partial(self._arrived, consumer, link, number))
 
     def _overtake_all(self, number: int) -> None:
-        """The time-out of an aligned checkpoint: its barriers leave the queues."""
+        """The timeout of an aligned checkpoint: its barriers leave the queues."""
         if len(self.passed[number]) == len(self.subtasks):
             return
         self.priority.add(number)

@@ -13,7 +13,7 @@ Who waits is never who is slow.
 How it decides
 --------------
 Back-pressured time (1.13 and later) or the share of samples in which `isBackPressured` holds (1.10 and
-later); 50 % is Flink's own limit for high. The values of a vertex are maxima over its subtasks. Before
+later); 50% is Flink's own limit for high. The values of a vertex are maxima over its subtasks. Before
 1.10 only the usage of buffers tells, and this rule stays silent. Where nobody is found at the end of it, it has
 to have lasted for `lasted`, in `samples` at least; if it is over, it must not have begun within `near-start` of a
 start, nor be `isolated`. With the metrics of fewer than `known` of the subtasks, or with fewer than `samples`

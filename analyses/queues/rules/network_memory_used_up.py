@@ -34,7 +34,7 @@ from flowdiag.analyses.queues import helpers as h
 class UsedUp(h.Limits):
     """What BP202 compares with."""
 
-    requested: float = h.limit(1.0, "share", "of the network memory; Flink warns above 100 %")
+    requested: float = h.limit(1.0, "share", "of the network memory; Flink warns above 100%")
     waits: float = h.limit(0.1, "share", "Flink's own limit between no and low back pressure")
     hardly: float = h.limit(0.05, "share", "of the segments, on average: the next burst has none")
     samples: float = h.limit(5, "samples", "single ones are racy")

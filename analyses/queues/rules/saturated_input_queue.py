@@ -12,7 +12,7 @@ for all of it.
 How it decides
 --------------
 Flink exposes no credits. All exclusive buffers of the remote channels in use and the floating pool empty
-(95 %) mean that no channel can announce any. Without these gauges (up to 1.8) the queue length against
+(95%) mean that no channel can announce any. Without these gauges (up to 1.8) the queue length against
 what fits in: `C * 2 + 8` up to 1.4, exclusive and floating buffers of the remote channels from 1.5.
 From 1.9 on `inputQueueLength` counts what waits at local producers too, so it convicts nobody by itself.
 Samples are racy: `share` of them, five at least.

@@ -11,8 +11,8 @@ The job cannot go faster than this task; everything before it waits.
 
 How it decides
 --------------
-Each window of the metrics is walked from the sources down to the tasks that are busy (60 % of the time and
-more), not back-pressured, and right behind one that waits (50 % and more). Two thirds of the subtasks or
+Each window of the metrics is walked from the sources down to the tasks that are busy (60% of the time and
+more), not back-pressured, and right behind one that waits (50% and more). Two thirds of the subtasks or
 more must be among them, none with twice its share of the records or bytes. Samples of several windows
 convict, five at least. Before 1.13 the usage of buffers stands in for the times, and weighs less. Who is
 named, and why, is decided as `checkpoint-culprit` decides it: the same signals, the same order of questions;

@@ -14,7 +14,7 @@ How it decides
 --------------
 The end of back pressure as for `slow-operator`, where fewer than two thirds of the subtasks are busy and
 none of them gets twice its share. Or, before anybody waits: one subtask is busy among idle siblings, and
-its queue is long (three times its siblings', a quarter of what fits in), or its snapshots take 30 % of
+its queue is long (three times its siblings', a quarter of what fits in), or its snapshots take 30% of
 the time. Being busy alone convicts nobody. What ails it is asked in the order of `checkpoint-culprit`:
 snapshots that lasted long or made it late alone come first, then being busy without taking in records (a
 hang), then time per record against siblings on other TaskManagers (three times).

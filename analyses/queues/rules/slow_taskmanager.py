@@ -14,7 +14,7 @@ Busy time per record of its subtasks against the siblings on other TaskManagers:
 two tasks at least and in two thirds of those compared; or twice in several subtasks of the task where the
 back pressure ends, while those elsewhere are alike. Where nothing tells the time per record: the busy
 subtasks at the end of the back pressure are all that the TaskManager runs of that task, with no more data
-than their siblings, and those of another task lag there too or several do. One that spends 40 % of its time
+than their siblings, and those of another task lag there too or several do. One that spends 40% of its time
 and twice that of the others collecting garbage is called that.
 
 What to do

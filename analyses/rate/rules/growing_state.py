@@ -19,7 +19,7 @@ being filled.
 What to do
 ----------
 Give the query a watermark, so that old state can be dropped; `dropDuplicatesWithinWatermark` instead
-of `dropDuplicates`; a time-out for groups with own state.
+of `dropDuplicates`; a timeout for groups with own state.
 
 False alarms
 ------------

@@ -17,7 +17,7 @@ behind which others ended RT107's.
 
 What to do
 ----------
-Take a thread dump of the executors: look for a call without a time-out in the output function.
+Take a thread dump of the executors: look for a call without a timeout in the output function.
 Speculation helps against a slow machine, not against a lock.
 
 False alarms

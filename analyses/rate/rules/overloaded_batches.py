@@ -228,7 +228,7 @@ def _measurements(state: h.StreamState, late: float, limits: Late) -> h.Iterator
             "growth",
             round(state.waiting.slope, 3),
             "s of delay per s",
-            over=f"95 % between {state.waiting.low:.3f} and {state.waiting.high:.3f}",
+            over=f"95% between {state.waiting.low:.3f} and {state.waiting.high:.3f}",
         )
     if state.headroom_per_s is not None:
         yield h.measured(

@@ -7,7 +7,7 @@ enough.
 
 Why it matters
 --------------
-The message is gone without an answer. What shows is a time-out somewhere else: a task that is never deployed, a
+The message is gone without an answer. What shows is a timeout somewhere else: a task that is never deployed, a
 checkpoint that is never acknowledged.
 
 How it decides

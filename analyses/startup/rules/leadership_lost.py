@@ -17,7 +17,7 @@ or suspended a job; a job that is suspended since its JobManager is no longer th
 
 What to do
 ----------
-Look at ZooKeeper or the Kubernetes API server, at long pauses of the JobManager, and at the time-outs of
+Look at ZooKeeper or the Kubernetes API server, at long pauses of the JobManager, and at the timeouts of
 the lease.
 
 False alarms

@@ -7,13 +7,13 @@ and JobManagers that TaskManagers gave up, or whose process began anew.
 
 Why it matters
 --------------
-Every task there is restarted elsewhere. Raising the time-out hides a pause, and does nothing for a process
+Every task there is restarted elsewhere. Raising the timeout hides a pause, and does nothing for a process
 that is gone.
 
 How it decides
 --------------
 Which TaskManager, by the JobManager's line. Why, by what else the logs say within `near`: its container ended
-or its connections broke (gone); its own log notices the time-out, within `notice`, but `behind` or more after
+or its connections broke (gone); its own log notices the timeout, within `notice`, but `behind` or more after
 the JobManager's (it stood still); both notice it together (the network between them); its metric reports show
 garbage collection for much of that minute. Without its own log, reports or container nothing is said about why.
 A JobManager was started again where its process begins, in the same log or in another one, and none that ran
@@ -69,10 +69,10 @@ class Missed(h.Limits):
     behind: float = h.limit(
         5,
         "s",
-        "both sides count the same time-out: who notices it so much later did not run meanwhile",
+        "both sides count the same timeout: who notices it so much later did not run meanwhile",
     )
     near: float = h.limit(
-        60, "s", "a time-out of 50 s and its check: what happened so near belongs to the loss"
+        60, "s", "a timeout of 50 s and its check: what happened so near belongs to the loss"
     )
     notice: float = h.limit(600, "s", "a process that stood still notices when it runs again")
 
@@ -211,7 +211,7 @@ def _reasons(
     own = noticed_us(facts, name, at - near, at + limits.notice * 1_000_000)
     late = (own - at) / 1_000_000 if own is not None else None
     if late is not None and late >= limits.behind:
-        says = f"its own log has the time-out {h.fmt.duration(late * 1000)} later"
+        says = f"its own log has the timeout {h.fmt.duration(late * 1000)} later"
         yield _Reason("stood-still", h.Vote(signal="noticed-late", says=says, weight=3))
     elif late is not None and abs(late) < limits.behind:
         says = "both sides noticed it at once"
@@ -260,9 +260,7 @@ RULE: Final = h.Rule(
     signals=(
         h.Signal("container-ended", 3, "the resource manager saw its container end"),
         h.Signal("connections-broke", 2, "peers lost their connections to it before the heartbeat"),
-        h.Signal(
-            "noticed-late", 3, "its own log has the time-out much later than the JobManager's"
-        ),
+        h.Signal("noticed-late", 3, "its own log has the timeout much later than the JobManager's"),
         h.Signal("noticed-together", 2, "both sides have it at the same time: both were alive"),
         h.Signal(
             "collected-garbage", 3, "its reports show garbage collection for much of that minute"

@@ -3,7 +3,7 @@
 What it reports
 ---------------
 Remote processes that the RPC layer quarantined or found unreachable, and calls that ran into their
-time-out, with the other side.
+timeout, with the other side.
 
 Why it matters
 --------------
@@ -14,7 +14,7 @@ How it decides
 --------------
 By the RPC layer's own words, while a job started or ran. A gate of some milliseconds after a broken connection
 is normal and does not count by itself. Fewer than `timeouts` calls without an answer are an information only, if
-the job runs. Time-outs that follow a message that was too large are that rule's.
+the job runs. Timeouts that follow a message that was too large are that rule's.
 
 What to do
 ----------
@@ -22,7 +22,7 @@ Look at the load and the garbage collection of the other side, at its name resol
 
 False alarms
 ------------
-One time-out of the web interface while the JobManager was busy.
+One timeout of the web interface while the JobManager was busy.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Troubled(h.Limits):
 
 
 def judge(facts: h.StartupFacts, limits: Troubled) -> h.Iterator[h.Finding]:
-    """One finding for quarantines, one for time-outs."""
+    """One finding for quarantines, one for timeouts."""
     quarantined = [t for t in facts.of_kind(*_QUARANTINES) if _in_time(facts, t)]
     if quarantined:
         yield _quarantined(facts, quarantined)

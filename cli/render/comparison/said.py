@@ -101,7 +101,7 @@ def name(one: Measure) -> str:
     >>> from flowdiag.analyses.report.wire import Subject
     >>> name(Measure(name="busy", unit="share", subject=Subject(kind="task", task="enrich"), before=0.1,
     ...     after=0.9, ratio=9.0, p_value=0.001, p_adjusted=0.001, significant=True, change=Trend.WORSE,
-    ...     values=(20, 20), independent=None, matters="25 % of the time", reason=None))
+    ...     values=(20, 20), independent=None, matters="25% of the time", reason=None))
     'busy'
     """
     return one.name.replace("-", " ")
@@ -128,7 +128,7 @@ def chance(one: Measure) -> str:
     """How often chance alone makes such a difference."""
     if one.p_adjusted is None:
         return "-"
-    return "below 0.01 %" if one.p_adjusted < 1e-4 else f"{100 * one.p_adjusted:.2g} %"
+    return "below 0.01%" if one.p_adjusted < 1e-4 else f"{100 * one.p_adjusted:.2g}%"
 
 
 def change(one: Measure) -> str:

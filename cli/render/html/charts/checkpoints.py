@@ -17,7 +17,7 @@ HOW: Final = (
     "Each bar is a checkpoint: it stands where the checkpoint was triggered, and is as high as it took long. "
     "Those that completed are plain; all others have a letter above: E expired, D declined, F failed, A aborted, "
     "I in flight when the input ends. A shaded stretch is an episode: checkpoints that expired without much between. "
-    "Bars of equal height that end in E are as high as the time-out; a healthy job has low bars of about one height."
+    "Bars of equal height that end in E are as high as the timeout; a healthy job has low bars of about one height."
 )
 
 _BARS: Final = 180

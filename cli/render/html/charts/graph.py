@@ -192,8 +192,8 @@ def _box(
 def _lines(facts: Sequence[str], room: int) -> list[str]:
     """Facts side by side as far as they fit, in `_LINES` lines at most.
 
-    >>> _lines(["busy 93 %", "waits 11 %", "queue 71 %"], 22)
-    ['busy 93 % · waits 11 %', 'queue 71 %']
+    >>> _lines(["busy 93%", "waits 11%", "queue 71%"], 22)
+    ['busy 93% · waits 11%', 'queue 71%']
     """
     lines = [""]
     for fact in facts:
