@@ -61,7 +61,7 @@ def _data(text: str) -> str:
     r"""What follows the second `::`; a line feed would end the command.
 
     >>> _data("50%\n::error::x")
-    '50 %25%0A::error::x'
+    '50%25%0A::error::x'
     """
     text = "\n".join(printable(line) for line in text.split("\n"))
     return text.replace("%", "%25").replace("\n", "%0A")

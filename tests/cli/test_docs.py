@@ -10,7 +10,7 @@ import pytest
 from flowdiag.analyses.causes import CAUSES
 from flowdiag.analyses.model.rule import HEADINGS, Rule, sections
 from flowdiag.analyses.topics import all_rules
-from flowdiag.cli.docs import documents, with_blocks
+from flowdiag.cli.docs.generate import documents, with_blocks
 from flowdiag.cli.docs.manual import rule_page
 
 ROOT = Path(__file__).parents[2]

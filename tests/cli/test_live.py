@@ -263,7 +263,7 @@ def test_a_folder_behind_a_url_may_be_a_file(
         found.append(list(paths))
         raise FlowdiagError("enough")
 
-    for module in ("analyses.inputs", "cli.rounds"):
+    for module in ("analyses.inputs", "cli.live.rounds"):
         monkeypatch.setattr(f"flowdiag.{module}.find", find)
     with serving(lambda path, query: NOT_FOUND) as server:
         assert main(["diagnose", f"{server.url}/logs/today"]) == 2

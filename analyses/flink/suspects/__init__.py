@@ -379,7 +379,7 @@ def _why(
 
 
 _AS_WELL: Final = ", upstream in time"
-_BUSY: Final = re.compile(r"busy \d+ % ")
+_BUSY: Final = re.compile(r"busy \d+% ")
 
 
 def _each_once(told: Iterable[str]) -> Iterator[str]:

@@ -61,7 +61,7 @@ def _is_good(trouble: h.Trouble) -> bool:
 def said_by(trouble: h.Trouble) -> str:
     """The sentence in an audit line; a status error is a JSON document with a message.
 
-    >>> said_by(Trouble(kind="operator-status-error", count=1, first_us=None, last_us=None,
+    >>> said_by(h.Trouble(kind="operator-status-error", count=1, first_us=None, last_us=None,
     ...     values={"said": '{"type":"x","message":"exceeded quota"}'}))
     'exceeded quota'
     """

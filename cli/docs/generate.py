@@ -1,0 +1,78 @@
+"""The documents that are made from the code: `python -m flowdiag.cli.docs` in the repository.
+
+A test compares them with what lies there, so that they cannot fall behind.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from typer.main import get_command
+
+from flowdiag.analyses.comparison import wire
+from flowdiag.analyses.report.tables import tables_document
+from flowdiag.analyses.report.wire import schema_text
+from flowdiag.cli.app import app
+from flowdiag.cli.docs.actions import actions_document
+from flowdiag.cli.docs.manual import rules_document
+from flowdiag.cli.exit_codes import MEANINGS
+from flowdiag.cli.options.help import help_text
+from flowdiag.parsers import remarks
+
+_BLOCK = re.compile(r"(<!-- (\w[\w-]*): generated -->\n).*?(<!-- /\2 -->)", re.DOTALL)
+
+
+def documents(root: Path) -> Iterator[tuple[Path, str]]:
+    """Every generated document, with what it should hold."""
+    yield root / "docs" / "rules.md", rules_document()
+    yield root / "docs" / "actions.md", actions_document()
+    yield root / "docs" / "report.schema.json", schema_text()
+    yield root / "docs" / "comparison.schema.json", wire.schema_text()
+    yield root / "docs" / "tables.md", tables_document()
+    for page in (root / "README.md", root / "docs" / "reliability.md"):
+        yield page, with_blocks(page.read_text(encoding="utf-8"))
+
+
+def with_blocks(text: str) -> str:
+    """A text, its generated blocks made anew.
+
+    A block stands between `<!-- name: generated -->` and `<!-- /name -->`.
+    """
+    blocks = {"help": _help(), "exit-codes": _exit_codes(), "warnings": _warnings()}
+    return _BLOCK.sub(lambda hit: f"{hit[1]}{blocks[hit[2]]}{hit[3]}", text)
+
+
+def _help() -> str:
+    group: Any = get_command(app)
+    with group.make_context("flowdiag", [], resilient_parsing=True) as parent:
+        command = group.get_command(parent, "checkpoints")
+        with command.make_context(
+            "checkpoints", [], parent=parent, resilient_parsing=True
+        ) as context:
+            return f"```text\n{help_text(command, context, width=100)}```\n"
+
+
+def _exit_codes() -> str:
+    rows = "".join(f"| {int(code)} | {meaning} |\n" for code, meaning in MEANINGS.items())
+    return f"| code | meaning |\n|--:|---|\n{rows}"
+
+
+def _warnings() -> str:
+    rows = "".join(f"| `{kind}` | {meaning} |\n" for kind, meaning in remarks.MEANINGS.items())
+    return f"| kind | what it is about |\n|---|---|\n{rows}"
+
+
+def main() -> int:
+    """Write every document that is not current; name it."""
+    for path, text in documents(Path()):
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            sys.stdout.write(f"{path}\n")
+    return 0
+
+
