@@ -74,5 +74,3 @@ def main() -> int:
             path.write_text(text, encoding="utf-8")
             sys.stdout.write(f"{path}\n")
     return 0
-
-
