@@ -1,0 +1,247 @@
+"""Finds wording that does not read as plain English: `python -m tests.english [PATH…]`.
+
+The checks are the mechanical part of the style standard: words and phrases that have a plainer equivalent,
+sentences that open with a free relative ("What was read is …"), and sentences of more than 30 words. They
+cover docstrings, comments, string literals of the product, Markdown, and the data files.
+
+A line that has to quote one of these words carries the comment `english: quoted`.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import subprocess
+import sys
+import tokenize
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+MOST_WORDS: Final = 30
+ALLOWED: Final = "english: quoted"
+
+WORDS: Final[dict[str, str]] = {
+    r"mend(?:s|ed|ing)?": "fix, repair",
+    r"(?:begins? )?anew": "again, start over, recreate",
+    r"ask(?:s|ed|ing)? for": "request, require, need",
+    r"in vain": "without success, all failed",
+    r"go(?:es)? on|went on|going on": "continue, resume",
+    r"told|tells?|says?|said": "show, report, contain, print, name",
+    r"(?:stands?|stood) (?:in|at|above|below|behind|beside|there)": "is in, is listed in",
+    r"what is more|moreover|thus|hence": "(delete)",
+    r"whoever|nobody|somebody|anybody": "name the person or the process",
+    r"by (?:it|them)selves|by itself": "on its own, automatically",
+    r"h[oe]lds? up|held up|holding up": "block, delay",
+    r"(?:stands?|stood) still|standstill": "stall, pause",
+    r"at hand": "available",
+    r"no more(?! than| frequent)": "no longer",
+    r"besides?": "in addition to, next to, along with",
+    r"dear(?:est)?": "expensive, slowest",
+    r"reckon(?:s|ed|ing)?": "calculate",
+    r"little headroom|little room": "low headroom",
+    r"means? the same": "are equivalent",
+    r"sees? to it|sees that": "make sure",
+    r"keeps? pace": "keep up",
+    r"cannot tell|can tell": "cannot determine",
+    r"not(?:hing)? (?:in it )?(?:was|is|were) understood": "flowdiag recognised no line of it",
+    r"likely so": "probably",
+    r"put(?:s|ting)? right": "correct",
+    r"time-outs?": "timeout",
+    r"the web interface": "the Web UI",
+    r"is (?:told|said)|are (?:told|said)": "is shown, is reported",
+    r"a blank(?! line)|blanks": "a space",
+    r"let(?:s)? (?:the|it|them|a|an|each|Flink|Spark|barriers|single|others?)": "allow, configure … to",
+    r"worth while|forthwith|thereof|therein|whereof|wherein|thereby|whereby": "plain words",
+    r"meanwhile": "as a stopgap, while …",
+    r"of one that|that which|those that it": "name the thing",
+    r"makes? of it|comes? of it|became of": "name the outcome",
+    r"is off by": "differs by",
+    r"does not know which|do not know which": "name the reader's situation",
+}
+_WORDS: Final = [(re.compile(rf"\b(?:{w})\b", re.IGNORECASE), use) for w, use in WORDS.items()]
+_RELATIVE: Final = re.compile(r"(?:What|Who|Whoever|Whatever|Which)\b(?! if\b)[^?]*$", re.DOTALL)
+_SENTENCE: Final = re.compile(
+    r"(?<=[.!?])[)\"'”]*\s+(?=[A-Z`\"'(])|\n\s*\n|\n\s*(?=[-*|#] |\d+\. )"
+)
+_CODE: Final = re.compile(
+    r"```.*?```|~~~.*?~~~|`[^`\n]*`|<!--.*?-->|https?://\S+|>>> .*", re.DOTALL
+)
+_QUOTED: Final = re.compile(r"\"[^\"\n]{1,200}\"|“[^”\n]*”")
+_WORD: Final = re.compile(r"[^\W\d_][\w'’-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A piece of prose: where it starts, and whether its sentences are judged for length and opening."""
+
+    path: str
+    line: int
+    text: str
+    prose: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    path: str
+    line: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.what}"
+
+
+def problems_in(piece: Text) -> Iterator[Problem]:
+    """Yield what reads badly in one piece of prose."""
+    text = _CODE.sub(lambda m: "\n" * m[0].count("\n") or "X", piece.text)
+    plain = _QUOTED.sub("X", text)
+    for pattern, use in _WORDS:
+        for match in pattern.finditer(plain):
+            line = piece.line + plain.count("\n", 0, match.start())
+            yield Problem(piece.path, line, f"{match[0]!r}: write {use}")
+    if not piece.prose:
+        return
+    start = 0
+    for sentence in _SENTENCE.split(text):
+        at = text.find(sentence, start)
+        start = at + len(sentence)
+        line = piece.line + text.count("\n", 0, at + len(sentence) - len(sentence.lstrip()))
+        shown = " ".join(sentence.split())
+        if "|" in shown:
+            continue  # a row of a table
+        if _RELATIVE.match(shown):
+            yield Problem(piece.path, line, f"opens with a free relative: {shown[:70]!r}")
+        if (count := len(_WORD.findall(shown))) > MOST_WORDS:
+            yield Problem(piece.path, line, f"{count} words in a sentence: {shown[:70]!r}")
+
+
+def _docstrings(tree: ast.AST) -> dict[int, ast.Constant]:
+    found: dict[int, ast.Constant] = {}
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if not isinstance(body, list):
+            continue
+        for statement in body:  # attribute docstrings as well
+            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+                if isinstance(statement.value.value, str):
+                    found[id(statement.value)] = statement.value
+    return found
+
+
+_SECTION: Final = re.compile(r"^\s*(?:Args|Returns|Raises|Yields):\s*$", re.MULTILINE)
+_PARAMETER: Final = re.compile(r"^\s+[\w, *]+: (?=\S)", re.MULTILINE)
+_UNDERLINE: Final = re.compile(r"^.+\n\s*[-=~]{4,}\s*$", re.MULTILINE)
+
+
+def _prose(docstring: str) -> str:
+    """Make each section, heading and parameter of a docstring a paragraph, keeping line numbers."""
+    text = _UNDERLINE.sub(lambda m: "\n" * m[0].count("\n"), docstring)
+    text = _SECTION.sub("", text)
+    return _PARAMETER.sub(lambda m: "\n" if m[0].startswith("\n") else "\n\n", text)
+
+
+def _visible(node: ast.AST) -> str | None:
+    """Return the text of a literal that looks like a sentence, with X for what is filled in."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(str(v.value) if isinstance(v, ast.Constant) else "X" for v in node.values)
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    return None
+
+
+def of_python(path: Path, *, literals: bool) -> Iterator[Text]:
+    """Yield the docstrings and comments of a module, and its string literals if they are the product's."""
+    source = path.read_text(encoding="utf-8")
+    name, lines = str(path.relative_to(ROOT)), source.splitlines()
+    tree = ast.parse(source)
+    docs = _docstrings(tree)
+    for node in docs.values():
+        if ALLOWED not in lines[node.end_lineno - 1 if node.end_lineno else node.lineno - 1]:
+            yield Text(name, node.lineno, _prose(str(node.value)))
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT and ALLOWED not in token.string:
+            yield Text(name, token.start[0], token.string.lstrip("#: "), prose=False)
+    if not literals:
+        return
+    inside = {id(v) for n in ast.walk(tree) if isinstance(n, ast.JoinedStr) for v in n.values}
+    for node in ast.walk(tree):
+        if id(node) in docs or id(node) in inside or (text := _visible(node)) is None:
+            continue
+        first, last = node.lineno, node.end_lineno or node.lineno  # type: ignore[attr-defined]
+        if any(ALLOWED in line for line in lines[first - 1 : last]):
+            continue
+        if (
+            len(_WORD.findall(text)) >= 3
+            and " " in text
+            and not re.search(r"\\|\(\?|\bSELECT\b", text)
+        ):
+            yield Text(name, first, text)
+
+
+def of_markdown(path: Path) -> Iterator[Text]:
+    """Yield a Markdown page as one piece."""
+    yield Text(str(path.relative_to(ROOT)), 1, path.read_text(encoding="utf-8"))
+
+
+_PROSE_KEY: Final = re.compile(
+    r"^(?:title|meaning|explanation|text|risk|verify|measure|what|why|help|note|why_\w+|says)\s*=\s*(.+)$"
+)
+
+
+def of_data(path: Path) -> Iterator[Text]:
+    """Yield comments and prose values of a TOML file; samples and patterns belong to others."""
+    name = str(path.relative_to(ROOT))
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if ALLOWED in line:
+            continue
+        if line.lstrip().startswith("#"):
+            yield Text(name, number, line.lstrip("# "), prose=False)
+        elif "analyses/" in name and (match := _PROSE_KEY.match(line)):
+            yield Text(name, number, match[1].strip("\"'"))
+
+
+PRODUCT: Final = ("analyses", "cli", "parsers", ".package")
+OTHERS: Final = ("tests", "fixtures", "benchmarks")
+
+
+def files(paths: Iterable[str] = ()) -> Iterator[Path]:
+    """Yield the tracked files below some paths; below the whole repository where none is given."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *paths],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split("\0")
+    for name in sorted(filter(None, listed)):
+        path = ROOT / name
+        if path.is_file() and not path.is_symlink() and not name.startswith("fixtures/recordings/"):
+            yield path
+
+
+def texts(paths: Iterable[str] = ()) -> Iterator[Text]:
+    """Yield every piece of prose below some paths."""
+    for path in files(paths):
+        top = path.relative_to(ROOT).parts[0]
+        if path == Path(__file__).resolve():
+            continue
+        if path.suffix == ".py":
+            yield from of_python(path, literals=top in PRODUCT)
+        elif path.suffix == ".md":
+            yield from of_markdown(path)
+        elif path.suffix == ".toml" and top in PRODUCT:
+            yield from of_data(path)
+
+
+def problems(paths: Iterable[str] = ()) -> list[Problem]:
+    """List everything below some paths that reads badly."""
+    return [problem for piece in texts(paths) for problem in problems_in(piece)]
+
+
+if __name__ == "__main__":
+    found = problems(sys.argv[1:])
+    print(*found, f"{len(found)} problems", sep="\n")
+    sys.exit(bool(found))
