@@ -125,9 +125,9 @@ def _docstrings(tree: ast.AST) -> dict[int, ast.Constant]:
         if not isinstance(body, list):
             continue
         for statement in body:  # attribute docstrings as well
-            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
-                if isinstance(statement.value.value, str):
-                    found[id(statement.value)] = statement.value
+            value = statement.value if isinstance(statement, ast.Expr) else None
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                found[id(value)] = value
     return found
 
 
