@@ -167,10 +167,11 @@ def of_python(path: Path, *, literals: bool) -> Iterator[Text]:
     if not literals:
         return
     inside = {id(v) for n in ast.walk(tree) if isinstance(n, ast.JoinedStr) for v in n.values}
-    for node in ast.walk(tree):
-        if id(node) in docs or id(node) in inside or (text := _visible(node)) is None:
+    for literal in ast.walk(tree):
+        if id(literal) in docs or id(literal) in inside or (text := _visible(literal)) is None:
             continue
-        first, last = node.lineno, node.end_lineno or node.lineno  # type: ignore[attr-defined]
+        assert isinstance(literal, ast.expr)
+        first, last = literal.lineno, literal.end_lineno or literal.lineno
         if any(ALLOWED in line for line in lines[first - 1 : last]):
             continue
         if (
