@@ -18,6 +18,7 @@ from flowdiag.analyses.flink.settled import settled_events
 from flowdiag.analyses.model.finding import Severity
 from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.topics import ENGINES, topic
 from flowdiag.cli.render import table
 from flowdiag.cli.render.page import Page
 from flowdiag.parsers.sources.discover import Discovery, discover
@@ -332,9 +333,10 @@ def test_the_example_of_the_readme_is_what_is_printed(
     example = readme.split("<!-- example -->\n```text\n")[1].split("\n```\n<!-- /example -->")[0]
     monkeypatch.chdir(ROOT)
     path = "fixtures/recordings/flink/1.20.5/hot-key/hot-key.tar.zst"
-    options = Options(named=(path,))
-    report = diagnose((CHECKPOINTS,), discover([path]), lambda: spark, options)
+    options = Options(named=(path,), everything=True)
+    report = diagnose(tuple(map(topic, ENGINES)), discover([path]), lambda: spark, options)
     printed = iter(table.render(report, Page(width=100)).splitlines())
+    assert len(example.splitlines()) > 10
     for line in example.splitlines():
         if line.strip() not in ("…", ""):
             assert any(line == other.rstrip() for other in printed), f"not printed there: {line!r}"

@@ -1,6 +1,6 @@
-"""The documents that are made from the code: `python -m flowdiag.cli.docs` in the repository.
+"""Generates the documents that follow from the code: `python -m flowdiag.cli.docs` in the repository.
 
-A test compares them with what lies there, so that they cannot fall behind.
+A test compares them with the committed files, so they are always current.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from typer.core import TyperGroup
 from typer.main import get_command
 
 from flowdiag.analyses.comparison import wire
@@ -23,37 +24,46 @@ from flowdiag.cli.exit_codes import MEANINGS
 from flowdiag.cli.options.help import help_text
 from flowdiag.parsers import remarks
 
-_BLOCK = re.compile(r"(<!-- (\w[\w-]*): generated -->\n).*?(<!-- /\2 -->)", re.DOTALL)
+_COMMANDS: Final = """\
+# Command reference
+
+Generated from the help texts; `flowdiag COMMAND --help` prints the same.
+"""
+_BLOCK: Final = re.compile(r"(<!-- (\w[\w-]*): generated -->\n).*?(<!-- /\2 -->)", re.DOTALL)
 
 
 def documents(root: Path) -> Iterator[tuple[Path, str]]:
-    """Every generated document, with what it should hold."""
+    """Yield the path and the text of every generated document."""
     yield root / "docs" / "rules.md", rules_document()
     yield root / "docs" / "actions.md", actions_document()
     yield root / "docs" / "report.schema.json", schema_text()
     yield root / "docs" / "comparison.schema.json", wire.schema_text()
     yield root / "docs" / "tables.md", tables_document()
+    yield root / "docs" / "cli.md", commands_document()
     for page in (root / "README.md", root / "docs" / "reliability.md"):
         yield page, with_blocks(page.read_text(encoding="utf-8"))
 
 
 def with_blocks(text: str) -> str:
-    """A text, its generated blocks made anew.
-
-    A block stands between `<!-- name: generated -->` and `<!-- /name -->`.
-    """
-    blocks = {"help": _help(), "exit-codes": _exit_codes(), "warnings": _warnings()}
+    """Return a page with its generated blocks replaced: `<!-- name: generated -->` to `<!-- /name -->`."""
+    blocks = {"exit-codes": _exit_codes(), "warnings": _warnings()}
     return _BLOCK.sub(lambda hit: f"{hit[1]}{blocks[hit[2]]}{hit[3]}", text)
 
 
-def _help() -> str:
+def commands_document() -> str:
+    """Return docs/cli.md: the help of every command."""
     group: Any = get_command(app)
-    with group.make_context("flowdiag", [], resilient_parsing=True) as parent:
-        command = group.get_command(parent, "checkpoints")
-        with command.make_context(
-            "checkpoints", [], parent=parent, resilient_parsing=True
-        ) as context:
-            return f"```text\n{help_text(command, context, width=100)}```\n"
+    with group.make_context("flowdiag", [], resilient_parsing=True) as context:
+        parts = [_COMMANDS, *_help(group, context, "flowdiag")]
+    return "\n".join(parts)
+
+
+def _help(command: Any, context: Any, path: str) -> Iterator[str]:
+    yield f"## {path}\n\n```text\n{help_text(command, context, width=100)}```\n"
+    for name in command.list_commands(context) if isinstance(command, TyperGroup) else ():
+        child = command.get_command(context, name)
+        with child.make_context(name, [], parent=context, resilient_parsing=True) as inner:
+            yield from _help(child, inner, f"{path} {name}")
 
 
 def _exit_codes() -> str:
@@ -67,7 +77,7 @@ def _warnings() -> str:
 
 
 def main() -> int:
-    """Write every document that is not current; name it."""
+    """Write the documents that are out of date, and print their paths."""
     for path, text in documents(Path()):
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.parent.mkdir(exist_ok=True)
