@@ -65,7 +65,7 @@ WORDS: Final[dict[str, str]] = {
 _WORDS: Final = [(re.compile(rf"\b(?:{w})\b", re.IGNORECASE), use) for w, use in WORDS.items()]
 _RELATIVE: Final = re.compile(r"(?:What|Who|Whoever|Whatever|Which)\b(?! if\b)[^?]*$", re.DOTALL)
 _SENTENCE: Final = re.compile(
-    r"(?<=[.!?])[)\"'”]*\s+(?=[A-Z`\"'(]|flowdiag)|\n\s*\n|\n\s*(?=[-*|#] |\d+\. )"
+    r"(?<=[.!?])[)\"'”*]*\s+(?=[A-Z`\"'(]|flowdiag)|\n\s*\n|\n\s*(?=[-*|#] |\d+\. )"
 )
 _CODE: Final = re.compile(
     r"```.*?```|~~~.*?~~~|`[^`\n]*`|<!--.*?-->|https?://\S+|>>> .*", re.DOTALL
