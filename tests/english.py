@@ -182,9 +182,13 @@ def of_python(path: Path, *, literals: bool) -> Iterator[Text]:
             yield Text(name, first, text)
 
 
+_INDENTED: Final = re.compile(r"(?<=\n\n)(?: {4}.*\n|\n(?= {4}))+")
+
+
 def of_markdown(path: Path) -> Iterator[Text]:
-    """Yield a Markdown page as one piece."""
-    yield Text(str(path.relative_to(ROOT)), 1, path.read_text(encoding="utf-8"))
+    """Yield a Markdown page as one piece, without its indented code."""
+    text = _INDENTED.sub(lambda m: "\n" * m[0].count("\n"), path.read_text(encoding="utf-8"))
+    yield Text(str(path.relative_to(ROOT)), 1, text)
 
 
 _PROSE_KEY: Final = re.compile(
