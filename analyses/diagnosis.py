@@ -1,14 +1,14 @@
-"""The one flow: inputs → facts of each topic → rules → one report. `diagnose` is the function to read first.
+"""The one flow: inputs → facts of each topic → rules → one report. Start with `diagnose`.
 
-| step | by whom |
+| step | where |
 |---|---|
-| look: what of the inputs is read by the scan, and what a topic reads by itself | here |
+| inspect: what the scan reads, and what a topic reads on its own | `inspect_inputs` |
 | measure: one scan, one settling of clocks, one collect for the small rows of all topics | the topics' engine |
-| judge: the span and the jobs that were asked for, every rule, case by case | here, with `rule.apply` |
+| judge: the requested jobs and time range, every rule, one subject at a time | here, with `rule.apply` |
 | report: evidence, inputs, verdicts | `report.build` |
 
-A topic is what a command adds to it: `flowdiag checkpoints` is the flow over one topic, and several
-topics of one engine are the same flow, which reads and measures once.
+A topic is what a command adds to this flow. `flowdiag checkpoints` runs it over one topic. Several topics
+of one engine share one scan and one measurement.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from flowdiag.analyses.engine.reading import ORDINARY, Resources, Say
+from flowdiag.analyses.engine.reading import ORDINARY, ProgressCallback, Resources
 from flowdiag.analyses.model.choice import without
 from flowdiag.analyses.model.finding import Inconclusive, RuleOutcome, Understood
 from flowdiag.analyses.model.keys import JobKey, Process
 from flowdiag.analyses.model.names import with_names
 from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.model.rule import Rule, apply, not_assessed
-from flowdiag.analyses.model.span import Selection, Span, zone_of
-from flowdiag.analyses.report.build import report_of, topic_of, unfed
+from flowdiag.analyses.model.span import Span, zone_of
+from flowdiag.analyses.report.build import report_of, topic_of, topic_without_input
 from flowdiag.analyses.report.faults import Faults, faults_in, faults_of
 from flowdiag.analyses.report.wire import Data, Fault, Report, Where, iso
 from flowdiag.analyses.report.wire import Topic as WireTopic
@@ -46,14 +46,14 @@ Session = Callable[[], "SparkSession"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
+class SelectableJob:
     """A job or an application that a selection may name.
 
     Args:
-        key: as findings carry it.
-        id: what people call it by, or None where nothing tells.
-        name: of the job, or None.
-        selectable: whether `--job` may mean it.
+        key: the key that findings carry.
+        id: the job or application id, None if unknown.
+        name: the job's name, None if unknown.
+        selectable: whether `--job` may select it.
     """
 
     key: JobKey
@@ -61,33 +61,37 @@ class Named:
     name: str | None
     selectable: bool = True
 
+    @property
+    def label(self) -> str:
+        return self.name or self.id or self.key.job_id
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aside:
-    """Inputs that a topic reads by itself.
+class SideInputs:
+    """Inputs that a topic reads on its own, without the scan.
 
     Args:
-        said: what they say.
-        kinds: what kind each of them is, by index.
-        unread: why one that is meant for the topic is not read, by index.
+        content: the parsed content, in the topic's own type.
+        kinds: the kind of each input, by index.
+        unread: why an input meant for the topic is not read, by index.
     """
 
-    said: Any = None
+    content: Any = None
     kinds: Mapping[int, str] = field(default_factory=dict)
     unread: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What came out of measuring.
+    """The result of measuring.
 
     Args:
-        facts: of each topic, by its name.
+        facts: the facts of each topic, by its name.
         splits: the `split` rows, for the list of inputs.
-        processes: who wrote what.
-        understood: kinds of records, whichever topic they are for.
+        processes: the processes that wrote the inputs.
+        understood: kinds of records, for any topic.
         notes: warnings about single inputs, by index of the source.
-        faults: what went wrong; a topic whose facts are missing is one of them.
+        faults: errors so far. A topic without facts has one.
     """
 
     facts: Mapping[str, Any]
@@ -99,10 +103,10 @@ class Measured:
 
 
 class Engine(Protocol):
-    """How the inputs of Flink, or of Spark, become facts."""
+    """Turns the inputs of Flink, or of Spark, into facts."""
 
     name: str
-    """As sources name whose they are: `flink` or `spark`."""
+    """The name that sources carry: `flink` or `spark`."""
 
     def measure(
         self,
@@ -111,81 +115,78 @@ class Engine(Protocol):
         session: Session,
         options: Options,
         *,
-        asides: Mapping[str, Any],
+        side_inputs: Mapping[str, Any],
         resources: Resources,
-        say: Say,
+        progress: ProgressCallback,
     ) -> Measured:
-        """Parse, settle, measure once for all topics: everything that happens before judging.
+        """Parse, settle clocks and measure once for all topics: every step before judging.
 
         Args:
-            topics: of this engine.
-            sources: what is to be scanned; others are marked `not-read`, and none may be left.
-            session: asked only where something is to be scanned; small inputs are parsed before it is.
-            options: of the user.
-            asides: what topics read by themselves, by name.
-            resources: with what to read and measure.
-            say: told the name of each stage, for progress.
+            topics: topics of this engine.
+            sources: the sources to scan. Others are marked `not-read`. All of them may be.
+            session: called only if Spark is needed. Small inputs are parsed before that.
+            options: the user's options.
+            side_inputs: the content that topics read on their own, by topic name.
+            resources: memory, cores and folders for reading and measuring.
+            progress: called with the name of each stage.
         """
 
 
 class Topic:
-    """What a command adds to the flow; a subclass per topic, one object of it.
+    """What a command adds to the flow. Each topic is one object of its own subclass.
 
-    Facts are a topic's own type: `measure` of its engine makes them, and nobody else looks into them.
+    Facts are a topic's own type: its engine's `measure` makes them, and no other code reads them.
     """
 
     name: str
-    """Of the command, and of the topic in reports."""
+    """The name of the command, and of the topic in reports."""
     engine: Engine
     rules: tuple[Rule, ...]
+    required_data: str
+    """What the topic judges, in a few words: "a checkpoint event"."""
 
-    def aside(self, sources: Sequence[Source], options: Options) -> Aside:
-        """Read the inputs that no scan reads; most topics have none."""
-        return Aside()
+    def side_inputs(self, sources: Sequence[Source], options: Options) -> SideInputs:
+        """Read the inputs that the scan skips. Most topics have none."""
+        return SideInputs()
 
-    def jobs(self, facts: Any) -> Iterable[Named]:
-        """The jobs or applications, in order."""
+    def jobs(self, facts: Any) -> Iterable[SelectableJob]:
+        """Return the jobs or applications, in order."""
         raise NotImplementedError
 
     def first_us(self, facts: Any) -> int | None:
-        """When the input begins, as far as the facts tell."""
+        """Return the time of the first record that the facts know, or None."""
         return None
 
     def last_us(self, facts: Any) -> int | None:
-        """When the input ends, as far as the facts tell."""
+        """Return the time of the last record that the facts know, or None."""
         raise NotImplementedError
 
-    def of_jobs(self, facts: Any, wanted: Callable[[Any], bool]) -> Any:
-        """The facts of some jobs; what joins (attempts, settings, workers) stays.
+    def select_jobs(self, facts: Any, is_selected: Callable[[Any], bool]) -> Any:
+        """Keep the facts of some jobs, and the shared facts: attempts, settings, workers.
 
         Args:
-            wanted: tells of a job's facts, as `jobs` names them, whether it is judged.
+            is_selected: decides by the job's key, as `jobs` returns it.
         """
         raise NotImplementedError
 
-    def within(self, facts: Any, span: Span) -> Any:
-        """The facts of a span of time; what joins (attempts, settings, workers) stays."""
+    def select_span(self, facts: Any, span: Span) -> Any:
+        """Keep the facts of a time span, and the shared facts: attempts, settings, workers."""
         raise NotImplementedError
 
-    def judged(self, facts: Any, options: Options) -> Any:
-        """What the rules see: the facts, or what follows from them."""
+    def derive(self, facts: Any, options: Options) -> Any:
+        """Return the input of the rules: the facts, or values calculated from them."""
         return facts
 
-    def cases(self, facts: Any) -> Sequence[Any]:
-        """What rules judge one by one: jobs, applications, processes."""
+    def subjects(self, facts: Any) -> Sequence[Any]:
+        """Return the jobs, applications or processes that rules judge one at a time."""
         return ()
 
-    def doubted(self, outcomes: Sequence[RuleOutcome], facts: Any) -> Sequence[RuleOutcome]:
-        """The outcomes, with less confidence where the inputs are damaged or tell too little."""
+    def review_outcomes(self, outcomes: Sequence[RuleOutcome], facts: Any) -> Sequence[RuleOutcome]:
+        """Lower the confidence, or add doubts, where the inputs are damaged or incomplete."""
         return outcomes
 
-    def lacking(self, rule: Rule, facts: Any) -> str | None:
-        """What a rule would have judged, where the facts hold nothing of it: one clause.
-
-        Args:
-            rule: of the topic.
-            facts: that were judged.
-        """
+    def why_not_assessed(self, rule: Rule, facts: Any) -> str | None:
+        """Return the missing subject of a rule as one clause, or None if the facts contain one."""
         return None
 
     def data(
@@ -195,94 +196,85 @@ class Topic:
         options: Options,
         sources: Sequence[Source],
     ) -> Data:
-        """The topic's own tables.
+        """Return the topic's own tables.
 
         Args:
-            facts: that were judged; None: nothing could be read.
-            outcomes: of the topic's rules.
-            options: of the user.
-            sources: everything that was found, by index.
+            facts: the input of the rules. None if no input could be read.
+            outcomes: outcomes of the topic's rules.
+            options: the user's options.
+            sources: all discovered sources, by index.
         """
         raise NotImplementedError
 
     def tables(self, facts: Any, options: Options) -> Rows:
-        """The lists of `data`, whole, for `--data-dir`; most topics of short lists have none.
-
-        Args:
-            facts: that were judged.
-            options: of the user.
-        """
+        """Return the uncut lists of `data`, for `--data-dir`. Topics with short lists have none."""
         return ()
 
-    wanted: str
-    """What the topic judges, in a few words: a checkpoint event."""
-
-    def assessed(self, facts: Any) -> bool:
-        """Whether the input held anything that the topic judges."""
+    def is_assessed(self, facts: Any) -> bool:
+        """Return whether the input held anything that the topic judges."""
         raise NotImplementedError
 
-    def calculated(self, facts: Any) -> bool:
-        """Whether all that was judged is arithmetic about what somebody wants to configure."""
+    def is_calculated(self, facts: Any) -> bool:
+        """Return whether all facts are arithmetic about a planned configuration."""
         return False
 
     def notes(self, measured: Any, facts: Any, options: Options) -> Iterable[Remark]:
-        """Warnings about the input as a whole.
+        """Return warnings about the input as a whole.
 
         Args:
-            measured: everything that was measured.
-            facts: the part of it that was judged.
-            options: of the user.
+            measured: all facts of the topic.
+            facts: the selected facts.
+            options: the user's options.
         """
         return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
-    """The inputs after a first look.
+class InspectedInputs:
+    """The inputs after `inspect_inputs`.
 
     Args:
-        sources: with the kinds that topics gave to those that they read by themselves: for the report.
-        to_scan: the same, those of the others marked as not read.
-        asides: what topics read by themselves, by name.
-        notes: warnings and errors about what was found.
-        faults: what went wrong where they were looked at.
+        sources: all sources for the report. Side inputs have the kind that their topic gave them.
+        to_scan: the same sources, with side inputs marked `not-read`.
+        side_inputs: the content that topics read on their own, by topic name.
+        notes: warnings and errors about the inputs.
+        faults: errors during the inspection.
     """
 
     sources: tuple[Source, ...]
     to_scan: tuple[Source, ...]
-    asides: Mapping[str, Any]
+    side_inputs: Mapping[str, Any]
     notes: tuple[Remark, ...]
     faults: Sequence[Fault] = ()
 
     @property
     def needs_spark(self) -> bool:
-        """Whether anything is left that only the scan reads."""
+        """Whether any source is left for the scan."""
         return any(source.kind != "not-read" for source in self.to_scan)
 
     @property
     def empty(self) -> bool:
-        """Whether nothing at all can be read."""
+        """Whether no source can be read."""
         return all(source.kind == "not-read" for source in self.sources)
 
 
-def look(topics: Sequence[Topic], discovery: Discovery, options: Options) -> Looked:
-    """Read what the scan does not: configurations and the like are small, and may be all there is.
-
-    Args:
-        topics: of one engine or of several.
-        discovery: what `parsers.sources.discover` found.
-        options: of the user.
-    """
+def inspect_inputs(
+    topics: Sequence[Topic], discovery: Discovery, options: Options
+) -> InspectedInputs:
+    """Read the inputs that the scan skips: configurations and the like are small, and may be the only inputs."""
     faults = Faults(found=faults_of(discovery.faults, discovery.sources))
-
-    def aside(topic: Topic) -> Aside:
-        read = partial(topic.aside, discovery.sources, options)
-        return faults.or_else(read, Aside(), Where.PARSER, about=topic.name)
-
-    asides = {topic.name: aside(topic) for topic in topics}
-    kinds = {index: kind for aside in asides.values() for index, kind in aside.kinds.items()}
-    reasons = {index: why for aside in asides.values() for index, why in aside.unread.items()}
-    return Looked(
+    side_inputs = {
+        topic.name: faults.run_or_default(
+            partial(topic.side_inputs, discovery.sources, options),
+            SideInputs(),
+            Where.PARSER,
+            about=topic.name,
+        )
+        for topic in topics
+    }
+    kinds = {index: kind for each in side_inputs.values() for index, kind in each.kinds.items()}
+    reasons = {index: why for each in side_inputs.values() for index, why in each.unread.items()}
+    return InspectedInputs(
         sources=tuple(
             replace(s, kind=kinds.get(s.index, s.kind), reason=reasons.get(s.index))
             if s.index in kinds or s.index in reasons
@@ -292,7 +284,7 @@ def look(topics: Sequence[Topic], discovery: Discovery, options: Options) -> Loo
         to_scan=tuple(
             replace(s, kind="not-read") if s.index in kinds else s for s in discovery.sources
         ),
-        asides={name: aside.said for name, aside in asides.items()},
+        side_inputs={name: each.content for name, each in side_inputs.items()},
         notes=(
             *discovery.errors,
             *discovery.warnings,
@@ -309,64 +301,66 @@ def look(topics: Sequence[Topic], discovery: Discovery, options: Options) -> Loo
 
 def diagnose(
     topics: Sequence[Topic],
-    inputs: Discovery | Looked,
+    inputs: Discovery | InspectedInputs,
     session: Session,
     options: Options | None = None,
     *,
     resources: Resources = ORDINARY,
-    say: Say = lambda stage: None,
+    progress: ProgressCallback = lambda stage: None,
 ) -> Report:
-    """Who is the culprit, and what proves it: one report about all topics.
+    """Find the culprit and the evidence: one report about all topics.
 
     Args:
-        topics: in the order of the report; those of one engine share one scan.
-        inputs: what `parsers.sources.discover` found, or what `look` made of it.
-        session: waits for Spark and returns its session; not asked where nothing needs it.
-        options: of the user.
-        resources: with what to read and measure.
-        say: told the name of each stage, for progress.
+        topics: in the order of the report. Topics of one engine share one scan.
+        inputs: the result of `parsers.sources.discover` or of `inspect_inputs`.
+        session: waits for Spark and returns its session. Not called unless Spark is needed.
+        options: the user's options.
+        resources: memory, cores and folders for reading and measuring.
+        progress: called with the name of each stage.
 
     Raises:
-        FlowdiagError: the selection fits nothing in the input, or Spark cannot start.
+        FlowdiagError: the selection matches no job in the input, or Spark cannot start.
     """
     options = options or Options()
-    looked = inputs if isinstance(inputs, Looked) else look(topics, inputs, options)
-    if looked.empty and looked.sources:
-        return _nothing_read(command_of(topics, options), topics, looked, options)
-    measured = measure(topics, looked, session, options, resources=resources, say=say)
-    return judged(topics, looked, measured, options, say=say, keep=resources.keep)
+    inspected = (
+        inputs if isinstance(inputs, InspectedInputs) else inspect_inputs(topics, inputs, options)
+    )
+    if inspected.empty and inspected.sources:
+        return _report_without_input(topics, inspected, options)
+    measured = measure(topics, inspected, session, options, resources=resources, progress=progress)
+    return report_on(topics, inspected, measured, options, progress=progress, keep=resources.keep)
 
 
-def command_of(topics: Sequence[Topic], options: Options) -> str:
-    """The command that a report names."""
+def command_name(topics: Sequence[Topic], options: Options) -> str:
+    """Return the command that a report names."""
     one = len(topics) == 1 and not options.everything
     return topics[0].name if one else EVERYTHING
 
 
-def judged(
+def report_on(
     topics: Sequence[Topic],
-    looked: Looked,
+    inspected: InspectedInputs,
     measured: Measured,
     options: Options | None = None,
     *,
-    say: Say = lambda stage: None,
+    progress: ProgressCallback = lambda stage: None,
     keep: Keeper | None = None,
 ) -> Report:
-    """The second half of `diagnose`: a report on what was measured, which needs no Spark.
+    """Judge the measured facts and build the report: the second half of `diagnose`. Needs no Spark.
 
     Args:
-        topics: those to judge; others may have been measured with them.
-        looked: the inputs.
-        measured: of these inputs.
-        options: of the user.
-        say: told the name of each stage, for progress.
-        keep: gets the complete tables of what was judged.
+        topics: the topics to judge. Others may have been measured with them.
+        inspected: the inputs.
+        measured: the facts of these inputs.
+        options: the user's options.
+        progress: called with the name of each stage.
+        keep: receives the uncut tables of the selected facts.
 
     Raises:
-        FlowdiagError: the selection fits nothing in the input, or a table cannot be written.
+        FlowdiagError: the selection matches no job in the input, or a table cannot be written.
     """
     options = options or Options()
-    say("judging")
+    progress("judging")
     options.selection.require(
         (job.id, job.name)
         for topic in topics
@@ -374,133 +368,127 @@ def judged(
         for job in topic.jobs(measured.facts[topic.name])
         if job.selectable
     )
-    faults = Faults(found=[*looked.faults, *measured.faults])
-    faults.found += faults_in(measured.splits, looked.sources)
-    parts = [_judged(topic, measured, options, looked.sources, faults, keep) for topic in topics]
+    faults = Faults(found=[*inspected.faults, *measured.faults])
+    faults.found += faults_in(measured.splits, inspected.sources)
+    results = [
+        judge_topic_safely(topic, measured, options, inspected.sources, faults, keep)
+        for topic in topics
+    ]
+    assessed = any(result.assessed for result in results)
     return report_of(
-        command_of(topics, options),
-        merged(part.data for part in parts),
+        command_name(topics, options),
+        merge_data(result.data for result in results),
         options,
-        sources=looked.sources,
+        sources=inspected.sources,
         splits=measured.splits,
         processes=measured.processes,
-        outcomes=_together(parts),
-        names={named.key: named.name for part in parts for named in part.jobs},
-        assessed=any(part.assessed for part in parts),
-        calculated=all(part.calculated for part in parts if part.assessed),
+        # A topic with nothing to judge does not cast doubt on what another topic assessed.
+        outcomes=[
+            outcome if result.assessed or not assessed else replace(outcome, core=False)
+            for result in results
+            for outcome in result.outcomes
+        ],
+        names={job.key: job.name for result in results for job in result.jobs},
+        assessed=assessed,
+        calculated=all(result.calculated for result in results if result.assessed),
         understood=measured.understood,
-        topics=_of_all(
-            map(_came_of, parts),
+        topics=_with_topics_without_input(
+            (
+                topic_of(
+                    result.name,
+                    result.outcomes,
+                    assessed=result.assessed,
+                    calculated=result.calculated,
+                    failed=result.failed,
+                )
+                for result in results
+            ),
             options,
         ),
-        asides=measured.notes,
+        input_notes=measured.notes,
         faults=faults,
-        notes=(*looked.notes, *dict.fromkeys(note for part in parts for note in part.notes)),
-        say=say,
+        notes=(*inspected.notes, *dict.fromkeys(note for each in results for note in each.notes)),
+        progress=progress,
     )
 
 
-def _came_of(part: Judged) -> WireTopic:
-    return topic_of(
-        part.name,
-        part.outcomes,
-        assessed=part.assessed,
-        calculated=part.calculated,
-        failed=part.failed,
-    )
-
-
-def _of_all(came: Iterable[WireTopic], options: Options) -> list[WireTopic]:
-    """What came of each topic; where everything was asked for, also of those without any input."""
-    by_name = {each.topic: each for each in came}
+def _with_topics_without_input(topics: Iterable[WireTopic], options: Options) -> list[WireTopic]:
+    """Add the topics that no input was for, if the user asked for all of them."""
+    by_name = {topic.topic: topic for topic in topics}
     return [
-        by_name.get(name) or unfed(name) for name in (ENGINES if options.everything else by_name)
+        by_name.get(name) or topic_without_input(name)
+        for name in (ENGINES if options.everything else by_name)
     ]
 
 
-def _together(parts: Sequence[Judged]) -> list[RuleOutcome]:
-    """The outcomes of all topics; one that had nothing to judge does not doubt what another one assessed."""
-    assessed = any(part.assessed for part in parts)
-    return [
-        outcome if part.assessed or not assessed else replace(outcome, core=False)
-        for part in parts
-        for outcome in part.outcomes
-    ]
-
-
-def _nothing_read(
-    command: str, topics: Sequence[Topic], looked: Looked, options: Options
+def _report_without_input(
+    topics: Sequence[Topic], inspected: InspectedInputs, options: Options
 ) -> Report:
-    """The report of inputs none of which can be read; it still says why, for each."""
-    outcomes = [_unjudged(topic, options) for topic in topics]
+    """Report on inputs none of which can be read, with the reason for each."""
+    outcomes = [
+        without(
+            topic.rules,
+            [not_assessed(rule, f"no input holds {topic.required_data}") for rule in topic.rules],
+            options.choice,
+        )
+        for topic in topics
+    ]
     return report_of(
-        command,
-        merged(topic.data(None, (), options, looked.sources) for topic in topics),
+        command_name(topics, options),
+        merge_data(topic.data(None, (), options, inspected.sources) for topic in topics),
         options,
-        sources=looked.sources,
+        sources=inspected.sources,
         outcomes=[outcome for each in outcomes for outcome in each],
         assessed=False,
-        topics=_of_all(
+        topics=_with_topics_without_input(
             (
                 topic_of(topic.name, each, assessed=False, calculated=False)
                 for topic, each in zip(topics, outcomes, strict=True)
             ),
             options,
         ),
-        notes=looked.notes,
-        faults=Faults(found=list(looked.faults)),
+        notes=inspected.notes,
+        faults=Faults(found=list(inspected.faults)),
     )
-
-
-def _unjudged(topic: Topic, options: Options) -> Sequence[RuleOutcome]:
-    outcomes = [not_assessed(rule, f"no input holds {topic.wanted}") for rule in topic.rules]
-    return without(topic.rules, outcomes, options.choice)
 
 
 def measure(
     topics: Sequence[Topic],
-    inputs: Discovery | Looked,
+    inputs: Discovery | InspectedInputs,
     session: Session,
     options: Options | None = None,
     *,
     resources: Resources = ORDINARY,
-    say: Say = lambda stage: None,
+    progress: ProgressCallback = lambda stage: None,
 ) -> Measured:
-    """Everything that happens before judging: the facts of each topic. Arguments as of `diagnose`."""
+    """Run every step before judging and return the facts of each topic. Arguments as for `diagnose`."""
     options = options or Options()
-    looked = inputs if isinstance(inputs, Looked) else look(topics, inputs, options)
+    inspected = (
+        inputs if isinstance(inputs, InspectedInputs) else inspect_inputs(topics, inputs, options)
+    )
     engines = {topic.engine.name: topic.engine for topic in topics}
     faults = Faults(resources.explained)
     parts = []
     for name, engine in engines.items():
-        # What all topics of an engine share may fail: then those of the other one are left.
-        with faults.kept(Where.MEASURE):
+        # If one engine fails, the topics of the other are still measured.
+        with faults.catch(Where.MEASURE):
             parts.append(
                 engine.measure(
                     [topic for topic in topics if topic.engine.name == name],
-                    looked.to_scan if len(engines) == 1 else wanted_by(name, looked.to_scan),
+                    inspected.to_scan
+                    if len(engines) == 1
+                    else sources_for_engine(name, inspected.to_scan),
                     session,
                     options,
-                    asides=looked.asides,
+                    side_inputs=inspected.side_inputs,
                     resources=resources,
-                    say=say,
+                    progress=progress,
                 )
             )
     if faults.found or len(parts) != 1:
         parts.append(Measured(facts={}, faults=faults.found))
-    return parts[0] if len(parts) == 1 else _joined(parts)
-
-
-def wanted_by(engine: str, sources: Iterable[Source]) -> tuple[Source, ...]:
-    """The sources as one of several engines scans them: those of the others are not read."""
-    return tuple(
-        source if source.engine == engine else replace(source, kind="not-read")
-        for source in sources
-    )
-
-
-def _joined(parts: Sequence[Measured]) -> Measured:
-    """What several engines measured of the inputs that are theirs."""
+    if len(parts) == 1:
+        return parts[0]
     return Measured(
         facts={name: facts for part in parts for name, facts in part.facts.items()},
         splits=[row for part in parts for row in part.splits],
@@ -511,159 +499,164 @@ def _joined(parts: Sequence[Measured]) -> Measured:
     )
 
 
+def sources_for_engine(engine: str, sources: Iterable[Source]) -> tuple[Source, ...]:
+    """Mark the sources of all other engines as not read."""
+    return tuple(
+        source if source.engine == engine else replace(source, kind="not-read")
+        for source in sources
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """What came of one topic."""
+class TopicResult:
+    """The outcomes and data of one topic."""
 
     name: str
     outcomes: Sequence[RuleOutcome]
     data: Data
-    jobs: tuple[Named, ...]
-    assessed: bool
-    calculated: bool
-    notes: tuple[Remark, ...]
+    jobs: tuple[SelectableJob, ...] = ()
+    assessed: bool = False
+    calculated: bool = False
+    notes: tuple[Remark, ...] = ()
     failed: bool = False
 
 
-def _judged(
+def judge_topic_safely(
     topic: Topic,
     measured: Measured,
     options: Options,
     sources: Sequence[Source],
     faults: Faults,
     keep: Keeper | None,
-) -> Judged:
-    """What came of a topic, whatever goes wrong with it."""
+) -> TopicResult:
+    """Judge a topic. A fault makes its rules inconclusive and leaves other topics alone."""
     before = len(faults.found)
     if topic.name in measured.facts:
-        with faults.kept(Where.MEASURE, topic.name):
-            part = judge(topic, measured, options, sources, faults, keep)
-            return replace(part, failed=len(faults.found) > before)
-    why = Inconclusive(reason=f"{_IN_THE_WAY} the {topic.name} from being measured")
-    unjudged = [not_assessed(rule, why.reason) for rule in topic.rules]
-    return Judged(
+        with faults.catch(Where.MEASURE, topic.name):
+            result = judge_topic(topic, measured, options, sources, faults, keep)
+            return replace(result, failed=len(faults.found) > before)
+    why = Inconclusive(reason=f"{_BUG_KEPT} the {topic.name} from being measured")
+    outcomes = [
+        replace(not_assessed(rule, why.reason), inconclusive=(why,)) for rule in topic.rules
+    ]
+    return TopicResult(
         name=topic.name,
-        outcomes=without(
-            topic.rules,
-            [replace(outcome, inconclusive=(why,)) for outcome in unjudged],
-            options.choice,
-        ),
+        outcomes=without(topic.rules, outcomes, options.choice),
         data=topic.data(None, (), options, sources),
-        jobs=(),
-        assessed=False,
-        calculated=False,
-        notes=(),
         failed=True,
     )
 
 
-# How every reason begins that a fault is: `errors` says what it was.
-_IN_THE_WAY: Final = "a bug in flowdiag kept"
+# The beginning of every reason that is a fault. `errors` has the fault itself.
+_BUG_KEPT: Final = "a bug in flowdiag kept"
 
 
-def judge(
+def judge_topic(
     topic: Topic,
     measured: Measured,
     options: Options,
     sources: Sequence[Source] = (),
     faults: Faults | None = None,
     keep: Keeper | None = None,
-) -> Judged:
-    """Let a topic's rules judge what was selected of its facts.
+) -> TopicResult:
+    """Run a topic's rules on the selected facts.
 
     Args:
-        topic: whose rules judge.
-        measured: with the topic's facts.
-        options: of the user.
-        sources: everything that was found, by index.
-        faults: takes what goes wrong with one rule or job.
-        keep: gets the complete tables.
+        topic: the topic to judge.
+        measured: contains the topic's facts.
+        options: the user's options.
+        sources: all discovered sources, by index.
+        faults: collects the faults of single rules and jobs.
+        keep: receives the uncut tables.
     """
     faults = faults or Faults()
     everything = measured.facts[topic.name]
     if options.privacy.redact:
         everything = with_names(everything)
-    facts = selected(topic, everything, measured.processes, options)
-    facts, seen = _seen(topic, facts, options, faults)
-    elsewhere = outside(topic, everything, measured.processes, options)
-    if elsewhere is not None:
-        outcomes: Sequence[RuleOutcome] = [not_assessed(rule, elsewhere) for rule in topic.rules]
+    facts, derived = _derive(
+        topic, select_facts(topic, everything, measured.processes, options), options, faults
+    )
+    mismatch = time_range_mismatch(topic, everything, measured.processes, options)
+    if mismatch is not None:
+        outcomes: Sequence[RuleOutcome] = [not_assessed(rule, mismatch) for rule in topic.rules]
     else:
-        outcomes = _outcomes(topic, facts, seen, options, faults)
+        outcomes = _outcomes(topic, facts, derived, options, faults)
     outcomes = without(topic.rules, outcomes, options.choice)
     if keep is not None:
-        for name, rows in topic.tables(seen, options):
+        for name, rows in topic.tables(derived, options):
             keep.rows(name, rows)
-    notes: tuple[Remark, ...] = faults.or_else(
+    notes: tuple[Remark, ...] = faults.run_or_default(
         lambda: tuple(topic.notes(everything, facts, options)),
         (),
         Where.RULE,
         about=f"warnings of {topic.name}",
     )
-    return Judged(
+    return TopicResult(
         name=topic.name,
         outcomes=outcomes,
-        data=faults.or_else(
-            lambda: topic.data(seen, outcomes, options, sources),
+        data=faults.run_or_default(
+            lambda: topic.data(derived, outcomes, options, sources),
             topic.data(None, (), options, sources),
             Where.RENDER,
             about=f"data of {topic.name}",
         ),
         jobs=tuple(topic.jobs(facts)),
-        assessed=elsewhere is None and topic.assessed(facts),
-        calculated=elsewhere is None and topic.calculated(facts),
-        notes=notes if elsewhere is None or notes else (Remark(Kind.OUTSIDE, elsewhere),),
+        assessed=mismatch is None and topic.is_assessed(facts),
+        calculated=mismatch is None and topic.is_calculated(facts),
+        notes=notes if mismatch is None or notes else (Remark(Kind.OUTSIDE, mismatch),),
     )
 
 
-def _seen(topic: Topic, facts: Any, options: Options, faults: Faults) -> tuple[Any, Any]:
-    """The facts, and what the rules see of them; without the jobs of which they cannot be had."""
+def _derive(topic: Topic, facts: Any, options: Options, faults: Faults) -> tuple[Any, Any]:
+    """Return the facts and the input of the rules, without the jobs for which it cannot be derived."""
     jobs = tuple(topic.jobs(facts))
 
-    def of_some(some: Sequence[Named]) -> tuple[Any, Any]:
+    def derive(some: Sequence[SelectableJob]) -> tuple[Any, Any]:
         keys = {job.key for job in some}
-        part = facts if len(some) == len(jobs) else topic.of_jobs(facts, lambda key: key in keys)
-        return part, topic.judged(part, options)
+        part = facts if len(some) == len(jobs) else topic.select_jobs(facts, keys.__contains__)
+        return part, topic.derive(part, options)
 
-    return faults.spared(jobs, of_some, Where.MEASURE, about=_called)[0]
-
-
-def _called(job: Named) -> str:
-    return job.name or job.id or job.key.job_id
+    return faults.run_skipping_failures(jobs, derive, Where.MEASURE, about=lambda job: job.label)[0]
 
 
-def _key_of(case: Any) -> JobKey | None:
-    """The job of a case: cases are jobs, or have one."""
-    while case is not None and not hasattr(case, "key"):
-        case = getattr(case, "job", None)
-    return getattr(case, "key", None)
+def _job_key(subject: Any) -> JobKey | None:
+    """The job of a subject, which is a job or has one."""
+    while subject is not None and not hasattr(subject, "key"):
+        subject = getattr(subject, "job", None)
+    return getattr(subject, "key", None)
 
 
 def _outcomes(
-    topic: Topic, facts: Any, seen: Any, options: Options, faults: Faults
+    topic: Topic, facts: Any, derived: Any, options: Options, faults: Faults
 ) -> Sequence[RuleOutcome]:
-    """What every rule says; what found nothing because there was nothing says so."""
-    nothing = None if topic.assessed(facts) else f"no input holds {topic.wanted}"
-    named = {job.key: job for job in topic.jobs(facts)}
+    """Run every rule, and mark the rules that had nothing to judge as not assessed."""
+    nothing = None if topic.is_assessed(facts) else f"no input holds {topic.required_data}"
+    labels = {job.key: job.label for job in topic.jobs(facts)}
 
-    def failed(rule: Rule, case: Any, error: Exception) -> Inconclusive:
-        key = None if rule.whole else _key_of(case)
-        whom = _called(named[key]) if key in named else ""
-        faults.add(error, Where.RULE, about=f"{rule.code} on {whom}" if whom else rule.code)
-        return Inconclusive(reason=f"{_IN_THE_WAY} it from judging {whom}".rstrip(), job=key)
+    def failed(rule: Rule, subject: Any, error: Exception) -> Inconclusive:
+        key = None if rule.whole else _job_key(subject)
+        label = "" if key is None else labels.get(key, "")
+        faults.add(error, Where.RULE, about=f"{rule.code} on {label}" if label else rule.code)
+        return Inconclusive(reason=f"{_BUG_KEPT} it from judging {label}".rstrip(), job=key)
 
-    judged = apply(topic.rules, seen, topic.cases(seen), options.thresholds, failed)
-    lacking = [nothing or topic.lacking(rule, seen) for rule in topic.rules]
-    outcomes = [
-        outcome if why is None else replace(outcome, lacking=why)
-        for outcome, why in zip(judged, lacking, strict=True)
-    ]
-    about = f"doubts of {topic.name}"
-    return faults.or_else(lambda: topic.doubted(outcomes, seen), outcomes, Where.RULE, about=about)
+    outcomes = apply(topic.rules, derived, topic.subjects(derived), options.thresholds, failed)
+    reasons = [nothing or topic.why_not_assessed(rule, derived) for rule in topic.rules]
+    outcomes = tuple(
+        outcome if why is None else replace(outcome, not_assessed_reason=why)
+        for outcome, why in zip(outcomes, reasons, strict=True)
+    )
+    return faults.run_or_default(
+        lambda: topic.review_outcomes(outcomes, derived),
+        outcomes,
+        Where.RULE,
+        about=f"doubts of {topic.name}",
+    )
 
 
-def outside(topic: Topic, facts: Any, processes: Iterable[Process], options: Options) -> str | None:
-    """Why nothing is judged where the time that was asked for lies beside the input; else None."""
+def time_range_mismatch(
+    topic: Topic, facts: Any, processes: Iterable[Process], options: Options
+) -> str | None:
+    """Return why the requested time range contains none of the input, or None if it does."""
     processes = tuple(processes)
     span = span_of(topic, facts, processes, options)
     if span is None:
@@ -672,33 +665,29 @@ def outside(topic: Topic, facts: Any, processes: Iterable[Process], options: Opt
     times += [topic.first_us(facts), topic.last_us(facts)]
     known = [us for us in times if us is not None]
     if span.low_us > span.high_us:
-        return "the time asked for ends before it begins"
+        return "the requested time range ends before it begins"
     if not known or span.meets(min(known), max(known)):
         return None
     return (
-        "nothing of the input lies in the time asked for: it is from"
+        "the requested time range contains none of the input, which covers"
         f" {iso(min(known))} to {iso(max(known))}"
     )
 
 
-def selected(topic: Topic, facts: Any, processes: Iterable[Process], options: Options) -> Any:
-    """The facts of the jobs and of the span that were asked for."""
+def select_facts(topic: Topic, facts: Any, processes: Iterable[Process], options: Options) -> Any:
+    """Return the facts of the requested jobs and time range."""
     selection = options.selection
     if selection.job is not None:
-        wanted = {job.key for job in topic.jobs(facts) if _wants(selection, job)}
-        facts = topic.of_jobs(facts, lambda key: key in wanted)
+        keys = {job.key for job in topic.jobs(facts) if selection.wants(job.id, job.name)}
+        facts = topic.select_jobs(facts, keys.__contains__)
     span = span_of(topic, facts, processes, options)
-    return facts if span is None else topic.within(facts, span)
-
-
-def _wants(selection: Selection, job: Named) -> bool:
-    return selection.wants(job.id, job.name)
+    return facts if span is None else topic.select_span(facts, span)
 
 
 def span_of(
     topic: Topic, facts: Any, processes: Iterable[Process], options: Options
 ) -> Span | None:
-    """The time that is judged; None: all of it."""
+    """Return the time span to judge. None means all of it."""
     processes = tuple(processes)
     ends = [p.last_us for p in processes if p.last_us is not None]
     last = topic.last_us(facts)
@@ -709,8 +698,8 @@ def span_of(
     )
 
 
-def merged(parts: Iterable[Data]) -> Data:
-    """The tables of several topics as one; no two topics have a table of the same name."""
+def merge_data(parts: Iterable[Data]) -> Data:
+    """Combine the tables of several topics. Table names are unique across topics."""
     tables = {
         name: table
         for part in parts

@@ -35,7 +35,7 @@ class Relation:
         same_cause: only where both convict of the same cause, or the explained one of none.
         shared: what both have in common.
         within_s: seconds by which the explained one may begin after the other was last seen.
-        says: what the explained ones are, as a clause behind the culprit.
+        clause: what the explained ones are, as a clause behind the culprit.
         source: where it is written down: a section of the catalogue of messages, a class, a document.
     """
 
@@ -47,7 +47,7 @@ class Relation:
     same_cause: bool = False
     shared: Shared = Shared.JOB
     within_s: int = 120
-    says: str
+    clause: str
     source: str
 
 
@@ -108,7 +108,7 @@ RELATIONS: Final = (
         explain=("CP201", "CP202", "CP306", "SK103", "SK105", "BP102", "BP104"),
         same_cause=True,
         shared=Shared.SUBJECT,
-        says="the same, seen elsewhere",
+        clause="the same, seen elsewhere",
         source="one sickness in metrics and in acknowledgements; flink.md 1.2 and 7.3",
     ),
     Relation(
@@ -116,21 +116,21 @@ RELATIONS: Final = (
         causes=("garbage-collection", "slow-taskmanager", "out-of-memory", "process-paused"),
         explain=("SK102", "SK105", "BP102", "BP104", "CP201", "CP202", "CP306"),
         shared=Shared.MACHINE,
-        says="what runs on it is slow",
+        clause="what runs on it is slow",
         source="a pause of the JVM stops all its tasks; flink.md 5.3 (GarbageCollector) and 7.3",
     ),
     Relation(
         name="back-pressure",
         causes=_SLOW,
         explain=("BP101", "BP103", "BP203", "BP204", "SK103", "SK106"),
-        says="input fills up before it, and tasks upstream wait",
+        clause="input fills up before it, and tasks upstream wait",
         source="credit-based flow control: no credit without a free buffer; flink.md 7.3",
     ),
     Relation(
         name="late-barriers",
         causes=_LATE,
         explain=("CP101", "CP102", "CP104", "CP105", "CP106", "CP203"),
-        says="barriers and acknowledgements come late",
+        clause="barriers and acknowledgements come late",
         source="CheckpointCoordinator completes a checkpoint with the last acknowledgement; flink.md 1.1, 1.2",
     ),
     Relation(
@@ -139,7 +139,7 @@ RELATIONS: Final = (
         rules=("CP301",),
         causes=("snapshot-exception",),
         explain=("CP103", "CP106", "CP107"),
-        says="a checkpoint in flight fails with the task",
+        clause="a checkpoint in flight fails with the task",
         source="CheckpointFailureManager and the failed task's decline; flink.md 1.4, 1.5",
     ),
     Relation(
@@ -147,7 +147,7 @@ RELATIONS: Final = (
         rules=("CP301", "CP302", "CP303", "CP308", "CP310", "MM301"),
         without=("snapshot-exception",),
         explain=("CP101", "CP103", "CP106", "CP107"),
-        says="a checkpoint in flight fails with the task",
+        clause="a checkpoint in flight fails with the task",
         source="CheckpointFailureManager and the failed task's decline; flink.md 1.4, 1.5",
     ),
     Relation(
@@ -155,28 +155,28 @@ RELATIONS: Final = (
         causes=("storage-failure",),
         rules=("CP312",),
         explain=("CP101", "CP103", "CP106", "CP107", "CP301", "CP304", *_RESTARTS),
-        says="checkpoints fail for it",
+        clause="checkpoints fail for it",
         source="an exception of the storage declines the checkpoint; flink.md 1.3, 1.4",
     ),
     Relation(
         name="where-time-goes",
         rules=("CP101", "CP104", "CP106"),
         explain=("CP102", "CP203"),
-        says="where their time goes",
+        clause="where their time goes",
         source="start delay, alignment, snapshot and acknowledgement of CheckpointStats; flink.md 6.2",
     ),
     Relation(
         name="tolerance-exceeded",
         rules=("CP101", "CP103"),
         explain=("CP304",),
-        says="too many failed checkpoints fail the job",
+        clause="too many failed checkpoints fail the job",
         source="execution.checkpointing.tolerable-failed-checkpoints, CheckpointFailureManager; flink.md 1.4",
     ),
     Relation(
         name="job-failed",
         rules=("CP304",),
         explain=("CP301", *_RESTARTS),
-        says="the job is failed for it, and restarts",
+        clause="the job is failed for it, and restarts",
         source="CheckpointFailureManager.FailJobCallback; flink.md 1.4",
     ),
     Relation(
@@ -185,14 +185,14 @@ RELATIONS: Final = (
         rules=("MM301", "MM304", "CP303", "SK104", "ST305"),
         explain=("CP302", "CP303", "ST305", "MM304", "SK104"),
         shared=Shared.MACHINE,
-        says="its process is lost to the others",
+        clause="its process is lost to the others",
         source="HeartbeatManagerImpl, heartbeat.timeout; flink.md 3.6",
     ),
     Relation(
         name="slots-missing",
         causes=("no-container", "worker-failed", "late-taskmanager", "taskmanager-lost"),
         explain=("ST201", "CP301"),
-        says="slots are missing without it",
+        clause="slots are missing without it",
         source="NoResourceAvailableException after slot.request.timeout; flink.md 3.4",
     ),
     Relation(
@@ -200,7 +200,7 @@ RELATIONS: Final = (
         causes=("taskmanager-lost",),
         rules=("CP302",),
         explain=("ST305", "CP301", "ST301", *_RESTARTS),
-        says="its tasks fail with it, and are started and restored elsewhere",
+        clause="its tasks fail with it, and are started and restored elsewhere",
         source="the failed region restarts from the last checkpoint; flink.md 2.5, 3.6",
     ),
     Relation(
@@ -218,14 +218,14 @@ RELATIONS: Final = (
         ),
         rules=("MM101", "MM201", "ST104", "ST105", "ST201", "ST202", "ST306", "ST307"),
         explain=("CP301", *_RESTARTS),
-        says="tasks fail for it before they run",
+        clause="tasks fail for it before they run",
         source="Task.doRun, ResultPartition.setup and the deployment's RPC; flink.md 3.6",
     ),
     Relation(
         name="restarts",
         rules=("CP301", "CP303", "CP308", "CP310"),
         explain=_RESTARTS,
-        says="the job restarts after each failure",
+        clause="the job restarts after each failure",
         source="the restart strategy; flink.md 2.5",
     ),
     Relation(
@@ -233,14 +233,14 @@ RELATIONS: Final = (
         rules=("CP301", "CP303", "MM201", "ST201", "ST104", "ST307"),
         explain=("ST103",),
         same_cause=True,
-        says="the submission fails with it",
+        clause="the submission fails with it",
         source="the job's first failure is the answer to its submission; flink.md 3.3",
     ),
     Relation(
         name="restarts",
         rules=("ST102",),
         explain=("CP311", "ST101"),
-        says="the job restarts after each failure",
+        clause="the job restarts after each failure",
         source="the restart strategy; flink.md 2.5",
     ),
     Relation(
@@ -248,7 +248,7 @@ RELATIONS: Final = (
         causes=("jobmanager-stalled", "leadership-lost", "jobmanager-lost"),
         rules=("CP305", "ST304", "ST305", "CP313"),
         explain=("CP301", "CP313", "ST304", "ST305", "ST306", *_RESTARTS),
-        says="who waits for the JobManager gives up",
+        clause="who waits for the JobManager gives up",
         source="heartbeat.timeout, akka.ask.timeout; flink.md 3.6",
     ),
     Relation(
@@ -256,7 +256,7 @@ RELATIONS: Final = (
         causes=("network-memory",),
         rules=("BP202",),
         explain=("MM202",),
-        says="the pools would like more than there is",
+        clause="the pools would like more than there is",
         source="NetworkBufferPool; flink.md 7.2",
     ),
     Relation(
@@ -264,56 +264,56 @@ RELATIONS: Final = (
         causes=("out-of-memory", "executor-lost", "slow-executor", "blocks-lost"),
         rules=("RT304",),
         explain=("RT103", "RT104", "RT107", "RT303", "RT402", "RT409"),
-        says="its tasks fail with it or take longer",
+        clause="its tasks fail with it or take longer",
         source="SparkListenerExecutorRemoved, SparkListenerTaskEnd; spark.md 5.3",
     ),
     Relation(
         name="batch-repeated",
         rules=("RT103", "RT305", "RT402"),
         explain=("RT107", "RT409"),
-        says="the batch is not finished, and is begun again",
+        clause="the batch is not finished, and is begun again",
         source="the offset log is written before the batch, the commit log after it; spark.md 4.3",
     ),
     Relation(
         name="more-state",
         causes=("growing-state",),
         explain=("RT407",),
-        says="there is more state to commit in every trigger",
+        clause="there is more state to commit in every trigger",
         source="stateOperators of StreamingQueryProgress; spark.md 4.2",
     ),
     Relation(
         name="slow-output-of-batch",
         causes=("fixed-cost", "slow-output"),
         explain=("RT309", "RT306"),
-        says="the output takes the time, whatever a batch holds",
+        clause="the output takes the time, whatever a batch holds",
         source="SparkListenerJobEnd per output operation; spark.md 3.1",
     ),
     Relation(
         name="batches-wait",
         causes=_SLOW_BATCHES,
         explain=("RT101", "RT106", "RT203", "RT401", "RT407"),
-        says="batches take longer than the interval, and wait",
+        clause="batches take longer than the interval, and wait",
         source="JobScheduler runs one batch after the other; MicroBatchExecution; spark.md 2.1, 4.3",
     ),
     Relation(
         name="nothing-runs",
         causes=("no-core-left",),
         explain=("RT101", "RT104", "RT106", "RT305", "RT306", "RT401"),
-        says="no batch can run, and all wait",
+        clause="no batch can run, and all wait",
         source="a receiver is a task that never ends; TaskSchedulerImpl; spark.md 2.1",
     ),
     Relation(
         name="rate-held-back",
         causes=("unstable-gains", "skewed-receiver"),
         explain=("RT101", "RT203"),
-        says="the rate is held back for it",
+        clause="the rate is held back for it",
         source="PIDRateEstimator, RateController; spark.md 1.2",
     ),
     Relation(
         name="beside",
         causes=("overloaded", "throttled", "max-rate"),
         explain=("RT106", "RT306"),
-        says="seen beside it",
+        clause="seen beside it",
         source="few tasks or little headroom explain no overload; spark.md 3.1",
     ),
 )

@@ -90,7 +90,7 @@ class Story:
         parts = [self.root[1].title]
         by_clause: dict[str, list[str]] = {}
         for one in self.consequences:
-            by_clause.setdefault(one.relation.says, []).append(one.pair[1].title)
+            by_clause.setdefault(one.relation.clause, []).append(one.pair[1].title)
         parts += [f"{says}: {'; '.join(titles)}" for says, titles in by_clause.items()]
         return ". ".join(part[:1].upper() + part[1:] if n else part for n, part in enumerate(parts))
 

@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from flowdiag.analyses.diagnosis import judged, look, measure
+from flowdiag.analyses.diagnosis import inspect_inputs, measure, report_on
 from flowdiag.analyses.inputs import find
 from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.topics import topic
@@ -107,8 +107,8 @@ def outcome(run: Run, name: str, spark: SparkSession) -> str | None:
         if not paths:
             return None
         topics = (topic(topic_of(run)),)
-        looked = look(topics, find(paths, strict=False, engine=run.engine), Options())
-        report = judged(topics, looked, measure(topics, looked, lambda: spark))
+        inspected = inspect_inputs(topics, find(paths, strict=False, engine=run.engine), Options())
+        report = report_on(topics, inspected, measure(topics, inspected, lambda: spark))
     return windows.outcome(run, report, window.span if window else None)
 
 

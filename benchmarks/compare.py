@@ -37,7 +37,7 @@ from flowdiag.analyses.comparison.chance import (
 from flowdiag.analyses.comparison.compare import compared
 from flowdiag.analyses.comparison.measures import BUSY, FACTOR, PROCESSING
 from flowdiag.analyses.comparison.wire import Change, Comparison
-from flowdiag.analyses.diagnosis import Looked, Measured, judged
+from flowdiag.analyses.diagnosis import InspectedInputs, Measured, report_on
 from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.model.span import Selection, parse_moment
 from flowdiag.analyses.report.wire import Report
@@ -90,7 +90,7 @@ class Facts:
 
     def report(self, name: str, selection: Selection | None = None) -> Report:
         """The report of `diagnose` over a recording, or over a part of its time."""
-        parts: dict[str, tuple[Looked, Measured]] = {
+        parts: dict[str, tuple[InspectedInputs, Measured]] = {
             topic_name: pickle.loads(self._paths[name][topic_name].read_bytes())
             for topic_name in ENGINES
             if topic_name in self._paths[name]
@@ -98,7 +98,7 @@ class Facts:
         looked, first = parts.get("memory") or next(iter(parts.values()))
         facts: dict[str, Any] = {each: found.facts[each] for each, (_, found) in parts.items()}
         options = Options(everything=True, selection=selection or Selection())
-        return judged(tuple(map(topic, parts)), looked, replace(first, facts=facts), options)
+        return report_on(tuple(map(topic, parts)), looked, replace(first, facts=facts), options)
 
 
 def main() -> int:

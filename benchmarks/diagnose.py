@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.reports import joined
-from flowdiag.analyses.diagnosis import judged, look, measure
+from flowdiag.analyses.diagnosis import inspect_inputs, measure, report_on
 from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.report.fitting import engines_of
 from flowdiag.analyses.report.wire import Report
@@ -82,9 +82,9 @@ def measured_reports() -> Iterator[tuple[Path, Report]]:
         starter.tune(0)
         for folder in _folders():
             topics, found = _inputs(folder)
-            looked = look(topics, found, _ASKED)
-            measured = measure(topics, looked, lambda: session, _ASKED)
-            yield folder, judged(topics, looked, measured, _ASKED)
+            inspected = inspect_inputs(topics, found, _ASKED)
+            measured = measure(topics, inspected, lambda: session, _ASKED)
+            yield folder, report_on(topics, inspected, measured, _ASKED)
             sys.stderr.write(".")
 
 
@@ -157,8 +157,10 @@ def _costs() -> list[str]:
             for _ in range(_ROUNDS + 2):
                 for number, some in enumerate(asked):
                     begun = time.perf_counter()
-                    looked = look(some, found, _ASKED)
-                    judged(some, looked, measure(some, looked, lambda: session, _ASKED), _ASKED)
+                    inspected = inspect_inputs(some, found, _ASKED)
+                    report_on(
+                        some, inspected, measure(some, inspected, lambda: session, _ASKED), _ASKED
+                    )
                     taken[number].append(time.perf_counter() - begun)
             *single, together = (statistics.median(times[2:]) for times in taken)
             cells = [f"{seconds:.2f}" for seconds in (*single, together)]

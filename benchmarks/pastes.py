@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from flowdiag.analyses.diagnosis import Measured, judged, look, measure
+from flowdiag.analyses.diagnosis import Measured, inspect_inputs, measure, report_on
 from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.report.fitting import engines_of
 from flowdiag.analyses.report.wire import Finding, Report
@@ -159,7 +159,7 @@ class Judged:
         if key not in self._known:
             topics = tuple(map(topic, names_of(EVERYTHING, engines_of(found.sources)[1])))
             options = Options(everything=True)
-            looked = look(topics, found, options)
+            inspected = inspect_inputs(topics, found, options)
             kept = None if self._measured is None else self._measured / key
             facts: Measured | None
             facts = None if self._all else measured_alone([one.name for one in topics], found)
@@ -171,10 +171,10 @@ class Judged:
                 facts = pickle.loads(kept.read_bytes())
                 assert facts is not None
             else:
-                facts = measure(topics, looked, self._session, options)
+                facts = measure(topics, inspected, self._session, options)
                 if kept is not None:
                     kept.write_bytes(pickle.dumps(facts))
-            self._known[key] = judged(topics, looked, facts, options)
+            self._known[key] = report_on(topics, inspected, facts, options)
         return self._known[key]
 
 

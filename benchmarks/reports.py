@@ -87,7 +87,7 @@ def keep(
         measured: a folder that `measure_all` wrote; None: Spark measures now.
         widths: columns for which the table is written, too, beside the usual 100.
     """
-    from flowdiag.analyses.diagnosis import judged
+    from flowdiag.analyses.diagnosis import report_on
     from flowdiag.analyses.report.wire import encode
     from flowdiag.analyses.topics import topic
     from flowdiag.cli.render import markdown, table
@@ -98,7 +98,7 @@ def keep(
     for stem, name, kept in (
         _read(measured, top, shard, shards) if measured else _measured(top, shard, shards)
     ):
-        report = judged((topic(name),), *kept)
+        report = report_on((topic(name),), *kept)
         for fault in report.errors:
             sys.stderr.write(f"{stem} {name}: {fault.message}\n")
         (folder / f"{stem}.{name}.json").write_bytes(encode(report))
@@ -124,7 +124,7 @@ def measure_all(folder: Path, top: Path, shard: int = 0, shards: int = 1) -> int
 
 def _measured(top: Path, shard: int, shards: int) -> Iterator[tuple[str, str, tuple[Any, Any]]]:
     """The name of each input, the topic, and what `look` and `measure` make of it."""
-    from flowdiag.analyses.diagnosis import look, measure
+    from flowdiag.analyses.diagnosis import inspect_inputs, measure
     from flowdiag.analyses.inputs import find
     from flowdiag.analyses.model.options import Options
     from flowdiag.analyses.topics import ENGINES, topic
@@ -136,8 +136,8 @@ def _measured(top: Path, shard: int, shards: int) -> Iterator[tuple[str, str, tu
         starter.tune(0)
         for number, (path, name) in enumerate(wanted):
             discovery = find([str(path)], strict=False, engine=ENGINES[name])
-            looked = look((topic(name),), discovery, Options())
-            kept = looked, measure((topic(name),), looked, lambda: session)
+            inspected = inspect_inputs((topic(name),), discovery, Options())
+            kept = inspected, measure((topic(name),), inspected, lambda: session)
             yield f"{_place(path, top)}".replace("/", "__"), name, kept
             sys.stderr.write(f"\r{number + 1}/{len(wanted)}")
 
@@ -147,12 +147,14 @@ def _read(
 ) -> Iterator[tuple[str, str, tuple[Any, Any]]]:
     for path in sorted(folder.glob("*.pickle"))[shard::shards]:
         stem, _, name = path.name.removesuffix(".pickle").rpartition(".")
-        looked, measured = map(_filled, pickle.loads(path.read_bytes()))
+        inspected, measured = map(_filled, pickle.loads(path.read_bytes()))
         place = stem.replace("__", "/")
         below = SYNTHETIC.parent if place.startswith(SYNTHETIC.name) else top
         found = _unpacked(below / place)
-        sources = tuple(replace(one, path=found.get(one.name, one.path)) for one in looked.sources)
-        yield stem, name, (replace(looked, sources=sources), measured)
+        sources = tuple(
+            replace(one, path=found.get(one.name, one.path)) for one in inspected.sources
+        )
+        yield stem, name, (replace(inspected, sources=sources), measured)
 
 
 def joined(measured: Path, top: Path) -> Iterator[tuple[str, Report]]:
@@ -162,7 +164,7 @@ def joined(measured: Path, top: Path) -> Iterator[tuple[str, Report]]:
         measured: a folder that `measure_all` wrote.
         top: of the checkout that holds the recordings.
     """
-    from flowdiag.analyses.diagnosis import judged
+    from flowdiag.analyses.diagnosis import report_on
     from flowdiag.analyses.model.options import Options
     from flowdiag.analyses.topics import ENGINES, topic
 
@@ -174,10 +176,10 @@ def joined(measured: Path, top: Path) -> Iterator[tuple[str, Report]]:
             continue
         names = [each for each in ENGINES if each in parts]
         # `memory` alone reads configurations beside the scan.
-        looked, _ = parts.get("memory") or parts[names[0]]
+        inspected, _ = parts.get("memory") or parts[names[0]]
         facts = {each: parts[each][1].facts[each] for each in names}
         found = replace(parts[names[0]][1], facts=facts)
-        yield stem, judged(tuple(map(topic, names)), looked, found, Options(everything=True))
+        yield stem, report_on(tuple(map(topic, names)), inspected, found, Options(everything=True))
         parts = {}
 
 

@@ -333,14 +333,14 @@ def diagnosed(
     discovery, engines = (inputs or _found(name, paths, settings))(progress)
     # Not before: to import what diagnoses takes as long as to look at small inputs, and Spark, which
     # is waited for, is on its way meanwhile.
-    from flowdiag.analyses.diagnosis import diagnose, look
+    from flowdiag.analyses.diagnosis import diagnose, inspect_inputs
     from flowdiag.analyses.engine.reading import Resources
 
     topics = tuple(map(topic, names_of(name, engines)))
     options = _options(name, paths, asked)
-    looked = look(topics, discovery, options)
-    if not looked.needs_spark:
-        alone = partial(diagnose, topics, looked, _no_session, options)
+    inspected = inspect_inputs(topics, discovery, options)
+    if not inspected.needs_spark:
+        alone = partial(diagnose, topics, inspected, _no_session, options)
         return _kept(tables, topics, lambda: alone(resources=Resources(keep=tables)))
     starter = running()
 
@@ -349,11 +349,11 @@ def diagnosed(
         with starter.explaining():
             return diagnose(
                 topics,
-                looked,
+                inspected,
                 checked_session(starter.session, paths, discovery),
                 options,
                 resources=replace(resources, keep=tables),
-                say=stages(progress, discovery),
+                progress=stages(progress, discovery),
             )
 
     return _tried_again(lambda: _kept(tables, topics, attempt), starter)

@@ -63,7 +63,7 @@ def exit_code(report: Report, settings: Settings) -> ExitCode:
         finding.severity != "info" and finding.fingerprint not in quiet
         for finding in report.findings
     )
-    untold = bool(quiet) and not heard and summary.untold is not None
+    untold = bool(quiet) and not heard and summary.not_assessed is not None
     if (summary.verdict == "inconclusive" or untold) and not settings.allow_inconclusive:
         return ExitCode.NOT_ASSESSED
     return ExitCode.CLEAR

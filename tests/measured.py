@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flowdiag.analyses.diagnosis import judged, look, measure
+from flowdiag.analyses.diagnosis import inspect_inputs, measure, report_on
 from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.report.wire import Report
 from flowdiag.analyses.topics import topic
@@ -34,8 +34,8 @@ class Recorded:
             spark: the session.
         """
         topics = tuple(topic(name) for name in names)
-        self.looked = look(topics, discover([str(path) for path in paths]), Options())
-        self.measured = measure(topics, self.looked, lambda: spark)
+        self.inspected = inspect_inputs(topics, discover([str(path) for path in paths]), Options())
+        self.measured = measure(topics, self.inspected, lambda: spark)
 
     def facts(self, name: str) -> Any:
         """The facts of a topic."""
@@ -44,7 +44,7 @@ class Recorded:
     @cache  # noqa: B019 - a test run keeps all of them
     def report(self, name: str) -> Report:
         """The report of a command, whose words and advice are checked of each."""
-        report = judged((topic(name),), self.looked, self.measured)
+        report = report_on((topic(name),), self.inspected, self.measured)
         assert report.errors == []
         assert not wrong(report, self.facts(name) if name == "memory" else None)
         wording.check_report(report)

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.pastes import PAGE, RIGHT, Judged, Paste, dressed, dresses, pastes
 from flowdiag.analyses.causes import CAUSE_OF_CLASS, CAUSE_OF_FAILURE, CAUSES
-from flowdiag.analyses.diagnosis import judged, look, measure
+from flowdiag.analyses.diagnosis import inspect_inputs, measure, report_on
 from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.report.fitting import engines_of
 from flowdiag.analyses.topics import EVERYTHING, names_of, topic
@@ -74,11 +74,13 @@ def test_without_spark_a_paste_says_the_same(
     assert text is not None
     found, options = Judged(tmp_path, None).inputs(text), Options(everything=True)
     topics = tuple(map(topic, names_of(EVERYTHING, engines_of(found.sources)[1])))
-    looked = look(topics, found, options)
+    inspected = inspect_inputs(topics, found, options)
     alone = measured_alone([one.name for one in topics], found)
     assert alone is not None
-    quick = judged(topics, looked, alone, options)
-    whole = judged(topics, looked, measure(topics, looked, lambda: spark, options), options)
+    quick = report_on(topics, inspected, alone, options)
+    whole = report_on(
+        topics, inspected, measure(topics, inspected, lambda: spark, options), options
+    )
     assert quick.findings == whole.findings
     assert (quick.summary.verdict, quick.summary.cause) == (
         whole.summary.verdict,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flowdiag.analyses.diagnosis import diagnose, judged
+from flowdiag.analyses.diagnosis import diagnose, report_on
 from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.report.fitting import engines_of
 from flowdiag.analyses.topics import EVERYTHING, names_of, topic
@@ -54,7 +54,7 @@ def test_the_first_story_is_the_true_one(
     if any(job["expected"]["cause"] in OF_STARTUP for job in truth.get("jobs", [truth])):
         names = (*FLINK, "startup")
     measured = recorded(unpacked(folder), topics=names)
-    report = judged(tuple(map(topic, names)), measured.looked, measured.measured, EVERY)
+    report = report_on(tuple(map(topic, names)), measured.inspected, measured.measured, EVERY)
     assert report.tool.command == EVERYTHING
     right = answer(truth, report)
     assert right == "right" or (

@@ -16,7 +16,13 @@ import pyarrow as pa
 import pytest
 
 from flowdiag.analyses.checkpoints.topic import CHECKPOINTS
-from flowdiag.analyses.diagnosis import Looked, Measured, diagnose, judged, look
+from flowdiag.analyses.diagnosis import (
+    InspectedInputs,
+    Measured,
+    diagnose,
+    inspect_inputs,
+    report_on,
+)
 from flowdiag.analyses.flink.clocks import settle as settling
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.model.finding import Inconclusive
@@ -135,13 +141,13 @@ def test_what_the_machine_or_the_user_is_to_blame_for_is_no_fault(error: Excepti
     with pytest.raises(type(error)):
         faults.spared([1, 2], step, lambda item, error: None)
     with pytest.raises(type(error)):
-        Faults().or_else(lambda: step(()), None)
+        Faults().run_or_default(lambda: step(()), None)
 
 
 def test_what_ends_java_ends_the_run() -> None:
     gone = FlowdiagError("Java was killed")
     with pytest.raises(FlowdiagError, match="Java was killed"):
-        Faults(lambda error: gone).or_else(lambda: fail("x"), None)
+        Faults(lambda error: gone).run_or_default(lambda: fail("x"), None)
 
 
 # --- parsers --------------------------------------------------------------------------------------
@@ -201,8 +207,8 @@ def test_a_sniffer_that_fails_costs_its_file(logs: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(discovering, "sniff", failing)
     found = discover([str(logs)])
     assert [source.kind for source in found.sources] == ["not-read", "log"]
-    looked = look((CHECKPOINTS,), found, Options())
-    (fault,) = looked.faults
+    inspected = inspect_inputs((CHECKPOINTS,), found, Options())
+    (fault,) = inspected.faults
     assert fault.source == found.sources[0].name and fault.where == "parser"
 
 
@@ -309,7 +315,7 @@ def test_a_parser_that_fails_is_in_the_report(logs: Path, spark: Any) -> None:
     assert [len(job.checkpoints) for job in report.data.jobs or ()] == [3, 5]
 
 
-def measured(*jobs: str, **more: Any) -> tuple[Looked, Measured]:
+def measured(*jobs: str, **more: Any) -> tuple[InspectedInputs, Measured]:
     facts = ClusterFacts(
         jobs=tuple(
             reports.job_facts(sick=False, key=JobKey("", job), name=f"{SECRET}-{job[0]}")
@@ -317,14 +323,14 @@ def measured(*jobs: str, **more: Any) -> tuple[Looked, Measured]:
         ),
         processes=(),
     )
-    looked = Looked(sources=(), to_scan=(), asides={}, notes=())
-    return looked, Measured(facts={"checkpoints": facts}, **more)
+    inspected = InspectedInputs(sources=(), to_scan=(), side_inputs={}, notes=())
+    return inspected, Measured(facts={"checkpoints": facts}, **more)
 
 
 def test_an_engine_that_fails_leaves_rules_that_cannot_tell() -> None:
-    looked, found = measured()
+    inspected, found = measured()
     lost = replace(found, facts={}, faults=[of("x")])
-    report = judged((CHECKPOINTS,), looked, lost)
+    report = report_on((CHECKPOINTS,), inspected, lost)
     bug(report)
     assert {rule.status for rule in report.rules} == {"inconclusive"}
     assert report.data.jobs == []
@@ -351,7 +357,7 @@ def test_a_rule_fails_for_one_job_of_two(monkeypatch: pytest.MonkeyPatch) -> Non
 
     judge.__module__ = CHECKPOINTS.rules[3].judge.__module__
     planted_rule(monkeypatch, CHECKPOINTS.rules[3].code, judge)
-    report = judged((CHECKPOINTS,), *measured(*JOBS))
+    report = report_on((CHECKPOINTS,), *measured(*JOBS))
     fault = bug(report)
     code = CHECKPOINTS.rules[3].code
     assert fault.where == "rule" and fault.message.startswith(
@@ -374,11 +380,13 @@ def test_names_in_a_fault_are_redacted_as_elsewhere(monkeypatch: pytest.MonkeyPa
     planted_rule(monkeypatch, CHECKPOINTS.rules[3].code, judge)
     options = Options()
     private = replace(options, privacy=replace(options.privacy, redact=True))
-    shown = wire.encode(judged((CHECKPOINTS,), *measured(*JOBS), private)).decode()
+    shown = wire.encode(report_on((CHECKPOINTS,), *measured(*JOBS), private)).decode()
     assert SECRET not in shown and "hunter2" not in shown and "this is a bug" in shown
 
 
-@pytest.mark.parametrize(("name", "lost"), [("data", "jobs"), ("doubted", ""), ("notes", "")])
+@pytest.mark.parametrize(
+    ("name", "lost"), [("data", "jobs"), ("review_outcomes", ""), ("notes", "")]
+)
 def test_what_a_topic_adds_may_fail(name: str, lost: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = getattr(CHECKPOINTS, name)
 
@@ -388,7 +396,7 @@ def test_what_a_topic_adds_may_fail(name: str, lost: str, monkeypatch: pytest.Mo
         raise TypeError(SECRET)
 
     monkeypatch.setattr(CHECKPOINTS, name, failing, raising=False)
-    report = judged((CHECKPOINTS,), *measured(*JOBS))
+    report = report_on((CHECKPOINTS,), *measured(*JOBS))
     bug(report)
     assert {rule.status for rule in report.rules} == {"clear"}
     assert not lost or report.data.jobs == []
@@ -403,7 +411,7 @@ def test_facts_that_cannot_be_had_of_one_job_leave_the_other(
         return facts
 
     monkeypatch.setattr(CHECKPOINTS, "judged", seen, raising=False)
-    report = judged((CHECKPOINTS,), *measured(*JOBS))
+    report = report_on((CHECKPOINTS,), *measured(*JOBS))
     assert bug(report).message.startswith(f"{SECRET}-a: this is a bug")
     assert [job.job_id for job in report.data.jobs or ()] == [JOBS[1]]
 
@@ -416,7 +424,9 @@ def test_a_part_of_the_report_fails(name: str, monkeypatch: pytest.MonkeyPatch) 
         raise LookupError(SECRET)
 
     monkeypatch.setattr(build, name, failing)
-    report = reports.failing() if name == "_finding" else judged((CHECKPOINTS,), *measured(*JOBS))
+    report = (
+        reports.failing() if name == "_finding" else report_on((CHECKPOINTS,), *measured(*JOBS))
+    )
     assert {fault.where for fault in report.errors} == {"render"}
     document(report)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from flowdiag.analyses.diagnosis import judged, look, measure
+from flowdiag.analyses.diagnosis import inspect_inputs, measure, report_on
 from flowdiag.analyses.inputs import find
 from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.topics import topic
@@ -46,6 +46,8 @@ def test_a_hole_is_no_step_of_a_start(
     then = next(n for n, line in enumerate(lines) if n >= first and since in line)
     kept = [*lines[:first], *(_later(line, 2) for line in lines[then:])]
     (tmp_path / "jm.log").write_text("\n".join(kept) + "\n")
-    looked = look(TOPICS, find([str(tmp_path)], strict=False, engine="flink"), Options())
-    report = judged(TOPICS, looked, measure(TOPICS, looked, lambda: spark))
+    inspected = inspect_inputs(
+        TOPICS, find([str(tmp_path)], strict=False, engine="flink"), Options()
+    )
+    report = report_on(TOPICS, inspected, measure(TOPICS, inspected, lambda: spark))
     assert [one.title for one in report.findings if one.severity != "info"] == []

@@ -36,7 +36,7 @@ COMPLEX: Final[dict[str, str]] = {
     "analyses/checkpoints/topic.py:unproven": "24",
     "analyses/comparison/baseline.py:updated": "20",
     "analyses/comparison/measures.py:_batches": "16",
-    "analyses/diagnosis.py:look": "16",
+    "analyses/diagnosis.py:inspect_inputs": "16",
     "analyses/flink/assemble/attempts.py:attempts_of": "20",
     "analyses/flink/assemble/checkpoints.py:_checkpoint": "24",
     "analyses/flink/assemble/checkpoints.py:_end": "19",

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pytest
 
-from flowdiag.analyses.diagnosis import Measured, judged, look
+from flowdiag.analyses.diagnosis import Measured, inspect_inputs, report_on
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.model.options import Options
@@ -212,10 +212,10 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def report(name: str, facts: Facts, log: Path) -> Callable[[], object]:
     """What judges the facts, makes the report and renders it."""
     topics = (topic(name),)
-    looked = look(topics, discover([str(log)]), Options())
+    inspected = inspect_inputs(topics, discover([str(log)]), Options())
 
     def made() -> object:
-        told = judged(topics, looked, Measured(facts={name: facts}))
+        told = report_on(topics, inspected, Measured(facts={name: facts}))
         # A web page shows the sickest only, and others draw its pictures.
         return [
             render(told, Page(width=100))

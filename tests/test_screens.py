@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from flowdiag.analyses.diagnosis import judged
+from flowdiag.analyses.diagnosis import report_on
 from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.topics import ENGINES, topic
 
@@ -33,8 +33,8 @@ def test_its_reports_fit_a_terminal_and_are_valid(folder: Path, spark: SparkSess
     measured = Recorded([folder], topics, spark)
     made = {name: measured.report(name) for name in topics}
     everything = Options(everything=True)
-    made["diagnose"] = judged(
-        tuple(map(topic, topics)), measured.looked, measured.measured, everything
+    made["diagnose"] = report_on(
+        tuple(map(topic, topics)), measured.inspected, measured.measured, everything
     )
     found = {name: [*flaws(report), *invalid(report)] for name, report in made.items()}
     assert found == {name: [] for name in made}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from flowdiag.analyses.diagnosis import judged, look, measure
+from flowdiag.analyses.diagnosis import inspect_inputs, measure, report_on
 from flowdiag.analyses.inputs import find
 from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.report.wire import Report
@@ -38,11 +38,13 @@ def _console(scenario: str, *, traces: bool) -> str:
 
 def _report(text: str, folder: Path, spark: SparkSession) -> Report:
     (folder / "console.txt").write_text(text)
-    looked = look(
+    inspected = inspect_inputs(
         (topic("checkpoints"),), find([str(folder)], strict=False, engine="flink"), Options()
     )
-    return judged(
-        (topic("checkpoints"),), looked, measure((topic("checkpoints"),), looked, lambda: spark)
+    return report_on(
+        (topic("checkpoints"),),
+        inspected,
+        measure((topic("checkpoints"),), inspected, lambda: spark),
     )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from flowdiag.analyses.diagnosis import judged, look, measure
+from flowdiag.analyses.diagnosis import inspect_inputs, measure, report_on
 from flowdiag.analyses.inputs import find
 from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.report.wire import Report
@@ -35,9 +35,9 @@ def reports(window: Window, folder: Path, spark: SparkSession) -> list[Report]:
     """What every command that fits says of a window."""
     topics = tuple(topic(name) for name in TOPICS[window.run.engine])
     found = find(window.write(folder), strict=False, engine=window.run.engine)
-    looked = look(topics, found, Options())
-    measured = measure(topics, looked, lambda: spark)
-    return [judged((each,), looked, measured) for each in topics]
+    inspected = inspect_inputs(topics, found, Options())
+    measured = measure(topics, inspected, lambda: spark)
+    return [report_on((each,), inspected, measured) for each in topics]
 
 
 # Windows that once were judged wrongly, one of each kind.

@@ -46,7 +46,7 @@ def measured(names: Sequence[str], found: Discovery) -> Measured | None:
     facts = {}
     for name in names:
         one: Any = topic(name)  # of Flink
-        aside = one.aside(found.sources, Options()).said
+        aside = one.side_inputs(found.sources, Options()).content
         facts[name] = one.facts(handed, [], common, (), aside, Options())
     return Measured(facts=facts, processes=common.processes)
 

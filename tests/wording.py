@@ -45,7 +45,7 @@ def sentences(said: Finding | wire.Finding | Inconclusive) -> Iterator[str]:
         yield from filter(None, (said.reason, said.remedy))
         return
     yield from filter(None, (said.title, said.why, said.explain))
-    yield from (vote.says for vote in said.votes)
+    yield from (vote.text for vote in said.votes)
     yield from (m.population for m in said.measurements if m.population)
     for action in said.actions:
         yield from filter(None, (action.text, action.risk, action.verify))

@@ -124,7 +124,7 @@ def diagnose(
         FlowdiagError: an argument is wrong, or Spark cannot be used; the message says what to do.
     """
     from flowdiag.analyses.diagnosis import diagnose as diagnosis
-    from flowdiag.analyses.diagnosis import look
+    from flowdiag.analyses.diagnosis import inspect_inputs
     from flowdiag.analyses.engine.reading import Resources
 
     tell = progress or _quiet
@@ -147,18 +147,20 @@ def diagnose(
     tell("looking at the inputs")
     discovery, names = _inputs(named, wanted, strict=strict_inputs)
     diagnosed = tuple(map(topic, names))
-    looked = look(diagnosed, discovery, options)
+    inspected = inspect_inputs(diagnosed, discovery, options)
     tables = _tables(data_dir, options)
 
     def made() -> Report:
-        if not looked.needs_spark:
+        if not inspected.needs_spark:
             kept = Resources(keep=tables)
-            return diagnosis(diagnosed, looked, _no_session, options, resources=kept, say=tell)
+            return diagnosis(
+                diagnosed, inspected, _no_session, options, resources=kept, progress=tell
+            )
         with _spark(_theirs(spark), discovery) as (session, resources):
             if tables is not None and resources.executors:
                 tables.check_cluster()
             kept = replace(resources, keep=tables)
-            return diagnosis(diagnosed, looked, session, options, resources=kept, say=tell)
+            return diagnosis(diagnosed, inspected, session, options, resources=kept, progress=tell)
 
     report = made() if tables is None else tables.of(diagnosed, made)
     damaged = [each for each in report.inputs if each.error]
@@ -305,14 +307,14 @@ def read(
             if engine == "spark":
                 from flowdiag.analyses.rate.owned import owned_events
 
-                owned = owned_events(mine, session, resources=resources, tz=zone, say=tell)
+                owned = owned_events(mine, session, resources=resources, tz=zone, progress=tell)
                 parts.append((home(event_table(owned.events, sources, engine)), None))
                 continue
             from flowdiag.analyses.flink.settled import settled_events
 
             names = None if metrics is None else frozenset(metrics)
             settled = settled_events(
-                mine, session, resources=resources, tz=zone, say=tell, metrics=names
+                mine, session, resources=resources, tz=zone, progress=tell, metrics=names
             )
             rows = home(event_table(settled.events, sources, engine))
             parts.append((rows, home(metric_table(settled.metrics(), sources))))
@@ -434,9 +436,9 @@ def _inputs(
 
 
 def _of(engine: str, sources: Sequence[Source]) -> tuple[Source, ...]:
-    from flowdiag.analyses.diagnosis import wanted_by
+    from flowdiag.analyses.diagnosis import sources_for_engine
 
-    return wanted_by(engine, sources)
+    return sources_for_engine(engine, sources)
 
 
 # -- whose Spark ---------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from flowdiag.analyses.checkpoints.rules import RULES
-from flowdiag.analyses.diagnosis import Aside, Named
+from flowdiag.analyses.diagnosis import SelectableJob, SideInputs
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.assemble import assemble
 from flowdiag.analyses.flink.collectors import CollectorLogs, read_collectors, with_collectors
@@ -27,7 +27,7 @@ from flowdiag.analyses.report.wire import Data, iso
 from flowdiag.parsers.remarks import Kind, Remark
 
 if TYPE_CHECKING:
-    from flowdiag.analyses.engine.reading import Say
+    from flowdiag.analyses.engine.reading import ProgressCallback
     from flowdiag.analyses.flink.clocks.settle import Writer
     from flowdiag.analyses.model.columns import Rows
     from flowdiag.analyses.model.rule import Rule
@@ -53,7 +53,7 @@ class Checkpoints(FlinkTopic):
     """Facts: `ClusterFacts`, with the loads of subtasks while checkpoints failed."""
 
     name = "checkpoints"
-    wanted = "a checkpoint event"
+    required_data = "a checkpoint event"
     engine = FLINK
     rules = RULES
 
@@ -63,18 +63,20 @@ class Checkpoints(FlinkTopic):
 
         return lifecycle.METRICS
 
-    def aside(self, sources: Sequence[Source], options: Options) -> Aside:
+    def side_inputs(self, sources: Sequence[Source], options: Options) -> SideInputs:
         """Logs of the garbage collector."""
         read = read_collectors(sources)
-        return Aside(said=read, kinds=dict.fromkeys((log.source for log in read.logs), "gc-log"))
+        return SideInputs(
+            content=read, kinds=dict.fromkeys((log.source for log in read.logs), "gc-log")
+        )
 
-    def more(self, common: ClusterFacts, settled: Settled, say: Say) -> list[Row]:
+    def more(self, common: ClusterFacts, settled: Settled, progress: ProgressCallback) -> list[Row]:
         """What each subtask's metrics say while checkpoints failed."""
         from flowdiag.analyses.flink import lifecycle
 
         if not any(row["what"] == "stream" and row["scopes"] for row in settled.surveyed):
             return []
-        say("measuring metrics")
+        progress("measuring metrics")
         spans = failing_spans(common)
         metrics, width_us = settled.metrics(), window_us(common, spans)
         frame = lifecycle.loads(metrics, spans, width_us)
@@ -87,14 +89,14 @@ class Checkpoints(FlinkTopic):
         more: Sequence[Row],
         common: ClusterFacts,
         writers: Sequence[Writer],
-        aside: CollectorLogs | None,
+        side_inputs: CollectorLogs | None,
         options: Options,
     ) -> ClusterFacts:
         """The common facts, with loads, and with what collectors print."""
         facts = assemble(rows, more, writers) if more else common
-        return with_collectors(facts, aside, writers)
+        return with_collectors(facts, side_inputs, writers)
 
-    def jobs(self, facts: ClusterFacts) -> Iterable[Named]:
+    def jobs(self, facts: ClusterFacts) -> Iterable[SelectableJob]:
         """The jobs."""
         return named_jobs(facts.jobs)
 
@@ -106,19 +108,21 @@ class Checkpoints(FlinkTopic):
         """The last record of any job."""
         return max((job.last_us for job in facts.jobs if job.last_us is not None), default=None)
 
-    def of_jobs(self, facts: ClusterFacts, wanted: Callable[[JobKey], bool]) -> ClusterFacts:
+    def select_jobs(
+        self, facts: ClusterFacts, is_selected: Callable[[JobKey], bool]
+    ) -> ClusterFacts:
         """Some jobs; attempts and settings of the cluster stay."""
-        return replace(facts, jobs=tuple(job for job in facts.jobs if wanted(job.key)))
+        return replace(facts, jobs=tuple(job for job in facts.jobs if is_selected(job.key)))
 
-    def within(self, facts: ClusterFacts, span: Span) -> ClusterFacts:
+    def select_span(self, facts: ClusterFacts, span: Span) -> ClusterFacts:
         """The checkpoints that began in the span, and what happened to them."""
         return replace(facts, jobs=tuple(_within(job, span) for job in facts.jobs))
 
-    def cases(self, facts: ClusterFacts) -> Sequence[h.Job]:
+    def subjects(self, facts: ClusterFacts) -> Sequence[h.Job]:
         """The jobs."""
         return h.jobs_of(facts)
 
-    def doubted(
+    def review_outcomes(
         self, outcomes: Sequence[RuleOutcome], facts: ClusterFacts
     ) -> Sequence[RuleOutcome]:
         """The outcomes, the first core rule in doubt about jobs of which nothing proves that they are well.
@@ -146,7 +150,7 @@ class Checkpoints(FlinkTopic):
             for outcome in outcomes
         ]
 
-    def lacking(self, rule: Rule, facts: ClusterFacts) -> str | None:
+    def why_not_assessed(self, rule: Rule, facts: ClusterFacts) -> str | None:
         """Rules about how checkpoints end had nothing to judge where none ended."""
         if rule.code not in _OF_ENDED:
             return None
@@ -177,7 +181,7 @@ class Checkpoints(FlinkTopic):
 
         return checkpoint_tables(facts, excerpts=options.privacy.excerpts)
 
-    def assessed(self, facts: ClusterFacts) -> bool:
+    def is_assessed(self, facts: ClusterFacts) -> bool:
         """Whether anything is known of any checkpoint, or an exception says why there is none."""
         return any(
             job.checkpoints

@@ -31,7 +31,7 @@ from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.scope import unassessed
-from flowdiag.analyses.report.wire import Baseline, Finding, Known, Muting, Report
+from flowdiag.analyses.report.wire import Baseline, BaselineEntry, Finding, Muting, Report
 from flowdiag.parsers.errors import FlowdiagError, nearest
 
 _TABLE: Final = "known"
@@ -237,13 +237,13 @@ def with_baseline(
     if private:
         entries = tuple(replace(entry, job=None, title=None) for entry in entries)
     told = [_known(entry, report, today) for entry in entries]
-    baseline = Baseline(source=known.source, on=today.isoformat(), known=told)
+    baseline = Baseline(source=known.source, date=today.isoformat(), entries=told)
     return msgspec.structs.replace(
         report, summary=msgspec.structs.replace(report.summary, baseline=baseline)
     )
 
 
-def _known(entry: Entry, report: Report, today: date) -> Known:
+def _known(entry: Entry, report: Report, today: date) -> BaselineEntry:
     """What became of an entry."""
     seen = [one for one in report.findings if one.fingerprint == entry.fingerprint]
     status, says = _status(entry, seen, today)
@@ -251,14 +251,14 @@ def _known(entry: Entry, report: Report, today: date) -> Known:
         unseen = unassessed(report, entry.code, entry.job)
         if unseen is not None:
             status, says = Muting.NOT_ASSESSED, f"whether it is still there is not known: {unseen}"
-    return Known(
+    return BaselineEntry(
         fingerprint=entry.fingerprint,
         code=seen[0].code if seen else entry.code,
         title=seen[0].title if seen else entry.title,
         reason=entry.reason,
         until=entry.until.isoformat(),
         status=status,
-        says=says,
+        text=says,
         findings=len(seen),
     )
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from flowdiag.parsers.sources.open import Source
     from flowdiag.parsers.split import Split
 
-Say = Callable[[str], None]
+ProgressCallback = Callable[[str], None]
 
 # Up to here one process has parsed everything before another one would have started: reckoned from what
 # both take (benchmarks/README.md).
@@ -121,7 +121,7 @@ def read(
     resources: Resources,
     *,
     metrics: Collection[str] | None = None,
-    say: Say = lambda stage: None,
+    progress: ProgressCallback = lambda stage: None,
 ) -> Read:
     """Parse the sources, unless that is left to executors. Spark is not needed yet.
 
@@ -129,7 +129,7 @@ def read(
         sources: what `parsers.sources.discover` found.
         resources: with what.
         metrics: names of the metrics of reports that become rows; None for all that are known.
-        say: told the name of each stage, for progress.
+        progress: called with the name of each stage.
 
     Raises:
         FlowdiagError: there is no room for what was parsed.
@@ -137,12 +137,12 @@ def read(
     from flowdiag.parsers.split import parse_on_driver, plan_splits
 
     if cost(sources) <= resources.here_bytes:
-        say("reading")
+        progress("reading")
         table = parse_on_driver(plan_splits(sources), metrics)
         return Read(table=table, events=_in_a_file(table, resources), rows=table.num_rows)
     if resources.executors:
         return Read(tasks=plan_splits(sources), rows=None)
-    say("reading")
+    progress("reading")
     from flowdiag.parsers.parallel import parse_in_processes
 
     # The same tasks whoever parses them: reports of metrics are added up within one.
@@ -151,7 +151,7 @@ def read(
         resources.folder or _own_folder(),
         processes=resources.processes or processors(),
         metrics=metrics,
-        tell=lambda share: say(f"reading, {share:.0%}"),
+        tell=lambda share: progress(f"reading, {share:.0%}"),
     )
     count = parsed.events.count
     if not resources.are_few(count):

@@ -158,7 +158,7 @@ def votes_for(signals: Mapping[str, str | None], weights: Sequence[Signal]) -> t
     """
     table = {signal.name: signal.weight for signal in weights}
     return tuple(
-        Vote(signal=name, says=says, weight=table[name])
+        Vote(signal=name, text=says, weight=table[name])
         for name, says in signals.items()
         if says is not None
     )

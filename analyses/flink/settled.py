@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 from flowdiag.analyses.engine.collector import paused
 from flowdiag.analyses.engine.reading import (
     ORDINARY,
+    ProgressCallback,
     Read,
     Resources,
-    Say,
     frame_of,
     metrics_frame,
     read,
@@ -71,7 +71,7 @@ def settled_events(
     *,
     resources: Resources = ORDINARY,
     tz: str | None = None,
-    say: Say = lambda stage: None,
+    progress: ProgressCallback = lambda stage: None,
     metrics: Collection[str] | None = None,
     faults: Faults | None = None,
 ) -> Settled:
@@ -82,7 +82,7 @@ def settled_events(
         session: waits for Spark and returns its session; what is parsed here is parsed before it is asked.
         resources: with what to read and measure.
         tz: name of a zone that overrides every inferred one.
-        say: told the name of each stage, for progress.
+        progress: called with the name of each stage.
         metrics: names of the metrics of reports that become rows, None for all that are known; name
             what a command measures, since a report of a busy cluster is thousands of samples.
         faults: takes what goes wrong.
@@ -93,16 +93,16 @@ def settled_events(
     from flowdiag.analyses.flink.clocks.apply import resolve
 
     settling = _Settling(sources, tz, faults or Faults(resources.explained))
-    found = read(sources, resources, metrics=metrics, say=say)
+    found = read(sources, resources, metrics=metrics, progress=progress)
     surveyed = None if found.tasks is not None else settling.survey(*rare_of(found))
-    say("starting Spark")
+    progress("starting Spark")
     spark = session()
     resources.tune(found.rows)
     if surveyed is None:
-        say("reading")
+        progress("reading")
     raw = frame_of(found, spark, metrics)
     surveyed = surveyed or settling.survey(*_rare_rows(raw))
-    say("settling clocks")
+    progress("settling clocks")
     writers = settling.settle(surveyed)
     apart = metrics_frame(found, spark)
     if settling.left_out:
@@ -176,7 +176,7 @@ class _Settling:
         return self._spared({row["source"] for row in surveyed.rows}, of_some)
 
     def _spared(self, found: set[int], step: Callable[[Sequence[int]], Result]) -> Result:
-        result, left = self._faults.spared(
+        result, left = self._faults.run_skipping_failures(
             sorted(found - self.left_out), step, Where.RESOLVE, source=self._names.get
         )
         self.left_out.update(left)

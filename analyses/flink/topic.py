@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from flowdiag.analyses.diagnosis import Measured, Named, Session, Topic
+from flowdiag.analyses.diagnosis import Measured, SelectableJob, Session, Topic
 from flowdiag.analyses.engine.frames import kept
-from flowdiag.analyses.engine.reading import Resources, Say
+from flowdiag.analyses.engine.reading import ProgressCallback, Resources
 from flowdiag.analyses.engine.views import keep_read
 from flowdiag.analyses.flink.assemble import assemble
 from flowdiag.analyses.flink.clocks.settle import disputed_zones
@@ -47,7 +47,7 @@ class FlinkTopic(Topic):
         """
         return ()
 
-    def more(self, common: ClusterFacts, settled: Settled, say: Say) -> list[Row]:
+    def more(self, common: ClusterFacts, settled: Settled, progress: ProgressCallback) -> list[Row]:
         """Rows whose query depends on the facts that all topics share: metrics in spans and windows."""
         return []
 
@@ -57,7 +57,7 @@ class FlinkTopic(Topic):
         more: Sequence[Row],
         common: ClusterFacts,
         writers: Sequence[Writer],
-        aside: Any,
+        side_inputs: Any,
         options: Options,
     ) -> Any:
         """The topic's facts.
@@ -85,15 +85,15 @@ class Flink:
         session: Session,
         options: Options,
         *,
-        asides: Mapping[str, Any],
+        side_inputs: Mapping[str, Any],
         resources: Resources,
-        say: Say,
+        progress: ProgressCallback,
     ) -> Measured:
         """Parse, settle the clocks, measure once for all topics (see `diagnosis.Engine`)."""
         if all(source.kind == "not-read" for source in sources):
             nothing = ClusterFacts(jobs=(), processes=())
             faults = Faults()
-            facts = _facts(topics, [], {}, nothing, (), asides, options, faults)
+            facts = _facts(topics, [], {}, nothing, (), side_inputs, options, faults)
             return Measured(facts=facts, faults=faults.found)
         wanted = frozenset(name for topic in topics for name in topic.metrics())
         faults = Faults(resources.explained)
@@ -102,22 +102,22 @@ class Flink:
             session,
             resources=resources,
             tz=options.tz,
-            say=say,
+            progress=progress,
             metrics=wanted,
             faults=faults,
         )
-        say("measuring")
+        progress("measuring")
         rows, unmeasured = _rows(topics, settled, faults)
         topics = [topic for topic in topics if topic not in unmeasured]
         rows, common = _common(rows, settled.writers, faults)
         more: dict[str, Sequence[Row]] = {}
         for topic in topics:
-            with faults.kept(Where.MEASURE, topic.name):
-                more[topic.name] = topic.more(common, settled, say)
+            with faults.catch(Where.MEASURE, topic.name):
+                more[topic.name] = topic.more(common, settled, progress)
         topics = [topic for topic in topics if topic.name in more]
         keep_read(resources.keep, self.name, sources, settled.events, settled.metrics)
         return Measured(
-            facts=_facts(topics, rows, more, common, settled.writers, asides, options, faults),
+            facts=_facts(topics, rows, more, common, settled.writers, side_inputs, options, faults),
             splits=settled.splits,
             processes=common.processes,
             understood=understood(common),
@@ -143,7 +143,9 @@ def _rows(
                 frame = frame.unionByName(own, allowMissingColumns=True)
         return rows_of(frame)
 
-    return faults.spared(topics, of_some, Where.MEASURE, about=lambda topic: topic.name)
+    return faults.run_skipping_failures(
+        topics, of_some, Where.MEASURE, about=lambda topic: topic.name
+    )
 
 
 def _common(
@@ -151,7 +153,7 @@ def _common(
 ) -> tuple[list[Row], ClusterFacts]:
     """The facts that all topics share, and the rows that they are made of: those of a job that fails are left out."""
     jobs = sorted({row["job_id"] for row in rows if row.get("job_id")})
-    common, left = faults.spared(
+    common, left = faults.run_skipping_failures(
         jobs,
         lambda some: assemble(rows if len(some) == len(jobs) else _of(rows, some), [], writers),
         Where.MEASURE,
@@ -175,7 +177,7 @@ def _facts(
     more: Mapping[str, Sequence[Row]],
     common: ClusterFacts,
     writers: Sequence[Writer],
-    asides: Mapping[str, Any],
+    side_inputs: Mapping[str, Any],
     options: Options,
     faults: Faults,
 ) -> dict[str, Any]:
@@ -194,15 +196,15 @@ def _facts(
                 if whole
                 else replace(common, jobs=tuple(j for j in common.jobs if j.key.job_id in some)),
                 writers,
-                asides.get(topic.name),
+                side_inputs.get(topic.name),
                 options,
             )
 
-        return faults.spared(jobs, of_some, Where.MEASURE, about=_job)[0]
+        return faults.run_skipping_failures(jobs, of_some, Where.MEASURE, about=_job)[0]
 
     facts = {}
     for topic in topics:
-        with faults.kept(Where.MEASURE, topic.name):
+        with faults.catch(Where.MEASURE, topic.name):
             facts[topic.name] = of_topic(topic)
     return facts
 
@@ -210,6 +212,6 @@ def _facts(
 FLINK = Flink()
 
 
-def named_jobs(jobs: Iterable[JobFacts]) -> list[Named]:
+def named_jobs(jobs: Iterable[JobFacts]) -> list[SelectableJob]:
     """Jobs as a selection names them."""
-    return [Named(key=job.key, id=job.key.job_id or None, name=job.name) for job in jobs]
+    return [SelectableJob(key=job.key, id=job.key.job_id or None, name=job.name) for job in jobs]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from flowdiag.analyses.diagnosis import Aside, Named
+from flowdiag.analyses.diagnosis import SelectableJob, SideInputs
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.flink.options import version_of
 from flowdiag.analyses.flink.settled import Settled
@@ -34,7 +34,7 @@ class Memory(FlinkTopic):
     """Facts: `MemoryFacts`."""
 
     name = "memory"
-    wanted = "a memory option or size"
+    required_data = "a memory option or size"
     engine = FLINK
     rules = RULES
     checkpoints = False
@@ -43,10 +43,10 @@ class Memory(FlinkTopic):
         """It measures none; this one tells the name of a TaskManager that runs no task."""
         return ("Status.JVM.CPU.Load",)
 
-    def aside(self, sources: Sequence[Source], options: Options) -> Aside:
+    def side_inputs(self, sources: Sequence[Source], options: Options) -> SideInputs:
         """Configurations, kubectl's texts and logs of the garbage collector."""
         others = read_others(sources, version_of(options.memory.version))
-        return Aside(said=others, kinds=others.kinds, unread=others.unread)
+        return SideInputs(content=others, kinds=others.kinds, unread=others.unread)
 
     def frames(self, settled: Settled, unique: DataFrame) -> Sequence[DataFrame]:
         """What processes print about their memory."""
@@ -60,23 +60,23 @@ class Memory(FlinkTopic):
         more: Sequence[Row],
         common: ClusterFacts,
         writers: Sequence[Writer],
-        aside: OtherInputs,
+        side_inputs: OtherInputs,
         options: Options,
     ) -> MemoryFacts:
         """The processes, as configured, derived and observed."""
         return assemble_memory(
             rows,
             common,
-            files=aside.files,
-            kills=aside.kills,
-            usages=aside.usages,
-            names=aside.names,
+            files=side_inputs.files,
+            kills=side_inputs.kills,
+            usages=side_inputs.usages,
+            names=side_inputs.names,
             given=options.memory.given,
-            version=options.memory.version or aside.version,
+            version=options.memory.version or side_inputs.version,
             container=options.memory.container,
         )
 
-    def jobs(self, facts: MemoryFacts) -> Iterable[Named]:
+    def jobs(self, facts: MemoryFacts) -> Iterable[SelectableJob]:
         """The jobs."""
         return named_jobs(facts.jobs)
 
@@ -88,11 +88,11 @@ class Memory(FlinkTopic):
         """The last record of any job."""
         return max((job.last_us for job in facts.jobs if job.last_us is not None), default=None)
 
-    def of_jobs(self, facts: MemoryFacts, wanted: Callable[[JobKey], bool]) -> MemoryFacts:
+    def select_jobs(self, facts: MemoryFacts, is_selected: Callable[[JobKey], bool]) -> MemoryFacts:
         """Some jobs; processes belong to all of them."""
-        return replace(facts, jobs=tuple(job for job in facts.jobs if wanted(job.key)))
+        return replace(facts, jobs=tuple(job for job in facts.jobs if is_selected(job.key)))
 
-    def within(self, facts: MemoryFacts, span: Span) -> MemoryFacts:
+    def select_span(self, facts: MemoryFacts, span: Span) -> MemoryFacts:
         """The failures of the span; sizes and configurations have no time of their own."""
         jobs = (
             replace(job, incidents=tuple(i for i in job.incidents if span.has(i.time_us)))
@@ -117,7 +117,7 @@ class Memory(FlinkTopic):
             buffers=memory_buffers(facts, options.max_rows),
         )
 
-    def assessed(self, facts: MemoryFacts) -> bool:
+    def is_assessed(self, facts: MemoryFacts) -> bool:
         """Whether anything is known of any process or buffer."""
         killed = any(kill.for_memory or kill.waits for kill in facts.kills)
         seen = facts.buffers or any(one.observed or one.usage for one in facts.processes)
@@ -125,7 +125,7 @@ class Memory(FlinkTopic):
             return False  # something is wrong that options do not tell
         return bool(facts.processes or facts.buffers or killed or facts.files)
 
-    def calculated(self, facts: MemoryFacts) -> bool:
+    def is_calculated(self, facts: MemoryFacts) -> bool:
         """Whether nothing is known but what somebody wants to configure: options, and files of them."""
         return not (facts.buffers or facts.kills or facts.jobs or facts.writers) and not any(
             process.observed or process.usage for process in facts.processes

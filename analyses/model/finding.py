@@ -280,7 +280,7 @@ class Vote:
     """
 
     signal: str
-    says: str
+    text: str
     weight: int
 
 
@@ -364,7 +364,7 @@ class RuleOutcome:
     """Everything that one rule said. Nothing at all means clear, where there was something to judge.
 
     Args:
-        lacking: why there was nothing to judge; None: there was.
+        not_assessed_reason: why the rule had nothing to judge. None: it had something.
         ignored: why the user does not hear it; None: he does. Then there is no finding, and
             `inconclusive` holds what the verdict is in doubt for.
     """
@@ -375,7 +375,7 @@ class RuleOutcome:
     core: bool
     findings: tuple[Finding, ...] = ()
     inconclusive: tuple[Inconclusive, ...] = ()
-    lacking: str | None = None
+    not_assessed_reason: str | None = None
     ignored: str | None = None
 
     @property
@@ -387,7 +387,7 @@ class RuleOutcome:
             return Status.FOUND
         if self.inconclusive:
             return Status.INCONCLUSIVE
-        return Status.CLEAR if self.lacking is None else Status.NOT_ASSESSED
+        return Status.CLEAR if self.not_assessed_reason is None else Status.NOT_ASSESSED
 
 
 WARNING_SHARE: Final = 0.01  # of the checkpoints or batches: what is rarer and over is `info`
@@ -420,9 +420,9 @@ def weigh(votes: Iterable[Vote]) -> Confidence:
     High needs three points for and at most a fifth as much against; medium two points and at most
     half as much against. One proof, or three hints, or an indication and a hint make three points.
 
-    >>> weigh([Vote(signal="busy", says="1/4", weight=2), Vote(signal="late", says="1/4", weight=1)])
+    >>> weigh([Vote(signal="busy", text="1/4", weight=2), Vote(signal="late", text="1/4", weight=1)])
     <Confidence.HIGH: 'high'>
-    >>> weigh([Vote(signal="busy", says="1/4", weight=2), Vote(signal="late", says="3/4", weight=-1)])
+    >>> weigh([Vote(signal="busy", text="1/4", weight=2), Vote(signal="late", text="3/4", weight=-1)])
     <Confidence.MEDIUM: 'medium'>
     """
     weights = [vote.weight for vote in votes]

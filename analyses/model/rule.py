@@ -224,7 +224,7 @@ def not_assessed(rule: Rule, why: str) -> RuleOutcome:
         why: one clause.
     """
     return RuleOutcome(
-        code=rule.code, name=rule.name, title=rule.title, core=rule.core, lacking=why
+        code=rule.code, name=rule.name, title=rule.title, core=rule.core, not_assessed_reason=why
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from flowdiag.analyses.diagnosis import Named
+from flowdiag.analyses.diagnosis import SelectableJob
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.flink.settled import Settled, rows_of
 from flowdiag.analyses.flink.topic import FLINK, FlinkTopic, Row, named_jobs
@@ -21,7 +21,7 @@ from flowdiag.analyses.report.wire import Data
 from flowdiag.parsers.remarks import Kind, Remark
 
 if TYPE_CHECKING:
-    from flowdiag.analyses.engine.reading import Say
+    from flowdiag.analyses.engine.reading import ProgressCallback
     from flowdiag.analyses.flink.clocks.settle import Writer
     from flowdiag.analyses.model.columns import Rows
     from flowdiag.parsers.sources.open import Source
@@ -37,7 +37,7 @@ class Queues(FlinkTopic):
     """Facts: `QueueFacts`."""
 
     name = "queues"
-    wanted = "metrics of a job's tasks"
+    required_data = "metrics of a job's tasks"
     engine = FLINK
     rules = RULES
 
@@ -47,11 +47,11 @@ class Queues(FlinkTopic):
 
         return METRICS
 
-    def more(self, common: ClusterFacts, settled: Settled, say: Say) -> list[Row]:
+    def more(self, common: ClusterFacts, settled: Settled, progress: ProgressCallback) -> list[Row]:
         """Metrics by windows of time."""
         from flowdiag.analyses.queues.measure import queue_frame
 
-        say("measuring queues")
+        progress("measuring queues")
         return rows_of(queue_frame(settled.events, settled.metrics(), window_us(common)))
 
     def facts(
@@ -60,13 +60,13 @@ class Queues(FlinkTopic):
         more: Sequence[Row],
         common: ClusterFacts,
         writers: Sequence[Writer],
-        aside: Any,
+        side_inputs: Any,
         options: Options,
     ) -> QueueFacts:
         """The queues of every job."""
         return assemble_queues(more, common, window_us=window_us(common))
 
-    def jobs(self, facts: QueueFacts) -> Iterable[Named]:
+    def jobs(self, facts: QueueFacts) -> Iterable[SelectableJob]:
         """The jobs."""
         return named_jobs(job.job for job in facts.jobs)
 
@@ -92,15 +92,15 @@ class Queues(FlinkTopic):
         )
         return max(ends, default=None)
 
-    def of_jobs(self, facts: QueueFacts, wanted: Callable[[JobKey], bool]) -> QueueFacts:
+    def select_jobs(self, facts: QueueFacts, is_selected: Callable[[JobKey], bool]) -> QueueFacts:
         """Some jobs."""
-        return replace(facts, jobs=tuple(job for job in facts.jobs if wanted(job.job.key)))
+        return replace(facts, jobs=tuple(job for job in facts.jobs if is_selected(job.job.key)))
 
-    def within(self, facts: QueueFacts, span: Span) -> QueueFacts:
+    def select_span(self, facts: QueueFacts, span: Span) -> QueueFacts:
         """The windows that lie in the span, at least in part."""
         return replace(facts, jobs=tuple(_within(job, span) for job in facts.jobs))
 
-    def cases(self, facts: QueueFacts) -> Sequence[JobQueues]:
+    def subjects(self, facts: QueueFacts) -> Sequence[JobQueues]:
         """The jobs."""
         return facts.jobs
 
@@ -133,7 +133,7 @@ class Queues(FlinkTopic):
 
         return queue_tables(facts)
 
-    def assessed(self, facts: QueueFacts) -> bool:
+    def is_assessed(self, facts: QueueFacts) -> bool:
         """Whether there is a sample of any job."""
         return any(job.samples or job.totals for job in facts.jobs)
 

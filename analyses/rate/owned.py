@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-from flowdiag.analyses.engine.reading import ORDINARY, Resources, Say, frame_of, read
+from flowdiag.analyses.engine.reading import ORDINARY, ProgressCallback, Resources, frame_of, read
 from flowdiag.analyses.rate.survey import survey, survey_table
 from flowdiag.analyses.report.faults import Faults
 from flowdiag.analyses.report.wire import Where
@@ -44,7 +44,7 @@ def owned_events(
     *,
     resources: Resources = ORDINARY,
     tz: str | None = None,
-    say: Say = lambda stage: None,
+    progress: ProgressCallback = lambda stage: None,
     faults: Faults | None = None,
 ) -> Owned:
     """Parse the sources and settle which application each record belongs to.
@@ -54,7 +54,7 @@ def owned_events(
         session: waits for Spark and returns its session; what is parsed here is parsed before it is asked.
         resources: with what to read and measure.
         tz: name of a zone that overrides the inferred one.
-        say: told the name of each stage, for progress.
+        progress: called with the name of each stage.
         faults: takes what goes wrong with one source.
 
     Raises:
@@ -62,16 +62,16 @@ def owned_events(
     """
     from flowdiag.analyses.rate import measure
 
-    found = read(sources, resources, say=say)
+    found = read(sources, resources, progress=progress)
     surveyed: list[dict[str, Any]] = []
     present: set[str] = set()
     if found.table is not None:
         surveyed = survey_table(found.table)
         present.update(pc.unique(found.table["event"]).to_pylist())
-    say("starting Spark")
+    progress("starting Spark")
     spark = session()
     resources.tune(found.rows)
-    say("telling applications apart" if found.tasks is None else "reading")
+    progress("telling applications apart" if found.tasks is None else "reading")
     events = frame_of(found, spark)
     if found.table is None:
         surveyed = survey(events)
@@ -100,4 +100,6 @@ def _owners(
         return own([row for row in surveyed if row["source"] in some], sources, tz)
 
     found = sorted({row["source"] for row in surveyed})
-    return faults.spared(found, of_some, Where.RESOLVE, source=lambda each: sources[each].name)[0]
+    return faults.run_skipping_failures(
+        found, of_some, Where.RESOLVE, source=lambda each: sources[each].name
+    )[0]

@@ -7,9 +7,9 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from flowdiag.analyses.diagnosis import Measured, Named, Session, Topic
+from flowdiag.analyses.diagnosis import Measured, SelectableJob, Session, Topic
 from flowdiag.analyses.engine.frames import kept
-from flowdiag.analyses.engine.reading import Resources, Say
+from flowdiag.analyses.engine.reading import ProgressCallback, Resources
 from flowdiag.analyses.engine.views import keep_read
 from flowdiag.analyses.flink.clocks.settle import zone_of
 from flowdiag.analyses.model import fmt
@@ -50,9 +50,9 @@ class Spark:
         session: Session,
         options: Options,
         *,
-        asides: Mapping[str, Any],
+        side_inputs: Mapping[str, Any],
         resources: Resources,
-        say: Say,
+        progress: ProgressCallback,
     ) -> Measured:
         """Parse, tell applications apart, measure (see `diagnosis.Engine`)."""
         from flowdiag.analyses.rate import measure as rate_measure
@@ -62,10 +62,10 @@ class Spark:
             return Measured(facts=dict.fromkeys(names, RateFacts(applications=())))
         faults = Faults(resources.explained)
         owned = owned_events(
-            sources, session, resources=resources, tz=options.tz, say=say, faults=faults
+            sources, session, resources=resources, tz=options.tz, progress=progress, faults=faults
         )
         owners = owned.owners
-        say("measuring batches")
+        progress("measuring batches")
         table = rate_measure.facts_frame(kept(owned.events), owned.present or None).toArrow()
         keep_read(resources.keep, self.name, sources, owned.events)
         cut = {row["source"] for row in owned.splits if (row["fields"] or {}).get("error")}
@@ -107,7 +107,7 @@ def _assembled(
             told=told,
         )
 
-    return faults.spared(
+    return faults.run_skipping_failures(
         applications, of_some, Where.MEASURE, about=lambda name: f"application {name}"
     )[0]
 
@@ -119,14 +119,16 @@ class Rate(Topic):
     """Facts: `RateFacts`; its rules see what they come to, an `Assessment`."""
 
     name = "rate"
-    wanted = "a batch or a trigger"
+    required_data = "a batch or a trigger"
     engine = SPARK
     rules = RULES
 
-    def jobs(self, facts: RateFacts) -> Iterable[Named]:
+    def jobs(self, facts: RateFacts) -> Iterable[SelectableJob]:
         """The applications."""
         return [
-            Named(key=app.key, id=app.application, name=app.name, selectable=app.kind != "other")
+            SelectableJob(
+                key=app.key, id=app.application, name=app.name, selectable=app.kind != "other"
+            )
             for app in facts.applications
         ]
 
@@ -147,24 +149,24 @@ class Rate(Topic):
         ends = (app.last_us for app in facts.applications if app.last_us is not None)
         return max(ends, default=None)
 
-    def of_jobs(self, facts: RateFacts, wanted: Callable[[JobKey], bool]) -> RateFacts:
+    def select_jobs(self, facts: RateFacts, is_selected: Callable[[JobKey], bool]) -> RateFacts:
         """Some applications."""
-        kept_apps = (app for app in facts.applications if wanted(app.key))
+        kept_apps = (app for app in facts.applications if is_selected(app.key))
         return replace(facts, applications=tuple(kept_apps))
 
-    def within(self, facts: RateFacts, span: Span) -> RateFacts:
+    def select_span(self, facts: RateFacts, span: Span) -> RateFacts:
         """The batches and triggers of the span; a batch belongs to its batch time."""
         return replace(facts, applications=tuple(_within(app, span) for app in facts.applications))
 
-    def judged(self, facts: RateFacts, options: Options) -> Assessment:
+    def derive(self, facts: RateFacts, options: Options) -> Assessment:
         """The estimators replayed, the present of every application judged."""
         return assess(facts, retention_ms=options.rate.retention_ms)
 
-    def cases(self, facts: Assessment) -> Sequence[Assessed]:
+    def subjects(self, facts: Assessment) -> Sequence[Assessed]:
         """The applications."""
         return facts.applications
 
-    def doubted(
+    def review_outcomes(
         self, outcomes: Sequence[RuleOutcome], facts: Assessment
     ) -> tuple[RuleOutcome, ...]:
         """The same findings with less confidence where events were lost or an input is cut."""
@@ -211,7 +213,7 @@ class Rate(Topic):
 
         return rate_tables(facts, excerpts=options.privacy.excerpts)
 
-    def assessed(self, facts: RateFacts) -> bool:
+    def is_assessed(self, facts: RateFacts) -> bool:
         """Whether a batch or a query is known, or an exception that ended one, or tasks of one."""
         return any(
             app.batches

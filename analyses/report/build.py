@@ -77,9 +77,9 @@ def report_of(
     understood: Sequence[f.Understood] = (),
     topics: Sequence[Topic] = (),
     notes: Iterable[Remark] = (),
-    asides: Iterable[tuple[int, Remark]] = (),
+    input_notes: Iterable[tuple[int, Remark]] = (),
     faults: Faults | None = None,
-    say: Callable[[str], None] = lambda stage: None,
+    progress: Callable[[str], None] = lambda stage: None,
 ) -> Report:
     """Cite the evidence, describe the inputs, put the document together.
 
@@ -92,15 +92,15 @@ def report_of(
         assessed: whether the input held anything that the command judges.
         calculated: whether everything is arithmetic about what somebody wants to configure.
         understood, topics: kinds of records, whichever command they are for; what came of each topic.
-        notes, asides: warnings about the input as a whole, and about single inputs, by index.
+        notes, input_notes: warnings about the input as a whole, and about single inputs, by index.
         faults: what went wrong before; takes what does here.
-        say: told the name of the stage, for progress.
+        progress: called with the name of the stage.
     """
     from flowdiag.analyses.report.inputs import describe_inputs
 
     untold, named = _untold(outcomes, assessed=assessed), options.named
     faults = faults or Faults()
-    say("citing the evidence")
+    progress("citing the evidence")
     examples = understood if untold else ()
     located, problems = _quoted(faults, outcomes, examples, sources, processes)
     inputs = describe_inputs(sources, splits, processes, excerpts=options.privacy.excerpts)
@@ -117,7 +117,7 @@ def report_of(
         suggestions=_suggestions(faults, command, sources, named) if untold else (),
         doubts=[f"{name}: nothing in it was understood" for name in unrecognised(inputs, named)],
         topics=topics,
-        warnings=_said(faults, inputs, processes, notes, [*asides, *problems]),
+        warnings=_said(faults, inputs, processes, notes, [*input_notes, *problems]),
         errors=faults.found,
         paths=typed(() if options.privacy.redact else named),
         privacy=options.privacy,
@@ -136,13 +136,15 @@ def _quoted(
 ) -> _Quoted:
     nothing: _Quoted = {}, []
     locate = partial(_located, outcomes, examples, sources, processes)
-    return faults.or_else(locate, nothing, about="quotations")
+    return faults.run_or_default(locate, nothing, about="quotations")
 
 
 def _suggestions(
     faults: Faults, command: str, sources: Sequence[Source], named: Sequence[str]
 ) -> list[Suggestion]:
-    return faults.or_else(partial(_commands, command, sources, named), [], about="suggestions")
+    return faults.run_or_default(
+        partial(_commands, command, sources, named), [], about="suggestions"
+    )
 
 
 def _said(
@@ -150,10 +152,10 @@ def _said(
     inputs: Sequence[Input],
     processes: Sequence[Process],
     notes: Iterable[Remark],
-    asides: Iterable[tuple[int, Remark]],
+    input_notes: Iterable[tuple[int, Remark]],
 ) -> list[Note]:
-    return faults.or_else(
-        partial(_warnings, inputs, processes, notes, asides), [], about="warnings"
+    return faults.run_or_default(
+        partial(_warnings, inputs, processes, notes, input_notes), [], about="warnings"
     )
 
 
@@ -191,7 +193,7 @@ def _warnings(
     inputs: Sequence[Input],
     processes: Sequence[Process],
     notes: Iterable[Remark],
-    asides: Iterable[tuple[int, Remark]],
+    input_notes: Iterable[tuple[int, Remark]],
 ) -> list[Note]:
     """Warnings about the input as a whole, then about single inputs, by index."""
     from flowdiag.analyses.report.inputs import input_problems, missing_parts, unknown_days
@@ -199,7 +201,7 @@ def _warnings(
     return [
         *[_note(remark, remark.source) for remark in notes],
         *[*input_problems(inputs), *missing_parts(inputs), *unknown_days(inputs, processes)],
-        *[_note(remark, inputs[source].source) for source, remark in asides],
+        *[_note(remark, inputs[source].source) for source, remark in input_notes],
     ]
 
 
@@ -220,7 +222,9 @@ def _untold(outcomes: Sequence[RuleOutcome], *, assessed: bool) -> bool:
     )
     unsure = any(o.core and o.inconclusive for o in outcomes if o.ignored is None)
     # Beside the time that was asked for no other command finds more.
-    elsewhere = any((o.lacking or "").startswith("nothing of the input lies") for o in outcomes)
+    elsewhere = any(
+        (o.not_assessed_reason or "").startswith("the requested time range") for o in outcomes
+    )
     return not serious and not elsewhere and (unsure or not assessed)
 
 
@@ -347,15 +351,15 @@ def _narrated(
     ordered: Sequence[Pair], marks: Sequence[str], faults: Faults
 ) -> tuple[list[Told], list[Story]]:
     """What belongs together, inside and in the report."""
-    told: list[Told] = faults.or_else(partial(_told, ordered), [], about="stories")
-    stories: list[Story] = faults.or_else(
+    told: list[Told] = faults.run_or_default(partial(_told, ordered), [], about="stories")
+    stories: list[Story] = faults.run_or_default(
         partial(_stories, told, ordered, marks), [], about="stories"
     )
     return told, stories
 
 
 def _first(told: Sequence[Told], command: str, paths: str, faults: Faults) -> FirstAction | None:
-    return faults.or_else(
+    return faults.run_or_default(
         lambda: first_action(_nearest(told, command), command, paths), None, about="the first step"
     )
 
@@ -400,7 +404,11 @@ def _summary(
     reasons = [*doubts, *_reasons(outcomes, assessed=assessed)]
     verdict = _settled(whole.verdict, doubted=bool(doubts) or not assessed, calculated=calculated)
     inconclusive = verdict is f.Verdict.INCONCLUSIVE
-    lacking = [outcome.lacking for outcome in outcomes if outcome.lacking and not assessed]
+    lacking = [
+        outcome.not_assessed_reason
+        for outcome in outcomes
+        if outcome.not_assessed_reason and not assessed
+    ]
     beside = [*doubts, *_beside_findings(outcomes), *lacking]
     return Summary(
         verdict=verdict,
@@ -410,7 +418,7 @@ def _summary(
         assessed=assessed or any(outcome.findings for outcome in outcomes),
         reason=clean(reasons[0]) if inconclusive and reasons else None,
         stories=stories,
-        untold=clean(beside[0]) if beside and not inconclusive else None,
+        not_assessed=clean(beside[0]) if beside and not inconclusive else None,
         understood=understood,
         suggestions=[*suggestions, *(_wanted(outcomes) if inconclusive else ())],
     )
@@ -429,7 +437,7 @@ def _reasons(outcomes: Sequence[f.RuleOutcome], *, assessed: bool) -> list[str]:
     """Why rules cannot tell, what the core rules say first."""
     heard = [outcome for outcome in outcomes if outcome.ignored is None]
     untold = [item.reason for o in heard if o.core for item in o.inconclusive]
-    lacking = [outcome.lacking for outcome in outcomes if outcome.lacking]
+    lacking = [outcome.not_assessed_reason for outcome in outcomes if outcome.not_assessed_reason]
     ignored = [item.reason for o in outcomes if o.ignored for item in o.inconclusive]
     return [*untold, *(() if assessed else lacking), *ignored]
 
@@ -467,7 +475,7 @@ def topic_of(
     )
 
 
-def unfed(name: str) -> Topic:
+def topic_without_input(name: str) -> Topic:
     """What came of a topic that none of the inputs is for."""
     return Topic(
         topic=name,
@@ -727,7 +735,11 @@ def _rule(outcome: f.RuleOutcome) -> Rule:
         status=outcome.status,
         reason=outcome.ignored
         or " · ".join(map(clean, reasons))
-        or (clean(outcome.lacking) if outcome.lacking and not outcome.findings else None),
+        or (
+            clean(outcome.not_assessed_reason)
+            if outcome.not_assessed_reason and not outcome.findings
+            else None
+        ),
     )
 
 
@@ -742,7 +754,7 @@ def _findings(
     """The findings, each remedy at the first that has it; one that cannot be told is a fault, and missing."""
     told = []
     for ((outcome, finding), elsewhere), mark in zip(each_once(ordered), marks, strict=True):
-        with faults.kept(Where.RENDER, outcome.code):
+        with faults.catch(Where.RENDER, outcome.code):
             told.append(_finding(outcome, finding, mark, elsewhere, inputs, located, privacy))
     return told
 
@@ -764,7 +776,7 @@ def _finding(
         state=finding.state,
         confidence=finding.confidence,
         votes=[
-            Vote(signal=vote.signal, says=clean(vote.says), weight=vote.weight)
+            Vote(signal=vote.signal, text=clean(vote.text), weight=vote.weight)
             for vote in finding.votes
         ],
         subject=subject_of(finding.subject),

@@ -1,4 +1,4 @@
-"""A fault of flowdiag's own as the report tells it: what went wrong, at which step, and what to report of it."""
+"""Faults: errors in one input, job or rule that a report lists while the rest is diagnosed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 REPORT_IT: Final = "please report it with the command line; --debug shows the traceback"
 
-# By the part of the house that it came from, the innermost that says something.
+# The step that a module belongs to. The innermost frame with a match decides.
 _STEPS: Final = (
     ("cli.render", Where.RENDER),
     ("cli.views", Where.RENDER),
@@ -37,12 +37,12 @@ Result = TypeVar("Result")
 
 @dataclass(slots=True)
 class Faults:
-    """What went wrong on the way to a report, and how the way goes on.
+    """Collects faults so that the run can continue.
 
     Attributes:
-        found: in order, each kind about the same thing once.
-        explained: what a failure comes down to where the machine is to blame (Java is gone, a disk is full):
-            that ends the run, since the rest would only meet the same.
+        found: in order, without repetitions.
+        explained: turns a failure of the environment (Java is gone, a disk is full) into the error that
+            ends the run, since every later step would fail the same way.
     """
 
     explained: Callable[[Exception], FlowdiagError | None] = lambda error: None
@@ -56,54 +56,54 @@ class Faults:
         source: str | None = None,
         about: str | None = None,
     ) -> Fault:
-        """Take up a fault.
+        """Record an exception as a fault.
 
         Args:
-            error: that was raised.
-            where: the step; None: as its frames tell.
-            source: the input that it is about.
-            about: the job, rule or section that it is about.
+            where: the step that failed. None: derived from the stack frames.
+            source: the input that failed.
+            about: the job, rule or section that failed.
 
         Raises:
-            Exception: the error itself, where it is none of ours; FlowdiagError: what it comes down to.
+            Exception: `error` itself if it is no fault of flowdiag or its inputs.
+            FlowdiagError: the failure of the environment behind it.
         """
         if not is_ours(error):
             raise error
-        told = self.explained(error)
-        if told is not None:
-            raise told from error
-        return self.put(fault_of(error, where=where, source=source, about=about))
+        explanation = self.explained(error)
+        if explanation is not None:
+            raise explanation from error
+        return self.add_fault(fault_of(error, where=where, source=source, about=about))
 
-    def put(self, fault: Fault) -> Fault:
-        """Take up what another step found, unless the same is known of the same thing."""
+    def add_fault(self, fault: Fault) -> Fault:
+        """Record a fault of another step, unless it is already known."""
         if fault not in self.found:
             self.found.append(fault)
         return fault
 
     @contextmanager
-    def kept(self, where: Where, about: str | None = None) -> Iterator[None]:
-        """What goes wrong in the block stays there."""
+    def catch(self, where: Where, about: str | None = None) -> Iterator[None]:
+        """Record an exception of the block and continue after the block."""
         try:
             yield
-        except Exception as error:  # noqa: BLE001 - whatever it is
+        except Exception as error:  # noqa: BLE001 - any exception is a fault
             self.add(error, where, about=about)
 
-    def or_else(
+    def run_or_default(
         self,
         act: Callable[[], Result],
-        instead: Result,
+        default: Result,
         where: Where | None = None,
         *,
         about: str | None = None,
     ) -> Result:
-        """What `act` returns, or `instead` where it meets a fault."""
+        """Return `act()`, or `default` if it raises."""
         try:
             return act()
-        except Exception as error:  # noqa: BLE001 - whatever it is
+        except Exception as error:  # noqa: BLE001 - any exception is a fault
             self.add(error, where, about=about)
-            return instead
+            return default
 
-    def spared(
+    def run_skipping_failures(
         self,
         items: Sequence[Item],
         step: Callable[[Sequence[Item]], Result],
@@ -112,14 +112,14 @@ class Faults:
         source: Callable[[Item], str | None] = lambda item: None,
         about: Callable[[Item], str | None] = lambda item: None,
     ) -> tuple[Result, list[Item]]:
-        """A step over as many items as it takes without a fault (`parsers.faults.spared`), and which are left out."""
-        left: list[Item] = []
+        """Run a step on all items that do not make it fail. Return its result and the skipped items."""
+        skipped: list[Item] = []
 
-        def blame(item: Item, error: Exception) -> None:
+        def skip(item: Item, error: Exception) -> None:
             self.add(error, where, source=source(item), about=about(item))
-            left.append(item)
+            skipped.append(item)
 
-        return faults.spared(items, step, blame), left
+        return faults.spared(items, step, skip), skipped
 
 
 def fault_of(
@@ -129,19 +129,12 @@ def fault_of(
     source: str | None = None,
     about: str | None = None,
 ) -> Fault:
-    """What the report says of an exception that nobody expected.
-
-    Args:
-        error: that was raised.
-        where: the step that was on its way; None: as the frames tell.
-        source: the input that it is about, where it is about one.
-        about: the job, rule or section that it is about.
-    """
+    """Describe an unexpected exception for the report. Arguments as for `Faults.add`."""
     return _fault(caught(error), where, source, about)
 
 
 def faults_of(found: Iterable[Caught], sources: Sequence[Source]) -> list[Fault]:
-    """What was met where the inputs were looked at, each with the index of its source."""
+    """Return the faults of discovery. Each has the index of its source."""
     return [
         _fault(one, None, None if one.source is None else printable(sources[one.source].name), None)
         for one in found
@@ -149,27 +142,24 @@ def faults_of(found: Iterable[Caught], sources: Sequence[Source]) -> list[Fault]
 
 
 def faults_in(splits: Iterable[Mapping[str, Any]], sources: Sequence[Source]) -> list[Fault]:
-    """What parsers met, as the `split` rows tell.
+    """Return the faults of parsers, without repetitions.
 
     Args:
-        splits: with the keys `source` and `fields`.
-        sources: everything that was found, by index.
+        splits: `split` rows with the keys `source` and `fields`.
+        sources: all discovered sources, by index.
     """
-    found = []
+    found = Faults()
     for row in splits:
         text = dict(row["fields"] or {}).get("fault")
         if text is not None:
             name = printable(sources[row["source"]].name)
-            fault = _fault(faults.from_text(text), None, name, None)
-            if fault not in found:
-                found.append(fault)
-    return found
+            found.add_fault(_fault(faults.from_text(text), None, name, None))
+    return found.found
 
 
 def _fault(found: Caught, where: Where | None, source: str | None, about: str | None) -> Fault:
     what = clean(found.what)
     _log.debug("%s", "\n".join([*filter(None, (source, about)), *traced(found.trace)]))
-    said = f"this is a bug in flowdiag: {what}" if found.bug else what
     subject = f"{clean(about)}: " if about else ""
     return Fault(
         source=source,
@@ -177,21 +167,21 @@ def _fault(found: Caught, where: Where | None, source: str | None, about: str | 
         line=found.line,
         offset=found.offset,
         what=what,
-        where=where or _where(found.modules),
+        where=where or _step(found.modules),
         bug=found.bug,
         fingerprint=found.fingerprint or None,
-        message=f"{subject}{said}",
+        message=f"{subject}this is a bug in flowdiag: {what}" if found.bug else f"{subject}{what}",
         hint=REPORT_IT if found.bug else None,
     )
 
 
 def traced(trace: str) -> Iterator[str]:
-    """The lines of a traceback as they may be shown: what an exception says may come from an input."""
-    for line in mask_secrets(trace).rstrip().split("\n"):  # as a whole: keys have several lines
+    """Yield the lines of a traceback without secrets: exception texts may quote an input."""
+    for line in mask_secrets(trace).rstrip().split("\n"):  # masked in one piece: keys span lines
         yield f"{' ' * (len(line) - len(line.lstrip()))}{clean(line)}"
 
 
-def _where(modules: Sequence[str]) -> Where:
+def _step(modules: Sequence[str]) -> Where:
     for module in reversed(modules):
         if ".rules." in module:
             return Where.RULE

@@ -13,4 +13,4 @@ def muted(report: Report) -> frozenset[str]:
     baseline = report.summary.baseline
     if baseline is None:
         return frozenset()
-    return frozenset(one.fingerprint for one in baseline.known if one.status == "muted")
+    return frozenset(one.fingerprint for one in baseline.entries if one.status == "muted")

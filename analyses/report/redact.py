@@ -121,14 +121,24 @@ _NAMES_BELOW: Final = {
     ("after", "jobs"): "job",
 }
 _TEXTS: Final = frozenset(
-    {"title", "told", "why", "because", "explain", "says", "population", "value", "what"}
+    {"title", "narrative", "why", "because", "explain", "population", "value", "what"}
     | {"excerpt", "example", "reason", "samples", "message", "hint", "error"}
     | {"text", "current", "proposed", "risk", "verify", "measure", "doubts"}
 )
 _TEXTS_BELOW: Final = frozenset({("suggestions", "command"), ("attempts", "cause")})
 # Of these the sentences that rules write, and not what a log said.
 _PROSE: Final = frozenset(
-    {"title", "told", "why", "because", "explain", "says", "population", "text", "risk", "verify"}
+    {
+        "title",
+        "narrative",
+        "why",
+        "because",
+        "explain",
+        "population",
+        "text",
+        "risk",
+        "verify",
+    }
 )
 _WORD = re.compile("[a-z]+")
 _PATTERNS: Final = (

@@ -67,7 +67,7 @@ def unassessed(
         return topic.reason or topic.status.value
     if job is not None and (known := jobs_of(report)) and job not in known:
         return f"the job '{job}' is not in it"
-    hidden = report.summary.left_out
+    hidden = report.summary.below_min_severity
     if severity is not None and any(hidden.values()):
         return "it leaves out what is below its --min-severity"
     return None

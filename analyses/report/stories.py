@@ -41,14 +41,14 @@ def stories_of(
             confidence=(story.culprit or story.root)[1].confidence,
             first_seen=iso(story.first_us),
             last_seen=iso(story.last_us),
-            told=clean(story.told, _TOLD),
+            narrative=clean(story.told, _TOLD),
             findings=[mark(pair) for pair in story.pairs],
             because=[
                 Because(
                     fingerprint=mark(one.pair),
                     relation=one.relation.name,
                     of=mark(one.of),
-                    says=one.relation.says,
+                    text=one.relation.clause,
                 )
                 for one in story.consequences
             ],

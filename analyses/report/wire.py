@@ -176,7 +176,7 @@ class Vote(msgspec.Struct, frozen=True, kw_only=True):
     """What one signal says; negative weights point elsewhere."""
 
     signal: str
-    says: str
+    text: str
     weight: int
 
 
@@ -254,13 +254,13 @@ class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
 class Because(msgspec.Struct, frozen=True, kw_only=True):
     """Why a finding belongs to a story: another one of it explains it; both by their fingerprints.
 
-    `of` explains it directly; `relation` says how, as a stable word, and `says` as a clause.
+    `of` explains it directly; `relation` says how, as a stable word, and `text` as a clause.
     """
 
     fingerprint: str
     relation: str
     of: str
-    says: str
+    text: str
 
 
 class Story(msgspec.Struct, frozen=True, kw_only=True):
@@ -281,7 +281,7 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     confidence: f.Confidence
     first_seen: str | None
     last_seen: str | None
-    told: str
+    narrative: str
     findings: list[str]
     because: list[Because]
     competing: list[str]
@@ -297,7 +297,7 @@ class Muting(StrEnum):
     NOT_ASSESSED = "not-assessed"  # not looked for
 
 
-class Known(msgspec.Struct, frozen=True, kw_only=True):
+class BaselineEntry(msgspec.Struct, frozen=True, kw_only=True):
     """An entry of a baseline; `findings` counts those of this report that have its fingerprint."""
 
     fingerprint: str
@@ -306,7 +306,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     until: str
     status: Muting
-    says: str
+    text: str
     findings: int
 
 
@@ -314,17 +314,17 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     """The known findings, judged on a day: the file may have other ones tomorrow."""
 
     source: str
-    on: str
-    known: list[Known]
+    date: str
+    entries: list[BaselineEntry]
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The answer. `assessed` is false where there was nothing to diagnose.
 
     `first_action` is that of the finding nearest to the root. `reason` says why the verdict is
-    inconclusive, where it is. `left_out` counts the findings below `--min-severity`, by severity: they
+    inconclusive, where it is. `below_min_severity` counts the findings below `--min-severity`, by severity: they
     are not among `findings`, and count for everything else. `baseline` says which findings are muted: they
-    count for the verdict, not for the exit code. `untold` says what was not assessed beside the findings,
+    count for the verdict, not for the exit code. `not_assessed` says what was not assessed beside the findings,
     where that makes a report without any inconclusive.
     """
 
@@ -337,8 +337,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     stories: list[Story] = []
     understood: list[Understood] = []
     suggestions: list[Suggestion] = []
-    left_out: dict[f.Severity, int] = {}
-    untold: str | None = None
+    below_min_severity: dict[f.Severity, int] = {}
+    not_assessed: str | None = None
     baseline: Baseline | None = None
 
 
@@ -751,13 +751,13 @@ def at_least(report: Report, severity: f.Severity) -> Report:
     below = [found.severity for found in report.findings if found.severity.weight < severity.weight]
     if not below:
         return report
-    counts = Counter(report.summary.left_out) + Counter(below)
+    counts = Counter(report.summary.below_min_severity) + Counter(below)
     shown = [found for found in report.findings if found.severity.weight >= severity.weight]
     return msgspec.structs.replace(
         report,
         summary=msgspec.structs.replace(
             report.summary,
-            left_out={each: counts[each] for each in f.Severity if counts[each]},
+            below_min_severity={each: counts[each] for each in f.Severity if counts[each]},
             stories=_of_those(report.summary.stories, {found.fingerprint for found in shown}),
         ),
         findings=shown,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from flowdiag.analyses.diagnosis import Named
+from flowdiag.analyses.diagnosis import SelectableJob
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.flink.settled import Settled
 from flowdiag.analyses.flink.topic import FLINK, FlinkTopic, Row, named_jobs
@@ -32,7 +32,7 @@ class Startup(FlinkTopic):
     """Facts: `StartupFacts`."""
 
     name = "startup"
-    wanted = "the start of a cluster or of a job"
+    required_data = "the start of a cluster or of a job"
     engine = FLINK
     rules = RULES
 
@@ -54,13 +54,13 @@ class Startup(FlinkTopic):
         more: Sequence[Row],
         common: ClusterFacts,
         writers: Sequence[Writer],
-        aside: Any,
+        side_inputs: Any,
         options: Options,
     ) -> StartupFacts:
         """The starts of every job."""
         return assemble_startup(rows, common)
 
-    def jobs(self, facts: StartupFacts) -> Iterable[Named]:
+    def jobs(self, facts: StartupFacts) -> Iterable[SelectableJob]:
         """The jobs."""
         return named_jobs(job.job for job in facts.jobs)
 
@@ -73,11 +73,13 @@ class Startup(FlinkTopic):
         """The last record of the cluster."""
         return facts.last_us
 
-    def of_jobs(self, facts: StartupFacts, wanted: Callable[[JobKey], bool]) -> StartupFacts:
+    def select_jobs(
+        self, facts: StartupFacts, is_selected: Callable[[JobKey], bool]
+    ) -> StartupFacts:
         """Some jobs; workers and the cluster's steps stay."""
-        return replace(facts, jobs=tuple(job for job in facts.jobs if wanted(job.job.key)))
+        return replace(facts, jobs=tuple(job for job in facts.jobs if is_selected(job.job.key)))
 
-    def within(self, facts: StartupFacts, span: Span) -> StartupFacts:
+    def select_span(self, facts: StartupFacts, span: Span) -> StartupFacts:
         """The starts of which any part lies in the span; workers and the cluster's steps stay.
 
         Troubles and incidents belong to the time at which they were logged.
@@ -93,11 +95,11 @@ class Startup(FlinkTopic):
             last_us=span.last(facts.last_us),
         )
 
-    def cases(self, facts: StartupFacts) -> Sequence[JobStarting]:
+    def subjects(self, facts: StartupFacts) -> Sequence[JobStarting]:
         """The jobs."""
         return tuple(JobStarting.of(job, facts) for job in facts.jobs)
 
-    def doubted(
+    def review_outcomes(
         self, outcomes: Sequence[RuleOutcome], facts: StartupFacts
     ) -> Sequence[RuleOutcome]:
         """The outcomes, the core rule in doubt where no input shows that a job got to RUNNING."""
@@ -151,7 +153,7 @@ class Startup(FlinkTopic):
 
         return start_tables(facts, excerpts=options.privacy.excerpts)
 
-    def assessed(self, facts: StartupFacts) -> bool:
+    def is_assessed(self, facts: StartupFacts) -> bool:
         """Whether a start, a step of the cluster or a trouble is known, or what keeps a job from one."""
         return (
             any(job.starts for job in facts.jobs)

@@ -25,7 +25,7 @@ def render(report: Report, page: Page) -> str:
     others = [everything] if not jobs or any(job == everything for job, _ in found) else []
     for job in [*jobs, *others]:
         for rule in report.rules:
-            hidden = rule.status == "found" and bool(report.summary.left_out)
+            hidden = rule.status == "found" and bool(report.summary.below_min_severity)
             some = found.get((job, rule.code), [])
             known = {one.fingerprint: said for one in some if (said := words.muting(report, one))}
             told = partial(_judged, job, rule, some, hidden=hidden, known=known)

@@ -219,7 +219,7 @@ def _finding(finding: Finding, page: Page, clock: words.Clock) -> Iterator[str]:
     if finding.why and finding.why != finding.title:
         yield from (f"**Because** {_say(finding.why)}", "")
     yield from _list("Measured", (words.measurement(item) for item in finding.measurements))
-    votes = (f"{vote.weight:+d} {vote.signal}: {vote.says}" for vote in finding.votes)
+    votes = (f"{vote.weight:+d} {vote.signal}: {vote.text}" for vote in finding.votes)
     yield from _list("Votes", votes)
     if finding.actions:
         yield from ("**To do**", "")

@@ -54,7 +54,7 @@ class Page:
             parts: makes it.
             instead: makes of a line of text what stands in the place of a section that cannot be shown.
         """
-        made = self.faults.or_else(lambda: list(parts()), None, Where.RENDER, about=name)
+        made = self.faults.run_or_default(lambda: list(parts()), None, Where.RENDER, about=name)
         if made is None:
             told = (
                 f"{name}: cannot be shown, which is a bug in flowdiag; --format json has all of it"

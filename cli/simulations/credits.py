@@ -120,7 +120,7 @@ def _from_inputs(wanted: Wanted) -> tuple[Fit, list[Prediction]]:
 
 
 def _fitted(wanted: Wanted) -> Fit:
-    from flowdiag.analyses.diagnosis import measure, selected
+    from flowdiag.analyses.diagnosis import measure, select_facts
     from flowdiag.analyses.inputs import find
     from flowdiag.analyses.model.options import Options
     from flowdiag.analyses.model.span import Selection
@@ -146,10 +146,10 @@ def _fitted(wanted: Wanted) -> Fit:
             discovery,
             spark.session,
             resources=resources_of(spark),
-            say=stages(progress, discovery),
+            progress=stages(progress, discovery),
         )
         options = Options(selection=Selection(job=wanted.job))
-        jobs = selected(QUEUES, measured.facts[QUEUES.name], measured.processes, options).jobs
+        jobs = select_facts(QUEUES, measured.facts[QUEUES.name], measured.processes, options).jobs
         if len(jobs) != 1:
             names = ", ".join(sorted(j.job.name or j.job.key.job_id for j in jobs)) or "none"
             raise FlowdiagError(

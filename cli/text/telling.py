@@ -75,7 +75,7 @@ def _told(
     followed: dict[str, list[Finding]] = {}
     for one in story.because:
         if one.relation != SAME:  # what says the same again is no news
-            followed.setdefault(one.says, []).append(known[one.fingerprint])
+            followed.setdefault(one.text, []).append(known[one.fingerprint])
     here = first is not None and any(first.code == found.code for found in members)
     mine = first.action if first is not None and here and story is stories[0] else None
     return Told(

@@ -15,12 +15,12 @@ from flowdiag.analyses.report.muting import muted
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import (
     Action,
+    BaselineEntry,
     Change,
     CheckpointJob,
     Culprit,
     Evidence,
     Finding,
-    Known,
     Measurement,
     RateApplication,
     Report,
@@ -557,8 +557,8 @@ _CHECKPOINTS_WANTED: Final = (
 def nothing_to_diagnose(report: Report) -> tuple[str, str]:
     """What no input held, and what to give instead."""
     what, remedy = _WANTED.get(report.tool.command, _CHECKPOINTS_WANTED)
-    if (report.summary.reason or "").startswith("nothing of the input lies"):
-        return "none of it lies in the time asked for", "look at --since and --until"
+    if (report.summary.reason or "").startswith("the requested time range"):
+        return "the requested time range contains none of the input", "check --since and --until"
     return f"none holds {what}", remedy
 
 
@@ -597,7 +597,7 @@ def ignored(rules: Sequence[Rule]) -> str | None:
 
 def left_out(report: Report) -> str | None:
     """The findings that `--min-severity` hides, by number; None: there are none."""
-    counts = report.summary.left_out
+    counts = report.summary.below_min_severity
     if not counts:
         return None
     told = []
@@ -612,8 +612,8 @@ def known(report: Report) -> list[str]:
     baseline = report.summary.baseline
     if baseline is None:
         return []
-    told: dict[str, list[Known]] = {}
-    for one in baseline.known:
+    told: dict[str, list[BaselineEntry]] = {}
+    for one in baseline.entries:
         told.setdefault(one.status, []).append(one)
     lines = []
     quiet = told.pop("muted", [])
@@ -630,14 +630,14 @@ def known(report: Report) -> list[str]:
     for some in told.values():
         for one in some[:_NEWS]:
             named = " ".join(filter(None, (one.code, one.fingerprint)))
-            lines.append(f"{named} in {baseline.source}: {one.says} ({one.reason})")
+            lines.append(f"{named} in {baseline.source}: {one.text} ({one.reason})")
         if some[_NEWS:]:
             lines.append(f"and {len(some) - _NEWS} more in {baseline.source}: {some[0].status}")
     if unseen:
         codes = fmt.listed(dict.fromkeys(one.code or "" for one in unseen))
         lines.append(
             f"not known whether it is still there, of {baseline.source}: {codes}:"
-            f" {unseen[0].says.partition(': ')[2]}"
+            f" {unseen[0].text.partition(': ')[2]}"
         )
     return lines
 
@@ -656,14 +656,14 @@ def muting(report: Report, finding: Finding) -> str | None:
     """That a finding is muted, until when and why; None: it is not."""
     if report.summary.baseline is None or finding.fingerprint not in muted(report):
         return None
-    known = report.summary.baseline.known
+    known = report.summary.baseline.entries
     one = next(each for each in known if each.fingerprint == finding.fingerprint)
-    return f"{one.says}: {one.reason}"
+    return f"{one.text}: {one.reason}"
 
 
 def _number(report: Report, severity: str) -> int:
     """How many findings there are, shown or not."""
-    hidden = sum(n for each, n in report.summary.left_out.items() if each == severity)
+    hidden = sum(n for each, n in report.summary.below_min_severity.items() if each == severity)
     return hidden + sum(finding.severity == severity for finding in report.findings)
 
 

@@ -98,7 +98,7 @@ def _details(finding: Finding, page: Page, paths: words.Paths, several: bool) ->
     if finding.why and finding.why != finding.title:
         yield "because", [line(finding.why)]
     yield "measured", [line(words.measurement(item)) for item in finding.measurements]
-    yield "votes", [_vote(vote.weight, vote.signal, vote.says) for vote in finding.votes]
+    yield "votes", [_vote(vote.weight, vote.signal, vote.text) for vote in finding.votes]
     yield "evidence", list(_evidence(finding, paths, len(finding.evidence)))
     steps = aligned(
         (f"{number}.", Group(line(text), *(line(detail, "dim") for detail in details)))

@@ -52,7 +52,7 @@ def known(text: str, tmp_path: Path) -> KnownFindings:
 def judged(one: Report, text: str, tmp_path: Path, today: date = TODAY) -> tuple[Muting, Report]:
     made = with_baseline(one, known(text, tmp_path), today)
     assert made.summary.baseline is not None
-    return made.summary.baseline.known[0].status, made
+    return made.summary.baseline.entries[0].status, made
 
 
 def test_what_is_muted_counts_for_the_verdict_only(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_what_is_muted_does_not_make_the_rest_assessed(tmp_path: Path) -> None:
     untold = f.Inconclusive(reason="no log of it", job=JobKey("", "9" * 32))
     one = report(expired(), more=(outcome("CP201", "slow-taskmanager", untold),))
     made = judged(one, entry(one), tmp_path)[1]
-    assert made.summary.untold == "no log of it"
+    assert made.summary.not_assessed == "no log of it"
     assert exit_code(made, Settings()) is ExitCode.NOT_ASSESSED
     assert exit_code(made, Settings(allow_inconclusive=True)) is ExitCode.CLEAR
     # Of the sick job itself a rule says that it is not proven to be well, which is no news.

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowdiag.analyses.diagnosis import Looked, Measured, judged
+from flowdiag.analyses.diagnosis import InspectedInputs, Measured, report_on
 from flowdiag.analyses.model.choice import Choice, chosen, means
 from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.model.rule import Rule
@@ -89,12 +89,12 @@ WELL = w.simulated(
     JOB, Settings(interval_ms=1000, back_pressure=False), [100 + n % 20 for n in range(40)]
 )
 SOURCES = discover([__file__]).sources  # findings cite it; none of its lines is read
-LOOKED = Looked(sources=SOURCES, to_scan=SOURCES, asides={}, notes=())
+LOOKED = InspectedInputs(sources=SOURCES, to_scan=SOURCES, side_inputs={}, notes=())
 
 
 def report(app: object, choice: Choice) -> Report:
     measured = Measured(facts={"rate": RateFacts(applications=(app,))})  # type: ignore[arg-type]
-    return judged((RATE,), LOOKED, measured, Options(choice=choice))
+    return report_on((RATE,), LOOKED, measured, Options(choice=choice))
 
 
 def statuses(found: Report) -> dict[str, str]:
@@ -163,7 +163,7 @@ def test_a_healthy_one_stays_so_without_rules_that_had_nothing_to_say() -> None:
 
 
 def test_where_nothing_was_there_that_is_said_first() -> None:
-    found = judged(
+    found = report_on(
         (RATE,),
         LOOKED,
         Measured(facts={"rate": RateFacts(applications=())}),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from flowdiag.analyses.diagnosis import judged, look, measure
+from flowdiag.analyses.diagnosis import inspect_inputs, measure, report_on
 from flowdiag.analyses.flink.collectors import CollectorLogs, read_collectors, with_collectors
 from flowdiag.analyses.flink.job import ClusterFacts, Garbage
 from flowdiag.analyses.inputs import find
@@ -125,8 +125,8 @@ def test_without_metrics_the_log_of_the_collector_names_the_taskmanager(
     for path in logs.iterdir():
         (tmp_path / path.name).write_bytes(REPORTS.sub(b"", path.read_bytes()))
     topics = (topic("checkpoints"),)
-    looked = look(topics, find([str(tmp_path)], strict=False), Options())
-    report = judged(topics, looked, measure(topics, looked, lambda: spark))
+    inspected = inspect_inputs(topics, find([str(tmp_path)], strict=False), Options())
+    report = report_on(topics, inspected, measure(topics, inspected, lambda: spark))
     (culprit,) = report.summary.culprits
     assert culprit.subject.taskmanager == "taskmanager-3"
     assert report.summary.cause == "garbage-collection"

@@ -10,7 +10,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from flowdiag.analyses.diagnosis import Looked, Measured, judged
+from flowdiag.analyses.diagnosis import InspectedInputs, Measured, report_on
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.model.keys import JobKey
@@ -169,8 +169,12 @@ UNSURE = f.Inconclusive(reason="no input says how checkpoints ended")
         ([outcome(UNSURE)], True, ("inconclusive", "inconclusive", UNSURE.reason)),
         ([outcome(UNSURE, core=False)], True, ("assessed", "healthy", None)),
         ([outcome(found(0)), outcome(UNSURE)], True, ("assessed", "degraded", None)),
-        ([outcome(lacking="no batch")], False, ("nothing", "inconclusive", "no batch")),
-        ([outcome(found(0), lacking="no batch")], False, ("assessed", "degraded", None)),
+        ([outcome(not_assessed_reason="no batch")], False, ("nothing", "inconclusive", "no batch")),
+        (
+            [outcome(found(0), not_assessed_reason="no batch")],
+            False,
+            ("assessed", "degraded", None),
+        ),
     ],
 )
 def test_what_came_of_a_topic(
@@ -182,14 +186,14 @@ def test_what_came_of_a_topic(
 
 
 def test_diagnose_names_every_topic_and_a_command_its_own() -> None:
-    looked = Looked(sources=(), to_scan=(), asides={}, notes=())
+    looked = InspectedInputs(sources=(), to_scan=(), side_inputs={}, notes=())
     measured = Measured(facts={"checkpoints": ClusterFacts(jobs=(), processes=())})
     topics = (topic("checkpoints"),)
-    whole = judged(topics, looked, measured, Options(everything=True))
+    whole = report_on(topics, looked, measured, Options(everything=True))
     assert [each.topic for each in whole.topics] == list(ENGINES)
     assert {each.status for each in whole.topics} == {"nothing"}
     assert all(each.reason for each in whole.topics) and whole.summary.verdict == "inconclusive"
-    assert [each.topic for each in judged(topics, looked, measured).topics] == ["checkpoints"]
+    assert [each.topic for each in report_on(topics, looked, measured).topics] == ["checkpoints"]
 
 
 # --- warnings -------------------------------------------------------------------------------------

@@ -113,7 +113,7 @@ def test_records_are_all_cited() -> None:
 def test_votes_have_the_weights_that_are_published() -> None:
     table = (Signal("busy", 2, "…"), Signal("late", -1, "…"))
     assert votes_for({"late": "3/4", "busy": None}, table) == (
-        Vote(signal="late", says="3/4", weight=-1),
+        Vote(signal="late", text="3/4", weight=-1),
     )
     with pytest.raises(KeyError, match="idle"):
         votes_for({"idle": "1/4"}, table)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flowdiag.analyses.checkpoints.topic import CHECKPOINTS, unproven
-from flowdiag.analyses.diagnosis import Measured, judge
+from flowdiag.analyses.diagnosis import Measured, judge_topic
 from flowdiag.analyses.flink.assemble import assemble
 from flowdiag.analyses.flink.clocks.settle import Clock, Segment, _disputed
 from flowdiag.analyses.flink.job import ClusterFacts, Incident
@@ -41,7 +41,9 @@ def measured(facts: ClusterFacts) -> Measured:
 
 
 def verdict_of(bench: Bench, options: Options | None = None) -> build.Judgement:
-    return build.judge(judge(CHECKPOINTS, measured(bench.facts()), options or Options()).outcomes)
+    return build.judge(
+        judge_topic(CHECKPOINTS, measured(bench.facts()), options or Options()).outcomes
+    )
 
 
 @pytest.mark.parametrize("ends", ["in_flight", "aborted"])
@@ -83,10 +85,10 @@ def test_a_stop_on_purpose_is_called_that() -> None:
 def test_a_span_beside_the_input_is_not_assessed() -> None:
     bench = Bench()
     bench.expires(4)
-    part = judge(CHECKPOINTS, measured(bench.facts()), LONG_AFTER)
+    part = judge_topic(CHECKPOINTS, measured(bench.facts()), LONG_AFTER)
     assert not part.assessed
     assert {outcome.status for outcome in part.outcomes} == {Status.NOT_ASSESSED}
-    assert all("lies in the time asked for" in (o.lacking or "") for o in part.outcomes)
+    assert all("requested time range" in (o.not_assessed_reason or "") for o in part.outcomes)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +103,7 @@ def test_a_span_beside_the_input_is_not_assessed() -> None:
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_no_rule_is_clear_without_anything_to_judge(topic: Any, facts: Any) -> None:
-    part = judge(topic, Measured(facts={topic.name: facts}), Options())
+    part = judge_topic(topic, Measured(facts={topic.name: facts}), Options())
     assert not part.assessed
     assert Status.CLEAR not in {outcome.status for outcome in part.outcomes}
 
@@ -109,7 +111,7 @@ def test_no_rule_is_clear_without_anything_to_judge(topic: Any, facts: Any) -> N
 def test_rules_about_ends_are_not_assessed_where_none_ended() -> None:
     bench = Bench()
     bench.in_flight()
-    outcomes = judge(CHECKPOINTS, measured(bench.facts()), Options()).outcomes
+    outcomes = judge_topic(CHECKPOINTS, measured(bench.facts()), Options()).outcomes
     status = {outcome.code: outcome.status for outcome in outcomes}
     assert status["CP102"] is status["CP104"] is Status.NOT_ASSESSED
     assert status["CP311"] is Status.CLEAR
@@ -119,7 +121,9 @@ def test_arithmetic_is_no_health() -> None:
     process = MemoryProcess(
         role="taskmanager", configured={"taskmanager.memory.process.size": "4g"}
     )
-    part = judge(MEMORY, Measured(facts={"memory": MemoryFacts(processes=(process,))}), Options())
+    part = judge_topic(
+        MEMORY, Measured(facts={"memory": MemoryFacts(processes=(process,))}), Options()
+    )
     assert part.assessed
     assert part.calculated
     seen = build.build_report(

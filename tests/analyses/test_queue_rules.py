@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flowdiag.analyses.diagnosis import selected
+from flowdiag.analyses.diagnosis import select_facts
 from flowdiag.analyses.flink.job import SubtaskLoad
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.model.finding import Confidence, Severity, State, Verdict
@@ -413,11 +413,11 @@ def test_back_pressure_without_a_graph_and_without_busy_times_is_inconclusive() 
 def test_a_selection_keeps_the_windows_in_its_time() -> None:
     bench = hot_key(Queues(minutes=10))
     facts = facts_of(bench.job())
-    late = selected(
+    late = select_facts(
         QUEUES, facts, (), Options(selection=Selection(since=Moment(before_end_us=4 * MINUTE)))
     )
     assert [w - FIRST for w in late.jobs[0].windows] == [5, 6, 7, 8, 9]
-    none = selected(
+    none = select_facts(
         QUEUES, facts, (), Options(selection=Selection(until=Moment(utc_us=bench.at(-5))))
     )
     assert judged(*none.jobs).verdict is Verdict.INCONCLUSIVE

@@ -618,7 +618,7 @@ def test_lost_events_lower_the_confidence() -> None:
     app = w.application([w.batch(n, processing_ms=900) for n in range(30)])
     lossy = replace(app, lost=(w.record(kind="spark_dropped", count="3"),))
     for one, expected in ((app, "high"), (lossy, "medium")):
-        outcomes = RATE.doubted(w.outcomes(one), w.assessed(one))
+        outcomes = RATE.review_outcomes(w.outcomes(one), w.assessed(one))
         assert {x.confidence for o in outcomes for x in o.findings} == {expected}
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowdiag.analyses.checkpoints.topic import CHECKPOINTS
-from flowdiag.analyses.diagnosis import selected, span_of
+from flowdiag.analyses.diagnosis import select_facts, span_of
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.memory.facts import MemoryFacts
 from flowdiag.analyses.model.keys import Process
@@ -98,7 +98,9 @@ def test_a_time_without_checkpoints_is_told() -> None:
 
     def notes(since_us: int) -> list[Remark]:
         options = Options(selection=Selection(since=Moment(utc_us=since_us)))
-        return list(CHECKPOINTS.notes(facts, selected(CHECKPOINTS, facts, (), options), options))
+        return list(
+            CHECKPOINTS.notes(facts, select_facts(CHECKPOINTS, facts, (), options), options)
+        )
 
     assert notes(T0) == []
     (told,) = notes(T0 + 24 * HOUR_US)

@@ -50,7 +50,7 @@ def with_hole(facts: ClusterFacts, *holes: Incident) -> ClusterFacts:
 
 
 def codes(facts: ClusterFacts) -> set[str]:
-    outcomes = apply(RULES, facts, CHECKPOINTS.cases(facts), {})
+    outcomes = apply(RULES, facts, CHECKPOINTS.subjects(facts), {})
     return {o.code for o in outcomes for f in o.findings if f.severity != "info"}
 
 

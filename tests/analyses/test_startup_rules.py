@@ -72,7 +72,7 @@ def test_garbage_collection_explains_a_pause() -> None:
     )
     (finding,) = w.findings(HEARTBEATS, seen)
     assert finding.cause == "garbage-collection"
-    assert finding.votes[0].says == "75% of a minute went into garbage collection"
+    assert finding.votes[0].text == "75% of a minute went into garbage collection"
 
 
 def test_a_container_that_ended_was_gone() -> None:

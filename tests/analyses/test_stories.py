@@ -73,7 +73,7 @@ def codes(story: Story, known: dict[str, str]) -> list[str]:
 # --- the table ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("relation", RELATIONS, ids=lambda row: row.says)
+@pytest.mark.parametrize("relation", RELATIONS, ids=lambda row: row.clause)
 def test_a_row_names_what_exists(relation: Relation) -> None:
     assert set(relation.causes) <= set(CAUSES)
     assert {*relation.rules, *relation.explain} <= set(RULES)
@@ -82,7 +82,7 @@ def test_a_row_names_what_exists(relation: Relation) -> None:
     if not relation.same_cause and not relation.causes:
         assert set(relation.rules).isdisjoint(relation.explain)
     assert relation.source
-    assert not relation.says.endswith(".")
+    assert not relation.clause.endswith(".")
 
 
 def test_every_cause_of_a_row_is_one_that_a_rule_convicts_of() -> None:
@@ -111,8 +111,8 @@ def test_expiries_full_queues_and_a_restart_are_one_story() -> None:
     assert (story.cause, story.severity, story.subject.task) == ("data-skew", "critical", "enrich")
     ways = [(known[one.fingerprint], known[one.of]) for one in story.because]
     assert ways[2:] == [("CP304", "CP101"), ("CP311", "CP304")]
-    assert story.told.startswith("enrich (1/4) is hot. ")
-    assert "9 of 15 expired" in story.told
+    assert story.narrative.startswith("enrich (1/4) is hot. ")
+    assert "9 of 15 expired" in story.narrative
 
 
 def test_garbage_collection_comes_before_what_is_slow_for_it() -> None:

@@ -209,8 +209,8 @@ def slow_taskmanager(**changes: object) -> f.Finding:
             ),
         ),
         "votes": (
-            f.Vote(signal="late-acknowledgements", says="4 of 5 come from tm-3", weight=2),
-            f.Vote(signal="busy-time", says="tm-3 is busiest", weight=1),
+            f.Vote(signal="late-acknowledgements", text="4 of 5 come from tm-3", weight=2),
+            f.Vote(signal="busy-time", text="tm-3 is busiest", weight=1),
         ),
         "confidence": f.Confidence.HIGH,
         "evidence": (f.Evidence(0, 3000, START_US + 35 * MINUTE_US),),

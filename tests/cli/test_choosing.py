@@ -111,7 +111,7 @@ def test_files_and_variables_choose_too(
     for more in ("MM1", ""):
         document = report(capsys, "--ignore", more, code=1)
         assert statuses(document)["MM303"] == "found" and document["findings"] == []
-        assert document["summary"]["left_out"] == {"warning": 1}
+        assert document["summary"]["below_min_severity"] == {"warning": 1}
     monkeypatch.setenv("FLOWDIAG_IGNORE", "MM1, MM2")
     monkeypatch.setenv("FLOWDIAG_MIN_SEVERITY", "info")
     document = report(capsys, code=1)
@@ -121,13 +121,15 @@ def test_files_and_variables_choose_too(
 def test_what_is_not_shown_still_counts(capsys: pytest.CaptureFixture[str]) -> None:
     document = report(capsys, "--min-severity", "critical", code=1)
     assert document["findings"] == [] and document["summary"]["verdict"] == "degraded"
-    assert document["summary"]["left_out"] == {"warning": 1}
+    assert document["summary"]["below_min_severity"] == {"warning": 1}
     assert statuses(document)["MM303"] == "found"
     assert main([*UNMANAGED, "--min-severity", "critical"]) == 1
     out = capsys.readouterr().out
     assert "1 warning left out by --min-severity" in out
     assert "Verdict  degraded: 1 warning" in out
-    assert report(capsys, "--min-severity", "warning", code=1)["summary"]["left_out"] == {}
+    assert (
+        report(capsys, "--min-severity", "warning", code=1)["summary"]["below_min_severity"] == {}
+    )
     assert main([*UNMANAGED, "--min-severity", "bad"]) == 2
 
 

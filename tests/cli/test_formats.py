@@ -50,8 +50,8 @@ def test_a_failed_run_leaves_a_valid_document() -> None:
         "stories": [],
         "understood": [],
         "suggestions": [],
-        "left_out": {},
-        "untold": None,
+        "below_min_severity": {},
+        "not_assessed": None,
         "baseline": None,
     }
     (error,) = document["errors"]

@@ -22,7 +22,7 @@ import msgspec
 import pytest
 
 from flowdiag.analyses.model.finding import Status
-from flowdiag.analyses.report.build import unfed
+from flowdiag.analyses.report.build import topic_without_input
 from flowdiag.analyses.report.changes import Kind, Round, changes
 from flowdiag.analyses.report.wire import Note, Report, encode
 from flowdiag.analyses.topics import topic_named
@@ -495,7 +495,7 @@ def test_what_nobody_can_tell_any_more_is_not_gone() -> None:
     healed = msgspec.structs.replace(sick, rules=clear, findings=[])
     assert {kind for _, kind in kinds(sick, healed)} == {Kind.GONE}
     # A topic whose first question has no answer: its other rules found nothing, and saw nothing.
-    topics = [unfed(str(topic_named(rule.code))) for rule in sick.rules]
+    topics = [topic_without_input(str(topic_named(rule.code))) for rule in sick.rules]
     unsure = msgspec.structs.replace(healed, topics=topics)
     assert {kind for _, kind in kinds(sick, unsure)} == {Kind.NOT_ASSESSED}
 

@@ -99,7 +99,7 @@ def test_whatever_lacks_ends_the_command(
     def lacking(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("flowdiag.analyses.diagnosis.judged", lacking)
+    monkeypatch.setattr("flowdiag.analyses.diagnosis.report_on", lacking)
     assert main([*CALCULATED]) == 2
     out, err = capsys.readouterr()
     assert out == "" and len(err.splitlines()) == 2

@@ -166,7 +166,17 @@ POISONED = frozenset(
         "source",
         "reason",
     }
-    | {"job_name", "told", "says", "text", "population", "upstream", "message", "hint", "example"}
+    | {
+        "job_name",
+        "narrative",
+        "says",
+        "text",
+        "population",
+        "upstream",
+        "message",
+        "hint",
+        "example",
+    }
     | {
         "risk",
         "verify",

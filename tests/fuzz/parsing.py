@@ -24,7 +24,7 @@ from unittest import mock
 
 import pyarrow as pa
 
-from flowdiag.analyses.diagnosis import look
+from flowdiag.analyses.diagnosis import inspect_inputs
 from flowdiag.analyses.engine.reading import Read as Rows
 from flowdiag.analyses.flink.clocks.settle import settle
 from flowdiag.analyses.flink.clocks.survey import survey
@@ -129,7 +129,7 @@ def _checked(data: bytes, path: Path, chance: Random) -> Read:
 def _read(data: bytes, path: Path, chance: Random) -> Read:
     path.write_bytes(data)
     found = discover([str(path)])
-    look(tuple(topic(name) for name in ENGINES), found, Options())
+    inspect_inputs(tuple(topic(name) for name in ENGINES), found, Options())
     sources = [source for source in found.sources if source.kind != "not-read"]
     batches = list(parse_splits(_of_one(plan_splits(sources))))
     table = pa.Table.from_batches(batches, schema=EVENTS)

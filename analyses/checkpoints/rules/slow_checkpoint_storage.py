@@ -162,7 +162,7 @@ def _finding(
         severity=h.grade(state=state, share=len(slow) / max(1, len(job.concluded)), fatal=fatal),
         state=state,
         title=title,
-        why=votes[0].says if manager is None else f"{place}: {votes[0].says}",
+        why=votes[0].text if manager is None else f"{place}: {votes[0].text}",
         cause="slow-checkpoint-storage" if manager is None else "slow-taskmanager",
         confidence=h.weigh(votes),
         rank=h.Rank.SHARED_MECHANISM,

@@ -286,7 +286,7 @@ def _declined(job: h.Job, limits: Failed) -> h.Iterator[h.Finding]:
         len(ids),
         subject=h.subtask_subject(job, first) if alone else _common_subject(job, who.attempts),
         title=f"{name} cannot take a snapshot: {h.fmt.shorten(who.text, 120) or 'no reason in the input'}",
-        why=f"{name}: {who.text or who.votes[0].says} "
+        why=f"{name}: {who.text or who.votes[0].text} "
         f"({who.times} of {h.fmt.plural(len(ids), 'failed checkpoint')})",
         cause="snapshot-exception",
         confidence=h.weigh(who.votes),

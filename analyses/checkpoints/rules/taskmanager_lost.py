@@ -162,7 +162,7 @@ def _finding(job: h.Job, lost: Lost, group: list[h.Crisis]) -> h.Finding:
         group,
         subject=h.taskmanager_subject(job, *lost),
         title=f"{who}{followed}{h.outcome_text(last)}",
-        why=f"{where}: {votes[0].says if votes else 'a connection broke'}" if known else None,
+        why=f"{where}: {votes[0].text if votes else 'a connection broke'}" if known else None,
         cause="taskmanager-lost",
         confidence=h.weigh(votes) if known else h.Confidence.LOW,
         rank=h.Rank.ROOT_CAUSE,

@@ -112,7 +112,7 @@ def convict(case: Case) -> Conviction | None:
         others=others,
         cause=found.cause,
         half=found.half,
-        votes=tuple(sorted(votes, key=lambda vote: (-vote.weight, vote.signal, vote.says))),
+        votes=tuple(sorted(votes, key=lambda vote: (-vote.weight, vote.signal, vote.text))),
         confidence=_confidence(case, votes),
         subject=subject_of(case, suspect),
         why=_why(case, suspect, () if case.end is not None else others, pro, found.reason),
@@ -275,7 +275,7 @@ def _vote(case: Case, suspect: Suspect, item: Accusation) -> Vote:
         weight = 1
     else:
         weight = -item.weight
-    return Vote(signal=item.signal, says=item.says, weight=weight)
+    return Vote(signal=item.signal, text=item.says, weight=weight)
 
 
 def _confidence(case: Case, votes: Sequence[Vote]) -> Confidence:

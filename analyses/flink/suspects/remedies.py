@@ -34,7 +34,7 @@ def explanation(found: Conviction) -> str:
     """What it means, and who does not agree."""
     cause = CAUSES[found.cause].explanation if found.cause else ""
     text = cause or _HALVES.get(found.half or "", _UNKNOWN)
-    against = next((vote.says for vote in found.votes if vote.weight < 0), None)
+    against = next((vote.text for vote in found.votes if vote.weight < 0), None)
     return text if against is None else f"{text} Not all signals agree: {against}."
 
 

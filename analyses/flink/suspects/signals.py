@@ -946,4 +946,4 @@ def caveats(case: Case, suspect: Suspect, pro: Collection[str]) -> list[Vote]:
         found.append(
             ("unseen-taskmanagers", f"no metrics of {fmt.listed(sorted(unseen)[:_FIRST])}")
         )
-    return [Vote(signal=name, says=says, weight=_WEIGHTS[name]) for name, says in found]
+    return [Vote(signal=name, text=says, weight=_WEIGHTS[name]) for name, says in found]

@@ -121,7 +121,7 @@ def _finding(
         state=h.State.ONGOING if ongoing else h.State.RECOVERED,
         title=f"{waits} waits although {takes} has free buffers and time",
         why=f"{h.place_of(job, alone) if alone else waits}: "
-        + "; ".join(vote.says for vote in votes),
+        + "; ".join(vote.text for vote in votes),
         cause="slow-network",
         confidence=h.weigh(votes),
         rank=h.Rank.MECHANISM,

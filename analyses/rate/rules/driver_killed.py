@@ -94,7 +94,7 @@ def _votes(assessed: h.Assessed, limits: Killed) -> tuple[h.Vote, ...]:
         "driver-lost": f"{h.fmt.plural(len(lost), 'executor')} lost the driver" if lost else None,
     }
     return tuple(
-        h.Vote(signal=signal.name, says=says, weight=signal.weight)
+        h.Vote(signal=signal.name, text=says, weight=signal.weight)
         for signal in _SIGNALS
         if (says := said[signal.name]) is not None
     )
@@ -139,7 +139,7 @@ def _finding(assessed: h.Assessed, votes: tuple[h.Vote, ...]) -> h.Finding:
         severity=severity,
         state=h.State.RECOVERED if again else h.State.ONGOING,
         title=title + (f"; {flight}" if flight else ""),
-        why="; ".join(vote.says for vote in votes) + (f"; {flight}" if flight else ""),
+        why="; ".join(vote.text for vote in votes) + (f"; {flight}" if flight else ""),
         cause="driver-killed",
         confidence=sure,
         rank=h.Rank.FATAL,

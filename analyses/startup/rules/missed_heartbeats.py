@@ -153,7 +153,7 @@ def _of_worker(
         ongoing=not (facts.running or h.ran_after(facts, last)),
         severity=h.Severity.WARNING,
         title=f"{h.fmt.place(name, host)} {did}: {_WHY[why].words}",
-        why=f"{name} {did}; {votes[0].says}" if votes else f"{name} {did}",
+        why=f"{name} {did}; {votes[0].text}" if votes else f"{name} {did}",
         cause=_WHY[why].cause,
         confidence=h.weigh(votes),
         rank=h.Rank.FIRST_MECHANISM,
@@ -201,26 +201,26 @@ def _reasons(
     worker = next((w for w in facts.workers if w.name == name), None)
     if worker is not None and worker.ended_us is not None and abs(worker.ended_us - at) < near:
         says = h.fmt.shorten(worker.diagnostics or "its container ended", 80)
-        vote = h.Vote(signal="container-ended", says=says, weight=3)
+        vote = h.Vote(signal="container-ended", text=says, weight=3)
         yield _Reason("gone", vote, worker.ref, worker.ended_us)
     broken = broken_connection(facts, name, host, at - near, at + _AFTER_US)
     if broken is not None:
         says = h.fmt.shorten(broken.cause or "a connection broke", 80)
-        vote = h.Vote(signal="connections-broke", says=says, weight=2)
+        vote = h.Vote(signal="connections-broke", text=says, weight=2)
         yield _Reason("gone", vote, broken.ref, broken.time_us)
     own = noticed_us(facts, name, at - near, at + limits.notice * 1_000_000)
     late = (own - at) / 1_000_000 if own is not None else None
     if late is not None and late >= limits.behind:
         says = f"its own log has the timeout {h.fmt.duration(late * 1000)} later"
-        yield _Reason("stood-still", h.Vote(signal="noticed-late", says=says, weight=3))
+        yield _Reason("stood-still", h.Vote(signal="noticed-late", text=says, weight=3))
     elif late is not None and abs(late) < limits.behind:
         says = "both sides noticed it at once"
-        yield _Reason("network", h.Vote(signal="noticed-together", says=says, weight=2))
+        yield _Reason("network", h.Vote(signal="noticed-together", text=says, weight=2))
     for minute in facts.collecting:
         if minute.taskmanager == name and minute.first_us - near <= at <= minute.last_us + near:
             share = minute.gc_ms / minute.span_ms
             says = f"{h.fmt.percent(share)} of a minute went into garbage collection"
-            vote = h.Vote(signal="collected-garbage", says=says, weight=3)
+            vote = h.Vote(signal="collected-garbage", text=says, weight=3)
             yield _Reason("garbage", vote, minute.ref, minute.first_us)
             break
 

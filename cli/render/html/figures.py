@@ -160,7 +160,7 @@ class Easel:
             )
 
         try:
-            return self.faults.or_else(both, None, Where.RENDER, about=title)
+            return self.faults.run_or_default(both, None, Where.RENDER, about=title)
         except NoConverterError as error:
             self.unable = str(error)
         except SlowError as error:  # the machine's fault, if any: nothing to report

@@ -44,7 +44,7 @@ def _told(context: Context, story: Story) -> _Told:
     root, anchor = context.found[story.findings[0]]
     followed: dict[str, list[tuple[str, str]]] = {}
     for one in story.because[:_CONSEQUENCES]:
-        followed.setdefault(one.says, []).append(_linked(context, one.fingerprint))
+        followed.setdefault(one.text, []).append(_linked(context, one.fingerprint))
     return _Told(
         story=story,
         root=root,
