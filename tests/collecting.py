@@ -46,7 +46,9 @@ def collect_from_spark(url: str, folder: Path, ticks: int = 2, **wishes: Any) ->
         try:
             async with Client(url, backoff_s=0.01) as client:
                 wanted = SparkOptions(every_s=0.02, for_s=60.0, most_ticks=ticks, **wishes)
-                return await collect_spark(client, opened, wanted, tool="0", say=lambda _: None)
+                return await collect_spark(
+                    client, opened, wanted, tool="0", progress=lambda _: None
+                )
         finally:
             opened.close()
 
@@ -65,7 +67,9 @@ def collect_from_flink(
                 wanted = FlinkOptions(
                     every_s=0.02, for_s=60.0, most_ticks=ticks, settle_s=0.0, **wishes
                 )
-                return await collect_flink(client, opened, wanted, tool="0", say=lambda _: None)
+                return await collect_flink(
+                    client, opened, wanted, tool="0", progress=lambda _: None
+                )
         finally:
             opened.close()
 
@@ -137,7 +141,7 @@ def collect_history(url: str, folder: Path, **wishes: Any) -> Outcome:
                 span = {"from_s": BEGIN - 100, "to_s": BEGIN + 3700} | wishes
                 wanted = HistoryOptions(step_s=1, **span)
                 return await collect_prometheus(
-                    client, opened, wanted, tool="0", say=lambda _: None
+                    client, opened, wanted, tool="0", progress=lambda _: None
                 )
         finally:
             opened.close()

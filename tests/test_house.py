@@ -218,12 +218,7 @@ COMPLEX: Final[dict[str, str]] = {
     "parsers/lines/records.py:Recogniser._plausible": "22",
     "parsers/lines/records.py:open_record": "21",
     "parsers/lines/traces.py:read_trace": "27",
-    "parsers/live/flink.py:_Collector._details": "16",
-    "parsers/live/flink.py:_Collector._find_jobs": "24",
-    "parsers/live/flink.py:_Collector._job": "16",
-    "parsers/live/flink.py:_Collector._metrics": "21",
     "parsers/live/prometheus.py:_History.tick": "17",
-    "parsers/live/watching.py:redacted": "17",
     "parsers/sniff/documents.py:_sniff_lines": "16",
     "parsers/sniff/documents.py:sniff_json": "16",
     "parsers/sniff/text.py:_is_exposition": "17",
@@ -240,7 +235,6 @@ LONG: Final[dict[str, str]] = {
     "analyses/report/build.py": "821",
     "analyses/report/wire.py": "894",
     "parsers/flink/metric_reports.py": "827",
-    "parsers/live/flink.py": "811",
     "parsers/spark/events.py": "809",
 }
 CROWDED: Final[dict[str, str]] = {

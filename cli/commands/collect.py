@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from flowdiag.cli.live.access import REACHED, Timeout, access_of, seconds
+from flowdiag.cli.live.access import ACCESS_OPTIONS, Timeout, access_from, seconds
 from flowdiag.cli.options.help import DEBUG, HelpfulCommand, HelpfulGroup
 from flowdiag.cli.options.signature import Options, taking
 from flowdiag.cli.process import instead
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from flowdiag.cli.output.console import Progress
     from flowdiag.parsers.live.client import Client
     from flowdiag.parsers.live.folder import Folder
-    from flowdiag.parsers.live.watching import Outcome, Say
+    from flowdiag.parsers.live.watching import Outcome, ShowProgress
 
 collect = typer.Typer(
     name="collect",
@@ -76,8 +76,8 @@ Debug = Annotated[bool, typer.Option("--debug", help=DEBUG)]
 
 _HOW_LONG: Final[Options] = {"every": (Every, "15s"), "duration": (For, "5m")}
 _TOLD: Final[Options] = {"quiet": (Quiet, False), "debug": (Debug, False)}
-_LIVE: Final[Options] = {**_HOW_LONG, **REACHED, "timeout": (Timeout, "10s"), **_TOLD}
-_HISTORY: Final[Options] = {**REACHED, "timeout": (Timeout, "30s"), **_TOLD}
+_LIVE: Final[Options] = {**_HOW_LONG, **ACCESS_OPTIONS, "timeout": (Timeout, "10s"), **_TOLD}
+_HISTORY: Final[Options] = {**ACCESS_OPTIONS, "timeout": (Timeout, "30s"), **_TOLD}
 
 
 @collect.command(cls=HelpfulCommand)
@@ -129,7 +129,7 @@ def flink(
         seconds(given["duration"], "--for"),
     )
 
-    async def work(client: Client, folder: Folder, say: Say, tool: str) -> Outcome:
+    async def work(client: Client, folder: Folder, say: ShowProgress, tool: str) -> Outcome:
         from flowdiag.parsers.live.flink import FlinkOptions, collect_flink
 
         wishes = FlinkOptions(
@@ -139,7 +139,7 @@ def flink(
             sample_back_pressure=sample_back_pressure,
             thread_dumps=not no_thread_dumps,
         )
-        return await collect_flink(client, folder, wishes, tool=tool, say=say)
+        return await collect_flink(client, folder, wishes, tool=tool, progress=say)
 
     return _run("flink", url, output, work, given)
 
@@ -173,11 +173,11 @@ def spark(
         seconds(given["duration"], "--for"),
     )
 
-    async def work(client: Client, folder: Folder, say: Say, tool: str) -> Outcome:
+    async def work(client: Client, folder: Folder, say: ShowProgress, tool: str) -> Outcome:
         from flowdiag.parsers.live.spark import SparkOptions, collect_spark
 
         wishes = SparkOptions(application=application, every_s=every_s, for_s=for_s)
-        return await collect_spark(client, folder, wishes, tool=tool, say=say)
+        return await collect_spark(client, folder, wishes, tool=tool, progress=say)
 
     return _run("spark", url, output, work, given)
 
@@ -230,11 +230,11 @@ def prometheus(
     from_s, to_s = _instant(begin, "--from"), _instant(end, "--to")
     step_s = max(1, round(seconds(step, "--step")))
 
-    async def work(client: Client, folder: Folder, say: Say, tool: str) -> Outcome:
+    async def work(client: Client, folder: Folder, say: ShowProgress, tool: str) -> Outcome:
         from flowdiag.parsers.live.prometheus import HistoryOptions, collect_prometheus
 
         wishes = HistoryOptions(from_s=from_s, to_s=to_s, step_s=step_s, job=job, selector=selector)
-        return await collect_prometheus(client, folder, wishes, tool=tool, say=say)
+        return await collect_prometheus(client, folder, wishes, tool=tool, progress=say)
 
     return _run("prometheus", url, output, work, given)
 
@@ -267,7 +267,7 @@ def _run(
     kind: str,
     url: str,
     output: str,
-    work: Callable[[Client, Folder, Say, str], Awaitable[Outcome]],
+    work: Callable[[Client, Folder, ShowProgress, str], Awaitable[Outcome]],
     given: Mapping[str, Any],
 ) -> int:
     """Run a collection; whatever ends it, the folder is good."""
@@ -278,7 +278,7 @@ def _run(
     from flowdiag.parsers.live.client import base_of
     from flowdiag.parsers.live.folder import Folder
 
-    access = access_of(given)
+    access = access_from(given)
     base = base_of(url)[0]
     folder = Folder(output, kind, base)
     before = folder.tick
@@ -309,7 +309,7 @@ def _run(
 async def _collection(
     url: str,
     access: Any,
-    work: Callable[[Client, Folder, Say, str], Awaitable[Outcome]],
+    work: Callable[[Client, Folder, ShowProgress, str], Awaitable[Outcome]],
     folder: Folder,
     progress: Progress,
     arrived: list[int],

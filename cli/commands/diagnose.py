@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from flowdiag.cli.diagnosing import Own, diagnosing
-from flowdiag.cli.live.access import REACHED, Timeout
+from flowdiag.cli.live.access import ACCESS_OPTIONS, Timeout
 
 if TYPE_CHECKING:
     from flowdiag.cli.diagnosing import Run
@@ -76,15 +76,15 @@ _OWN: Final[Own] = {
     "every": (Every, None),
     "times": (Times, None),
     "command": (Exec, None),
-    **REACHED,
+    **ACCESS_OPTIONS,
     "timeout": (Timeout, "10s"),
 }
 
 
 def _live(given: Mapping[str, Any], settings: Settings) -> Run | None:
-    from flowdiag.cli.live.rounds import plan_of
+    from flowdiag.cli.live.rounds import plan_from
 
-    return plan_of(given["paths"] or [], given, settings)
+    return plan_from(given["paths"] or [], given, settings)
 
 
 @diagnosing(inputs=_OWN, paths=(Paths, Parameter.empty), otherwise=_live)

@@ -1,4 +1,4 @@
-"""How live servers are reached: options that `collect` and `diagnose` share, and what they mean."""
+"""Options for reaching live servers, shared by `collect` and `diagnose`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TokenFile = Annotated[
     typer.Option(
         "--token-file",
         metavar="FILE",
-        help="A bearer token (or FLOWDIAG_COLLECT_TOKEN).",
+        help="File with a bearer token (or set FLOWDIAG_COLLECT_TOKEN).",
         rich_help_panel=_ACCESS,
     ),
 ]
@@ -29,7 +29,7 @@ PasswordFile = Annotated[
     typer.Option(
         "--password-file",
         metavar="FILE",
-        help="user:password for basic authentication (or FLOWDIAG_COLLECT_USER and"
+        help="File with user:password for basic authentication (or set FLOWDIAG_COLLECT_USER and"
         " FLOWDIAG_COLLECT_PASSWORD).",
         rich_help_panel=_ACCESS,
     ),
@@ -39,14 +39,14 @@ CaFile = Annotated[
     typer.Option(
         "--ca-file",
         metavar="FILE",
-        help="Certificates to trust instead of the usual ones.",
+        help="CA certificates to trust instead of the system's.",
         rich_help_panel=_ACCESS,
     ),
 ]
 ClientCert = Annotated[
     str | None,
     typer.Option(
-        "--client-cert", metavar="FILE", help="The client's certificate.", rich_help_panel=_ACCESS
+        "--client-cert", metavar="FILE", help="Client certificate.", rich_help_panel=_ACCESS
     ),
 ]
 ClientKey = Annotated[
@@ -54,25 +54,25 @@ ClientKey = Annotated[
     typer.Option(
         "--client-key",
         metavar="FILE",
-        help="Its key, where it stands in another file.",
+        help="Private key of the client certificate, if it is in a separate file.",
         rich_help_panel=_ACCESS,
     ),
 ]
 Insecure = Annotated[
     bool,
-    typer.Option("--insecure", help="Trust any certificate.", rich_help_panel=_ACCESS),
+    typer.Option("--insecure", help="Skip certificate verification.", rich_help_panel=_ACCESS),
 ]
 Timeout = Annotated[
     str,
     typer.Option(
         "--timeout",
         metavar="TIME",
-        help="For connecting and for each answer (default: 10s).",
+        help="Timeout for connecting and for each response (default: 10s).",
         rich_help_panel=_ACCESS,
     ),
 ]
 
-REACHED: Final[Options] = {
+ACCESS_OPTIONS: Final[Options] = {
     "token_file": (TokenFile, None),
     "password_file": (PasswordFile, None),
     "ca_file": (CaFile, None),
@@ -82,28 +82,28 @@ REACHED: Final[Options] = {
 }
 
 
-def access_of(given: Mapping[str, Any]) -> Access:
-    """What opens the doors, of the options above and of the environment.
+def access_from(given: Mapping[str, Any]) -> Access:
+    """Build credentials and TLS settings from the options above and the environment.
 
     Args:
-        given: the values of the command line; `timeout` is one of them.
+        given: the values of the command line, including `timeout`.
 
     Raises:
-        FlowdiagError: a file cannot be read or holds nothing of the kind.
+        FlowdiagError: a file cannot be read, or does not contain credentials.
     """
     from flowdiag.parsers.live.client import Access
 
     return Access.of(
-        **{name: given[name] for name in REACHED},
+        **{name: given[name] for name in ACCESS_OPTIONS},
         timeout_s=max(0.1, seconds(given["timeout"], "--timeout")),
     )
 
 
 def seconds(text: str, option: str, least_s: float = 0) -> float:
-    """A length of time of the command line.
+    """Parse a duration from the command line.
 
     Raises:
-        FlowdiagError: it is none, or too short, or longer than a year.
+        FlowdiagError: the text is not a duration, or is too short, or longer than a year.
 
     >>> seconds("1m30s", "--for"), seconds("500ms", "--timeout"), seconds("0", "--for")
     (90.0, 0.5, 0.0)
@@ -116,14 +116,14 @@ def seconds(text: str, option: str, least_s: float = 0) -> float:
     found = None
     if text == "0":
         found = 0.0
-    elif text[-1:].isalpha():  # 60 may be meant as seconds, and would be milliseconds
+    elif text[-1:].isalpha():  # a bare 60 would be read as milliseconds
         found = milliseconds(text)
         if found is None:
             with suppress(FlowdiagError):
                 found = (parse_moment(text).before_end_us or 0) / 1000
     if found is None or not least_s * 1000 <= found <= 366 * 86_400_000:
         raise FlowdiagError(
-            f"'{text}' is no time for {option}",
-            hint="write 15s, 5m or 1h" + (f"; at least {least_s:g}s" if least_s else ""),
+            f"'{text}' is not a valid duration for {option}",
+            hint="write 15s, 5m or 1h" + (f" (minimum: {least_s:g}s)" if least_s else ""),
         )
     return found / 1000

@@ -1,8 +1,8 @@
-"""`--exec`: a command of the user's that runs when something changed.
+"""Runs the user's `--exec` command when findings change.
 
-It gets the report as JSON on its standard input, and what changed in variables that hold nothing but words and codes
-of ours: no text out of a log reaches a command line or a variable. It runs without a shell, in a process group of its
-own, and is killed where it takes too long.
+The command reads the report as JSON from standard input and the changes from environment variables. The variables
+contain only rule codes and verdicts, so no log text reaches a command line or a variable. The command runs
+without a shell in its own process group and is killed after a timeout.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from flowdiag.parsers.errors import FlowdiagError
 TIMEOUT_S: Final = 30.0
 
 
-def parsed(text: str) -> list[str]:
-    """The words of a command.
+def parse_command(text: str) -> list[str]:
+    """Split a command line into words.
 
     Raises:
-        FlowdiagError: there are none, a quote is open, or there is no such program.
+        FlowdiagError: the command is empty, a quote is not closed, or the program does not exist.
     """
     try:
         words = shlex.split(text)
@@ -42,8 +42,8 @@ def parsed(text: str) -> list[str]:
         raise FlowdiagError("--exec is empty", hint="write --exec './notify.sh'")
     if shutil.which(words[0]) is None:
         raise FlowdiagError(
-            f"--exec: there is no program '{words[0]}'",
-            hint="give a path to it; for pipes and the like, --exec \"sh -c '…'\"",
+            f"--exec: program '{words[0]}' not found",
+            hint="write the full path; for pipes, use --exec \"sh -c '…'\"",
         )
     return words
 
@@ -57,21 +57,21 @@ def run(
     before: str | None,
     timeout_s: float = TIMEOUT_S,
 ) -> None:
-    """Run the command; that it fails is a warning.
+    """Run the command, and warn if it fails.
 
     Args:
-        words: of the command.
-        report: for its standard input.
-        changes: since the last round.
+        words: the command and its arguments.
+        report: written to the command's standard input.
+        changes: since the previous round.
         number: of the round.
-        before: verdict of the round before.
-        timeout_s: after which it is killed, with all that it started.
+        before: verdict of the previous round.
+        timeout_s: then the command is killed, with all processes it started.
     """
-    told = {
+    variables = {
         "FLOWDIAG_ROUND": str(number),
         "FLOWDIAG_VERDICT": str(report.summary.verdict),
         "FLOWDIAG_VERDICT_BEFORE": before or "",
-        **variables(changes),
+        **changed_codes(changes),
     }
     environment = {k: v for k, v in os.environ.items() if k not in COLLECTING_VARIABLES}
     try:
@@ -80,7 +80,7 @@ def run(
                 list(words),
                 stdin=subprocess.PIPE,
                 stdout=sys.stderr.fileno(),
-                env=environment | told,
+                env=environment | variables,
                 start_new_session=True,
             )
             forget = at_end(partial(kill_now, process))
@@ -96,16 +96,18 @@ def run(
             process.wait(timeout=timeout_s)
     finally:
         if process.poll() is None:
-            _kill_group(process)
+            with suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         forget()
     if process.returncode:
-        say("warning", f"--exec: {words[0]} ended with {process.returncode}")
+        say("warning", f"--exec: {words[0]} exited with code {process.returncode}")
 
 
-def variables(changes: Sequence[Change]) -> Mapping[str, str]:
-    """Codes of what changed, by what became of it.
+def changed_codes(changes: Sequence[Change]) -> Mapping[str, str]:
+    """Return the codes of the changed findings, one variable per kind of change.
 
-    >>> variables([])["FLOWDIAG_NEW"]
+    >>> changed_codes([])["FLOWDIAG_NEW"]
     ''
     """
     return {
@@ -114,9 +116,3 @@ def variables(changes: Sequence[Change]) -> Mapping[str, str]:
         )
         for kind in Kind
     }
-
-
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    with suppress(OSError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()

@@ -1,7 +1,7 @@
-"""`flowdiag diagnose` over live servers: once (`diagnose_live`), or again and again (`--every`).
+"""`flowdiag diagnose` for live servers, once or repeatedly (`--every`).
 
-A round collects, diagnoses everything that the rounds of the last while have collected, and prints what changed. One
-Spark session serves all of them; what a round leaves behind is removed before the next one begins.
+Each round collects data, diagnoses everything that recent rounds collected, and prints the changes. All rounds share
+one Spark session. The rows and copies of a round are removed before the next round starts.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
     from flowdiag.parsers.live.client import Access
     from flowdiag.parsers.sources.discover import Discovery
 
-ROUNDS: Final = 3
-"""That are diagnosed together, unless `--since` says how far back."""
+ROUNDS_DIAGNOSED: Final = 3
+"""Recent rounds that are diagnosed together, unless `--since` sets another span."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a command line wants of live servers, and how often.
+    """Live servers to diagnose, and how often.
 
     Attributes:
-        paths: as given, all of them.
-        urls: those that are servers.
-        doubtful: those that may be servers, or files behind a URL.
-        others: the rest.
-        access: what opens the doors.
+        paths: all inputs as given.
+        urls: inputs that are servers.
+        doubtful: URLs that may be servers or files.
+        others: the remaining inputs.
+        access: credentials and TLS settings.
         for_s: how long a round collects.
-        keep: the user's own folder for what was answered.
-        every_s: from the begin of a round to that of the next; None: there is only one.
-        times: so many rounds; None: until somebody ends it.
-        words: of the command that runs on changes.
+        keep: the user's own folder for the responses.
+        every_s: interval between round starts; None: run a single round.
+        times: number of rounds; None: until interrupted.
+        words: the `--exec` command.
     """
 
     paths: Sequence[str]
@@ -64,28 +64,28 @@ class Plan:
     def __call__(
         self, name: str, settings: Settings, asked: Mapping[str, Any], spark: SparkStarter | None
     ) -> int:
-        """Do it: `diagnosing.Run`."""
+        """Run the plan; implements `diagnosing.Run`."""
         with self._servers(asked) as servers:
             inputs = _Inputs(plan=self, servers=servers, strict=settings.strict_inputs)
             if self.every_s is None:
                 return diagnosing.run(name, self.paths, settings, asked, spark, inputs)
-            return _Watching(
+            return _RepeatedRounds(
                 plan=self, name=name, settings=settings, asked=asked, spark=spark, inputs=inputs
             ).run()
 
     @contextmanager
     def _servers(self, asked: Mapping[str, Any]) -> Iterator[Servers]:
         from flowdiag.analyses.report.version import tool_version
-        from flowdiag.cli.live.servers import Servers, Wishes
+        from flowdiag.cli.live.servers import CollectOptions, Servers
         from flowdiag.parsers.cleanup import temporary_folder
 
         selection = asked["selection"]
-        wishes = Wishes(
+        options = CollectOptions(
             access=self.access, for_s=self.for_s, selection=selection, tool=tool_version()
         )
         back_us = selection.since.before_end_us if selection.since else None
         every_s = self.every_s or 0
-        span_s = back_us / 1e6 if back_us is not None else (ROUNDS - 1) * every_s
+        span_s = back_us / 1e6 if back_us is not None else (ROUNDS_DIAGNOSED - 1) * every_s
         with ExitStack() as stack:
             root = (
                 Path(self.keep)
@@ -94,7 +94,7 @@ class Plan:
             )
             yield Servers(
                 [*self.urls, *self.doubtful],
-                wishes,
+                options,
                 root,
                 kept=self.keep is not None,
                 span_s=span_s,
@@ -103,40 +103,41 @@ class Plan:
 
 @dataclass(slots=True, kw_only=True)
 class _Inputs:
-    """What there is to be read in a round: what servers answered, and what lies at the other paths."""
+    """Inputs of one round: the collected responses and the other paths."""
 
     plan: Plan
     servers: Servers
     strict: bool
 
     def __call__(self, progress: Callable[[str], None]) -> tuple[Discovery, frozenset[str]]:
-        """`diagnosing.Inputs`."""
+        """Collect and find inputs; implements `diagnosing.Inputs`."""
         found = self.servers.collect(progress, self.plan.doubtful)
         others = [*self.plan.others, *found.paths]
-        # What rounds before this one collected tells nothing of now.
+        # Responses from earlier rounds do not describe the current state.
         if found.errors and (self.strict or not (found.fresh or others)):
             first = found.errors[0]
             more = f" (and {len(found.errors) - 1} more)" if len(found.errors) > 1 else ""
             raise InputError(first.message + more, hint=first.hint)
-        from flowdiag.cli.live.servers import refused
+        from flowdiag.cli.live.servers import unavailable_note
 
-        progress("looking at the inputs")
+        progress("inspecting the inputs")
         discovery = find([*others, *found.files], strict=self.strict)
-        told = [*map(refused, found.errors), *found.warnings]
+        notes = [*map(unavailable_note, found.errors), *found.warnings]
         return with_owners(
             replace(
                 discovery,
                 sources=tuple(
-                    replace(source, name=found.name_of(source.name)) for source in discovery.sources
+                    replace(source, name=found.display_name(source.name))
+                    for source in discovery.sources
                 ),
-                warnings=(*told, *discovery.warnings),
+                warnings=(*notes, *discovery.warnings),
             )
         )
 
 
 @dataclass(slots=True, kw_only=True)
-class _Watching:
-    """Rounds until the end."""
+class _RepeatedRounds:
+    """Runs rounds at an interval until interrupted or `times` is reached."""
 
     plan: Plan
     name: str
@@ -145,18 +146,18 @@ class _Watching:
     spark: SparkStarter | None
     inputs: _Inputs
     before: Report | None = None
-    told: set[str] = field(default_factory=set)  # warnings of the round before
+    shown_warnings: set[str] = field(default_factory=set)  # in the previous round
     muting: Callable[[Report], Report] = field(init=False)
 
     def __post_init__(self) -> None:
-        """The baseline is read before anything is asked: it may be wrong."""
+        """Read the baseline before contacting any server, so that a broken baseline fails early."""
         self.muting = diagnosing.muting_of(self.settings)
 
     def run(self) -> int:
-        """Go on; the exit code is that of the last round.
+        """Run all rounds and return the exit code of the last one.
 
         Raises:
-            FlowdiagError: the first round had nothing to read, or something is wrong that stays wrong.
+            FlowdiagError: the first round had nothing to read, or the error is permanent.
         """
         check_output(self.settings.output)
         plan, number, code = self.plan, 0, ExitCode.CLEAR
@@ -170,9 +171,9 @@ class _Watching:
                 code = self._round(number, stack)
                 if number == plan.times:
                     return code
-                self._tidy()
+                self._remove_round_data()
                 with self._progress() as progress:
-                    progress(f"round {number} done; the next one begins every {plan.every_s:g} s")
+                    progress(f"round {number} done; a round starts every {plan.every_s:g} s")
                     pause(begun + plan.every_s - time.monotonic())
 
     def _round(self, number: int, stack: ExitStack) -> ExitCode:
@@ -184,7 +185,7 @@ class _Watching:
                     self.plan.paths,
                     settings,
                     self.asked,
-                    lambda: self._running(stack),
+                    lambda: self._start_spark(stack),
                     progress,
                     [],
                     self.inputs,
@@ -193,29 +194,29 @@ class _Watching:
         except InputError as trouble:
             if self.before is None:
                 raise
-            self._tell_trouble(number, trouble)
+            self._report_failed_round(number, trouble)
             return ExitCode.USAGE
-        self._tell(number, report)
+        self._report_round(number, report)
         return exit_code(report, settings)
 
-    def _running(self, stack: ExitStack) -> SparkStarter:
-        """Spark, which all rounds share."""
+    def _start_spark(self, stack: ExitStack) -> SparkStarter:
+        """Return the Spark session that all rounds share, and start it on first use."""
         if self.spark is None:
             self.spark = stack.enter_context(spark_for(self.settings, self.plan.paths))
         return self.spark
 
-    def _tell(self, number: int, report: Report) -> None:
-        """Say what changed, let the command run, keep the report for the next round."""
+    def _report_round(self, number: int, report: Report) -> None:
+        """Print the changes, run the `--exec` command, and keep the report for the next round."""
         from flowdiag.analyses.report.changes import changes
         from flowdiag.cli.output.writing import render_report, shown_of, tell
 
         settings, before = self.settings, self.before
         shown = shown_of(report, settings)
         if not settings.quiet:
-            self.told = tell(report, self.told)
+            self.shown_warnings = tell(report, self.shown_warnings)
         changed = changes(before, shown)
         verdict = before.summary.verdict if before is not None else None
-        this = self._made(number, report, exit_code(report, settings), changed)
+        this = self._round_record(number, report, exit_code(report, settings), changed)
         if settings.output not in (None, "-"):
             write_report(render_report(shown, settings), settings.output)
             self._write_changes(this)
@@ -233,17 +234,17 @@ class _Watching:
             hook.run(self.plan.words, shown, changed, number=number, before=verdict)
         self.before = shown
 
-    def _tell_trouble(self, number: int, trouble: InputError) -> None:
-        """A round in which nobody answered: the next one may be better."""
+    def _report_failed_round(self, number: int, trouble: InputError) -> None:
+        """Warn about a round without any response; the next round may succeed."""
         from flowdiag.analyses.report.changes import encoded
         from flowdiag.analyses.report.wire import Note
 
-        say("warning", f"round {number}: {trouble.message}; trying on", trouble.hint)
+        say("warning", f"round {number}: {trouble.message}; will retry", trouble.hint)
         if self.settings.format is Format.JSON and self.settings.output in (None, "-"):
             note = Note(message=trouble.message, hint=trouble.hint)
-            write_out(encoded(self._made(number, None, ExitCode.USAGE, [], [note])))
+            write_out(encoded(self._round_record(number, None, ExitCode.USAGE, [], [note])))
 
-    def _made(
+    def _round_record(
         self, number: int, report: Report | None, code: int, changed: Any, errors: Any = ()
     ) -> Round:
         from flowdiag.analyses.report.changes import Round
@@ -275,8 +276,8 @@ class _Watching:
     def _progress(self) -> Progress:
         return Progress(quiet=self.settings.quiet)
 
-    def _tidy(self) -> None:
-        """Remove what this round left in memory and on the disk."""
+    def _remove_round_data(self) -> None:
+        """Free the memory and disk space used by this round."""
         from flowdiag.parsers.sources.containers import remove_copies
 
         remove_copies()
@@ -285,57 +286,57 @@ class _Watching:
 
 
 def pause(seconds: float) -> None:
-    """Wait for the next round; where this one took too long it begins at once."""
+    """Wait for the next round; return at once if this round took longer than the interval."""
     time.sleep(max(0.0, seconds))
 
 
-def plan_of(
+def plan_from(
     paths: Sequence[str],
     given: Mapping[str, Any],
     settings: Settings,
 ) -> Plan | None:
-    """What the options of `flowdiag diagnose` mean for these inputs; None: they are paths alone.
+    """Build the plan for live servers; None if all inputs are plain paths.
 
     Args:
         paths: as given.
         given: the values of the command line.
-        settings: of all layers.
+        settings: from all layers.
 
     Raises:
-        FlowdiagError: options that do not fit each other or the inputs.
+        FlowdiagError: options contradict each other or do not apply to the inputs.
     """
     from flowdiag.cli.options.routing import live_among
 
     urls, doubtful, others = live_among(paths)
     live = bool(urls or doubtful)
-    _check_fit(given, live=live)
+    _check_option_conflicts(given, live=live)
     if not live and given["every"] is None:
         return None
-    from flowdiag.cli.live.access import access_of, seconds
+    from flowdiag.cli.live.access import access_from, seconds
 
     every_s = None if given["every"] is None else seconds(given["every"], "--every", least_s=10)
-    for_s = seconds(given["duration"], "--for") if given["duration"] else LASTS_S
+    for_s = seconds(given["duration"], "--for") if given["duration"] else ROUND_DURATION_S
     if every_s is not None:
         if given["duration"] and for_s > every_s:
             raise FlowdiagError(
                 f"--for {given['duration']} is longer than --every {given['every']}",
-                hint="a round must have ended when the next one begins",
+                hint="a round must end before the next round starts",
             )
         for_s = min(for_s, every_s)
         _check_rounds(paths, given, settings)
     words: Sequence[str] = ()
     if given["command"] is not None:
-        from flowdiag.cli.live.hook import parsed
+        from flowdiag.cli.live.hook import parse_command
 
-        words = parsed(given["command"])
+        words = parse_command(given["command"])
     if given["keep"] is not None:
-        _check_folder(Path(given["keep"]))
+        _check_writable(Path(given["keep"]))
     return Plan(
         paths=tuple(paths),
         urls=urls,
         doubtful=doubtful,
         others=others,
-        access=access_of(given),
+        access=access_from(given),
         for_s=for_s,
         keep=given["keep"],
         every_s=every_s,
@@ -344,45 +345,45 @@ def plan_of(
     )
 
 
-LASTS_S: Final = 60.0
-"""So long a round collects by default.
+ROUND_DURATION_S: Final = 60.0
+"""How long a round collects by default.
 
-A JobManager has new metrics every ten seconds, and what is said of queues rests on five samples; the first
-is often missing, since nobody asked for metrics before.
+A JobManager refreshes metrics every 10 s, and queue analysis needs five samples. The first sample is often
+missing, because the JobManager fetches metrics only after a request.
 """
 
 
-def _check_fit(given: Mapping[str, Any], *, live: bool) -> None:
+def _check_option_conflicts(given: Mapping[str, Any], *, live: bool) -> None:
     for name, option in (("duration", "--for"), ("keep", "--keep")):
         if given[name] is not None and not live:
             raise FlowdiagError(
-                f"{option} is for live servers, and no input is one",
-                hint="give a URL: flowdiag diagnose http://jobmanager:8081",
+                f"{option} requires a live server, and no input is a live server",
+                hint="pass a URL: flowdiag diagnose http://jobmanager:8081",
             )
     for name, option in (("times", "--times"), ("command", "--exec")):
         if given[name] is not None and given["every"] is None:
-            raise FlowdiagError(f"{option} needs --every", hint="write --every 5m")
+            raise FlowdiagError(f"{option} requires --every", hint="add --every 5m")
 
 
 def _check_rounds(paths: Sequence[str], given: Mapping[str, Any], settings: Settings) -> None:
     from flowdiag.analyses.model.span import parse_moment
 
     if "-" in paths:
-        raise FlowdiagError("standard input can be read once only", hint="leave out --every")
+        raise FlowdiagError("standard input can be read only once", hint="remove --every")
     if given["since"] and parse_moment(given["since"]).before_end_us is None:
         raise FlowdiagError(
-            f"--since {given['since']}: with --every it must be a length of time",
-            hint="write --since 1h: each round looks back so far",
+            f"--since {given['since']}: --every requires a duration here",
+            hint="write --since 1h: each round then looks back one hour",
         )
     if settings.format not in (Format.TABLE, Format.JSON) and settings.output in (None, "-"):
         raise FlowdiagError(
-            f"--every cannot print {settings.format} again and again",
+            f"--every cannot print {settings.format} repeatedly",
             hint="write the last round's report to a file with --output, or use --format json",
         )
 
 
-def _check_folder(folder: Path) -> None:
-    """Find out before the work whether the folder can be written."""
+def _check_writable(folder: Path) -> None:
+    """Fail before collecting if the folder cannot be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / ".flowdiag"
@@ -391,5 +392,5 @@ def _check_folder(folder: Path) -> None:
     except OSError as error:
         raise FlowdiagError(
             f"--keep: cannot write to '{folder}': {error.strerror or error}",
-            hint="name a folder that you may write to",
+            hint="choose a writable folder",
         ) from None

@@ -1,8 +1,8 @@
-"""Live servers as inputs of a diagnosis: who answers, what is kept of it, and for how long.
+"""Live servers as inputs of a diagnosis: detect, collect, and keep recent rounds.
 
-`Servers.collect` asks all of them at once, as `flowdiag collect` does and within its limits, and writes the answers
-below one folder: `SERVER/TIME/`. That folder is private and temporary, or the user's own (`--keep`). What
-one server refuses does not take the others with it.
+`Servers.collect` queries all servers at once, within the limits of `flowdiag collect`, and writes the responses
+below one folder: `SERVER/TIME/`. The folder is temporary and private, or the user's own (`--keep`). A failing server
+does not affect the others.
 """
 
 from __future__ import annotations
@@ -32,34 +32,39 @@ if TYPE_CHECKING:
     from flowdiag.parsers.live.client import Access
     from flowdiag.parsers.live.watching import Outcome
 
-Say = Callable[[str], None]
+ShowProgress = Callable[[str], None]
 
 TICK_S: Final = 10.0
-"""As often as a JobManager has new metrics."""
+"""A JobManager refreshes its metrics this often."""
 GRACE_S: Final = 60.0
-"""So much longer than it was asked to last a collection may take; a slow server is cut short then."""
+"""Extra time for a collection; a slower server is cut off."""
 HISTORY_S: Final = 3600.0
-"""What a Prometheus is asked for, unless `--since` says otherwise."""
+"""History requested from Prometheus unless `--since` is given."""
 HISTORY_GRACE_S: Final = 600.0
 KEPT_BYTES: Final = 1024 * 1024 * 1024
-"""Rounds that are diagnosed together have no more on the disk."""
-_TOLD: Final = 3  # warnings of one server
+"""Disk limit for all rounds that are diagnosed together."""
+_MAX_WARNINGS: Final = 3  # per server
 
-# How a collection ends where nothing is wrong.
-_ORDINARY: Final = frozenset(
-    {"the time is up", "the span is complete", "all of it was there already", "all logs are there"}
+# Normal ends of a collection.
+_NORMAL_ENDS: Final = frozenset(
+    {
+        "the time is up",
+        "the span is complete",
+        "everything is already stored",
+        "all logs are fetched",
+    }
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
-    """What is wanted of all servers.
+class CollectOptions:
+    """How to collect from all servers.
 
     Attributes:
-        access: credentials and certificates.
+        access: credentials and TLS settings.
         for_s: how long Flink and Spark are watched.
-        selection: what is judged: which time a Prometheus is asked for, which logs a History Server.
-        tool: version of flowdiag.
+        selection: time span and jobs to diagnose; limits the Prometheus query and the event logs.
+        tool: flowdiag version.
     """
 
     access: Access
@@ -70,14 +75,14 @@ class Wishes:
 
 @dataclass(slots=True, kw_only=True)
 class Collected:
-    """What there is to be diagnosed, of this round and of those before.
+    """Inputs from this round and the earlier rounds still kept.
 
     Attributes:
-        files: paths in the order of their times, with the names by which people are told of them.
-        warnings: what is to be said of servers and their answers.
-        errors: of servers that gave nothing at all.
+        files: paths in order of time, with the names shown to users.
+        warnings: about servers and their responses.
+        errors: one per server that returned nothing.
         fresh: whether this round collected anything.
-        paths: URLs at which nobody answers as a server would: perhaps files.
+        paths: URLs that do not respond like a known server and may be files.
     """
 
     files: dict[str, str] = field(default_factory=dict)
@@ -86,8 +91,10 @@ class Collected:
     fresh: bool = False
     paths: list[str] = field(default_factory=list)
 
-    def name_of(self, name: str) -> str:
-        """What people are told of a source that was found: an answer, a member of an archive, or none of ours."""
+    def display_name(self, name: str) -> str:
+        """Return the name shown to users for a source: a response, an archive member, or any other
+        input.
+        """
         end = len(name)
         while end > 0 and name[:end] not in self.files:
             end = name.rfind("!", 0, end)
@@ -101,72 +108,72 @@ class _Round:
 
 
 class Servers:
-    """Servers that are asked once, or again and again."""
+    """A set of servers that is queried once or repeatedly."""
 
     def __init__(
         self,
         urls: Sequence[str],
-        wishes: Wishes,
+        options: CollectOptions,
         root: Path,
         *,
         kept: bool,
         span_s: float = 0,
     ) -> None:
-        """Prepare; nothing is asked yet.
+        """Store the options; nothing is requested yet.
 
         Args:
             urls: as given.
-            wishes: of the user.
-            root: where folders are made.
-            kept: whether the user knows of them.
-            span_s: rounds that began earlier than that before the last one are forgotten.
+            options: how to collect.
+            root: where folders are created.
+            kept: whether the folder belongs to the user (`--keep`).
+            span_s: rounds that started earlier than this before the last round are dropped.
         """
-        self._urls, self._wishes, self._root = urls, wishes, root
+        self._urls, self._options, self._root = urls, options, root
         self._kept, self._span_s = kept, span_s
         self._known: dict[str, Server] = {}
         self._doubtful: frozenset[str] = frozenset()
         self._rounds: deque[_Round] = deque()
 
-    def collect(self, say: Say, doubtful: Sequence[str] = ()) -> Collected:
-        """Ask all of them, as long as is wanted, and say what there is to be read then.
+    def collect(self, progress: ShowProgress, doubtful: Sequence[str] = ()) -> Collected:
+        """Query all servers, then return the files to read.
 
         Args:
-            say: shows progress.
-            doubtful: which of the URLs may name files.
+            progress: shows progress.
+            doubtful: URLs that may name files.
         """
         self._doubtful = frozenset(doubtful)
         found = Collected()
         this = _Round(begun=now())
         self._rounds.append(this)
-        asyncio.run(self._ask_all(this, found, say))
-        self._forget(found)
+        asyncio.run(self._ask_all(this, found, progress))
+        self._drop_old_rounds(found)
         for each in self._rounds:
             for server, folder in each.folders:
                 for path in _files(folder):
-                    found.files[str(path)] = self._named(server, path)
+                    found.files[str(path)] = self._display_name(server, path)
         return found
 
-    def _named(self, server: Server, path: Path) -> str:
+    def _display_name(self, server: Server, path: Path) -> str:
         if self._kept:
             return str(path)
         several = len(self._rounds) > 1
         return f"{server.shown}!{path.parent.name + '/' if several else ''}{path.name}"
 
-    async def _ask_all(self, this: _Round, found: Collected, say: Say) -> None:
+    async def _ask_all(self, this: _Round, found: Collected, progress: ShowProgress) -> None:
         unknown = [url for url in self._urls if url not in self._known]
-        answers = await asyncio.gather(*(self._detect(url, found, say) for url in unknown))
+        answers = await asyncio.gather(*(self._detect(url, found, progress) for url in unknown))
         self._known |= {url: one for url, one in zip(unknown, answers, strict=True) if one}
         servers = [self._known[url] for url in self._urls if url in self._known]
         live = [server for server in servers if server.kind != PROMETHEUS]
-        await asyncio.gather(*(self._ask(server, this, found, say) for server in live))
-        # Afterwards: what Prometheus kept is to reach as far as what the others say.
+        await asyncio.gather(*(self._ask(server, this, found, progress) for server in live))
+        # Prometheus comes last, so that its history covers the same time as the live data.
         history = [server for server in servers if server.kind == PROMETHEUS]
-        await asyncio.gather(*(self._ask(server, this, found, say) for server in history))
+        await asyncio.gather(*(self._ask(server, this, found, progress) for server in history))
 
-    async def _detect(self, url: str, found: Collected, say: Say) -> Server | None:
-        say("asking who answers")
+    async def _detect(self, url: str, found: Collected, progress: ShowProgress) -> Server | None:
+        progress("detecting servers")
         try:
-            return await detect(url, self._wishes.access)
+            return await detect(url, self._options.access)
         except FlowdiagError as trouble:
             if url in self._doubtful and isinstance(trouble, NoServer):
                 found.paths.append(url)
@@ -174,57 +181,63 @@ class Servers:
                 found.errors.append(trouble)
             return None
 
-    async def _ask(self, server: Server, this: _Round, found: Collected, say: Say) -> None:
-        """Collect from one server; nothing that goes wrong with it is raised."""
+    async def _ask(
+        self, server: Server, this: _Round, found: Collected, progress: ShowProgress
+    ) -> None:
+        """Collect from one server; errors become warnings."""
         path = self._new_folder(server)
-        grace = HISTORY_GRACE_S if server.kind == PROMETHEUS else self._wishes.for_s + GRACE_S
+        grace = HISTORY_GRACE_S if server.kind == PROMETHEUS else self._options.for_s + GRACE_S
         try:
             async with asyncio.timeout(grace):
-                outcome = await self._outcome(server, path, say)
+                outcome = await self._outcome(server, path, progress)
         except TimeoutError:
-            told = f"too slow: it was cut short {grace - self._wishes.for_s:g} s after its time"
-            found.warnings.append(Remark(Kind.NOT_READ, told, server.shown))
+            text = f"too slow: cut off {grace - self._options.for_s:g} s after the planned end"
+            found.warnings.append(Remark(Kind.NOT_READ, text, server.shown))
         except FlowdiagError as trouble:
             found.errors.append(trouble)
         else:
-            found.warnings += _told(server, outcome)
+            found.warnings += _outcome_warnings(server, outcome)
         if any(_files(path)):
             found.fresh = True
             this.folders.append((server, path))
         else:
             remove_folder(path)
 
-    async def _outcome(self, server: Server, path: Path, say: Say) -> Outcome:
-        async with Client(server.url, self._wishes.access) as client:
+    async def _outcome(self, server: Server, path: Path, progress: ShowProgress) -> Outcome:
+        async with Client(server.url, self._options.access) as client:
             if server.kind not in (FLINK, PROMETHEUS):
                 from flowdiag.parsers.live.event_logs import collect_event_logs
 
-                logs = await collect_event_logs(client, path, self._wishes.selection.wants, say=say)
+                logs = await collect_event_logs(
+                    client, path, self._options.selection.wants, progress=progress
+                )
                 if logs is not None:
                     return logs
             folder = Folder(path, server.kind, server.shown)
             try:
-                return await self._watched(server, client, folder, say)
+                return await self._collect_ticks(server, client, folder, progress)
             finally:
                 folder.close()
 
-    async def _watched(self, server: Server, client: Client, folder: Folder, say: Say) -> Outcome:
-        wishes, tool = self._wishes, self._wishes.tool
+    async def _collect_ticks(
+        self, server: Server, client: Client, folder: Folder, progress: ShowProgress
+    ) -> Outcome:
+        options, tool = self._options, self._options.tool
         if server.kind == PROMETHEUS:
             from flowdiag.parsers.live.prometheus import HistoryOptions, collect_prometheus
 
-            from_s, to_s = span_of(wishes.selection, time.time())
+            from_s, to_s = span_of(options.selection, time.time())
             history = HistoryOptions(from_s=from_s, to_s=to_s)
-            return await collect_prometheus(client, folder, history, tool=tool, say=say)
+            return await collect_prometheus(client, folder, history, tool=tool, progress=progress)
         if server.kind == FLINK:
             from flowdiag.parsers.live.flink import FlinkOptions, collect_flink
 
-            flink = FlinkOptions(every_s=TICK_S, for_s=wishes.for_s)
-            return await collect_flink(client, folder, flink, tool=tool, say=say)
+            flink = FlinkOptions(every_s=TICK_S, for_s=options.for_s)
+            return await collect_flink(client, folder, flink, tool=tool, progress=progress)
         from flowdiag.parsers.live.spark import SparkOptions, collect_spark
 
-        spark = SparkOptions(every_s=TICK_S, for_s=wishes.for_s)
-        return await collect_spark(client, folder, spark, tool=tool, say=say)
+        spark = SparkOptions(every_s=TICK_S, for_s=options.for_s)
+        return await collect_spark(client, folder, spark, tool=tool, progress=progress)
 
     def _new_folder(self, server: Server) -> Path:
         parts = urlsplit(server.shown)
@@ -240,12 +253,12 @@ class Servers:
         except OSError as error:
             raise FlowdiagError(
                 f"cannot write to '{self._root}': {error.strerror or error}",
-                hint="does the folder above exist, and is there room on the disk?",
+                hint="check that the parent folder exists and that the disk has free space",
             ) from None
         return path
 
-    def _forget(self, found: Collected) -> None:
-        """Remove rounds that are too long ago, and those for which there is no room."""
+    def _drop_old_rounds(self, found: Collected) -> None:
+        """Drop rounds that are too old, and the oldest rounds while the disk limit is exceeded."""
         last = self._rounds[-1].begun
         while len(self._rounds) > 1 and self._rounds[0].begun < last - self._span_s - 1:
             self._remove_first()
@@ -253,10 +266,8 @@ class Servers:
         while len(self._rounds) > 1 and sum(sizes) > KEPT_BYTES:
             sizes.pop(0)
             self._remove_first()
-            told = (
-                f"earlier rounds are left out: together they have more than {KEPT_BYTES >> 30} GiB"
-            )
-            found.warnings.append(Remark(Kind.NOT_READ, told))
+            text = f"earlier rounds are dropped: together they exceed {KEPT_BYTES >> 30} GiB"
+            found.warnings.append(Remark(Kind.NOT_READ, text))
 
     def _remove_first(self) -> None:
         for _, folder in self._rounds.popleft().folders:
@@ -264,30 +275,30 @@ class Servers:
 
 
 def now() -> float:
-    """Seconds of a clock that nobody sets."""
+    """Seconds of a monotonic clock."""
     return time.monotonic()
 
 
 def span_of(selection: Selection, now_s: float) -> tuple[int, int]:
-    """The time that a Prometheus is asked for, in seconds since 1970: as judged, or the last hour.
+    """Return the time span to request from Prometheus, in seconds since 1970: the selection, or the last hour.
 
     Args:
-        selection: times without a zone are taken for UTC.
-        now_s: the end, where nothing else is asked for.
+        selection: times without a zone are taken as UTC.
+        now_s: the end, unless the selection has one.
     """
-    end = _seconds(selection.until, now_s) if selection.until else now_s
-    begin = _seconds(selection.since, end) if selection.since else end - HISTORY_S
+    end = _epoch_seconds(selection.until, now_s) if selection.until else now_s
+    begin = _epoch_seconds(selection.since, end) if selection.since else end - HISTORY_S
     return int(begin), max(int(begin) + 1, int(end))
 
 
-def _seconds(moment: object, end_s: float) -> float:
+def _epoch_seconds(moment: object, end_s: float) -> float:
     back, utc, local = (getattr(moment, name) for name in ("before_end_us", "utc_us", "local_us"))
     known = next((us for us in (utc, local) if us is not None), None)
     return known / 1e6 if known is not None else end_s - (back or 0) / 1e6
 
 
 def _files(folder: Path) -> list[Path]:
-    """What was answered, in the order of its times."""
+    """List the collected files in order of time."""
     return sorted(
         path for path in folder.iterdir() if path.name != MANIFEST and not path.name.startswith(".")
     )
@@ -298,22 +309,22 @@ def _size(kept: tuple[Server, Path]) -> int:
         return sum(entry.stat().st_size for entry in entries)
 
 
-def refused(trouble: FlowdiagError) -> Remark:
-    """What is to be said of a server that gave nothing, where others did."""
+def unavailable_note(trouble: FlowdiagError) -> Remark:
+    """Describe a server that returned nothing while others responded."""
     source, _, text = trouble.message.partition(": ")
     return Remark(Kind.UNREADABLE, text or source, source if text else None)
 
 
-def _told(server: Server, outcome: Outcome) -> Iterator[Remark]:
-    """What is to be said about how a collection ended."""
+def _outcome_warnings(server: Server, outcome: Outcome) -> Iterator[Remark]:
+    """Describe an abnormal end of a collection."""
     if outcome.silent is not None:
-        told = f"no answer any more ({outcome.silent}); judged is what it said until then"
-        yield Remark(Kind.GAP, told, server.shown)
+        text = f"stopped responding ({outcome.silent}); the diagnosis uses the data up to then"
+        yield Remark(Kind.GAP, text, server.shown)
         return
-    if outcome.broken or outcome.why not in _ORDINARY:
+    if outcome.broken or outcome.why not in _NORMAL_ENDS:
         yield Remark(Kind.OTHER, outcome.why, server.shown)
-    for warning in outcome.warnings[:_TOLD]:
+    for warning in outcome.warnings[:_MAX_WARNINGS]:
         yield Remark(Kind.NOT_READ, warning, server.shown)
-    if len(outcome.warnings) > _TOLD:
-        told = f"{len(outcome.warnings) - _TOLD} more requests failed"
-        yield Remark(Kind.NOT_READ, told, server.shown)
+    if len(outcome.warnings) > _MAX_WARNINGS:
+        text = f"{len(outcome.warnings) - _MAX_WARNINGS} more requests failed"
+        yield Remark(Kind.NOT_READ, text, server.shown)

@@ -1,8 +1,8 @@
-"""What answers at a URL: told by what it says, not by its port.
+"""Detects the server type behind a URL from its response, not from its port.
 
-A URL out of a browser has more in it than an address (`…:8081/jobs/running`, `…:9090/graph?g0.expr=up`): where
-nothing answers below it, the folders above are asked, up to the root. That is at most `MAX_ROOTS` times three
-requests, once.
+A URL copied from a browser contains more than an address (`…:8081/jobs/running`, `…:9090/graph?g0.expr=up`). If
+the server does not respond below that URL, its parent paths are tried, up to the root. This takes at most
+`MAX_ROOTS` times three requests, once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SPARK: Final = "spark"
 PROMETHEUS: Final = "prometheus"
 
 MAX_ROOTS: Final = 4
-_QUESTIONS: Final = {
+_PROBES: Final = {
     FLINK: ("/config", ""),
     SPARK: ("/api/v1/version", ""),
     PROMETHEUS: ("/api/v1/query", "query=1"),
@@ -30,18 +30,18 @@ _QUESTIONS: Final = {
 
 
 class NoServer(FlowdiagError):
-    """Somebody answers, but none of those that are known: what is there may be a file."""
+    """A server responded, but it is not Flink, Spark or Prometheus; the URL may name a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """Who answers.
+    """A detected server.
 
     Attributes:
         kind: flink, spark or prometheus.
-        url: where the paths begin, with the credentials that were in the URL.
-        shown: the same without them.
-        version: of Flink or Spark, where it says so.
+        url: base of all paths, with the credentials from the URL.
+        shown: the same without credentials.
+        version: of Flink or Spark, if reported.
     """
 
     kind: str
@@ -51,17 +51,17 @@ class Server:
 
 
 async def detect(url: str, access: Access) -> Server:
-    """Find out who answers at a URL, or above it.
+    """Detect the server at a URL, or at one of its parent paths.
 
     Raises:
-        NoServer: none of those that are known does.
-        FlowdiagError: nobody does, or it refuses; with a hint.
+        NoServer: a server responded, but not Flink, Spark or Prometheus.
+        FlowdiagError: no server responded, or access was denied; with a hint.
     """
     given = base_of(url)[0]
     refused: RequestFailed | None = None
     for root in roots(url):
         try:
-            found, trouble = await _at(root, access)
+            found, trouble = await _probe(root, access)
         except RequestFailed as failed:
             raise FlowdiagError(f"{given}: {failed.why}", hint=hint_for(failed)) from None
         if found is not None:
@@ -70,14 +70,14 @@ async def detect(url: str, access: Access) -> Server:
     if refused is not None:
         raise FlowdiagError(f"{given}: {refused.why}", hint=hint_for(refused))
     raise NoServer(
-        f"{given}: answers, but as none of Flink, Spark and Prometheus does",
-        hint="give the address of the JobManager's web UI (8081), a Spark driver's (4040), a Spark"
-        " History Server's (18080), or of Prometheus (9090)",
+        f"{given}: the server responds, but is not Flink, Spark or Prometheus",
+        hint="pass the address of a JobManager's Web UI (8081), a Spark driver (4040), a Spark"
+        " History Server (18080) or Prometheus (9090)",
     )
 
 
 def roots(url: str) -> list[str]:
-    """Where the paths of a server may begin: at the URL as it is, and above it.
+    """List the possible base URLs: the URL itself, then its parents.
 
     >>> roots("http://jm:8081/#/overview"), roots("http://me:x@jm:8081/jobs/running")
     (['http://jm:8081'], ['http://me:x@jm:8081/jobs/running', 'http://me:x@jm:8081/jobs', 'http://me:x@jm:8081'])
@@ -91,15 +91,15 @@ def roots(url: str) -> list[str]:
     return [urlunsplit((parts.scheme, parts.netloc, path, "", "")) for path in paths]
 
 
-async def _at(root: str, access: Access) -> tuple[Server | None, RequestFailed | None]:
-    """Who answers at one place; or what kept it from telling, where that is worth saying.
+async def _probe(root: str, access: Access) -> tuple[Server | None, RequestFailed | None]:
+    """Return the server at one base URL, or a refusal worth reporting.
 
     Raises:
-        RequestFailed: it is in vain to ask on, here or above.
+        RequestFailed: further requests are pointless, here and at the parents.
     """
     refused = None
     async with Client(root, access) as client:
-        for kind, (path, query) in _QUESTIONS.items():
+        for kind, (path, query) in _PROBES.items():
             try:
                 answer = await client.get(path, query)
             except RequestFailed as failed:
@@ -118,7 +118,7 @@ async def _at(root: str, access: Access) -> tuple[Server | None, RequestFailed |
 
 
 def _version(kind: str, body: Any) -> str | None:
-    """The version in an answer, empty where it has none; None: it is no answer of that kind."""
+    """Return the version in a response, "" without one; None if the response is of another kind."""
     if not isinstance(body, Mapping):
         return None
     if kind == FLINK:

@@ -1,7 +1,7 @@
-"""Fetches event logs from a Spark History Server: what a driver that runs no more said of itself.
+"""Fetches event logs from a Spark History Server, for drivers that have ended.
 
-A History Server answers the paths of a driver, but knows nothing of DStreams; it hands out the event log itself,
-as a zip archive, which says more than any of them.
+A History Server serves the same paths as a driver, but without DStreams. It also serves the event log as a
+zip archive, which contains more than all paths together.
 """
 
 from __future__ import annotations
@@ -17,42 +17,42 @@ from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.json_values import as_moment, as_string, objects_at
 from flowdiag.parsers.live.client import Client, RequestFailed
 from flowdiag.parsers.live.spark import API
-from flowdiag.parsers.live.watching import Outcome, Say, hint_for
+from flowdiag.parsers.live.watching import Outcome, ShowProgress, hint_for
 
 MAX_LOGS: Final = 3
-"""Attempts whose logs are fetched, the latest first."""
+"""Application attempts whose logs are fetched, latest first."""
 MAX_BYTES: Final = 1024 * 1024 * 1024
-"""Of all of them."""
+"""Total size of the logs."""
 
-Wanted = Callable[[str | None, str | None], bool]
+IsSelected = Callable[[str | None, str | None], bool]
 
 
 async def collect_event_logs(
-    client: Client, folder: Path, wanted: Wanted, *, say: Say
+    client: Client, folder: Path, is_selected: IsSelected, *, progress: ShowProgress
 ) -> Outcome | None:
     """Fetch the event logs of the latest applications.
 
     Args:
         client: of the server.
-        folder: to write archives to; it is there.
-        wanted: told id and name of an application, says whether somebody asked for it.
-        say: shows progress.
+        folder: existing folder for the archives.
+        is_selected: whether the selection includes an application, by id and name.
+        progress: shows progress.
 
     Returns:
-        How it ended; None: it hands out no logs, since it is a driver.
+        The outcome; None if the server is a driver and serves no logs.
 
     Raises:
-        FlowdiagError: nothing can be asked, or nothing of what was asked for is there.
+        FlowdiagError: no request succeeds, or no selected application has a log.
     """
     try:
         listed = (await client.get(f"{API}/applications")).body
     except RequestFailed as failed:
         raise FlowdiagError(f"{client.base}: {failed.why}", hint=hint_for(failed)) from None
-    attempts = _attempts(listed, wanted)
+    attempts = _attempts(listed, is_selected)
     warnings: list[str] = []
     left, count = MAX_BYTES, 0
     for number, (application, attempt) in enumerate(attempts[:MAX_LOGS], 1):
-        say(f"fetching event log {number} of {min(len(attempts), MAX_LOGS)}")
+        progress(f"fetching event log {number} of {min(len(attempts), MAX_LOGS)}")
         path = f"{API}/applications/{application}" + (f"/{quote(attempt)}" if attempt else "")
         name = f"{application}-{attempt}" if attempt else application
         hidden = folder / f".{name}.zip"
@@ -69,19 +69,19 @@ async def collect_event_logs(
                 hidden.unlink()
     if len(attempts) > MAX_LOGS:
         warnings.append(
-            f"only the latest {MAX_LOGS} of {len(attempts)} applications; --job names others"
+            f"only the latest {MAX_LOGS} of {len(attempts)} applications; use --job to select others"
         )
     return Outcome(
         ticks=count,
         requests=client.requests,
         bytes=client.bytes,
-        why="all logs are there",
+        why="all logs are fetched",
         warnings=tuple(warnings),
     )
 
 
-def _attempts(listed: Any, wanted: Wanted) -> list[tuple[str, str | None]]:
-    """Ids of applications and of their attempts, the latest first."""
+def _attempts(listed: Any, is_selected: IsSelected) -> list[tuple[str, str | None]]:
+    """List the ids of applications and their attempts, latest first."""
     found = []
     for item in listed if isinstance(listed, list) else ():
         if not isinstance(item, Mapping):
@@ -89,7 +89,7 @@ def _attempts(listed: Any, wanted: Wanted) -> list[tuple[str, str | None]]:
         application, name = as_string(item.get("id")), as_string(item.get("name"))
         if application is None or not re.fullmatch(r"[\w.-]{1,200}", application):
             continue
-        if not wanted(application, name):
+        if not is_selected(application, name):
             continue
         for attempt in objects_at(item, "attempts") or [{}]:
             number = as_string(attempt.get("attemptId"))

@@ -1,19 +1,19 @@
-"""Collects from a Flink cluster what the rules need: `flowdiag collect flink`.
+"""Collects the data for the rules from a Flink cluster: `flowdiag collect flink`.
 
-Every tick asks the JobManager's REST interface (1.9 to 2.3) for the state of the jobs, their checkpoints
-with per-subtask details, exceptions, and the metrics of every subtask, in batches of ids that keep URLs
-short. What hardly changes (placement, configuration) is asked for at the start, after a deployment, and
-every `SLOW_TICKS` ticks. What did not change is not stored again.
+Every tick requests the state of the jobs, their checkpoints with per-subtask details, exceptions, and the metrics
+of every subtask from the JobManager's REST API (1.9 to 2.3). Metric ids are batched to keep URLs short. Placement
+and configuration hardly change: they are requested at the start, after a deployment, and every `SLOW_TICKS` ticks.
+Unchanged responses are not stored again.
 
-The JobManager fetches metrics from the TaskManagers when somebody asks, at most every ten seconds, and
-answers with what it has: so a tick asks for the job first, waits a moment, and asks for metrics then. From
-1.13 on an answer about back pressure tells when they were fetched: a refresh is stored once, with its time,
-and is not asked for twice.
+The JobManager fetches metrics from the TaskManagers only on request, at most every ten seconds, and responds with
+the values it has. So a tick requests the job first, waits briefly, and then requests metrics. From 1.13 on a
+back pressure response contains the time of the last fetch: each refresh is stored once, with its time, and is
+not requested again.
 
-Never asked for: the aggregated metrics endpoint (it logs a warning for each metric that is no number) and,
-up to 1.12, the back pressure, unless wanted: it makes TaskManagers sample their tasks.
+Two endpoints are avoided. The aggregated metrics endpoint logs a warning for each non-numeric metric. Up to
+1.12 the back pressure endpoint makes TaskManagers sample their tasks, so it is only used on request.
 
-How many requests that is stands in `requests_per_tick` and docs/collect.md.
+For the number of requests see `requests_per_tick` and docs/collect.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import fnmatch
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from flowdiag.parsers.errors import FlowdiagError
@@ -38,97 +38,46 @@ from flowdiag.parsers.json_values import (
 )
 from flowdiag.parsers.live.client import Answer, Client, RequestFailed
 from flowdiag.parsers.live.folder import Folder, now_ms
-from flowdiag.parsers.live.watching import Outcome, Say, Watch, hint_for, redacted
+from flowdiag.parsers.live.metric_names import (
+    GATE_METRICS,
+    JOB_METRICS,
+    OPERATOR_METRICS,
+    PROCESS_METRICS,
+    TASK_METRICS,
+)
+from flowdiag.parsers.live.watching import Outcome, ShowProgress, Watch, hint_for, redacted
 from flowdiag.parsers.units import TIME_UNITS, duration_ms
 
 SLOW_TICKS: Final = 20
 QUERY_CHARACTERS: Final = 1800
-"""Of a query: with the path well below 2 KB, which every proxy takes (Netty takes 4 KB)."""
+"""Query length: with its path well below 2 KB, which every proxy accepts (Netty accepts 4 KB)."""
 MAX_SUBTASKS: Final = 500
-"""Subtasks whose metrics are asked for in one tick; of more, the suspects come first."""
-SUSPECTS_SHARE: Final = 0.8  # of these; the others take turns
+"""Subtasks whose metrics are requested in one tick; suspects come first in larger jobs."""
+SUSPECTS_SHARE: Final = 0.8  # of MAX_SUBTASKS; the other subtasks take turns
 MAX_PARALLELISM: Final = 32_768  # Flink's own limit
-MAX_KNOWN: Final = 100_000  # subtasks of one job that are kept in mind
-MAX_IDS: Final = 300  # of metrics of one vertex
-MAX_MANAGERS: Final = 20  # whose metrics are asked for in one tick
+MAX_KNOWN: Final = 100_000  # subtasks of one job that are tracked
+MAX_IDS: Final = 300  # metric ids of one vertex
+MAX_MANAGERS: Final = 20  # TaskManagers whose metrics are requested in one tick
 MAX_JOBS: Final = 20
-CHECKPOINTS_PER_TICK: Final = 2  # whose per-subtask details are asked for
-PENDING_MS: Final = 10_000  # a checkpoint in progress for longer is looked into
-DUMPS: Final = 5  # thread dumps of one run at most
-DUMP_TICKS: Final = 4  # between two of them
+CHECKPOINTS_PER_TICK: Final = 2  # checkpoints whose subtasks are requested
+PENDING_MS: Final = 10_000  # age of a pending checkpoint whose subtasks are requested
+DUMPS: Final = 5  # maximum number of thread dumps per run
+DUMP_TICKS: Final = 4  # between two thread dumps
 SETTLE_S: Final = 1.0  # for the JobManager to fetch metrics
-WARM_UP: Final = 4  # times this, for a cluster that nobody asked before
+WARM_UP: Final = 4  # attempts until the JobManager has its first metrics
 
 TERMINAL: Final = frozenset(("CANCELED", "FAILED", "FINISHED", "SUSPENDED"))
 
-# By name, see formats/metrics.toml. What an older version does not register is not listed and not asked for.
-TASK_METRICS: Final = (
-    "isBackPressured",
-    "busyTimeMsPerSecond",
-    "idleTimeMsPerSecond",
-    "backPressuredTimeMsPerSecond",
-    "hardBackPressuredTimeMsPerSecond",
-    "accumulateBusyTimeMs",
-    "accumulateIdleTimeMs",
-    "accumulateBackPressuredTimeMs",
-    "numRecordsIn",
-    "numRecordsOut",
-    "numBytesIn",
-    "numBytesOut",
-    "currentInputWatermark",
-    "checkpointAlignmentTime",
-    "checkpointStartDelayNanos",
-    "estimatedTimeToConsumeBuffersMs",
-    "debloatedBufferSize",
-    "mailboxQueueSize",
-    "Shuffle.Netty.Input.Buffers.inputQueueLength",
-    "Shuffle.Netty.Input.Buffers.inputQueueSize",
-    "Shuffle.Netty.Input.Buffers.inPoolUsage",
-    "Shuffle.Netty.Input.Buffers.inputFloatingBuffersUsage",
-    "Shuffle.Netty.Input.Buffers.inputExclusiveBuffersUsage",
-    "Shuffle.Netty.Output.Buffers.outputQueueLength",
-    "Shuffle.Netty.Output.Buffers.outPoolUsage",
-    "Shuffle.Netty.Input.numBytesInLocal",
-    "Shuffle.Netty.Input.numBytesInRemote",
-)
-_GATE = re.compile(
-    r"Shuffle\.Netty\.(?:Input|Output)\.\d{1,4}\."
-    r"(?:debloatedBufferSize|estimatedTimeToConsumeBuffersMs|(?:total|min|max|avg)QueueLen)"
-)
-_OPERATOR = re.compile(
-    r".+\.(?:pendingRecords|pendingBytes|watermarkLag|currentFetchEventTimeLag"
-    r"|currentEmitEventTimeLag|sourceIdleTime|currentSendTime|numRecordsOutErrors|numRecordsSendErrors)"
-)
-PROCESS_METRICS = re.compile(
-    r"Status\.(?:JVM\.(?:CPU\.Load|Memory\.Heap\.(?:Used|Max)|Memory\.Direct\.MemoryUsed"
-    r"|Memory\.Metaspace\.Used|Threads\.Count|GarbageCollector\.[^.]+\.(?:Count|Time))"
-    r"|Flink\.Memory\.Managed\.(?:Used|Total)"
-    r"|Shuffle\.Netty\.(?:TotalMemorySegments|AvailableMemorySegments|RequestedMemoryUsage))"
-)
-JOB_METRICS: Final = (
-    "numRestarts",
-    "fullRestarts",
-    "numRescales",
-    "uptime",
-    "downtime",
-    "numberOfInProgressCheckpoints",
-    "numberOfCompletedCheckpoints",
-    "numberOfFailedCheckpoints",
-    "lastCheckpointDuration",
-    "lastCheckpointSize",
-    "lastCheckpointFullSize",
-)
-
 
 def requests_per_tick(vertices: int, taskmanagers: int, batches: int, jobs: int = 1) -> int:
-    """The most requests of a tick in which nothing was deployed, while no checkpoint is looked into.
+    """Return the maximum requests of a tick without a deployment and without checkpoint details.
 
     Args:
-        vertices: of all jobs that are watched; each checkpoint that is looked into (at most two per job
-            and tick) costs one more request per vertex.
+        vertices: of all watched jobs. Each inspected checkpoint (at most two per job and tick) costs one more
+            request per vertex.
         taskmanagers: of the cluster.
         batches: of metric ids, see `batches_of`.
-        jobs: that are watched.
+        jobs: watched jobs.
 
     >>> requests_per_tick(vertices=4, taskmanagers=3, batches=8)
     18
@@ -138,7 +87,7 @@ def requests_per_tick(vertices: int, taskmanagers: int, batches: int, jobs: int 
 
 
 def batches_of(ids: Iterable[str], most: int = QUERY_CHARACTERS) -> Iterator[str]:
-    """Queries that ask for metrics, each within a length.
+    """Yield metric queries that each stay within a maximum length.
 
     >>> list(batches_of(["0.numRecordsIn", "1.numRecordsIn"], most=20))
     ['get=0.numRecordsIn', 'get=1.numRecordsIn']
@@ -156,14 +105,14 @@ def batches_of(ids: Iterable[str], most: int = QUERY_CHARACTERS) -> Iterator[str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlinkOptions:
-    """What the user wants.
+    """Settings of a Flink collection.
 
     Attributes:
-        job: id or name of the job, `*` and `?` allowed; None for all that run.
+        job: id or name of the job, with `*` and `?`; None for all running jobs.
         every_s, for_s, most_ticks: see `Watch`.
-        sample_back_pressure: ask for the back pressure up to 1.12, too.
+        sample_back_pressure: request back pressure up to 1.12, too.
         thread_dumps: take thread dumps of suspect TaskManagers.
-        settle_s: between asking for the jobs and asking for their metrics.
+        settle_s: pause between requesting jobs and requesting their metrics.
     """
 
     job: str | None = None
@@ -180,7 +129,7 @@ class _Vertex:
     id: str
     name: str
     parallelism: int
-    ids: tuple[str, ...] = ()  # of metrics, without the subtask
+    ids: tuple[str, ...] = ()  # metric ids without the subtask
     managers: list[str | None] = field(default_factory=list)
     hosts: dict[str, str] = field(default_factory=dict)
 
@@ -191,33 +140,44 @@ class _Job:
     name: str = ""
     state: str = ""
     vertices: list[_Vertex] = field(default_factory=list)
-    deployed: object = None  # what changes when something is deployed
+    deployed: object = None  # changes with every deployment
     detailed: set[int] = field(default_factory=set)
     plan_stored: bool = False
     refreshed_ms: int | None = None
-    turn: int = 0  # of the subtasks that are no suspects
+    turn: int = 0  # position in the rotation of unsuspicious subtasks
+
+
+class _ListedJob(NamedTuple):
+    jid: str
+    name: str
+    state: str
 
 
 Values = dict[tuple[str, int], dict[str, float]]  # (vertex, subtask) -> metric -> value
 
 
 async def collect_flink(
-    client: Client, folder: Folder, options: FlinkOptions, *, tool: str, say: Say
+    client: Client, folder: Folder, options: FlinkOptions, *, tool: str, progress: ShowProgress
 ) -> Outcome:
     """Collect until the time is up or the jobs have ended.
 
     Raises:
-        FlowdiagError: it is no Flink, too old, has no such job, or nothing could be collected.
-        asyncio.CancelledError: somebody interrupted; what was collected is stored.
+        FlowdiagError: the server is not Flink, is too old, has no such job, or no request succeeded.
+        asyncio.CancelledError: interrupted; collected data is stored.
     """
-    collector = _Collector(client, folder, options, tool, say)
+    collector = _Collector(client, folder, options, tool, progress)
     await collector.begin()
     return await collector.run()
 
 
 class _Collector:
     def __init__(
-        self, client: Client, folder: Folder, options: FlinkOptions, tool: str, say: Say
+        self,
+        client: Client,
+        folder: Folder,
+        options: FlinkOptions,
+        tool: str,
+        progress: ShowProgress,
     ) -> None:
         self._watch = Watch(
             client,
@@ -225,61 +185,60 @@ class _Collector:
             every_s=options.every_s,
             for_s=options.for_s,
             tool=tool,
-            say=say,
+            progress=progress,
             most_ticks=options.most_ticks,
         )
-        self._client, self._options, self._say = client, options, say
+        self._client, self._options, self._progress = client, options, progress
         self._version: tuple[int, int] = (1, 9)
         self._version_text = ""
         self._jobs: dict[str, _Job] = {}
         self._managers: dict[str, str] = {}
         self._process_ids: dict[str, tuple[str, ...]] = {}
-        self._number = 0
+        self._tick_number = 0
         self._manager_turn = 0
         self._refresh_ms = 10_000  # `metrics.fetcher.update-interval`
         self._skew_ms = 0  # the JobManager's clock minus ours
         self._dumps: dict[str, int] = {}
         self._ended: set[str] = set()
         self._suspects: list[str] = []
-        self._beginning: Answer | None = None
+        self._config: Answer | None = None
 
     # -- first contact ---------------------------------------------------------------------
 
     async def begin(self) -> None:
-        """Find out what it is.
+        """Verify that the server is Flink, and read its version.
 
         Raises:
-            FlowdiagError: it is not Flink's REST interface, or older than 1.9, or cannot be asked.
+            FlowdiagError: the server is not Flink's REST API, is older than 1.9, or does not respond.
         """
-        self._say("asking for the version")
+        self._progress("requesting the version")
         url = self._watch.folder.url
         try:
-            self._beginning = await self._client.get("/config")
+            self._config = await self._client.get("/config")
         except RequestFailed as failed:
             raise FlowdiagError(f"{url}: {failed.why}", hint=hint_for(failed)) from None
-        body = self._beginning.body
+        body = self._config.body
         version = body.get("flink-version") if isinstance(body, Mapping) else None
         if not isinstance(version, str):
             raise FlowdiagError(
-                f"{url}: not the REST interface of a Flink JobManager",
-                hint="give the address of its web UI, usually port 8081",
+                f"{url}: not the REST API of a Flink JobManager",
+                hint="pass the address of its Web UI, usually port 8081",
             )
         self._version_text = version
         if found := re.match(r"\s*v?(\d{1,3})\.(\d{1,4})", version):
             self._version = (int(found[1]), int(found[2]))
         if self._version < (1, 9):
             raise FlowdiagError(
-                f"{url}: Flink {version} is too old", hint="collecting needs Flink 1.9 or later"
+                f"{url}: Flink {version} is too old", hint="collecting requires Flink 1.9 or later"
             )
 
     async def run(self) -> Outcome:
-        """Tick until the end."""
         return await self._watch.run(
             self._tick, self._context, flink_version=self._version_text, job=self._options.job
         )
 
     def _context(self) -> dict[str, Any]:
-        """Names and places, which answers about metrics lack."""
+        """Return names and placement, which metric responses lack."""
         return {
             "flink_version": self._version_text,
             "jobs": {
@@ -302,93 +261,96 @@ class _Collector:
     # -- one tick --------------------------------------------------------------------------
 
     async def _tick(self) -> str | None:
-        slow = self._number % SLOW_TICKS == 0
-        self._number += 1
-        if self._beginning is not None:
-            self._keep(self._beginning)
+        slow = self._tick_number % SLOW_TICKS == 0
+        self._tick_number += 1
+        if self._config is not None:
+            self._keep(self._config)
             self._watch.tick.answered += 1
-            self._beginning = None
+            self._config = None
         jobs = await self._find_jobs()
         if jobs is None:
             return None
         if not jobs:
-            return "no job is known"
+            return "the cluster lists no job"
         if slow:
-            await self._cluster()
+            await self._collect_cluster()
         began = asyncio.get_running_loop().time()
-        await asyncio.gather(*(self._job(job, slow) for job in jobs))
+        await asyncio.gather(*(self._collect_job(job, slow) for job in jobs))
         live = [job for job in jobs if job.state not in TERMINAL]
         if live:
             spent = asyncio.get_running_loop().time() - began
             await asyncio.sleep(max(0.0, self._options.settle_s - spent))
             for job in live:
-                await self._metrics(job)
-            await self._processes()
-            await self._dump()
-        self._progress(live)
-        for job in jobs:
-            if job.state in TERMINAL:
-                self._ended.add(job.id)
+                await self._collect_metrics(job)
+            await self._collect_processes()
+            await self._dump_threads()
+        self._show_progress(live)
+        self._ended.update(job.id for job in jobs if job.state in TERMINAL)
         if not live:
             return "the job has ended" if len(jobs) == 1 else "the jobs have ended"
         return None
 
-    def _progress(self, live: Sequence[_Job]) -> None:
-        tick, subtasks = self._watch.tick, sum(v.parallelism for j in live for v in j.vertices)
-        self._say(
+    def _show_progress(self, live: Sequence[_Job]) -> None:
+        subtasks = sum(vertex.parallelism for job in live for vertex in job.vertices)
+        requests = self._client.requests - self._watch.tick.requests_before
+        self._progress(
             f"{self._watch.folder.tick + 1} snapshots of {len(live)} job{'s' * (len(live) != 1)} with"
-            f" {subtasks} subtasks, {self._client.requests - tick.requests_before} requests in the last"
+            f" {subtasks} subtasks, {requests} requests in the last"
         )
 
     async def _find_jobs(self) -> list[_Job] | None:
-        """The jobs to watch in this tick; None where nobody answered."""
+        """Return the jobs to watch in this tick; None without a response."""
         answer = await self._watch.ask("/jobs/overview")
         if answer is None:
             return None
-        listed = objects_at(answer.body if isinstance(answer.body, Mapping) else {}, "jobs")
-        wanted = self._options.job
-        states = sorted((str(item.get("jid")), str(item.get("state"))) for item in listed)
-        self._keep(answer, compare=states)
-        if wanted is not None:
-            chosen = [
-                item
-                for item in listed
-                if fnmatch.fnmatchcase(str(item.get("jid")), wanted.lower())
-                or fnmatch.fnmatchcase(str(item.get("name")), wanted)
-            ]
-            if not chosen and not self._jobs:
-                names = ", ".join(sorted({str(item.get("name")) for item in listed})[:5])
-                raise FlowdiagError(
-                    f"no job is called '{wanted}'", hint=f"there are: {names}" if names else None
-                )
-        else:
-            chosen = listed
-        live = [item for item in chosen if str(item.get("state")) not in TERMINAL]
-        # One that ended since the last tick is looked at once more; nobody runs: what is known of them.
-        gone = [
-            item
-            for item in chosen
-            if str(item.get("state")) in TERMINAL
-            and str(item.get("jid")) not in self._ended
-            and (str(item.get("jid")) in self._jobs or not live)
+        listed = [
+            _ListedJob(*(str(item.get(key) or "") for key in _ListedJob._fields))
+            for item in objects_at(_object(answer), "jobs")
+        ]
+        self._keep(answer, compare=sorted((job.jid, job.state) for job in listed))
+        selected = self._selected(listed)
+        live = [job for job in selected if job.state not in TERMINAL]
+        # A job that ended since the last tick is read once more; if no job is running, ended jobs are read.
+        ended = [
+            job
+            for job in selected
+            if job.state in TERMINAL
+            and job.jid not in self._ended
+            and (job.jid in self._jobs or not live)
         ]
         found = []
-        for item in [*live, *gone][:MAX_JOBS]:
-            job_id = as_string(item.get("jid"))
-            if job_id is not None and re.fullmatch(r"[0-9a-fA-F]{32}", job_id):
-                job = self._jobs.setdefault(job_id, _Job(job_id))
-                job.name, job.state = str(item.get("name") or ""), str(item.get("state") or "")
+        for listed_job in [*live, *ended][:MAX_JOBS]:
+            if re.fullmatch(r"[0-9a-fA-F]{32}", listed_job.jid):
+                job = self._jobs.setdefault(listed_job.jid, _Job(listed_job.jid))
+                job.name, job.state = listed_job.name, listed_job.state
                 found.append(job)
         return found
 
-    async def _cluster(self) -> None:
-        """Configuration and TaskManagers, which hardly change."""
+    def _selected(self, listed: list[_ListedJob]) -> list[_ListedJob]:
+        pattern = self._options.job
+        if pattern is None:
+            return listed
+        selected = [
+            job
+            for job in listed
+            if fnmatch.fnmatchcase(job.jid, pattern.lower())
+            or fnmatch.fnmatchcase(job.name, pattern)
+        ]
+        if not selected and not self._jobs:
+            names = ", ".join(sorted({job.name for job in listed})[:5])
+            raise FlowdiagError(
+                f"no job is named '{pattern}'", hint=f"available jobs: {names}" if names else None
+            )
+        return selected
+
+    async def _collect_cluster(self) -> None:
+        """Collect the configuration and the TaskManagers, which hardly change."""
         paths = ["/overview", "/jobmanager/config", "/taskmanagers"]
         for answer in await self._watch.ask_all((path, "") for path in paths):
             if answer is None:
                 continue
             if answer.path == "/taskmanagers":
-                self._know_managers(answer)
+                self._update_managers(answer)
                 continue
             self._keep(answer)
             for item in answer.body if isinstance(answer.body, list) else ():
@@ -398,8 +360,8 @@ class _Collector:
                 ):
                     self._refresh_ms = _interval_ms(item.get("value")) or self._refresh_ms
 
-    def _know_managers(self, answer: Answer) -> None:
-        items = objects_at(answer.body if isinstance(answer.body, Mapping) else {}, "taskmanagers")
+    def _update_managers(self, answer: Answer) -> None:
+        items = objects_at(_object(answer), "taskmanagers")
         known = {}
         for item in items:
             manager = as_string(item.get("id"))
@@ -413,31 +375,25 @@ class _Collector:
             compare=[{k: v for k, v in item.items() if k not in volatile} for item in items],
         )
 
-    async def _job(self, job: _Job, slow: bool) -> None:
+    async def _collect_job(self, job: _Job, slow: bool) -> None:
         base = f"/jobs/{job.id}"
-        got, checkpoints, exceptions = await self._watch.ask_all(
+        details, checkpoints, exceptions = await self._watch.ask_all(
             [(base, ""), (f"{base}/checkpoints", ""), (f"{base}/exceptions", "")]
         )
-        if got is not None and isinstance(got.body, Mapping):
-            self._know_job(job, got)
-        if checkpoints is not None:
-            self._keep(checkpoints)
-        if exceptions is not None:
-            self._keep(exceptions)
+        deployed = job.deployed
+        if details is not None and isinstance(details.body, Mapping):
+            self._update_job(job, details)
+            deployed = _deployment(details.body)
+        self._keep_all([checkpoints, exceptions])
         if slow or not job.deployed:
-            wanted = [(f"{base}/checkpoints/config", ""), (f"{base}/config", "")]
-            for answer in await self._watch.ask_all(wanted):
-                if answer is not None:
-                    self._keep(answer)
-        known = got is not None and isinstance(got.body, Mapping)
-        deployed = _deployment(got.body) if got is not None and known else job.deployed
+            config = [(f"{base}/checkpoints/config", ""), (f"{base}/config", "")]
+            self._keep_all(await self._watch.ask_all(config))
         if slow or deployed != job.deployed:
-            await self._placement(job)
+            await self._collect_placement(job)
             job.deployed = deployed
-        if checkpoints is not None and isinstance(checkpoints.body, Mapping):
-            await self._details(job, checkpoints.body)
+        await self._collect_checkpoints(job, _object(checkpoints))
 
-    def _know_job(self, job: _Job, answer: Answer) -> None:
+    def _update_job(self, job: _Job, answer: Answer) -> None:
         body = dict(answer.body)
         now = as_moment(body.get("now"))
         if now is not None:
@@ -463,8 +419,8 @@ class _Collector:
         job.plan_stored = True
         self._watch.keep(answer.path, redacted(body), answer.time_ms, compare=False)
 
-    async def _placement(self, job: _Job) -> None:
-        """Where the subtasks run, by what they did so far; and which metrics they have."""
+    async def _collect_placement(self, job: _Job) -> None:
+        """Collect the vertices' subtasks with their TaskManagers and counters."""
         base = f"/jobs/{job.id}/vertices"
         answers = await self._watch.ask_all((f"{base}/{vertex.id}", "") for vertex in job.vertices)
         for vertex, answer in zip(job.vertices, answers, strict=True):
@@ -479,10 +435,23 @@ class _Collector:
             vertex.managers = managers if any(managers) else []
         unknown = {m for v in job.vertices for m in v.managers if m} - self._managers.keys()
         if unknown and (answer := await self._watch.ask("/taskmanagers")) is not None:
-            self._know_managers(answer)
+            self._update_managers(answer)
 
-    async def _details(self, job: _Job, body: Mapping[str, Any]) -> None:
-        """Per-subtask acknowledgements of what ended since, and of what takes long."""
+    async def _collect_checkpoints(self, job: _Job, body: Mapping[str, Any]) -> None:
+        """Collect per-subtask acknowledgements of new ended checkpoints and of long pending ones."""
+        chosen, ended = self._checkpoints_to_inspect(job, body)
+        for number in chosen:
+            base = f"/jobs/{job.id}/checkpoints/details/{number}/subtasks"
+            answers = await self._watch.ask_all((f"{base}/{v.id}", "") for v in job.vertices)
+            self._keep_all(answers)
+            self._suspect_by_acknowledgements(job, answers)
+            if number in ended:
+                job.detailed.add(number)
+
+    def _checkpoints_to_inspect(
+        self, job: _Job, body: Mapping[str, Any]
+    ) -> tuple[list[int], set[int]]:
+        """Return the checkpoints to request, and all new checkpoints that have ended."""
         pending, ended = [], []
         for item in objects_at(body, "history"):
             number = as_integer(item.get("id"))
@@ -497,99 +466,88 @@ class _Collector:
         chosen = [number for *_, number in sorted(ended)][:CHECKPOINTS_PER_TICK]
         if pending and len(chosen) < CHECKPOINTS_PER_TICK:
             chosen.append(min(pending)[1])
-        finished = {number for *_, number in ended}
-        for number in chosen:
-            base = f"/jobs/{job.id}/checkpoints/details/{number}/subtasks"
-            answers = await self._watch.ask_all((f"{base}/{v.id}", "") for v in job.vertices)
-            for answer in answers:
-                if answer is not None:
-                    self._keep(answer)
-            self._suspect_by_acknowledgements(job, answers)
-            if number in finished:
-                job.detailed.add(number)
+        return chosen, {number for *_, number in ended}
 
     def _suspect_by_acknowledgements(self, job: _Job, answers: Sequence[Answer | None]) -> None:
-        """The few subtasks of the most upstream vertex that have not acknowledged."""
+        """Suspect the few subtasks of the most upstream vertex that have not acknowledged."""
         for vertex, answer in zip(job.vertices, answers, strict=True):
-            body = answer.body if answer is not None and isinstance(answer.body, Mapping) else {}
             late = [
                 as_count(item.get("index"))
-                for item in objects_at(body, "subtasks")
+                for item in objects_at(_object(answer), "subtasks")
                 if item.get("status") == "pending_or_failed"
             ]
             if late:
                 if len(late) * 4 <= vertex.parallelism:
-                    self._suspects += _places(vertex, (i for i in late if i is not None))
+                    self._suspects += _managers_at(vertex, (i for i in late if i is not None))
                 return
 
     # -- metrics ---------------------------------------------------------------------------
 
-    async def _metrics(self, job: _Job) -> None:
+    async def _collect_metrics(self, job: _Job) -> None:
         await self._list_ids(job)
         base = f"/jobs/{job.id}/vertices"
-        many = sum(vertex.parallelism for vertex in job.vertices) > MAX_SUBTASKS
-        knows_time = self._version >= (1, 13)
-        refreshed = await self._refreshed(job) if knows_time and job.vertices else None
+        is_large = sum(vertex.parallelism for vertex in job.vertices) > MAX_SUBTASKS
+        has_fetch_time = self._version >= (1, 13)
+        refreshed = await self._refresh_time(job) if has_fetch_time and job.vertices else None
         if refreshed is not None and refreshed == job.refreshed_ms:
             return  # the same refresh as in the last tick is the same sample
         job.refreshed_ms = refreshed
         pressures: list[Answer | None] = []
-        if (many and knows_time) or (self._options.sample_back_pressure and not knows_time):
+        if is_large if has_fetch_time else self._options.sample_back_pressure:
             pressures = await self._watch.ask_all(
                 (f"{base}/{vertex.id}/backpressure", "") for vertex in job.vertices
             )
-            for answer in pressures:
-                if answer is not None:
-                    self._keep(answer)
-        wanted: list[tuple[_Vertex, str]] = []
-        for vertex, subtasks in self._chosen(job, pressures if many else None):
+            self._keep_all(pressures)
+        queries: list[tuple[_Vertex, str]] = []
+        for vertex, subtasks in self._chosen_subtasks(job, pressures if is_large else None):
             names = (f"{subtask}.{name}" for subtask in subtasks for name in vertex.ids)
-            wanted += [(vertex, query) for query in batches_of(names)]
-        answers = await self._watch.ask_all((f"{base}/{v.id}/metrics", q) for v, q in wanted)
+            queries += [(vertex, query) for query in batches_of(names)]
+        answers = await self._watch.ask_all((f"{base}/{v.id}/metrics", q) for v, q in queries)
         of_job = await self._watch.ask(f"/jobs/{job.id}/metrics", next(batches_of(JOB_METRICS)))
-        self._store_metrics(job, wanted, answers, refreshed)
-        if of_job is not None:
-            at_ms = refreshed or of_job.time_ms + self._skew_ms
-            path = of_job.path.partition("?")[0]
-            self._watch.keep(path, of_job.body, of_job.time_ms, at_ms=at_ms)
+        self._store_metrics(job, queries, answers, of_job)
 
     def _store_metrics(
         self,
         job: _Job,
-        wanted: Sequence[tuple[_Vertex, str]],
+        queries: Sequence[tuple[_Vertex, str]],
         answers: Sequence[Answer | None],
-        refreshed: int | None,
+        of_job: Answer | None,
     ) -> None:
+        refreshed = job.refreshed_ms
         values: Values = {}
         for vertex in job.vertices:
             items: list[Any] = []
             time_ms = None
-            for (of, _), answer in zip(wanted, answers, strict=True):
-                if of is vertex and answer is not None and isinstance(answer.body, list):
+            for (queried, _), answer in zip(queries, answers, strict=True):
+                if queried is vertex and answer is not None and isinstance(answer.body, list):
                     items += answer.body
                     time_ms = answer.time_ms
             if time_ms is None or not items:
                 continue
             path = f"/jobs/{job.id}/vertices/{vertex.id}/metrics"
             at_ms = refreshed or time_ms + self._skew_ms
-            # Up to 1.12 nobody says when; but the same numbers are the same refresh.
+            # Up to 1.12 the fetch time is unknown, but equal numbers indicate the same refresh.
             compare = False if refreshed else sorted(items, key=str)
             self._watch.keep(path, items, time_ms, at_ms=at_ms, compare=compare)
-            _note_values(vertex, items, values)
+            _add_values(vertex, items, values)
         self._suspect_by_load(job, values)
+        if of_job is not None:
+            at_ms = refreshed or of_job.time_ms + self._skew_ms
+            path = of_job.path.partition("?")[0]
+            self._watch.keep(path, of_job.body, of_job.time_ms, at_ms=at_ms)
 
-    async def _refreshed(self, job: _Job) -> int | None:
-        """When the metrics were fetched that are there now; from 1.13 on any back pressure says so.
+    async def _refresh_time(self, job: _Job) -> int | None:
+        """Return when the JobManager last fetched metrics, from the back pressure response (1.13+).
 
-        Asking starts a refresh where the last one is old enough: then it waits until the new values are
-        in. Where one is all but due, it waits for it, or a tick of ten seconds would miss every other one.
+        The request starts a refresh if the last refresh is old enough; then wait for the new values. If the next
+        refresh is almost due, wait for it: a tick of ten seconds would otherwise miss every second refresh.
         """
-        stamp = await self._stamp(job)
+        stamp = await self._fetch_time(job)
         if stamp is not None and stamp == job.refreshed_ms:
             due_ms = self._refresh_ms - (now_ms() + self._skew_ms - stamp)
             if 0 < due_ms <= 2000:
                 await asyncio.sleep((due_ms + 50) / 1000)
-                stamp = await self._stamp(job)
+                stamp = await self._fetch_time(job)
         if stamp is not None and stamp != job.refreshed_ms:
             age_s = (now_ms() + self._skew_ms - stamp) / 1000
             await asyncio.sleep(
@@ -597,14 +555,13 @@ class _Collector:
             )
         return stamp
 
-    async def _stamp(self, job: _Job) -> int | None:
+    async def _fetch_time(self, job: _Job) -> int | None:
         first = job.vertices[0].id
         answer = await self._watch.ask(f"/jobs/{job.id}/vertices/{first}/backpressure")
-        body = answer.body if answer is not None and isinstance(answer.body, Mapping) else {}
-        return as_moment(body.get("end-timestamp"))
+        return as_moment(_object(answer).get("end-timestamp"))
 
     async def _list_ids(self, job: _Job) -> None:
-        """Which metrics there are: what subtask 0 has, its siblings have as well."""
+        """List the metric ids of each vertex: all subtasks have the metrics of subtask 0."""
         for attempt in range(WARM_UP):
             without = [vertex for vertex in job.vertices if not vertex.ids]
             if not without:
@@ -614,17 +571,19 @@ class _Collector:
                 (f"{base}/{vertex.id}/subtasks/0/metrics", "") for vertex in without
             )
             for vertex, answer in zip(without, answers, strict=True):
-                vertex.ids = _wanted_ids(answer.body if answer is not None else None)
-            # The first one to ask finds the JobManager without any metrics.
-            if self._number > 1 or all(vertex.ids for vertex in without):
+                vertex.ids = _task_ids(answer.body if answer is not None else None)
+            # At the first request, the JobManager has no metrics yet.
+            if self._tick_number > 1 or all(vertex.ids for vertex in without):
                 return
             if attempt + 1 < WARM_UP:
                 await asyncio.sleep(self._options.settle_s)
 
-    def _chosen(
+    def _chosen_subtasks(
         self, job: _Job, pressures: Sequence[Answer | None] | None
     ) -> Iterator[tuple[_Vertex, list[int]]]:
-        """Subtasks to ask for: all of them; of too many, the suspects and some of the others in turn."""
+        """Choose the subtasks to query: all, or in large jobs the suspects and a rotation of the
+        others.
+        """
         everything = [(v, i) for v in job.vertices for i in range(v.parallelism)]
         if len(everything) > MAX_SUBTASKS:
             loads = {
@@ -639,7 +598,7 @@ class _Collector:
             count = MAX_SUBTASKS - first
             at = job.turn % len(rest)
             job.turn = (at + count) % len(rest)
-            # Turns go by place in the job, since the ranking changes from tick to tick.
+            # The rotation uses the position in the job, because the ranking changes with every tick.
             rest.sort(key=lambda one: (job.vertices.index(one[0]), one[1]))
             everything = ranked[:first] + (rest + rest)[at : at + count]
         chosen: dict[str, list[int]] = {}
@@ -649,8 +608,8 @@ class _Collector:
             if vertex.ids and vertex.id in chosen:
                 yield vertex, sorted(chosen[vertex.id])
 
-    async def _processes(self) -> None:
-        """Memory, garbage collection and processor time of TaskManagers and JobManager."""
+    async def _collect_processes(self) -> None:
+        """Collect memory, garbage collection and CPU load of TaskManagers and the JobManager."""
         managers = sorted(self._managers)
         if len(managers) > MAX_MANAGERS:
             suspects = [one for one in dict.fromkeys(self._suspects) if one in self._managers]
@@ -670,12 +629,12 @@ class _Collector:
             if not self._process_ids.get(kind):
                 listed = await self._watch.ask(path)
                 self._process_ids[kind] = _process_ids(listed.body if listed else None)
-        wanted = [
+        queries = [
             (path, next(batches_of(self._process_ids[kind])))
             for path, kind in paths.items()
             if self._process_ids[kind]
         ]
-        for answer in await self._watch.ask_all(wanted):
+        for answer in await self._watch.ask_all(queries):
             if answer is not None and answer.body:
                 path = answer.path.partition("?")[0]
                 at_ms = answer.time_ms + self._skew_ms
@@ -684,39 +643,48 @@ class _Collector:
     # -- suspects --------------------------------------------------------------------------
 
     def _suspect_by_load(self, job: _Job, values: Values) -> None:
-        """Busy subtasks, while others wait for somebody."""
-        names = {vertex.id: vertex for vertex in job.vertices}
-        waits = any(_pressed(value) for value in values.values())
+        """Suspect busy subtasks while other subtasks are back-pressured."""
+        vertices = {vertex.id: vertex for vertex in job.vertices}
+        if not any(_is_back_pressured(value) for value in values.values()):
+            return
         busy = sorted(
-            ((-_busy(value), key) for key, value in values.items() if _busy(value) >= 0.9),
+            (-_busy_share(value), key) for key, value in values.items() if _busy_share(value) >= 0.9
         )
-        if waits:
-            for _, (vertex_id, index) in busy[:3]:
-                self._suspects += _places(names[vertex_id], [index])
+        for _, (vertex_id, index) in busy[:3]:
+            self._suspects += _managers_at(vertices[vertex_id], [index])
 
-    async def _dump(self) -> None:
-        """A thread dump of the first suspect that had none lately, from 1.11 on."""
+    async def _dump_threads(self) -> None:
+        """Take a thread dump of the first suspect without a recent dump (1.11+)."""
         suspects, self._suspects = list(dict.fromkeys(self._suspects)), []
         if self._version < (1, 11) or not self._options.thread_dumps:
             return
-        if len(self._dumps) and max(self._dumps.values()) + DUMP_TICKS > self._number:
+        if len(self._dumps) and max(self._dumps.values()) + DUMP_TICKS > self._tick_number:
             return
         for manager in suspects:
             if manager in self._dumps or len(self._dumps) >= DUMPS:
                 continue
-            self._dumps[manager] = self._number
+            self._dumps[manager] = self._tick_number
             path = f"/taskmanagers/{quote(manager, safe='')}/thread-dump"
             answer = await self._watch.ask(path)
             if answer is not None:
                 self._keep(answer)
             return
 
+    def _keep_all(self, answers: Iterable[Answer | None]) -> None:
+        for answer in answers:
+            if answer is not None:
+                self._keep(answer)
+
     def _keep(self, answer: Answer, compare: Any = None) -> None:
         self._watch.keep(answer.path, redacted(answer.body), answer.time_ms, compare=compare)
 
 
+def _object(answer: Answer | None) -> Mapping[str, Any]:
+    return answer.body if answer is not None and isinstance(answer.body, Mapping) else {}
+
+
 def _deployment(body: Mapping[str, Any]) -> object:
-    """What differs after something was deployed anew."""
+    """Return a value that changes with every deployment."""
     return (
         object_at(body, "timestamps").get("RUNNING"),
         tuple(
@@ -727,7 +695,7 @@ def _deployment(body: Mapping[str, Any]) -> object:
 
 
 def _interval_ms(value: object) -> int | None:
-    """Milliseconds, as older configurations have it, or with a unit: `5 s`.
+    """Parse milliseconds without a unit, as in older configurations, or with a unit: `5 s`.
 
     >>> _interval_ms("5000"), _interval_ms("5 s"), _interval_ms("soon")
     (5000, 5000, None)
@@ -742,7 +710,9 @@ _INTERVAL_UNITS: Final = {
 
 
 def _manager_of(item: Mapping[str, Any], managers: Mapping[str, str]) -> str | None:
-    """The resource id; up to 1.9 there is none, but perhaps only one TaskManager on that host."""
+    """Return the resource id; up to 1.9 it is missing, so use the only TaskManager on the host, if
+    any.
+    """
     manager = as_string(item.get("taskmanager-id"))
     if manager is not None:
         return None if manager.startswith("(") else manager
@@ -753,11 +723,13 @@ def _manager_of(item: Mapping[str, Any], managers: Mapping[str, str]) -> str | N
     return found[0] if len(found) == 1 else None
 
 
-def _wanted_ids(body: object) -> tuple[str, ...]:
+def _task_ids(body: object) -> tuple[str, ...]:
     listed = _ids(body)
     known = set(listed)
     chosen: list[str] = [name for name in TASK_METRICS if name in known]
-    chosen += [name for name in listed if _GATE.fullmatch(name) or _OPERATOR.fullmatch(name)]
+    chosen += [
+        name for name in listed if GATE_METRICS.fullmatch(name) or OPERATOR_METRICS.fullmatch(name)
+    ]
     return tuple(dict.fromkeys(chosen))[:MAX_IDS]
 
 
@@ -771,7 +743,7 @@ def _ids(body: object) -> list[str]:
     return sorted(name for name in found if isinstance(name, str) and len(name) < 300)
 
 
-def _note_values(vertex: _Vertex, items: Iterable[Any], values: Values) -> None:
+def _add_values(vertex: _Vertex, items: Iterable[Any], values: Values) -> None:
     for item in items:
         if not isinstance(item, Mapping) or not isinstance(item.get("id"), str):
             continue
@@ -782,8 +754,8 @@ def _note_values(vertex: _Vertex, items: Iterable[Any], values: Values) -> None:
             values.setdefault((vertex.id, int(index)), {})[name] = value
 
 
-def _busy(value: Mapping[str, float]) -> float:
-    """Share of the time; up to 1.12 what is neither idle nor back-pressured."""
+def _busy_share(value: Mapping[str, float]) -> float:
+    """Return the busy share of the time; up to 1.12 the share neither idle nor back-pressured."""
     if "busyTimeMsPerSecond" in value:
         return value["busyTimeMsPerSecond"] / 1000
     if "idleTimeMsPerSecond" in value and not value.get("isBackPressured"):
@@ -791,19 +763,19 @@ def _busy(value: Mapping[str, float]) -> float:
     return 0.0
 
 
-def _pressed(value: Mapping[str, float]) -> bool:
+def _is_back_pressured(value: Mapping[str, float]) -> bool:
     return (
         value.get("backPressuredTimeMsPerSecond", 0.0) >= 500 or value.get("isBackPressured") == 1
     )
 
 
-def _places(vertex: _Vertex, indices: Iterable[int]) -> list[str]:
+def _managers_at(vertex: _Vertex, indices: Iterable[int]) -> list[str]:
     known = (vertex.managers[i] for i in indices if i < len(vertex.managers))
     return [manager for manager in known if manager]
 
 
 def _loads(body: object) -> Iterator[tuple[int, float]]:
-    """How conspicuous the subtasks of a vertex are: the share of the time that they are not idle."""
+    """Yield each subtask's load: the share of the time that it is not idle."""
     for item in objects_at(body, "subtasks") if isinstance(body, Mapping) else ():
         index = as_count(item.get("subtask"))
         shares = [as_number(item.get(name)) or 0.0 for name in ("busyRatio", "ratio")]

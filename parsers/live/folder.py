@@ -1,18 +1,18 @@
-"""The folder that a collection lives in: one JSON file per tick, and a manifest of lines.
+"""The folder of a collection: one JSON file per tick, and a manifest with one JSON object per line.
 
-Files are written under a hidden name and renamed when they are complete; the manifest only grows. So
-whatever ends a collection, every file in the folder is whole, and a later run goes on where it ended.
+Files are written under a hidden name and renamed when complete, and the manifest is append-only. So every file
+in the folder is complete however a collection ends, and a later run can resume it.
 
-A file of a tick:
+A tick file:
 
     {"schema": "flowdiag.collected/1", "kind": "flink", "tick": 3, "time_ms": …, "complete": true,
-     "context": {…names and places that the answers lack…},
+     "context": {…names and placement that the responses lack…},
      "answers": [
     {"path": "/jobs/…/checkpoints", "time_ms": …, "body": …},
     …]}
 
-It says itself what it answers and when, so that it can be read without the others. The manifest's lines
-have `what`: `run` (begin of a run), `tick` (a file, its requests, bytes and failures), `end`.
+Each file is self-contained and can be read on its own. In the manifest, `what` is `run` (start of a run), `tick` (a
+file with its requests, bytes and failures) or `end`.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ from flowdiag.parsers.sources.collected import MANIFEST, SCHEMA
 
 Json = dict[str, Any]
 
-_HINT: Final = "choose an empty folder, or one that `flowdiag collect` made"
+_HINT: Final = "choose an empty folder or an existing collection"
 
 
 class Folder:
-    """A collection on disk, open for more."""
+    """A collection on disk, open for appending."""
 
     def __init__(self, path: str | Path, kind: str, url: str) -> None:
-        """Make the folder, or go on with the collection that is in it.
+        """Create the folder, or resume the collection in it.
 
         Args:
             path: of the folder.
             kind: flink, spark or prometheus.
-            url: of the server; credentials in it are left out.
+            url: of the server; credentials in it are removed.
 
         Raises:
-            FlowdiagError: the folder holds something else, or cannot be written.
+            FlowdiagError: the folder contains other files, or is not writable.
         """
         self.path, self.kind, self.url = Path(path), kind, base_of(url)[0]
         self.entries: list[Json] = []
-        """What the manifest said before this run."""
+        """Manifest entries of earlier runs."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._read_manifest()
@@ -72,19 +72,19 @@ class Folder:
             if (part := found.name.split("-")[1].split(".")[0]).isdecimal()
         ]
         self.tick = max(numbers, default=0)
-        """The number of the last file."""
+        """Number of the last file."""
 
     @property
     def resumed(self) -> bool:
-        """Whether there was a collection before."""
+        """Whether the folder already contained a collection."""
         return bool(self.entries)
 
     def close(self) -> None:
-        """Let others write."""
+        """Close the manifest and release its lock."""
         self._manifest.close()
 
     def note(self, **entry: Any) -> None:
-        """Add a line to the manifest, and have it on the disk."""
+        """Append a line to the manifest and sync it to disk."""
         try:
             self._manifest.write(
                 json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
@@ -105,13 +105,13 @@ class Folder:
         """Write the file of the next tick.
 
         Args:
-            answers: objects with `path`, `time_ms`, `body` and perhaps `at_ms` (when the values were true).
-            time_ms: when the tick began.
-            context: names and places.
+            answers: objects with `path`, `time_ms`, `body` and optionally `at_ms` (when the values were measured).
+            time_ms: when the tick started.
+            context: names and placement.
             complete: the tick was not interrupted.
 
         Returns:
-            the file's name and its size.
+            The file's name and size.
         """
         self.tick += 1
         head = {
@@ -145,7 +145,7 @@ class Folder:
         if not manifest.exists():
             visible = [name for name in os.listdir(self.path) if not name.startswith(".")]
             if visible:
-                raise FlowdiagError(f"'{self.path}' holds other files", hint=_HINT)
+                raise FlowdiagError(f"'{self.path}' contains other files", hint=_HINT)
             return
         for line in manifest.read_bytes().split(b"\n"):
             with suppress(ValueError):  # the last line of a run that was killed
@@ -154,10 +154,10 @@ class Folder:
                     self.entries.append(entry)
         run = next((entry for entry in self.entries if entry.get("what") == "run"), {})
         if self.entries and (run.get("schema") != SCHEMA or run.get("kind") != self.kind):
-            raise FlowdiagError(f"'{self.path}' holds a collection of another kind", hint=_HINT)
+            raise FlowdiagError(f"'{self.path}' contains a collection of another kind", hint=_HINT)
         if self.entries and run.get("url") != self.url:
             raise FlowdiagError(
-                f"'{self.path}' holds what was collected from {run.get('url')}", hint=_HINT
+                f"'{self.path}' contains a collection from {run.get('url')}", hint=_HINT
             )
 
     def _end_torn_line(self) -> None:
@@ -175,7 +175,8 @@ class Folder:
             fcntl.flock(self._manifest.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise FlowdiagError(
-                f"another `flowdiag collect` writes to '{self.path}'", hint="choose another folder"
+                f"another `flowdiag collect` is writing to '{self.path}'",
+                hint="choose another folder",
             ) from None
         except OSError:
             return  # a file system without locks
@@ -188,10 +189,10 @@ def _compact(value: Mapping[str, Any]) -> str:
 def _unwritable(path: Path, error: OSError) -> FlowdiagError:
     return FlowdiagError(
         f"cannot write to '{path}': {error.strerror or error}",
-        hint="does the folder above exist, and is there room on the disk?",
+        hint="check that the parent folder exists and that the disk has free space",
     )
 
 
 def now_ms() -> int:
-    """Epoch milliseconds."""
+    """Return the current epoch milliseconds."""
     return int(time.time() * 1000)

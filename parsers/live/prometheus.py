@@ -1,8 +1,8 @@
-"""Collects what a Prometheus server kept about Flink: `flowdiag collect prometheus`.
+"""Collects Flink metrics that a Prometheus server stored: `flowdiag collect prometheus`.
 
-It asks for the names of Flink's metrics in the span, then for each that a rule wants for its samples, one
-`query_range` per metric and hour. A file holds the answers of one hour, or of a part of it where they are
-many. Thanos, Mimir and VictoriaMetrics answer the same.
+It lists Flink's metric names in the span, then requests the samples of each metric that a rule uses, with one
+`query_range` per metric and hour. A file contains the responses of one hour, or less if they are large. Thanos, Mimir
+and VictoriaMetrics offer the same API.
 """
 
 from __future__ import annotations
@@ -18,29 +18,30 @@ from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.flink.prometheus import named_metric
 from flowdiag.parsers.json_values import object_at, objects_at
 from flowdiag.parsers.live.client import Client, RequestFailed
-from flowdiag.parsers.live.flink import JOB_METRICS, PROCESS_METRICS, TASK_METRICS
 from flowdiag.parsers.live.folder import Folder
-from flowdiag.parsers.live.watching import Outcome, Say, Watch, hint_for
+from flowdiag.parsers.live.metric_names import (
+    JOB_METRICS,
+    PROCESS_METRICS,
+    SOURCE_METRICS,
+    TASK_METRICS,
+)
+from flowdiag.parsers.live.watching import Outcome, ShowProgress, Watch, hint_for
 
 API: Final = "/api/v1"
 WINDOW_S: Final = 3600
-MAX_POINTS: Final = 10_000  # Prometheus refuses more than 11 000 per series
+MAX_POINTS: Final = 10_000  # Prometheus limits a series to 11,000
 FILE_BYTES: Final = 8 * 1024 * 1024
-SOURCES: Final = re.compile(
-    r"pendingRecords|watermarkLag|currentFetchEventTimeLag|currentEmitEventTimeLag|sourceIdleTime"
-    r"|Shuffle\.Netty\.(?:Input|Output)\.\d+\..+"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryOptions:
-    """What the user wants.
+    """Span and selection of a Prometheus query.
 
     Attributes:
         from_s, to_s: the span, seconds since 1970.
         step_s: between two samples.
-        job: name of the job in the label `job_name`, `*` and `?` allowed; None for all.
-        selector: more label matchers, as in `namespace="prod"`.
+        job: job name in the label `job_name`, with `*` and `?`; None for all.
+        selector: more label matchers, such as `namespace="prod"`.
     """
 
     from_s: int
@@ -51,7 +52,7 @@ class HistoryOptions:
 
 
 def windows(options: HistoryOptions) -> list[tuple[int, int]]:
-    """The span in pieces that one query each may ask for, both ends on the grid of the steps.
+    """Split the span into windows of one query each, aligned to the steps at both ends.
 
     >>> windows(HistoryOptions(from_s=0, to_s=7200, step_s=60))
     [(0, 3540), (3600, 7140), (7200, 7200)]
@@ -67,19 +68,19 @@ def windows(options: HistoryOptions) -> list[tuple[int, int]]:
 
 
 async def collect_prometheus(
-    client: Client, folder: Folder, options: HistoryOptions, *, tool: str, say: Say
+    client: Client, folder: Folder, options: HistoryOptions, *, tool: str, progress: ShowProgress
 ) -> Outcome:
-    """Collect the span; what an earlier run has is not asked for again.
+    """Collect the span, without the windows that an earlier run stored.
 
     Raises:
-        FlowdiagError: it is no Prometheus, knows no metrics of Flink, or refuses.
-        asyncio.CancelledError: somebody interrupted; what was collected is stored.
+        FlowdiagError: the server is not Prometheus, has no Flink metrics, or denies access.
+        asyncio.CancelledError: interrupted; collected data is stored.
     """
     if options.to_s <= options.from_s:
         raise FlowdiagError("--from is not before --to")
     names = await _names(client, folder.url, options)
-    watch = Watch(client, folder, every_s=0.001, for_s=1e9, tool=tool, say=say)
-    history = _History(client, folder, options, watch, names, say)
+    watch = Watch(client, folder, every_s=0.001, for_s=1e9, tool=tool, progress=progress)
+    history = _History(client, folder, options, watch, names, progress)
     return await watch.run(
         history.tick,
         dict,
@@ -105,30 +106,30 @@ async def _names(client: Client, url: str, options: HistoryOptions) -> list[str]
     data = answer.body.get("data") if isinstance(answer.body, Mapping) else None
     if not isinstance(data, list):
         raise FlowdiagError(
-            f"{url}: not the query interface of Prometheus",
-            hint="give the address that stands before /api/v1",
+            f"{url}: not the Prometheus query API",
+            hint="pass the part of the address in front of /api/v1",
         )
-    names = sorted(name for name in data if isinstance(name, str) and _is_wanted(name))
+    names = sorted(name for name in data if isinstance(name, str) and _is_used(name))
     if not names:
-        what = "that selector" if options.selector else "Flink"
+        subject = "metrics for that selector" if options.selector else "Flink metrics"
         raise FlowdiagError(
-            f"{url}: no metrics of {what} between these times",
-            hint="does Flink's PrometheusReporter feed it, and is the span right?",
+            f"{url}: no {subject} in this time span",
+            hint="check the span, and that Flink's PrometheusReporter feeds this server",
         )
     return names
 
 
-def _is_wanted(name: str) -> bool:
+def _is_used(name: str) -> bool:
     named = named_metric(name)
     if named is None:
         return False
     if named.scope == "operator":
-        return SOURCES.fullmatch(named.name) is not None
+        return SOURCE_METRICS.fullmatch(named.name) is not None
     return (
         named.name in TASK_METRICS
         or named.name in JOB_METRICS
         or (named.scope == "task" and named.name.startswith("buffers."))
-        or SOURCES.fullmatch(named.name) is not None
+        or SOURCE_METRICS.fullmatch(named.name) is not None
         or PROCESS_METRICS.fullmatch(named.name) is not None
     )
 
@@ -146,7 +147,7 @@ def _matchers(options: HistoryOptions) -> str:
 
 
 class _History:
-    """Asks window by window; a tick of the watch is one file."""
+    """Requests window by window; one tick writes one file."""
 
     def __init__(
         self,
@@ -155,9 +156,9 @@ class _History:
         options: HistoryOptions,
         watch: Watch,
         names: list[str],
-        say: Say,
+        progress: ShowProgress,
     ) -> None:
-        self._client, self._watch, self._say = client, watch, say
+        self._client, self._watch, self._progress = client, watch, progress
         self._options = options
         done = {
             (entry.get("query"), entry.get("start"), entry.get("end"))
@@ -174,12 +175,12 @@ class _History:
         self._count = len(self._todo)
 
     async def tick(self) -> str | None:
-        """Ask until a file is full or an hour is complete."""
+        """Request until a file is full or an hour is complete."""
         if not self._todo:
-            return "all of it was there already" if not self._count else "the span is complete"
+            return "everything is already stored" if not self._count else "the span is complete"
         size, begun = 0, self._todo[0][1]
         asked: list[dict[str, Any]] = []
-        self._watch.tick.more = {"asked": asked}  # also where somebody interrupts
+        self._watch.tick.more = {"asked": asked}  # stored even if interrupted
         while self._todo and self._todo[0][1] == begun and size < FILE_BYTES:
             batch = [one for one in self._todo[:4] if one[1] == begun]
             before = len(self._watch.tick.failed)
@@ -198,8 +199,8 @@ class _History:
                 for name, start, end in batch
             )
             failed = self._watch.tick.failed[before:]
-            if not any(answers) and not any(_refused(one) for one in failed):
-                # Nobody is there: it may be back soon, and these are asked for again.
+            if not any(answers) and not any(map(_is_permanent, failed)):
+                # The server is down and may return soon; the next tick requests the same windows.
                 await asyncio.sleep(1.0)
                 return None
             for (name, start, end), answer in zip(batch, answers, strict=True):
@@ -214,18 +215,18 @@ class _History:
                     self._watch.keep(f"{API}/query_range", body, answer.time_ms, compare=False)
                     size += answer.bytes
             done = self._count - len(self._todo)
-            self._say(f"{done} of {self._count} queries, {self._client.bytes // 1000} kB")
+            self._progress(f"{done} of {self._count} queries, {self._client.bytes // 1000} kB")
         return None if self._todo else "the span is complete"
 
 
-def _refused(failed: RequestFailed) -> bool:
+def _is_permanent(failed: RequestFailed) -> bool:
     """Whether the same query would fail again."""
     return failed.status is not None and 400 <= failed.status < 500 and not failed.fatal
 
 
 def _expression(name: str, options: HistoryOptions) -> str:
     named = named_metric(name)
-    # What a process registers belongs to no job.
+    # Metrics of a process belong to no job.
     of_job = named is not None and named.scope in ("task", "operator", "jm-job")
     matchers = _matchers(options if of_job else replace(options, job=None)).lstrip(",")
     return f"{name}{{{matchers}}}" if matchers else name

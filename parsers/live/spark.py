@@ -1,10 +1,9 @@
-"""Collects from a running Spark application what `flowdiag rate` reads: `flowdiag collect spark`.
+"""Collects the data for `flowdiag rate` from a running Spark application: `flowdiag collect spark`.
 
-Batches, receivers and statistics of DStreams are kept by the driver in memory only, the last thousand of
-them, and are gone with it. A tick asks for them (`/api/v1/applications/:id/streaming/…`, Spark 2.2 to 4.3)
-and stores what is new: a finished batch never changes. Of batches that failed it asks for the output
-operations, which say why. Structured Streaming has nothing of the kind: its queries are told by the event
-log and by the driver's log.
+The driver keeps batches, receivers and statistics of DStreams in memory only: the last thousand batches, until it
+exits. A tick requests them (`/api/v1/applications/:id/streaming/…`, Spark 2.2 to 4.3) and stores the new batches; a
+finished batch never changes. For failed batches it requests the output operations, which contain the error.
+Structured Streaming has no such paths: its queries are in the event log and the driver's log.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.json_values import as_integer, as_string, objects_at
 from flowdiag.parsers.live.client import Answer, Client, RequestFailed
 from flowdiag.parsers.live.folder import Folder
-from flowdiag.parsers.live.watching import Outcome, Say, Watch, hint_for, redacted
+from flowdiag.parsers.live.watching import Outcome, ShowProgress, Watch, hint_for, redacted
 
 API: Final = "/api/v1"
 SLOW_TICKS: Final = 20
 MAX_APPLICATIONS: Final = 10
-OPERATIONS_PER_TICK: Final = 5  # failed batches that are looked into
-"""Per application: the list of applications is one, statistics, batches, receivers and executors are four."""
+OPERATIONS_PER_TICK: Final = 5  # failed batches whose operations are requested
+"""Per application, in addition to statistics, batches, receivers and executors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkOptions:
-    """What the user wants.
+    """Settings of a Spark collection.
 
     Attributes:
-        application: id of the application; None for all of this driver.
+        application: application id; None for all applications of this driver.
         every_s, for_s, most_ticks: see `Watch`.
     """
 
@@ -48,28 +47,33 @@ class _Application:
     id: str
     path: str  # with the attempt, on a History Server
     name: str = ""
-    batches: dict[int, str] = field(default_factory=dict)  # what was stored of each
+    batches: dict[int, str] = field(default_factory=dict)  # as last stored
     failed: set[int] = field(default_factory=set)  # whose operations were stored
     streaming: bool | None = None
 
 
 async def collect_spark(
-    client: Client, folder: Folder, options: SparkOptions, *, tool: str, say: Say
+    client: Client, folder: Folder, options: SparkOptions, *, tool: str, progress: ShowProgress
 ) -> Outcome:
     """Collect until the time is up or the driver is gone.
 
     Raises:
-        FlowdiagError: it is no Spark, has no such application, or nothing could be collected.
-        asyncio.CancelledError: somebody interrupted; what was collected is stored.
+        FlowdiagError: the server is not Spark, has no such application, or no request succeeded.
+        asyncio.CancelledError: interrupted; collected data is stored.
     """
-    collector = _Collector(client, folder, options, tool, say)
+    collector = _Collector(client, folder, options, tool, progress)
     await collector.begin()
     return await collector.run()
 
 
 class _Collector:
     def __init__(
-        self, client: Client, folder: Folder, options: SparkOptions, tool: str, say: Say
+        self,
+        client: Client,
+        folder: Folder,
+        options: SparkOptions,
+        tool: str,
+        progress: ShowProgress,
     ) -> None:
         self._watch = Watch(
             client,
@@ -77,18 +81,18 @@ class _Collector:
             every_s=options.every_s,
             for_s=options.for_s,
             tool=tool,
-            say=say,
+            progress=progress,
             most_ticks=options.most_ticks,
         )
-        self._client, self._options, self._say = client, options, say
+        self._client, self._options, self._progress = client, options, progress
         self._applications: dict[str, _Application] = {}
         self._number = 0
         self._version = ""
 
     async def begin(self) -> None:
-        """Find out what it is."""
+        """Verify that the server is Spark, and read its version."""
         url = self._watch.folder.url
-        self._say("asking for the version")
+        self._progress("requesting the version")
         try:
             answer = await self._client.get(f"{API}/version")
         except RequestFailed as failed:
@@ -96,20 +100,18 @@ class _Collector:
         version = answer.body.get("spark") if isinstance(answer.body, Mapping) else None
         if not isinstance(version, str):
             raise FlowdiagError(
-                f"{url}: not the REST interface of a Spark driver",
-                hint="give the address of its web UI, usually port 4040",
+                f"{url}: not the REST API of a Spark driver",
+                hint="pass the address of its Web UI, usually port 4040",
             )
         self._version = version
 
     async def run(self) -> Outcome:
-        """Tick until the end."""
-        outcome = await self._watch.run(
+        return await self._watch.run(
             self._tick,
             self._context,
             spark_version=self._version,
             application=self._options.application,
         )
-        return outcome
 
     def _context(self) -> dict[str, Any]:
         return {
@@ -124,25 +126,29 @@ class _Collector:
         if listed is None:
             return None
         self._keep(listed, compare=[item.get("id") for item in _objects(listed.body)])
-        found = [one for item in _objects(listed.body) if (one := self._know(item)) is not None]
+        found = [
+            one for item in _objects(listed.body) if (one := self._application_of(item)) is not None
+        ]
         if not found:
             wanted = self._options.application
             raise FlowdiagError(
-                f"no application is called '{wanted}'" if wanted else "no application runs there"
+                f"no application is named '{wanted}'"
+                if wanted
+                else "the server lists no application"
             )
         for application in found[:MAX_APPLICATIONS]:
-            await self._application(application, slow)
+            await self._collect_application(application, slow)
         streaming = [one for one in found if one.streaming]
         batches = sum(len(one.batches) for one in streaming)
-        self._say(f"{batches} batches of {len(streaming)} applications")
+        self._progress(f"{batches} batches of {len(streaming)} applications")
         if all(one.streaming is False for one in found):
             return (
-                "no application has DStream batches: queries of Structured Streaming are told by the event"
-                " log and the driver's log"
+                "no application has DStream batches: for Structured Streaming, use the event log and the"
+                " driver's log"
             )
         return None
 
-    def _know(self, item: Mapping[str, Any]) -> _Application | None:
+    def _application_of(self, item: Mapping[str, Any]) -> _Application | None:
         application_id = as_string(item.get("id"))
         wanted = self._options.application
         if application_id is None or not re.fullmatch(r"[\w.-]{1,200}", application_id):
@@ -158,7 +164,7 @@ class _Collector:
         known.name = str(item.get("name") or "")
         return known
 
-    async def _application(self, application: _Application, slow: bool) -> None:
+    async def _collect_application(self, application: _Application, slow: bool) -> None:
         base = application.path
         wanted = [
             f"{base}/streaming/statistics",

@@ -1,4 +1,4 @@
-"""What all collectors share: the clock of the ticks, failures that are noted, answers that repeat."""
+"""The tick loop of all collectors: timing, failures, and responses that repeat."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from flowdiag.parsers.live.folder import Folder, now_ms
 from flowdiag.parsers.secrets import MASK, is_secret_key, mask_credentials, mask_secrets
 from flowdiag.parsers.sources.collected import SCHEMA
 
-Say = Callable[[str], None]
+ShowProgress = Callable[[str], None]
 
 SILENCE_S: Final = 120.0
-"""A server that answers nothing for so long is taken to be gone."""
+"""A server that does not respond for this long counts as gone."""
 TICK_S: Final = 120.0
-"""A tick that takes longer is stored as far as it came."""
+"""A longer tick is cut off and stored as incomplete."""
 TICK_WEIGHT: Final = 512 * 1024 * 1024
-"""Memory of the answers of one tick, about: all of them are there at once."""
+"""Approximate memory for the responses of one tick, which are in memory together."""
 STORED_BYTES: Final = 2 * 1024 * 1024 * 1024
-"""One run leaves no more on the disk."""
-IN_VAIN: Final = 8
-"""So many requests in a row that nobody answers: the others of the tick are not sent."""
+"""Disk limit of one run."""
+MAX_CONSECUTIVE_FAILURES: Final = 8
+"""After this many requests without a response, the rest of the tick is skipped."""
 FAILURES_KEPT: Final = 20  # per tick, in the manifest
 
 
@@ -38,10 +38,10 @@ class Outcome:
     Attributes:
         ticks: files written in this run.
         requests, bytes: sent and received in this run.
-        why: one clause: time is up, the job ended, the server is silent …
-        warnings: one line each about what could not be had.
-        broken: it ended before its time for a reason that is not the job's end.
-        silent: why nobody answers any more, where the last tick got no answer at all.
+        why: one clause: the time is up, the job ended, the server stopped responding …
+        warnings: one line for each kind of data that was not available.
+        broken: the collection ended early for a reason other than the end of the job.
+        silent: why the last tick got no response at all.
     """
 
     ticks: int
@@ -55,13 +55,13 @@ class Outcome:
 
 @dataclass(slots=True)
 class Tick:
-    """What one tick has so far."""
+    """State of the current tick."""
 
     began_ms: int
     answers: list[dict[str, Any]] = field(default_factory=list)
     failed: list[RequestFailed] = field(default_factory=list)
     answered: int = 0
-    in_vain: int = 0  # in a row
+    consecutive_failures: int = 0
     requests_before: int = 0
     bytes_before: int = 0
     weight_before: int = 0
@@ -69,7 +69,7 @@ class Tick:
 
 
 class Watch:
-    """Runs ticks until the time is up, the subject is gone, or somebody interrupts."""
+    """Runs ticks until the time is up, the subject is gone, or the user interrupts."""
 
     def __init__(
         self,
@@ -79,22 +79,22 @@ class Watch:
         every_s: float,
         for_s: float,
         tool: str,
-        say: Say,
+        progress: ShowProgress,
         most_ticks: int | None = None,
     ) -> None:
-        """Prepare.
+        """Store the settings.
 
         Args:
             client: of the server.
-            folder: to write to.
-            every_s: seconds from the begin of a tick to the begin of the next.
-            for_s: seconds from the first tick to the last; 0 for a single one.
-            tool: version of flowdiag, for the manifest.
-            say: shows progress.
-            most_ticks: end after so many, however long they took.
+            folder: for the tick files.
+            every_s: interval between tick starts.
+            for_s: time from the first tick to the last; 0 for a single tick.
+            tool: flowdiag version, for the manifest.
+            progress: shows progress.
+            most_ticks: stop after this many, however long they took.
         """
         self._most_ticks = most_ticks
-        self.client, self.folder, self.say = client, folder, say
+        self.client, self.folder, self.progress = client, folder, progress
         self._every_s, self._for_s, self._tool = every_s, for_s, tool
         self.tick = Tick(now_ms())
         self._stored: dict[str, bytes] = {}
@@ -111,13 +111,13 @@ class Watch:
         """Run ticks.
 
         Args:
-            work: does one tick, putting answers into `self.tick`; returns why there is to be no other, or None.
-            context: names and places, for the file of the tick.
-            header: more for the manifest's line about this run.
+            work: does one tick and puts responses into `self.tick`; returns why it is the last tick, or None.
+            context: names and placement, for the tick file.
+            header: more fields for the manifest's line about this run.
 
         Raises:
-            FlowdiagError: nothing could be collected, or the folder cannot be written.
-            asyncio.CancelledError: somebody interrupted; what was collected is stored.
+            FlowdiagError: no data could be collected, or the folder is not writable.
+            asyncio.CancelledError: interrupted; collected data is stored.
         """
         begun = self._answered_at = time.monotonic()
         self._note_begin(header)
@@ -129,14 +129,14 @@ class Watch:
                 bytes_before=self.client.bytes,
                 weight_before=self.client.weight,
             )
-            ended, stored = await self._one(work, context)
+            ended, stored = await self._run_tick(work, context)
             self._ticks += stored
-            gone = self._gone()
+            gone = self._stop_reason()
             why, broken = gone or ended, gone is not None
             if why is not None:
                 break
             due = tick_begun + self._every_s
-            # The clock of the ticks drifts by what it takes to wake up.
+            # Ticks drift by the wake-up latency.
             late = due - begun > self._for_s + 0.1 * self._every_s
             if late or self._ticks == self._most_ticks:
                 why, broken = "the time is up", False
@@ -149,31 +149,31 @@ class Watch:
         self.folder.note(what="end", time_ms=now_ms(), why=why)
         return self._outcome(self._ticks, why, broken=broken)
 
-    def _gone(self) -> str | None:
-        """Why it is in vain to go on; None: it is not, or perhaps not.
+    def _stop_reason(self) -> str | None:
+        """Return why collecting cannot continue; None if it can, or may.
 
         Raises:
-            FlowdiagError: nothing was ever answered.
+            FlowdiagError: no request has ever succeeded.
         """
         if self.tick.answered:
             self._answered_at = time.monotonic()
         elif self.tick.failed:
-            fatal = next((one for one in self.tick.failed if one.fatal), None)
+            fatal = next((failed for failed in self.tick.failed if failed.fatal), None)
             reason = fatal or self.tick.failed[0]
             if not self._ticks:
                 self.folder.note(what="end", time_ms=now_ms(), why=reason.why)
                 raise FlowdiagError(f"{self.folder.url}: {reason.why}", hint=hint_for(reason))
             if fatal or time.monotonic() - self._answered_at > SILENCE_S:
                 return reason.why
-            self.say(f"no answer ({reason.why}); trying on")
+            self.progress(f"no response ({reason.why}); will retry")
         if self._written > STORED_BYTES:
-            return f"{STORED_BYTES >> 30} GiB are stored"
+            return f"the limit of {STORED_BYTES >> 30} GiB is reached"
         return None
 
-    async def _one(
+    async def _run_tick(
         self, work: Callable[[], Awaitable[str | None]], context: Callable[[], dict[str, Any]]
     ) -> tuple[str | None, int]:
-        """One tick: why there is to be no other, or None; and how many files it left."""
+        """Run one tick; return why it is the last tick (or None), and the number of files written."""
         ended, complete = None, True
         try:
             async with asyncio.timeout(TICK_S):
@@ -181,13 +181,13 @@ class Watch:
         except TimeoutError:
             complete = False
             self._warned.setdefault(
-                "slow", f"a snapshot took more than {TICK_S:g} s; it is cut short"
+                "slow", f"a snapshot took more than {TICK_S:g} s and was cut off"
             )
         except asyncio.CancelledError:
             self._store(context(), complete=False)
             self.folder.note(what="end", time_ms=now_ms(), why="interrupted")
             raise
-        except Exception:  # whatever it is, what was answered stays
+        except Exception:  # keep the responses whatever the error
             self._store(context(), complete=False)
             raise
         return ended, self._store(context(), complete=complete)
@@ -218,9 +218,9 @@ class Watch:
         )
 
     def _store(self, context: dict[str, Any], *, complete: bool) -> int:
-        """Write the tick's file and the manifest's line; return how many files that is."""
+        """Write the tick file and its manifest line; return the number of files written."""
         tick = self.tick
-        failed = [{"path": one.path, "why": one.why} for one in tick.failed]
+        failed = [{"path": each.path, "why": each.why} for each in tick.failed]
         spent = {
             "requests": self.client.requests - tick.requests_before,
             "received_bytes": self.client.bytes - tick.bytes_before,
@@ -254,51 +254,51 @@ class Watch:
         return 1
 
     async def ask(self, path: str, query: str = "") -> Answer | None:
-        """One answer; None, and a note of the failure, where there is none."""
+        """Request one response; on failure, record the failure and return None."""
         try:
             self._check_bounds(path)
             answer = await self.client.get(path, query)
         except RequestFailed as failed:
             self.tick.failed.append(failed)
             gone = failed.status is None or failed.passing
-            self.tick.in_vain = self.tick.in_vain + 1 if gone else 0
-            # 404 is how another version, or a cluster that has moved on, says that it has no such thing.
+            self.tick.consecutive_failures = self.tick.consecutive_failures + 1 if gone else 0
+            # Other versions lack some paths, and ended jobs disappear: 404 is normal.
             if failed.status != 404:
                 self._warned.setdefault(failed.path, failed.why)
             return None
         self.tick.answered += 1
-        self.tick.in_vain = 0
+        self.tick.consecutive_failures = 0
         return answer
 
     def _check_bounds(self, path: str) -> None:
-        """Refuse to ask a server that has stopped to answer, or says too much."""
-        if self.tick.in_vain >= IN_VAIN:
-            raise RequestFailed(path, "not asked: the requests before it got no answer")
+        """Skip a request if the server stopped responding or the tick's memory is used up."""
+        if self.tick.consecutive_failures >= MAX_CONSECUTIVE_FAILURES:
+            raise RequestFailed(path, "skipped: earlier requests got no response")
         if self.client.weight - self.tick.weight_before > TICK_WEIGHT:
-            raise RequestFailed(path, "not asked: the answers before it fill the memory")
+            raise RequestFailed(path, "skipped: earlier responses reached the memory limit")
 
-    async def ask_all(self, wanted: Iterable[tuple[str, str]]) -> list[Answer | None]:
-        """Several at once; the client keeps within its bounds."""
-        return list(await asyncio.gather(*(self.ask(path, query) for path, query in wanted)))
+    async def ask_all(self, requests: Iterable[tuple[str, str]]) -> list[Answer | None]:
+        """Send several requests at once; the client bounds their concurrency."""
+        return list(await asyncio.gather(*(self.ask(path, query) for path, query in requests)))
 
     def keep(
         self, path: str, body: Any, time_ms: int, *, at_ms: int | None = None, compare: Any = None
     ) -> bool:
-        """Store an answer, unless the same was stored before.
+        """Store a response, unless it equals the previous response.
 
         Args:
-            path: it answers.
-            body: what is stored.
-            time_ms: when it came.
-            at_ms: when its values were true, where that is known.
-            compare: what must differ from the last time; by default the body. `False` stores always.
+            path: of the request.
+            body: to store.
+            time_ms: when it arrived.
+            at_ms: when its values were measured, if known.
+            compare: compared with the last time; the body by default. `False` always stores.
         """
         if compare is not False:
             text = json.dumps(body if compare is None else compare, sort_keys=True).encode()
-            print_ = hashlib.blake2b(text, digest_size=16).digest()
-            if self._stored.get(path) == print_:
+            digest = hashlib.blake2b(text, digest_size=16).digest()
+            if self._stored.get(path) == digest:
                 return False
-            self._stored[path] = print_
+            self._stored[path] = digest
         answer: dict[str, Any] = {"path": path, "time_ms": time_ms}
         if at_ms is not None:
             answer["at_ms"] = at_ms
@@ -307,14 +307,14 @@ class Watch:
 
 
 def hint_for(failed: RequestFailed) -> str:
-    """What may help against a failure that ends everything."""
+    """Return a remedy for a failure that ended the collection."""
     if failed.hint is not None:
         return failed.hint
-    if "speaks https" in failed.why:
-        return "write https:// before the address"
+    if "uses HTTPS" in failed.why:
+        return "write https:// in front of the address"
     if failed.status == 401 or "login page" in failed.why or failed.status == 403:
-        return "give a token by --token-file or FLOWDIAG_COLLECT_TOKEN, or user:password by --password-file"
-    return "is the URL right, and can this machine reach it? `curl` with the same URL tells more"
+        return "pass a token with --token-file or FLOWDIAG_COLLECT_TOKEN, or user:password with --password-file"
+    return "check the URL and that this host can reach it; `curl` with the same URL shows more"
 
 
 _FREE_TEXT: Final = frozenset(
@@ -327,11 +327,11 @@ _FREE_TEXT: Final = frozenset(
 
 
 _OPTIONS: Final = frozenset({"user-config"})
-"""Objects of options: the arguments that a program was started with, by whatever names."""
+"""Objects of program arguments, under any name."""
 
 
 def redacted(value: Any, key: str = "", depth: int = 40) -> Any:
-    """An answer without secrets: of options by their names, of texts by what they look like.
+    """Remove secrets from a response: options by name, free text by pattern.
 
     >>> redacted([{"key": "s3.secret-key", "value": "abc"}, {"key": "rest.port", "value": "8081"}])
     [{'key': 's3.secret-key', 'value': '***'}, {'key': 'rest.port', 'value': '8081'}]
@@ -341,24 +341,28 @@ def redacted(value: Any, key: str = "", depth: int = 40) -> Any:
     if depth == 0:
         return MASK
     if isinstance(value, dict):
-        if isinstance(option := value.get("key"), str) and "value" in value:
-            return value | {"value": _option(option, value["value"])}
-        return {
-            name: _option(name, item)
-            if isinstance(item, str) and (key in _OPTIONS or is_secret_key(name))
-            else redacted(item, name, depth - 1)
-            for name, item in value.items()
-        }
+        return _redacted_object(value, key, depth)
     if isinstance(value, list):
         if len(value) == 2 and all(isinstance(item, str) for item in value):
-            return [value[0], _option(value[0], value[1])]
+            return [value[0], _redacted_option(value[0], value[1])]
         return [redacted(item, key, depth - 1) for item in value]
     if isinstance(value, str) and len(value) > 8:
         return mask_secrets(value) if key in _FREE_TEXT else mask_credentials(value)
     return value
 
 
-def _option(key: str, value: Any) -> Any:
+def _redacted_object(value: dict[str, Any], key: str, depth: int) -> dict[str, Any]:
+    if isinstance(option := value.get("key"), str) and "value" in value:
+        return value | {"value": _redacted_option(option, value["value"])}
+    return {
+        name: _redacted_option(name, item)
+        if isinstance(item, str) and (key in _OPTIONS or is_secret_key(name))
+        else redacted(item, name, depth - 1)
+        for name, item in value.items()
+    }
+
+
+def _redacted_option(key: str, value: Any) -> Any:
     if not isinstance(value, str) or not value:
         return value
     return MASK if is_secret_key(key) else mask_secrets(value)

@@ -34,8 +34,8 @@ def test_nothing_secret_is_shown(
         code = main(["collect", "flink", url, "-o", str(tmp_path / "c")])
     shown = capsys.readouterr()
     assert code == 2 and shown.out == ""
-    assert f"{server.url}: the server wants credentials (401)" in shown.err
-    assert "hint: give a token" in shown.err and "hunter" not in shown.err
+    assert f"{server.url}: the server requires credentials (401)" in shown.err
+    assert "hint: pass a token" in shown.err and "hunter" not in shown.err
     assert server.headers[0]["Authorization"] == "Bearer hunter2secret"
 
 
@@ -53,11 +53,17 @@ def test_a_password_comes_out_of_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["flink", "ftp://x", "-o", "c"], "'ftp://x' is no URL"),
-        (["flink", "http://x", "-o", "c", "--every", "often"], "'often' is no time for --every"),
-        (["flink", "http://x", "-o", "c", "--every", "10ms"], "at least 1s"),
+        (["flink", "ftp://x", "-o", "c"], "'ftp://x' is not a URL"),
+        (
+            ["flink", "http://x", "-o", "c", "--every", "often"],
+            "'often' is not a valid duration for --every",
+        ),
+        (["flink", "http://x", "-o", "c", "--every", "10ms"], "minimum: 1s"),
         (["flink", "http://x", "-o", "c", "--ca-file", "missing"], "cannot use the certificate"),
-        (["prometheus", "http://x", "-o", "c", "--from", "soon"], "'soon' is no time for --from"),
+        (
+            ["prometheus", "http://x", "-o", "c", "--from", "soon"],
+            "'soon' is no time for --from",
+        ),
         (
             ["prometheus", "http://x", "-o", "c", "--from", "1h", "--to", "2h"],
             "--from is not before --to",

@@ -137,10 +137,10 @@ def test_who_answers_is_told_by_what_it_says(
 @pytest.mark.parametrize(
     "reply, message, hint",
     [
-        (NOT_FOUND, "answers, but as none of Flink, Spark and Prometheus does", "JobManager"),
+        (NOT_FOUND, "the server responds, but is not Flink, Spark or Prometheus", "JobManager"),
         (Reply(b"<html>Log in", kind="text/html"), "a login page", "--token-file"),
-        (Reply(b"no", status=401), "the server wants credentials (401)", "--token-file"),
-        (as_json({"flink-version": 5}), "answers, but as none", "web UI"),
+        (Reply(b"no", status=401), "the server requires credentials (401)", "--token-file"),
+        (as_json({"flink-version": 5}), "is not Flink, Spark or Prometheus", "Web UI"),
     ],
     ids=["nothing", "login", "closed", "odd"],
 )
@@ -204,9 +204,9 @@ def test_several_servers_and_one_that_is_not_there(
         gone = "http://127.0.0.1:1"
         assert main(["diagnose", one.url, gone, other.url, "--for", "0"]) == 0
         assert {name.partition("!")[0] for name in diagnosis.given[0]} == {one.url, other.url}
-        assert f"warning: {gone}: nobody listens there" in err_of(capsys)
+        assert f"warning: {gone}: connection refused" in err_of(capsys)
         assert main(["diagnose", one.url, gone, "--for", "0", "--strict-inputs"]) == 2
-    assert err_of(capsys).startswith(f"error: {gone}: nobody listens there\n  hint: ")
+    assert err_of(capsys).startswith(f"error: {gone}: connection refused\n  hint: ")
     assert len(diagnosis.given) == 1
 
 
@@ -215,7 +215,7 @@ def test_nobody_answers_at_all(canned: Says, capsys: pytest.CaptureFixture[str])
     assert main(["http://127.0.0.1:1", "--format", "json"]) == 2
     shown = capsys.readouterr()
     assert shown.out == "" and len(shown.err.splitlines()) == 2
-    assert shown.err.startswith("error: http://127.0.0.1:1: nobody listens there")
+    assert shown.err.startswith("error: http://127.0.0.1:1: connection refused")
     assert diagnosis.given == []
 
 
@@ -234,7 +234,7 @@ def test_one_that_dies_in_between_is_judged_by_what_it_said(
     with serving(respond) as server:
         assert main(["diagnose", server.url, "--for", "1s"]) == 0
     told = err_of(capsys)
-    assert f"{server.url}: no answer any more (answers 500); judged is what it said" in told
+    assert f"{server.url}: stopped responding (responds with 500); the diagnosis uses" in told
 
 
 def test_one_that_is_too_slow_is_cut_short(
@@ -250,7 +250,7 @@ def test_one_that_is_too_slow_is_cut_short(
 
     with serving(respond) as server:
         assert main(["diagnose", server.url, "--for", "0"]) == 0
-    assert "too slow: it was cut short" in err_of(capsys) and len(diagnosis.given[0]) == 1
+    assert "too slow: cut off" in err_of(capsys) and len(diagnosis.given[0]) == 1
 
 
 def test_a_folder_behind_a_url_may_be_a_file(
@@ -270,7 +270,7 @@ def test_a_folder_behind_a_url_may_be_a_file(
         assert main(["diagnose", f"{server.url}/logs/jobmanager.log"]) == 2
     capsys.readouterr()
     assert main(["diagnose", "http://127.0.0.1:1/logs/today"]) == 2
-    assert "nobody listens there" in err_of(capsys)
+    assert "connection refused" in err_of(capsys)
     assert found == [[f"{server.url}/logs/today"], [f"{server.url}/logs/jobmanager.log"]]
 
 
@@ -306,7 +306,7 @@ def test_a_history_server_hands_out_event_logs(
         assert accepted["/api/v1/applications"] == "application/json"
         asked = [path for path in server.paths() if path.endswith("/logs")]
         assert asked == [f"/api/v1/applications/local-{n}/logs" for n in (5, 4, 3)]
-        assert "only the latest 3 of 5 applications; --job names others" in err_of(capsys)
+        assert "only the latest 3 of 5 applications; use --job to select others" in err_of(capsys)
         assert main(["diagnose", server.url, "--job", "job-2"]) == 0
     assert [name.partition("!")[2] for name in diagnosis.given[0]] == [
         f"local-{n}.zip!local-1" for n in (3, 4, 5)
@@ -317,23 +317,23 @@ def test_a_history_server_hands_out_event_logs(
 @pytest.mark.parametrize(
     "words, message",
     [
-        (["logs", "--for", "5s"], "--for is for live servers"),
-        (["logs", "--keep", "x"], "--keep is for live servers"),
-        (["http://jm:8081", "--times", "2"], "--times needs --every"),
-        (["http://jm:8081", "--exec", "true"], "--exec needs --every"),
-        (["http://jm:8081", "--for", "60"], "'60' is no time for --for"),
-        (["http://jm:8081", "--every", "1s"], "'1s' is no time for --every"),
+        (["logs", "--for", "5s"], "--for requires a live server"),
+        (["logs", "--keep", "x"], "--keep requires a live server"),
+        (["http://jm:8081", "--times", "2"], "--times requires --every"),
+        (["http://jm:8081", "--exec", "true"], "--exec requires --every"),
+        (["http://jm:8081", "--for", "60"], "'60' is not a valid duration for --for"),
+        (["http://jm:8081", "--every", "1s"], "'1s' is not a valid duration for --every"),
         (["http://jm:8081", "--every", "30s", "--for", "60s"], "longer than --every 30s"),
         (["http://jm:8081", "--every", "30s", "--times", "0"], "--times"),
-        (["http://jm:8081", "--every", "30s", "--exec", "no-such-program"], "no program"),
+        (["http://jm:8081", "--every", "30s", "--exec", "no-such-program"], "not found"),
         (["http://jm:8081", "--every", "30s", "--exec", "'x"], "--exec: no closing quotation"),
         (["http://jm:8081", "--every", "30s", "--exec", ""], "--exec is empty"),
         (["http://jm:8081", "--every", "30s", "-f", "junit"], "cannot print junit"),
-        (["http://jm:8081", "--every", "30s", "--since", "2026-01-31"], "a length of time"),
-        (["-", "--every", "30s"], "standard input can be read once only"),
+        (["http://jm:8081", "--every", "30s", "--since", "2026-01-31"], "requires a duration"),
+        (["-", "--every", "30s"], "standard input can be read only once"),
         (["http://jm:8081", "--keep", "/dev/null/x"], "--keep: cannot write to"),
         (["http://jm:8081", "--token-file", "missing"], "cannot read 'missing'"),
-        (["http://jm:99999"], "is no URL"),
+        (["http://jm:99999"], "is not a URL"),
     ],
 )
 def test_wrong_usage(
@@ -415,7 +415,7 @@ def test_a_server_that_is_away_for_a_round(
     assert second["report"] is None and second["exit_code"] == 2
     assert second["verdict"] is None and second["verdict_before"] == "failing"
     assert server.url in second["errors"][0]["message"]
-    assert f"warning: round 2: {server.url}: " in shown.err and "trying on" in shown.err
+    assert f"warning: round 2: {server.url}: " in shown.err and "will retry" in shown.err
 
 
 def test_what_rounds_keep_is_bounded(
@@ -554,7 +554,7 @@ def test_a_command_runs_when_something_changed(
 @pytest.mark.parametrize(
     "words, warning",
     [
-        (["sh", "-c", "exit 7"], "ended with 7"),
+        (["sh", "-c", "exit 7"], "exited with code 7"),
         (["sh", "-c", "cat >/dev/null; sleep 60 & sleep 60"], "was killed after 0.5 s"),
         (["true"], ""),
         (["/"], "--exec: /: "),

@@ -232,16 +232,16 @@ def test_of_many_subtasks_the_suspects_come_first(tmp_path: Path) -> None:
     ("reply", "words", "hint"),
     [
         (Reply(b"<html><form>Sign in</form>", kind="text/html"), "HTML page", "--token-file"),
-        (Reply(b"no", status=401), "wants credentials (401)", "--token-file"),
+        (Reply(b"no", status=401), "requires credentials (401)", "--token-file"),
         (Reply(b"no", status=403), "denies access (403)", "--token-file"),
-        (as_json({"errors": ["Boom password=hunter2"]}, status=500), "answers 500: Boom password=***", "curl"),
-        (as_json({"hello": 1}), "not the REST interface of a Flink JobManager", "8081"),
+        (as_json({"errors": ["Boom password=hunter2"]}, status=500), "responds with 500: Boom password=***", "curl"),
+        (as_json({"hello": 1}), "not the REST API of a Flink JobManager", "8081"),
         (as_json({"flink-version": "1.8.3"}), "too old", "1.9"),
-        (as_json(["x" * 100], cut=True), "connection broke", "curl"),
-        (Reply(b"{not json"), "no JSON", "curl"),
-        (Reply(b"no gzip", headers={"Content-Encoding": "gzip"}), "connection broke", "curl"),
-        (as_json({}, delay_s=0.6), "no answer within 0.2 s", "curl"),
-        (Reply(status=302, headers={"Location": "/again"}), "redirected in a circle", "curl"),
+        (as_json(["x" * 100], cut=True), "connection lost", "curl"),
+        (Reply(b"{not json"), "not JSON", "curl"),
+        (Reply(b"no gzip", headers={"Content-Encoding": "gzip"}), "connection lost", "curl"),
+        (as_json({}, delay_s=0.6), "no response within 0.2 s", "curl"),
+        (Reply(status=302, headers={"Location": "/again"}), "redirect loop", "curl"),
     ],
 )  # fmt: skip
 def test_one_clear_message(tmp_path: Path, reply: Reply, words: str, hint: str) -> None:
@@ -255,7 +255,7 @@ def test_one_clear_message(tmp_path: Path, reply: Reply, words: str, hint: str) 
 def test_nobody_listens(tmp_path: Path) -> None:
     with serving(lambda path, query: Reply()) as server:
         url = server.url
-    with pytest.raises(FlowdiagError, match="nobody listens there"):
+    with pytest.raises(FlowdiagError, match="connection refused"):
         collect(url, tmp_path / "c")
 
 
@@ -290,7 +290,7 @@ def test_a_redirect_leads_to_the_leader_but_credentials_do_not(tmp_path: Path) -
             leader.asked.clear()
             with pytest.raises(FlowdiagError, match=f"another host, {leader.url}") as caught:
                 collect(standby.url, tmp_path / "d", Access(token="secret"), ticks=1)
-            assert caught.value.hint is not None and f"name {leader.url}" in caught.value.hint
+            assert caught.value.hint is not None and f"if {leader.url}" in caught.value.hint
             assert standby.headers[-1]["Authorization"] == "Bearer secret"
             assert leader.asked == []
 
@@ -312,7 +312,7 @@ def test_a_cluster_that_dies_leaves_what_was_collected(
 
         server.respond = respond
         outcome = collect(server.url, tmp_path / "c", ticks=1000)
-    assert outcome.broken and outcome.ticks == 2 and outcome.why == "answers 503"
+    assert outcome.broken and outcome.ticks == 2 and outcome.why == "responds with 503"
     assert manifest(tmp_path / "c")[-1]["what"] == "end"
     assert [row for row in rows_of(tmp_path / "c") if row["event"] == "metric"]
 
@@ -351,9 +351,9 @@ def test_the_end_of_the_job_ends_it(tmp_path: Path) -> None:
 
 def test_a_job_that_is_not_there(tmp_path: Path) -> None:
     with serving(RecordedFlink()) as server:
-        with pytest.raises(FlowdiagError, match="no job is called 'nothing'") as caught:
+        with pytest.raises(FlowdiagError, match="no job is named 'nothing'") as caught:
             collect(server.url, tmp_path / "c", job="nothing")
-        assert caught.value.hint == "there are: orders"
+        assert caught.value.hint == "available jobs: orders"
         assert collect(server.url, tmp_path / "d", job="ord*", ticks=1).ticks == 1
 
 
@@ -381,15 +381,15 @@ def test_a_second_run_goes_on(tmp_path: Path) -> None:
 def test_foreign_folders_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with serving(RecordedFlink()) as server, serving(RecordedFlink()) as other:
-        with pytest.raises(FlowdiagError, match="holds other files"):
+        with pytest.raises(FlowdiagError, match="contains other files"):
             collect(server.url, tmp_path)
         collect(server.url, tmp_path / "c", ticks=1)
-        with pytest.raises(FlowdiagError, match="holds what was collected from"):
+        with pytest.raises(FlowdiagError, match="contains a collection from"):
             collect(other.url, tmp_path / "c")
         with pytest.raises(FlowdiagError, match="another kind"):
             Folder(tmp_path / "c", "spark", server.url)
         held = Folder(tmp_path / "c", "flink", server.url)
-        with pytest.raises(FlowdiagError, match="another `flowdiag collect` writes"):
+        with pytest.raises(FlowdiagError, match="another `flowdiag collect` is writing"):
             Folder(tmp_path / "c", "flink", server.url)
         held.close()
     assert (tmp_path / "notes.txt").read_text() == "mine"
@@ -410,7 +410,11 @@ def test_an_interrupted_tick_is_kept_and_marked(tmp_path: Path) -> None:
             async with Client(url) as client:
                 task = asyncio.create_task(
                     collect_flink(
-                        client, folder, FlinkOptions(settle_s=0.0), tool="0", say=lambda _: None
+                        client,
+                        folder,
+                        FlinkOptions(settle_s=0.0),
+                        tool="0",
+                        progress=lambda _: None,
                     )
                 )
                 while not stuck.is_set() and not task.done():

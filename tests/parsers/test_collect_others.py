@@ -88,11 +88,11 @@ def test_spark_without_dstreams_says_what_to_read_instead(tmp_path: Path) -> Non
     with serving(respond) as server:
         outcome = collect_from_spark(server.url, tmp_path / "c")
         assert "event log" in outcome.why
-        with pytest.raises(FlowdiagError, match="no application is called 'x'"):
+        with pytest.raises(FlowdiagError, match="no application is named 'x'"):
             collect_from_spark(server.url, tmp_path / "d", application="x")
     with (
         serving(lambda path, query: as_json({"flink-version": "2"})) as server,
-        pytest.raises(FlowdiagError, match="not the REST interface of a Spark driver"),
+        pytest.raises(FlowdiagError, match="not the REST API of a Spark driver"),
     ):
         collect_from_spark(server.url, tmp_path / "e")
 
@@ -110,7 +110,7 @@ def test_history_says_the_same_as_the_scrapes(tmp_path: Path) -> None:
         assert len(queries) == len(set(queries)) < 2 * 75
         assert max(map(len, server.asked)) < 1024
         again = collect_history(server.url, tmp_path / "c", job="ord*")
-        assert again.why == "all of it was there already" and len(server.asked) == asked + 1
+        assert again.why == "everything is already stored" and len(server.asked) == asked + 1
     heap = [
         row for row in metrics_of(tmp_path / "c") if row["metric"]["name"].endswith("Heap.Used")
     ]
@@ -135,12 +135,12 @@ def test_history_of_something_else(tmp_path: Path) -> None:
     empty = as_json({"status": "success", "data": []})
     with (
         serving(lambda path, query: empty) as server,
-        pytest.raises(FlowdiagError, match="no metrics of Flink between these times"),
+        pytest.raises(FlowdiagError, match="no Flink metrics in this time span"),
     ):
         collect_history(server.url, tmp_path / "c")
     with (
         serving(lambda path, query: as_json({"x": 1})) as server,
-        pytest.raises(FlowdiagError, match="not the query interface of Prometheus"),
+        pytest.raises(FlowdiagError, match="not the Prometheus query API"),
     ):
         collect_history(server.url, tmp_path / "d")
 
@@ -156,6 +156,6 @@ def test_a_query_that_is_refused_does_not_stop_the_others(tmp_path: Path) -> Non
     with serving(respond) as server:
         outcome = collect_history(server.url, tmp_path / "c", to_s=BEGIN + 200)
     assert outcome.why == "the span is complete"
-    assert outcome.warnings == ("/api/v1/query_range: answers 422",)
+    assert outcome.warnings == ("/api/v1/query_range: responds with 422",)
     names = {row["metric"]["name"] for row in metrics_of(tmp_path / "c")}
     assert "idleTimeMsPerSecond" in names and "busyTimeMsPerSecond" not in names

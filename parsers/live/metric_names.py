@@ -1,0 +1,68 @@
+"""Metrics that the collectors request."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+# Names as in formats/metrics.toml. Metrics that an older version lacks are not listed and not requested.
+TASK_METRICS: Final = (
+    "isBackPressured",
+    "busyTimeMsPerSecond",
+    "idleTimeMsPerSecond",
+    "backPressuredTimeMsPerSecond",
+    "hardBackPressuredTimeMsPerSecond",
+    "accumulateBusyTimeMs",
+    "accumulateIdleTimeMs",
+    "accumulateBackPressuredTimeMs",
+    "numRecordsIn",
+    "numRecordsOut",
+    "numBytesIn",
+    "numBytesOut",
+    "currentInputWatermark",
+    "checkpointAlignmentTime",
+    "checkpointStartDelayNanos",
+    "estimatedTimeToConsumeBuffersMs",
+    "debloatedBufferSize",
+    "mailboxQueueSize",
+    "Shuffle.Netty.Input.Buffers.inputQueueLength",
+    "Shuffle.Netty.Input.Buffers.inputQueueSize",
+    "Shuffle.Netty.Input.Buffers.inPoolUsage",
+    "Shuffle.Netty.Input.Buffers.inputFloatingBuffersUsage",
+    "Shuffle.Netty.Input.Buffers.inputExclusiveBuffersUsage",
+    "Shuffle.Netty.Output.Buffers.outputQueueLength",
+    "Shuffle.Netty.Output.Buffers.outPoolUsage",
+    "Shuffle.Netty.Input.numBytesInLocal",
+    "Shuffle.Netty.Input.numBytesInRemote",
+)
+GATE_METRICS: Final = re.compile(
+    r"Shuffle\.Netty\.(?:Input|Output)\.\d{1,4}\."
+    r"(?:debloatedBufferSize|estimatedTimeToConsumeBuffersMs|(?:total|min|max|avg)QueueLen)"
+)
+OPERATOR_METRICS: Final = re.compile(
+    r".+\.(?:pendingRecords|pendingBytes|watermarkLag|currentFetchEventTimeLag"
+    r"|currentEmitEventTimeLag|sourceIdleTime|currentSendTime|numRecordsOutErrors|numRecordsSendErrors)"
+)
+PROCESS_METRICS: Final = re.compile(
+    r"Status\.(?:JVM\.(?:CPU\.Load|Memory\.Heap\.(?:Used|Max)|Memory\.Direct\.MemoryUsed"
+    r"|Memory\.Metaspace\.Used|Threads\.Count|GarbageCollector\.[^.]+\.(?:Count|Time))"
+    r"|Flink\.Memory\.Managed\.(?:Used|Total)"
+    r"|Shuffle\.Netty\.(?:TotalMemorySegments|AvailableMemorySegments|RequestedMemoryUsage))"
+)
+JOB_METRICS: Final = (
+    "numRestarts",
+    "fullRestarts",
+    "numRescales",
+    "uptime",
+    "downtime",
+    "numberOfInProgressCheckpoints",
+    "numberOfCompletedCheckpoints",
+    "numberOfFailedCheckpoints",
+    "lastCheckpointDuration",
+    "lastCheckpointSize",
+    "lastCheckpointFullSize",
+)
+SOURCE_METRICS: Final = re.compile(
+    r"pendingRecords|watermarkLag|currentFetchEventTimeLag|currentEmitEventTimeLag|sourceIdleTime"
+    r"|Shuffle\.Netty\.(?:Input|Output)\.\d+\..+"
+)
