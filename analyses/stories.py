@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from flowdiag.analyses.knowledge.relations import RELATIONS, Relation, Shared
 from flowdiag.analyses.model.finding import Finding, RuleOutcome, Severity, State
-from flowdiag.analyses.relations import RELATIONS, Relation, Shared
 
 Pair = tuple[RuleOutcome, Finding]
 

@@ -229,7 +229,7 @@ COMPLEX: Final[dict[str, str]] = {
     "parsers/spark/progress.py:progress_row": "19",
 }
 LONG: Final[dict[str, str]] = {
-    "analyses/causes.py": "1884",
+    "analyses/knowledge/causes.py": "1884",
     "analyses/flink/suspects/signals.py": "949",
     "analyses/memory/model.py": "1041",
     "analyses/report/build.py": "821",

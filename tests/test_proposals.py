@@ -12,10 +12,11 @@ import msgspec
 import pytest
 
 from flowdiag import analyses
-from flowdiag.analyses.causes import CAUSES, CHECKED_BY, SHARED, Remedy
-from flowdiag.analyses.conditions import CONDITIONS, Setup
 from flowdiag.analyses.flink.helpers import advice_for, shared
 from flowdiag.analyses.flink.job import JobFacts, Setting
+from flowdiag.analyses.knowledge.causes import CAUSES, CHECKED_BY, SHARED, Remedy
+from flowdiag.analyses.knowledge.conditions import CONDITIONS, Setup
+from flowdiag.analyses.knowledge.option_types import TYPES, accepted, write
 from flowdiag.analyses.memory.facts import MemoryFacts, MemoryProcess
 from flowdiag.analyses.model.finding import (
     Action,
@@ -28,7 +29,6 @@ from flowdiag.analyses.model.finding import (
     Subject,
 )
 from flowdiag.analyses.model.keys import JobKey
-from flowdiag.analyses.option_types import TYPES, accepted, write
 from flowdiag.analyses.rate.facts import ApplicationFacts
 from flowdiag.analyses.rate.helpers import remedies as spark_remedies
 from flowdiag.analyses.report.advice import action_of

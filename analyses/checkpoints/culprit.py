@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
-from flowdiag.analyses.derived import once
 from flowdiag.analyses.flink.episodes import Episode, all_spells
 from flowdiag.analyses.flink.job import Attempt, JobFacts, LateAcknowledgement, Status
 from flowdiag.analyses.flink.options import at_least
@@ -20,6 +19,7 @@ from flowdiag.analyses.flink.pressure import during, overall, unseen_end
 from flowdiag.analyses.flink.suspects import Conviction, convict, goes_with
 from flowdiag.analyses.flink.suspects.case import Case
 from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Confidence
 from flowdiag.analyses.model.rule import Signal
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from flowdiag.analyses.derived import once
 from flowdiag.analyses.flink.episodes import Episode, episodes, incidents, reason_word
 from flowdiag.analyses.flink.job import Checkpoint, Decline, Incident, JobFacts, Status
 from flowdiag.analyses.flink.judging import setting
+from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.keys import Ref
 from flowdiag.parsers.exceptions import Classified, classify
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
-from flowdiag.analyses.derived import once
 from flowdiag.analyses.flink.episodes import finished_us
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts, Status
 from flowdiag.analyses.flink.judging import interval_ms
 from flowdiag.analyses.flink.silences import heard_until
+from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import State
 from flowdiag.analyses.model.keys import Ref
 from flowdiag.parsers.exceptions import (

@@ -16,8 +16,8 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Final
 
-from flowdiag.analyses.derived import once
 from flowdiag.analyses.flink.job import Checkpoint, Incident, JobFacts, Status
+from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import State
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.parsers.flink.failures import is_consequence, reason_kind

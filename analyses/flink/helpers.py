@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from flowdiag.analyses.causes import CAUSES, SHARED, Remedy
-from flowdiag.analyses.conditions import Setup, conditional, fitting
 from flowdiag.analyses.flink import judging
 from flowdiag.analyses.flink.crises import Crisis, Failure, crises
 from flowdiag.analyses.flink.episodes import (
@@ -48,6 +46,9 @@ from flowdiag.analyses.flink.judging import (
     name_of,
 )
 from flowdiag.analyses.flink.options import names_of, option, version_of
+from flowdiag.analyses.knowledge.causes import CAUSES, SHARED, Remedy
+from flowdiag.analyses.knowledge.conditions import Setup, conditional, fitting
+from flowdiag.analyses.knowledge.option_types import Value, helps, write
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import (
     Action,
@@ -68,7 +69,6 @@ from flowdiag.analyses.model.finding import (
     weigh,
 )
 from flowdiag.analyses.model.rule import Limits, Rule, Signal, limit
-from flowdiag.analyses.option_types import Value, helps, write
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

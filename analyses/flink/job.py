@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from flowdiag.analyses.derived import Answers, once
+from flowdiag.analyses.model.derived import Answers, once
 from flowdiag.analyses.model.finding import Evidence, focused
 from flowdiag.analyses.model.keys import JobKey, Process, Ref
 from flowdiag.parsers.focus import Focus
@@ -286,7 +286,7 @@ class JobFacts:
     first_us: int | None = None
     last_us: int | None = None
     garbage: tuple[Garbage, ...] = ()  # of the TaskManagers that run it
-    # Of `flowdiag.analyses.derived.once`.
+    # Of `flowdiag.analyses.model.derived.once`.
     derived: Answers = field(default_factory=Answers, init=False, repr=False, compare=False)
 
     @property
@@ -321,7 +321,7 @@ class ClusterFacts:
     incidents: tuple[Incident, ...] = ()  # those that belong to no known job
     has_jobmanager_log: bool = False
     has_rest: bool = False
-    # Of `flowdiag.analyses.derived.once`.
+    # Of `flowdiag.analyses.model.derived.once`.
     derived: Answers = field(default_factory=Answers, init=False, repr=False, compare=False)
 
 

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final
 
-from flowdiag.analyses.conditions import Setup, backend_of
-from flowdiag.analyses.derived import once
 from flowdiag.analyses.flink.episodes import Episode, finished_us
 from flowdiag.analyses.flink.job import (
     Attempt,
@@ -19,7 +17,10 @@ from flowdiag.analyses.flink.job import (
     Status,
 )
 from flowdiag.analyses.flink.options import at_least, names_of, version_of
+from flowdiag.analyses.knowledge.conditions import Setup, backend_of
+from flowdiag.analyses.knowledge.option_types import shown
 from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import (
     Evidence,
     Origin,
@@ -30,7 +31,6 @@ from flowdiag.analyses.model.finding import (
     cite,
     grade,
 )
-from flowdiag.analyses.option_types import shown
 from flowdiag.parsers.units import size_bytes
 
 # One failed checkpoint costs one interval and happens; only when a second one follows without a

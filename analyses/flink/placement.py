@@ -24,10 +24,10 @@ from fractions import Fraction
 from math import comb
 from typing import Final, NamedTuple
 
-from flowdiag.analyses.derived import once
 from flowdiag.analyses.flink.episodes import Episode, episodes
 from flowdiag.analyses.flink.job import Attempt, JobFacts, Status, SubtaskCheckpoint
 from flowdiag.analyses.flink.options import at_least
+from flowdiag.analyses.model.derived import once
 
 MINIMUM_DISTINCT: Final = 5  # late subtasks below which a p-value says nothing
 _MOST_WEIGHT: Final = 5_000  # beyond this an exact distribution costs seconds: no p-value then

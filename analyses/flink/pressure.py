@@ -17,10 +17,10 @@ from dataclasses import dataclass, fields, replace
 from operator import itemgetter
 from typing import Any, Final
 
-from flowdiag.analyses.derived import once
 from flowdiag.analyses.flink.job import JobFacts, SubtaskLoad
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.topology import Topology, topology_of
+from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Evidence, focused
 from flowdiag.analyses.model.keys import Ref
 from flowdiag.parsers.focus import Focus

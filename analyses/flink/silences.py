@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flowdiag.analyses.derived import once
 from flowdiag.analyses.flink.episodes import beginnings
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts
 from flowdiag.analyses.flink.judging import interval_ms
 from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.report.wire import iso
 from flowdiag.parsers.remarks import Kind, Remark
 

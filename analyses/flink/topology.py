@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 
-from flowdiag.analyses.derived import once
 from flowdiag.analyses.flink.job import JobFacts
+from flowdiag.analyses.model.derived import once
 
 # Metric scopes cut task names off (80 characters in most versions); logs and REST do not.
 _CUT = 60

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from flowdiag.analyses.flink.options import version_of
+from flowdiag.analyses.knowledge.option_types import write
 from flowdiag.analyses.memory import helpers as h
 from flowdiag.analyses.memory import model as m
 from flowdiag.analyses.memory.facts import BufferNeeds, MemoryProcess
 from flowdiag.analyses.memory.options import derive
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Action
-from flowdiag.analyses.option_types import write
 
 _STEP = 64 * m.MIB
 _MOST_STEPS = 4096

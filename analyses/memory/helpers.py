@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from flowdiag.analyses.causes import CAUSES
 from flowdiag.analyses.flink.helpers import explained, measured, votes_for
 from flowdiag.analyses.flink.job import Incident, JobFacts
 from flowdiag.analyses.flink.options import version_of
+from flowdiag.analyses.knowledge.causes import CAUSES
+from flowdiag.analyses.knowledge.option_types import Value, accepted, shown, write
 from flowdiag.analyses.memory import model
 from flowdiag.analyses.memory.facts import (
     BufferNeeds,
@@ -36,7 +37,6 @@ from flowdiag.analyses.model.finding import (
 )
 from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.model.rule import Limits, Rule, Signal, limit
-from flowdiag.analyses.option_types import Value, accepted, shown, write
 
 
 def of_process(process: MemoryProcess | None, **said: Any) -> Finding:

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from typing import Final
 
+from flowdiag.analyses.knowledge.option_types import Proposed
 from flowdiag.analyses.model.keys import JobKey, Ref
-from flowdiag.analyses.option_types import Proposed
 from flowdiag.parsers.focus import Focus
 
 

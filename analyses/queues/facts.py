@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from flowdiag.analyses.derived import Answers, once
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, SubtaskLoad
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.topology import Topology
+from flowdiag.analyses.model.derived import Answers, once
 from flowdiag.analyses.model.keys import Process, Ref
 from flowdiag.analyses.queues.capacity import Capacity
 
@@ -138,7 +138,7 @@ class JobQueues:
     version: tuple[int, int] | None = None
     version_from: str | None = None
     gaps: tuple[str, ...] = ()
-    # Of `flowdiag.analyses.derived.once`.
+    # Of `flowdiag.analyses.model.derived.once`.
     derived: Answers = field(default_factory=Answers, init=False, repr=False)
 
     @property

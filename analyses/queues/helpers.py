@@ -9,6 +9,7 @@ from flowdiag.analyses.flink import judging
 from flowdiag.analyses.flink.helpers import explained, measured, remedies, votes_for
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.pressure import Load, by_task, median
+from flowdiag.analyses.knowledge.option_types import write
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import (
     Action,
@@ -26,7 +27,6 @@ from flowdiag.analyses.model.finding import (
     weigh,
 )
 from flowdiag.analyses.model.rule import Limits, Rule, Signal, limit
-from flowdiag.analyses.option_types import write
 from flowdiag.analyses.queues.facts import GateQueue, JobQueues, Machine, Sample, joined
 from flowdiag.analyses.queues.judging import (
     host_of,

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from flowdiag.analyses.derived import once
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import Episode, all_spells, episodes, spells
 from flowdiag.analyses.flink.job import JobFacts, Status, SubtaskLoad
@@ -39,6 +38,7 @@ from flowdiag.analyses.flink.suspects import Conviction, convict, goes_with
 from flowdiag.analyses.flink.suspects.case import Case, Suspect, sync_share
 from flowdiag.analyses.flink.suspects.signals import SNAPSHOT_SHARE
 from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Confidence, State, Vote
 from flowdiag.analyses.queues.facts import Gauge, JobQueues, Sample, joined
 

@@ -11,8 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flowdiag.analyses.causes import CAUSES, Remedy
 from flowdiag.analyses.flink.judging import milliseconds, without_package
+from flowdiag.analyses.knowledge.causes import CAUSES, Remedy
+from flowdiag.analyses.knowledge.option_types import (
+    BATCH_INTERVAL,
+    TRIGGER_INTERVAL,
+    Value,
+    helps,
+    write,
+)
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import (
     Action,
@@ -33,13 +40,6 @@ from flowdiag.analyses.model.finding import (
     weigh,
 )
 from flowdiag.analyses.model.rule import Limits, Rule, limit
-from flowdiag.analyses.option_types import (
-    BATCH_INTERVAL,
-    TRIGGER_INTERVAL,
-    Value,
-    helps,
-    write,
-)
 from flowdiag.analyses.rate import judging, present
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate.facts import (

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from statistics import median
 from typing import Final, TypeVar
 
+from flowdiag.analyses.knowledge.option_types import shown
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Evidence, Origin, Present, Subject, cite
-from flowdiag.analyses.option_types import shown
 from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, QueryFacts, Record, Trigger
 from flowdiag.analyses.rate.present import COLD, FEW, NARROW, Assessed, StreamState, tight
 from flowdiag.analyses.rate.replay import Replay

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from flowdiag.analyses.causes import cause_of_class
+from flowdiag.analyses.knowledge.causes import cause_of_class
 from flowdiag.analyses.model.finding import Action, Measurement
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.facts import Record

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from flowdiag.analyses.causes import CHECKED_BY
+from flowdiag.analyses.knowledge.causes import CHECKED_BY
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.report.redact import clean
 from flowdiag.analyses.report.wire import Action, Change, FirstAction

@@ -242,7 +242,7 @@ class _Pseudonyms:
 @cache
 def _own_words() -> frozenset[str]:
     """Plain words of our own sentences, which a task may be called as well."""
-    from flowdiag.analyses.causes import CAUSES
+    from flowdiag.analyses.knowledge.causes import CAUSES
 
     texts = [text for cause in CAUSES.values() for text in (cause.meaning, cause.explanation)]
     for cause in CAUSES.values():

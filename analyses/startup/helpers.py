@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from flowdiag.analyses.flink.helpers import explained, measured, remedies, votes_for
 from flowdiag.analyses.flink.job import UNKNOWN_JOB, Incident
+from flowdiag.analyses.knowledge.option_types import shown, write
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import (
     Action,
@@ -22,7 +23,6 @@ from flowdiag.analyses.model.finding import (
 )
 from flowdiag.analyses.model.keys import JobKey, Ref
 from flowdiag.analyses.model.rule import Limits, Rule, Signal, limit
-from flowdiag.analyses.option_types import shown, write
 from flowdiag.analyses.startup.facts import (
     JobStarting,
     JobStarts,

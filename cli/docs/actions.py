@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Final
 
-from flowdiag.analyses.causes import CAUSES, CHECKED_BY, SHARED, Remedy
-from flowdiag.analyses.conditions import CONDITIONS, Setup
 from flowdiag.analyses.flink.helpers import advice_for
 from flowdiag.analyses.flink.options import Version
+from flowdiag.analyses.knowledge.causes import CAUSES, CHECKED_BY, SHARED, Remedy
+from flowdiag.analyses.knowledge.conditions import CONDITIONS, Setup
+from flowdiag.analyses.knowledge.option_types import type_of, write
 from flowdiag.analyses.memory.options import KNOWN_VERSIONS as VERSIONS
 from flowdiag.analyses.model.finding import Action
-from flowdiag.analyses.option_types import type_of, write
 from flowdiag.analyses.topics import ENGINES, rules_of
 
 _FILLED: Final = re.compile(r"\{\w+\}")

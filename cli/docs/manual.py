@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
-from flowdiag.analyses.causes import CAUSES
+from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.model.choice import nearest_rule
 from flowdiag.analyses.model.rule import HEADINGS, Rule, sections
 from flowdiag.analyses.topics import ENGINES, all_rules, brought_by, own_rules_of, rules_of

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from flowdiag.analyses.relations import SAME
+from flowdiag.analyses.knowledge.relations import SAME
 from flowdiag.analyses.report.wire import Action, Evidence, Finding, Report, Story
 from flowdiag.cli.text import words
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Final
 
+from flowdiag.analyses.knowledge.option_types import unit_of
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.option_types import unit_of
 from flowdiag.analyses.report.muting import muted
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import (

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import pytest
 
-from flowdiag.analyses.causes import CAUSES, SHARED
 from flowdiag.analyses.flink.episodes import episodes
 from flowdiag.analyses.flink.helpers import (
     Job,
@@ -23,6 +22,7 @@ from flowdiag.analyses.flink.helpers import (
     votes_for,
 )
 from flowdiag.analyses.flink.options import names_of
+from flowdiag.analyses.knowledge.causes import CAUSES, SHARED
 from flowdiag.analyses.model.finding import Origin, Present, Rank, Severity, State, Vote
 from flowdiag.analyses.model.rule import Signal
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from flowdiag import analyses
-from flowdiag.analyses.causes import CAUSES
+from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.model.finding import Rank
 from flowdiag.analyses.model.rule import Limits, Rule, sections
 from flowdiag.analyses.topics import ENGINES, all_rules

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowdiag.analyses import stories
-from flowdiag.analyses.causes import CAUSES
+from flowdiag.analyses.knowledge.causes import CAUSES
+from flowdiag.analyses.knowledge.relations import RELATIONS, Relation, Shared
 from flowdiag.analyses.model.finding import Finding, RuleOutcome, Severity, State, Subject
 from flowdiag.analyses.model.keys import JobKey
-from flowdiag.analyses.relations import RELATIONS, Relation, Shared
 from flowdiag.analyses.report.build import build_report, judge
 from flowdiag.analyses.report.wire import Data, Story
 from flowdiag.analyses.topics import all_rules

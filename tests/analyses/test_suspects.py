@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from flowdiag.analyses.causes import CAUSES
 from flowdiag.analyses.checkpoints.culprit import hot_spot
 from flowdiag.analyses.flink.job import JobFacts
 from flowdiag.analyses.flink.suspects import Conviction
 from flowdiag.analyses.flink.suspects.case import Suspect
 from flowdiag.analyses.flink.suspects.causes import CONVICTS_OF
 from flowdiag.analyses.flink.suspects.signals import MEASURED_BY_METRICS, SIGNALS
+from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.root import find_spells, load_row, samples_in
 

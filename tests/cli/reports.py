@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from flowdiag.analyses.checkpoints.data import checkpoint_data
 from flowdiag.analyses.flink import job as x
+from flowdiag.analyses.knowledge.option_types import write
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.model.keys import JobKey, Ref
-from flowdiag.analyses.option_types import write
 from flowdiag.analyses.report import wire
 from flowdiag.analyses.report.build import build_report
 from flowdiag.analyses.report.evidence import Key, Located

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flowdiag.analyses.causes import CAUSES
+from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.model.rule import HEADINGS, Rule, sections
 from flowdiag.analyses.topics import all_rules
 from flowdiag.cli.docs.generate import documents, with_blocks

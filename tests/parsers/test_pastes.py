@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from flowdiag.analyses.causes import CAUSE_OF_CLASS, CAUSES
+from flowdiag.analyses.knowledge.causes import CAUSE_OF_CLASS, CAUSES
 from flowdiag.parsers.exceptions import classes, classify, options_named
 from flowdiag.parsers.lines.pastes import PASTE_BYTES, exceptions_in
 from flowdiag.parsers.sources.discover import discover

@@ -36,9 +36,9 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from flowdiag.analyses.causes import cause_of_class
 from flowdiag.analyses.checkpoints.storage import Refused, refused
 from flowdiag.analyses.flink import helpers as h
+from flowdiag.analyses.knowledge.causes import cause_of_class
 
 _WORDS: Final = {
     "storage-full": "is full",

@@ -37,8 +37,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from flowdiag.analyses.derived import once
 from flowdiag.analyses.flink import helpers as h
+from flowdiag.analyses.model.derived import once
 
 _ELECTION_US: Final = (
     60_000_000  # dispatcher, resource manager and REST are elected one after the other

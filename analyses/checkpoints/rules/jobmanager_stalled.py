@@ -41,12 +41,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from flowdiag.analyses.derived import once
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.episodes import beginnings
 from flowdiag.analyses.flink.judging import INTERVAL_KEYS, setting, trigger_gaps_ms
 from flowdiag.analyses.flink.pressure import median
 from flowdiag.analyses.flink.silences import heard_until
+from flowdiag.analyses.model.derived import once
 
 
 class Stalled(h.Limits):

@@ -40,8 +40,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from flowdiag.analyses.derived import once
 from flowdiag.analyses.flink import helpers as h
+from flowdiag.analyses.model.derived import once
 
 
 class Slow(h.Limits):

@@ -41,14 +41,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from flowdiag.analyses.causes import CAUSE_OF_CLASS, CAUSES, cause_of_class
 from flowdiag.analyses.checkpoints.storage import refused
-from flowdiag.analyses.derived import once
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.crises import said_of
 from flowdiag.analyses.flink.judging import without_package
 from flowdiag.analyses.flink.linkage import linkage
 from flowdiag.analyses.flink.said import named_options, numbers_of
+from flowdiag.analyses.knowledge.causes import CAUSE_OF_CLASS, CAUSES, cause_of_class
+from flowdiag.analyses.model.derived import once
 from flowdiag.parsers.exceptions import Classified, named_task, says_why
 from flowdiag.parsers.flink.failures import failure_kind
 

@@ -37,8 +37,8 @@ from __future__ import annotations
 from collections import ChainMap, Counter
 from typing import Final
 
-from flowdiag.analyses.derived import once
 from flowdiag.analyses.flink import helpers as h
+from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.keys import Ref
 
 # Tasks fail with this on the TaskManager that goes, when it is told to (an eviction, a drained node).

@@ -23,7 +23,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from flowdiag.analyses.derived import once
 from flowdiag.analyses.flink.job import Attempt, JobFacts, SubtaskLoad, unmangled
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.suspects.case import Case, Suspect
@@ -37,6 +36,7 @@ from flowdiag.analyses.flink.suspects.signals import (
     sits_unseen,
 )
 from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Cited, Confidence, Measurement, Subject, Vote, weigh
 
 _MEASURED: Final = frozenset(

@@ -22,12 +22,12 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Final
 
-from flowdiag.analyses.derived import once
 from flowdiag.analyses.flink.episodes import Episode
 from flowdiag.analyses.flink.job import Checkpoint, JobFacts, Status
 from flowdiag.analyses.flink.options import at_least
 from flowdiag.analyses.flink.placement import SubtaskKey, late_records
 from flowdiag.analyses.flink.topology import Topology, topology_of
+from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Cited
 
 # Acknowledgements of one cascade arrive within milliseconds; the order within is no cause.

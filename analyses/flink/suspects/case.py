@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 from typing import Final
 
-from flowdiag.analyses.derived import once
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import Episode, incidents
 from flowdiag.analyses.flink.job import (
@@ -30,6 +29,7 @@ from flowdiag.analyses.flink.pressure import Load, Root, View
 from flowdiag.analyses.flink.suspects.acknowledgements import late_readings, reported_readings
 from flowdiag.analyses.flink.topology import topology_of
 from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Cited
 
 AT_THE_ABORT_US: Final = 2_000_000

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.causes import CAUSES
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.job import JobFacts
 from flowdiag.analyses.flink.suspects import Conviction
+from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Action
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flowdiag.analyses.conditions import backend_of
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
+from flowdiag.analyses.knowledge.conditions import backend_of
 from flowdiag.analyses.memory import model as m
 from flowdiag.analyses.memory.assemble.buffers import buffers_of
 from flowdiag.analyses.memory.assemble.collectors import with_usages

@@ -32,9 +32,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.causes import CAUSE_OF_FAILURE
 from flowdiag.analyses.flink.judging import without_package
 from flowdiag.analyses.flink.silences import told_until
+from flowdiag.analyses.knowledge.causes import CAUSE_OF_FAILURE
 from flowdiag.analyses.model.finding import Inconclusive
 from flowdiag.analyses.startup import helpers as h
 

@@ -30,8 +30,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from flowdiag.analyses.causes import CAUSE_OF_FAILURE, CAUSES, CHECKED_BY
 from flowdiag.analyses.flink.crises import Crisis, crises
+from flowdiag.analyses.knowledge.causes import CAUSE_OF_FAILURE, CAUSES, CHECKED_BY
 from flowdiag.analyses.startup import helpers as h
 
 # In a failure for buffers or slots the task that failed is arbitrary: nobody is accused.

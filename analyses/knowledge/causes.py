@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from flowdiag.analyses.option_types import Value
+from flowdiag.analyses.knowledge.option_types import Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
