@@ -30,7 +30,7 @@ import zstandard
 
 from benchmarks.reports import joined
 from flowdiag.analyses.report.wire import Report, encode
-from flowdiag.cli.output.embedded import taken_out
+from flowdiag.cli.output.embedded import extract_report
 from flowdiag.cli.render import html
 from flowdiag.cli.render.page import Page
 
@@ -102,7 +102,7 @@ def _rendered(reports: Iterable[Named], folder: Path) -> Iterator[str]:
         (folder / f"{name}.html").write_bytes(page)
         if len(page) > MOST:
             yield f"{name}: {len(page)} bytes"
-        document = taken_out(page)
+        document = extract_report(page)
         whole = document is not None and msgspec.json.decode(document, type=Report) == report
         if not whole and len(encode(report)) <= html.EMBEDDED:
             yield f"{name}: does not give its report back"

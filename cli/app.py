@@ -119,34 +119,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: the command line without the program's name; None takes the process's own.
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
-    from flowdiag.cli.output.console import cannot_write, drop_stdout, say
+    from flowdiag.cli.output.console import discard_stdout, print_message, write_error
 
     try:
         given = routed(given, _COMMANDS)
         result = app(args=given, prog_name="flowdiag", standalone_mode=False)
         sys.stdout.flush()
     except FlowdiagError as error:
-        say("error", error.message, error.hint)
+        print_message("error", error.message, error.hint)
         return ExitCode.USAGE
     except (KeyboardInterrupt, typer.Abort):
         return ExitCode.INTERRUPTED
     except BrokenPipeError:  # `| head` has read enough
-        drop_stdout()
+        discard_stdout()
         return ExitCode.CLEAR
     except Exception as error:  # noqa: BLE001 - the last place that can say it is our bug
         if isinstance(error, OSError) and (is_no_room(error) or error.errno in _OUTPUT_GONE):
-            drop_stdout()
-            told = cannot_write(error.filename or "standard output", error)
-            say("error", told.message, told.hint)
+            discard_stdout()
+            told = write_error(error.filename or "standard output", error)
+            print_message("error", told.message, told.hint)
             return ExitCode.USAGE
         if is_used_up(error):
             told = used_up(error)
-            say("error", told.message, told.hint)
+            print_message("error", told.message, told.hint)
             return ExitCode.USAGE
         usage = getattr(error, "format_message", None)
         if usage is not None:
             return _wrong_usage(str(usage()), getattr(error, "ctx", None))
-        say(
+        print_message(
             "error",
             f"this is a bug in flowdiag: {type(error).__name__}: {text_of(error)}",
             "please report it with the command line; --debug shows the traceback",
@@ -161,9 +161,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _wrong_usage(message: str, context: object) -> ExitCode:
     """Say what is wrong with the command line."""
-    from flowdiag.cli.output.console import say
+    from flowdiag.cli.output.console import print_message
 
     path = getattr(context, "command_path", "flowdiag")
     text = message.strip().rstrip(".").replace("\n", " ").replace(": Value error, ", ": ")
-    say("error", text[:1].lower() + text[1:], f"see {path} --help")
+    print_message("error", text[:1].lower() + text[1:], f"see {path} --help")
     return ExitCode.USAGE

@@ -32,7 +32,7 @@ def write(
     from flowdiag.analyses.comparison.baseline import text_of, updated
     from flowdiag.analyses.model.finding import Severity
     from flowdiag.analyses.model.fmt import plural
-    from flowdiag.cli.output.console import check_output, say, write_report
+    from flowdiag.cli.output.console import check_output, print_message, write_report
     from flowdiag.cli.output.saved import read_report
 
     if output == "-":
@@ -52,12 +52,12 @@ def write(
     )
     if found.added or found.accepted:
         write_report(found.text, output)
-    say(
+    print_message(
         "note",
         f"{output}: {plural(len(found.added), 'finding')} added, {len(found.accepted)} muted anew",
     )
     for fingerprint in found.unseen:
-        say("note", f"{output}: {fingerprint} is no longer seen: remove it")
+        print_message("note", f"{output}: {fingerprint} is no longer seen: remove it")
     return ExitCode.CLEAR
 
 

@@ -93,11 +93,11 @@ def run(before: str, after: str, given: Mapping[str, Any]) -> ExitCode:
 
 def _tell_known(report: Report) -> None:
     """What the baseline says of the later side: what got worse counts again, what is gone is to be taken out."""
-    from flowdiag.cli.output.console import say
+    from flowdiag.cli.output.console import print_message
     from flowdiag.cli.text import words
 
-    for line in words.known(report):
-        say("note", line)
+    for line in words.baseline_lines(report):
+        print_message("note", line)
 
 
 def _reports(
@@ -143,8 +143,8 @@ def _diagnosed(
     from flowdiag.analyses.inputs import find
     from flowdiag.cli.diagnosing import asked_for, diagnosed, logged
     from flowdiag.cli.options.routing import refuse_servers
-    from flowdiag.cli.output.console import say
-    from flowdiag.cli.output.writing import tell
+    from flowdiag.cli.output.console import print_message
+    from flowdiag.cli.output.writing import print_warnings
     from flowdiag.cli.spark.early import spark_for
 
     refuse_servers(paths, command)
@@ -163,9 +163,9 @@ def _diagnosed(
             made[path] = diagnosed(command, [path], plain, asked, lambda: spark, progress, told)
     for report in made.values():
         if not settings.quiet:
-            tell(report)
+            print_warnings(report)
     for line in told:
-        say("spark", line)
+        print_message("spark", line)
     return made
 
 

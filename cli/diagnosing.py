@@ -20,7 +20,7 @@ from flowdiag.cli.exit_codes import ExitCode, exit_code
 from flowdiag.cli.options import shared as o
 from flowdiag.cli.options.routing import refuse_servers
 from flowdiag.cli.options.settings import Effective, Format, Settings, Warm, effective
-from flowdiag.cli.output.console import Progress, check_output, say, write_report
+from flowdiag.cli.output.console import Progress, check_output, print_message, write_report
 from flowdiag.cli.render import check_format
 from flowdiag.cli.spark.early import spark_for
 from flowdiag.cli.spark.resources import resources_of
@@ -270,7 +270,7 @@ def run(
 
     code = deliver(name, settings, diagnosis)
     for line in told:
-        say("spark", line)
+        print_message("spark", line)
     if spark is not None and settings.master is None:
         _keep_for_later(settings)
     return code
@@ -431,7 +431,7 @@ def _keep_for_later(settings: Settings) -> None:
     from flowdiag.cli.spark.warm import warm_in_background
 
     if warm_in_background(told=not settings.quiet):
-        say(
+        print_message(
             "note",
             "a process in the background keeps what Java loaded, so that later runs start faster"
             " (half a minute, 170 MB)",
@@ -496,10 +496,15 @@ def deliver(command: str, settings: Settings, diagnosis: Callable[[Progress], Re
             with Progress(quiet=settings.quiet) as progress:
                 report = diagnosis(progress)
             # Not before: what renders is imported when there is something to render.
-            from flowdiag.cli.output.writing import rendered, shown_of, tell, with_faults
+            from flowdiag.cli.output.writing import (
+                add_faults,
+                filter_findings,
+                print_warnings,
+                render_with_faults,
+            )
 
-            text, faults = rendered(shown_of(report, settings), settings)
-        report = with_faults(report, faults)
+            text, faults = render_with_faults(filter_findings(report, settings), settings)
+        report = add_faults(report, faults)
     except FlowdiagError:
         raise
     except Exception as error:
@@ -519,7 +524,7 @@ def deliver(command: str, settings: Settings, diagnosis: Callable[[Progress], Re
     if settings.strict_inputs and damaged:
         raise InputError(f"{damaged[0].source}: {damaged[0].error}", hint="--strict-inputs is set")
     if not settings.quiet:
-        tell(report)
+        print_warnings(report)
     write_report(text, settings.output)
     return exit_code(report, settings)
 

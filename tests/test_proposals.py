@@ -201,7 +201,7 @@ def test_settings_and_observations_are_told_apart() -> None:
     seen = Setting(job=key, key="observed.timeout_ms", value="8002", source="observed")
     (action,) = shared(replace(job(), settings=(seen,)), "more-time")
     assert action.current == Present("8 s", Origin.OBSERVED)
-    told = words.action(action_of(action))[1][0]
+    told = words.action_lines(action_of(action))[1][0]
     assert told.startswith("execution.checkpointing.timeout: now 8 s (observed")
 
 

@@ -21,7 +21,7 @@ from flowdiag.analyses.report.redact import clean, mask_secrets
 from flowdiag.analyses.report.wire import Report
 from flowdiag.cli import app
 from flowdiag.cli.options.settings import Format
-from flowdiag.cli.output.console import say
+from flowdiag.cli.output.console import print_message
 from flowdiag.cli.render import RENDERERS
 from flowdiag.cli.render.page import Page
 from flowdiag.parsers.live.watching import redacted
@@ -147,7 +147,7 @@ def test_errors_warnings_and_traces_quote_no_secret(
 ) -> None:
     for kind in KINDS:
         text, secret = secret_of(kind, 3)
-        say("warning", text, text)
+        print_message("warning", text, text)
         monkeypatch.setattr(app, "app", _raising(ValueError(text)))
         assert app.main(["rules", "--debug"]) == 4
         shown = capsys.readouterr()

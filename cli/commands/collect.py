@@ -274,7 +274,7 @@ def _run(
     import asyncio
 
     from flowdiag.cli.exit_codes import ExitCode
-    from flowdiag.cli.output.console import Progress, say
+    from flowdiag.cli.output.console import Progress, print_message
     from flowdiag.parsers.live.client import base_of
     from flowdiag.parsers.live.folder import Folder
 
@@ -288,7 +288,7 @@ def _run(
             outcome = asyncio.run(_collection(url, access, work, folder, progress, arrived))
     except (KeyboardInterrupt, asyncio.CancelledError):
         kept = folder.tick - before
-        say(
+        print_message(
             "warning",
             f"interrupted: {_snapshots(kept)} in '{output}' stay{'s' * (kept == 1)} valid",
         )
@@ -333,14 +333,16 @@ async def _collection(
 
 
 def _tell(outcome: Outcome, base: str, output: str) -> None:
-    from flowdiag.cli.output.console import say
+    from flowdiag.cli.output.console import print_message
 
     for warning in outcome.warnings[:5]:
-        say("warning", warning)
+        print_message("warning", warning)
     if len(outcome.warnings) > 5:
-        say("warning", f"{len(outcome.warnings) - 5} more; '{output}/manifest.jsonl' has them all")
+        print_message(
+            "warning", f"{len(outcome.warnings) - 5} more; '{output}/manifest.jsonl' has them all"
+        )
     if outcome.broken:
-        say(
+        print_message(
             "warning",
             f"{base}: {outcome.why}; what was collected until then stays valid",
             "the same command goes on where it ended",

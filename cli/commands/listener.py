@@ -52,7 +52,7 @@ def export(
     """
     from flowdiag.cli.listener.export import JAR, PYTHON
     from flowdiag.cli.listener.export import export as write
-    from flowdiag.cli.output.console import say
+    from flowdiag.cli.output.console import print_message
 
     exported = write(folder, spark_home=spark_home)
     for path in exported.files:
@@ -65,5 +65,5 @@ def export(
         typer.echo("  --conf spark.extraListeners=FlowdiagListener")
         typer.echo("  --conf spark.flowdiag.listener.path=/path/of/a/folder/ ...")
     else:
-        say("warning", f"no jar for Scala and Java was made: {exported.without_jar}")
+        print_message("warning", f"no jar for Scala and Java was made: {exported.without_jar}")
     return 0

@@ -53,7 +53,7 @@ def mcp(
     """
     from flowdiag.cli.mcp.roots import Roots
     from flowdiag.cli.options.values import length
-    from flowdiag.cli.output.console import say
+    from flowdiag.cli.output.console import print_message
     from flowdiag.parsers.errors import FlowdiagError
 
     flags = {"redact": redact, "no_excerpts": no_excerpts, "java_heap": java_heap, "debug": debug}
@@ -63,7 +63,7 @@ def mcp(
         raise FlowdiagError("--timeout must be at least 1 s")
     server = _server(Roots(root or []), settings, timeout_s)
     if sys.stdin.isatty():
-        say(
+        print_message(
             "note",
             "waiting for a client on standard input",
             "clients start this command themselves",

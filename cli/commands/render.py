@@ -67,13 +67,18 @@ def _show(report: str, settings: Settings) -> ExitCode:
     from flowdiag.cli.diagnosing import logged
     from flowdiag.cli.output.console import write_report
     from flowdiag.cli.output.saved import read_report
-    from flowdiag.cli.output.writing import check_place, rendered, shown_of, tell_faults
+    from flowdiag.cli.output.writing import (
+        check_destination,
+        filter_findings,
+        print_faults,
+        render_with_faults,
+    )
 
-    check_place(settings)
+    check_destination(settings)
     saved = read_report(report)
     shown = redacted(saved) if settings.redact else saved
     with logged(debug=settings.debug):
-        text, faults = rendered(shown_of(shown, settings), settings)
-    tell_faults(faults)
+        text, faults = render_with_faults(filter_findings(shown, settings), settings)
+    print_faults(faults)
     write_report(text, settings.output)
     return ExitCode.BUG if faults else ExitCode.CLEAR

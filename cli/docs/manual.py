@@ -12,7 +12,7 @@ from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.model.choice import nearest_rule
 from flowdiag.analyses.model.rule import HEADINGS, Rule, sections
 from flowdiag.analyses.topics import ENGINES, all_rules, brought_by, own_rules_of, rules_of
-from flowdiag.cli.output.console import say, wants_colour, write_report
+from flowdiag.cli.output.console import print_message, use_colour, write_report
 from flowdiag.cli.text.words import quantity
 from flowdiag.parsers.errors import FlowdiagError
 
@@ -30,7 +30,7 @@ def warn_of_plugins() -> None:
 
         plugins_left_out()
     for text in plugins.left_out():
-        say("warning", text)
+        print_message("warning", text)
 
 
 def find_rule(wanted: str) -> Rule:
@@ -127,7 +127,7 @@ def show(text: str, output: str | None = None) -> None:
     Raises:
         FlowdiagError: the file cannot be written.
     """
-    if output in (None, "-") and wants_colour(sys.stdout):
+    if output in (None, "-") and use_colour(sys.stdout):
         bold = {*HEADINGS, "Thresholds", "Votes", "Causes", text.split("\n", 1)[0]}
         text = "".join(
             f"{_BOLD[0]}{line.rstrip()}{_BOLD[1]}\n" if line.rstrip() in bold else line

@@ -21,7 +21,7 @@ from typing import Final
 from flowdiag.analyses.report.changes import Change, Kind
 from flowdiag.analyses.report.wire import Report, encode
 from flowdiag.cli.options.settings import COLLECTING_VARIABLES
-from flowdiag.cli.output.console import say
+from flowdiag.cli.output.console import print_message
 from flowdiag.parsers.cleanup import at_end, kill_now, undivided
 from flowdiag.parsers.errors import FlowdiagError
 
@@ -85,12 +85,12 @@ def run(
             )
             forget = at_end(partial(kill_now, process))
     except OSError as error:
-        say("warning", f"--exec: {words[0]}: {error.strerror or error}")
+        print_message("warning", f"--exec: {words[0]}: {error.strerror or error}")
         return
     try:
         process.communicate(encode(report), timeout=timeout_s)
     except subprocess.TimeoutExpired:
-        say("warning", f"--exec: {words[0]} was killed after {timeout_s:g} s")
+        print_message("warning", f"--exec: {words[0]} was killed after {timeout_s:g} s")
     except BrokenPipeError:
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=timeout_s)
@@ -101,7 +101,7 @@ def run(
             process.wait()
         forget()
     if process.returncode:
-        say("warning", f"--exec: {words[0]} exited with code {process.returncode}")
+        print_message("warning", f"--exec: {words[0]} exited with code {process.returncode}")
 
 
 def changed_codes(changes: Sequence[Change]) -> Mapping[str, str]:

@@ -17,7 +17,13 @@ from flowdiag.analyses.inputs import find, with_owners
 from flowdiag.cli import diagnosing
 from flowdiag.cli.exit_codes import ExitCode, exit_code
 from flowdiag.cli.options.settings import Format, Settings
-from flowdiag.cli.output.console import Progress, check_output, say, write_out, write_report
+from flowdiag.cli.output.console import (
+    Progress,
+    check_output,
+    print_message,
+    write_report,
+    write_stdout,
+)
 from flowdiag.cli.spark.early import spark_for
 from flowdiag.parsers.errors import FlowdiagError, InputError
 
@@ -208,12 +214,12 @@ class _RepeatedRounds:
     def _report_round(self, number: int, report: Report) -> None:
         """Print the changes, run the `--exec` command, and keep the report for the next round."""
         from flowdiag.analyses.report.changes import changes
-        from flowdiag.cli.output.writing import render_report, shown_of, tell
+        from flowdiag.cli.output.writing import filter_findings, print_warnings, render_report
 
         settings, before = self.settings, self.before
-        shown = shown_of(report, settings)
+        shown = filter_findings(report, settings)
         if not settings.quiet:
-            self.shown_warnings = tell(report, self.shown_warnings)
+            self.shown_warnings = print_warnings(report, self.shown_warnings)
         changed = changes(before, shown)
         verdict = before.summary.verdict if before is not None else None
         this = self._round_record(number, report, exit_code(report, settings), changed)
@@ -223,9 +229,9 @@ class _RepeatedRounds:
         elif settings.format is Format.JSON:
             from flowdiag.analyses.report.changes import encoded
 
-            write_out(encoded(this))
+            write_stdout(encoded(this))
         elif before is None:
-            write_out(render_report(shown, settings))
+            write_stdout(render_report(shown, settings))
         else:
             self._write_changes(this)
         if changed and self.plan.words:
@@ -239,10 +245,10 @@ class _RepeatedRounds:
         from flowdiag.analyses.report.changes import encoded
         from flowdiag.analyses.report.wire import Note
 
-        say("warning", f"round {number}: {trouble.message}; will retry", trouble.hint)
+        print_message("warning", f"round {number}: {trouble.message}; will retry", trouble.hint)
         if self.settings.format is Format.JSON and self.settings.output in (None, "-"):
             note = Note(message=trouble.message, hint=trouble.hint)
-            write_out(encoded(self._round_record(number, None, ExitCode.USAGE, [], [note])))
+            write_stdout(encoded(self._round_record(number, None, ExitCode.USAGE, [], [note])))
 
     def _round_record(
         self, number: int, report: Report | None, code: int, changed: Any, errors: Any = ()
@@ -265,13 +271,13 @@ class _RepeatedRounds:
 
     def _write_changes(self, this: Round) -> None:
         from flowdiag.cli.options.settings import When
-        from flowdiag.cli.output.writing import page_here
+        from flowdiag.cli.output.writing import stdout_page
         from flowdiag.cli.views.changes import changes_text
 
         settings = self.settings
         color = When.NEVER if settings.no_color else settings.color
-        page = replace(page_here(color), zone=settings.show_tz)
-        write_out(changes_text(this, page))
+        page = replace(stdout_page(color), zone=settings.show_tz)
+        write_stdout(changes_text(this, page))
 
     def _progress(self) -> Progress:
         return Progress(quiet=self.settings.quiet)

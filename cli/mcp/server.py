@@ -23,8 +23,7 @@ from flowdiag.cli.mcp.session import Kept, Session
 from flowdiag.cli.render import brief
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.text import words
-from flowdiag.cli.text.telling import Told as Story
-from flowdiag.cli.text.telling import told_of
+from flowdiag.cli.text.stories import StoryView, story_views
 from flowdiag.parsers.errors import FlowdiagError
 
 T = TypeVar("T")
@@ -294,7 +293,7 @@ def _cut(text: str) -> str:
 
 def _diagnosis(kept: Kept) -> Diagnosis:
     report, summary = kept.report, kept.report.summary
-    stories = told_of(report)
+    stories = story_views(report)
     step = summary.first_action
     return Diagnosis(
         report=kept.name,
@@ -304,18 +303,18 @@ def _diagnosis(kept: Kept) -> Diagnosis:
         cause=summary.cause,
         culprits=[
             Accused(
-                who=words.who(each.subject, most=200),
-                why=words.cut(each.why, _TITLE),
+                who=words.subject_name(each.subject, most=200),
+                why=words.truncate(each.why, _TITLE),
                 code=each.code,
                 confidence=each.confidence.value,
                 state=each.state.value,
             )
-            for each, _ in words.ranked(report)[:5]
+            for each, _ in words.ranked_culprits(report)[:5]
         ],
         stories=[
             Told(
-                title=words.cut(told.root.title, _TITLE),
-                cause=told.word,
+                title=words.truncate(told.root.title, _TITLE),
+                cause=told.cause,
                 severity=told.head.severity.value,
                 state=told.head.state.value,
                 confidence=told.head.confidence.value,
@@ -334,16 +333,16 @@ def _diagnosis(kept: Kept) -> Diagnosis:
             proposed=step.action.proposed,
         ),
         not_assessed=[
-            Unknown(code=rule.code, reason=words.cut(rule.reason or rule.title, _TITLE))
-            for rule in words.unsettled(report.rules)[:_MOST_FINDINGS]
+            Unknown(code=rule.code, reason=words.truncate(rule.reason or rule.title, _TITLE))
+            for rule in words.inconclusive_rules(report.rules)[:_MOST_FINDINGS]
         ],
         inputs=sum(item.kind != "not-read" for item in report.inputs),
         inputs_not_read=sum(item.kind == "not-read" for item in report.inputs),
     )
 
 
-def _fingerprints(told: Story) -> list[str]:
-    others = [found.fingerprint for _, some in told.followed for found in some]
+def _fingerprints(told: StoryView) -> list[str]:
+    others = [found.fingerprint for _, some in told.consequences for found in some]
     return [told.root.fingerprint, *others]
 
 
@@ -355,7 +354,7 @@ def _found(found: Finding) -> Found:
         severity=found.severity.value,
         state=found.state.value,
         confidence=found.confidence.value,
-        title=words.cut(found.title, _TITLE),
+        title=words.truncate(found.title, _TITLE),
         evidence_total=found.evidence_total,
     )
 
@@ -396,7 +395,7 @@ def _proof(
                 lines=shown,
             )
         )
-        lines += ["", words.place(item)]
+        lines += ["", words.location(item)]
         numbered = enumerate(shown, first or 1) if shown else [(item.line, item.excerpt or "")]
         lines += [f"  {number or '':>7} | {text}" for number, text in numbered]
     if found.evidence_total > len(records):

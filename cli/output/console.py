@@ -26,7 +26,7 @@ def is_terminal(stream: IO[Any]) -> bool:
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def wants_colour(stream: IO[Any], color: When = When.AUTO) -> bool:
+def use_colour(stream: IO[Any], color: When = When.AUTO) -> bool:
     """Colour as the user wants it, else on terminals only.
 
     What was asked for comes before the environment: there `NO_COLOR` (no-color.org) comes before
@@ -43,7 +43,7 @@ def wants_colour(stream: IO[Any], color: When = When.AUTO) -> bool:
     return os.environ.get("FORCE_COLOR", "0") not in ("", "0", "false") or is_terminal(stream)
 
 
-def can_show(stream: IO[Any]) -> bool:
+def supports_glyphs(stream: IO[Any]) -> bool:
     """Whether the stream's encoding has the glyphs of the timeline."""
     try:
         _GLYPHS.encode(getattr(stream, "encoding", None) or "ascii")
@@ -52,7 +52,7 @@ def can_show(stream: IO[Any]) -> bool:
     return True
 
 
-def width_of(stream: IO[Any]) -> int:
+def terminal_width(stream: IO[Any]) -> int:
     """Columns of the terminal; where there is none, `COLUMNS` or as wide as it takes."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns) > 0:
@@ -77,15 +77,15 @@ def write_report(text: str, output: str | None) -> None:
         _write_file(Path(output), text)
         return
     try:
-        write_out(text)
+        write_stdout(text)
     except BrokenPipeError:
-        drop_stdout()
+        discard_stdout()
     except OSError as error:
-        drop_stdout()
-        raise cannot_write("standard output", error) from None
+        discard_stdout()
+        raise write_error("standard output", error) from None
 
 
-def write_out(text: str) -> None:
+def write_stdout(text: str) -> None:
     """Write to stdout, at once.
 
     Raises:
@@ -98,7 +98,7 @@ def write_out(text: str) -> None:
     sys.stdout.buffer.flush()
 
 
-def drop_stdout() -> None:
+def discard_stdout() -> None:
     """Let what is still buffered go nowhere: it must not fail again when the process ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -120,7 +120,7 @@ def check_output(output: str | None) -> None:
         if not os.access(path if _written_in_place(path) else path.parent, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
-        raise cannot_write(f"'{path}'", error) from None
+        raise write_error(f"'{path}'", error) from None
 
 
 def _written_in_place(path: Path) -> bool:
@@ -144,10 +144,10 @@ def _write_file(path: Path, text: str) -> None:
             partial.unlink(missing_ok=True)
             forget()
     except OSError as error:
-        raise cannot_write(f"'{path}'", error) from None
+        raise write_error(f"'{path}'", error) from None
 
 
-def cannot_write(what: str, error: OSError) -> FlowdiagError:
+def write_error(what: str, error: OSError) -> FlowdiagError:
     """What to tell of a report that could not be written."""
     if is_no_room(error):
         hint = "make room, or write it elsewhere with --output"
@@ -161,10 +161,10 @@ def _told(text: str) -> str:
     return printable(mask_secrets(text))
 
 
-def say(kind: str, message: str, hint: str | None = None) -> None:
+def print_message(kind: str, message: str, hint: str | None = None) -> None:
     """One line on stderr, and one below it with what to do.
 
-    >>> say("error", "no such file")  # doctest: +SKIP
+    >>> print_message("error", "no such file")  # doctest: +SKIP
     error: no such file
     """
     lines = [f"{kind}: {_told(message)}"]
@@ -188,7 +188,7 @@ class Progress:
     def __call__(self, text: str) -> None:
         """Show a stage, e.g. `reading 14 files, 3.2 GB`."""
         if self._shown:
-            room = max(10, width_of(sys.stderr) - 1)
+            room = max(10, terminal_width(sys.stderr) - 1)
             sys.stderr.write(f"\r\x1b[2K{printable(text)[:room]}")
             sys.stderr.flush()
 

@@ -28,7 +28,7 @@ _FINDINGS: Final = (400, 100, 30)
 Document = dict[str, Any]
 
 
-def script_of(report: Report) -> str:
+def report_script(report: Report) -> str:
     """The report as an element of a page, closed with a line feed."""
     document = msgspec.json.format(encode(report), indent=-1).decode()
     escaped = re.sub("[<>&]", lambda hit: _MARKUP[hit.group()], visible_json(document))
@@ -40,14 +40,14 @@ def is_page(document: bytes) -> bool:
     return document[:100].lstrip().lower().startswith((b"<!doctype html", b"<html"))
 
 
-def taken_out(page: bytes) -> bytes | None:
+def extract_report(page: bytes) -> bytes | None:
     """The JSON of the report in a page; None: it holds none."""
     begin = page.rfind(_OPEN)
     end = page.find(_CLOSE, begin)
     return None if begin < 0 or end < 0 else page[begin + len(_OPEN) : end]
 
 
-def fitted(report: Report, most: int) -> tuple[Report, list[str]]:
+def fit_report(report: Report, most: int) -> tuple[Report, list[str]]:
     """The report as far as it fits into so many bytes, and what was left out of it.
 
     Tables are cut first, then quotations, findings last; the sick stand first in each, and what is cut says so.

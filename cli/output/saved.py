@@ -7,7 +7,7 @@ from pathlib import Path
 
 from flowdiag.analyses.report.saved import report_in
 from flowdiag.analyses.report.wire import Report
-from flowdiag.cli.output.embedded import is_page, taken_out
+from flowdiag.cli.output.embedded import extract_report, is_page
 from flowdiag.parsers.errors import FlowdiagError, InputError
 
 
@@ -22,7 +22,7 @@ def read_report(path: str) -> Report:
     except OSError as error:
         raise InputError(f"cannot read '{path}': {error.strerror or error}") from None
     if is_page(document):
-        taken = taken_out(document)
+        taken = extract_report(document)
         if taken is None:
             raise FlowdiagError(
                 f"'{path}' is not a flowdiag report: it is a web page without one, or cut off",

@@ -13,14 +13,20 @@ from flowdiag.analyses.model.finding import Severity
 from flowdiag.analyses.model.fmt import plural
 from flowdiag.analyses.report.wire import Fault, Note, Report, at_least
 from flowdiag.cli.options.settings import Settings, When
-from flowdiag.cli.output.console import can_show, check_output, say, wants_colour, width_of
+from flowdiag.cli.output.console import (
+    check_output,
+    print_message,
+    supports_glyphs,
+    terminal_width,
+    use_colour,
+)
 from flowdiag.cli.render import RENDERERS, check_format
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.text.hyperlinks import wanted
+from flowdiag.cli.text.hyperlinks import use_hyperlinks
 from flowdiag.cli.text.words import nothing_to_diagnose, verdict_sentence
 
 
-def check_place(settings: Settings) -> None:
+def check_destination(settings: Settings) -> None:
     """Find out before the work whether its report can be written there, in that format.
 
     Raises:
@@ -32,10 +38,10 @@ def check_place(settings: Settings) -> None:
 
 def render_report(report: Report, settings: Settings) -> str:
     """The report in the wanted format, for the place where it goes."""
-    return rendered(report, settings)[0]
+    return render_with_faults(report, settings)[0]
 
 
-def rendered(report: Report, settings: Settings) -> tuple[str, list[Fault]]:
+def render_with_faults(report: Report, settings: Settings) -> tuple[str, list[Fault]]:
     """The same, and what went wrong with sections of it."""
     page = page_for(settings)
     return RENDERERS[settings.format](report, page), page.faults.found
@@ -45,35 +51,35 @@ def page_for(settings: Settings) -> Page:
     """The place where the output of a command goes."""
     color = When.NEVER if settings.no_color else settings.color
     links = settings.hyperlinks
-    page = replace(page_here(color, links), verbose=settings.verbose, zone=settings.show_tz)
+    page = replace(stdout_page(color, links), verbose=settings.verbose, zone=settings.show_tz)
     if settings.output not in (None, "-"):
         always = When.ALWAYS
         page = replace(page, colour=color is always, hyperlinks=links is always, unicode=True)
     return page
 
 
-def shown_of(report: Report, settings: Settings) -> Report:
+def filter_findings(report: Report, settings: Settings) -> Report:
     """The findings of a report that are to be shown; verdict and exit code are those of all."""
     return at_least(report, Severity(settings.min_severity.value))
 
 
-def page_here(color: When = When.AUTO, links: When = When.AUTO) -> Page:
+def stdout_page(color: When = When.AUTO, links: When = When.AUTO) -> Page:
     """What standard output is."""
     return Page(
-        width=width_of(sys.stdout),
-        colour=wants_colour(sys.stdout, color),
-        unicode=can_show(sys.stdout),
-        hyperlinks=wanted(sys.stdout, links),
+        width=terminal_width(sys.stdout),
+        colour=use_colour(sys.stdout, color),
+        unicode=supports_glyphs(sys.stdout),
+        hyperlinks=use_hyperlinks(sys.stdout, links),
         folder=f"{os.getcwd()}/",
     )
 
 
-def with_faults(report: Report, faults: Sequence[Fault]) -> Report:
+def add_faults(report: Report, faults: Sequence[Fault]) -> Report:
     """A report that tells of what went wrong with showing it as well."""
     return structs.replace(report, errors=[*report.errors, *faults]) if faults else report
 
 
-def tell(report: Report, known: Collection[str] = ()) -> set[str]:
+def print_warnings(report: Report, known: Collection[str] = ()) -> set[str]:
     """Warnings and errors of the run, on stderr, where every format leaves room for them.
 
     Args:
@@ -95,14 +101,14 @@ def tell(report: Report, known: Collection[str] = ()) -> set[str]:
         told.append(("warning", text, remedy))
     for kind, text, hint in told:
         if text not in known:
-            say(kind, text, hint)
+            print_message(kind, text, hint)
     return {text for _, text, _ in told}
 
 
-def tell_faults(faults: Sequence[Fault]) -> None:
+def print_faults(faults: Sequence[Fault]) -> None:
     """Faults of the run, on stderr."""
     for kind, text, hint in _errors(faults):
-        say(kind, text, hint)
+        print_message(kind, text, hint)
 
 
 def _errors(faults: Sequence[Fault]) -> list[tuple[str, str, str | None]]:

@@ -18,7 +18,7 @@ from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import Report
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.text import words
-from flowdiag.cli.text.telling import Told, beside, paragraph, told_of
+from flowdiag.cli.text.stories import StoryView, story_paragraph, story_views, unrelated_findings
 
 MOST: Final = 2_000
 """Characters of a brief, with its line ends."""
@@ -86,9 +86,9 @@ def _lines(report: Report, page: Page, room: _Room) -> Iterator[str]:
     yield f"flowdiag {report.tool.command}: {words.verdict_sentence(report)}{cause}"
     yield from _culprit(report, room)
     yield _inputs(report, clock)
-    stories = told_of(report)
-    for number, told in enumerate(stories[: room.stories], 1):
-        yield from _story(told, number, clock, page, room)
+    stories = story_views(report)
+    for number, view in enumerate(stories[: room.stories], 1):
+        yield from _story(view, number, clock, page, room)
     yield from _not_told(report, stories, room)
     yield from _not_assessed(report, room)
     first = report.summary.first_action
@@ -97,60 +97,62 @@ def _lines(report: Report, page: Page, room: _Room) -> Iterator[str]:
 
 
 def _culprit(report: Report, room: _Room) -> Iterator[str]:
-    ranked = words.ranked(report)
+    ranked = words.ranked_culprits(report)
     for culprit, jobs in ranked[:1]:
-        where = f", {words.in_jobs(jobs)}" if words.several_jobs(report) and jobs else ""
-        said = words.cut(words.brief(words.convicted(culprit)), _TITLE)
+        where = f", {words.job_list(jobs)}" if words.has_several_jobs(report) and jobs else ""
+        said = words.truncate(words.compact(words.culprit_line(culprit)), _TITLE)
         yield f"culprit: {said}{where} ({culprit.code}, {culprit.confidence} confidence)"
-    others = [words.brief(words.who(each.subject)) for each, _ in ranked[1:]]
+    others = [words.compact(words.subject_name(each.subject)) for each, _ in ranked[1:]]
     if others:
-        yield words.cut(f"also accused: {'; '.join(dict.fromkeys(others))}", room.others)
+        yield words.truncate(f"also accused: {'; '.join(dict.fromkeys(others))}", room.others)
 
 
 def _inputs(report: Report, clock: words.Clock) -> str:
     read = [item for item in report.inputs if item.kind != "not-read"]
     unread = len(report.inputs) - len(read)
-    parts = [f"{fmt.plural(len(read), 'input')} read", words.span(report, clock)]
+    parts = [f"{fmt.plural(len(read), 'input')} read", words.time_span(report, clock)]
     parts += [f"{unread} not read"] if unread else []
     broken = sum(bool(item.error) for item in read)
     parts += [f"{broken} cut short"] if broken else []
     return f"inputs: {', '.join(parts)}"
 
 
-def _story(told: Told, number: int, clock: words.Clock, page: Page, room: _Room) -> Iterator[str]:
-    when = words.seen(told.head, clock)
-    facts = [told.head.severity, told.head.state, f"{told.head.confidence} confidence", when]
-    said = paragraph(told, most=room.followed, characters=room.characters)
+def _story(
+    view: StoryView, number: int, clock: words.Clock, page: Page, room: _Room
+) -> Iterator[str]:
+    when = words.period(view.head, clock)
+    facts = [view.head.severity, view.head.state, f"{view.head.confidence} confidence", when]
+    said = story_paragraph(view, most=room.followed, characters=room.characters)
     if number > room.full:
-        yield f"{number}. {told.head.severity}, {told.word}: {said}"
+        yield f"{number}. {view.head.severity}, {view.cause}: {said}"
         return
     yield ""
-    yield f"{number}. {told.word}: {', '.join(filter(None, facts))} ({told.root.code})"
+    yield f"{number}. {view.cause}: {', '.join(filter(None, facts))} ({view.root.code})"
     yield f"   {said}"
-    if told.proof is not None:
-        record, others = told.proof
-        place = words.place(record, words.Paths(page.folder, ""))
-        quoted = f': "{words.cut(record.excerpt, room.quotation)}"' if record.excerpt else ""
+    if view.proof is not None:
+        record, others = view.proof
+        place = words.location(record, words.Paths(page.folder, ""))
+        quoted = f': "{words.truncate(record.excerpt, room.quotation)}"' if record.excerpt else ""
         more = f" ({others} more)" if others else ""
         yield f"   proof, quoted from the input: {place}{quoted}{more}"
-    if told.step is not None:
-        text, details = words.action(told.step)
-        kept = details[:1] if told.step.option else []
-        yield f"   to do: {words.cut('; '.join([words.brief(text), *kept]), room.others)}"
+    if view.action is not None:
+        text, details = words.action_lines(view.action)
+        kept = details[:1] if view.action.option else []
+        yield f"   to do: {words.truncate('; '.join([words.compact(text), *kept]), room.others)}"
 
 
-def _not_told(report: Report, stories: list[Told], room: _Room) -> Iterator[str]:
+def _not_told(report: Report, stories: list[StoryView], room: _Room) -> Iterator[str]:
     """What is left out."""
     left = stories[room.stories :]
     counts = [
         fmt.plural(len(left), "story" if report.summary.stories else "finding", _several(report))
     ]
-    remarks = beside(report)
+    remarks = unrelated_findings(report)
     parts = [*(counts if left else ()), *([fmt.plural(len(remarks), "remark")] if remarks else [])]
     detailed = min(len(stories), room.stories) - room.full
     parts += [f"proof and remedy of {detailed}"] if detailed > 0 else []
-    hidden = [words.ignored(report.rules), words.left_out(report)]
-    hidden += [words.cut(said, room.others) for said in words.known(report)[:_KNOWN]]
+    hidden = [words.ignored_rules(report.rules), words.hidden_findings(report)]
+    hidden += [words.truncate(said, room.others) for said in words.baseline_lines(report)[:_KNOWN]]
     if parts or stories:
         yield ""
     if parts:
@@ -165,12 +167,12 @@ def _several(report: Report) -> str:
 def _not_assessed(report: Report, room: _Room) -> Iterator[str]:
     summary = report.summary
     if not summary.assessed:
-        yield f"{words.cut(words.lacking(report), room.others)} Not assessed is not healthy."
-    unsettled = words.unsettled(report.rules)
+        yield f"{words.truncate(words.missing_input(report), room.others)} Not assessed is not healthy."
+    unsettled = words.inconclusive_rules(report.rules)
     if unsettled:
         codes = ", ".join(rule.code for rule in unsettled[:6])
         codes += ", …" if len(unsettled) > 6 else ""
-        reason = words.cut(unsettled[0].reason or unsettled[0].title, room.others)
+        reason = words.truncate(unsettled[0].reason or unsettled[0].title, room.others)
         yield f"not assessed: {codes}: {reason}"
     clear = sum(rule.status == "clear" for rule in report.rules)
     void = sum(rule.status == "not-assessed" for rule in report.rules)
@@ -178,9 +180,9 @@ def _not_assessed(report: Report, room: _Room) -> Iterator[str]:
     yield f"rules: {clear} of {len(report.rules)} clear{more}"
     for suggestion in summary.suggestions[:1]:
         wanted = f"run {suggestion.command}" if suggestion.command else suggestion.wants
-        yield f"to tell more: {words.cut(wanted or suggestion.text, room.others)}"
+        yield f"to tell more: {words.truncate(wanted or suggestion.text, room.others)}"
     for kind, notes in (("error", report.errors), ("warning", report.warnings)):
         for note in notes[:1]:
             more = f" (and {len(notes) - 1} more)" if len(notes) > 1 else ""
             where = f"{note.source}: " if note.source else ""
-            yield f"{kind}: {words.cut(where + note.message, room.others)}{more}"
+            yield f"{kind}: {words.truncate(where + note.message, room.others)}{more}"

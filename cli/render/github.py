@@ -26,9 +26,13 @@ def render(report: Report, page: Page) -> str:
 
 def _lines(report: Report, page: Page) -> Iterator[str]:
     first = report.summary.culprits[:1]
-    heard = (words.ignored(report.rules), words.left_out(report), *words.known(report))
+    heard = (
+        words.ignored_rules(report.rules),
+        words.hidden_findings(report),
+        *words.baseline_lines(report),
+    )
     unheard = filter(None, heard)
-    verdict = ". ".join([words.verdict_sentence(report), *map(words.convicted, first), *unheard])
+    verdict = ". ".join([words.verdict_sentence(report), *map(words.culprit_line, first), *unheard])
     # Not assessed is never healthy.
     of_it = report.summary.verdict if report.summary.assessed else "inconclusive"
     level = _OF_A_VERDICT.get(of_it, "warning")
@@ -41,8 +45,8 @@ def _lines(report: Report, page: Page) -> Iterator[str]:
 
 def _finding(report: Report, finding: Finding) -> Iterator[str]:
     said = finding.why or finding.explain
-    places = [words.place(item) for item in finding.evidence[:3]]
-    muted = words.muting(report, finding)
+    places = [words.location(item) for item in finding.evidence[:3]]
+    muted = words.mute_note(report, finding)
     text = "\n".join(filter(None, [finding.title, muted, said, *places]))
     level = "notice" if muted else _LEVEL.get(finding.severity, "warning")
     yield command(level, f"{finding.code} {finding.name}", text)

@@ -17,17 +17,19 @@ def render(report: Report, page: Page) -> str:
     """The report as XML, with an element `error` for each error of the run itself."""
     suite = Xml.Element("testsuite", name=f"flowdiag {report.tool.command}")
     found: dict[tuple[str, str], list[Finding]] = {}
-    jobs = dict.fromkeys(words.jobs(report))
+    jobs = dict.fromkeys(words.job_names(report))
     everything = f"flowdiag {report.tool.command}"
     for finding in report.findings:
-        job = words.job_of(finding.subject)
+        job = words.job_name(finding.subject)
         found.setdefault((job if job in jobs else everything, finding.code), []).append(finding)
     others = [everything] if not jobs or any(job == everything for job, _ in found) else []
     for job in [*jobs, *others]:
         for rule in report.rules:
             hidden = rule.status == "found" and bool(report.summary.below_min_severity)
             some = found.get((job, rule.code), [])
-            known = {one.fingerprint: said for one in some if (said := words.muting(report, one))}
+            known = {
+                one.fingerprint: said for one in some if (said := words.mute_note(report, one))
+            }
             told = partial(_judged, job, rule, some, hidden=hidden, known=known)
             suite.extend(page.section(rule.code, told, _failed))
     for error in report.errors:
@@ -99,11 +101,11 @@ def _failed(text: str) -> Xml.Element:
 def _told(finding: Finding) -> str:
     return "\n".join(
         [
-            f"{words.who(finding.subject, most=200)}: {finding.title}",
+            f"{words.subject_name(finding.subject, most=200)}: {finding.title}",
             finding.explain,
             *(words.measurement(item) for item in finding.measurements),
-            *(f"{words.place(item)} {item.excerpt or ''}".rstrip() for item in finding.evidence),
-            *("; ".join([text, *more]) for text, more in map(words.action, finding.actions)),
+            *(f"{words.location(item)} {item.excerpt or ''}".rstrip() for item in finding.evidence),
+            *("; ".join([text, *more]) for text, more in map(words.action_lines, finding.actions)),
         ]
     )
 

@@ -18,7 +18,7 @@ from flowdiag.cli.text import words
 from flowdiag.cli.text.chart import chart
 from flowdiag.cli.text.timeline import plain, timeline
 from flowdiag.cli.views import checkpoints, rate
-from flowdiag.cli.views.overview import Patient, alike, names
+from flowdiag.cli.views.overview import JobSummary, first_names, group_alike
 
 INPUTS_SHOWN: Final = 12
 CULPRITS_SHOWN: Final = 10
@@ -43,19 +43,19 @@ def _lines(report: Report, page: Page) -> Iterator[str]:
     cause = f" ({report.summary.cause})" if report.summary.cause else ""
     yield f"# flowdiag {report.tool.command}: {_say(words.verdict_sentence(report) + cause)}"
     yield ""
-    several = words.several_jobs(report)
-    ranked = words.ranked(report)
+    several = words.has_several_jobs(report)
+    ranked = words.ranked_culprits(report)
     for number, (culprit, jobs) in enumerate(ranked[:CULPRITS_SHOWN], 1):
         mark = "**" if number == 1 else ""
-        where = f", {words.in_jobs(jobs, NAMES_SHOWN)}" if several and jobs else ""
-        said = _say(f"{words.convicted(culprit)}{where}")
+        where = f", {words.job_list(jobs, NAMES_SHOWN)}" if several and jobs else ""
+        said = _say(f"{words.culprit_line(culprit)}{where}")
         yield f"{number}. {mark}{said}{mark} — {culprit.code}, {culprit.confidence} confidence"
     if ranked:
         yield ""
     for step in words.first_steps(report):
         yield from (_say(step), "")
     if not report.summary.assessed:
-        yield from (f"{_say(words.lacking(report))} Not assessed is not healthy.", "")
+        yield from (f"{_say(words.missing_input(report))} Not assessed is not healthy.", "")
     data = report.data
     for name, lines in {
         "inputs": lambda: _inputs(report, page, clock),
@@ -64,16 +64,16 @@ def _lines(report: Report, page: Page) -> Iterator[str]:
         "findings": lambda: _findings(report.findings, page, clock),
     }.items():
         yield from page.section(name, lines, lambda text: f"{_say(text)}\n")
-    unsettled = words.unsettled(report.rules)
+    unsettled = words.inconclusive_rules(report.rules)
     if unsettled:
         yield from ("## Not assessed", "")
         for rule in unsettled:
             yield f"- {rule.code} {_say(rule.name)}: {_say(rule.reason or '')}"
         yield ""
     for unheard in (
-        words.ignored(report.rules),
-        words.left_out(report),
-        *words.known(report),
+        words.ignored_rules(report.rules),
+        words.hidden_findings(report),
+        *words.baseline_lines(report),
     ):
         if unheard:
             yield from (_say(unheard), "")
@@ -81,7 +81,7 @@ def _lines(report: Report, page: Page) -> Iterator[str]:
 
 def _inputs(report: Report, page: Page, clock: words.Clock) -> Iterator[str]:
     read = [item for item in report.inputs if item.kind != "not-read"]
-    yield _say(f"{fmt.plural(len(read), 'input')}, {words.span(report, clock)}")
+    yield _say(f"{fmt.plural(len(read), 'input')}, {words.time_span(report, clock)}")
     yield ""
     missing = [item for item in report.inputs if item.kind == "not-read" or item.error]
     shown = missing if page.verbose else missing[:INPUTS_SHOWN]
@@ -94,20 +94,25 @@ def _inputs(report: Report, page: Page, clock: words.Clock) -> Iterator[str]:
         yield ""
 
 
-def _overview(patients: Sequence[Patient]) -> Iterator[str]:
+def _overview(summaries: Sequence[JobSummary]) -> Iterator[str]:
     """Many jobs as a table: those with the same cause share a row."""
     yield from ("| jobs | verdict | cause | |", "|--:|---|---|---|")
-    for some in alike(patients):
-        cells = (f"{len(some)}", some[0].verdict, some[0].cause or "-", names(some, NAMES_SHOWN))
+    for some in group_alike(summaries):
+        cells = (
+            f"{len(some)}",
+            some[0].verdict,
+            some[0].cause or "-",
+            first_names(some, NAMES_SHOWN),
+        )
         yield f"| {' | '.join(_say(cell) for cell in cells)} |"
     yield ""
 
 
 def _jobs(jobs: Sequence[CheckpointJob], page: Page, clock: words.Clock) -> Iterator[str]:
-    ranked = sorted(jobs, key=lambda job: words.sick_first(job.verdict))
+    ranked = sorted(jobs, key=lambda job: words.verdict_sort_key(job.verdict))
     if len(ranked) > IN_FULL and not page.verbose:
         yield from (f"## {len(ranked)} jobs", "")
-        yield from _overview([checkpoints.patient(job) for job in ranked])
+        yield from _overview([checkpoints.job_summary(job) for job in ranked])
         ranked = ranked[:IN_FULL]
     for job in ranked:
         yield from _job(job, clock)
@@ -116,7 +121,7 @@ def _jobs(jobs: Sequence[CheckpointJob], page: Page, clock: words.Clock) -> Iter
 def _job(job: CheckpointJob, clock: words.Clock) -> Iterator[str]:
     yield f"## Job {_say(words.job_title(job))}: {job.verdict}"
     yield ""
-    yield f"Checkpoints: {_say(words.counts(job))}"
+    yield f"Checkpoints: {_say(words.checkpoint_counts(job))}"
     yield ""
     if job.checkpoints:
         # Of our own glyphs, times and numbers only: nothing of it comes from a log.
@@ -142,10 +147,10 @@ def _job(job: CheckpointJob, clock: words.Clock) -> Iterator[str]:
 
 
 def _applications(apps: Sequence[RateApplication], page: Page) -> Iterator[str]:
-    ranked = sorted(apps, key=lambda app: words.sick_first(app.verdict))
+    ranked = sorted(apps, key=lambda app: words.verdict_sort_key(app.verdict))
     if len(ranked) > IN_FULL and not page.verbose:
         yield from (f"## {len(ranked)} applications", "")
-        yield from _overview([rate.patient(app) for app in ranked])
+        yield from _overview([rate.job_summary(app) for app in ranked])
         ranked = ranked[:IN_FULL]
     for app in ranked:
         yield from _application(app)
@@ -207,10 +212,10 @@ def _finding(finding: Finding, page: Page, clock: words.Clock) -> Iterator[str]:
     yield ""
     facts = (
         _say(finding.name),
-        _say(words.who(finding.subject, most=200)),
+        _say(words.subject_name(finding.subject, most=200)),
         finding.state,
         f"{finding.confidence} confidence",
-        _say(words.seen(finding, clock)),
+        _say(words.period(finding, clock)),
     )
     yield " · ".join(filter(None, facts))
     yield ""
@@ -224,7 +229,7 @@ def _finding(finding: Finding, page: Page, clock: words.Clock) -> Iterator[str]:
     if finding.actions:
         yield from ("**To do**", "")
     for number, action in enumerate(finding.actions, 1):
-        text, details = words.action(action)
+        text, details = words.action_lines(action)
         yield f"{number}. {_say(text)}"
         yield from (f"   - {_say(detail)}" for detail in details)
     if finding.see:
@@ -235,7 +240,7 @@ def _finding(finding: Finding, page: Page, clock: words.Clock) -> Iterator[str]:
     if shown:
         yield from ("**Evidence**", "")
     for record in shown:
-        yield f"- {_code(words.place(record))}"
+        yield f"- {_code(words.location(record))}"
         if record.excerpt:
             yield f"  {_code(record.excerpt)}"
     if finding.evidence_total > len(shown):

@@ -21,7 +21,16 @@ from flowdiag.analyses.topics import EVERYTHING
 from flowdiag.cli import views
 from flowdiag.cli.render.page import TERSEST, Page
 from flowdiag.cli.text import words
-from flowdiag.cli.text.grid import VERDICT_STYLES, aligned, block, drawn, heading, line, more, under
+from flowdiag.cli.text.grid import (
+    VERDICT_STYLES,
+    Aligned,
+    Indented,
+    and_more,
+    block,
+    heading,
+    line,
+    render_blocks,
+)
 from flowdiag.cli.views.findings import findings_block
 from flowdiag.cli.views.inputs import inputs_block
 from flowdiag.cli.views.stories import stories_block
@@ -69,14 +78,14 @@ def _whole(report: Report, page: Page, clock: words.Clock) -> str:
     if page.verbose or not told:
         parts += views.outlook(report, page, clock)
     parts += section("rules", lambda: _rules(report.rules, page))
-    unheard = [words.ignored(report.rules), words.left_out(report)]
-    unheard += words.known(report)
+    unheard = [words.ignored_rules(report.rules), words.hidden_findings(report)]
+    unheard += words.baseline_lines(report)
     parts += [Group(*(line(text, "yellow") for text in unheard if text))] if any(unheard) else []
     parts += section("verdict", lambda: [_verdict(report, page)])
-    text = drawn(parts, page, apart=True)
+    text = render_blocks(parts, page, apart=True)
     if text.count("\n") < SCREEN:
         return text
-    return f"{drawn(section('verdict', lambda: [_above(report, page)]), page)}\n{text}"
+    return f"{render_blocks(section('verdict', lambda: [_above(report, page)]), page)}\n{text}"
 
 
 def _sentence(report: Report, title: Text) -> Text:
@@ -95,8 +104,8 @@ def _above(report: Report, page: Page) -> RenderableType:
     """The verdict in short, for who does not see the end."""
     blocks: list[RenderableType] = [_sentence(report, heading(f"flowdiag {report.tool.command}"))]
     for culprit in report.summary.culprits[:1]:
-        said = words.brief(words.convicted(culprit))
-        blocks.append(under(line(words.cut(said, _ABOVE[page.terse]))))
+        said = words.compact(words.culprit_line(culprit))
+        blocks.append(Indented(line(words.truncate(said, _ABOVE[page.terse]))))
     return Group(*blocks)
 
 
@@ -121,18 +130,18 @@ def _rules(rules: list[Rule], page: Page) -> list[RenderableType]:
             )
             for rule in rules
         ]
-        return [block(heading("Rules", tally), aligned(rows))] if rows else []
+        return [block(heading("Rules", tally), Aligned(rows))] if rows else []
     alike: dict[str, list[Rule]] = {}
-    for rule in words.unsettled(rules):
+    for rule in words.inconclusive_rules(rules):
         alike.setdefault(rule.reason or rule.title, []).append(rule)
     if not alike:
         return []
     most = _UNSETTLED[page.terse]
     rows = [
-        (_named(some), line(words.cut(reason, _REASON[page.terse])))
+        (_named(some), line(words.truncate(reason, _REASON[page.terse])))
         for reason, some in list(alike.items())[:most]
     ]
-    return [block(heading("Not assessed", tally), aligned(rows), *more(len(alike) - most))]
+    return [block(heading("Not assessed", tally), Aligned(rows), *and_more(len(alike) - most))]
 
 
 def _named(rules: list[Rule]) -> Text:
@@ -147,15 +156,17 @@ def _verdict(report: Report, page: Page) -> RenderableType:
     summary = report.summary
     blocks: list[RenderableType] = [_sentence(report, heading("Verdict"))]
     if not summary.assessed:
-        blocks.append(under(line(f"{words.lacking(report)} Not assessed is not healthy.", "dim")))
+        blocks.append(
+            Indented(line(f"{words.missing_input(report)} Not assessed is not healthy.", "dim"))
+        )
     if not summary.assessed or summary.verdict == "inconclusive":
-        blocks += map(under, _beside_a_verdict(report, page))
-    elif summary.verdict == "healthy" and not words.unsettled(report.rules):
-        blocks.append(under(line(_tally(report.rules), "dim")))
-    several = words.several_jobs(report)
-    ranked = words.ranked(report)
+        blocks += map(Indented, _beside_a_verdict(report, page))
+    elif summary.verdict == "healthy" and not words.inconclusive_rules(report.rules):
+        blocks.append(Indented(line(_tally(report.rules), "dim")))
+    several = words.has_several_jobs(report)
+    ranked = words.ranked_culprits(report)
     shown = list(enumerate(ranked[: _CULPRITS[page.terse]], 1))
-    blocks += map(under, more(len(ranked) - len(shown), "in the JSON", hint=""))
+    blocks += map(Indented, and_more(len(ranked) - len(shown), "in the JSON", hint=""))
     if shown:
         rows = [
             (
@@ -164,9 +175,9 @@ def _verdict(report: Report, page: Page) -> RenderableType:
             )
             for number, (culprit, jobs) in reversed(shown)
         ]
-        blocks.append(under(aligned(rows)))
+        blocks.append(Indented(Aligned(rows)))
     blocks += [
-        under(line(step if page.verbose else words.brief(step), "bold" if not n else ""))
+        Indented(line(step if page.verbose else words.compact(step), "bold" if not n else ""))
         for n, step in enumerate(words.first_steps(report))
     ]
     return Group(*blocks)
@@ -185,8 +196,8 @@ def _beside_a_verdict(report: Report, page: Page) -> Iterator[RenderableType]:
             )
             for kind in shown
         ]
-        yield Group(line("understood", "dim"), under(aligned(rows)))
-        yield from more(len(kinds) - len(shown))
+        yield Group(line("understood", "dim"), Indented(Aligned(rows)))
+        yield from and_more(len(kinds) - len(shown))
     for suggestion in report.summary.suggestions:
         if suggestion.command:
             yield line(f"{suggestion.text}: run {suggestion.command}")
@@ -202,12 +213,12 @@ def _example(text: str, page: Page) -> str:
 
 
 def _culprit(culprit: Culprit, page: Page, jobs: Sequence[str]) -> Text:
-    convicted = words.convicted(culprit)
+    convicted = words.culprit_line(culprit)
     if not page.verbose:
-        convicted = words.cut(words.brief(convicted), _CONVICTED[page.terse])
+        convicted = words.truncate(words.compact(convicted), _CONVICTED[page.terse])
     said = line(convicted)
     if jobs:
         said.rstrip()
-        said.append(f" · {words.in_jobs(jobs)}")
+        said.append(f" · {words.job_list(jobs)}")
     said.append(f"  {culprit.code}, {culprit.confidence} confidence", "dim")
     return said

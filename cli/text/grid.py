@@ -1,7 +1,7 @@
-"""What every view is built of: listings, headings, lines of text; the same frame everywhere.
+"""Lay out terminal text: tables, aligned rows, headings and indented blocks.
 
-Everything is `Text`, never markup: names and excerpts come from logs. A place in a file is never broken
-into lines, however narrow the terminal: what is copied must be whole.
+Everything is `Text`, never markup: names and excerpts come from logs. Paths are never wrapped, however narrow the
+terminal, so that a reader can copy them.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ VERDICT_STYLES: Final = {
 }
 _LINK_ID: Final = re.compile(r"\x1b\]8;id=[^;\x1b]*;")
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
-_GAP: Final = 2  # between a column and the next
-_NARROWEST: Final = 12  # a name is folded where it must be, but not into less than this
+_GAP: Final = 2  # columns of space between table columns
+_NARROWEST: Final = 12  # wrapped names get at least this width
 _ASCII: Final = str.maketrans(
     {"·": "-", "…": "~", "×": "x", "→": ">", "–": "-", "▌": "|", "│": "|", "─": "-"}
 )
@@ -42,12 +42,12 @@ _ASCII: Final = str.maketrans(
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A cell that may be drawn shorter, since it only shows what a number beside it says.
+    """A graphic cell of variable width; a neighbouring column has the exact value.
 
     Args:
-        draw: it, in so many columns.
-        most: columns where there is room.
-        least: columns below which it shows nothing any more.
+        draw: returns the bar in the given number of columns.
+        most: the preferred width.
+        least: the width below which the bar is omitted.
     """
 
     draw: Callable[[int], Text]
@@ -60,14 +60,13 @@ Cell = Text | str | Bar | None
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One question, answered for each row.
+    """A column of a table, for terminal, Markdown and HTML alike.
 
     Args:
-        title: over the column; empty where the cells speak for themselves.
-        value: of a row: text (from a log too, it is made printable), or what is shown as it is;
-            None where nobody knows.
-        fit: on which side it stands, and whether it is the first that is folded where room is short.
-        most: columns that it takes at most.
+        title: the heading; empty for cells that need none.
+        value: returns the cell of a row. Text from logs is made printable; None becomes a dash.
+        fit: the alignment; columns with `wrap` are the first to be wrapped when space is short.
+        most: the maximum width.
     """
 
     title: str
@@ -75,28 +74,40 @@ class Column:
     fit: Fit = "right"
     most: int | None = None
 
+    @property
+    def is_numeric(self) -> bool:
+        """Whether cells are aligned to the right."""
+        return self.fit.startswith("right")
+
+    def text(self, row: Any) -> str:
+        """Return the cell of a row without style, and an empty text for a bar."""
+        cell = self.value(row)
+        if isinstance(cell, Text):
+            return cell.plain
+        return "-" if cell is None else "" if isinstance(cell, Bar) else cell
+
 
 class Listing:
-    """The rows under each other: a dash where a value is None.
+    """A table for the terminal.
 
-    Where room is short the bars give way, then names are folded, then everything is folded between its
-    words; where that is not enough, what a row says stands below each other. No number is ever cut.
+    When space is short, bars shrink, then names wrap, then all cells wrap between words. If that is not enough, each
+    row becomes a paragraph. Numbers are never cut.
     """
 
     def __init__(
         self,
         rows: Iterable[Any],
-        columns: Sequence[Column],
-        heads: str | None,
-        style: Callable[[Any], str] | None,
+        *columns: Column,
+        heads: str | None = "bold",
+        style: Callable[[Any], str] | None = None,
     ) -> None:
-        """Ask the columns about every row.
+        """Compute the cells of all rows.
 
         Args:
-            rows: whatever the columns ask.
+            rows: the arguments of `Column.value`.
             columns: from left to right.
-            heads: how the titles look; None leaves them out.
-            style: how the text of a row looks.
+            heads: the style of the headings; None omits them.
+            style: returns the style of a row.
         """
         self._columns = columns
         self._heads = heads
@@ -107,12 +118,12 @@ class Listing:
 
     @cached_property
     def _limits(self) -> list[tuple[int, int]]:
-        """The widest line of each column, and its longest word."""
+        """The widths of the longest line and the longest word of each column."""
         found = []
         for index, column in enumerate(self._columns):
             cells = [row[index] for row in self._rows]
             texts = [cell for cell in cells if isinstance(cell, Text)]
-            titled = self._heads is not None and not self._drawn(index)
+            titled = self._heads is not None and not self._has_bars(index)
             texts += [Text(column.title)] if titled else []
             bars = [cell.most for cell in cells if isinstance(cell, Bar)]
             widest = max([line.cell_len for text in texts for line in text.split()] + bars + [0])
@@ -120,34 +131,32 @@ class Listing:
             found.append((min(widest, column.most or widest), min(word, column.most or word)))
         return found
 
-    def _drawn(self, index: int) -> bool:
+    def _has_bars(self, index: int) -> bool:
         return any(isinstance(row[index], Bar) for row in self._rows)
 
     def _widths(self, room: int) -> list[int] | None:
-        """Columns for each column, 0 where it is left out; None: they do not fit beside each other."""
-        columns = self._columns
+        """Return the width of each column, 0 for an omitted one; None if they do not fit side by side."""
         widths = [widest for widest, _ in self._limits]
-        bars = {
-            index: max(cell.least for row in self._rows if isinstance(cell := row[index], Bar))
-            for index in range(len(columns))
-            if self._drawn(index)
-        }
-        names = [i for i, c in enumerate(columns) if c.fit.endswith("wrap") and i not in bars]
-        others = [i for i in range(len(columns)) if i not in bars and i not in names]
-        words = [word for _, word in self._limits]
+        bars: dict[int, int] = {}  # by index, with the least width
+        names: dict[int, int] = {}
+        others: dict[int, int] = {}
+        for index, (column, (_, word)) in enumerate(zip(self._columns, self._limits, strict=True)):
+            least = [cell.least for row in self._rows if isinstance(cell := row[index], Bar)]
+            group = bars if least else names if column.fit.endswith("wrap") else others
+            group[index] = max(least, default=word)
         _squeeze(widths, bars, room)
-        _squeeze(widths, {i: words[i] for i in names}, room)
+        _squeeze(widths, names, room)
         if _taken(widths) > room:
             for index in bars:
                 widths[index] = 0
-        _squeeze(widths, {i: words[i] for i in others}, room)
-        _squeeze(widths, {i: min(words[i], _NARROWEST) for i in names}, room)
+        _squeeze(widths, others, room)
+        _squeeze(widths, {i: min(word, _NARROWEST) for i, word in names.items()}, room)
         return widths if _taken(widths) <= room else None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Lay it out for the room there is."""
+        """Yield a table, or paragraphs if the columns do not fit."""
         widths = self._widths(options.max_width)
-        yield from self._stacked() if widths is None else [self._table(widths)]
+        yield from self._paragraphs() if widths is None else [self._table(widths)]
 
     def _table(self, widths: Sequence[int]) -> Table:
         table = Table(
@@ -160,40 +169,40 @@ class Listing:
         shown = [index for index, width in enumerate(widths) if width]
         for index in shown:
             column = self._columns[index]
-            # A bar may be shorter than what it is called; it is known by its neighbours.
-            short = self._drawn(index) and len(column.title) > widths[index]
+            # A bar narrower than its heading loses the heading; the next column explains it.
+            short = self._has_bars(index) and len(column.title) > widths[index]
             table.add_column(
                 "" if short else column.title,
-                justify="right" if column.fit.startswith("right") else "left",
+                justify="right" if column.is_numeric else "left",
                 width=widths[index],
                 overflow="fold",
             )
         for row in self._rows:
-            table.add_row(*(_drawn(row[index], widths[index]) for index in shown))
+            table.add_row(*(_draw(row[index], widths[index]) for index in shown))
         return table
 
-    def _stacked(self) -> Iterator[RenderableType]:
-        """Each row as its first column, and below it what the others say."""
+    def _paragraphs(self) -> Iterator[RenderableType]:
+        """Yield the first cell of each row, and the other cells in one indented line."""
         for first, *rest in self._rows:
-            yield _drawn(first, _NARROWEST)
-            said = Text()
+            yield _draw(first, _NARROWEST)
+            text = Text()
             for column, cell in zip(self._columns[1:], rest, strict=True):
                 if isinstance(cell, Bar) or not cell.plain:
                     continue
-                said.append(" · " if said else "")
-                said.append(f"{column.title} " if column.title and self._heads is not None else "")
-                said.append(cell)
-            if said:
-                yield under(said)
+                text.append(" · " if text else "")
+                text.append(f"{column.title} " if column.title and self._heads is not None else "")
+                text.append(cell)
+            if text:
+                yield Indented(text)
 
 
-def _cell(value: Cell, look: str) -> Text | Bar:
+def _cell(value: Cell, style: str) -> Text | Bar:
     if value is None or isinstance(value, str):
-        return Text("-" if value is None else printable(value), look)
+        return Text("-" if value is None else printable(value), style)
     return value
 
 
-def _drawn(cell: Text | Bar, width: int) -> Text:
+def _draw(cell: Text | Bar, width: int) -> Text:
     return cell.draw(width) if isinstance(cell, Bar) else cell
 
 
@@ -203,7 +212,7 @@ def _taken(widths: Sequence[int]) -> int:
 
 
 def _squeeze(widths: list[int], least: dict[int, int], room: int) -> None:
-    """Take from the widest of some columns, one by one, until all fit or none can give more."""
+    """Narrow the widest of some columns step by step, until all columns fit or none can shrink."""
     for _ in range(max(0, _taken(widths) - room)):
         able = [index for index, low in least.items() if widths[index] > low]
         if not able:
@@ -211,31 +220,20 @@ def _squeeze(widths: list[int], least: dict[int, int], room: int) -> None:
         widths[max(able, key=lambda index: widths[index])] -= 1
 
 
-def listing(
-    rows: Iterable[Any],
-    *columns: Column,
-    heads: str | None = "bold",
-    style: Callable[[Any], str] | None = None,
-) -> Listing:
-    """The rows under each other; arguments as those of `Listing`."""
-    return Listing(rows, columns, heads, style)
-
-
 class Indented:
-    """Something moved to the right; what must not be broken stays whole.
+    """A block moved to the right; paths in it stay whole.
 
     Args:
-        content: what is moved.
-        indent: columns.
-        most: columns that it fills at most.
+        content: the block.
+        indent: the columns before each line.
+        most: the maximum width of a line.
     """
 
-    def __init__(self, content: RenderableType, indent: int, most: int | None = None) -> None:
-        """Keep what is moved."""
+    def __init__(self, content: RenderableType, indent: int = 2, most: int | None = None) -> None:
         self._content, self._indent, self._most = content, indent, most
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Its lines, each with blanks before it."""
+        """Yield the lines of the block, each after the indent."""
         room = max(1, options.max_width - self._indent)
         for parts in _lines(console, options, self._content, min(room, self._most or room)):
             if parts:
@@ -245,43 +243,36 @@ class Indented:
 
 
 class Aligned:
-    """Rows whose last cell has the room that is left, the others standing under each other."""
+    """Rows in columns without headings; the last cell gets the remaining width and may be a block."""
 
     def __init__(self, rows: Iterable[tuple[RenderableType, ...]]) -> None:
-        """Keep the rows."""
-        self._rows = [tuple(_text(cell) for cell in row) for row in rows]
+        self._rows = [
+            tuple(Text(cell) if isinstance(cell, str) else cell for cell in row) for row in rows
+        ]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Lay it out for the room there is; where too little is left, the last cell stands below."""
+        """Yield the rows; if too little width remains, the last cell moves to the next line."""
         left = [row[:-1] for row in self._rows]
         widths = [max(_width(cell) for cell in cells) for cells in zip(*left, strict=True)]
         indent = sum(width + _GAP for width in widths)
-        beside = options.max_width - indent >= 2 * _NARROWEST
         for *first, last in self._rows:
-            said = Text()
+            head = Text()
             for cell, width in zip(first, widths, strict=True):
-                said.append(cell if isinstance(cell, Text) else "")
-                said.append(" " * (width + _GAP - _width(cell)))
-            if not beside:
-                yield said
-                yield under(last)
+                head.append(cell if isinstance(cell, Text) else "")
+                head.append(" " * (width + _GAP - _width(cell)))
+            if options.max_width - indent < 2 * _NARROWEST:
+                yield head
+                yield Indented(last)
                 continue
-            yield from _beside(said, _lines(console, options, last, options.max_width - indent))
-
-
-def _beside(said: Text, lines: Iterable[list[Segment]]) -> Iterator[RenderableType | Segment]:
-    for number, parts in enumerate(lines):
-        if number:
-            yield Segment(" " * said.cell_len)
-        else:
-            said.end = ""
-            yield said
-        yield from parts
-        yield Segment.line()
-
-
-def _text(cell: RenderableType) -> RenderableType:
-    return Text(cell) if isinstance(cell, str) else cell
+            lines = _lines(console, options, last, options.max_width - indent)
+            for number, parts in enumerate(lines):
+                if number:
+                    yield Segment(" " * head.cell_len)
+                else:
+                    head.end = ""
+                    yield head
+                yield from parts
+                yield Segment.line()
 
 
 def _width(cell: RenderableType) -> int:
@@ -291,26 +282,16 @@ def _width(cell: RenderableType) -> int:
 def _lines(
     console: Console, options: ConsoleOptions, content: RenderableType, width: int
 ) -> Iterator[list[Segment]]:
-    """The lines of something laid out in so many columns, wider where it must not be broken."""
+    """Yield the lines of a block at a width; a path may exceed it."""
     inner = options.update(width=max(1, width))
     yield from Segment.split_lines(console.render(content, inner))
 
 
-def aligned(rows: Iterable[tuple[RenderableType, ...]]) -> Aligned:
-    """Cells of the same column under each other, without heads."""
-    return Aligned(rows)
-
-
-def under(content: RenderableType, indent: int = 2, most: int | None = None) -> Indented:
-    """Something that belongs to what stands above it, in at most so many columns."""
-    return Indented(content, indent, most)
-
-
-class Whole(Text):
-    """Text that is broken between its words only, however long one of them is."""
+class _UnbrokenWords(Text):
+    """Text that wraps only between words, however long a word is."""
 
     def wrap(self, console: Console, width: int, **_: Any) -> Lines:
-        """Its lines, wider than `width` where a word is."""
+        """Return the lines; a line with a long word exceeds `width`."""
         breaks, column = [], 0
         for word in re.finditer(r"\S+\s*", self.plain):
             length = cell_len(word[0].rstrip())
@@ -325,54 +306,48 @@ class Whole(Text):
 
 
 def line(text: str, style: str = "") -> Text:
-    """Text that may come from a log: made printable, folded where it is too long."""
+    """Return text from a log as printable text that may break within long words."""
     return Text(printable(text), style=style, overflow="fold")
 
 
-def whole(text: str, style: str = "") -> Text:
-    """The same for text with paths, which stay whole: it is wrapped between words only."""
-    return Whole(printable(text), style=style)
+def unbroken(text: str, style: str = "") -> Text:
+    """Return text with paths as printable text that breaks only between words."""
+    return _UnbrokenWords(printable(text), style=style)
 
 
 def heading(title: str, rest: str = "") -> Text:
-    """The first line of a block; `rest` is printable."""
-    said = Whole(title, "")
-    said.stylize("bold")
-    said.append("  " + rest if rest else "")
-    return said
+    """Return the first line of a block; `rest` must be printable."""
+    text = _UnbrokenWords(title, "")
+    text.stylize("bold")
+    text.append("  " + rest if rest else "")
+    return text
 
 
-def judged(title: str, rest: str, verdict: str) -> Text:
-    """The heading of what has a verdict of its own, which ends it."""
-    said = heading(title, rest)
-    said.append(" · ")
-    said.append(verdict, VERDICT_STYLES.get(verdict, "bold"))
-    return said
+def verdict_heading(title: str, rest: str, verdict: str) -> Text:
+    """Return the heading of a job or application, which ends with its verdict."""
+    text = heading(title, rest)
+    text.append(" · ")
+    text.append(verdict, VERDICT_STYLES.get(verdict, "bold"))
+    return text
 
 
 def block(title: str | Text, *lines: RenderableType) -> Group:
-    """A heading and what stands below it."""
-    return Group(heading(title) if isinstance(title, str) else title, *map(under, lines))
+    """Return a heading with indented lines."""
+    return Group(heading(title) if isinstance(title, str) else title, *map(Indented, lines))
 
 
-def more(hidden: int, what: str = "", hint: str = " (-v lists all)") -> list[Text]:
-    """That a list goes on; nothing where it does not.
+def and_more(hidden: int, what: str = "", hint: str = " (-v lists all)") -> list[Text]:
+    """Return a line with the number of omitted rows; nothing if there are none.
 
-    >>> [text.plain for text in more(3)], more(0)
+    >>> [text.plain for text in and_more(3)], and_more(0)
     (['… and 3 more (-v lists all)'], [])
     """
     named = f" {what}" if what else ""
     return [Text(f"… and {hidden} more{named}{hint}", "dim")] if hidden > 0 else []
 
 
-def drawn(blocks: Iterable[RenderableType], page: Page, *, apart: bool = False) -> str:
-    """The blocks as text, with escapes for colour where the page has colour.
-
-    Args:
-        blocks: one below the other.
-        page: where the text goes.
-        apart: with an empty line between them.
-    """
+def render_blocks(blocks: Iterable[RenderableType], page: Page, *, apart: bool = False) -> str:
+    """Convert blocks to text, with ANSI escapes on a page with colour and blank lines if `apart`."""
     out = io.StringIO()
     console = Console(
         file=out,
@@ -389,18 +364,18 @@ def drawn(blocks: Iterable[RenderableType], page: Page, *, apart: bool = False) 
     for index, part in enumerate(blocks):
         if index and apart:
             console.print()
-        drawing = partial(_text_of, console, part)
+        drawing = partial(_block_text, console, part)
         out.writelines(page.section("this part", drawing, lambda text: f"{text}\n"))
-    shown = _LINK_ID.sub("\x1b]8;;", out.getvalue())  # the same report, the same bytes
+    shown = _LINK_ID.sub("\x1b]8;;", out.getvalue())  # random ids would change every output
     if not page.colour:
         shown = _COLOUR.sub("", shown)
-    # Tables fill their last column with blanks; nobody wants them in a file or a paste.
+    # Tables pad their last column; trailing spaces are noise in files and pastes.
     text = re.sub(r"[ \t]+$", "", shown, flags=re.MULTILINE)
     return text if page.unicode else text.translate(_ASCII)
 
 
-def _text_of(console: Console, part: RenderableType) -> Iterator[str]:
-    """One block as text; nothing of it where it can be drawn only in part."""
+def _block_text(console: Console, part: RenderableType) -> Iterator[str]:
+    """Yield the text of a block, all of it or nothing."""
     with console.capture() as shown:
-        console.print(Group(part), crop=False)  # as it is: print would make other text of text
+        console.print(Group(part), crop=False)  # print alone would convert a str
     yield shown.get()

@@ -23,7 +23,7 @@ _VARIABLES: Final = ("WT_SESSION", "KONSOLE_VERSION", "DOMTERM")  # set by termi
 _VTE: Final = 5000  # 0.50, the first one that opens them
 
 
-def wanted(stream: IO[Any], when: When, environ: Mapping[str, str] = os.environ) -> bool:
+def use_hyperlinks(stream: IO[Any], when: When, environ: Mapping[str, str] = os.environ) -> bool:
     """Whether places are to be links.
 
     What was asked for comes before the environment, `FORCE_HYPERLINK` (0: none) before what is known of the
@@ -67,7 +67,7 @@ def _host() -> str:
     return quote(socket.gethostname(), safe=".-")
 
 
-def url_of(source: str, folder: str = "") -> str | None:
+def file_url(source: str, folder: str = "") -> str | None:
     """The address of a file on this machine; None where it is none: in an archive, behind a URL, gone.
 
     Args:

@@ -57,7 +57,7 @@ _OPTIONS: Final = {
 }
 
 
-def alike(processes: Iterable[MemoryProcess]) -> list[list[MemoryProcess]]:
+def group_by_size(processes: Iterable[MemoryProcess]) -> list[list[MemoryProcess]]:
     """Processes of the same sizes together."""
     groups: dict[object, list[MemoryProcess]] = {}
     for process in processes:
@@ -100,7 +100,7 @@ def pools_of(process: MemoryProcess, shown: Mapping[str, int]) -> tuple[Pool, ..
     return _LEGACY if legacy else _TASKMANAGER
 
 
-def configured(process: MemoryProcess, name: str) -> str:
+def configured_value(process: MemoryProcess, name: str) -> str:
     """What the options say of a pool; empty: nothing."""
     options = process.configured
     told = []

@@ -1,50 +1,38 @@
-"""How what a report holds is said to people, line by line; shared by every renderer for them."""
+"""Format subjects, times, counts and verdicts of a report, for every renderer that people read."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Final
 
 from flowdiag.analyses.knowledge.option_types import unit_of
 from flowdiag.analyses.model import fmt
+from flowdiag.analyses.report import wire as w
 from flowdiag.analyses.report.muting import muted
 from flowdiag.analyses.report.redact import printable
-from flowdiag.analyses.report.wire import (
-    Action,
-    BaselineEntry,
-    Change,
-    CheckpointJob,
-    Culprit,
-    Evidence,
-    Finding,
-    Measurement,
-    RateApplication,
-    Report,
-    Rule,
-    Story,
-    Subject,
-    iso,
-)
 from flowdiag.cli.render.page import PROSE, Page
 from flowdiag.cli.text.zones import shown_zone
 
-_NEWS: Final = 5  # of a baseline, of each kind
+_BASELINE_ENTRIES: Final = 5  # shown of each status
 _ZONE = re.compile(r"UTC([+-])(\d\d):(\d\d)")
+
+
+# --- times ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The wall clock on which people are shown instants."""
+    """The time zone of a report; `zone` is None for the zone of this machine."""
 
     name: str
-    zone: tzinfo | None  # None is that of this machine
+    zone: tzinfo | None
 
     def show(self, instant: str | None, *, date: bool = True) -> str:
-        """An ISO instant of the report as a person reads it in the log.
+        """Convert an ISO instant to the notation of logs.
 
         >>> Clock("UTC", timezone.utc).show("2018-11-29T10:43:44.622Z")
         '2018-11-29 10:43:44'
@@ -58,15 +46,11 @@ class Clock:
         return moment.strftime("%Y-%m-%d %H:%M:%S" if date else "%H:%M:%S")
 
 
-def clock_of(report: Report, zone: str | None = None) -> Clock:
-    """The clock of the first JobManager's log, else of the first input that has one, else UTC.
-
-    Args:
-        report: whose inputs have zones.
-        zone: the one that was asked for, which comes before them.
+def clock_of(report: w.Report, zone: str | None = None) -> Clock:
+    """Return the clock of `zone`, else of the first JobManager log, else of the first dated input, else UTC.
 
     Raises:
-        FlowdiagError: there is no such zone.
+        FlowdiagError: `zone` is not a time zone.
     """
     if zone is not None:
         return Clock(*shown_zone(zone))
@@ -84,8 +68,71 @@ def clock_of(report: Report, zone: str | None = None) -> Clock:
     return Clock("UTC", UTC)
 
 
+def period(finding: w.Finding | w.Story, clock: Clock, *, date: bool = True) -> str:
+    """Return when a finding or story began and ended.
+
+    An ongoing episode ends with the input, so that only its start is informative.
+    """
+    first = clock.show(finding.first_seen, date=date)
+    last = clock.show(finding.last_seen, date=date)
+    if finding.state == "ongoing":
+        return "" if finding.first_seen is None else f"since {first}"
+    if finding.first_seen is None:
+        return "" if finding.last_seen is None else f"until {last}"
+    if finding.last_seen is None or first == last:
+        return f"at {first}"
+    return f"{first} to {last[11:] if date and first[:10] == last[:10] else last}"
+
+
+def is_one_day(report: w.Report, clock: Clock) -> bool:
+    """Whether all findings lie on the day on which the inputs begin: the inputs line shows it."""
+    times = [item.first for item in report.inputs if item.first]
+    start = clock.show(min(times))[:10] if times else ""
+    seen = [time for each in report.findings for time in (each.first_seen, each.last_seen) if time]
+    return bool(start) and all(clock.show(time)[:10] == start for time in seen)
+
+
+def time_span(report: w.Report, clock: Clock) -> str:
+    """Return the time of the first and the last record of all inputs.
+
+    Saved REST answers have no times of their own: their checkpoints, batches and triggers date them.
+    """
+    spans = [(item.first, item.last) for item in report.inputs]
+    if not any(first for first, _ in spans):
+        spans += _data_spans(report.data)
+    firsts = [first for first, _ in spans if first]
+    lasts = [last for _, last in spans if last]
+    if not firsts or not lasts:
+        return "no dated records"
+    start, end = clock.show(min(firsts)), clock.show(max(lasts))
+    return f"{start} to {end[11:] if start[:10] == end[:10] else end} {clock.name}"
+
+
+def _data_spans(data: w.Data) -> Iterator[tuple[str | None, str | None]]:
+    """Yield the start and end of each checkpoint, batch and trigger."""
+    for job in data.jobs or ():
+        yield from ((item.triggered_at, item.ended_at) for item in job.checkpoints)
+    for app in data.applications or ():
+        times = [w.iso(batch.batch_time_ms * 1000) for batch in app.batches]
+        times += [trigger.started_at for query in app.queries for trigger in query.triggers]
+        yield from zip(times, times, strict=True)
+
+
+def _day_range(days: Sequence[str]) -> str:
+    """Return the first and the last day.
+
+    >>> _day_range(["2027-01-31"]), _day_range(["2027-01-31", "2026-12-01"])
+    ('2027-01-31', '2026-12-01 to 2027-01-31')
+    """
+    first, last = min(days), max(days)
+    return first if first == last else f"{first} to {last}"
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
 def quantity(value: float | str | None, unit: str | None) -> str:
-    """A value with its unit.
+    """Return a value with its unit.
 
     >>> quantity(1200, "ms"), quantity(0.125, "share"), quantity(3.04, "ratio")
     ('1.2 s', '12.5%', '3×')
@@ -108,16 +155,16 @@ def quantity(value: float | str | None, unit: str | None) -> str:
         case None | "":
             return fmt.number(value)
     unit = _UNITS.get(unit, unit)
-    return f"{fmt.number(value)} {singular(unit) if value == 1 else unit}"
+    return f"{fmt.number(value)} {_singular(unit) if value == 1 else unit}"
 
 
 _UNITS: Final = {"taskmanagers": "TaskManagers", "percent": "%"}  # by their names in thresholds
 
 
-def singular(unit: str) -> str:
-    """The unit of one thing.
+def _singular(unit: str) -> str:
+    """Return the singular of a unit.
 
-    >>> singular("checkpoints"), singular("retries"), singular("records/s")
+    >>> _singular("checkpoints"), _singular("retries"), _singular("records/s")
     ('checkpoint', 'retry', 'records/s')
     """
     if unit.endswith("ies"):
@@ -125,19 +172,19 @@ def singular(unit: str) -> str:
     return unit[:-1] if unit.endswith("s") and not unit.endswith(("ss", "/s")) else unit
 
 
-def measurement(item: Measurement) -> str:
-    """What was measured, against what. A unit that the name says already is not repeated.
+def measurement(item: w.Measurement) -> str:
+    """Return a measurement with its threshold, without a unit that repeats its name.
 
-    >>> measurement(Measurement(name="late-ratio", value=3.0, unit="ratio", threshold=2,
-    ...                         population="12 subtasks"))
+    >>> measurement(w.Measurement(name="late-ratio", value=3.0, unit="ratio", threshold=2,
+    ...                           population="12 subtasks"))
     'late ratio: 3× (threshold 2×; 12 subtasks)'
-    >>> measurement(Measurement(name="expired-checkpoints", value=7, unit="checkpoints",
-    ...                         threshold=None, population=None))
+    >>> measurement(w.Measurement(name="expired-checkpoints", value=7, unit="checkpoints",
+    ...                           threshold=None, population=None))
     'expired checkpoints: 7'
     """
     counted = item.unit not in ("ms", "bytes", "share", "ratio", "%")
-    said = item.unit in (*item.name.split("-"), f"{item.name}s")
-    unit = None if counted and said else item.unit
+    repeated = item.unit in (*item.name.split("-"), f"{item.name}s")
+    unit = None if counted and repeated else item.unit
     threshold = quantity(item.threshold, None if counted else unit)
     limit = [] if item.threshold is None else [f"threshold {threshold}"]
     details = [*limit, *([item.population] if item.population else [])]
@@ -145,91 +192,135 @@ def measurement(item: Measurement) -> str:
     return f"{item.name.replace('-', ' ')}: {quantity(item.value, unit)}{suffix}"
 
 
-def who(subject: Subject, *, most: int = 60) -> str:
-    """A subject in one line: what, and where it runs.
+# --- subjects and culprits ------------------------------------------------------------------------
 
-    >>> who(Subject(kind="subtask", task="Map", subtask_index=2, parallelism=6, taskmanager="tm-3"))
+
+def _stage_task(subject: w.Subject) -> str:
+    if subject.stage is None:
+        return ""
+    part = fmt.subtask(subject.subtask_index, subject.parallelism)
+    return f"{f'task {part}' if part else 'a task'} of stage {subject.stage}{_of_query(subject)}"
+
+
+def _of_query(subject: w.Subject) -> str:
+    return f" of query {subject.query}" if subject.query else ""
+
+
+def _subtask(subject: w.Subject, task: str) -> str:
+    if subject.subtask_index is None:
+        return ""
+    part = f"subtask {fmt.subtask(subject.subtask_index, subject.parallelism)}"
+    return f"{part} of {task}" if task else part
+
+
+def _stream(subject: w.Subject) -> str:
+    name = subject.receiver or subject.stream_id
+    return "" if subject.stream_id is None else f"{subject.kind} {name}"
+
+
+# Names by kind, from the subject, its task and its place; empty where the subject lacks the field.
+_NAMES: Final[Mapping[str, Callable[[w.Subject, str, str], str]]] = {
+    "subtask": lambda s, task, place: _subtask(s, task),
+    "taskmanager": lambda s, task, place: f"TaskManager {place}" if place else "",
+    "host": lambda s, task, place: f"host {s.host}" if s.host else "",
+    "option": lambda s, task, place: f"option {s.option}" if s.option else "",
+    "application": lambda s, task, place: (
+        f"application {s.job_name or s.application or 'without a name'}"
+    ),
+    "query": lambda s, task, place: f"query {s.query}" if s.query else "",
+    "executor": lambda s, task, place: f"executor {s.executor}" if s.executor else "",
+    "receiver": lambda s, task, place: _stream(s),
+    "stream": lambda s, task, place: _stream(s),
+    "output": lambda s, task, place: (
+        ""
+        if s.output_operation is None
+        else f"output operation {s.output_operation}" + (f" ({task})" if task else "")
+    ),
+    "partition": lambda s, task, place: (
+        f"partition {s.partition}{_of_query(s)}" if s.partition else ""
+    ),
+    "task": lambda s, task, place: _stage_task(s),
+}
+_WITHOUT_PLACE: Final = ("taskmanager", "host", "option", "application", "query")
+
+
+def _place(subject: w.Subject) -> str:
+    known = subject.taskmanager or subject.host
+    return fmt.place(subject.taskmanager, subject.host) if known else ""
+
+
+def subject_name(subject: w.Subject, *, most: int = 60) -> str:
+    """Return the name of a subject and where it runs; `most` limits the characters of its task.
+
+    >>> subject_name(w.Subject(kind="subtask", task="Map", subtask_index=2, parallelism=6,
+    ...                        taskmanager="tm-3"))
     'subtask 3/6 of Map on tm-3'
     """
+    if subject.kind == "job":
+        return f"job {fmt.abbreviate(subject.job_name or subject.job_id or 'without a name', most)}"
     task = fmt.abbreviate(subject.task or subject.operator or subject.vertex_id or "", most)
-    known = subject.taskmanager or subject.host
-    place = fmt.place(subject.taskmanager, subject.host) if known else ""
-    match subject.kind:
-        case "subtask" if subject.subtask_index is not None:
-            part = f"subtask {fmt.subtask(subject.subtask_index, subject.parallelism)}"
-            what = f"{part} of {task}" if task else part
-        case "taskmanager" if place:
-            return f"TaskManager {place}"
-        case "host" if subject.host:
-            return f"host {subject.host}"
-        case "option" if subject.option:
-            return f"option {subject.option}"
-        case "application":
-            return f"application {subject.job_name or subject.application or 'without a name'}"
-        case "query" if subject.query:
-            return f"query {subject.query}"
-        case "executor" if subject.executor:
-            what = f"executor {subject.executor}"
-        case "receiver" | "stream" if subject.stream_id is not None:
-            what = f"{subject.kind} {subject.receiver or subject.stream_id}"
-        case "output" if subject.output_operation is not None:
-            what = f"output operation {subject.output_operation}" + (f" ({task})" if task else "")
-        case "partition" if subject.partition:
-            what = f"partition {subject.partition}"
-            what += f" of query {subject.query}" if subject.query else ""
-        case "task" if subject.stage is not None:
-            part = fmt.subtask(subject.subtask_index, subject.parallelism)
-            what = (
-                f"task {part} of stage {subject.stage}"
-                if part
-                else f"a task of stage {subject.stage}"
-            )
-            what += f" of query {subject.query}" if subject.query else ""
-        case "job":
-            return f"job {fmt.abbreviate(subject.job_name or subject.job_id or 'without a name', most)}"
-        case _:
-            names = (task, subject.application, subject.query, subject.receiver, subject.executor)
-            what = " ".join((subject.kind, next((name for name in names if name), ""))).strip()
-    return f"{what} on {place}" if place else what
+    place = _place(subject)
+    name = _NAMES[subject.kind](subject, task, place) if subject.kind in _NAMES else ""
+    if name and subject.kind in _WITHOUT_PLACE:
+        return name
+    if not name:
+        names = (task, subject.application, subject.query, subject.receiver, subject.executor)
+        name = f"{subject.kind} {next(filter(None, names), '')}".strip()
+    return f"{name} on {place}" if place else name
 
 
-def convicted(culprit: Culprit) -> str:
-    """A culprit in one line: who, and the number that convicts; the name once."""
+def culprit_line(culprit: w.Culprit) -> str:
+    """Return the culprit and the evidence against it, naming the culprit once.
+
+    Some rules begin `why` with the name of the culprit: then only the kind or the place is added.
+    """
     subject, why = culprit.subject, culprit.why
-    name = who(subject)
-    if name in why or name == subject.kind:  # which says nothing of who it is
+    name = subject_name(subject)
+    if name in why or name == subject.kind:  # the kind alone identifies nothing
         return why
-    if why.startswith(_beginning(subject)):
-        known = subject.taskmanager or subject.host
-        if known is None or known in why or ": " not in why:
-            return why
-        what, _, rest = why.partition(": ")  # who, but not where
-        return f"{what} on {fmt.place(subject.taskmanager, subject.host)}: {rest}"
-    if subject.option and subject.kind == "option" and why.startswith(subject.option):
-        return f"option {why}"
     known = subject.taskmanager or subject.host
-    if known and subject.kind in ("taskmanager", "host") and why.startswith(known):
-        return f"{'TaskManager' if subject.kind == 'taskmanager' else 'host'} {why}"
-    if known and subject.kind in ("taskmanager", "host") and known in why:
+    if subject.task is not None:
+        task = fmt.subtask_of(subject.task, subject.subtask_index, subject.parallelism)
+        if why.startswith((f"{task} ", f"{task}: ")):
+            head, colon, rest = why.partition(": ")
+            missing = known is not None and known not in why and colon
+            return f"{head} on {_place(subject)}: {rest}" if missing else why
+    kinds = {
+        "option": (subject.option, "option"),
+        "taskmanager": (known, "TaskManager"),
+        "host": (known, "host"),
+    }
+    identifier, kind = kinds.get(subject.kind, (None, ""))
+    if identifier and why.startswith(identifier):
+        return f"{kind} {why}"
+    if identifier and subject.kind != "option" and identifier in why:
         return why
     return f"{name}: {why}"
 
 
-def ranked(report: Report) -> list[tuple[Culprit, list[str]]]:
-    """The culprits in their order, each with the jobs of which the same is said."""
-    found: dict[tuple[str, str], tuple[Culprit, list[str]]] = {}
+def ranked_culprits(report: w.Report) -> list[tuple[w.Culprit, list[str]]]:
+    """Return the culprits in order, each with the jobs for which the report names it with the same evidence."""
+    found: dict[tuple[str, str], tuple[w.Culprit, list[str]]] = {}
     for culprit in report.summary.culprits:
-        _, jobs = found.setdefault((culprit.code, convicted(culprit)), (culprit, []))
+        _, jobs = found.setdefault((culprit.code, culprit_line(culprit)), (culprit, []))
         name = culprit.subject.job_name
         if name and culprit.subject.kind != "job":
             jobs.append(name)
     return list(found.values())
 
 
-def in_jobs(names: Sequence[str], most: int = 5) -> str:
-    """Which jobs something is about.
+def has_several_jobs(report: w.Report) -> bool:
+    """Whether texts must name the job that they are about."""
+    data = report.data
+    ids = [job.job_id for job in data.jobs or ()]
+    ids += [each.job_id for rows in (data.attempts, data.vertices) for each in rows or ()]
+    return len(set(ids)) > 1 or len(data.applications or ()) > 1
 
-    >>> in_jobs(["orders"]), in_jobs(["a", "b", "c"], 2)
+
+def job_list(names: Sequence[str], most: int = 5) -> str:
+    """Return one job by name, or the number of jobs and the first names.
+
+    >>> job_list(["orders"]), job_list(["a", "b", "c"], 2)
     ('job orders', '3 jobs: a, b, …')
     """
     if len(names) == 1:
@@ -239,19 +330,27 @@ def in_jobs(names: Sequence[str], most: int = 5) -> str:
     return f"{fmt.plural(len(names), 'job')}: {', '.join(shown)}"
 
 
-def _beginning(subject: Subject) -> tuple[str, ...]:
-    """With what rules begin to say why, where they say who it is."""
-    if subject.task is None:
-        return ()
-    index, parallelism = subject.subtask_index, subject.parallelism
-    name = fmt.subtask_of(subject.task, index, parallelism)
-    return (f"{name} ", f"{name}: ")
+def job_name(subject: w.Subject) -> str:
+    """Return the job or application of a subject, as the class of its test cases; empty if it has none."""
+    return subject.job_name or subject.job_id or subject.application or ""
 
 
-def cut(text: str, most: int) -> str:
-    """The beginning of a sentence, as far as a whole part or word.
+def job_names(report: w.Report) -> list[str]:
+    """Return all jobs and applications, including those that only a finding names."""
+    data = report.data
+    named = [job.name or job.job_id for job in data.jobs or ()]
+    named += [app.name or app.application or "" for app in data.applications or ()]
+    named += [job_name(finding.subject) for finding in report.findings]
+    return [name for name in dict.fromkeys(named) if name]
 
-    >>> cut("its heartbeat timed out", 15), cut("short", 15)
+
+# --- shorter texts --------------------------------------------------------------------------------
+
+
+def truncate(text: str, most: int) -> str:
+    """Cut a sentence after a clause or a word.
+
+    >>> truncate("its heartbeat timed out", 15), truncate("short", 15)
     ('its heartbeat …', 'short')
     """
     if len(text) <= most:
@@ -265,45 +364,28 @@ _PACKAGES: Final = re.compile(r"\b(?:[a-z_]\w*\.){2,}(?=[A-Z])")
 _ID: Final = re.compile(r"(?<![0-9a-zA-Z])([0-9a-f]{8})[0-9a-f]{24}(?![0-9a-zA-Z])")
 
 
-def brief(text: str) -> str:
-    """The same with classes of Java by their own names, and ids by their beginning: they fill lines.
+def compact(text: str) -> str:
+    """Remove the packages of Java classes and shorten 32-digit ids.
 
-    >>> brief("it failed: org.apache.flink.util.FlinkException: no slots")
+    >>> compact("it failed: org.apache.flink.util.FlinkException: no slots")
     'it failed: FlinkException: no slots'
-    >>> brief("TaskManager c89e4749f345cc86a5934b52b016abe9 @ worker-1 was lost")
+    >>> compact("TaskManager c89e4749f345cc86a5934b52b016abe9 @ worker-1 was lost")
     'TaskManager c89e4749… @ worker-1 was lost'
     """
     return _ID.sub(r"\1…", _PACKAGES.sub("", text))
 
 
-def job_of(subject: Subject) -> str:
-    """The job or application of a subject, as a class of test cases is called; empty: of none."""
-    return subject.job_name or subject.job_id or subject.application or ""
-
-
-def jobs(report: Report) -> list[str]:
-    """The jobs or applications of a report, as `job_of` names them; some may be named by findings only."""
-    data = report.data
-    named = [job.name or job.job_id for job in data.jobs or ()]
-    named += [app.name or app.application or "" for app in data.applications or ()]
-    named += [job_of(finding.subject) for finding in report.findings]
-    return [name for name in dict.fromkeys(named) if name]
-
-
-def place(item: Evidence, paths: Paths | None = None) -> str:
-    """`file:line`, as editors open it; bytes where the line is not known."""
-    name = item.source if paths is None else paths.show(item.source)
-    return f"{name}:{item.line}" if item.line else f"{name} at byte {item.offset}"
+# --- places in files ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """How inputs are called where they are read: relative, and no longer than there is room.
+    """How a report names its inputs.
 
     Args:
-        here: the folder in which they are read, with the last slash.
-        folder: what all of them begin with, said once where it is left out of each.
-        linked: whether the terminal opens files that are clicked.
+        here: the working directory with a trailing slash; names below it are relative.
+        folder: the folder that all inputs share where it is left out of each name.
+        linked: whether the terminal opens file links.
     """
 
     here: str
@@ -311,7 +393,7 @@ class Paths:
     linked: bool = False
 
     def show(self, source: str) -> str:
-        """A name.
+        """Return the name of an input.
 
         >>> Paths("/home/me/", "logs/2026/").show("/home/me/logs/2026/jm.log")
         'jm.log'
@@ -320,33 +402,44 @@ class Paths:
         return printable(name.removeprefix(self.folder) or name)
 
 
-_BESIDE_A_PATH: Final = 18  # columns: how far evidence is moved in, and the number of a line
+_PATH_MARGIN: Final = 18  # columns: the indent of evidence, and a line number
 
 
-def paths_of(report: Report, page: Page) -> Paths:
-    """Names as a user gave them where they fit into a line, else without the folder they share."""
+def paths_of(report: w.Report, page: Page) -> Paths:
+    """Return the names of inputs as given where they fit into a line, else without their common folder."""
     read = [item.source for item in report.inputs if item.kind != "not-read"]
     names = [name.removeprefix(page.folder) if page.folder else name for name in read]
     longest = max(map(len, names), default=0)
-    fits = longest + _BESIDE_A_PATH <= min(page.width, PROSE)
-    return Paths(page.folder, "" if fits else common_folder(names), page.hyperlinks)
+    fits = longest + _PATH_MARGIN <= min(page.width, PROSE)
+    return Paths(page.folder, "" if fits else _common_folder(names), page.hyperlinks)
 
 
-_UNWELL: Final = ("failing", "degraded", "inconclusive")
+def _common_folder(names: Sequence[str]) -> str:
+    """Return the folder or archive that all names share, with its separator; empty for a single name.
 
-
-def sick_first(verdict: str) -> int:
-    """Orders verdicts.
-
-    >>> sorted(["healthy", "inconclusive", "failing"], key=sick_first)
-    ['failing', 'inconclusive', 'healthy']
+    >>> _common_folder(["logs/a/jm.log", "logs/tm.log"]), _common_folder(["jm.log", "tm.log"])
+    ('logs/', '')
+    >>> _common_folder(["x/a.tar!jm.log", "x/a.tar!tm.log"])
+    'x/a.tar!'
     """
-    return _UNWELL.index(verdict) if verdict in _UNWELL else len(_UNWELL)
+    if len(names) < 2:
+        return ""
+    shared = os.path.commonprefix(list(names))  # noqa: RUF071 - the next line cuts at a separator
+    return shared[: max(shared.rfind("/"), shared.rfind("!")) + 1]
 
 
-def action(item: Action) -> tuple[str, list[str]]:
-    """What to do, and below it everything that a careful person asks before doing it."""
-    change = setting(item)
+def location(item: w.Evidence, paths: Paths | None = None) -> str:
+    """Return `file:line`, which editors open, or the byte where the line is unknown."""
+    name = item.source if paths is None else paths.show(item.source)
+    return f"{name}:{item.line}" if item.line else f"{name} at byte {item.offset}"
+
+
+# --- actions --------------------------------------------------------------------------------------
+
+
+def action_lines(item: w.Action) -> tuple[str, list[str]]:
+    """Return the advice, and details: the option, restart, prerequisite, risk and check."""
+    change = _setting(item)
     if item.restart_needed is not None:
         effort = "needs a restart" if item.restart_needed else "no restart needed"
         if change and change.endswith(")"):
@@ -355,7 +448,7 @@ def action(item: Action) -> tuple[str, list[str]]:
             change = f"{change} ({effort})" if change else effort
     details = [
         change,
-        *(f"together with {setting(each)}" for each in item.together),
+        *(f"together with {_setting(each)}" for each in item.together),
         f"measure first: {item.measure}" if item.measure else None,
         f"risk: {item.risk}" if item.risk else None,
         f"check: {item.verify}" if item.verify else None,
@@ -363,8 +456,8 @@ def action(item: Action) -> tuple[str, list[str]]:
     return item.text, [detail for detail in details if detail]
 
 
-def setting(item: Action | Change) -> str | None:
-    """An option, its value now and the value to try; None where an action is about none."""
+def _setting(item: w.Action | w.Change) -> str | None:
+    """Return an option with its current and its proposed value; None for an action without an option."""
     if item.option is None:
         return None
     values = []
@@ -375,20 +468,18 @@ def setting(item: Action | Change) -> str | None:
     if item.proposed:
         unit = unit_of(item.option, item.proposed)
         values.append(f"try {item.proposed}" + (f" ({unit})" if unit else ""))
-    if isinstance(item, Action) and item.unset:
+    if isinstance(item, w.Action) and item.unset:
         values.append("take it out")
     return f"{item.option}: {', '.join(values)}" if values else item.option
 
 
-def first_steps(report: Report) -> list[str]:
-    """What to do first, how, and the command that checks it; nothing where there is nothing to do."""
+def first_steps(report: w.Report) -> list[str]:
+    """Return the first action, the options it sets, and the command that checks its effect."""
     first = report.summary.first_action
     if first is None:
         return []
-    text = first.action.text.partition(". ")[0].rstrip(
-        "."
-    )  # what a model says of it stands at the finding
-    changes: list[Action | Change] = [first.action, *first.action.together]
+    text = first.action.text.partition(". ")[0].rstrip(".")  # the finding shows the rest
+    changes: list[w.Action | w.Change] = [first.action, *first.action.together]
     typed = [
         f"{each.option} to {each.proposed}" + (f" (now {each.current})" if each.current else "")
         for each in changes
@@ -398,67 +489,10 @@ def first_steps(report: Report) -> list[str]:
     return [*lines, f"then run: {first.run}"]
 
 
-def seen(finding: Finding | Story, clock: Clock, *, date: bool = True) -> str:
-    """When an episode was seen.
+# --- jobs and applications ------------------------------------------------------------------------
 
-    The end of an ongoing episode is the end of the input, so only its beginning is worth saying.
-
-    Args:
-        finding: the episode, or the story.
-        clock: on which it is told.
-        date: whether the day is told, too.
-    """
-    first = clock.show(finding.first_seen, date=date)
-    last = clock.show(finding.last_seen, date=date)
-    if finding.state == "ongoing":
-        return "" if finding.first_seen is None else f"since {first}"
-    if finding.first_seen is None:
-        return "" if finding.last_seen is None else f"until {last}"
-    if finding.last_seen is None or first == last:
-        return f"at {first}"
-    return f"{first} to {last[11:] if date and first[:10] == last[:10] else last}"
-
-
-def one_day(report: Report, clock: Clock) -> bool:
-    """Whether all findings are of the day on which the inputs begin, which is said once."""
-    times = [item.first for item in report.inputs if item.first]
-    start = clock.show(min(times))[:10] if times else ""
-    seen = [t for one in report.findings for t in (one.first_seen, one.last_seen) if t]
-    return bool(start) and all(clock.show(t)[:10] == start for t in seen)
-
-
-def span(report: Report, clock: Clock) -> str:
-    """From the first to the last record of all inputs; saved answers are dated by their content."""
-    firsts = [item.first for item in report.inputs if item.first]
-    lasts = [item.last for item in report.inputs if item.last]
-    if not firsts:
-        for job in report.data.jobs or ():
-            firsts += [item.triggered_at for item in job.checkpoints if item.triggered_at]
-            lasts += [item.ended_at for item in job.checkpoints if item.ended_at]
-        for app in report.data.applications or ():
-            times = [iso(batch.batch_time_ms * 1000) for batch in app.batches]
-            times += [trigger.started_at for query in app.queries for trigger in query.triggers]
-            firsts += [time for time in times if time]
-            lasts += [time for time in times if time]
-    if not firsts or not lasts:
-        return "no dated records"
-    start, end = clock.show(min(firsts)), clock.show(max(lasts))
-    return f"{start} to {end[11:] if start[:10] == end[:10] else end} {clock.name}"
-
-
-def common_folder(names: Sequence[str]) -> str:
-    """The folders or the archive that all names begin with, with what parts them; empty for one name.
-
-    >>> common_folder(["logs/a/jm.log", "logs/tm.log"]), common_folder(["jm.log", "tm.log"])
-    ('logs/', '')
-    >>> common_folder(["x/a.tar!jm.log", "x/a.tar!tm.log"])
-    'x/a.tar!'
-    """
-    if len(names) < 2:
-        return ""
-    shared = os.path.commonprefix(list(names))  # noqa: RUF071 - cut at the mark below
-    return shared[: max(shared.rfind("/"), shared.rfind("!")) + 1]
-
+NAME_CHARACTERS: Final = 60
+"""The length of names in tables; JSON has them in full."""
 
 STATUS_WORDS: Final = {
     "completed": "completed",
@@ -470,32 +504,21 @@ STATUS_WORDS: Final = {
 }
 
 
-def counts(job: CheckpointJob) -> str:
-    """How the checkpoints of a job ended.
-
-    The whole is said first, so that a single number cannot be mistaken for it.
-    """
+def checkpoint_counts(job: w.CheckpointJob) -> str:
+    """Return the number of checkpoints by status, after the total."""
     if not job.total.checkpoints:
         return "none seen"
+    order = [*STATUS_WORDS, *(status for status in job.counts if status not in STATUS_WORDS)]
     parts = [
-        f"{fmt.thousands(job.counts[status])} {word}"
-        for status, word in STATUS_WORDS.items()
+        f"{fmt.thousands(job.counts[status])} {STATUS_WORDS.get(status, status)}"
+        for status in order
         if job.counts.get(status)
-    ]
-    parts += [
-        f"{fmt.thousands(n)} {status}"
-        for status, n in job.counts.items()
-        if status not in STATUS_WORDS
     ]
     return f"{fmt.thousands(job.total.checkpoints)}: {', '.join(parts)}"
 
 
-# Names are cut there in tables; the JSON has all of them.
-NAME_CHARACTERS: Final = 60
-
-
-def job_title(job: CheckpointJob) -> str:
-    """A job in one line."""
+def job_title(job: w.CheckpointJob) -> str:
+    """Return the name, id, cluster, version and runs of a job."""
     name = fmt.abbreviate(job.name or "without a name", NAME_CHARACTERS)
     parts = [name, job.job_id, job.cluster]
     version = f"Flink {job.flink_version}" if job.flink_version else ""
@@ -503,8 +526,8 @@ def job_title(job: CheckpointJob) -> str:
     return " · ".join(filter(None, [*parts, version, runs]))
 
 
-def application_title(app: RateApplication) -> str:
-    """An application of Spark in one line."""
+def application_title(app: w.RateApplication) -> str:
+    """Return the name, id, version and batch interval of a Spark application."""
     interval = (
         f"batches every {fmt.duration(app.batch_interval_ms)}" if app.batch_interval_ms else ""
     )
@@ -514,8 +537,8 @@ def application_title(app: RateApplication) -> str:
     return " · ".join(filter(None, [*names, version, interval]))
 
 
-def batch_counts(app: RateApplication) -> str:
-    """How the batches of an application ended."""
+def batch_counts(app: w.RateApplication) -> str:
+    """Return how many batches completed, failed or did not end."""
     done = sum(batch.status == "completed" for batch in app.batches)
     failed = sum(batch.failed_outputs > 0 for batch in app.batches)
     waiting = len(app.batches) - done
@@ -525,8 +548,45 @@ def batch_counts(app: RateApplication) -> str:
     return f"{fmt.thousands(app.total.batches)}: {', '.join(parts)}"
 
 
-# What a command looks for, and what to give it, by the command's name.
-_WANTED: Final = {
+# --- verdict and empty states ---------------------------------------------------------------------
+
+_UNHEALTHY: Final = ("failing", "degraded", "inconclusive")
+
+
+def verdict_sort_key(verdict: str) -> int:
+    """Order verdicts, the worst first.
+
+    >>> sorted(["healthy", "inconclusive", "failing"], key=verdict_sort_key)
+    ['failing', 'inconclusive', 'healthy']
+    """
+    return _UNHEALTHY.index(verdict) if verdict in _UNHEALTHY else len(_UNHEALTHY)
+
+
+def verdict_sentence(report: w.Report) -> str:
+    """Return the verdict with the number of findings, shown or hidden."""
+    summary = report.summary
+    if not summary.assessed:
+        return "nothing to diagnose"
+    if summary.verdict == "inconclusive":
+        return f"inconclusive: {fmt.shorten(summary.reason or 'the input does not tell', 120)}"
+    critical, warnings, infos = (
+        sum(n for each, n in summary.below_min_severity.items() if each == severity)
+        + sum(finding.severity == severity for finding in report.findings)
+        for severity in ("critical", "warning", "info")
+    )
+    remarks = critical + warnings + infos
+    told = f", {fmt.plural(remarks, 'remark')}" if remarks else ""
+    if summary.verdict == "calculated":
+        return f"calculated, nothing that runs was looked at{told}"
+    if summary.verdict == "healthy":
+        return f"healthy{told}"
+    tally = [f"{critical} critical"] if critical else []
+    tally += [fmt.plural(warnings, "warning")] if warnings else []
+    return f"{summary.verdict}: {', '.join(tally)}"
+
+
+# By command: the data it needs, and the inputs that hold them.
+_NEEDS: Final = {
     "diagnose": (
         "anything that a rule judges",
         "give it logs of Flink or Spark, metrics, event logs, or what `flowdiag collect` saved",
@@ -548,23 +608,23 @@ _WANTED: Final = {
         "give it a configuration file, logs from their beginning, or the answer of /taskmanagers",
     ),
 }
-_CHECKPOINTS_WANTED: Final = (
+_CHECKPOINT_NEEDS: Final = (
     "a checkpoint event",
     "give it the JobManager's log, an archive, or saved answers of /jobs/:id/checkpoints",
 )
 
 
-def nothing_to_diagnose(report: Report) -> tuple[str, str]:
-    """What no input held, and what to give instead."""
-    what, remedy = _WANTED.get(report.tool.command, _CHECKPOINTS_WANTED)
+def nothing_to_diagnose(report: w.Report) -> tuple[str, str]:
+    """Return what all inputs lack, and a hint about inputs that have it."""
+    what, remedy = _NEEDS.get(report.tool.command, _CHECKPOINT_NEEDS)
     if (report.summary.reason or "").startswith("the requested time range"):
         return "the requested time range contains none of the input", "check --since and --until"
     return f"none holds {what}", remedy
 
 
-def lacking(report: Report) -> str:
-    """The same as a sentence."""
-    what, _ = _WANTED.get(report.tool.command, _CHECKPOINTS_WANTED)
+def missing_input(report: w.Report) -> str:
+    """Return the reason why nothing was diagnosed, as a sentence."""
+    what, _ = _NEEDS.get(report.tool.command, _CHECKPOINT_NEEDS)
     reason = report.summary.reason
     if reason is None or reason.startswith("no input holds"):
         return f"No input held {what}."
@@ -573,68 +633,73 @@ def lacking(report: Report) -> str:
     return f"{reason[:1].upper()}{reason[1:]}."
 
 
-def unsettled(rules: Sequence[Rule]) -> list[Rule]:
-    """Rules that could not tell; those that had nothing to judge are counted, and not listed."""
+# --- rules and baseline ---------------------------------------------------------------------------
+
+
+def inconclusive_rules(rules: Sequence[w.Rule]) -> list[w.Rule]:
+    """Return the rules that lack data to decide, without those that had no subject to judge."""
     return [rule for rule in rules if rule.status == "inconclusive"]
 
 
-def ignored(rules: Sequence[Rule]) -> str | None:
-    """How many rules nobody wanted to hear, and why; None: all were heard.
+def ignored_rules(rules: Sequence[w.Rule]) -> str | None:
+    """Return how many rules options turned off, with the options.
 
-    >>> one = Rule(code="CP101", name="n", title="t", status="ignored", reason="--ignore CP1")
-    >>> two = Rule(code="CP307", name="n", title="t", status="ignored", reason="--ignore slow")
-    >>> ignored([one, two])
+    >>> one = w.Rule(code="CP101", name="n", title="t", status="ignored", reason="--ignore CP1")
+    >>> two = w.Rule(code="CP307", name="n", title="t", status="ignored", reason="--ignore slow")
+    >>> ignored_rules([one, two])
     '2 of 2 rules not heard: --ignore CP1,slow'
     """
-    why = [rule.reason or "" for rule in rules if rule.status == "ignored"]
-    words: dict[str, list[str]] = {}
-    for text in dict.fromkeys(why):
-        option, _, word = text.partition(" ")
-        words.setdefault(option, []).append(word)
-    told = "; ".join(f"{option} {','.join(those)}" for option, those in words.items())
-    return f"{len(why)} of {fmt.plural(len(rules), 'rule')} not heard: {told}" if why else None
+    reasons = [rule.reason or "" for rule in rules if rule.status == "ignored"]
+    if not reasons:
+        return None
+    values: dict[str, list[str]] = {}
+    for reason in dict.fromkeys(reasons):
+        option, _, value = reason.partition(" ")
+        values.setdefault(option, []).append(value)
+    options = "; ".join(f"{option} {','.join(given)}" for option, given in values.items())
+    return f"{len(reasons)} of {fmt.plural(len(rules), 'rule')} not heard: {options}"
 
 
-def left_out(report: Report) -> str | None:
-    """The findings that `--min-severity` hides, by number; None: there are none."""
+def hidden_findings(report: w.Report) -> str | None:
+    """Return how many findings `--min-severity` hides."""
     counts = report.summary.below_min_severity
     if not counts:
         return None
-    told = []
+    parts = []
     for severity, count in reversed(counts.items()):
-        one = "remark" if severity == "info" else str(severity)
-        told.append(f"{count} {one}" if one == "critical" else fmt.plural(count, one))
-    return f"{' and '.join(told)} left out by --min-severity"
+        word = "remark" if severity == "info" else str(severity)
+        parts.append(f"{count} {word}" if word == "critical" else fmt.plural(count, word))
+    return f"{' and '.join(parts)} left out by --min-severity"
 
 
-def known(report: Report) -> list[str]:
-    """What a baseline says: what is muted first, then what counts again or is gone, a line each."""
+def baseline_lines(report: w.Report) -> list[str]:
+    """Return what the baseline mutes, then its entries that count again or are gone."""
     baseline = report.summary.baseline
     if baseline is None:
         return []
-    told: dict[str, list[BaselineEntry]] = {}
-    for one in baseline.entries:
-        told.setdefault(one.status, []).append(one)
+    by_status: dict[str, list[w.BaselineEntry]] = {}
+    for entry in baseline.entries:
+        by_status.setdefault(entry.status, []).append(entry)
     lines = []
-    quiet = told.pop("muted", [])
-    if quiet:
-        days = listed_days([one.until for one in quiet])
-        count = fmt.plural(sum(one.findings for one in quiet), "finding")
-        codes = fmt.listed(dict.fromkeys(one.code or one.fingerprint for one in quiet))
+    if quiet := by_status.pop("muted", []):
+        days = _day_range([entry.until for entry in quiet])
+        count = fmt.plural(sum(entry.findings for entry in quiet), "finding")
+        codes = fmt.listed(dict.fromkeys(entry.code or entry.fingerprint for entry in quiet))
         lines.append(
             f"{count} muted by {baseline.source} until {days}, not counted for the exit code: {codes}"
         )
-    # One file may serve all commands: what is no business of this one is not worth a word.
+    # One baseline may serve all commands: entries for rules of other commands are not news.
     own = {rule.code for rule in report.rules}
-    unseen = [one for one in told.pop("not-assessed", []) if one.code in own]
-    for some in told.values():
-        for one in some[:_NEWS]:
-            named = " ".join(filter(None, (one.code, one.fingerprint)))
-            lines.append(f"{named} in {baseline.source}: {one.text} ({one.reason})")
-        if some[_NEWS:]:
-            lines.append(f"and {len(some) - _NEWS} more in {baseline.source}: {some[0].status}")
+    unseen = [entry for entry in by_status.pop("not-assessed", []) if entry.code in own]
+    for status, entries in by_status.items():
+        for entry in entries[:_BASELINE_ENTRIES]:
+            named = " ".join(filter(None, (entry.code, entry.fingerprint)))
+            lines.append(f"{named} in {baseline.source}: {entry.text} ({entry.reason})")
+        if len(entries) > _BASELINE_ENTRIES:
+            hidden = len(entries) - _BASELINE_ENTRIES
+            lines.append(f"and {hidden} more in {baseline.source}: {status}")
     if unseen:
-        codes = fmt.listed(dict.fromkeys(one.code or "" for one in unseen))
+        codes = fmt.listed(dict.fromkeys(entry.code or "" for entry in unseen))
         lines.append(
             f"not known whether it is still there, of {baseline.source}: {codes}:"
             f" {unseen[0].text.partition(': ')[2]}"
@@ -642,53 +707,10 @@ def known(report: Report) -> list[str]:
     return lines
 
 
-def listed_days(days: Sequence[str]) -> str:
-    """The first of some days, and the last.
-
-    >>> listed_days(["2027-01-31"]), listed_days(["2027-01-31", "2026-12-01"])
-    ('2027-01-31', '2026-12-01 to 2027-01-31')
-    """
-    first, last = min(days), max(days)
-    return first if first == last else f"{first} to {last}"
-
-
-def muting(report: Report, finding: Finding) -> str | None:
-    """That a finding is muted, until when and why; None: it is not."""
+def mute_note(report: w.Report, finding: w.Finding) -> str | None:
+    """Return until when and why the baseline mutes a finding; None if it does not."""
     if report.summary.baseline is None or finding.fingerprint not in muted(report):
         return None
     known = report.summary.baseline.entries
-    one = next(each for each in known if each.fingerprint == finding.fingerprint)
-    return f"{one.text}: {one.reason}"
-
-
-def _number(report: Report, severity: str) -> int:
-    """How many findings there are, shown or not."""
-    hidden = sum(n for each, n in report.summary.below_min_severity.items() if each == severity)
-    return hidden + sum(finding.severity == severity for finding in report.findings)
-
-
-def verdict_sentence(report: Report) -> str:
-    """What the report comes to, in a few words."""
-    summary = report.summary
-    if not summary.assessed:
-        return "nothing to diagnose"
-    remarks = sum(_number(report, severity) for severity in ("critical", "warning", "info"))
-    told = f", {fmt.plural(remarks, 'remark')}" if remarks else ""
-    if summary.verdict == "inconclusive":
-        return f"inconclusive: {fmt.shorten(summary.reason or 'the input does not tell', 120)}"
-    if summary.verdict == "calculated":
-        return f"calculated, nothing that runs was looked at{told}"
-    if summary.verdict == "healthy":
-        return f"healthy{told}"
-    critical, warnings = (_number(report, severity) for severity in ("critical", "warning"))
-    tally = [f"{critical} critical"] if critical else []
-    tally += [fmt.plural(warnings, "warning")] if warnings else []
-    return f"{summary.verdict}: {', '.join(tally)}"
-
-
-def several_jobs(report: Report) -> bool:
-    """Whether it must be said which job something is about."""
-    data = report.data
-    ids = [job.job_id for job in data.jobs or ()] + [one.job_id for one in data.attempts or ()]
-    ids += [vertex.job_id for vertex in data.vertices or ()]
-    return len(set(ids)) > 1 or len(data.applications or ()) > 1
+    entry = next(each for each in known if each.fingerprint == finding.fingerprint)
+    return f"{entry.text}: {entry.reason}"

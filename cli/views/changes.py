@@ -10,7 +10,7 @@ from rich.text import Text
 from flowdiag.analyses.report.changes import Change, Kind, Round, Standing
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.text import words
-from flowdiag.cli.text.grid import VERDICT_STYLES, aligned, drawn, line, under
+from flowdiag.cli.text.grid import VERDICT_STYLES, Aligned, Indented, line, render_blocks
 from flowdiag.cli.text.words import Clock
 from flowdiag.cli.text.zones import shown_zone
 
@@ -41,16 +41,16 @@ def changes_text(this: Round, page: Page) -> str:
         (
             Text(each.change.replace("-", " "), _KINDS[each.change]),
             Text(_how(each)),
-            line(f"{each.code} {words.cut(words.brief(each.title), _TITLE)}"),
+            line(f"{each.code} {words.truncate(words.compact(each.title), _TITLE)}"),
         )
         for each in this.changes[:_MOST]
     ]
     blocks: list[RenderableType] = [head]
     if rows:
-        blocks.append(under(aligned(rows)))
+        blocks.append(Indented(Aligned(rows)))
     if len(this.changes) > _MOST:
-        blocks.append(under(Text(f"and {len(this.changes) - _MOST} more", "dim")))
-    return drawn(blocks, page)
+        blocks.append(Indented(Text(f"and {len(this.changes) - _MOST} more", "dim")))
+    return render_blocks(blocks, page)
 
 
 def _how(change: Change) -> str:

@@ -13,9 +13,17 @@ from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import CheckpointJob, Report, TaskManager
 from flowdiag.cli.render.page import PROSE, Page
 from flowdiag.cli.text import words
-from flowdiag.cli.text.grid import Column, heading, judged, line, listing, more, under
+from flowdiag.cli.text.grid import (
+    Column,
+    Indented,
+    Listing,
+    and_more,
+    heading,
+    line,
+    verdict_heading,
+)
 from flowdiag.cli.text.timeline import GLYPHS, Timeline, bucket_note, legend_word, timeline
-from flowdiag.cli.views.overview import Patient, triage
+from flowdiag.cli.views.overview import JobSummary, split_by_severity
 
 # By `Page.terse`: rows of TaskManagers, and of the timeline.
 _TASKMANAGERS: Final = (12, 8, 5, 3, 0)
@@ -32,29 +40,32 @@ _CELL: Final = {
 
 def blocks(report: Report, page: Page, clock: words.Clock) -> list[RenderableType]:
     """A block for each job, or where they are many, for the sickest below an overview."""
-    overview, shown = triage("Jobs", report.data.jobs or (), patient, page)
+    overview, shown = split_by_severity("Jobs", report.data.jobs or (), job_summary, page)
     return overview + [_job(job, page, clock) for job in shown]
 
 
-def patient(job: CheckpointJob) -> Patient:
+def job_summary(job: CheckpointJob) -> JobSummary:
     """What an overview tells of a job."""
     name = job.name or job.job_id
     done, total = job.counts.get("completed", 0), job.total.checkpoints
     told = f"{fmt.thousands(done)} of {fmt.plural(total, 'checkpoint')} completed"
-    return Patient(name, job.verdict, job.cause, told if total else "no checkpoint seen")
+    return JobSummary(name, job.verdict, job.cause, told if total else "no checkpoint seen")
 
 
 def _job(job: CheckpointJob, page: Page, clock: words.Clock) -> RenderableType:
-    title = judged("Job", printable(words.job_title(job)), job.verdict)
-    shown: list[RenderableType] = [title, under(heading("Checkpoints", words.counts(job)))]
+    title = verdict_heading("Job", printable(words.job_title(job)), job.verdict)
+    shown: list[RenderableType] = [
+        title,
+        Indented(heading("Checkpoints", words.checkpoint_counts(job))),
+    ]
     if job.checkpoints:
         picture = timeline(
             job.checkpoints, clock, min(page.width, PROSE) - 4, rows=_ROWS[page.terse]
         )
-        shown.append(under(_timeline(picture, page, job)))
+        shown.append(Indented(_timeline(picture, page, job)))
     late = any(row.late for row in job.taskmanagers)
     if job.taskmanagers and (page.verbose or (late and _TASKMANAGERS[page.terse])):
-        shown += [Text(), under(_taskmanagers(job, page))]
+        shown += [Text(), Indented(_taskmanagers(job, page))]
     return Group(*shown)
 
 
@@ -69,7 +80,7 @@ def _timeline(picture: Timeline, page: Page, job: CheckpointJob) -> RenderableTy
         bars = picture.bars(row, unicode=page.unicode)
         if bars.strip():
             rows.append((Text(), Text(bars, "dim")))
-    table = listing(
+    table = Listing(
         rows,
         Column("", itemgetter(0), "left"),
         Column("", itemgetter(1), "left"),
@@ -88,7 +99,7 @@ def _timeline(picture: Timeline, page: Page, job: CheckpointJob) -> RenderableTy
 
 def _taskmanagers(job: CheckpointJob, page: Page) -> RenderableType:
     rows = job.taskmanagers if page.verbose else job.taskmanagers[: _TASKMANAGERS[page.terse]]
-    table = listing(
+    table = Listing(
         rows,
         Column("TaskManager", _named, "wrap"),
         Column("subtasks", lambda row: str(row.subtasks)),
@@ -104,7 +115,7 @@ def _taskmanagers(job: CheckpointJob, page: Page) -> RenderableType:
     note = "late: distinct subtasks that acknowledged an expired checkpoint; expected: by placement"
     if any(row.p_value is not None for row in rows):
         note += "; by chance: how often chance makes so many late"
-    return Group(table, *more(len(job.taskmanagers) - len(rows)), line(note, "dim"))
+    return Group(table, *and_more(len(job.taskmanagers) - len(rows)), line(note, "dim"))
 
 
 def _named(row: TaskManager) -> str:

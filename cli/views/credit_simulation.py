@@ -12,9 +12,9 @@ from flowdiag.analyses.model import fmt
 from flowdiag.analyses.queues.credit_fit import POOR, Fit, Prediction, watched
 from flowdiag.analyses.queues.credits.job import Flow, Job, Outcome
 from flowdiag.analyses.queues.credits.static import flow_rates
-from flowdiag.cli.output.writing import page_here
+from flowdiag.cli.output.writing import stdout_page
 from flowdiag.cli.text.chart import labelled
-from flowdiag.cli.text.grid import Column, drawn, listing
+from flowdiag.cli.text.grid import Column, Listing, render_blocks
 
 _WIDEST: Final = 114
 
@@ -27,7 +27,7 @@ def page_of(fitted: Fit, played: Sequence[Prediction], growth: Outcome) -> str:
         played: with it: as it is, then changed.
         growth: how its queues fill, from empty ones on.
     """
-    page = page_here()
+    page = stdout_page()
     task = watched(fitted.bottleneck, fitted.job)
     blocks: list[RenderableType] = [_chain(fitted.job), _said(fitted), _told_settings(fitted.flow)]
     blocks += [_table(played), *[Text(text, "dim") for text in _remarks(played)]]
@@ -40,7 +40,7 @@ def page_of(fitted: Fit, played: Sequence[Prediction], growth: Outcome) -> str:
     blocks += [Text(note, "yellow") for note in dict.fromkeys(fitted.notes)]
     if fitted.compared:
         blocks += _fit(fitted)
-    return drawn(blocks, page)
+    return render_blocks(blocks, page)
 
 
 def _fit(fitted: Fit) -> list[Text]:
@@ -111,7 +111,7 @@ def _told_settings(flow: Flow) -> Text:
 
 
 def _table(played: Sequence[Prediction]) -> RenderableType:
-    return listing(
+    return Listing(
         played,
         Column("", lambda item: item.name, "wrap"),
         Column("throughput", _throughput, "right-wrap"),

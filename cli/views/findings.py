@@ -17,8 +17,8 @@ from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import Action, Evidence, Finding, Report
 from flowdiag.cli.render.page import PROSE, TERSEST, Page
 from flowdiag.cli.text import words
-from flowdiag.cli.text.grid import aligned, heading, line, more, under, whole
-from flowdiag.cli.text.hyperlinks import url_of
+from flowdiag.cli.text.grid import Aligned, Indented, and_more, heading, line, unbroken
+from flowdiag.cli.text.hyperlinks import file_url
 
 _SEVERITY: Final = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
 _HEAD: Final = re.compile(r"^.{0,40}?\d\d:\d\d:\d\d.{0,250}? - +")
@@ -35,7 +35,7 @@ _SUMMED_UP: Final = ("points-for", "points-against")  # the confidence says the 
 
 def findings_block(report: Report, page: Page, clock: words.Clock) -> RenderableType:
     """All findings of a report, the one that matters most first."""
-    several = words.several_jobs(report)
+    several = words.has_several_jobs(report)
     paths = words.paths_of(report, page)
     first, *others = report.findings
     step = report.summary.first_action
@@ -43,16 +43,16 @@ def findings_block(report: Report, page: Page, clock: words.Clock) -> Renderable
         # What to do stands at the end of the report; there is no room to say it twice.
         first = msgspec.structs.replace(first, actions=[])
     blocks: list[RenderableType] = [heading("Findings", str(len(report.findings)))]
-    dated = page.verbose > 0 or not words.one_day(report, clock)
-    blocks.append(under(_finding(first, page, clock, paths, several, dated=dated)))
+    dated = page.verbose > 0 or not words.is_one_day(report, clock)
+    blocks.append(Indented(_finding(first, page, clock, paths, several, dated=dated)))
     if page.verbose:
         for finding in others:
-            blocks += [Text(), under(_finding(finding, page, clock, paths, several))]
+            blocks += [Text(), Indented(_finding(finding, page, clock, paths, several))]
         return Group(*blocks)
     if others:
-        blocks += [Text(), under(in_lines(others, page, several))]
+        blocks += [Text(), Indented(in_lines(others, page, several))]
         if page.terse < TERSEST:
-            blocks.append(under(Text("-v shows the numbers, lines and remedies of all", "dim")))
+            blocks.append(Indented(Text("-v shows the numbers, lines and remedies of all", "dim")))
     return Group(*blocks)
 
 
@@ -69,11 +69,11 @@ def _finding(
         (finding.severity.upper(), _SEVERITY.get(finding.severity, "bold")),
         f"  {finding.code} {finding.name}",
     )
-    when = words.seen(finding, clock, date=dated)
+    when = words.period(finding, clock, date=dated)
     facts = [finding.state, f"{finding.confidence} confidence", when]
     head.append(f"  {' · '.join(filter(None, facts))}", "dim")
     details = _details if page.verbose else essentials
-    table = aligned(
+    table = Aligned(
         (Text(label if number == 0 else "", "dim"), said)
         for label, lines in details(finding, page, paths, several)
         for number, said in enumerate(lines)
@@ -81,9 +81,9 @@ def _finding(
     explained = bool(finding.explain) and page.terse < 3
     return Group(
         head,
-        line(finding.title if page.verbose else words.brief(finding.title), "bold"),
-        *([under(line(finding.explain, "dim"), most=PROSE - 2)] if explained else []),
-        under(table),
+        line(finding.title if page.verbose else words.compact(finding.title), "bold"),
+        *([Indented(line(finding.explain, "dim"), most=PROSE - 2)] if explained else []),
+        Indented(table),
     )
 
 
@@ -94,15 +94,15 @@ Said = Iterator[tuple[str, list[RenderableType]]]
 def _details(finding: Finding, page: Page, paths: words.Paths, several: bool) -> Said:
     """Everything about a finding."""
     if finding.subject.kind != "job" or several:
-        yield "about", [line(words.who(finding.subject, most=200))]
+        yield "about", [line(words.subject_name(finding.subject, most=200))]
     if finding.why and finding.why != finding.title:
         yield "because", [line(finding.why)]
     yield "measured", [line(words.measurement(item)) for item in finding.measurements]
     yield "votes", [_vote(vote.weight, vote.signal, vote.text) for vote in finding.votes]
     yield "evidence", list(_evidence(finding, paths, len(finding.evidence)))
-    steps = aligned(
+    steps = Aligned(
         (f"{number}.", Group(line(text), *(line(detail, "dim") for detail in details)))
-        for number, (text, details) in enumerate(map(words.action, finding.actions), 1)
+        for number, (text, details) in enumerate(map(words.action_lines, finding.actions), 1)
     )
     yield "to do", [steps] if finding.actions else []
     yield "see", [line(", ".join(finding.see))] if finding.see else []
@@ -112,12 +112,12 @@ def essentials(finding: Finding, page: Page, paths: words.Paths, several: bool) 
     """Who, why, the numbers, what proves it, and what to do."""
     subject = finding.subject
     known = finding.why and (subject.taskmanager or subject.host or subject.task or "\0")
-    who = words.who(subject, most=200)
+    who = words.subject_name(subject, most=200)
     if (subject.kind != "job" or several) and (not known or known not in (finding.why or "")):
         # The kind alone says nothing of who it is.
-        yield "about", [line(words.brief(who))] if who != subject.kind else []
+        yield "about", [line(words.compact(who))] if who != subject.kind else []
     if finding.why and not _said(finding.why, finding.title):
-        yield "because", [line(words.brief(finding.why))]
+        yield "because", [line(words.compact(finding.why))]
     told = [
         words.measurement(msgspec.structs.replace(item, population=None))
         for item in finding.measurements
@@ -157,17 +157,17 @@ def _evidence(
         last = characters is not None and item is shown[-1]
         yield recorded(item, paths, hidden if last else 0)
         if item.excerpt and characters is None:
-            yield under(line(item.excerpt, "dim"))
+            yield Indented(line(item.excerpt, "dim"))
         elif item.excerpt and characters is not None:
-            yield under(line(fmt.shorten(_HEAD.sub("", item.excerpt), characters), "dim"))
+            yield Indented(line(fmt.shorten(_HEAD.sub("", item.excerpt), characters), "dim"))
     if hidden > 0 and (characters is None or not shown):
         yield line(f"… {hidden} more", "dim")
 
 
 def recorded(item: Evidence, paths: words.Paths, others: int = 0) -> Text:
     """Where a record stands, and how many more there are."""
-    place = whole(words.place(item, paths))
-    url = url_of(item.source, paths.here) if paths.linked else None
+    place = unbroken(words.location(item, paths))
+    url = file_url(item.source, paths.here) if paths.linked else None
     if url is not None:
         place.stylize(Style(link=url))
     if others > 0:
@@ -180,20 +180,20 @@ def quoted(excerpt: str) -> str:
     said = _HEAD.sub("", excerpt)
     name = said.partition(" ")[0]
     # Of a metric the value counts, which stands behind a long name.
-    return fmt.abbreviate(said, _LINE) if len(name) > _LINE // 2 else words.cut(said, _LINE)
+    return fmt.abbreviate(said, _LINE) if len(name) > _LINE // 2 else words.truncate(said, _LINE)
 
 
 def _to_do(actions: Sequence[Action], page: Page) -> Iterator[RenderableType]:
     most = _ACTIONS[page.terse]
     rows = []
     for number, action in enumerate(actions[:most], 1):
-        text, details = words.action(action)
+        text, details = words.action_lines(action)
         # The option and its value are what somebody types in; they stay to the end.
         kept = details if page.terse == 0 else details[:1] if action.option else []
         rows.append((f"{number}.", Group(line(text), *(line(detail, "dim") for detail in kept))))
     if rows:
-        yield aligned(rows)
-    yield from more(len(actions) - most)
+        yield Aligned(rows)
+    yield from and_more(len(actions) - most)
 
 
 # --- in lines -------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ def in_lines(findings: Sequence[Finding], page: Page, several: bool) -> Renderab
     """Findings in a line each, or where they are many, all of a rule in one."""
     most, characters = _OTHERS[page.terse], _TITLE[page.terse]
     if len(findings) <= most:
-        return aligned(_in_line(finding, several, characters) for finding in findings)
+        return Aligned(_in_line(finding, several, characters) for finding in findings)
     alike: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
         alike.setdefault((finding.severity, finding.code), []).append(finding)
@@ -212,12 +212,12 @@ def in_lines(findings: Sequence[Finding], page: Page, several: bool) -> Renderab
         _of_a_rule(some, several) if len(some) > 1 else _in_line(some[0], several, characters)
         for some in groups
     ]
-    return Group(aligned(rows[:most]), *more(len(rows) - most, "rules"))
+    return Group(Aligned(rows[:most]), *and_more(len(rows) - most, "rules"))
 
 
 def _in_line(finding: Finding, several: bool, characters: int) -> tuple[RenderableType, ...]:
-    said = line(words.cut(words.brief(finding.title), characters))
-    job = words.job_of(finding.subject)
+    said = line(words.truncate(words.compact(finding.title), characters))
+    job = words.job_name(finding.subject)
     if several and job and job not in finding.title:
         said.append(f" · {printable(job)}")
     if finding.state is f.State.RECOVERED:
@@ -227,11 +227,11 @@ def _in_line(finding: Finding, several: bool, characters: int) -> tuple[Renderab
 
 def _of_a_rule(findings: Sequence[Finding], several: bool) -> tuple[RenderableType, ...]:
     said = line(f"{len(findings)} × {findings[0].name}")
-    jobs = list(dict.fromkeys(filter(None, (words.job_of(each.subject) for each in findings))))
+    jobs = list(dict.fromkeys(filter(None, (words.job_name(each.subject) for each in findings))))
     if several and jobs:
-        said.append(f" in {words.in_jobs(jobs)}", "dim")
+        said.append(f" in {words.job_list(jobs)}", "dim")
     else:
-        said.append(f", first: {printable(words.brief(findings[0].title))}", "dim")
+        said.append(f", first: {printable(words.compact(findings[0].title))}", "dim")
     return severity(findings[0].severity), Text(findings[0].code, "dim"), said
 
 

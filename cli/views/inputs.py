@@ -15,7 +15,7 @@ from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import DOCUMENTS, Input, Report
 from flowdiag.cli.render.page import PROSE, Page
 from flowdiag.cli.text import words
-from flowdiag.cli.text.grid import aligned, heading, line, under, whole
+from flowdiag.cli.text.grid import Aligned, Indented, heading, line, unbroken
 
 DRIFT_SHOWN_MS: Final = 1_000  # less is as likely the time that a message takes
 _NAMED: Final = 3  # inputs of a kind of trouble that are named in a line
@@ -37,7 +37,7 @@ def inputs_block(report: Report, page: Page, clock: words.Clock) -> RenderableTy
     paths = words.paths_of(report, page)
     total = fmt.size(sum(item.bytes for item in read))
     facts = [f"{len(unread)} not read"] if unread and page.verbose else []
-    facts += [words.span(report, clock)]
+    facts += [words.time_span(report, clock)]
     number = fmt.plural(len(read), "input")
     alone = paths.show(read[0].source) if len(read) == 1 else ""
     told = " · ".join([f"{alone or number}, {total}", *facts])
@@ -46,14 +46,14 @@ def inputs_block(report: Report, page: Page, clock: words.Clock) -> RenderableTy
         told, below = " · ".join([f"{number}, {total}", *facts]), alone
     blocks: list[RenderableType] = [heading("Inputs", told)]
     if below:
-        blocks.append(under(whole(below, "dim")))
+        blocks.append(Indented(unbroken(below, "dim")))
     if page.verbose:
         blocks += [
-            under(_Table(list(_rows(report, read, paths)))),
-            *map(under, _troubles(report, unread)),
+            Indented(_Table(list(_rows(report, read, paths)))),
+            *map(Indented, _troubles(report, unread)),
         ]
     else:
-        blocks += map(under, _troubles_in_lines(report, unread, paths, page))
+        blocks += map(Indented, _troubles_in_lines(report, unread, paths, page))
     return Group(*blocks)
 
 
@@ -67,7 +67,7 @@ def _troubles_in_lines(
     if unread and not report.summary.assessed:
         # Nobody gave an input for fun: where nothing could be diagnosed, this is why.
         for item in unread[:_NAMED]:
-            yield whole(
+            yield unbroken(
                 f"not read: {paths.show(item.source)}: {item.reason or 'unknown kind'}", "yellow"
             )
         unread = unread[_NAMED:]
@@ -77,7 +77,7 @@ def _troubles_in_lines(
     if broken:
         why = f"{paths.show(broken[0].source)}: {broken[0].error}"
         more = f", and {len(broken) - 1} more (-v lists all)" if len(broken) > 1 else ""
-        yield whole(f"cut short: {why}{more}", "yellow")
+        yield unbroken(f"cut short: {why}{more}", "yellow")
     strange = [item for item in report.inputs if item.not_understood]
     if strange:
         lines = fmt.plural(sum(item.not_understood for item in strange), "line")
@@ -85,7 +85,7 @@ def _troubles_in_lines(
     drifting = [item for item in report.inputs if _drift(item)]
     if drifting:
         worst = max(drifting, key=lambda item: abs(item.clock_offset_ms or 0))
-        yield whole(f"clock {_drift(worst)}: {paths.show(worst.source)}", "yellow")
+        yield unbroken(f"clock {_drift(worst)}: {paths.show(worst.source)}", "yellow")
 
 
 def _named(what: str, items: Sequence[Input], hint: str, page: Page) -> Text:
@@ -95,7 +95,7 @@ def _named(what: str, items: Sequence[Input], hint: str, page: Page) -> Text:
     while len(names) > 1 and sum(len(name) + 2 for name in names) > room:
         names.pop()
     names += ["…"] if len(items) > len(names) else []
-    return whole(f"{what}: {', '.join(names)} ({hint})", "yellow")
+    return unbroken(f"{what}: {', '.join(names)} ({hint})", "yellow")
 
 
 def _drift(item: Input) -> str:
@@ -120,17 +120,17 @@ class _Table:
         ]
         beside = sum(widths) + 4 <= options.max_width
         if beside:
-            yield aligned(
+            yield Aligned(
                 (
                     line(what, "dim"),
-                    whole(name.ljust(widths[1])),
+                    unbroken(name.ljust(widths[1])),
                     line(facts, "dim"),
                 )
                 for what, name, facts in self._rows
             )
             return
-        yield aligned(
-            (line(what, "dim"), Group(whole(name), line(facts, "dim")))
+        yield Aligned(
+            (line(what, "dim"), Group(unbroken(name), line(facts, "dim")))
             for what, name, facts in self._rows
         )
 
@@ -157,10 +157,10 @@ def _input_facts(item: Input, engine: str) -> str:
 
 def _troubles(report: Report, unread: Sequence[Input]) -> Iterator[Text]:
     for item in unread:
-        yield whole(f"not read: {item.source}: {item.reason or 'unknown kind'}", "yellow")
+        yield unbroken(f"not read: {item.source}: {item.reason or 'unknown kind'}", "yellow")
     for item in report.inputs:
         if item.error and item.kind != "not-read":
-            yield whole(f"cut short: {item.source}: {item.error}", "yellow")
+            yield unbroken(f"cut short: {item.source}: {item.error}", "yellow")
         if item.not_understood:
             sample = f', e.g. "{fmt.abbreviate(item.samples[0], 120)}"' if item.samples else ""
             lines = fmt.plural(item.not_understood, "line")

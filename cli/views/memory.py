@@ -14,8 +14,15 @@ from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import Report
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.text.grid import Bar, Column, block, heading, line, listing, more
-from flowdiag.cli.text.pools import Pool, alike, configured, pools_of, sizes_of, with_sums
+from flowdiag.cli.text.grid import Bar, Column, Listing, and_more, block, heading, line
+from flowdiag.cli.text.pools import (
+    Pool,
+    configured_value,
+    group_by_size,
+    pools_of,
+    sizes_of,
+    with_sums,
+)
 from flowdiag.cli.text.words import Clock
 
 _BAR: Final = 32
@@ -30,7 +37,7 @@ Row = tuple[Pool, str, Bar]  # with the lines of the tree left of its label, and
 def blocks(report: Report, page: Page, clock: Clock) -> list[RenderableType]:
     """One picture for all processes of the same sizes, then the network buffers."""
     data = report.data
-    groups = [group for group in alike(data.processes or ()) if sizes_of(group[0])]
+    groups = [group for group in group_by_size(data.processes or ()) if sizes_of(group[0])]
     drawn = groups
     if not page.verbose and len(groups) > _PICTURES[page.terse]:
         # Jobs run in TaskManagers; those that something was found out about come first.
@@ -41,7 +48,7 @@ def blocks(report: Report, page: Page, clock: Clock) -> list[RenderableType]:
     most = _LEFT[page.terse]
     if left and most:
         named = [_summed_up(group) for group in left[:most]]
-        shown.append(Group(*named, *more(len(left) - most, "processes")))
+        shown.append(Group(*named, *and_more(len(left) - most, "processes")))
     if data.buffers:
         shown.append(_buffers(data.buffers, page))
     return shown
@@ -81,12 +88,12 @@ def _picture(group: list[MemoryProcess], page: Page) -> RenderableType:
 
         return cell
 
-    table = listing(
+    table = Listing(
         zip(pools, branches, bars, strict=True),
         Column("pool", lambda r: Text(f"{r[1]}{r[0].label}", "" if r[0].depth else "bold"), "left"),
         Column(
             "configured",
-            lambda row: Text(printable(configured(process, row[0].name)), "cyan"),
+            lambda row: Text(printable(configured_value(process, row[0].name)), "cyan"),
             "left",
         ),
         Column("derived", sized(derived)),
@@ -164,7 +171,7 @@ def _buffers(buffers: Sequence[MemoryBuffers], page: Page) -> RenderableType:
     # What lacks some is what somebody looks for.
     ranked = buffers if page.verbose else sorted(buffers, key=lambda row: -(row.missing or 0))
     shown = ranked if page.verbose else ranked[: _BUFFERS[page.terse]]
-    table = listing(
+    table = Listing(
         shown,
         Column("TaskManager", lambda row: row.taskmanager, "wrap"),
         Column("exist", lambda row: None if row.segments is None else str(row.segments)),
@@ -180,4 +187,4 @@ def _buffers(buffers: Sequence[MemoryBuffers], page: Page) -> RenderableType:
         " scheduler puts them"
     )
     notes = [line(note, "dim")] if page.terse < 3 else []
-    return block("Network buffers", table, *more(len(buffers) - len(shown)), *notes)
+    return block("Network buffers", table, *and_more(len(buffers) - len(shown)), *notes)

@@ -16,7 +16,7 @@ from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import Report
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.text import words
-from flowdiag.cli.text.grid import VERDICT_STYLES, Column, block, heading, line, listing, more
+from flowdiag.cli.text.grid import VERDICT_STYLES, Column, Listing, and_more, block, heading, line
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ _GROUPS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Patient:
+class JobSummary:
     """One job or application as far as an overview tells of it."""
 
     name: str
@@ -38,8 +38,8 @@ class Patient:
     says: str
 
 
-def triage(
-    word: str, items: Sequence[T], told: Callable[[T], Patient], page: Page
+def split_by_severity(
+    word: str, items: Sequence[T], told: Callable[[T], JobSummary], page: Page
 ) -> tuple[list[RenderableType], list[T]]:
     """What is shown of many: an overview if it takes one, and which of them are shown in full.
 
@@ -50,34 +50,35 @@ def triage(
         page: where it goes; everything is in full where everything is asked for.
     """
     pairs = sorted(
-        ((told(item), item) for item in items), key=lambda pair: words.sick_first(pair[0].verdict)
+        ((told(item), item) for item in items),
+        key=lambda pair: words.verdict_sort_key(pair[0].verdict),
     )
     ranked = [item for _, item in pairs]
     if page.verbose or len(ranked) <= _IN_FULL[page.terse]:
         return [], ranked
-    sick = sum(patient.verdict != "healthy" for patient, _ in pairs)
+    sick = sum(job_summary.verdict != "healthy" for job_summary, _ in pairs)
     shown = ranked[: min(max(sick, 1), _IN_FULL[page.terse])]
-    return [_overview(word, [patient for patient, _ in pairs], page)], shown
+    return [_overview(word, [job_summary for job_summary, _ in pairs], page)], shown
 
 
-def _overview(word: str, patients: Sequence[Patient], page: Page) -> RenderableType:
+def _overview(word: str, summaries: Sequence[JobSummary], page: Page) -> RenderableType:
     tally = ", ".join(
         f"{fmt.thousands(len(list(group)))} {verdict}"
-        for verdict, group in groupby(patient.verdict for patient in patients)
+        for verdict, group in groupby(job_summary.verdict for job_summary in summaries)
     )
-    title = heading(word, f"{fmt.thousands(len(patients))}: {tally}")
-    if len(patients) <= _IN_LINES[page.terse]:
-        return block(title, _lines(patients))
-    return block(title, *_groups(patients, page))
+    title = heading(word, f"{fmt.thousands(len(summaries))}: {tally}")
+    if len(summaries) <= _IN_LINES[page.terse]:
+        return block(title, _lines(summaries))
+    return block(title, *_groups(summaries, page))
 
 
-def _verdict(patient: Patient) -> Text:
-    return Text(patient.verdict, VERDICT_STYLES.get(patient.verdict, ""))
+def _verdict(job_summary: JobSummary) -> Text:
+    return Text(job_summary.verdict, VERDICT_STYLES.get(job_summary.verdict, ""))
 
 
-def _lines(patients: Iterable[Patient]) -> RenderableType:
-    return listing(
-        patients,
+def _lines(summaries: Iterable[JobSummary]) -> RenderableType:
+    return Listing(
+        summaries,
         Column("", _verdict, "left"),
         Column("", lambda one: fmt.abbreviate(one.name, _NAME), "wrap"),
         Column("", lambda one: line(one.cause or "", "bold"), "wrap"),
@@ -86,34 +87,36 @@ def _lines(patients: Iterable[Patient]) -> RenderableType:
     )
 
 
-def alike(patients: Iterable[Patient]) -> list[list[Patient]]:
+def group_alike(summaries: Iterable[JobSummary]) -> list[list[JobSummary]]:
     """Those of the same verdict and cause together: the sick first, and of them the most frequent."""
-    found: dict[tuple[str, str], list[Patient]] = {}
-    for patient in patients:
-        found.setdefault((patient.verdict, patient.cause or ""), []).append(patient)
-    return sorted(found.values(), key=lambda some: (words.sick_first(some[0].verdict), -len(some)))
+    found: dict[tuple[str, str], list[JobSummary]] = {}
+    for job_summary in summaries:
+        found.setdefault((job_summary.verdict, job_summary.cause or ""), []).append(job_summary)
+    return sorted(
+        found.values(), key=lambda some: (words.verdict_sort_key(some[0].verdict), -len(some))
+    )
 
 
-def _groups(patients: Iterable[Patient], page: Page) -> list[RenderableType]:
-    ranked = alike(patients)
-    table = listing(
+def _groups(summaries: Iterable[JobSummary], page: Page) -> list[RenderableType]:
+    ranked = group_alike(summaries)
+    table = Listing(
         ranked[:_GROUPS],
         Column("", lambda some: fmt.thousands(len(some))),
         Column("", lambda some: _verdict(some[0]), "left"),
         Column("", lambda some: line(some[0].cause or "", "bold"), "wrap"),
-        Column("", lambda some: line(names(some, _NAMES[page.terse]), "dim"), "wrap"),
+        Column("", lambda some: line(first_names(some, _NAMES[page.terse]), "dim"), "wrap"),
         heads=None,
     )
-    return [table, *more(len(ranked) - _GROUPS, "causes")]
+    return [table, *and_more(len(ranked) - _GROUPS, "causes")]
 
 
-def names(some: Sequence[Patient], most: int) -> str:
+def first_names(some: Sequence[JobSummary], most: int) -> str:
     """The first few of them."""
-    shown = [fmt.abbreviate(printable(patient.name), _NAME) for patient in some[:most]]
+    shown = [fmt.abbreviate(printable(job_summary.name), _NAME) for job_summary in some[:most]]
     return ", ".join(shown + (["…"] if len(some) > most else []))
 
 
-def judgements(report: Report) -> dict[str, tuple[str, str | None]]:
+def verdicts_by_job(report: Report) -> dict[str, tuple[str, str | None]]:
     """Verdict and cause by job id, from the findings: for topics whose data have no verdict of a job."""
     found: dict[str, tuple[str, str | None]] = {}
     for finding in report.findings:
@@ -123,6 +126,6 @@ def judgements(report: Report) -> dict[str, tuple[str, str | None]]:
         verdict = "failing" if failing else "degraded"
         job = finding.subject.job_id or ""
         before = found.get(job)
-        if before is None or words.sick_first(verdict) < words.sick_first(before[0]):
+        if before is None or words.verdict_sort_key(verdict) < words.verdict_sort_key(before[0]):
             found[job] = verdict, finding.cause or (before[1] if before else None)
     return found

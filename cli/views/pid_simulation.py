@@ -10,9 +10,9 @@ from rich.text import Text
 
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.rate.model import LONGEST, Outcome, Settings, Settling
-from flowdiag.cli.output.writing import page_here
+from flowdiag.cli.output.writing import stdout_page
 from flowdiag.cli.text.chart import labelled
-from flowdiag.cli.text.grid import Column, drawn, listing
+from flowdiag.cli.text.grid import Column, Listing, render_blocks
 
 if TYPE_CHECKING:
     from flowdiag.cli.simulations.pid import Workload
@@ -30,7 +30,7 @@ def page_of(
         outcomes: by name: as it is, tried.
         settings: of each name.
     """
-    page, job = page_here(), load.job
+    page, job = stdout_page(), load.job
     blocks: list[RenderableType] = [
         _job_line(load, settings["tried"]),
         Text(f"offered {_offered(load)} records/s, {load.offered_from}"),
@@ -46,11 +46,11 @@ def page_of(
         missed = fmt.duration(job.error_ms)
         told = f"batches miss the fitted cost by {missed}: predictions are poor"
         blocks.append(Text(told, "yellow"))
-    return drawn(blocks, page)
+    return render_blocks(blocks, page)
 
 
 def _table(outcomes: Mapping[str, Outcome], settings: Mapping[str, Settings]) -> RenderableType:
-    return listing(
+    return Listing(
         outcomes.items(),
         Column("", lambda item: item[0], "wrap"),
         Column("steady rate", lambda item: f"{_rate(item[1])}/s", "right-wrap"),

@@ -20,9 +20,9 @@ from flowdiag.analyses.queues.wire import (
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import Report
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.text.grid import Bar, Column, block, heading, line, listing, more
+from flowdiag.cli.text.grid import Bar, Column, Listing, and_more, block, heading, line
 from flowdiag.cli.text.words import Clock
-from flowdiag.cli.views.overview import Patient, judgements, triage
+from flowdiag.cli.views.overview import JobSummary, split_by_severity, verdicts_by_job
 
 _BAR: Final = 20
 _FILL: Final = 8
@@ -56,8 +56,10 @@ def blocks(report: Report, page: Page, clock: Clock) -> list[RenderableType]:
     managers: dict[str, list[QueueTaskManager]] = {}
     for manager in report.data.taskmanagers or ():
         managers.setdefault(manager.job_id, []).append(manager)
-    judged = judgements(report)
-    shown, in_full = triage("Jobs", list(jobs.values()), lambda job: _patient(job, judged), page)
+    judged = verdicts_by_job(report)
+    shown, in_full = split_by_severity(
+        "Jobs", list(jobs.values()), lambda job: _summary_of(job, judged), page
+    )
     for job in in_full:
         shown.append(_graph(job, page))
         mine = managers.get(job[0].job_id, [])
@@ -67,11 +69,11 @@ def blocks(report: Report, page: Page, clock: Clock) -> list[RenderableType]:
     return shown
 
 
-def _patient(job: Job, judged: Mapping[str, tuple[str, str | None]]) -> Patient:
+def _summary_of(job: Job, judged: Mapping[str, tuple[str, str | None]]) -> JobSummary:
     verdict, cause = judged.get(job[0].job_id, ("healthy", None))
     root = next((vertex.name for vertex in job if vertex.role == "root"), None)
     says = fmt.plural(len(job), "task") + (f", root {_short(root)}" if root else "")
-    return Patient(job[0].job_name or job[0].job_id, verdict, cause, says)
+    return JobSummary(job[0].job_name or job[0].job_id, verdict, cause, says)
 
 
 def _graph(vertices: Sequence[QueueVertex], page: Page) -> RenderableType:
@@ -81,7 +83,7 @@ def _graph(vertices: Sequence[QueueVertex], page: Page) -> RenderableType:
     if first.graph_from not in (None, "plan", "rest", "archive"):
         title.append(f" · order from {printable(first.graph_from or '')}", "dim")
     ranked = vertices if page.verbose else _of_interest(vertices, _TASKS[page.terse])
-    table = listing(
+    table = Listing(
         ranked,
         Column("task", lambda v: line(_short(v.name), _root_style(v)), "wrap", most=_NAME),
         Column("", lambda v: Text(f"{'×' if page.unicode else 'x'}{v.parallelism}", "dim")),
@@ -95,7 +97,7 @@ def _graph(vertices: Sequence[QueueVertex], page: Page) -> RenderableType:
     )
     strips = [_strip(vertex, page) for vertex in ranked if _worth_a_strip(vertex)]
     strips = strips if page.verbose else strips[: _STRIPS[page.terse]]
-    hidden = more(len(vertices) - len(ranked), "tasks")
+    hidden = and_more(len(vertices) - len(ranked), "tasks")
     legend = "numbers are those of the worst subtask; queue: buffers waiting, and what fits"
     return block(title, table, *hidden, *strips, Text(legend, "dim"))
 
@@ -241,7 +243,7 @@ def _cells(text: Text, values: Sequence[tuple[QueueSubtask, float | None]], page
 
 
 def _managers(managers: Sequence[QueueTaskManager], page: Page) -> RenderableType:
-    table = listing(
+    table = Listing(
         managers if page.verbose else _accused_first(managers)[: _MANAGERS[page.terse]],
         Column("TaskManager", lambda m: line(_named(m), "bold red" if m.culprit else ""), "wrap"),
         Column("subtasks", lambda manager: str(manager.subtasks)),
@@ -273,14 +275,14 @@ def outlook(report: Report, page: Page, clock: Clock) -> list[RenderableType]:
     """What the credit model says of the usual remedies."""
     jobs = report.data.what_if or []
     shown = jobs if page.verbose else jobs[: 2 if page.terse < 2 else 1]
-    return [*(_remedies(job, page) for job in shown), *more(len(jobs) - len(shown), "jobs")]
+    return [*(_remedies(job, page) for job in shown), *and_more(len(jobs) - len(shown), "jobs")]
 
 
 def _remedies(job: QueueWhatIf, page: Page) -> RenderableType:
     title = heading("What if", f"{printable(job.job_name or job.job_id)} · by the model of credits")
     if job.problem:
         return block(title, Text(printable(job.problem), "dim"))
-    table = listing(
+    table = Listing(
         job.forecasts if page.verbose else job.forecasts[: _FORECASTS[page.terse]],
         Column("change", lambda item: item.change, "wrap"),
         Column(

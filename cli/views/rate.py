@@ -26,8 +26,16 @@ from flowdiag.analyses.report.wire import (
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.text import words
 from flowdiag.cli.text.chart import chart
-from flowdiag.cli.text.grid import Column, heading, judged, line, listing, more, under
-from flowdiag.cli.views.overview import Patient, triage
+from flowdiag.cli.text.grid import (
+    Column,
+    Indented,
+    Listing,
+    and_more,
+    heading,
+    line,
+    verdict_heading,
+)
+from flowdiag.cli.views.overview import JobSummary, split_by_severity
 
 SHOWN: Final = 5
 # By `Page.terse`: rows of a chart, charts, the estimator's last steps, rows of a table, queries.
@@ -52,39 +60,41 @@ _STABILITY: Final = {
 
 def blocks(report: Report, page: Page, clock: words.Clock) -> list[RenderableType]:
     """A block for each application: how it keeps up, over time, and what is slow in it."""
-    overview, shown = triage("Applications", report.data.applications or (), patient, page)
+    overview, shown = split_by_severity(
+        "Applications", report.data.applications or (), job_summary, page
+    )
     return overview + [_application(app, page, clock) for app in shown]
 
 
-def patient(app: RateApplication) -> Patient:
+def job_summary(app: RateApplication) -> JobSummary:
     """What an overview tells of an application."""
     says = fmt.plural(len(app.queries), "query", "queries")
     if app.batches:
         says = fmt.plural(app.total.batches, "batch", "batches")
         failed = sum(batch.failed_outputs > 0 for batch in app.batches)
         says += f", {fmt.thousands(failed)} failed" if failed else ""
-    return Patient(app.name or app.application or "without a name", app.verdict, app.cause, says)
+    return JobSummary(app.name or app.application or "without a name", app.verdict, app.cause, says)
 
 
 def _application(app: RateApplication, page: Page, clock: words.Clock) -> RenderableType:
-    title = judged("Application", printable(words.application_title(app)), app.verdict)
+    title = verdict_heading("Application", printable(words.application_title(app)), app.verdict)
     shown: list[RenderableType] = [title]
     if app.keeping is not None:
-        shown.append(under(_summary("Batches", app.keeping, words.batch_counts(app), app)))
+        shown.append(Indented(_summary("Batches", app.keeping, words.batch_counts(app), app)))
         shown += [*_batch_charts(app, page), *_rate_charts(app, page)][: _charts_shown(page)]
         shown += _held_by(app, page)
         if _rows(page) and (worst := _worst(app, page, clock)):
-            shown += [Text(), under(worst)]
+            shown += [Text(), Indented(worst)]
     queries = app.queries if page.verbose else _sickest(app.queries)[: _QUERIES[page.terse]]
     for query in queries:
         shown += _query(query, page, clock)
-    shown += map(under, more(len(app.queries) - len(queries), "queries"))
+    shown += map(Indented, and_more(len(app.queries) - len(queries), "queries"))
     parts = [part for part in app.slow_parts if page.verbose or _is_uneven(part)]
     if parts and _rows(page):
-        shown += [Text(), under(_slow(parts, page))]
+        shown += [Text(), Indented(_slow(parts, page))]
     if app.missing:
         gaps = app.missing if page.terse < 3 else app.missing[:1]
-        shown += [Text(), *(under(line(f"not told: {gap}", "yellow")) for gap in gaps)]
+        shown += [Text(), *(Indented(line(f"not told: {gap}", "yellow")) for gap in gaps)]
     return Group(*shown)
 
 
@@ -161,7 +171,7 @@ def _chart(
     for label, cells in drawn.rows:
         table.add_row(Text(label, "dim"), Text(cells, "cyan"))
     note = "" if drawn.per_column == 1 else f" (a column is the worst of {drawn.per_column})"
-    return [under(Group(Text(title + note, "dim"), table))]
+    return [Indented(Group(Text(title + note, "dim"), table))]
 
 
 def _rate_charts(app: RateApplication, page: Page) -> list[RenderableType]:
@@ -177,7 +187,7 @@ def _rate_charts(app: RateApplication, page: Page) -> list[RenderableType]:
             *_chart(f"published rate{name}, records/s", rates, page, unit="")
         ]
         if _STEPS[page.terse]:
-            charted.append(under(_terms(of, _STEPS[page.terse])))
+            charted.append(Indented(_terms(of, _STEPS[page.terse])))
         blocks += [Group(*charted)] if charted else []
     return blocks
 
@@ -189,13 +199,13 @@ def _held_by(app: RateApplication, page: Page) -> Iterator[RenderableType]:
             of_stream = (
                 f" of {one.name or f'stream {one.stream_id}'}" if len(app.streams) > 1 else ""
             )
-            yield under(line(f"the rate{of_stream} is held by {one.held_because}", "dim"))
+            yield Indented(line(f"the rate{of_stream} is held by {one.held_because}", "dim"))
 
 
 def _terms(steps: Sequence[PidStep], shown: int) -> RenderableType:
     """The last updates with what each term did."""
     last = [step for step in steps if step.new_rate is not None][-shown:]
-    return listing(
+    return Listing(
         last,
         Column("records", lambda step: fmt.thousands(step.elements)),
         Column("processing", lambda step: fmt.duration(step.processing_delay_ms)),
@@ -225,7 +235,7 @@ def _worst(app: RateApplication, page: Page, clock: words.Clock) -> RenderableTy
     ranked = sorted((b for b in app.batches if b.processing_delay_ms is not None), key=_badness)
     if not ranked or app.verdict == "healthy":
         return None
-    return listing(
+    return Listing(
         ranked[: _rows(page)],
         Column("worst batches", lambda b: clock.show(iso(b.batch_time_ms * 1000)), "left"),
         Column("records", lambda b: _count(b.records)),
@@ -255,15 +265,15 @@ def _query(query: RateQuery, page: Page, clock: words.Clock) -> list[RenderableT
         counts += origin.get(query.trigger_interval_from or "", "")
     name = query.name or query.id or "without a name"
     blocks: list[RenderableType] = [
-        under(_summary(f"Query {printable(name)}", query.keeping, counts, None))
+        Indented(_summary(f"Query {printable(name)}", query.keeping, counts, None))
     ]
     if query.real_time:
         blocks.append(
-            under(line("real-time mode: a trigger lasts as long as it is told to", "dim"))
+            Indented(line("real-time mode: a trigger lasts as long as it is told to", "dim"))
         )
     if query.row_rates_void:
         told = "foreachBatch may count rows more than once: rates of rows are left out"
-        blocks.append(under(line(told, "dim")))
+        blocks.append(Indented(line(told, "dim")))
     if len(query.triggers) < 2:
         return blocks
     durations = [_float(trigger.duration_ms) for trigger in query.triggers]
@@ -274,13 +284,13 @@ def _query(query: RateQuery, page: Page, clock: words.Clock) -> list[RenderableT
     if any(backlog):
         blocks += _chart("backlog, rows", backlog, page, unit="") if page.terse < 3 else []
     if _rows(page) and query.keeping.stability in ("overloaded", "borderline", "failing"):
-        blocks += [Text(), under(_longest(query.triggers, page, clock))]
+        blocks += [Text(), Indented(_longest(query.triggers, page, clock))]
     return blocks
 
 
 def _longest(triggers: Sequence[RateTrigger], page: Page, clock: words.Clock) -> RenderableType:
     ranked = sorted(triggers, key=lambda t: (-(t.duration_ms or 0), t.started_at or ""))
-    return listing(
+    return Listing(
         ranked[: min(SHOWN, _rows(page))],
         Column("longest triggers", lambda t: clock.show(t.started_at), "left"),
         Column("batch", lambda t: None if t.batch_id is None else str(t.batch_id)),
@@ -301,7 +311,7 @@ def _is_uneven(part: SlowPart) -> bool:
 
 
 def _slow(parts: Sequence[SlowPart], page: Page) -> RenderableType:
-    return listing(
+    return Listing(
         parts[: _rows(page)],
         Column("slowest tasks", _stage, "wrap"),
         Column("task", lambda part: fmt.subtask(part.index, part.tasks)),

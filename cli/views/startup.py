@@ -16,9 +16,9 @@ from flowdiag.analyses.report.wire import Report
 from flowdiag.analyses.startup.wire import JobScheduling, StartAttempt, StartStep, StartWorker
 from flowdiag.cli.render.page import TERSEST, Page
 from flowdiag.cli.text import words
-from flowdiag.cli.text.grid import Bar, Column, block, heading, line, listing, more, under
+from flowdiag.cli.text.grid import Bar, Column, Indented, Listing, and_more, block, heading, line
 from flowdiag.cli.text.words import Clock
-from flowdiag.cli.views.overview import Patient, judgements, triage
+from flowdiag.cli.views.overview import JobSummary, split_by_severity, verdicts_by_job
 
 _BAR: Final = 32
 # By `Page.terse`: starts of a job with their steps, characters of a cause, TaskManagers on their way.
@@ -34,14 +34,16 @@ def blocks(report: Report, page: Page, clock: Clock) -> list[RenderableType]:
     shown: list[RenderableType] = []
     held = any(step.ended_at is None for step in data.cluster or ())
     if data.cluster and (held or page.terse < 2):
-        shown.append(Group(heading("Cluster", "before any job"), under(_steps(data.cluster, page))))
+        shown.append(
+            Group(heading("Cluster", "before any job"), Indented(_steps(data.cluster, page)))
+        )
     jobs: dict[str, list[StartAttempt]] = {}
     for attempt in data.attempts or ():
         jobs.setdefault(attempt.job_id, []).append(attempt)
     told = {scheduling.job_id: scheduling for scheduling in reversed(data.scheduling or ())}
-    judged = judgements(report)
-    overview, in_full = triage(
-        "Jobs", list(jobs.values()), lambda attempts: _patient(attempts, judged), page
+    judged = verdicts_by_job(report)
+    overview, in_full = split_by_severity(
+        "Jobs", list(jobs.values()), lambda attempts: _summary_of(attempts, judged), page
     )
     shown += overview
     shown += [_job(attempts, told.get(attempts[0].job_id), page) for attempts in in_full]
@@ -52,13 +54,13 @@ def blocks(report: Report, page: Page, clock: Clock) -> list[RenderableType]:
     return shown
 
 
-def _patient(
+def _summary_of(
     attempts: Sequence[StartAttempt], judged: Mapping[str, tuple[str, str | None]]
-) -> Patient:
+) -> JobSummary:
     last = attempts[-1]
     verdict, cause = judged.get(last.job_id, ("healthy", None))
     says = f"{fmt.plural(len(attempts), 'start')}, {_outcome(last)}"
-    return Patient(last.job_name or last.job_id, verdict, cause, says)
+    return JobSummary(last.job_name or last.job_id, verdict, cause, says)
 
 
 def _outcome(attempt: StartAttempt) -> str:
@@ -82,9 +84,9 @@ def _job(
     for attempt, after in zip(shown, [*shown[1:], None], strict=True):
         lines.append(_attempt(attempt, page))
         skipped = 0 if after is None else after.number - attempt.number - 1
-        lines += more(skipped, fmt.plural(skipped, "start").partition(" ")[2])
+        lines += and_more(skipped, fmt.plural(skipped, "start").partition(" ")[2])
     hidden = len(attempts) - (shown[-1].number - shown[0].number + 1)
-    lines += more(hidden, fmt.plural(hidden, "start").partition(" ")[2])
+    lines += and_more(hidden, fmt.plural(hidden, "start").partition(" ")[2])
     return block(title, *lines)
 
 
@@ -125,15 +127,15 @@ def _attempt(attempt: StartAttempt, page: Page) -> RenderableType:
     lines: list[RenderableType] = [title]
     if attempt.cause:
         said = attempt.cause.split("\n", 1)[0]
-        said = said if page.verbose else words.brief(said)
+        said = said if page.verbose else words.compact(said)
         said = fmt.shorten(printable(said), _CAUSE[page.terse])
-        lines.append(under(line(said, "dim")))
+        lines.append(Indented(line(said, "dim")))
     if attempt.required_slots and attempt.acquired_slots is not None:
         text = f"slots: {attempt.required_slots} required, {attempt.acquired_slots} acquired"
         style = "yellow" if attempt.acquired_slots < attempt.required_slots else "dim"
-        lines.append(under(Text(text, style)))
+        lines.append(Indented(Text(text, style)))
     if attempt.steps and page.terse < TERSEST:
-        lines.append(under(_steps(attempt.steps, page, slowest=attempt.slowest)))
+        lines.append(Indented(_steps(attempt.steps, page, slowest=attempt.slowest)))
     return Group(*lines)
 
 
@@ -147,7 +149,7 @@ def _steps(steps: Sequence[StartStep], page: Page, slowest: str | None = None) -
         return Bar(partial(_bar, step, begin, end, "█" if page.unicode else "#"), _BAR, least=8)
 
     told = [Column("", lambda step: Text(_facts(step), "dim"), "wrap")] if page.terse < 2 else []
-    return listing(
+    return Listing(
         steps,
         Column("", lambda step: step.step, "left"),
         Column("", _lasted),
@@ -210,7 +212,7 @@ def _bar(step: StartStep, begin: float, end: float, full: str, cells: int) -> Te
 
 def _workers(workers: Sequence[StartWorker], page: Page, clock: Clock) -> RenderableType:
     shown = workers if page.verbose else workers[: _WORKERS[page.terse]]
-    table = listing(
+    table = Listing(
         shown,
         Column("TaskManager", lambda worker: worker.taskmanager, "wrap"),
         Column("requested", lambda worker: clock.show(worker.requested_at, date=False), "wrap"),
@@ -223,7 +225,7 @@ def _workers(workers: Sequence[StartWorker], page: Page, clock: Clock) -> Render
         ),
         Column("ended", lambda worker: _ended(worker, clock), "wrap"),
     )
-    return block("Workers", table, *more(len(workers) - len(shown)))
+    return block("Workers", table, *and_more(len(workers) - len(shown)))
 
 
 def _ended(worker: StartWorker, clock: Clock) -> str:

@@ -52,10 +52,10 @@ def _verdict_twice(report: Report, lines: list[str]) -> Iterator[str]:
         yield "something stands below the verdict"
     first, last = ("".join(part).replace(" ", "") for part in (lines[:24], lines[start:]))
     sentence = words.verdict_sentence(report).replace(" ", "")
-    culprits = words.ranked(report)
+    culprits = words.ranked_culprits(report)
     said = [sentence]
     if culprits:
-        convicted = printable(words.brief(words.convicted(culprits[0][0])))
+        convicted = printable(words.compact(words.culprit_line(culprits[0][0])))
         said.append(convicted.replace(" ", "")[:40])
     for text in said:
         if text not in first:
@@ -91,7 +91,7 @@ def _of_everything(report: Report) -> Iterator[str]:
     page = Page(width=1000, verbose=1)
     shown, paths = table.render(report, page), words.paths_of(report, page)
     for finding in report.findings:
-        told = [finding.title, *(words.place(item, paths) for item in finding.evidence)]
+        told = [finding.title, *(words.location(item, paths) for item in finding.evidence)]
         told += [words.measurement(item) for item in finding.measurements]
         told += [action.text for action in finding.actions]
         yield from (f"not even with -v: {text}" for text in told if text not in shown)

@@ -414,14 +414,14 @@ def test_colour_is_what_was_asked_for_then_what_the_environment_says_then_for_te
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from flowdiag.cli.options.settings import When
-    from flowdiag.cli.output.console import wants_colour
+    from flowdiag.cli.output.console import use_colour
 
     for name in ("NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     for name, value in ({"TERM": "xterm"} | environ).items():
         monkeypatch.setenv(name, value)
     stream: Any = SimpleNamespace(isatty=lambda: terminal)
-    assert wants_colour(stream, When(asked)) is coloured
+    assert use_colour(stream, When(asked)) is coloured
 
 
 @pytest.fixture

@@ -247,7 +247,7 @@ def test_one_file_serves_all_commands() -> None:
         )
     )
     known = with_baseline(made("inconclusive"), KnownFindings.read("k.toml"), date(2027, 1, 1))
-    (said,) = words.known(known)
+    (said,) = words.baseline_lines(known)
     assert "CP101" in said and "RT101" not in said
     assert "not known whether it is still there" in said
 

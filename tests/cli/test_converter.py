@@ -17,7 +17,7 @@ from flowdiag.cli.render import html
 from flowdiag.cli.render.html import converter, drawing
 from flowdiag.cli.render.html.converter import Converter, RefusedError
 from flowdiag.cli.render.html.drawing import draw
-from flowdiag.cli.render.html.figures import Easel, Figure, Table
+from flowdiag.cli.render.html.figures import ChartRenderer, Figure, Table
 from flowdiag.cli.render.page import Page
 
 from . import reports
@@ -60,8 +60,8 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Conver
     made.close()
 
 
-def drawn(easel: Easel, what: str) -> Figure | None:
-    return easel.figure(what, "label", lambda _: {"title": what}, how="", numbers=NUMBERS)
+def drawn(renderer: ChartRenderer, what: str) -> Figure | None:
+    return renderer.figure(what, "label", lambda _: {"title": what}, how="", numbers=NUMBERS)
 
 
 def test_no_character_keeps_a_picture_from_being_drawn() -> None:
@@ -83,13 +83,13 @@ def test_a_picture_that_ends_the_process_costs_no_other() -> None:
 @pytest.mark.parametrize("what", ["die", "half", "refuse"])
 def test_a_picture_that_cannot_be_drawn_leaves_a_sentence(what: str, stand_in: Converter) -> None:
     faults = Faults()
-    easel = Easel(room=1000, faults=faults)
-    figures = [drawn(easel, title) for title in ("one", what, "two")]
+    renderer = ChartRenderer(room=1000, faults=faults)
+    figures = [drawn(renderer, title) for title in ("one", what, "two")]
     assert [bool(one and one.wide) for one in figures] == [True, False, True]
     bad = figures[1]
     assert bad and bad.undrawn == "This picture could not be drawn." and bad.numbers == NUMBERS
     assert [fault.message.split(":")[0] for fault in faults.found] == [what]
-    assert not easel.unable
+    assert not renderer.unable
 
 
 def test_pictures_that_take_too_long_are_not_waited_for_again_and_again(
@@ -98,10 +98,10 @@ def test_pictures_that_take_too_long_are_not_waited_for_again_and_again(
     monkeypatch.setattr(converter, "TIMEOUT_S", 0.5)
     stand_in.svg("x")  # started
     faults = Faults()
-    easel = Easel(room=1000, faults=faults)
-    figures = [drawn(easel, title) for title in ("hang", "one", "hang", "two")]
+    renderer = ChartRenderer(room=1000, faults=faults)
+    figures = [drawn(renderer, title) for title in ("hang", "one", "hang", "two")]
     assert [bool(one and one.wide) for one in figures] == [False, True, False, False]
-    assert "not drawn within" in easel.unable and not faults.found
+    assert "not drawn within" in renderer.unable and not faults.found
 
 
 @pytest.mark.parametrize("program", ["raise ImportError", None])

@@ -6,13 +6,13 @@ import pytest
 from rich.text import Text
 
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.text.grid import Column, aligned, block, drawn, listing
+from flowdiag.cli.text.grid import Aligned, Column, Listing, block, render_blocks
 
 ROWS = [("a\x1b[31mb", 1, None), ("longer name", 20, "x")]
 
 
 def _drawn(width: int, *, colour: bool = False, heads: str | None = "bold") -> list[str]:
-    table = listing(
+    table = Listing(
         ROWS,
         Column("name", lambda row: row[0], "wrap"),
         Column("count", lambda row: str(row[1])),
@@ -20,7 +20,7 @@ def _drawn(width: int, *, colour: bool = False, heads: str | None = "bold") -> l
         heads=heads,
         style=lambda row: "red" if row[1] == 1 else "",
     )
-    return drawn([table], Page(width=width, colour=colour)).splitlines()
+    return render_blocks([table], Page(width=width, colour=colour)).splitlines()
 
 
 def test_titles_sides_and_what_nobody_knows() -> None:
@@ -38,7 +38,7 @@ def test_a_row_has_one_style_and_heads_can_be_left_out() -> None:
 
 @pytest.mark.parametrize("unicode", [True, False])
 def test_nothing_is_markup_and_nothing_ends_in_blanks(unicode: bool) -> None:
-    shown = block("Title", aligned([("[bold]", Text("·")), ("c", Text("·  "))]))
-    text = drawn([shown, Text("next")], Page(unicode=unicode), apart=True)
+    shown = block("Title", Aligned([("[bold]", Text("·")), ("c", Text("·  "))]))
+    text = render_blocks([shown, Text("next")], Page(unicode=unicode), apart=True)
     dot = "·" if unicode else "-"
     assert text == f"Title\n  [bold]  {dot}\n  c       {dot}\n\nnext\n"

@@ -22,7 +22,7 @@ from flowdiag.analyses.report.saved import report_in
 from flowdiag.analyses.report.wire import Report, encode
 from flowdiag.cli.app import main
 from flowdiag.cli.options.settings import Format
-from flowdiag.cli.output.console import say
+from flowdiag.cli.output.console import print_message
 from flowdiag.cli.render import RENDERERS
 from flowdiag.cli.render.page import Page
 
@@ -194,7 +194,7 @@ def test_markup_of_the_library_that_draws_tables_is_shown_as_it_is() -> None:
 
 def test_what_is_said_on_standard_error_is_a_line(capfd: pytest.CaptureFixture[str]) -> None:
     for text in INJECTIONS:
-        say("warning", text, f"x {text}")
+        print_message("warning", text, f"x {text}")
         shown = capfd.readouterr().err
         assert shown.count("\n") == 2 and not FORBIDDEN.search(shown), text
 

@@ -13,7 +13,7 @@ from flowdiag.analyses.report.wire import Report
 from flowdiag.cli.options.settings import When
 from flowdiag.cli.render import table
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.text.hyperlinks import url_of, wanted
+from flowdiag.cli.text.hyperlinks import file_url, use_hyperlinks
 
 from . import reports
 
@@ -43,7 +43,7 @@ class Terminal(io.StringIO):
     ],
 )
 def test_when(stream: io.StringIO, when: When, environ: dict[str, str], expected: bool) -> None:
-    assert wanted(stream, when, environ) is expected
+    assert use_hyperlinks(stream, when, environ) is expected
 
 
 def of(source: str) -> Report:
@@ -70,9 +70,9 @@ def test_a_place_is_a_link_to_its_file(tmp_path: Path, colour: bool) -> None:
 
 def test_what_is_no_file_here_is_no_link(tmp_path: Path) -> None:
     (tmp_path / "logs.zip").write_text("x")
-    assert url_of("logs.zip", f"{tmp_path}/") is not None
+    assert file_url("logs.zip", f"{tmp_path}/") is not None
     for source in ("logs.zip!jm.log", "gone.log", "s3://bucket/jm.log", "-", "a\0b"):
-        assert url_of(source, f"{tmp_path}/") is None
+        assert file_url(source, f"{tmp_path}/") is None
 
 
 def test_nothing_is_a_link_unless_asked_for(tmp_path: Path) -> None:

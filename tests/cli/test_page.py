@@ -19,7 +19,7 @@ from benchmarks.reports import SAMPLE as REPORTS
 from flowdiag.analyses.report.wire import Report, decode, encode
 from flowdiag.cli import render as renderers
 from flowdiag.cli.options.settings import Format
-from flowdiag.cli.output.embedded import fitted, script_of, taken_out
+from flowdiag.cli.output.embedded import extract_report, fit_report, report_script
 from flowdiag.cli.output.saved import read_report
 from flowdiag.cli.render import check_format, html
 from flowdiag.cli.render.page import Page
@@ -115,7 +115,7 @@ def test_a_page_of_every_kind_of_report(kind: str) -> None:
     report: Report = getattr(reports, kind)()
     page = html.render(report, Page())
     well_made(page)
-    document = taken_out(page.encode())
+    document = extract_report(page.encode())
     assert document is not None and encode(decode(document)) == encode(report)
 
 
@@ -236,15 +236,15 @@ def poisoned_of(node: Any, keys: frozenset[str]) -> Any:
 def test_an_embedded_report_cannot_end_its_element() -> None:
     report = reports.hostile()
     told = msgspec.structs.replace(report.rules[0], reason="<!--<script></script>&amp;]]>\u2028")
-    script = script_of(msgspec.structs.replace(report, rules=[told]))
+    script = report_script(msgspec.structs.replace(report, rules=[told]))
     assert script.count("<") == 2 and script.count(">") == 2
-    document = taken_out(f"<!DOCTYPE html>{script}".encode())
+    document = extract_report(f"<!DOCTYPE html>{script}".encode())
     assert document is not None and decode(document).rules[0].reason == told.reason
 
 
 def test_a_page_that_is_cut_off_holds_no_report() -> None:
     page = html.render(reports.failing(), Page()).encode()
-    assert taken_out(page[:-200]) is None and taken_out(b"<!doctype html><p>hi") is None
+    assert extract_report(page[:-200]) is None and extract_report(b"<!doctype html><p>hi") is None
 
 
 def test_render_takes_the_report_out_of_a_page(tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ def test_five_hundred_jobs_fit_and_say_what_is_left_out(monkeypatch: pytest.Monk
     assert "The report in this page is not whole" in text_of(root, "footer")
     assert "more charts would not fit" in text_of(root, "footer")
     assert "500 jobs" in page
-    document = taken_out(page.encode())
+    document = extract_report(page.encode())
     assert document is not None and len(document) <= html.EMBEDDED
     cut = decode(document)
     assert cut.summary.verdict == report.summary.verdict
@@ -301,13 +301,13 @@ def test_a_long_list_is_cut_before_any_finding() -> None:
     apps = report.data.applications or []
     longer = msgspec.structs.replace(apps[0], batches=apps[0].batches * 400)
     data = msgspec.structs.replace(report.data, applications=[longer])
-    cut, left_out = fitted(msgspec.structs.replace(report, data=data), 600_000)
+    cut, left_out = fit_report(msgspec.structs.replace(report, data=data), 600_000)
     assert left_out == ["applications.batches after 500"] or left_out == [
         "applications.batches after 2 000"
     ]
     assert cut.findings == report.findings
     assert cut.data.applications is not None and cut.data.applications[0].truncated
-    assert fitted(report, 600_000) == (report, [])
+    assert fit_report(report, 600_000) == (report, [])
 
 
 def test_without_its_libraries_it_is_said_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from flowdiag.analyses.comparison.wire import Change, Comparison, FindingChange
 from flowdiag.analyses.model import finding as f
-from flowdiag.cli.render.comparison import said
+from flowdiag.cli.render.comparison import wording
 from flowdiag.cli.render.github import command
 from flowdiag.cli.render.page import Page
 
@@ -20,23 +20,25 @@ def _lines(comparison: Comparison) -> Iterator[str]:
     level = "notice" if comparison.conclusive else "warning"
     if comparison.regression:
         level = "error"
-    told = f"{said.conclusion(comparison)}. {said.verdicts(comparison)}"
+    told = f"{wording.conclusion(comparison)}. {wording.verdict_change(comparison)}"
     yield command(level, "flowdiag compare", told)
     for one in comparison.findings:
         if one.change is not Change.UNCHANGED:
-            title = f"{said.word(one)}: {one.code} {one.name}"
-            yield command(_level(one), title, "\n".join([said.title(one), *said.details(one)]))
-    for measure in said.claimed(comparison):
+            title = f"{wording.change_word(one)}: {one.code} {one.name}"
+            yield command(
+                _level(one), title, "\n".join([wording.title(one), *wording.details(one)])
+            )
+    for measure in wording.significant_measures(comparison):
         text = (
-            f"{said.whose(measure)}: {said.value(measure.before, measure.unit)} before,"
-            f" {said.value(measure.after, measure.unit)} after"
+            f"{wording.measured_subject(measure)}: {wording.value_text(measure.before, measure.unit)} before,"
+            f" {wording.value_text(measure.after, measure.unit)} after"
         )
         level = "error" if measure.change == "worse" else "notice"
-        yield command(level, f"{measure.change}: {said.name(measure)}", text)
+        yield command(level, f"{measure.change}: {wording.measure_name(measure)}", text)
 
 
 def _level(one: FindingChange) -> str:
-    quiet = one.muted or said.seen_of(one).severity is f.Severity.INFO
+    quiet = one.muted or wording.current(one).severity is f.Severity.INFO
     if one.change in (Change.NEW, Change.WORSE):
         return "notice" if quiet else "error"
     return "warning" if one.change is Change.NOT_COMPARABLE and not quiet else "notice"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from flowdiag.analyses.comparison.wire import Change, Comparison
-from flowdiag.cli.render.comparison import said
+from flowdiag.cli.render.comparison import wording
 from flowdiag.cli.render.markdown import escaped
 from flowdiag.cli.render.page import Page
 
@@ -20,14 +20,14 @@ def render(comparison: Comparison, page: Page) -> str:
 
 
 def _lines(comparison: Comparison, page: Page) -> Iterator[str]:
-    yield f"# flowdiag compare: {escaped(said.conclusion(comparison))}"
+    yield f"# flowdiag compare: {escaped(wording.conclusion(comparison))}"
     yield ""
-    yield f"Verdict: {escaped(said.verdicts(comparison))}"
+    yield f"Verdict: {escaped(wording.verdict_change(comparison))}"
     yield ""
-    yield f"- before: {escaped(said.side(comparison.before))}"
-    yield f"- after: {escaped(said.side(comparison.after))}"
+    yield f"- before: {escaped(wording.side_line(comparison.before))}"
+    yield f"- after: {escaped(wording.side_line(comparison.after))}"
     yield ""
-    yield from ("## Findings", "", f"{escaped(said.tally(comparison.findings))}", "")
+    yield from ("## Findings", "", f"{escaped(wording.tally(comparison.findings))}", "")
     changed = [
         one for one in comparison.findings if page.verbose or one.change is not Change.UNCHANGED
     ]
@@ -37,29 +37,29 @@ def _lines(comparison: Comparison, page: Page) -> Iterator[str]:
             ("", "", "", "finding"),
             [
                 (
-                    said.word(one),
-                    said.seen_of(one).severity.value,
+                    wording.change_word(one),
+                    wording.current(one).severity.value,
                     one.code,
-                    " · ".join([said.title(one), *said.details(one)]),
+                    " · ".join([wording.title(one), *wording.details(one)]),
                 )
                 for one in shown
             ],
         )
         yield from _more(len(changed) - len(shown))
-    yield from ("## Measures", "", f"{escaped(said.measured(comparison))}", "")
-    claimed = said.claimed(comparison)
+    yield from ("## Measures", "", f"{escaped(wording.measure_tally(comparison))}", "")
+    claimed = wording.significant_measures(comparison)
     if claimed:
         listed = claimed if page.verbose else claimed[:_MEASURES]
         yield from _table(
             ("measure", "of", "before", "after", "change", "by chance"),
             [
                 (
-                    said.name(one),
-                    said.whose(one),
-                    said.value(one.before, one.unit),
-                    said.value(one.after, one.unit),
-                    said.change(one),
-                    said.chance(one),
+                    wording.measure_name(one),
+                    wording.measured_subject(one),
+                    wording.value_text(one.before, one.unit),
+                    wording.value_text(one.after, one.unit),
+                    wording.change_text(one),
+                    wording.chance_text(one),
                 )
                 for one in listed
             ],

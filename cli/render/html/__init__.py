@@ -21,9 +21,9 @@ from markupsafe import Markup
 
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import Report
-from flowdiag.cli.output.embedded import fitted, script_of
+from flowdiag.cli.output.embedded import fit_report, report_script
 from flowdiag.cli.render.html.context import Context, Section
-from flowdiag.cli.render.html.figures import Easel
+from flowdiag.cli.render.html.figures import ChartRenderer
 from flowdiag.cli.render.html.sections import SECTIONS
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.text import words
@@ -41,19 +41,19 @@ def render(report: Report, page: Page) -> str:
         page=page,
         clock=clock,
         paths=words.paths_of(report, page),
-        easel=Easel(room=CHARTS, faults=page.faults),
+        renderer=ChartRenderer(room=CHARTS, faults=page.faults),
     )
     verdict = _apart(page, "verdict", lambda: _verdict(context))
     sections = [one for name, make in SECTIONS.items() for one in _section(name, make, context)]
-    embedded, left_out = fitted(report, EMBEDDED)
+    embedded, left_out = fit_report(report, EMBEDDED)
     footer = _apart(
         page,
         "footer",
         lambda: _filled(
             "footer.html",
             report=report,
-            undrawn=context.easel.left_out,
-            unable=context.easel.unable,
+            undrawn=context.renderer.left_out,
+            unable=context.renderer.unable,
             left_out=left_out,
         ),
     )
@@ -67,7 +67,7 @@ def render(report: Report, page: Page) -> str:
         verdict=verdict,
         sections=sections,
         footer=footer,
-        embedded=Markup(script_of(embedded)),
+        embedded=Markup(report_script(embedded)),
     )
     return str(whole)  # no markup any more: whoever changes it must not have his text escaped
 
@@ -109,22 +109,22 @@ def _verdict(context: Context) -> Markup:
         "verdict.html",
         report=report,
         sentence=words.verdict_sentence(report),
-        span=words.span(report, context.clock),
+        span=words.time_span(report, context.clock),
         culprits=_culprits(context),
         steps=words.first_steps(report),
-        known=words.known(report),
-        lacking=None if report.summary.assessed else words.lacking(report),
+        known=words.baseline_lines(report),
+        lacking=None if report.summary.assessed else words.missing_input(report),
     )
 
 
 def _culprits(context: Context) -> tuple[list[dict[str, Any]], int]:
     """The first culprits as they are shown, and how many more there are."""
-    ranked = words.ranked(context.report)
-    several = words.several_jobs(context.report)
+    ranked = words.ranked_culprits(context.report)
+    several = words.has_several_jobs(context.report)
     shown = [
         {
-            "said": words.brief(words.convicted(culprit)),
-            "where": words.in_jobs(jobs, 20) if several and jobs else "",
+            "said": words.compact(words.culprit_line(culprit)),
+            "where": words.job_list(jobs, 20) if several and jobs else "",
             "code": culprit.code,
             "confidence": culprit.confidence,
         }

@@ -9,10 +9,10 @@ from typing import Any, Final, TypeVar
 
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.wire import Finding, Report, Story
-from flowdiag.cli.render.html.figures import Easel, Figure, Table
+from flowdiag.cli.render.html.figures import ChartRenderer, Figure, Table
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.text import words
-from flowdiag.cli.views.overview import Patient, alike, names
+from flowdiag.cli.views.overview import JobSummary, first_names, group_alike
 
 T = TypeVar("T")
 
@@ -34,14 +34,14 @@ class Context:
         page: the place.
         clock: on which instants are told.
         paths: how inputs are called.
-        easel: draws.
+        renderer: draws.
     """
 
     report: Report
     page: Page
     clock: words.Clock
     paths: words.Paths
-    easel: Easel
+    renderer: ChartRenderer
 
     @property
     def stories(self) -> Sequence[Story]:
@@ -51,7 +51,7 @@ class Context:
     @property
     def several(self) -> bool:
         """Whether it must be said which job something is about."""
-        return words.several_jobs(self.report)
+        return words.has_several_jobs(self.report)
 
     @cached_property
     def found(self) -> Mapping[str, tuple[Finding, str]]:
@@ -99,8 +99,8 @@ def figures(*some: Figure | None) -> list[Figure]:
     return [figure for figure in some if figure is not None]
 
 
-def triage(
-    items: Sequence[T], told: Callable[[T], Patient], page: Page
+def split_by_severity(
+    items: Sequence[T], told: Callable[[T], JobSummary], page: Page
 ) -> tuple[Table | None, list[T]]:
     """Many jobs as a table in which those alike share a row, and those that are shown in full: the sickest.
 
@@ -109,12 +109,12 @@ def triage(
         told: what the table says of one.
         page: where everything may be asked for.
     """
-    ranked = sorted(items, key=lambda item: words.sick_first(told(item).verdict))
+    ranked = sorted(items, key=lambda item: words.verdict_sort_key(told(item).verdict))
     if page.verbose or len(ranked) <= IN_FULL:
         return None, ranked
-    patients = [told(item) for item in ranked]
+    summaries = [told(item) for item in ranked]
     rows = [
-        (fmt.thousands(len(some)), some[0].verdict, some[0].cause or "-", names(some, _NAMES))
-        for some in alike(patients)
+        (fmt.thousands(len(some)), some[0].verdict, some[0].cause or "-", first_names(some, _NAMES))
+        for some in group_alike(summaries)
     ]
     return Table(heads=(">how many", "verdict", "cause", "which"), rows=rows), ranked[:IN_FULL]

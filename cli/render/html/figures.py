@@ -75,7 +75,7 @@ class Figure:
 
 
 @dataclass(slots=True)
-class Easel:
+class ChartRenderer:
     """Draws the charts of one page, each under a name of its own, as long as there is room.
 
     Args:

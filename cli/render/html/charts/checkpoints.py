@@ -9,7 +9,7 @@ from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import Checkpoint, CheckpointEpisode, CheckpointJob
 from flowdiag.cli.render.html.drawing import FIT, Spec
-from flowdiag.cli.render.html.figures import WIDE, Easel, Figure, Key, table, worst_of
+from flowdiag.cli.render.html.figures import WIDE, ChartRenderer, Figure, Key, table, worst_of
 from flowdiag.cli.render.html.scales import time_axis, unit_of_lengths, wall_ms
 from flowdiag.cli.text import words
 
@@ -35,7 +35,7 @@ _LETTERS: Final = {"expired": "E", "failed": "F", "declined": "D", "aborted": "A
 _WORST: Final = ("completed", "aborted", "in_flight", "declined", "expired", "failed")
 
 
-def checkpoints(job: CheckpointJob, clock: words.Clock, easel: Easel) -> Figure | None:
+def checkpoints(job: CheckpointJob, clock: words.Clock, renderer: ChartRenderer) -> Figure | None:
     """The figure of a job; None where it has not two checkpoints with a time."""
     dated = [one for one in job.checkpoints if one.triggered_at]
     if len(dated) < 2:
@@ -71,9 +71,9 @@ def checkpoints(job: CheckpointJob, clock: words.Clock, easel: Easel) -> Figure 
         ),
         _ROWS,
     )
-    return easel.figure(
+    return renderer.figure(
         "Checkpoints over time",
-        f"Checkpoints over time: {words.counts(job)}",
+        f"Checkpoints over time: {words.checkpoint_counts(job)}",
         spec,
         how=HOW,
         legend=legend,
@@ -103,7 +103,7 @@ def _band(one: CheckpointEpisode, clock: words.Clock) -> dict[str, Any] | None:
     first, last = wall_ms(one.first_seen, clock), wall_ms(one.last_seen, clock)
     if first is None or last is None:
         return None
-    who = words.who(one.subject) if one.subject else one.reason or "nobody could be named"
+    who = words.subject_name(one.subject) if one.subject else one.reason or "nobody could be named"
     told = (
         f"checkpoints {one.first_checkpoint} to {one.last_checkpoint}, {one.expired} expired: {who}"
     )

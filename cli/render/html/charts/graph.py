@@ -12,7 +12,7 @@ from flowdiag.analyses.model import fmt
 from flowdiag.analyses.queues.wire import QueueVertex
 from flowdiag.analyses.report.redact import printable
 from flowdiag.cli.render.html.drawing import Spec
-from flowdiag.cli.render.html.figures import WIDE, Easel, Figure, Key
+from flowdiag.cli.render.html.figures import WIDE, ChartRenderer, Figure, Key
 
 HOW: Final = (
     "Data flows along the arrows, from the sources on. A box is a task of the job with its parallelism; below its name stand "
@@ -38,7 +38,7 @@ _ROLES: Final = {
 }
 
 
-def graph(vertices: Sequence[QueueVertex], easel: Easel) -> Figure | None:
+def graph(vertices: Sequence[QueueVertex], renderer: ChartRenderer) -> Figure | None:
     """The graph of one job; None where its edges are not known, or it is one box."""
     shown = _shown(vertices)
     names = {vertex.name for vertex in shown}
@@ -58,7 +58,7 @@ def graph(vertices: Sequence[QueueVertex], easel: Easel) -> Figure | None:
     def spec(width: int) -> Spec:
         return _spec(shown, edges, layers, width)
 
-    return easel.figure(
+    return renderer.figure(
         "Job graph", told, spec, how=HOW, legend=legend, note=note, whole=len(layers) <= _ACROSS
     )
 

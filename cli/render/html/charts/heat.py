@@ -12,7 +12,7 @@ from flowdiag.analyses.queues.wire import QueueVertex
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import CheckpointJob
 from flowdiag.cli.render.html.drawing import Spec
-from flowdiag.cli.render.html.figures import WIDE, Easel, Figure, Key, distinct
+from flowdiag.cli.render.html.figures import WIDE, ChartRenderer, Figure, Key, distinct
 
 HOW_LATE: Final = (
     "A row is a subtask, a column the TaskManager that ran it. The number says how many expired checkpoints the subtask "
@@ -45,13 +45,15 @@ class _Cell:
     culprit: bool = False
 
 
-def late(job: CheckpointJob, vertices: Sequence[QueueVertex], easel: Easel) -> Figure | None:
+def late(
+    job: CheckpointJob, vertices: Sequence[QueueVertex], renderer: ChartRenderer
+) -> Figure | None:
     """Late acknowledgements by subtask and TaskManager; None where there are none with a place.
 
     Args:
         job: of `flowdiag checkpoints`.
         vertices: of the same job, if they are known: for parallelism and the culprit.
-        easel: of the page.
+        renderer: of the page.
     """
     counts: Counter[tuple[str, int, str]] = Counter()
     seen = set()
@@ -78,7 +80,7 @@ def late(job: CheckpointJob, vertices: Sequence[QueueVertex], easel: Easel) -> F
     cells.sort(key=lambda c: (order.get(c.task, len(order)), c.task, c.subtask_index))
     title = "Late acknowledgements: subtask by TaskManager"
     return _figure(
-        HOW_LATE, title, "late in expired checkpoints", cells, easel, unit="late checkpoints"
+        HOW_LATE, title, "late in expired checkpoints", cells, renderer, unit="late checkpoints"
     )
 
 
@@ -88,7 +90,7 @@ def _parallelism(subtask: str | None) -> int | None:
     return int(width) if width.isdecimal() else None
 
 
-def busy(vertices: Sequence[QueueVertex], easel: Easel) -> Figure | None:
+def busy(vertices: Sequence[QueueVertex], renderer: ChartRenderer) -> Figure | None:
     """Busy time by subtask and TaskManager of one job; None where nobody measured it."""
     cells = [
         _Cell(
@@ -107,7 +109,7 @@ def busy(vertices: Sequence[QueueVertex], easel: Easel) -> Figure | None:
     if len(cells) < 2:
         return None
     title = "Busy time: subtask by TaskManager"
-    return _figure(HOW_BUSY, title, "busy", cells, easel, unit="of the time busy", most=1.0)
+    return _figure(HOW_BUSY, title, "busy", cells, renderer, unit="of the time busy", most=1.0)
 
 
 def _figure(
@@ -115,7 +117,7 @@ def _figure(
     title: str,
     word: str,
     cells: Sequence[_Cell],
-    easel: Easel,
+    renderer: ChartRenderer,
     *,
     unit: str,
     most: float | None = None,
@@ -149,7 +151,7 @@ def _figure(
         notes.append(f"the {_COLUMNS[WIDE]} worst of {len(machines)} TaskManagers are shown")
     worst = max(shown, key=lambda cell: cell.value)
     told = f"{title}. Most: {worst.task} {_subtask(worst)} on {worst.taskmanager}, {worst.shown} {unit}"
-    return easel.figure(title, told, spec, how=how, legend=legend, note="; ".join(notes))
+    return renderer.figure(title, told, spec, how=how, legend=legend, note="; ".join(notes))
 
 
 def _sickest(cells: Sequence[_Cell]) -> list[_Cell]:

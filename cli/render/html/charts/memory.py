@@ -9,9 +9,9 @@ from flowdiag.analyses.memory.wire import MemoryProcess
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.redact import printable
 from flowdiag.cli.render.html.drawing import FIT, Spec
-from flowdiag.cli.render.html.figures import WIDE, Easel, Figure, Key, table
+from flowdiag.cli.render.html.figures import WIDE, ChartRenderer, Figure, Key, table
 from flowdiag.cli.render.html.scales import unit_of_sizes
-from flowdiag.cli.text.pools import Pool, configured, pools_of, with_sums
+from flowdiag.cli.text.pools import Pool, configured_value, pools_of, with_sums
 
 HOW: Final = (
     "Each row is a pool of the process, with a dot for each pool of Flink's that it lies within; its bar stands where the pool lies within the "
@@ -34,7 +34,7 @@ _AXIS: Final[Spec] = {
 }
 
 
-def memory(group: Sequence[MemoryProcess], easel: Easel) -> Figure | None:
+def memory(group: Sequence[MemoryProcess], renderer: ChartRenderer) -> Figure | None:
     """The figure of processes of the same sizes; None where no size is known."""
     process = group[0]
     derived, observed = with_sums(process.derived), with_sums(process.observed)
@@ -46,7 +46,7 @@ def memory(group: Sequence[MemoryProcess], easel: Easel) -> Figure | None:
     same = bool(observed) and all(
         derived.get(pool.name) == observed.get(pool.name) for pool in pools
     )
-    options = {pool.name: configured(process, pool.name) for pool in pools}
+    options = {pool.name: configured_value(process, pool.name) for pool in pools}
     rows = [] if same else list(_rows(pools, derived, "derived", size, options))
     rows += _rows(pools, observed, "observed", size, options if same else {})
     kinds = [kind for kind in ("derived", "observed") if any(row["of"] == kind for row in rows)]
@@ -66,7 +66,7 @@ def memory(group: Sequence[MemoryProcess], easel: Easel) -> Figure | None:
         ),
         _ROWS,
     )
-    title = title_of(group)
+    title = processes_title(group)
     order = [_label(pool) for pool in pools]
 
     def spec(width: int) -> Spec:
@@ -74,10 +74,10 @@ def memory(group: Sequence[MemoryProcess], easel: Easel) -> Figure | None:
 
     whole = fmt.size(shown[pools[0].name])
     label = f"{title}: {whole} in {len(pools)} pools"
-    return easel.figure(title, label, spec, how=HOW, legend=legend, numbers=numbers)
+    return renderer.figure(title, label, spec, how=HOW, legend=legend, numbers=numbers)
 
 
-def title_of(group: Sequence[MemoryProcess]) -> str:
+def processes_title(group: Sequence[MemoryProcess]) -> str:
     """Which processes they are."""
     process = group[0]
     what = {"jobmanager": "JobManager", "taskmanager": "TaskManager"}.get(process.role, "process")

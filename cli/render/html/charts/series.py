@@ -10,7 +10,7 @@ from typing import Any, Final
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.wire import RateApplication, RateQuery, iso
 from flowdiag.cli.render.html.drawing import FIT, Spec
-from flowdiag.cli.render.html.figures import WIDE, Easel, Figure, Key, worst_of
+from flowdiag.cli.render.html.figures import WIDE, ChartRenderer, Figure, Key, worst_of
 from flowdiag.cli.render.html.scales import time_axis, unit_of_lengths, wall_ms
 from flowdiag.cli.text import words
 
@@ -45,7 +45,9 @@ class _Point:
     failed: bool = False
 
 
-def of_batches(app: RateApplication, clock: words.Clock, easel: Easel) -> Iterator[Figure]:
+def of_batches(
+    app: RateApplication, clock: words.Clock, renderer: ChartRenderer
+) -> Iterator[Figure]:
     """The figures of an application's batches."""
     points = [
         _Point(
@@ -67,7 +69,7 @@ def of_batches(app: RateApplication, clock: words.Clock, easel: Easel) -> Iterat
         points,
         app.batch_interval_ms,
         clock,
-        easel,
+        renderer,
         span,
         missing,
     )
@@ -81,10 +83,10 @@ def of_batches(app: RateApplication, clock: words.Clock, easel: Easel) -> Iterat
     ]
     seconds = (app.batch_interval_ms or 0) / 1000
     title = "Records per second" + (", and the rate limit that was published" if limits else "")
-    yield from _rates(title, points, seconds, limits, clock, easel, span)
+    yield from _rates(title, points, seconds, limits, clock, renderer, span)
 
 
-def of_triggers(query: RateQuery, clock: words.Clock, easel: Easel) -> Iterator[Figure]:
+def of_triggers(query: RateQuery, clock: words.Clock, renderer: ChartRenderer) -> Iterator[Figure]:
     """The figures of a query's triggers."""
     points = [
         _Point(
@@ -99,7 +101,7 @@ def of_triggers(query: RateQuery, clock: words.Clock, easel: Easel) -> Iterator[
     interval = None if query.real_time else query.trigger_interval_ms
     title = "Triggers: execution time" + (", and the interval" if interval else "")
     span = _span(points, clock)
-    yield from _times(title, points, interval, clock, easel, span)
+    yield from _times(title, points, interval, clock, renderer, span)
     if any(point.records for point in points):
         backlog = [
             {"x": wall_ms(point.at, clock), "y": point.records, "of": "backlog"}
@@ -107,7 +109,7 @@ def of_triggers(query: RateQuery, clock: words.Clock, easel: Easel) -> Iterator[
             if point.records is not None
         ]
         yield from _rates(
-            "Backlog: rows that wait in the source", [], 0, backlog, clock, easel, span
+            "Backlog: rows that wait in the source", [], 0, backlog, clock, renderer, span
         )
 
 
@@ -126,7 +128,7 @@ def _times(
     points: Sequence[_Point],
     interval_ms: int | None,
     clock: words.Clock,
-    easel: Easel,
+    renderer: ChartRenderer,
     span: Window | None,
     missing: int = 0,
 ) -> Iterator[Figure]:
@@ -157,7 +159,9 @@ def _times(
             rows, limit, unit, time_axis("x", clock, width, span), width, waits=waits
         )
 
-    figure = easel.figure(title, label, spec, how=HOW_TIMES, legend=legend, note="; ".join(notes))
+    figure = renderer.figure(
+        title, label, spec, how=HOW_TIMES, legend=legend, note="; ".join(notes)
+    )
     if figure:
         yield figure
 
@@ -235,7 +239,7 @@ def _rates(
     seconds: float,
     limits: Sequence[dict[str, Any]],
     clock: words.Clock,
-    easel: Easel,
+    renderer: ChartRenderer,
     span: Window | None,
 ) -> Iterator[Figure]:
     known = [p for p in points if p.at and p.records is not None] if seconds else []
@@ -256,7 +260,9 @@ def _rates(
     def spec(width: int) -> Spec:
         return _rates_spec(rows, lines, time_axis("x", clock, width, span), width)
 
-    figure = easel.figure(title, label, spec, how=HOW_RATES, legend=legend, note="; ".join(notes))
+    figure = renderer.figure(
+        title, label, spec, how=HOW_RATES, legend=legend, note="; ".join(notes)
+    )
     if figure:
         yield figure
 

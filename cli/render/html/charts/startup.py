@@ -10,7 +10,7 @@ from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.startup.wire import StartStep
 from flowdiag.cli.render.html.drawing import FIT, Spec
-from flowdiag.cli.render.html.figures import WIDE, Easel, Figure, Key, distinct, table
+from flowdiag.cli.render.html.figures import WIDE, ChartRenderer, Figure, Key, distinct, table
 from flowdiag.cli.render.html.scales import unit_of_lengths
 
 HOW: Final = (
@@ -24,7 +24,7 @@ _NAME: Final = 60
 
 
 def waterfall(
-    steps: Sequence[StartStep], slowest: str | None, title: str, easel: Easel
+    steps: Sequence[StartStep], slowest: str | None, title: str, renderer: ChartRenderer
 ) -> Figure | None:
     """The figure of one start; None where no step has a time.
 
@@ -32,7 +32,7 @@ def waterfall(
         steps: in their order.
         slowest: the name of the one that took longest.
         title: of the figure.
-        easel: of the page.
+        renderer: of the page.
     """
     dated = [(step, begin) for step in steps if (begin := _ms(step.started_at)) is not None]
     if not dated:
@@ -72,7 +72,7 @@ def waterfall(
 
     longest = max(dated, key=lambda pair: pair[0].duration_ms or 0)[0]
     label = f"{title}: {len(dated)} steps, the longest is {longest.step} with {_lasted(longest)}"
-    return easel.figure(title, label, spec, how=HOW, legend=legend, numbers=numbers)
+    return renderer.figure(title, label, spec, how=HOW, legend=legend, numbers=numbers)
 
 
 def _ms(instant: str | None) -> float | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.wire import CheckpointEpisode, CheckpointJob
 from flowdiag.cli.render.html.charts import checkpoints, heat
-from flowdiag.cli.render.html.context import Context, Part, Section, figures, triage
+from flowdiag.cli.render.html.context import Context, Part, Section, figures, split_by_severity
 from flowdiag.cli.render.html.figures import Table, table
 from flowdiag.cli.text import words
-from flowdiag.cli.views.checkpoints import patient
+from flowdiag.cli.views.checkpoints import job_summary
 
 _EPISODES = 8
 _MACHINES = 12
@@ -19,7 +19,7 @@ def section(context: Context) -> Section | None:
     jobs = context.report.data.jobs or []
     if not jobs:
         return None
-    overview, shown = triage(jobs, patient, context.page)
+    overview, shown = split_by_severity(jobs, job_summary, context.page)
     return Section(
         title="Checkpoints",
         count=fmt.plural(len(jobs), "job"),
@@ -36,13 +36,13 @@ def _part(job: CheckpointJob, context: Context) -> Part:
         title=words.job_title(job),
         verdict=job.verdict,
         lines=[
-            f"Checkpoints {words.counts(job)}",
+            f"Checkpoints {words.checkpoint_counts(job)}",
             *episodes,
             *([f"and {fmt.plural(hidden, 'episode')} more"] if hidden else []),
         ],
         figures=figures(
-            checkpoints.checkpoints(job, context.clock, context.easel),
-            heat.late(job, vertices, context.easel),
+            checkpoints.checkpoints(job, context.clock, context.renderer),
+            heat.late(job, vertices, context.renderer),
         ),
         tables=[("Late subtasks by TaskManager", late)] if late else [],
     )
@@ -56,7 +56,7 @@ def _episode(one: CheckpointEpisode, context: Context) -> str:
     if one.subject is None:
         who = one.reason or "nobody could be named"
     else:
-        who = f"held up by {words.who(one.subject, most=120)}"
+        who = f"held up by {words.subject_name(one.subject, most=120)}"
         who += f" ({one.cause}, {one.confidence} confidence)" if one.cause else ""
     return f"{begin} to {end}: {one.expired} of {which} expired, {one.state}; {who}"
 

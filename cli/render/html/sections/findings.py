@@ -42,29 +42,29 @@ def section(context: Context) -> Section | None:
             "findings": [_told(n, one, context) for n, one in enumerate(findings[:_IN_FULL])],
             "rest": _rest(rest) if rest else None,
             "hidden": len(rest),
-            "left_out": words.left_out(context.report),
+            "left_out": words.hidden_findings(context.report),
         },
     )
 
 
 def _told(number: int, finding: Finding, context: Context) -> _Told:
-    job = words.job_of(finding.subject) if context.several else ""
+    job = words.job_name(finding.subject) if context.several else ""
     return _Told(
         finding=finding,
         anchor=anchor_of(number),
         job=fmt.abbreviate(job, _JOB),
         facts=[
-            words.who(finding.subject, most=200),
+            words.subject_name(finding.subject, most=200),
             finding.state,
             f"{finding.confidence} confidence",
-            words.seen(finding, context.clock),
-            words.muting(context.report, finding) or "",
+            words.period(finding, context.clock),
+            words.mute_note(context.report, finding) or "",
         ],
         measured=[words.measurement(item) for item in finding.measurements],
-        actions=[words.action(action) for action in finding.actions],
+        actions=[words.action_lines(action) for action in finding.actions],
         evidence=[
             (
-                words.place(item, context.paths),
+                words.location(item, context.paths),
                 "" if item.timestamp is None else context.clock.show(item.timestamp),
                 item.excerpt or "",
             )
@@ -80,7 +80,7 @@ def _rest(findings: list[Finding]) -> Table:
     for one in findings:
         found.setdefault((one.severity, one.code, one.name), []).append(one)
     rows = [
-        (severity, f"{code} {name}", str(len(some)), words.brief(some[0].title))
+        (severity, f"{code} {name}", str(len(some)), words.compact(some[0].title))
         for (severity, code, name), some in found.items()
     ]
     return Table(heads=("severity", "rule", ">findings", "the first"), rows=rows)

@@ -42,7 +42,7 @@ def section(context: Context) -> Section | None:
         count=count,
         shown={
             "folder": context.paths.folder,
-            "span": words.span(report, context.clock),
+            "span": words.time_span(report, context.clock),
             "inputs": table(heads, rows, _SHOWN) if report.inputs else None,
             "notes": [
                 *(("error", one.source, one.message, one.hint) for one in report.errors),

@@ -7,10 +7,10 @@ from typing import Final
 
 from flowdiag.analyses.memory.wire import MemoryBuffers, MemoryProcess
 from flowdiag.analyses.model import fmt
-from flowdiag.cli.render.html.charts.memory import memory, title_of
+from flowdiag.cli.render.html.charts.memory import memory, processes_title
 from flowdiag.cli.render.html.context import Context, Part, Section, figures
 from flowdiag.cli.render.html.figures import Table, table
-from flowdiag.cli.text.pools import alike, sizes_of
+from flowdiag.cli.text.pools import group_by_size, sizes_of
 
 _PICTURES: Final = 3
 _REMARKS: Final = 6
@@ -21,7 +21,9 @@ def section(context: Context) -> Section | None:
     """The processes, those that something was found out about first; None where no size is known."""
     data = context.report.data
     groups = [
-        group for group in alike(data.processes or ()) if sizes_of(group[0]) or group[0].error
+        group
+        for group in group_by_size(data.processes or ())
+        if sizes_of(group[0]) or group[0].error
     ]
     if not groups and not data.buffers:
         return None
@@ -58,9 +60,9 @@ def _part(group: Sequence[MemoryProcess], context: Context) -> Part:
         floors = ", ".join(fmt.size(floor) for floor in process.usage.floors_bytes)
         lines.append(f"Heap left after collections, over time: {floors}")
     return Part(
-        title=title_of(group).removeprefix("Memory of "),
+        title=processes_title(group).removeprefix("Memory of "),
         lines=lines,
-        figures=figures(memory(group, context.easel)),
+        figures=figures(memory(group, context.renderer)),
         tables=[("What Flink remarks", _remarks(process.remarks))] if process.remarks else [],
     )
 

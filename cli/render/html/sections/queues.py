@@ -8,9 +8,9 @@ from typing import Final
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.queues.wire import QueueTaskManager, QueueVertex, QueueWhatIf
 from flowdiag.cli.render.html.charts import graph, heat
-from flowdiag.cli.render.html.context import Context, Part, Section, figures, triage
+from flowdiag.cli.render.html.context import Context, Part, Section, figures, split_by_severity
 from flowdiag.cli.render.html.figures import Table, table
-from flowdiag.cli.views.overview import Patient, judgements
+from flowdiag.cli.views.overview import JobSummary, verdicts_by_job
 
 _TASKS: Final = 40
 _MACHINES: Final = 12
@@ -25,13 +25,13 @@ def section(context: Context) -> Section | None:
         jobs.setdefault(vertex.job_id, []).append(vertex)
     if not jobs:
         return None
-    judged = judgements(context.report)
+    judged = verdicts_by_job(context.report)
 
-    def patient(job: list[QueueVertex]) -> Patient:
+    def job_summary(job: list[QueueVertex]) -> JobSummary:
         verdict, cause = judged.get(job[0].job_id, ("healthy", None))
-        return Patient(job[0].job_name or job[0].job_id, verdict, cause, "")
+        return JobSummary(job[0].job_name or job[0].job_id, verdict, cause, "")
 
-    overview, shown = triage(list(jobs.values()), patient, context.page)
+    overview, shown = split_by_severity(list(jobs.values()), job_summary, context.page)
     return Section(
         title="Back pressure and queues",
         count=fmt.plural(len(jobs), "job"),
@@ -59,7 +59,9 @@ def _part(vertices: Sequence[QueueVertex], context: Context) -> Part:
     return Part(
         title=first.job_name or first.job_id or "job without a name",
         lines=lines,
-        figures=figures(graph.graph(vertices, context.easel), heat.busy(vertices, context.easel)),
+        figures=figures(
+            graph.graph(vertices, context.renderer), heat.busy(vertices, context.renderer)
+        ),
         tables=tables,
     )
 

@@ -7,10 +7,10 @@ from typing import Final
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.wire import Keeping, RateApplication, RateQuery
 from flowdiag.cli.render.html.charts import series
-from flowdiag.cli.render.html.context import Context, Part, Section, triage
+from flowdiag.cli.render.html.context import Context, Part, Section, split_by_severity
 from flowdiag.cli.render.html.figures import Figure, Table, table
 from flowdiag.cli.text import words
-from flowdiag.cli.views.rate import patient
+from flowdiag.cli.views.rate import job_summary
 
 _QUERIES: Final = 4
 _SLOW: Final = 8
@@ -21,7 +21,7 @@ def section(context: Context) -> Section | None:
     apps = context.report.data.applications or []
     if not apps:
         return None
-    overview, shown = triage(apps, patient, context.page)
+    overview, shown = split_by_severity(apps, job_summary, context.page)
     return Section(
         title="Rates and delays",
         count=fmt.plural(len(apps), "application"),
@@ -34,7 +34,7 @@ def _part(app: RateApplication, context: Context) -> Part:
     figures: list[Figure] = []
     if app.keeping is not None:
         lines.append(f"Batches {words.batch_counts(app)}. {_said(app.keeping)}")
-        figures += series.of_batches(app, context.clock, context.easel)
+        figures += series.of_batches(app, context.clock, context.renderer)
     lines += [
         f"The rate of {one.name or f'stream {one.stream_id}'} is held by {one.held_because}"
         for one in app.streams
@@ -42,7 +42,7 @@ def _part(app: RateApplication, context: Context) -> Part:
     ]
     for query in app.queries[:_QUERIES]:
         lines.append(f"{_name(query)}. {_said(query.keeping)}")
-        figures += series.of_triggers(query, context.clock, context.easel)
+        figures += series.of_triggers(query, context.clock, context.renderer)
     hidden = len(app.queries) - _QUERIES
     lines += [f"and {hidden} queries more"] if hidden > 0 else []
     lines += [f"Not told: {gap}" for gap in app.missing]

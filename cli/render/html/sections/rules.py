@@ -15,7 +15,7 @@ def section(context: Context) -> Section | None:
     clear = sum(rule.status == "clear" for rule in rules)
     void = sum(rule.status == "not-assessed" for rule in rules)
     alike: dict[str, list[str]] = {}
-    for rule in words.unsettled(rules):
+    for rule in words.inconclusive_rules(rules):
         alike.setdefault(rule.reason or rule.title, []).append(f"{rule.code} {rule.name}")
     topics = [
         (topic.topic, topic.reason or "the inputs hold nothing that it judges")
@@ -30,7 +30,7 @@ def section(context: Context) -> Section | None:
         shown={
             "topics": topics if len(report.topics) > 1 else [],
             "unsettled": [(reason, ", ".join(names)) for reason, names in alike.items()],
-            "ignored": words.ignored(rules),
+            "ignored": words.ignored_rules(rules),
             "rules": Table(heads=("rule", "name", "came to", "why"), rows=rows),
         },
     )

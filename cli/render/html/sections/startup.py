@@ -8,10 +8,10 @@ from typing import Final
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.startup.wire import StartAttempt, StartWorker
 from flowdiag.cli.render.html.charts.startup import waterfall
-from flowdiag.cli.render.html.context import Context, Part, Section, figures, triage
+from flowdiag.cli.render.html.context import Context, Part, Section, figures, split_by_severity
 from flowdiag.cli.render.html.figures import Table, table
 from flowdiag.cli.text import words
-from flowdiag.cli.views.overview import Patient, judgements
+from flowdiag.cli.views.overview import JobSummary, verdicts_by_job
 
 _STARTS: Final = 3
 _CAUSE: Final = 160
@@ -27,13 +27,13 @@ def section(context: Context) -> Section | None:
         jobs.setdefault(attempt.job_id, []).append(attempt)
     if not jobs and not data.cluster:
         return None
-    judged = judgements(context.report)
+    judged = verdicts_by_job(context.report)
 
-    def patient(attempts: list[StartAttempt]) -> Patient:
+    def job_summary(attempts: list[StartAttempt]) -> JobSummary:
         verdict, cause = judged.get(attempts[0].job_id, ("healthy", None))
-        return Patient(attempts[0].job_name or attempts[0].job_id, verdict, cause, "")
+        return JobSummary(attempts[0].job_name or attempts[0].job_id, verdict, cause, "")
 
-    overview, shown = triage(list(jobs.values()), patient, context.page)
+    overview, shown = split_by_severity(list(jobs.values()), job_summary, context.page)
     parts = [_job(attempts, context) for attempts in shown]
     # Before any job there is only the cluster; behind them it is of interest where it hangs.
     cluster = _cluster(context, alone=not jobs)
@@ -50,7 +50,7 @@ def _cluster(context: Context, *, alone: bool) -> list[Part]:
     steps = context.report.data.cluster or []
     if not steps or not (alone or any(step.ended_at is None for step in steps)):
         return []
-    figure = waterfall(steps, None, "The cluster, before any job", context.easel)
+    figure = waterfall(steps, None, "The cluster, before any job", context.renderer)
     return [Part(title="Cluster", figures=figures(figure))]
 
 
@@ -68,7 +68,7 @@ def _job(attempts: Sequence[StartAttempt], context: Context) -> Part:
             attempt.steps,
             attempt.slowest,
             f"{_TITLE}, start {attempt.number + 1}" if len(attempts) > 1 else _TITLE,
-            context.easel,
+            context.renderer,
         )
         for attempt in _telling(attempts)
     ]
@@ -93,7 +93,7 @@ def _said(attempt: StartAttempt) -> str:
         said += f", {attempt.acquired_slots} of {attempt.required_slots} slots"
     said += f", after {attempt.trigger}" if attempt.trigger else ""
     if attempt.cause:
-        cause = words.brief(attempt.cause.split("\n", 1)[0])
+        cause = words.compact(attempt.cause.split("\n", 1)[0])
         said += f": {fmt.shorten(cause, _CAUSE)}"
     return said
 

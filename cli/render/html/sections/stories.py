@@ -49,16 +49,16 @@ def _told(context: Context, story: Story) -> _Told:
         story=story,
         root=root,
         anchor=anchor,
-        when=words.seen(story, context.clock),
-        about=words.who(story.subject, most=200),
+        when=words.period(story, context.clock),
+        about=words.subject_name(story.subject, most=200),
         followed=list(followed.items()),
         more=max(0, len(story.because) - _CONSEQUENCES),
         competing=[_linked(context, fingerprint) for fingerprint in story.competing],
-        actions=[words.action(action) for action in root.actions],
+        actions=[words.action_lines(action) for action in root.actions],
     )
 
 
 def _linked(context: Context, fingerprint: str) -> tuple[str, str]:
     """What a finding is called, and where it stands."""
     finding, anchor = context.found[fingerprint]
-    return words.brief(finding.title), anchor
+    return words.compact(finding.title), anchor
