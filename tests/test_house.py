@@ -195,7 +195,6 @@ COMPLEX: Final[dict[str, str]] = {
     "parsers/envelopes/times.py:read_time": "25",
     "parsers/envelopes/wrapped.py:_from_mail": "20",
     "parsers/exceptions.py:classify": "16",
-    "parsers/flink/container_texts.py:ended_containers": "27",
     "parsers/flink/metric_reports.py:MetricFolder._flush": "19",
     "parsers/flink/metric_reports.py:MetricFolder._rows_of": "17",
     "parsers/flink/metric_reports.py:_place_all": "20",

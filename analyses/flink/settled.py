@@ -23,7 +23,7 @@ from flowdiag.analyses.engine.reading import (
 )
 from flowdiag.analyses.report.faults import Faults
 from flowdiag.analyses.report.wire import Where
-from flowdiag.parsers.flink.marks import Marks, decode, spared_marks
+from flowdiag.parsers.flink.marks import Marks, decode, marks_and_faults
 from flowdiag.parsers.rows import Event, fault_row
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def rare_of(found: Read) -> tuple[list[dict[str, Any]], list[Marks]]:
 
     kinds = {kind.value for kind in RARE}
     if found.metrics is None and found.table is not None:
-        marks, blamed = spared_marks(found.table)
+        marks, blamed = marks_and_faults(found.table)
         rare = [{"process": None, **fault_row(fault)} for fault in blamed]
         return [*dictionaries(_told(found, kinds)), *rare], marks
     # Parsed in pieces, each of which was added up by itself.

@@ -83,7 +83,7 @@ _DRIFT_US = 1_000_000
 def _heard(facts: ClusterFacts) -> dict[str, list[Span]]:
     """When each TaskManager's log has records, by its name (`?`: it has none); of all JobManagers under ``""``."""
     # Not above: it imports Arrow, which who only lists rules does not need.
-    from flowdiag.parsers.flink.marks import joined
+    from flowdiag.parsers.flink.marks import merge_spans
 
     spans: dict[str, list[Span]] = {}
     for process in facts.processes:
@@ -91,7 +91,7 @@ def _heard(facts: ClusterFacts) -> dict[str, list[Span]]:
             name = (process.taskmanager or "?") if process.role == "taskmanager" else ""
             spans.setdefault(name, []).append((process.first_us, process.last_us))
     return {
-        name: [part for span in joined(found) for part in _without(span, name, facts)]
+        name: [part for span in merge_spans(found) for part in _without(span, name, facts)]
         for name, found in spans.items()
     }
 

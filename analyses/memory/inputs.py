@@ -12,7 +12,7 @@ from flowdiag.parsers.flink.container_texts import (
     ended_containers,
     looks_like_kubectl,
     pauses,
-    tells_of_a_killed_process,
+    reports_killed_process,
 )
 from flowdiag.parsers.flink.options import (
     OptionFile,
@@ -87,7 +87,7 @@ class _Reading:
         of_flink = _is_log(source, text)
         if of_flink and not looks_like_kubectl(text):
             return
-        listed = looks_like_kubectl(text) or tells_of_a_killed_process(text)
+        listed = looks_like_kubectl(text) or reports_killed_process(text)
         if listed:
             self.kills += _kills(source, text)
             self.kinds[source.index] = "kubectl"

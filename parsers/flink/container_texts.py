@@ -1,15 +1,15 @@
-"""Inputs that are no logs of Flink but tell why a process is gone or short of memory.
+"""Inputs other than Flink logs that show why a process ended or ran short of memory.
 
-`kubectl describe pod`, `get pods`, `get pod -o yaml|json` and `get events` as text, what the kernel (`dmesg`) and
-YARN's NodeManager say of a process that they killed for its memory, and the garbage collector's log of the JVM
-(`-Xlog:gc`). Read whole, since they are small; hostile text costs one pass over its lines.
+These are `kubectl describe pod`, `get pods`, `get pod -o yaml|json` and `get events` as text, out-of-memory kills
+reported by the kernel (`dmesg`) and YARN's NodeManager, and the JVM's garbage collection log (`-Xlog:gc`). They are
+small and read whole; hostile text costs one pass over its lines.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -18,25 +18,28 @@ from flowdiag.parsers.units import KUBERNETES_UNITS, size_bytes
 MAX_TEXT: Final = 16 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """A container that was ended or is not started: OOMKilled, Evicted, ImagePullBackOff, or an exit code of a signal."""
+@dataclass(frozen=True, slots=True)
+class EndedContainer:
+    """A container that ended or cannot start: OOMKilled, Evicted, ImagePullBackOff, or an exit code
+    from a signal.
+    """
 
     reason: str
-    exit_code: int | None
-    pod: str | None
-    memory_limit: int | None
+    _: KW_ONLY
     offset: int
     text: str
+    exit_code: int | None = None
+    pod: str | None = None
+    memory_limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """One stop of the JVM: sizes in bytes, as printed (whole megabytes).
+    """One stop of the JVM; sizes in bytes, as printed (whole megabytes).
 
-    `full`: nobody gets memory before it is over: a full or a degenerated collection, or a cycle that threads stall
-    for; then `ms` is the longest stall. `uptime_s`, `time_us`: when it ended, since the JVM began and by its clock,
-    as far as the log prints either.
+    `full`: no thread gets memory until the stop is over: a full or degenerated collection, or a cycle that threads
+    stall for. In that case `ms` is the longest stall. `uptime_s`, `time_us`: end of the stop, since the JVM started
+    and by its clock, as far as the log prints them.
     """
 
     full: bool
@@ -57,7 +60,7 @@ _EXIT: Final = re.compile(r"^ {2,16}Exit Code: {1,20}([0-9]{1,3})$")
 _EVENT: Final = re.compile(
     r"\b(OOMKilling|OOMKilled|Evicted|FailedScheduling|SystemOOM)\b(?:[^\n]{0,200}?\bpod/(\S{1,253}))?"
 )
-# `[2026-11-22T18:49:19.123+0000][12.345s][info][gc]`, either or both; up to Java 8 `DATE: 12.345: [GC`.
+# `[2026-11-22T18:49:19.123+0000][12.345s][info][gc]`, one or both; up to Java 8 `DATE: 12.345: [GC`.
 _DECORATED: Final = re.compile(
     r"(?:\[?(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.,]\d{3}[+-]\d{4})(?:\]|: ?))?"
     r"(?:\[([0-9]{1,12}[.,][0-9]{3})s\]|([0-9]{1,12}[.,][0-9]{3}): )?"
@@ -66,8 +69,8 @@ _PAUSE: Final = re.compile(
     r"Pause (Full|Degenerated GC|Young|Initial Mark|Mixed)\b.{0,120}? ([0-9]{1,9})M->([0-9]{1,9})M"
     r"\(([0-9]{1,9})M\) ([0-9]{1,9}[.,][0-9]{1,6})ms"
 )
-# Up to Java 8 (-XX:+PrintGCDetails): the sizes of the whole heap stand last in front of the time; G1 has
-# them on a line of their own, behind the line with the time.
+# Up to Java 8 (-XX:+PrintGCDetails): the last sizes before the time are those of the whole heap; G1 prints
+# them on a separate line, after the line with the time.
 _OLD: Final = re.compile(
     r"\[(Full GC|GC)\b[^\n]{0,400}?\]? ([0-9]{1,12})([KM])->([0-9]{1,12})([KM])\(([0-9]{1,12})([KM])\)"
     r"(?:, \[[^\]\n]{0,200}\])?, ([0-9]{1,9}[.,][0-9]{1,9}) secs\]"
@@ -79,16 +82,16 @@ _OLD_HEAP: Final = re.compile(
     r"Heap: ([0-9]{1,9}(?:[.,][0-9]{1,3})?)([BKMG])\([^)\n]{1,30}\)->"
     r"([0-9]{1,9}(?:[.,][0-9]{1,3})?)([BKMG])\(([0-9]{1,9}(?:[.,][0-9]{1,3})?)([BKMG])\)"
 )
-# Collectors that hardly stop: the sizes of a whole cycle.
+# Concurrent collectors: the sizes of a whole cycle.
 _CYCLE: Final = re.compile(
     r"\bGC\([0-9]{1,9}\) (?:[YO]: )?(?:Garbage Collection|Major Collection|Minor Collection)\b[^\n]{0,120}? "
     r"([0-9]{1,9})M\(([0-9]{1,3})%\)->([0-9]{1,9})M\([0-9]{1,3}%\)"
 )
-# Threads of a collector that hardly stops wait for the end of its cycle where there is no memory left (ZGC).
+# With a concurrent collector (ZGC), threads stall until the end of the cycle if memory runs out.
 _STALL: Final = re.compile(
     r"\bgc\b[^\n]{0,40}\] Allocation Stall \([^\n]{1,200}\) ([0-9]{1,9}[.,][0-9]{1,6})ms"
 )
-# The line of names above a list of events or of pods.
+# The header of a list of events or pods.
 _LISTED: Final = re.compile(
     r"^(?:NAMESPACE +)?(?:LAST SEEN +(?:TYPE|REASON)|NAME +READY +STATUS +RESTARTS)\b", re.MULTILINE
 )
@@ -97,24 +100,26 @@ _POD: Final = re.compile(
     r"(?P<status>(?:Init:)?(?:OOMKilled|Evicted|Error|ContainerCannotRun|ExitCode:[0-9]{1,3}"
     r"|ImagePullBackOff|ErrImagePull|InvalidImageName|CrashLoopBackOff))(?= )"
 )
-# Why a container is not started. The first word of an event is its reason, "Failed" for an image.
-_WAITS: Final = re.compile(r"\b(ImagePullBackOff|ErrImagePull|InvalidImageName|CrashLoopBackOff)\b")
+# Why a container does not start. The first word of an event is its reason, "Failed" for an image.
+_WAITING: Final = re.compile(
+    r"\b(ImagePullBackOff|ErrImagePull|InvalidImageName|CrashLoopBackOff)\b"
+)
 _NO_IMAGE: Final = re.compile(r"\bFailed to pull image\b")
 _CRASHES: Final = re.compile(r"\bBack-off restarting failed container\b")
 _OF_POD: Final = re.compile(r"\bpod/(\S{1,253})")
-# What is over: the pod has got its node, or its image.
-_OVER: Final = {
+# Problems that end once the pod has its node or its image.
+_RESOLVED_BY: Final = {
     "Scheduled": ("FailedScheduling",),
     "Pulled": ("ImagePullBackOff", "ErrImagePull"),
 }
-_GOES_ON: Final = re.compile(r"\bNormal {1,20}(Scheduled|Pulled)\b")
+_PROGRESS: Final = re.compile(r"\bNormal {1,20}(Scheduled|Pulled)\b")
 _SIZES: Final = {"B": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 _DESCRIBED: Final = re.compile(r"^(?:Name|Namespace|Containers|Last State|Events):", re.MULTILINE)
-# A row of `get events` without the line of names above it.
+# A row of `get events` without the header.
 _EVENT_ROW: Final = re.compile(
     r"^(?:\S{1,253} +)?\S{1,20} +(?:Warning|Normal) +[A-Z]\w{1,60} +pod/\S", re.MULTILINE
 )
-# `get pod -o yaml|json`: the status of its containers.
+# `get pod -o yaml|json`: the status of the containers.
 _PRINTED: Final = re.compile(r"^\s{0,40}\"?containerStatuses\"?:", re.MULTILINE)
 _METADATA: Final = re.compile(r"^[\s-]{0,40}\"?metadata\"?:")
 _PRINTED_NAME: Final = re.compile(r"^[\s-]{0,40}\"?name\"?: \"?([a-z0-9][a-z0-9.-]{0,252})\"?,?$")
@@ -123,7 +128,7 @@ _PRINTED_REASON: Final = re.compile(
     r"|CrashLoopBackOff)\"?,?$"
 )
 _PRINTED_EXIT: Final = re.compile(r"^[\s-]{0,40}\"?exitCode\"?: ([0-9]{1,3}),?$")
-# The kernel's out-of-memory killer, and YARN's monitor of containers.
+# The kernel's OOM killer, and YARN's container monitor.
 _KERNEL: Final = re.compile(
     r"out of memory: Kill(?:ed)? process [0-9]{1,9} \(java\)", re.IGNORECASE
 )
@@ -134,7 +139,7 @@ _MESSAGE: Final = re.compile(r"^ {0,16}Message: {1,20}(\S.*)$")
 
 
 def looks_like_kubectl(text: str) -> bool:
-    """Whether a text is what `kubectl describe pod`, `get pods` or `get events` prints.
+    """Whether a text is the output of `kubectl describe pod`, `get pods` or `get events`.
 
     >>> looks_like_kubectl("Name:         a-1\\nNamespace:    b\\n")
     True
@@ -147,85 +152,105 @@ def looks_like_kubectl(text: str) -> bool:
     return any(pattern.search(head) is not None for pattern in (_LISTED, _EVENT_ROW, _PRINTED))
 
 
-def tells_of_a_killed_process(text: str) -> bool:
-    """Whether the kernel or YARN says in a text that it killed a process for its memory.
+def reports_killed_process(text: str) -> bool:
+    """Whether a text reports that the kernel or YARN killed a process for its memory use.
 
-    >>> tells_of_a_killed_process("[12.3] Memory cgroup out of memory: Killed process 47 (java) total-vm:9kB")
+    >>> reports_killed_process("[12.3] Memory cgroup out of memory: Killed process 47 (java) total-vm:9kB")
     True
     """
     return any(pattern.search(text[:65536]) is not None for pattern in (_KERNEL, _YARN))
 
 
-def ended_containers(text: str) -> Iterator[Ended]:
-    """The containers that were ended, in the order of the text."""
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the byte offset and the text of each line."""
+    offset = 0
+    for line in text[:MAX_TEXT].split("\n"):
+        yield offset, line
+        offset += len(line.encode("utf-8", "replace")) + 1
+
+
+def ended_containers(text: str) -> Iterator[EndedContainer]:
+    """Yield the containers that ended or cannot start, in the order of the text."""
     if _PRINTED.search(text[:MAX_TEXT]) is not None:
         yield from _printed_pods(text)
         return
     pod = limit = None
-    pending: tuple[str, int, str] | None = None
-    code: int | None = None
-    found: list[tuple[str, int | None, str | None, int, str]] = []
-    offset = 0
-    for line in text[:MAX_TEXT].split("\n"):
-        start, offset = offset, offset + len(line.encode("utf-8", "replace")) + 1
+    pending: EndedContainer | None = None  # its message and exit code may follow
+    found: list[EndedContainer] = []
+    for start, line in _lines(text):
         line = line.rstrip("\r")[:2000]
-        if hit := _POD.match(line):
-            status, _, printed = hit["status"].removeprefix("Init:").partition(":")
-            reason = "Error" if printed else status
-            exit_code = int(printed) if printed else None
-            found.append((reason, exit_code, hit["pod"], start, line.strip()[:300]))
-        elif hit := _NAME.match(line):
+        if hit := _NAME.match(line):
             pod, limit = hit[1], None
         elif hit := _LIMIT.match(line):
             limit = int(size_bytes(hit[1], units=KUBERNETES_UNITS, whole=True) or 0)
-            # Limits stand below the state that they explain.
-            yield from _flush(found, limit)
+            # The limits are listed below the state that they explain.
+            yield from (replace(each, memory_limit=limit) for each in found)
             found = []
         elif hit := _REASON.match(line) or _STATUS.match(line):
-            pending, code = (hit[1], start, line.strip()), None
-        elif pending and (hit := _MESSAGE.match(line)):
-            pending = (pending[0], pending[1], f"{pending[2]}, {line.strip()[:300]}")
-        elif hit := _KERNEL.search(line):
-            found.append(("OOMKilled", None, None, start, line.strip()[:300]))
-        elif hit := _YARN.search(line):
-            found.append(("OOMKilled", None, hit[1], start, line[hit.start() :].strip()[:300]))
+            pending = EndedContainer(reason=hit[1], offset=start, text=line.strip())
+        elif pending and _MESSAGE.match(line):
+            pending = replace(pending, text=f"{pending.text}, {line.strip()[:300]}")
         elif pending and (hit := _EXIT.match(line)):
-            code = int(hit[1])
-            found.append((pending[0], code, pod, pending[1], f"{pending[2]}, {line.strip()}"))
+            shown = f"{pending.text}, {line.strip()}"
+            found.append(replace(pending, exit_code=int(hit[1]), pod=pod, text=shown))
             pending = None
-        elif hit := _EVENT.search(line):
-            found.append((hit[1], None, hit[2] or pod, start, line.strip()[:300]))
-        elif reason := _waiting(line):
-            found.append((reason, None, _named(line) or pod, start, line.strip()[:300]))
-        elif hit := _GOES_ON.search(line):
-            over, whose = _OVER[hit[1]], _named(line) or pod
-            found = [one for one in found if one[0] not in over or one[2] != whose]
+        elif ended := _ended_in_line(line, start, pod):
+            found.append(ended)
+        else:
+            found = _unresolved(found, line, pod)
     if pending:
-        found.append((pending[0], code, pod, pending[1], pending[2]))
-    yield from _flush(found, limit)
+        found.append(replace(pending, pod=pod))
+    yield from (replace(each, memory_limit=limit) for each in found)
 
 
-def _waiting(line: str) -> str | None:
-    """Why a container is not started, by Kubernetes' word for it."""
-    if hit := _WAITS.search(line):
-        return hit[1]
-    if _NO_IMAGE.search(line):
-        return "ErrImagePull"
-    return "CrashLoopBackOff" if _CRASHES.search(line) else None
+def _ended_in_line(line: str, start: int, pod: str | None) -> EndedContainer | None:
+    """Return the container that a single line reports as ended or waiting."""
+    text = line.strip()[:300]
+    if hit := _POD.match(line):
+        status, _, code = hit["status"].removeprefix("Init:").partition(":")
+        if code:
+            return EndedContainer(
+                "Error", exit_code=int(code), pod=hit["pod"], offset=start, text=text
+            )
+        return EndedContainer(status, pod=hit["pod"], offset=start, text=text)
+    if _KERNEL.search(line):
+        return EndedContainer("OOMKilled", offset=start, text=text)
+    if hit := _YARN.search(line):
+        text = line[hit.start() :].strip()[:300]
+        return EndedContainer("OOMKilled", pod=hit[1], offset=start, text=text)
+    if hit := _EVENT.search(line):
+        return EndedContainer(hit[1], pod=hit[2] or pod, offset=start, text=text)
+    if hit := _WAITING.search(line):
+        reason = hit[1]
+    elif _NO_IMAGE.search(line):
+        reason = "ErrImagePull"
+    elif _CRASHES.search(line):
+        reason = "CrashLoopBackOff"
+    else:
+        return None
+    return EndedContainer(reason, pod=_pod_in(line) or pod, offset=start, text=text)
 
 
-def _named(line: str) -> str | None:
+def _unresolved(found: list[EndedContainer], line: str, pod: str | None) -> list[EndedContainer]:
+    """Drop the problems that a line reports as resolved: the pod was scheduled, or its image pulled."""
+    hit = _PROGRESS.search(line)
+    if hit is None:
+        return found
+    reasons, pod = _RESOLVED_BY[hit[1]], _pod_in(line) or pod
+    return [each for each in found if each.reason not in reasons or each.pod != pod]
+
+
+def _pod_in(line: str) -> str | None:
     found = _OF_POD.search(line)
     return None if found is None else found[1]
 
 
-def _printed_pods(text: str) -> Iterator[Ended]:
-    """The ended containers of pods as YAML or JSON: what a container ended with stands by the reason."""
+def _printed_pods(text: str) -> Iterator[EndedContainer]:
+    """Yield the ended containers of pods in YAML or JSON, where the exit code is next to the reason."""
     pod: str | None = None
     exit_code: int | None = None
-    named, offset = True, 0
-    for line in text[:MAX_TEXT].split("\n"):
-        start, offset = offset, offset + len(line.encode("utf-8", "replace")) + 1
+    named = True
+    for start, line in _lines(text):
         line = line.rstrip("\r")[:2000]
         if _METADATA.match(line):
             named = False
@@ -234,39 +259,19 @@ def _printed_pods(text: str) -> Iterator[Ended]:
         elif hit := _PRINTED_EXIT.match(line):
             exit_code = int(hit[1])
         elif hit := _PRINTED_REASON.match(line):
-            yield Ended(
-                reason=hit[1],
-                exit_code=exit_code,
-                pod=pod,
-                memory_limit=None,
-                offset=start,
-                text=line.strip(" ,\t"),
-            )
-
-
-def _flush(
-    found: list[tuple[str, int | None, str | None, int, str]], limit: int | None
-) -> Iterator[Ended]:
-    for reason, exit_code, pod, offset, text in found:
-        yield Ended(
-            reason=reason,
-            exit_code=exit_code,
-            pod=pod,
-            memory_limit=limit,
-            offset=offset,
-            text=text,
-        )
+            shown = line.strip(" ,\t")
+            yield EndedContainer(hit[1], exit_code=exit_code, pod=pod, offset=start, text=shown)
 
 
 def pauses(text: str) -> Iterator[Pause]:
-    """The collections that a log of the garbage collector tells of: `-Xlog:gc`, and what Java 8 prints."""
-    for pause, line in _stops(text):
-        uptime_s, time_us = _moment(line)
+    """Yield the collections in a garbage collection log: `-Xlog:gc`, and the format of Java 8."""
+    for pause, line in _pauses_with_lines(text):
+        uptime_s, time_us = _time_of(line)
         yield replace(pause, uptime_s=uptime_s, time_us=time_us)
 
 
-def _moment(line: str) -> tuple[float | None, int | None]:
-    """When a line was written: seconds since the JVM began, and its clock in microseconds."""
+def _time_of(line: str) -> tuple[float | None, int | None]:
+    """Return when a line was written: seconds since the JVM started, and microseconds of its clock."""
     found = _DECORATED.match(line)
     date, *seconds = found.groups() if found else (None, None, None)
     uptime = next((float(each.replace(",", ".")) for each in seconds if each), None)
@@ -279,13 +284,11 @@ def _moment(line: str) -> tuple[float | None, int | None]:
         return uptime, None
 
 
-def _stops(text: str) -> Iterator[tuple[Pause, str]]:
-    """Each stop, and the line that its time stands in."""
-    offset = 0
+def _pauses_with_lines(text: str) -> Iterator[tuple[Pause, str]]:
+    """Yield each pause with the line that contains its time."""
     open_g1: tuple[bool, float, int, str] | None = None
-    stalled = 0.0  # ms: all that wait for the same cycle wait at once
-    for line in text[:MAX_TEXT].split("\n"):
-        start, offset = offset, offset + len(line.encode("utf-8", "replace")) + 1
+    stalled = 0.0  # ms; threads that wait for the same cycle wait at the same time
+    for start, line in _lines(text):
         line = line[:1000]
         if hit := _STALL.search(line):
             stalled = max(stalled, float(hit[1].replace(",", ".")))

@@ -1,7 +1,7 @@
-"""Why something failed, from the words of a reason or of an exception (`formats/flink-failures.toml`).
+"""Classifies failures by the words of a reason or an exception (`formats/flink-failures.toml`).
 
-Texts come from stack traces, from log messages and from REST: any of them may be cut, or carry the
-text of its causes behind it. Nothing here raises; a text that says nothing known gives None.
+Texts come from stack traces, log messages and REST. They may be cut, or be followed by the text of their causes.
+No function here raises; unknown texts give None.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Final, NamedTuple
 
 from flowdiag.parsers.errors import FlowdiagError
 
-# Enough of a text to find its words; stack traces can be long, and words in frames mean nothing.
+# Enough to find the words of a failure: stack traces are long, and words in stack frames do not count.
 _CHARACTERS: Final = 16_384
 
 
 class Peer(NamedTuple):
-    """The TaskManager that an exception says is gone, as far as it names it."""
+    """The lost TaskManager, as far as an exception names it."""
 
     taskmanager: str | None = None
     host: str | None = None
 
 
-class _Words(NamedTuple):
+class _Failure(NamedTuple):
     kind: str
     consequence: bool
     texts: tuple[str, ...]  # lower case
@@ -33,7 +33,7 @@ class _Words(NamedTuple):
 
 
 @functools.cache
-def _words(table: str) -> tuple[_Words, ...]:
+def _failures(table: str) -> tuple[_Failure, ...]:
     name = "formats/flink-failures.toml"
     data = pkgutil.get_data("flowdiag.parsers", name)
     if data is None:
@@ -41,7 +41,7 @@ def _words(table: str) -> tuple[_Words, ...]:
             f"the data file {name} is missing from the installation", hint="reinstall flowdiag"
         )
     return tuple(
-        _Words(
+        _Failure(
             entry["kind"],
             entry.get("consequence", False),
             tuple(text.lower() for text in entry["texts"]),
@@ -51,17 +51,17 @@ def _words(table: str) -> tuple[_Words, ...]:
     )
 
 
-def _find(table: str, text: str) -> _Words | None:
+def _find(table: str, text: str) -> _Failure | None:
     text = text[:_CHARACTERS].strip()
     lower = text.lower()
-    for words in _words(table):
-        if text in words.names or any(part in lower for part in words.texts):
-            return words
+    for failure in _failures(table):
+        if text in failure.names or any(part in lower for part in failure.texts):
+            return failure
     return None
 
 
 def reason_kind(text: str) -> str | None:
-    """Name the reason why a checkpoint did not complete (catalogue section 1.5).
+    """Classify why a checkpoint did not complete (catalogue section 1.5).
 
     Returns:
         expired, declined, async, finalize, trigger_io, or one of the consequences: suspended,
@@ -79,18 +79,18 @@ def reason_kind(text: str) -> str | None:
     return found.kind if found else None
 
 
-# An exception by its class name, or by Java's habit of naming its classes.
+# Class names of exceptions, by Java's naming convention.
 _EXCEPTION = re.compile(r"\b\w{1,200}(?:Exception|Error|Throwable|Failure)\b")
 _EMBEDDED = "the latest checkpoint failed due to "
 
 
 def failure_kind(text: str) -> str | None:
-    """Name what the text of an exception says about a failed task, job, checkpoint or process.
+    """Classify the failure of a task, job, checkpoint or process by its exception text.
 
     Returns:
         network-buffers, out-of-memory, no-resource, task-stuck, taskmanager-lost, transaction,
         storage, expired, declined, snapshot, user-code, or one of the consequences:
-        jobmanager-lost, cancelled, checkpoint-failures. None if it names no exception.
+        jobmanager-lost, cancelled, checkpoint-failures. None if the text names no exception.
 
     >>> failure_kind("java.io.IOException: Insufficient number of network buffers: required 5")
     'network-buffers'
@@ -104,7 +104,7 @@ def failure_kind(text: str) -> str | None:
 
 
 def is_consequence(text: str) -> bool:
-    """Whether a reason or an exception only follows from something else.
+    """Whether a reason or an exception is only the consequence of another failure.
 
     >>> is_consequence("Checkpoint Coordinator is suspending.")
     True
@@ -125,7 +125,7 @@ _RPC = r"(?:akka|pekko)(?:\.ssl)?\.tcp://[\w-]{1,60}@(?P<host>[^\s:/\]]{1,255}):
 _CONNECTION = (
     r"(?:Lost connection to|Connection unexpectedly closed by remote|Connecting to remote)"
 )
-# In this order: those that say who is gone, then those that only say with whom a connection broke.
+# First the messages that name a lost process, then the messages that only name a broken connection.
 _PEERS: Final = tuple(
     re.compile(pattern)
     for pattern in (
@@ -145,7 +145,7 @@ _PEERS: Final = tuple(
 
 
 def lost_peer(text: str) -> Peer:
-    """Extract the lost TaskManager from the text of an exception; it is not the failed task's own.
+    """Extract the lost TaskManager from an exception; it is not the failed task's own TaskManager.
 
     >>> lost_peer("Lost connection to task manager 'worker-2/10.0.0.7:35511 [ tm-2 ] '. This indi")
     Peer(taskmanager='tm-2', host='worker-2')

@@ -1,13 +1,11 @@
-"""What the records of a split tell about who wrote them and how their clock runs, added up.
+"""Sums of what the records of a split reveal about their writers and clocks.
 
-A clock, a role, a version cannot be read off one record: many have to agree. Adding up what they
-say needs every record, but only a few of its columns, so it is done where records are parsed: on the
-driver or on an executor, by the same function, which is what makes both say the same. The sums are
-small; `flowdiag.analyses.flink.clocks` puts those of all splits together and judges them.
+A single record does not reveal its clock, writer or version; many have to agree. The sums need a few columns of
+every record, so the driver or an executor calculates them where it parses records, with the same function. The sums
+are small; `flowdiag.analyses.flink.clocks` combines and judges the sums of all splits.
 
-Two things depend on what came before in the source and are only known when its splits are put
-together: the owner of records above the first section header of a split, and the day of records that
-print a time of day. Both are counted from the beginning of the split here.
+Two facts depend on earlier splits of the same source: the owner of records above the first section header, and
+the day of records that print only a time of day. Here, both are counted from the start of the split.
 """
 
 from __future__ import annotations
@@ -50,27 +48,26 @@ TASKMANAGER_LOGGERS: Final = (
 QUARTER_MS: Final = 15 * 60 * 1000
 DAY_US: Final = 24 * 3600 * 1_000_000
 SILENCE_US: Final = 600 * 1_000_000
-"""So long nobody writes: less is a pause between checkpoints, or one of those that nobody logs."""
+"""Minimum length of a silence; shorter gaps are normal between checkpoints and other logged events."""
 MOST_TRANSITIONS: Final = 20_000
-"""Transitions kept per stream: those with the smallest check sums, so that two logs that show the
-same transitions keep the same ones."""
+"""Transitions kept per stream: the smallest checksums, so that two logs with the same transitions keep
+the same subset."""
 
 TIME_OF_DAY: Final = "time-of-day"
 
-_ENOUGH_ROWS: Final = 2048  # looked at together
+_BATCH_ROWS: Final = 2048  # processed together
 
 
 class StreamMarks(msgspec.Struct, kw_only=True, array_like=True):
-    """Of the records of one owner with one kind of clock.
+    """Sums over the records of one owner with one kind of clock.
 
-    `oldest` and `newest` bound the versions whose wording the records have (major * 100 + minor).
-    `heard` is when there are records, without the pauses of `SILENCE_US`: wall clocks where any record
-    shows one, else instants.
+    `oldest` and `newest` bound the Flink versions that print these records (major * 100 + minor). `active_spans` are the
+    times with records, without gaps of `SILENCE_US` or more: wall clocks if any record shows one, else instants.
     """
 
     owner: str | None
     clock: str | None
-    offset: int  # of the first
+    offset: int  # of the first record
     n: int
     as_jobmanager: int
     as_taskmanager: int
@@ -84,11 +81,13 @@ class StreamMarks(msgspec.Struct, kw_only=True, array_like=True):
     last_shown_us: int | None
     utc_us: int | None
     last_utc_us: int | None
-    heard: list[tuple[int, int]]
+    active_spans: list[tuple[int, int]]
 
 
 class ZoneMarks(msgspec.Struct, kw_only=True, array_like=True):
-    """Records of one owner that show a wall clock beside an instant, by the zone between them."""
+    """Records of one owner that show a wall clock next to an instant, by the time zone between
+    them.
+    """
 
     owner: str | None
     clock: str | None
@@ -101,7 +100,7 @@ class ZoneMarks(msgspec.Struct, kw_only=True, array_like=True):
 
 
 class Transition(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """The first record of one owner that shows an attempt reach a state."""
+    """The first record of one owner that shows an attempt reaching a state."""
 
     owner: str | None
     clock: str | None
@@ -112,7 +111,7 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
     @property
     def rank(self) -> tuple[int, str, str]:
-        """The order in which transitions are kept: the same wherever the transition is shown."""
+        """Sort key of kept transitions; it is the same in every log that shows the transition."""
         return (
             zlib.crc32(f"{self.attempt_id} {self.to_state}".encode("utf-8", "replace")),
             self.attempt_id,
@@ -121,16 +120,16 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class Marks(msgspec.Struct, kw_only=True, array_like=True):
-    """What the records of one source, or of one split of it, add up to.
+    """Sums over the records of one source or one of its splits.
 
     Args:
         source: index of the source.
-        start: offset of the first record; splits of a source are put together in this order.
-        headers: offset and owner of section headers; `owner` is None for what is above the first.
+        start: offset of the first record; orders the splits of a source.
+        headers: offset and owner of each section header.
         first_time, last_time: first and last time of day, in the order of offsets.
-        midnights: how often the time of day began anew within.
+        midnights: how often the time of day restarts.
         jobs: pairs of owner and job id.
-        scopes: triples of owner, TaskManager and host that metrics of tasks and TaskManagers name.
+        scopes: triples of owner, TaskManager and host from metrics of tasks and TaskManagers.
     """
 
     source: int
@@ -147,30 +146,30 @@ class Marks(msgspec.Struct, kw_only=True, array_like=True):
 
 
 def with_marks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The batches of splits, and behind them one with a row per source that holds its marks.
+    """Yield the batches of splits, then a batch with one row of marks per source.
 
-    A source that sets off a fault has none, but a row that says so (`rows.fault_row`).
+    A source that causes an internal error gets a fault row (`rows.fault_row`) instead of marks.
 
     Args:
-        batches: of one split, or of several that are all of different sources: what is done here
-            costs the same for a batch of a few rows as for one of thousands.
+        batches: of one split, or of several splits of different sources. The cost per batch is constant, whatever
+            its number of rows.
     """
     seen: list[pa.Table] = []
-    blamed: dict[int, Caught] = {}
-    waiting: list[pa.RecordBatch] = []
+    faults: dict[int, Caught] = {}
+    collected: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
-        waiting.append(batch)
+        collected.append(batch)
         rows += batch.num_rows
-        if rows >= _ENOUGH_ROWS:
-            seen.append(_sparing(_lean, pa.Table.from_batches(waiting), blamed))
-            waiting, rows = [], 0
+        if rows >= _BATCH_ROWS:
+            seen.append(_skipping_faults(_needed_columns, pa.Table.from_batches(collected), faults))
+            collected, rows = [], 0
         yield batch
-    if waiting:
-        seen.append(_sparing(_lean, pa.Table.from_batches(waiting), blamed))
+    if collected:
+        seen.append(_skipping_faults(_needed_columns, pa.Table.from_batches(collected), faults))
     if not seen:
         return
-    added_up = _sparing(_added_up, pa.concat_tables(seen), blamed)
+    summed = _skipping_faults(_sum_up, pa.concat_tables(seen), faults)
     found: list[dict[str, Any]] = [
         {
             "source": marks.source,
@@ -178,20 +177,20 @@ def with_marks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             "event": Event.MARKS.value,
             "fields": [("marks", encode(marks))],
         }
-        for marks in added_up
-        if marks.source not in blamed
+        for marks in summed
+        if marks.source not in faults
     ]
-    for fault in blamed.values():
+    for fault in faults.values():
         row = fault_row(fault)
         found.append({**row, "fields": list(row["fields"].items())})
     if found:
         yield pa.RecordBatch.from_pylist(found, schema=EVENTS)
 
 
-def _sparing(
-    step: Callable[[pa.Table], Result], table: pa.Table, blamed: dict[int, Caught]
+def _skipping_faults(
+    step: Callable[[pa.Table], Result], table: pa.Table, faults: dict[int, Caught]
 ) -> Result:
-    """A step over the rows of all sources of a table but those that set off a fault."""
+    """Run a step on all sources, without the sources that cause a fault."""
     sources = pc.unique(table["source"]).to_pylist()
 
     def of_some(some: Sequence[int]) -> Result:
@@ -205,37 +204,37 @@ def _sparing(
     return spared(
         sources,
         of_some,
-        lambda source, error: blamed.setdefault(source, caught(error, source=source)),
+        lambda source, error: faults.setdefault(source, caught(error, source=source)),
     )
 
 
 def encode(marks: Marks) -> str:
-    """Marks as text."""
+    """Serialize marks to text."""
     return msgspec.json.encode(marks).decode()
 
 
 def decode(text: str) -> Marks:
-    """Marks from the text of `encode`."""
+    """Parse the text of `encode`."""
     return msgspec.json.decode(text, type=Marks)
 
 
 def marks_of(events: pa.Table) -> list[Marks]:
-    """Add up what the records say; one result per source in the table, by source.
+    """Sum up the records, with one result per source, in the order of sources.
 
     Args:
         events: columns of EVENTS, of one split or of whole sources.
     """
-    return _added_up(_lean(events))
+    return _sum_up(_needed_columns(events))
 
 
-def spared_marks(events: pa.Table) -> tuple[list[Marks], list[Caught]]:
-    """The same, and what the sources set off that are left out."""
-    blamed: dict[int, Caught] = {}
-    found = _sparing(marks_of, events, blamed)
-    return found, list(blamed.values())
+def marks_and_faults(events: pa.Table) -> tuple[list[Marks], list[Caught]]:
+    """Return the marks of all sources without a fault, and the faults of the other sources."""
+    faults: dict[int, Caught] = {}
+    found = _skipping_faults(marks_of, events, faults)
+    return found, list(faults.values())
 
 
-def _added_up(columns: pa.Table) -> list[Marks]:
+def _sum_up(columns: pa.Table) -> list[Marks]:
     columns, parts = _with_owners(columns)
     keys = ["source", "owner", "clock"]
     numbers = (
@@ -259,7 +258,7 @@ def _added_up(columns: pa.Table) -> list[Marks]:
             ("utc_us", "max"),
         ]
     )
-    shown, instants = (_heard(columns, keys, name) for name in ("shown_us", "utc_us"))
+    shown, instants = (_active_spans(columns, keys, name) for name in ("shown_us", "utc_us"))
     for row in grouped.to_pylist():
         key = tuple(row[name] for name in keys)
         parts[row["source"]].streams.append(
@@ -277,7 +276,7 @@ def _added_up(columns: pa.Table) -> list[Marks]:
                 last_shown_us=row["shown_us_max"],
                 utc_us=row["utc_us_min"],
                 last_utc_us=row["utc_us_max"],
-                heard=shown.get(key) or instants.get(key) or [],
+                active_spans=shown.get(key) or instants.get(key) or [],
             )
         )
     for source, owner, job_id in _distinct(columns, ["source", "owner", "job_id"]):
@@ -292,12 +291,12 @@ def _added_up(columns: pa.Table) -> list[Marks]:
     return [parts[source] for source in sorted(parts)]
 
 
-def _heard(
+def _active_spans(
     columns: pa.Table, keys: list[str], time: str
 ) -> dict[tuple[Any, ...], list[tuple[int, int]]]:
-    """By writer, when there are records: spans with less than `SILENCE_US` between two records."""
+    """Return the spans with records per writer, split at silences of `SILENCE_US`."""
     dated = columns.select([*keys, time]).filter(pc.is_valid(columns[time]))
-    # The first and the last record of each slice of time tell of every pause that is longer than it.
+    # The first and last record of each time slice reveal every pause longer than a slice.
     dated = dated.append_column("slice", pc.divide(dated[time], SILENCE_US))
     slices = dated.group_by([*keys, "slice"], use_threads=False).aggregate(
         [(time, "min"), (time, "max")]
@@ -305,13 +304,13 @@ def _heard(
     found: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
     for *key, low, high in _rows(slices, [*keys, f"{time}_min", f"{time}_max"]):
         found.setdefault(tuple(key), []).append((low, high))
-    return {key: joined(spans) for key, spans in found.items()}
+    return {key: merge_spans(spans) for key, spans in found.items()}
 
 
-def joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Spans of time in order, those with less than `SILENCE_US` between them as one.
+def merge_spans(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Merge time spans that are less than `SILENCE_US` apart.
 
-    >>> joined([(5, 6), (0, 1), (2 * SILENCE_US, 3 * SILENCE_US)])
+    >>> merge_spans([(5, 6), (0, 1), (2 * SILENCE_US, 3 * SILENCE_US)])
     [(0, 6), (1200000000, 1800000000)]
     """
     found: list[tuple[int, int]] = []
@@ -323,8 +322,8 @@ def joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
-def bounded(transitions: Sequence[Transition]) -> list[Transition]:
-    """The transitions that are kept of one stream: `MOST_TRANSITIONS` at most."""
+def limit_transitions(transitions: Sequence[Transition]) -> list[Transition]:
+    """Keep at most `MOST_TRANSITIONS` transitions of one stream."""
     if len(transitions) <= MOST_TRANSITIONS:
         return list(transitions)
     return sorted(transitions, key=lambda each: each.rank)[:MOST_TRANSITIONS]
@@ -336,10 +335,10 @@ def _distinct(table: pa.Table, names: list[str]) -> Iterator[tuple[Any, ...]]:
 
 
 def _with_owners(table: pa.Table) -> tuple[pa.Table, dict[int, Marks]]:
-    """Add `owner` and `shown_us`, counted from the beginning; prepare the results.
+    """Add the columns `owner` and `shown_us`, counted from the start of the split.
 
-    `owner` is the carrier's label or else the last section header above the record, `shown_us` the
-    printed wall clock; a time of day gets the midnights passed since the beginning.
+    `owner` is the carrier's label, or else the last section header above the record. `shown_us` is the printed wall
+    clock; a time of day is increased by one day per midnight since the start.
     """
     starts = table.group_by("source", use_threads=False).aggregate([("offset", "min")])
     parts = {
@@ -402,7 +401,7 @@ def _owners(table: pa.Table, parts: dict[int, Marks]) -> pa.Array:
 
 
 def _midnights(times: pa.Table, parts: dict[int, Marks]) -> dict[int, list[int]]:
-    """Per source the offsets at which the time of day begins anew."""
+    """Return the offsets per source at which the time of day restarts."""
     edges: dict[int, list[int]] = {}
     ordered = times.sort_by([("source", "ascending"), ("offset", "ascending")])
     for source, offset, local_us in _rows(ordered, ["source", "offset", "local_us"]):
@@ -417,7 +416,7 @@ def _midnights(times: pa.Table, parts: dict[int, Marks]) -> dict[int, list[int]]
 
 
 def is_past_midnight(before_us: int, local_us: int) -> bool:
-    """Whether a time of day is so far back that it must be the next day's."""
+    """Whether a time of day is so much earlier that it belongs to the next day."""
     return local_us < before_us - DAY_US // 2
 
 
@@ -425,15 +424,15 @@ def _rows(table: pa.Table, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     return zip(*(table[name].to_pylist() for name in names), strict=True)
 
 
-def _lean(events: pa.Table) -> pa.Table:
-    """What is needed of each record, and no more: it is kept until the end of a split."""
-    # In one piece first: each of thousands of pieces would cost as much in every step.
+def _needed_columns(events: pa.Table) -> pa.Table:
+    """Keep only the columns needed until the end of a split."""
+    # Combine first: otherwise each of thousands of chunks has a fixed cost in every step.
     events = events.select(_READ).combine_chunks()
     table = events.filter(pc.not_equal(events["event"], Event.SPLIT.value))
     event, fields, logger = table["event"], table["fields"], table["logger"]
     logged = pc.is_null(_field(fields, "origin"))
     by_jobmanager = pc.and_(logged, pc.is_in(logger, value_set=pa.array(JOBMANAGER_LOGGERS)))
-    # Without a class that logs, the `#n` of TaskManagers' names tells.
+    # Without a logger, the `#n` in the task name reveals a TaskManager.
     by_taskmanager = pc.and_(
         logged,
         pc.or_(
@@ -451,7 +450,7 @@ def _lean(events: pa.Table) -> pa.Table:
         pc.fill_null(pc.invert(pc.is_in(scope, value_set=pa.array(["jm", "jm-job"]))), False),
     )
     in_scope = pc.and_(in_scope, pc.is_valid(scope))
-    oldest, newest = _wording(table, logged)
+    oldest, newest = _version_bounds(table, logged)
     added = {
         "logged": logged,
         "as_jobmanager": by_jobmanager,
@@ -487,8 +486,8 @@ _KEPT: Final = (
 _READ: Final = (*_KEPT, "fields", "logger", "attempt", "checkpoint", "metric")
 
 
-def _wording(table: pa.Table, logged: Any) -> tuple[Any, Any]:
-    """What each record's wording tells of the version, as bounds: major * 100 + minor.
+def _version_bounds(table: pa.Table, logged: Any) -> tuple[Any, Any]:
+    """Return the version bounds of each record's wording: major * 100 + minor.
 
     Sources: catalogue/flink.md 1.1 to 1.4, 2.1 to 2.3; open ends are 0 and 999.
     """
@@ -509,7 +508,7 @@ def _wording(table: pa.Table, logged: Any) -> tuple[Any, Any]:
     finalization = _field(fields, "finalization_ms")
     deployed, moved = of(Event.DEPLOYED), of(Event.TASK_STATE)
     nameless = pc.and_(pc.or_(triggered, of(Event.CHECKPOINT_EXPIRED)), pc.is_null(table["job_id"]))
-    told = (
+    bounds = (
         (pc.and_(triggered, braced), 115, 999),
         (pc.and_(triggered, has(type_)), 111, 999),
         (pc.and_(pc.and_(triggered, has(type_)), pc.invert(braced)), 111, 114),
@@ -539,8 +538,8 @@ def _wording(table: pa.Table, logged: Any) -> tuple[Any, Any]:
         ),
         (of(Event.ABORT_NOTIFIED), 111, 999),
     )
-    oldest = pc.max_element_wise(0, *(pc.if_else(where, first, 0) for where, first, _ in told))
-    newest = pc.min_element_wise(999, *(pc.if_else(where, last, 999) for where, _, last in told))
+    oldest = pc.max_element_wise(0, *(pc.if_else(where, first, 0) for where, first, _ in bounds))
+    newest = pc.min_element_wise(999, *(pc.if_else(where, last, 999) for where, _, last in bounds))
     return oldest, newest
 
 
@@ -619,11 +618,11 @@ def _add_transitions(columns: pa.Table, parts: dict[int, Marks]) -> None:
             )
         )
     for (source, _, _), transitions in found.items():
-        parts[source].transitions += bounded(transitions)
+        parts[source].transitions += limit_transitions(transitions)
 
 
-def days_before(parts: Sequence[Marks]) -> list[int]:
-    """The midnights passed before each split of one source, in their order."""
+def midnights_before(parts: Sequence[Marks]) -> list[int]:
+    """Return the midnights passed before each split of one source, in order."""
     passed = 0
     result = []
     last: int | None = None
@@ -637,7 +636,7 @@ def days_before(parts: Sequence[Marks]) -> list[int]:
 
 
 def owners_before(parts: Sequence[Marks]) -> list[str | None]:
-    """The owner that the last section header before each split names, in their order."""
+    """Return the owner named by the last section header before each split, in order."""
     owner: str | None = None
     result: list[str | None] = []
     for part in parts:

@@ -2,7 +2,7 @@
 
 `CheckpointStatistics (for jobID=…, checkpointId=…) dump = {json} ` (1.18+, loggers
 `CheckpointStatsTracker` and `DefaultCheckpointStatsTracker`; catalogue/flink.md 1.3): the same
-shape as the REST answer for one checkpoint, with every vertex, in one line of a log.
+shape as the REST response for one checkpoint, with every vertex, in one log line.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ def explode(
     """Turn one dump into a `checkpoint_status` row and one `checkpoint_vertex` row per vertex.
 
     Args:
-        json_text: what stands behind `dump = `, with or without blanks around it.
-        job_id, checkpoint: from the words before it.
+        json_text: the text after `dump = `, with or without whitespace around it.
+        job_id, checkpoint: from the text in front of it.
 
     Returns:
-        rows that lack `source`, `offset` and the columns of the record's prefix; templates
+        Rows without `source`, `offset` and the columns of the record's prefix; templates
         `dump-checkpoint` and `dump-checkpoint-vertex`; fields.origin is `dump`. Empty for
-        text that is not such a JSON (cut lines).
+        other text, such as cut lines.
     """
     text = json_text.encode("utf-8", "replace") if isinstance(json_text, str) else json_text
     try:

@@ -12,7 +12,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from flowdiag.parsers.flink.container_texts import looks_like_kubectl, tells_of_a_killed_process
+from flowdiag.parsers.flink.container_texts import looks_like_kubectl, reports_killed_process
 from flowdiag.parsers.flink.prometheus import FLINK_METRIC
 from flowdiag.parsers.flink.web_ui import holds_table
 from flowdiag.parsers.lines.pastes import PASTE_BYTES, exceptions_in, whose
@@ -157,7 +157,7 @@ def _of_containers(start: bytes) -> Sniffed | None:
         return not_read(
             "what kubectl prints: `flowdiag memory` reads which containers ended and why"
         )
-    if tells_of_a_killed_process(text):
+    if reports_killed_process(text):
         return not_read("what the system killed for its memory: `flowdiag memory` reads it")
     return None
 

@@ -13,7 +13,14 @@ from flowdiag.analyses.engine.reading import Read
 from flowdiag.analyses.flink.clocks.survey import RARE, Stream, Survey, survey
 from flowdiag.analyses.flink.settled import rare_of
 from flowdiag.parsers.flink import marks as marks_module
-from flowdiag.parsers.flink.marks import DAY_US, Marks, Transition, bounded, decode, with_marks
+from flowdiag.parsers.flink.marks import (
+    DAY_US,
+    Marks,
+    Transition,
+    decode,
+    limit_transitions,
+    with_marks,
+)
 from flowdiag.parsers.rows import EVENTS, Event, empty_row
 
 Row = dict[str, Any]
@@ -127,10 +134,13 @@ def test_two_logs_keep_the_same_transitions(monkeypatch: pytest.MonkeyPatch) -> 
         ]
         for where, order in ((True, range(100)), (False, range(99, -1, -1)))
     )  # fmt: skip
-    kept = [{each.attempt_id for each in bounded(each)} for each in (by_jobmanager, by_taskmanager)]
+    kept = [
+        {each.attempt_id for each in limit_transitions(each)}
+        for each in (by_jobmanager, by_taskmanager)
+    ]
     assert kept[0] == kept[1]
     assert len(kept[0]) == 10
-    assert {each.attempt_id for each in bounded(by_jobmanager[:5])} == set("01234")
+    assert {each.attempt_id for each in limit_transitions(by_jobmanager[:5])} == set("01234")
 
 
 @pytest.mark.parametrize("enough", [1, 5, 1000])

@@ -12,7 +12,7 @@ from flowdiag.parsers.flink.container_texts import (
     ended_containers,
     looks_like_kubectl,
     pauses,
-    tells_of_a_killed_process,
+    reports_killed_process,
 )
 from flowdiag.parsers.sources.discover import discover
 
@@ -122,7 +122,7 @@ KILLED = {
 
 @pytest.mark.parametrize(("text", "name"), KILLED.values(), ids=KILLED)
 def test_what_the_system_killed(text: str, name: str | None) -> None:
-    assert tells_of_a_killed_process(text)
+    assert reports_killed_process(text)
     (ended,) = ended_containers(text)
     assert (ended.reason, ended.pod) == ("OOMKilled", name)
 

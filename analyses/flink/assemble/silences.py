@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from flowdiag.analyses.flink.clocks.settle import Writer
 from flowdiag.analyses.flink.job import Incident
-from flowdiag.parsers.flink.marks import joined
+from flowdiag.parsers.flink.marks import merge_spans
 
 
 def silences_of(writers: Iterable[Writer]) -> Iterator[Incident]:
@@ -25,7 +25,7 @@ def silences_of(writers: Iterable[Writer]) -> Iterator[Incident]:
         elif writer.logged:
             heard["jobmanager", ""] += writer.heard
     for (role, name), spans in sorted(heard.items()):
-        for (_, before), (after, _) in pairwise(joined(spans)):
+        for (_, before), (after, _) in pairwise(merge_spans(spans)):
             yield Incident(
                 kind="silent",
                 time_us=before,

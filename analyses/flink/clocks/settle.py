@@ -28,7 +28,7 @@ from zoneinfo import ZoneInfo
 
 from flowdiag.analyses.flink.clocks.survey import CLUSTER_KEYS, Stream
 from flowdiag.analyses.flink.job import unmangled
-from flowdiag.parsers.flink.marks import QUARTER_MS, TIME_OF_DAY, joined
+from flowdiag.parsers.flink.marks import QUARTER_MS, TIME_OF_DAY, merge_spans
 from flowdiag.parsers.remarks import Kind, Remark
 from flowdiag.parsers.rows import Event
 
@@ -527,7 +527,7 @@ def _writer(
 
 def _heard(row: Mapping[str, Any], clock: Clock) -> Iterator[tuple[int, int]]:
     """When a stream has records, as instants."""
-    for low, high in joined(row.get("heard", ())):
+    for low, high in merge_spans(row.get("heard", ())):
         if row["shown_us"] is None:
             yield low, high
         else:

@@ -22,8 +22,8 @@ from flowdiag.parsers.flink.marks import (
     StreamMarks,
     Transition,
     ZoneMarks,
-    bounded,
-    days_before,
+    limit_transitions,
+    midnights_before,
     owners_before,
 )
 from flowdiag.parsers.rows import Event
@@ -86,7 +86,7 @@ def survey(rare: Iterable[Mapping[str, Any]], marks: Iterable[Marks]) -> Survey:
     zones: dict[tuple[Stream, int | None], dict[str, Any]] = {}
     transitions: dict[Stream, list[Transition]] = defaultdict(list)
     for parts in by_source.values():
-        before = zip(parts, days_before(parts), owners_before(parts), strict=True)
+        before = zip(parts, midnights_before(parts), owners_before(parts), strict=True)
         for part, days, owner_before in before:
             _put_together(part, days, owner_before, streams, zones, transitions)
     headers = {
@@ -169,7 +169,7 @@ def _add_stream(row: dict[str, Any], each: StreamMarks, shift: int) -> None:
     row["oldest"] = max(row["oldest"], each.oldest)
     row["newest"] = min(row["newest"], each.newest)
     row["clock"] = row["clock"] or each.clock
-    row["heard"] += [(low + shift, high + shift) for low, high in each.heard]
+    row["heard"] += [(low + shift, high + shift) for low, high in each.active_spans]
     for name, choose, value in (
         ("shown_us", min, _moved(each.shown_us, shift)),
         ("last_shown_us", max, _moved(each.last_shown_us, shift)),
@@ -234,7 +234,7 @@ def _shifts(transitions: Mapping[Stream, Sequence[Transition]]) -> list[dict[str
     there: dict[tuple[str, str], dict[Stream, int]] = defaultdict(dict)
     for stream, found in transitions.items():
         first: dict[tuple[str, str], int] = {}
-        for each in bounded(found):
+        for each in limit_transitions(found):
             shown = (each.attempt_id, each.to_state)
             if each.by_jobmanager:
                 known = there[shown].get(stream, each.shown_us)
