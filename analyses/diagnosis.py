@@ -31,8 +31,8 @@ from flowdiag.analyses.report.faults import Faults, faults_in, faults_of
 from flowdiag.analyses.report.wire import Data, Fault, Report, Where, iso
 from flowdiag.analyses.report.wire import Topic as WireTopic
 from flowdiag.analyses.topics import ENGINES, EVERYTHING
-from flowdiag.parsers.catalogue import plugins_left_out
-from flowdiag.parsers.remarks import Kind, Remark
+from flowdiag.parsers.catalogue import unusable_plugins
+from flowdiag.parsers.notes import InputNote, Kind
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,7 +98,7 @@ class Measured:
     splits: Sequence[Mapping[str, Any]] = ()
     processes: Sequence[Process] = ()
     understood: Sequence[Understood] = ()
-    notes: Sequence[tuple[int, Remark]] = ()
+    notes: Sequence[tuple[int, InputNote]] = ()
     faults: Sequence[Fault] = ()
 
 
@@ -218,7 +218,7 @@ class Topic:
         """Return whether all facts are arithmetic about a planned configuration."""
         return False
 
-    def notes(self, measured: Any, facts: Any, options: Options) -> Iterable[Remark]:
+    def notes(self, measured: Any, facts: Any, options: Options) -> Iterable[InputNote]:
         """Return warnings about the input as a whole.
 
         Args:
@@ -244,7 +244,7 @@ class InspectedInputs:
     sources: tuple[Source, ...]
     to_scan: tuple[Source, ...]
     side_inputs: Mapping[str, Any]
-    notes: tuple[Remark, ...]
+    notes: tuple[InputNote, ...]
     faults: Sequence[Fault] = ()
 
     @property
@@ -289,11 +289,11 @@ def inspect_inputs(
             *discovery.errors,
             *discovery.warnings,
             *(
-                Remark(Kind.NOT_READ, f"none of its {len(indexes)} files is read", folder)
+                InputNote(Kind.NOT_READ, f"none of its {len(indexes)} files is read", folder)
                 for folder, indexes in discovery.unread
                 if not any(index in kinds for index in indexes)
             ),
-            *(Remark(Kind.PLUG_IN, text) for text in plugins_left_out()),
+            *(InputNote(Kind.PLUG_IN, text) for text in unusable_plugins()),
         ),
         faults=faults.found,
     )
@@ -517,7 +517,7 @@ class TopicResult:
     jobs: tuple[SelectableJob, ...] = ()
     assessed: bool = False
     calculated: bool = False
-    notes: tuple[Remark, ...] = ()
+    notes: tuple[InputNote, ...] = ()
     failed: bool = False
 
 
@@ -585,7 +585,7 @@ def judge_topic(
     if keep is not None:
         for name, rows in topic.tables(derived, options):
             keep.rows(name, rows)
-    notes: tuple[Remark, ...] = faults.run_or_default(
+    notes: tuple[InputNote, ...] = faults.run_or_default(
         lambda: tuple(topic.notes(everything, facts, options)),
         (),
         Where.RULE,
@@ -603,7 +603,7 @@ def judge_topic(
         jobs=tuple(topic.jobs(facts)),
         assessed=mismatch is None and topic.is_assessed(facts),
         calculated=mismatch is None and topic.is_calculated(facts),
-        notes=notes if mismatch is None or notes else (Remark(Kind.OUTSIDE, mismatch),),
+        notes=notes if mismatch is None or notes else (InputNote(Kind.OUTSIDE, mismatch),),
     )
 
 

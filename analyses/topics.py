@@ -99,14 +99,14 @@ def _added() -> dict[str, tuple[tuple[Rule, str], ...]]:
         topic_name = plugin.name.partition(".")[0]
         if topic_name not in ENGINES:
             topics = ", ".join(ENGINES)
-            plugins.leave_out(
+            plugins.skip_plugin(
                 plugin.package, f"there is no topic '{topic_name}' for its rules, only {topics}"
             )
             continue
         for rule in _rules_in(plugin):
             taken = next((word for word in (rule.code, rule.name) if word in known), None)
             if taken is not None:
-                plugins.leave_out(
+                plugins.skip_plugin(
                     plugin.package, f"its rule {rule.code}: {known[taken]} has a rule '{taken}'"
                 )
                 continue
@@ -122,17 +122,17 @@ def _rules_in(plugin: plugins.Plugin) -> Iterator[Rule]:
     found: Any = plugin.loaded
     each = (found,) if isinstance(found, Rule) else found
     if not isinstance(each, tuple | list):
-        plugins.leave_out(plugin.package, f"{plugin.name} is no rule, nor a tuple of rules")
+        plugins.skip_plugin(plugin.package, f"{plugin.name} is no rule, nor a tuple of rules")
         return
     for rule in each:
         if not isinstance(rule, Rule):
-            plugins.leave_out(plugin.package, f"{plugin.name} holds something that is no rule")
+            plugins.skip_plugin(plugin.package, f"{plugin.name} holds something that is no rule")
             continue
         why = _lacks(rule)
         if why is None:
             yield rule
         else:
-            plugins.leave_out(plugin.package, f"its rule {rule.code}: {why}")
+            plugins.skip_plugin(plugin.package, f"its rule {rule.code}: {why}")
 
 
 def _lacks(rule: Rule) -> str | None:
@@ -146,5 +146,5 @@ def _lacks(rule: Rule) -> str | None:
             {threshold.name: threshold.value for threshold in rule.thresholds}
         )
     except Exception as error:  # noqa: BLE001 - limits that are none, a function that is none
-        return plugins.told(error)
+        return plugins.error_line(error)
     return None

@@ -32,7 +32,13 @@ from flowdiag.cli.options.help import ComparingCommand, HelpfulCommand, HelpfulG
 from flowdiag.cli.options.routing import routed
 from flowdiag.cli.options.settings import effective
 from flowdiag.cli.options.shared import ShowConfig
-from flowdiag.parsers.errors import FlowdiagError, is_no_room, is_used_up, text_of, used_up
+from flowdiag.parsers.errors import (
+    FlowdiagError,
+    error_text,
+    is_disk_full,
+    is_out_of_resources,
+    out_of_resources,
+)
 
 app = typer.Typer(
     name="flowdiag",
@@ -134,13 +140,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         discard_stdout()
         return ExitCode.CLEAR
     except Exception as error:  # noqa: BLE001 - the last place that can say it is our bug
-        if isinstance(error, OSError) and (is_no_room(error) or error.errno in _OUTPUT_GONE):
+        if isinstance(error, OSError) and (is_disk_full(error) or error.errno in _OUTPUT_GONE):
             discard_stdout()
             told = write_error(error.filename or "standard output", error)
             print_message("error", told.message, told.hint)
             return ExitCode.USAGE
-        if is_used_up(error):
-            told = used_up(error)
+        if is_out_of_resources(error):
+            told = out_of_resources(error)
             print_message("error", told.message, told.hint)
             return ExitCode.USAGE
         usage = getattr(error, "format_message", None)
@@ -148,7 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _wrong_usage(str(usage()), getattr(error, "ctx", None))
         print_message(
             "error",
-            f"this is a bug in flowdiag: {type(error).__name__}: {text_of(error)}",
+            f"this is a bug in flowdiag: {type(error).__name__}: {error_text(error)}",
             "please report it with the command line; --debug shows the traceback",
         )
         if "--debug" in given:

@@ -27,10 +27,10 @@ from flowdiag.cli.spark.resources import resources_of
 from flowdiag.parsers.errors import (
     FlowdiagError,
     InputError,
-    is_no_room,
-    is_used_up,
-    no_temporary_room,
-    used_up,
+    is_disk_full,
+    is_out_of_resources,
+    no_temporary_space,
+    out_of_resources,
 )
 
 if TYPE_CHECKING:
@@ -415,9 +415,9 @@ def _options(name: str, paths: Sequence[str], asked: Mapping[str, Any]) -> Optio
     """What was asked; URLs are named without what opens doors."""
     from flowdiag.analyses.model.options import Options
     from flowdiag.analyses.topics import EVERYTHING
-    from flowdiag.parsers.sources.remote import is_url, shown
+    from flowdiag.parsers.sources.remote import is_url, without_credentials
 
-    named = tuple(shown(path) if is_url(path) else path for path in paths)
+    named = tuple(without_credentials(path) if is_url(path) else path for path in paths)
     return Options(**asked, named=named, everything=name == EVERYTHING)
 
 
@@ -508,10 +508,10 @@ def deliver(command: str, settings: Settings, diagnosis: Callable[[Progress], Re
     except FlowdiagError:
         raise
     except Exception as error:
-        if isinstance(error, OSError) and is_no_room(error):
-            raise no_temporary_room(error) from error
-        if is_used_up(error):
-            raise used_up(error) from error
+        if isinstance(error, OSError) and is_disk_full(error):
+            raise no_temporary_space(error) from error
+        if is_out_of_resources(error):
+            raise out_of_resources(error) from error
         if settings.format is Format.JSON:
             from flowdiag.analyses.report.build import failed_report
             from flowdiag.analyses.report.faults import fault_of

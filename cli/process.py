@@ -43,9 +43,9 @@ def start(run: Callable[[], int] | None = None) -> NoReturn:
             run = main
         status = int(run())
     except (MemoryError, ImportError) as error:  # before anything is there that could tell it
-        from flowdiag.parsers.errors import is_used_up
+        from flowdiag.parsers.errors import is_out_of_resources
 
-        if not is_used_up(error):
+        if not is_out_of_resources(error):
             raise
         os.write(2, b"error: not enough memory to start\n  hint: raise the limit (ulimit -a)\n")
         status = 2

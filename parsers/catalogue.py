@@ -28,7 +28,7 @@ from typing import Any, Final
 
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.messages import Values, convert
-from flowdiag.parsers.plugins import Messages, leave_out, left_out, messages, told
+from flowdiag.parsers.plugins import Messages, error_line, messages, skip_plugin, skipped_plugins
 from flowdiag.parsers.rows import Event
 
 FILES: Final = (
@@ -329,7 +329,7 @@ def _catalogue(engine: str, added: tuple[Messages, ...]) -> Catalogue:
             continue
         taken = known & {template.id for template in own.templates}
         if taken:
-            leave_out(plugin.package, f"message '{min(taken)}' has the id of another one")
+            skip_plugin(plugin.package, f"message '{min(taken)}' has the id of another one")
             continue
         known |= {template.id for template in own.templates}
         templates += own.templates
@@ -349,12 +349,12 @@ _ENTRY_KEYS: Final = frozenset(
 )
 
 
-def plugins_left_out() -> tuple[str, ...]:
+def unusable_plugins() -> tuple[str, ...]:
     """A sentence on each plug-in that cannot be used: of messages, and of rules as far as they were loaded."""
     if messages():
         for engine in ("flink", "spark"):
             load_catalogue(engine)
-    return left_out()
+    return skipped_plugins()
 
 
 @functools.cache
@@ -380,7 +380,7 @@ def _of_plugin(plugin: Messages) -> Catalogue | None:
         drift = tuple(map(str, document.get("drift_loggers", ())))
     except Exception as error:  # noqa: BLE001 - whatever somebody else wrote, he alone is concerned
         missing = f"the key '{error.args[0]}' is missing" if isinstance(error, KeyError) else None
-        leave_out(plugin.package, f"{place}: {missing or told(error)}")
+        skip_plugin(plugin.package, f"{place}: {missing or error_line(error)}")
         return None
     return Catalogue(tuple(templates), drift, engine)
 

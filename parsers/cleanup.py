@@ -36,7 +36,7 @@ class _Kept:
     undo: dict[int, tuple[int, Callable[[], object]]] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=itertools.count)
     lock: threading.Lock = field(default_factory=threading.Lock)
-    undivided: int = 0  # threads that are in the middle of making something
+    signals_deferred: int = 0  # threads that are in the middle of making something
     waiting: int | None = None  # status to end with as soon as none is
     ending: bool = False
 
@@ -44,7 +44,7 @@ class _Kept:
 _kept: Final = _Kept()
 
 
-def at_end(undo: Callable[[], object]) -> Forget:
+def at_exit(undo: Callable[[], object]) -> Forget:
     """Undo something when the process ends, whatever ends it.
 
     Args:
@@ -59,18 +59,18 @@ def at_end(undo: Callable[[], object]) -> Forget:
 
 
 @contextmanager
-def undivided() -> Iterator[None]:
+def signals_deferred() -> Iterator[None]:
     """Make something and say how it goes, without a signal in between: it is obeyed at the end of the block."""
     with _kept.lock:
-        _kept.undivided += 1
+        _kept.signals_deferred += 1
     try:
         while _kept.ending:  # in another thread: nothing new is begun
             time.sleep(1)
         yield
     finally:
         with _kept.lock:
-            _kept.undivided -= 1
-            last = not _kept.undivided
+            _kept.signals_deferred -= 1
+            last = not _kept.signals_deferred
         if last and _kept.waiting is not None:
             end_now(_kept.waiting)
 
@@ -84,7 +84,7 @@ def end_now(status: int) -> None:
     Args:
         status: of the process.
     """
-    if _kept.undivided:
+    if _kept.signals_deferred:
         _kept.waiting = status
         return
     if not _kept.ending:  # another signal changes nothing about an end that is under way
@@ -118,12 +118,12 @@ def private_folder(prefix: str) -> tuple[Path, Forget]:
     Raises:
         OSError: there is no room, or no folder for temporary files that can be written.
     """
-    with undivided():
+    with signals_deferred():
         folder = Path(tempfile.mkdtemp(prefix=prefix))
-        return folder, at_end(partial(remove_folder, folder))
+        return folder, at_exit(partial(remove_folder, folder))
 
 
-def in_use(folder: Path) -> IO[bytes]:
+def lock_folder(folder: Path) -> IO[bytes]:
     """Say of a private folder that it is in use, until the file is closed or the process killed: then others may remove it.
 
     Raises:

@@ -47,7 +47,7 @@ class Unreadable(ValueError):
     """What an input holds cannot be read, as one clause says: damaged, cut off, too large. No fault of ours."""
 
 
-def is_no_room(error: OSError) -> bool:
+def is_disk_full(error: OSError) -> bool:
     """Whether a file could not be written for want of room: a full disk, a quota, a limit of size."""
     return error.errno in _NO_ROOM
 
@@ -63,7 +63,7 @@ _NO_MEMORY: Final = (
 )
 
 
-def is_used_up(error: BaseException) -> bool:
+def is_out_of_resources(error: BaseException) -> bool:
     """Whether the machine has no more memory, threads or open files, as limits of users and containers set them.
 
     >>> is_used_up(MemoryError()), is_used_up(RuntimeError("can't start new thread")), is_used_up(OSError(2, "x"))
@@ -76,7 +76,7 @@ def is_used_up(error: BaseException) -> bool:
     return isinstance(error, MemoryError)
 
 
-def used_up(error: BaseException) -> FlowdiagError:
+def out_of_resources(error: BaseException) -> FlowdiagError:
     """What to tell of it.
 
     >>> used_up(MemoryError()).message
@@ -84,12 +84,12 @@ def used_up(error: BaseException) -> FlowdiagError:
     """
     files = isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
     return FlowdiagError(
-        f"{'too many open files' if files else 'not enough memory'}: {text_of(error) or type(error).__name__}",
+        f"{'too many open files' if files else 'not enough memory'}: {error_text(error) or type(error).__name__}",
         hint="raise the limit (ulimit -a, or that of the container), or give less input",
     )
 
 
-def no_temporary_room(error: OSError) -> FlowdiagError:
+def no_temporary_space(error: OSError) -> FlowdiagError:
     """What to tell of a temporary file that could not be written.
 
     >>> no_temporary_room(OSError(28, "No space left on device", "/tmp/flowdiag-x/y")).message
@@ -103,7 +103,7 @@ def no_temporary_room(error: OSError) -> FlowdiagError:
     )
 
 
-def text_of(error: BaseException | None) -> str:
+def error_text(error: BaseException | None) -> str:
     """What an exception says; py4j's ask their JVM for it, which may be gone."""
     try:
         return str(error)

@@ -118,7 +118,7 @@ def classify(chain: Sequence[str], engine: str | None = None) -> Classified | No
                         one.kind,
                         link,
                         values,
-                        options_named(texts[link]),
+                        option_keys_in(texts[link]),
                     )
     return None
 
@@ -142,12 +142,12 @@ def _passes() -> tuple[tuple[FailureClass, ...], ...]:
     )
 
 
-def is_outer(name: str) -> bool:
+def is_wrapper(name: str) -> bool:
     """Whether a class says what was going on, or what it wraps; the cause below it says why."""
     return any(one.name == name and (one.outer or one.hollow) for one in classes())
 
 
-def says_why(name: str) -> bool:
+def is_root_cause(name: str) -> bool:
     """Whether a class by itself says why something failed, whatever stands around it."""
     return any(one.name == name and not one.last for one in classes())
 
@@ -169,7 +169,7 @@ _OF_TASK = re.compile(
 )
 
 
-def named_task(chain: Iterable[str]) -> TaskName | None:
+def task_named_in(chain: Iterable[str]) -> TaskName | None:
     """The subtask, operator or source that a chain of exceptions names; of several the outermost.
 
     >>> named_task(["java.lang.Exception: Could not perform checkpoint 7 for operator Map (2/4)#0."])
@@ -204,7 +204,7 @@ _OPTION = re.compile(
 _NO_OPTION: Final = (".java", ".scala", ".jar", ".py", ".example", ".com", ".net", ".org", ".local")
 
 
-def options_named(text: str) -> tuple[str, ...]:
+def option_keys_in(text: str) -> tuple[str, ...]:
     """The keys of options that a text names, in its order, each once.
 
     >>> options_named("by setting the keys 'taskmanager.memory.network.min', 'task.x.y' of s3.example")

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from flowdiag.parsers.errors import FlowdiagError, is_no_room, is_used_up, text_of
+from flowdiag.parsers.errors import FlowdiagError, error_text, is_disk_full, is_out_of_resources
 
 _FRAMES: Final = 3  # of ours, the innermost
 _OURS: Final = "flowdiag."
@@ -23,7 +23,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class Caught(msgspec.Struct, frozen=True, kw_only=True):
+class InternalFault(msgspec.Struct, frozen=True, kw_only=True):
     """An exception that nobody expected.
 
     `fingerprint` is made of its type and of our functions that it came through, the innermost: the same fault has
@@ -41,25 +41,25 @@ class Caught(msgspec.Struct, frozen=True, kw_only=True):
     bug: bool = True  # not where a process was killed from outside
 
 
-def is_ours(error: BaseException) -> bool:
+def is_internal_fault(error: BaseException) -> bool:
     """Whether an exception is a fault of flowdiag, and neither the user's nor the machine's.
 
     >>> is_ours(KeyError("x")), is_ours(MemoryError()), is_ours(OSError(28, "No space left on device"))
     (True, False, False)
     """
-    if is_used_up(error) or (isinstance(error, OSError) and is_no_room(error)):
+    if is_out_of_resources(error) or (isinstance(error, OSError) and is_disk_full(error)):
         return False
     return isinstance(error, Exception) and not isinstance(error, FlowdiagError)
 
 
-def caught(
+def describe_fault(
     error: BaseException,
     *,
     source: int | None = None,
     split: int | None = None,
     line: int | None = None,
     offset: int | None = None,
-) -> Caught:
+) -> InternalFault:
     """What there is to say about an exception.
 
     Args:
@@ -70,8 +70,8 @@ def caught(
     """
     kind = type(error).__name__
     frames = _own_frames(error)
-    said = text_of(error)
-    return Caught(
+    said = error_text(error)
+    return InternalFault(
         what=f"{kind}: {said}" if said else kind,
         fingerprint=_fingerprint(kind, frames),
         modules=tuple(module for module, _ in frames),
@@ -83,17 +83,17 @@ def caught(
     )
 
 
-def as_text(found: Caught) -> str:
+def encode_fault(found: InternalFault) -> str:
     """A fault as a field of a row."""
     return msgspec.json.encode(found).decode()
 
 
-def from_text(text: str) -> Caught:
+def decode_fault(text: str) -> InternalFault:
     """The fault of `as_text`."""
-    return msgspec.json.decode(text, type=Caught)
+    return msgspec.json.decode(text, type=InternalFault)
 
 
-def spared(
+def run_skipping_failures(
     items: Sequence[Item],
     step: Callable[[Sequence[Item]], Result],
     blame: Callable[[Item, Exception], object],
@@ -119,7 +119,7 @@ def spared(
     try:
         return step(items)
     except Exception as error:
-        if not is_ours(error):
+        if not is_internal_fault(error):
             raise
     good: list[Item] = []
     result = step(good)
@@ -130,7 +130,7 @@ def spared(
             result = step([*good, *some])
             good += some
         except Exception as error:
-            if not is_ours(error):
+            if not is_internal_fault(error):
                 raise
             if len(some) == 1:
                 blame(some[0], error)

@@ -94,13 +94,13 @@ def as_text(value: object) -> str | None:
     return None
 
 
-def flattened(body: Mapping[str, Any], prefix: str = "", depth: int = 3) -> dict[str, object]:
+def flatten(body: Mapping[str, Any], prefix: str = "", depth: int = 3) -> dict[str, object]:
     """Nested keys joined by dots; lists are left out."""
     flat: dict[str, object] = {}
     for key, value in body.items():
         if isinstance(value, Mapping):
             if depth:
-                flat |= flattened(value, f"{prefix}{key}.", depth - 1)
+                flat |= flatten(value, f"{prefix}{key}.", depth - 1)
         elif not isinstance(value, list):
             flat[f"{prefix}{key}"] = value
     return flat
@@ -148,7 +148,7 @@ def decode_json(text: Any) -> Any:
         raise Unreadable("JSON that is nested too deeply") from None
 
 
-def completed(head: bytes) -> bytes:
+def close_truncated_json(head: bytes) -> bytes:
     """Close what a cut JSON text leaves open, behind its last complete value.
 
     >>> completed(b'{"a": [1, {"b": "x, y", "c": tr')

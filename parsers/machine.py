@@ -10,7 +10,7 @@ from typing import Final
 _UNKNOWN: Final = 4 << 30
 
 
-def processors() -> int:
+def usable_processors() -> int:
     """How many processors this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
@@ -37,7 +37,7 @@ def memory_bytes(root: Path = Path("/")) -> int:
     return min(found, default=_UNKNOWN)
 
 
-def free_memory(root: Path = Path("/")) -> float:
+def free_memory_share(root: Path = Path("/")) -> float:
     """The share of the machine's memory that nobody uses; 1 where the system does not say.
 
     Args:

@@ -28,15 +28,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from flowdiag.parsers.cleanup import at_end, kill_now, undivided
+from flowdiag.parsers.cleanup import at_exit, kill_now, signals_deferred
 from flowdiag.parsers.errors import FlowdiagError
-from flowdiag.parsers.faults import Caught, caught
+from flowdiag.parsers.faults import InternalFault, describe_fault
 from flowdiag.parsers.flink.marks import with_marks
 from flowdiag.parsers.plugins import messages, use_messages
 from flowdiag.parsers.rows import EVENTS, Event, RowBuilder, fault_row
 from flowdiag.parsers.split import Split, parse_splits
 
-Answer = tuple[int, int] | OSError | MemoryError | Caught
+Answer = tuple[int, int] | OSError | MemoryError | InternalFault
 """What comes back from a process: numbers of rows, or what was in the way."""
 
 _GONE: Final = (EOFError, OSError, pickle.PickleError)  # what a pipe to a process says that died
@@ -271,7 +271,7 @@ def _side_by_side(
             if isinstance(counts, OSError | MemoryError):
                 failed.append(counts)
                 return
-            if not isinstance(counts, Caught):
+            if not isinstance(counts, InternalFault):
                 done[number] = counts
                 tell(len(done) / len(tasks))
 
@@ -279,7 +279,7 @@ def _side_by_side(
     threads: list[threading.Thread] = []
     try:
         for _ in range(min(processes, len(tasks))):
-            with undivided():
+            with signals_deferred():
                 running.append(_Process())
             threads.append(threading.Thread(target=feed, args=(running[-1],), daemon=True))
             threads[-1].start()
@@ -315,7 +315,7 @@ def _one_by_one(
         for part, split in enumerate(task):
             answer: Answer
             if process is None:
-                with undivided():
+                with signals_deferred():
                     process = _Process()
             try:
                 answer = process.parse([split], folder, number, metrics, part)
@@ -328,7 +328,7 @@ def _one_by_one(
                 process = None
             if isinstance(answer, OSError | MemoryError):
                 raise answer
-            if isinstance(answer, Caught):
+            if isinstance(answer, InternalFault):
                 fault = msgspec.structs.replace(
                     answer, source=split.source.index, split=split.start
                 )
@@ -343,15 +343,15 @@ def _one_by_one(
     return counts[0], counts[1]
 
 
-def _died(status: int) -> Caught:
+def _died(status: int) -> InternalFault:
     """What there is to say of a split that two processes died of."""
     if status == -signal.SIGKILL:
         what = "the process that read it was killed, perhaps by the system for want of memory"
-        return Caught(what=what, fingerprint="", modules=("parsers",), bug=False)
+        return InternalFault(what=what, fingerprint="", modules=("parsers",), bug=False)
     how = f"exit status {status}"
     with contextlib.suppress(ValueError):
         how = signal.Signals(-status).name
-    died = caught(ChildProcessError(f"the process that read it died ({how})"))
+    died = describe_fault(ChildProcessError(f"the process that read it died ({how})"))
     return msgspec.structs.replace(died, modules=("parsers",))
 
 
@@ -379,7 +379,7 @@ class _Process:
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             process_group=0 if os.name == "posix" else None,  # Ctrl-C is for us to handle
         )
-        self._forget = at_end(partial(kill_now, self._process))
+        self._forget = at_exit(partial(kill_now, self._process))
         self.started = False
 
     @property
@@ -440,6 +440,6 @@ def serve() -> None:
         except (OSError, MemoryError) as error:
             answer = error
         except Exception as error:  # noqa: BLE001 - travels to whoever asked
-            answer = caught(error)
+            answer = describe_fault(error)
         pickle.dump(answer, answers)
         answers.flush()

@@ -55,7 +55,7 @@ def plugins(group: str) -> Iterator[Plugin]:
             # Whatever the import of somebody else's code raises.
             yield Plugin(package_of(entry), entry.name, entry.load())
         except Exception as error:  # noqa: BLE001
-            leave_out(package_of(entry), f"{entry.value} cannot be imported: {told(error)}")
+            skip_plugin(package_of(entry), f"{entry.value} cannot be imported: {error_line(error)}")
 
 
 def package_of(entry: EntryPoint) -> str:
@@ -63,7 +63,7 @@ def package_of(entry: EntryPoint) -> str:
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else "?"
 
 
-def leave_out(package: str, why: str) -> None:
+def skip_plugin(package: str, why: str) -> None:
     """Remember that something of a package is not used.
 
     Args:
@@ -73,12 +73,12 @@ def leave_out(package: str, why: str) -> None:
     _left_out[f"plug-in {package} is left out: {why}"] = None
 
 
-def left_out() -> tuple[str, ...]:
+def skipped_plugins() -> tuple[str, ...]:
     """A sentence on each plug-in that this process could not use, as far as it has tried."""
     return tuple(_left_out)
 
 
-def told(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """What an exception says, in one line that a terminal can take."""
     text = "".join(c if c.isprintable() else " " for c in str(error))
     return f"{type(error).__name__}: {' '.join(text.split())[:200]}"
@@ -104,7 +104,7 @@ def _read() -> Iterator[Messages]:
             if not isinstance(text, str):
                 text = text.read_text(encoding="utf-8")
         except Exception as error:  # noqa: BLE001 - no file, or no object that is one
-            leave_out(plugin.package, f"{plugin.name} holds no messages: {told(error)}")
+            skip_plugin(plugin.package, f"{plugin.name} holds no messages: {error_line(error)}")
             continue
         yield Messages(plugin.package, text)
 

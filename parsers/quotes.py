@@ -18,7 +18,7 @@ from typing import Any, Final
 from flowdiag.parsers.flink.prometheus import FLINK_METRIC, mangled, series_of
 from flowdiag.parsers.flink.rest_shapes import Kind, kind_of
 from flowdiag.parsers.focus import Focus
-from flowdiag.parsers.json_values import completed, object_at, objects_at
+from flowdiag.parsers.json_values import close_truncated_json, object_at, objects_at
 
 MAX_LINE: Final = (
     8192  # a sample's line is far shorter; only the beginning of a longer one is quoted
@@ -167,7 +167,7 @@ def _number(text: str) -> float | None:
 # -- documents -----------------------------------------------------------------------------------
 
 
-def entry_of(block: bytes, focus: Focus | None = None) -> str | None:
+def entry_text(block: bytes, focus: Focus | None = None) -> str | None:
     """What a JSON answer says of what was judged, in one line; None where that cannot be told.
 
     Args:
@@ -204,7 +204,7 @@ def _bodies(block: bytes) -> Iterator[tuple[Any, str]]:
             body, end = decoder.raw_decode(text)
         except (ValueError, RecursionError):
             try:
-                body, end = json.loads(completed(text.encode())), len(text)
+                body, end = json.loads(close_truncated_json(text.encode())), len(text)
             except (ValueError, RecursionError):
                 return
         if isinstance(body, str):  # in an archive an answer is a text
@@ -362,7 +362,7 @@ _SAID: Final[Mapping[str, Callable[[Mapping[str, Any], Focus], str | None]]] = {
 # -- Spark's events ------------------------------------------------------------------------------
 
 
-def event_of(line: bytes) -> str | None:
+def event_text(line: bytes) -> str | None:
     """An event of Spark's event log, or of flowdiag's listener, by the few fields that count.
 
     >>> event_of(b'{"event":"batch_completed","num_records":609,"scheduling_delay":2638,"streams":[]}')
@@ -372,7 +372,7 @@ def event_of(line: bytes) -> str | None:
         event = json.loads(line)
     except (ValueError, RecursionError):
         try:  # an event of many kilobytes is cut
-            event = json.loads(completed(line))
+            event = json.loads(close_truncated_json(line))
         except (ValueError, RecursionError):
             return None
     if not isinstance(event, Mapping):

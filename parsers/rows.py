@@ -40,7 +40,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from flowdiag.parsers.faults import Caught, as_text, caught
+from flowdiag.parsers.faults import InternalFault, describe_fault, encode_fault
 
 METRIC: Final = pa.struct(
     [
@@ -234,7 +234,7 @@ def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         return pa.array([value if _fits(value, kind) else None for value in values], type=kind)
 
 
-def repeated(value: Any, kind: pa.DataType, size: int) -> pa.Array:
+def repeat_value(value: Any, kind: pa.DataType, size: int) -> pa.Array:
     """A column that says the same in each row, of one value as `array_of` has it."""
     return pa.repeat(array_of([value], kind)[0], size)
 
@@ -300,7 +300,7 @@ def _of_good_rows(rows: Iterable[Row]) -> pa.RecordBatch:
         try:
             batches.append(batch_of(columns, 1))
         except (ValueError, TypeError, ArithmeticError) as error:
-            fault = caught(error, source=row["source"], offset=row.get("offset"))
+            fault = describe_fault(error, source=row["source"], offset=row.get("offset"))
             refused.setdefault(row["source"], fault_row(fault))
     told = RowBuilder()
     for row in refused.values():
@@ -343,10 +343,10 @@ class Tally:
     last_us: int | None = None
     samples: list[str] = field(default_factory=list)
     error: str | None = None
-    fault: Caught | None = None
+    fault: InternalFault | None = None
     at: int | None = None
 
-    def saw(self, time_us: int | None) -> None:
+    def add_time(self, time_us: int | None) -> None:
         """Widen the range of times by one, where there is one."""
         if time_us is None:
             return
@@ -355,7 +355,7 @@ class Tally:
         if self.last_us is None or time_us > self.last_us:
             self.last_us = time_us
 
-    def missed(self, what: str) -> None:
+    def add_unrecognised(self, what: str) -> None:
         """Count what was not understood, and keep the first few as samples."""
         self.not_understood += 1
         if len(self.samples) < SAMPLES:
@@ -381,13 +381,15 @@ class Tally:
         return _split_row(source, offset, fields, self.fault)
 
 
-def fault_row(fault: Caught) -> Row:
+def fault_row(fault: InternalFault) -> Row:
     """A `split` row that says nothing but what went wrong with a source."""
     return _split_row(fault.source or 0, fault.offset or 0, {}, fault)
 
 
-def _split_row(source: int, offset: int, fields: dict[str, str], fault: Caught | None) -> Row:
+def _split_row(
+    source: int, offset: int, fields: dict[str, str], fault: InternalFault | None
+) -> Row:
     if fault is not None:
-        fields["fault"] = as_text(fault)
+        fields["fault"] = encode_fault(fault)
         fields.setdefault("error", "what comes behind a fault of flowdiag is not read")
     return {"source": source, "offset": offset, "event": Event.SPLIT.value, "fields": fields}

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from flowdiag.parsers.catalogue import Catalogue, load_catalogue
 from flowdiag.parsers.errors import FlowdiagError, Unreadable
-from flowdiag.parsers.faults import Caught, caught, is_ours
+from flowdiag.parsers.faults import InternalFault, describe_fault, is_internal_fault
 from flowdiag.parsers.flink.prometheus import read_prometheus
 from flowdiag.parsers.flink.rest import read_document
 from flowdiag.parsers.flink.web_ui import TEXT_BYTES as TABLE_TEXT_BYTES
@@ -162,7 +162,7 @@ def parse_split(
     except (OSError, Unreadable, FlowdiagError) as problem:
         tally.error = tally.error or _clause(problem)
     except Exception as error:
-        if not is_ours(error):
+        if not is_internal_fault(error):
             raise
         tally.fault = _fault(error, split, tally.at)
     rows.add(tally.row(source.index, split.start))
@@ -170,13 +170,13 @@ def parse_split(
         yield rows.take()
 
 
-def _fault(error: Exception, split: Split, at: int | None) -> Caught:
+def _fault(error: Exception, split: Split, at: int | None) -> InternalFault:
     """A fault with its place, as far as the reader told it."""
     line = None
     if at is not None and split.source.kind in LINES:
         with contextlib.suppress(OSError, ValueError), open_source(split.source) as stream:
             line = 1 + lines_before(stream, at)
-    return caught(error, source=split.source.index, split=split.start, offset=at, line=line)
+    return describe_fault(error, source=split.source.index, split=split.start, offset=at, line=line)
 
 
 def lines_before(stream: BinaryIO, offset: int) -> int:
@@ -299,7 +299,7 @@ def _add_pasted(task: _Task, failed: bool | None) -> None:
         tally.candidates += 1
         tally.recognised += 1
         if row.get("clock") is None:
-            tally.saw(row["local_us"] if row["local_us"] is not None else row["utc_us"])
+            tally.add_time(row["local_us"] if row["local_us"] is not None else row["utc_us"])
 
 
 def _add_reports(task: _Task) -> None:
@@ -315,7 +315,7 @@ def _add_reports(task: _Task) -> None:
         task.rows.add({"source": source.index, "offset": offset, "template": "printed", **row})
         task.tally.candidates += 1
         task.tally.recognised += 1
-        task.tally.saw(row["utc_us"])
+        task.tally.add_time(row["utc_us"])
 
 
 def _add_tables(task: _Task) -> None:
@@ -332,7 +332,7 @@ def _add_tables(task: _Task) -> None:
         task.tally.candidates += 1
         task.tally.recognised += 1
         if row.get("clock") is None:
-            task.tally.saw(row["local_us"])
+            task.tally.add_time(row["local_us"])
 
 
 def _fails(text: bytes, source: Source) -> bool:
@@ -371,7 +371,7 @@ def _read_spark_answers(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatc
         task.rows.add({**row, "source": source.index})
         tally.candidates += 1
         tally.recognised += 1
-        tally.saw(row.get("utc_us"))
+        tally.add_time(row.get("utc_us"))
     yield from ()
 
 

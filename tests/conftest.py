@@ -40,7 +40,7 @@ def _faults_are_raised(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
             raise error
 
         monkeypatch.setattr(Faults, "add", add)
-        monkeypatch.setattr("flowdiag.parsers.split.is_ours", lambda error: False)
+        monkeypatch.setattr("flowdiag.parsers.split.is_internal_fault", lambda error: False)
 
 
 @pytest.fixture

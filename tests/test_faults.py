@@ -128,7 +128,7 @@ def test_what_sets_off_a_fault_is_left_out_however_many_there_are(bad: set[int])
             fail("x")
         return list(some)
 
-    kept = faults.spared(range(1000), step, lambda item, error: blamed.append(item))
+    kept = faults.run_skipping_failures(range(1000), step, lambda item, error: blamed.append(item))
     assert (kept, blamed) == ([n for n in range(1000) if n not in bad], sorted(bad))
     assert len(steps) <= 2 + 22 * max(1, len(bad))
 
@@ -139,7 +139,7 @@ def test_what_the_machine_or_the_user_is_to_blame_for_is_no_fault(error: Excepti
         raise error
 
     with pytest.raises(type(error)):
-        faults.spared([1, 2], step, lambda item, error: None)
+        faults.run_skipping_failures([1, 2], step, lambda item, error: None)
     with pytest.raises(type(error)):
         Faults().run_or_default(lambda: step(()), None)
 
@@ -173,7 +173,7 @@ def third_record_fails(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
 def test_a_parser_fails_at_a_record(third_record_fails: str, logs: Path) -> None:
     table = parse_on_driver(plan_splits(discover([str(logs)]).sources))
     bad, good = splits_of(table)
-    caught = faults.from_text(bad["fault"])
+    caught = faults.decode_fault(bad["fault"])
     log = (logs / "bad.log").read_text()
     assert (caught.source, caught.split, caught.line) == (0, 0, 6)
     assert caught.offset == log.index("2026-11-21 06:00:03,500")
@@ -192,7 +192,7 @@ def test_a_row_that_arrow_refuses_costs_no_other() -> None:
     table = pa.Table.from_batches([rows.take()])
     assert [events_of(table, source) for source in range(3)] == [4, 2, 4]
     (split,) = splits_of(table)
-    caught = faults.from_text(split["fault"])
+    caught = faults.decode_fault(split["fault"])
     assert (split["source"], caught.source, caught.offset) == (1, 1, 1)
 
 
@@ -247,7 +247,7 @@ def test_a_process_that_parses_fails_or_dies(
     parsed = parallel.parse_in_processes(one_split_each(logs), tmp_path / "rows", processes=1)
     table = parsed.events.table()
     bad, good = sorted(splits_of(table), key=lambda row: str(row["source"]))
-    caught = faults.from_text(bad["fault"])
+    caught = faults.decode_fault(bad["fault"])
     assert told in caught.what and caught.bug is is_bug
     assert "fault" not in good
     assert events_of(table, 1) == 11, "its events and its marks"

@@ -29,7 +29,7 @@ from flowdiag.analyses.report.wire import Report
 from flowdiag.analyses.topics import ENGINES, EVERYTHING, all_rules, names_of, topic
 from flowdiag.parsers.errors import FlowdiagError, InputError, nearest
 from flowdiag.parsers.rows import Event
-from flowdiag.parsers.sources.remote import is_url, shown
+from flowdiag.parsers.sources.remote import is_url, without_credentials
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -138,7 +138,7 @@ def diagnose(
         choice=chosen(_words(select), _words(ignore), rules) if select or ignore else Choice(),
         privacy=Privacy(excerpts=excerpts, redact=redact),
         max_rows=_positive(max_rows),
-        named=tuple(shown(path) if is_url(path) else path for path in named),
+        named=tuple(without_credentials(path) if is_url(path) else path for path in named),
         everything=topics is None,
         queues=queues or QueueOptions(),
         memory=memory or MemoryOptions(),

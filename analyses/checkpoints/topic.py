@@ -24,7 +24,7 @@ from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.model.span import Span
 from flowdiag.analyses.report.wire import Data, iso
-from flowdiag.parsers.remarks import Kind, Remark
+from flowdiag.parsers.notes import InputNote, Kind
 
 if TYPE_CHECKING:
     from flowdiag.analyses.engine.reading import ProgressCallback
@@ -193,7 +193,7 @@ class Checkpoints(FlinkTopic):
 
     def notes(
         self, measured: ClusterFacts, facts: ClusterFacts, options: Options
-    ) -> Iterable[Remark]:
+    ) -> Iterable[InputNote]:
         """A warning where the inputs hold checkpoints, but none in the time that was asked for; holes; logs that lack."""
         yield from silence_notes(facts)
         yield from missing_inputs(measured)
@@ -206,7 +206,7 @@ class Checkpoints(FlinkTopic):
         ]
         known = [time_us for time_us in times if time_us is not None]
         if known and not any(job.checkpoints for job in facts.jobs):
-            yield Remark(
+            yield InputNote(
                 Kind.OUTSIDE,
                 "no checkpoint began in the time asked for: those of the inputs began from"
                 f" {iso(min(known))} to {iso(max(known))}",

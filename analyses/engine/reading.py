@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from flowdiag.analyses.engine.frames import kept
 from flowdiag.parsers.cleanup import private_folder
 from flowdiag.parsers.errors import FlowdiagError
-from flowdiag.parsers.machine import processors
+from flowdiag.parsers.machine import usable_processors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -149,7 +149,7 @@ def read(
     parsed = parse_in_processes(
         plan_splits(sources),
         resources.folder or _own_folder(),
-        processes=resources.processes or processors(),
+        processes=resources.processes or usable_processors(),
         metrics=metrics,
         tell=lambda share: progress(f"reading, {share:.0%}"),
     )

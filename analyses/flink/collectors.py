@@ -110,12 +110,12 @@ class CollectorLogs:
 
 def read_collectors(sources: Iterable[Source]) -> CollectorLogs:
     """Read the logs of garbage collectors among the sources; one without a pause is none."""
-    from flowdiag.parsers.sources.open import text_of
+    from flowdiag.parsers.sources.open import source_text
 
     sources, found = tuple(sources), []
     for source in sources:
         if source.kind == "not-read" and source.reason == GC_LOG:
-            stops = tuple(pauses(text_of(source)))
+            stops = tuple(pauses(source_text(source)))
             if stops:
                 found.append(CollectorLog(source=source.index, pauses=stops))
     return CollectorLogs(logs=tuple(found), names={s.index: s.name for s in sources})

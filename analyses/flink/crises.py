@@ -26,9 +26,9 @@ from flowdiag.analyses.model.keys import Ref
 from flowdiag.parsers.exceptions import (
     Classified,
     classify,
+    is_root_cause,
     kind_of_class,
-    options_named,
-    says_why,
+    option_keys_in,
 )
 from flowdiag.parsers.flink.failures import failure_kind, is_consequence
 
@@ -166,7 +166,7 @@ def kind_of(incident: Incident) -> str | None:
     cause = "\n".join(chain)
     kind = failure_kind(cause) if cause else None
     if kind in _SAID_BETTER and (said := classify(chain, "flink")) is not None:
-        kind = said.kind if says_why(said.name) else kind
+        kind = said.kind if is_root_cause(said.name) else kind
     if kind == "cancelled":
         return None
     if kind is None and cause and is_consequence(cause):
@@ -191,7 +191,7 @@ def said_of(incident: Incident) -> Classified | None:
     if name is None:
         return found
     values = found.values if found is not None and found.name == name else {}
-    told = tuple(text.get("options", "").split()) or options_named(incident.cause or "")
+    told = tuple(text.get("options", "").split()) or option_keys_in(incident.cause or "")
     kept = {key: value for key, value in text.items() if key in _VALUES}
     return Classified(name, kind_of_class(name) or "unknown", 0, values | kept, told)
 

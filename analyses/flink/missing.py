@@ -8,12 +8,12 @@ from typing import Final
 from flowdiag.analyses.flink.episodes import episodes
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, Status
 from flowdiag.analyses.model import fmt
-from flowdiag.parsers.remarks import Kind, Remark
+from flowdiag.parsers.notes import InputNote, Kind
 
 _NAMED: Final = 3
 
 
-def missing_inputs(facts: ClusterFacts) -> Iterator[Remark]:
+def missing_inputs(facts: ClusterFacts) -> Iterator[InputNote]:
     """Logs of TaskManagers that ran something, and metrics of jobs that are sick.
 
     Where no TaskManager's log was given at all nothing is missing: then nobody wanted them.
@@ -28,7 +28,7 @@ def missing_inputs(facts: ClusterFacts) -> Iterator[Remark]:
         if given and 0 < len(lacking) < ran:
             shown = ", ".join(lacking[:_NAMED])
             more = f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
-            yield Remark(
+            yield InputNote(
                 Kind.NO_TASKMANAGER_LOG,
                 f"no log of {len(lacking)} of the {fmt.plural(ran, 'TaskManager')} that ran tasks{of}: "
                 f"{shown}{more}",
@@ -36,7 +36,7 @@ def missing_inputs(facts: ClusterFacts) -> Iterator[Remark]:
         expired = [episode for episode in episodes(job) if episode.count(Status.EXPIRED)]
         if logs and expired and not any(load.samples for load in job.loads):
             times = [us for e in expired for us in (e.first_us, e.last_us) if us is not None]
-            yield Remark(
+            yield InputNote(
                 Kind.NO_METRICS,
                 f"the TaskManagers' logs hold no metrics{of} of the time in which checkpoints expired: "
                 "nothing tells who was busy or waited",

@@ -15,7 +15,7 @@ from flowdiag.analyses.flink.judging import interval_ms
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.report.wire import iso
-from flowdiag.parsers.remarks import Kind, Remark
+from flowdiag.parsers.notes import InputNote, Kind
 
 # Checkpoints that are due and not logged: pauses stretch the time between two of them to two intervals.
 _MISSED = 3
@@ -112,14 +112,14 @@ def _without(span: Span, name: str, facts: ClusterFacts) -> Iterator[Span]:
         yield low, high
 
 
-def silence_notes(facts: ClusterFacts) -> Iterator[Remark]:
+def silence_notes(facts: ClusterFacts) -> Iterator[InputNote]:
     """Warnings about times in which checkpoints were due and the JobManager's log has no record at all."""
     for silence in _of_jobmanagers(facts):
         lasted = silence.duration_ms or 0
         begun = silence.time_us or 0
         if any(_was_due(job, begun, begun + lasted * 1000) for job in facts.jobs):
             ended = begun + lasted * 1000
-            yield Remark(
+            yield InputNote(
                 Kind.GAP,
                 f"the JobManager's log is silent from {iso(begun)} to {iso(ended)}"
                 f" ({fmt.duration(lasted)}), with checkpoints before and after: lines are missing, or"

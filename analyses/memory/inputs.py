@@ -48,7 +48,7 @@ def read_others(sources: Iterable[Source], version: tuple[int, int] | None = Non
         sources: what was found.
         version: of Flink, where the user says it: it decides how a configuration is read.
     """
-    from flowdiag.parsers.sources.open import WHOLE_BYTES, text_of
+    from flowdiag.parsers.sources.open import WHOLE_BYTES, source_text
 
     sources = tuple(sources)
     reading = _Reading(version)
@@ -57,7 +57,7 @@ def read_others(sources: Iterable[Source], version: tuple[int, int] | None = Non
             continue
         if source.kind not in ("not-read", "log") or source.role in ("jobmanager", "taskmanager"):
             continue
-        if text := text_of(source):
+        if text := source_text(source):
             reading.add(source, text)
     return OtherInputs(
         files=tuple(reading.files),

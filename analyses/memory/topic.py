@@ -21,7 +21,7 @@ from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.model.span import Span
 from flowdiag.analyses.report.wire import Data
-from flowdiag.parsers.remarks import Kind, Remark
+from flowdiag.parsers.notes import InputNote, Kind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -133,11 +133,11 @@ class Memory(FlinkTopic):
 
     def notes(
         self, measured: MemoryFacts, facts: MemoryFacts, options: Options
-    ) -> Iterable[Remark]:
+    ) -> Iterable[InputNote]:
         """Versions and options that Flink does not know, and resources whose status says that something is wrong."""
         for file in facts.files:
             if file.read.trouble is not None:
-                yield Remark(
+                yield InputNote(
                     Kind.OTHER,
                     f"its status says {file.read.trouble}; the log of the operator, and the JobManager's, tell more",
                     source=file.name,
@@ -149,7 +149,7 @@ class Memory(FlinkTopic):
             seen = version_of(version)
             if seen is not None and seen not in KNOWN_VERSIONS:
                 major, minor = nearest_version(seen)
-                yield Remark(
+                yield InputNote(
                     Kind.UNKNOWN_VERSION,
                     f"there is no Flink {version} that flowdiag knows: calculated as"
                     f" {major}.{minor}, the nearest one",
@@ -159,7 +159,7 @@ class Memory(FlinkTopic):
             known = nearest_key(key)
             if known is not None:
                 told = f"Flink has no option {key}: did you mean {known}?"
-                yield Remark(Kind.UNKNOWN_OPTION, told)
+                yield InputNote(Kind.UNKNOWN_OPTION, told)
 
 
 MEMORY: Final = Memory()

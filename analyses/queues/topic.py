@@ -18,7 +18,7 @@ from flowdiag.analyses.queues.assemble import assemble_queues
 from flowdiag.analyses.queues.facts import JobQueues, QueueFacts, Sample
 from flowdiag.analyses.queues.rules import RULES
 from flowdiag.analyses.report.wire import Data
-from flowdiag.parsers.remarks import Kind, Remark
+from flowdiag.parsers.notes import InputNote, Kind
 
 if TYPE_CHECKING:
     from flowdiag.analyses.engine.reading import ProgressCallback
@@ -137,14 +137,16 @@ class Queues(FlinkTopic):
         """Whether there is a sample of any job."""
         return any(job.samples or job.totals for job in facts.jobs)
 
-    def notes(self, measured: QueueFacts, facts: QueueFacts, options: Options) -> Iterable[Remark]:
+    def notes(
+        self, measured: QueueFacts, facts: QueueFacts, options: Options
+    ) -> Iterable[InputNote]:
         """What the metrics leave out."""
         named = len(facts.jobs) > 1
         for job in facts.jobs:
             for gap in job.gaps:
                 told = f"{job.job.name or job.job.key.job_id}: {gap}" if named else gap
                 reset = gap.startswith("counters")  # all others begin with what there is none of
-                yield Remark(Kind.COUNTERS_RESET if reset else Kind.NO_METRICS, told)
+                yield InputNote(Kind.COUNTERS_RESET if reset else Kind.NO_METRICS, told)
 
 
 QUEUES: Final = Queues()

@@ -26,7 +26,7 @@ from flowdiag.analyses.rate.present import Assessed, Assessment, assess, failed_
 from flowdiag.analyses.rate.rules import RULES
 from flowdiag.analyses.report.faults import Faults
 from flowdiag.analyses.report.wire import Data, Where, iso
-from flowdiag.parsers.remarks import Kind, Remark
+from flowdiag.parsers.notes import InputNote, Kind
 
 if TYPE_CHECKING:
     from flowdiag.analyses.model.columns import Rows
@@ -186,7 +186,7 @@ class Rate(Topic):
             for outcome in outcomes
         )
 
-    def notes(self, measured: RateFacts, facts: RateFacts, options: Options) -> Iterable[Remark]:
+    def notes(self, measured: RateFacts, facts: RateFacts, options: Options) -> Iterable[InputNote]:
         """Warnings about times without a batch, where every batch time would be told."""
         for app in facts.applications:
             if app.interval_ms and app.origins & _TELL_OF_EMPTY:
@@ -227,12 +227,12 @@ class Rate(Topic):
 RATE: Final = Rate()
 
 
-def hole_notes(app: ApplicationFacts) -> Iterator[Remark]:
+def hole_notes(app: ApplicationFacts) -> Iterator[InputNote]:
     """A warning for each time in which batches were due and there is none."""
     for before, after in pairwise(stretches(app.batches)):
         last = before[-1]
         begun, ended = (last.end_ms or last.time_ms) * 1000, after[0].time_ms * 1000
-        yield Remark(
+        yield InputNote(
             Kind.GAP,
             f"no batch of {app.name or app.application or 'the application'} from {iso(begun)} to {iso(ended)}"
             f" ({fmt.duration((ended - begun) / 1000)}), with batches before and after: lines are missing, or the"

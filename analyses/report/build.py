@@ -56,7 +56,7 @@ from flowdiag.analyses.report.wire import (
 from flowdiag.analyses.stories import Story as Told
 from flowdiag.analyses.stories import tell
 from flowdiag.analyses.topics import ENGINES, EVERYTHING
-from flowdiag.parsers.remarks import Remark
+from flowdiag.parsers.notes import InputNote
 
 if TYPE_CHECKING:
     from flowdiag.parsers.sources.open import Source
@@ -76,8 +76,8 @@ def report_of(
     calculated: bool = False,
     understood: Sequence[f.Understood] = (),
     topics: Sequence[Topic] = (),
-    notes: Iterable[Remark] = (),
-    input_notes: Iterable[tuple[int, Remark]] = (),
+    notes: Iterable[InputNote] = (),
+    input_notes: Iterable[tuple[int, InputNote]] = (),
     faults: Faults | None = None,
     progress: Callable[[str], None] = lambda stage: None,
 ) -> Report:
@@ -124,7 +124,7 @@ def report_of(
     )
 
 
-_Quoted = tuple[dict[Key, Located], list[tuple[int, Remark]]]
+_Quoted = tuple[dict[Key, Located], list[tuple[int, InputNote]]]
 
 
 def _quoted(
@@ -151,8 +151,8 @@ def _said(
     faults: Faults,
     inputs: Sequence[Input],
     processes: Sequence[Process],
-    notes: Iterable[Remark],
-    input_notes: Iterable[tuple[int, Remark]],
+    notes: Iterable[InputNote],
+    input_notes: Iterable[tuple[int, InputNote]],
 ) -> list[Note]:
     return faults.run_or_default(
         partial(_warnings, inputs, processes, notes, input_notes), [], about="warnings"
@@ -192,8 +192,8 @@ def _commands(command: str, sources: Sequence[Source], named: Sequence[str]) -> 
 def _warnings(
     inputs: Sequence[Input],
     processes: Sequence[Process],
-    notes: Iterable[Remark],
-    input_notes: Iterable[tuple[int, Remark]],
+    notes: Iterable[InputNote],
+    input_notes: Iterable[tuple[int, InputNote]],
 ) -> list[Note]:
     """Warnings about the input as a whole, then about single inputs, by index."""
     from flowdiag.analyses.report.inputs import input_problems, missing_parts, unknown_days
@@ -205,7 +205,7 @@ def _warnings(
     ]
 
 
-def _note(remark: Remark, source: str | None) -> Note:
+def _note(remark: InputNote, source: str | None) -> Note:
     return Note(
         kind=remark.kind,
         text=clean(remark.text),

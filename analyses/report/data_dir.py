@@ -21,9 +21,9 @@ import pyarrow as pa
 
 from flowdiag.analyses.model.columns import Row
 from flowdiag.analyses.report.tables import BY_NAME, SCHEMA, Table, tables_of
-from flowdiag.parsers.cleanup import at_end, remove_folder
-from flowdiag.parsers.errors import FlowdiagError, text_of
-from flowdiag.parsers.sources.remote import is_url, local_path, shown
+from flowdiag.parsers.cleanup import at_exit, remove_folder
+from flowdiag.parsers.errors import FlowdiagError, error_text
+from flowdiag.parsers.sources.remote import is_url, local_path, without_credentials
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,7 +53,7 @@ class DataDir:
             FlowdiagError: it holds something else, or cannot be written.
         """
         path = local_path(where) if is_url(where) else where
-        self._shown = shown(where) if is_url(where) else where
+        self._shown = without_credentials(where) if is_url(where) else where
         self._excerpts = excerpts
         self._tables: tuple[Table, ...] = ()
         self._files: dict[str, list[tuple[str, int]]] = {}
@@ -98,7 +98,7 @@ class DataDir:
         self._files = {}  # of an attempt before this one
         with self._writing():
             self._store.begin()
-        self._forget = at_end(self._store.discard)
+        self._forget = at_exit(self._store.discard)
         return self
 
     def __exit__(
@@ -216,7 +216,7 @@ def _why(error: Exception) -> str | None:
     if isinstance(error, OSError):
         text = error.strerror or str(error)
         return f"{text[:1].lower()}{text[1:]}"
-    text = text_of(error)
+    text = error_text(error)
     if "parts.py" not in text:
         return None
     return next((clause for words, clause in _SAID.items() if words in text), None)
@@ -320,7 +320,7 @@ class _Remote:
 
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
-        self._shown = shown(self._url)
+        self._shown = without_credentials(self._url)
         self._begun = self._complete = False
 
     def _system(self) -> tuple[Any, str]:
@@ -341,7 +341,7 @@ class _Remote:
                 if MANIFEST in entries:
                     held = system.cat_file(f"{path}/{MANIFEST}")
         except Exception as error:  # noqa: BLE001 - backends raise what their libraries do
-            text = text_of(error) or type(error).__name__
+            text = error_text(error) or type(error).__name__
             raise cannot_write(self._shown, " ".join(text.split())[:200]) from None
         _check_entries(self._shown, [each for each in entries if each], held)
 

@@ -21,7 +21,7 @@ from flowdiag.analyses.model.fmt import shorten
 from flowdiag.analyses.report.redact import clean
 from flowdiag.analyses.report.wire import DOCUMENTS
 from flowdiag.parsers.focus import Focus
-from flowdiag.parsers.remarks import Kind, Remark
+from flowdiag.parsers.notes import InputNote, Kind
 
 EXCERPT_CHARACTERS: Final = 500
 _CHUNK: Final = 1 << 20
@@ -52,7 +52,7 @@ def locate(
     open_stream: Callable[[int], BinaryIO],
     zones: Mapping[int, int] = MappingProxyType({}),
     kinds: Mapping[int, str] = MappingProxyType({}),
-) -> tuple[dict[Key, Located], list[tuple[int, Remark]]]:
+) -> tuple[dict[Key, Located], list[tuple[int, InputNote]]]:
     """Find line and excerpt of every cited record.
 
     Args:
@@ -73,7 +73,7 @@ def locate(
     for item in evidence:
         cited[item.source][item.offset].add(item.focus)
     found: dict[Key, Located] = {}
-    problems: list[tuple[int, Remark]] = []
+    problems: list[tuple[int, InputNote]] = []
 
     def read(source: int) -> list[tuple[Key, Located]]:
         kind, zone, wanted = kinds.get(source, "log"), zones.get(source), cited[source]
@@ -92,7 +92,7 @@ def locate(
                 found.update(reading.result())
             except Exception as error:  # noqa: BLE001 - codecs have errors of their own
                 told = f"cannot be read again for line numbers: {error}"
-                problems.append((source, Remark(Kind.CHANGED, told)))
+                problems.append((source, InputNote(Kind.CHANGED, told)))
     return found, problems
 
 
@@ -102,10 +102,10 @@ def _quoted(record: bytes, line: int, focus: Focus | None, kind: str, zone: int 
 
     first = Located(line, excerpt(record), instant(record, zone))
     if kind == "spark-events":
-        event = quotes.event_of(record.split(b"\n", 1)[0])
+        event = quotes.event_text(record.split(b"\n", 1)[0])
         return first if event is None else replace(first, excerpt=clean(event, EXCERPT_CHARACTERS))
     if kind in DOCUMENTS or (kind == "prometheus" and record.lstrip()[:1] in (b"{", b"[")):
-        entry = quotes.entry_of(record, focus)
+        entry = quotes.entry_text(record, focus)
         if entry is None:
             return replace(first, excerpt=shorten(first.excerpt.replace('\\"', '"'), 200))
         return replace(first, excerpt=clean(entry, EXCERPT_CHARACTERS))

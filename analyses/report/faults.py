@@ -12,7 +12,7 @@ from flowdiag.analyses.report.redact import clean, mask_secrets, printable
 from flowdiag.analyses.report.wire import Fault, Where
 from flowdiag.parsers import faults
 from flowdiag.parsers.errors import FlowdiagError
-from flowdiag.parsers.faults import Caught, caught, is_ours
+from flowdiag.parsers.faults import InternalFault, describe_fault, is_internal_fault
 
 if TYPE_CHECKING:
     from flowdiag.parsers.sources.open import Source
@@ -67,7 +67,7 @@ class Faults:
             Exception: `error` itself if it is no fault of flowdiag or its inputs.
             FlowdiagError: the failure of the environment behind it.
         """
-        if not is_ours(error):
+        if not is_internal_fault(error):
             raise error
         explanation = self.explained(error)
         if explanation is not None:
@@ -119,7 +119,7 @@ class Faults:
             self.add(error, where, source=source(item), about=about(item))
             skipped.append(item)
 
-        return faults.spared(items, step, skip), skipped
+        return faults.run_skipping_failures(items, step, skip), skipped
 
 
 def fault_of(
@@ -130,10 +130,10 @@ def fault_of(
     about: str | None = None,
 ) -> Fault:
     """Describe an unexpected exception for the report. Arguments as for `Faults.add`."""
-    return _fault(caught(error), where, source, about)
+    return _fault(describe_fault(error), where, source, about)
 
 
-def faults_of(found: Iterable[Caught], sources: Sequence[Source]) -> list[Fault]:
+def faults_of(found: Iterable[InternalFault], sources: Sequence[Source]) -> list[Fault]:
     """Return the faults of discovery. Each has the index of its source."""
     return [
         _fault(one, None, None if one.source is None else printable(sources[one.source].name), None)
@@ -153,11 +153,13 @@ def faults_in(splits: Iterable[Mapping[str, Any]], sources: Sequence[Source]) ->
         text = dict(row["fields"] or {}).get("fault")
         if text is not None:
             name = printable(sources[row["source"]].name)
-            found.add_fault(_fault(faults.from_text(text), None, name, None))
+            found.add_fault(_fault(faults.decode_fault(text), None, name, None))
     return found.found
 
 
-def _fault(found: Caught, where: Where | None, source: str | None, about: str | None) -> Fault:
+def _fault(
+    found: InternalFault, where: Where | None, source: str | None, about: str | None
+) -> Fault:
     what = clean(found.what)
     _log.debug("%s", "\n".join([*filter(None, (source, about)), *traced(found.trace)]))
     subject = f"{clean(about)}: " if about else ""

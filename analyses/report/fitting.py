@@ -134,25 +134,30 @@ def engines_of(sources: Iterable[Source]) -> tuple[tuple[Source, ...], frozenset
         usual = max(known, key=lambda engine: (known[engine], engine == "flink"))
     else:
         usual = "spark" if [fit.topic for fit in fits(sources)][:1] == ["rate"] else "flink"
-    whose = tuple(
+    engine_and_class = tuple(
         replace(source, engine=usual) if source.engine == "unknown" else source
         for source in sources
     )
-    return whose, frozenset(known) or frozenset({usual})
+    return engine_and_class, frozenset(known) or frozenset({usual})
 
 
 def _judges(source: Source, text: bytes) -> Iterator[str]:
     """Who judges the exceptions of a text that stand by themselves: a topic for each."""
     if source.kind == "not-read" or not any(word in text for word in _THROWN):
         return
-    from flowdiag.parsers.lines.pastes import HEAD_BYTES, PASTE_BYTES, exceptions_in, whose
+    from flowdiag.parsers.lines.pastes import (
+        HEAD_BYTES,
+        PASTE_BYTES,
+        engine_and_class,
+        exceptions_in,
+    )
 
     whole = len(text) <= PASTE_BYTES
     known = source.engine if source.engine in ("flink", "spark") else None
     for one in exceptions_in(text if whole else text[:HEAD_BYTES], whole=whole):
         if one.level is not None or (one.inline and not one.frames):
             continue  # of a record
-        engine, found = whose(one, known)
+        engine, found = engine_and_class(one, known)
         if engine == "spark":
             yield "rate"
         else:

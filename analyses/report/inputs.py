@@ -12,7 +12,7 @@ from flowdiag.analyses.model.keys import Process
 from flowdiag.analyses.report.redact import clean, printable
 from flowdiag.analyses.report.wire import Input, Note, iso
 from flowdiag.analyses.report.wire import Process as WireProcess
-from flowdiag.parsers.remarks import Kind
+from flowdiag.parsers.notes import Kind
 
 if TYPE_CHECKING:
     from flowdiag.parsers.sources.open import Source

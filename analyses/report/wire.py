@@ -21,7 +21,7 @@ from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.queues.wire import QueueTaskManager, QueueVertex, QueueWhatIf
 from flowdiag.analyses.report.redact import printable, pseudonymise, visible_json
 from flowdiag.analyses.startup.wire import JobScheduling, StartAttempt, StartStep, StartWorker
-from flowdiag.parsers.remarks import Kind
+from flowdiag.parsers.notes import Kind
 from flowdiag.parsers.secrets import mask_credentials
 
 SCHEMA: Final = "flowdiag.report/1"

@@ -22,7 +22,7 @@ from flowdiag.cli.docs.actions import actions_document
 from flowdiag.cli.docs.manual import rules_document
 from flowdiag.cli.exit_codes import MEANINGS
 from flowdiag.cli.options.help import help_text
-from flowdiag.parsers import remarks
+from flowdiag.parsers import notes
 
 _COMMANDS: Final = """\
 # Command reference
@@ -72,7 +72,7 @@ def _exit_codes() -> str:
 
 
 def _warnings() -> str:
-    rows = "".join(f"| `{kind}` | {meaning} |\n" for kind, meaning in remarks.MEANINGS.items())
+    rows = "".join(f"| `{kind}` | {meaning} |\n" for kind, meaning in notes.MEANINGS.items())
     return f"| kind | what it is about |\n|---|---|\n{rows}"
 
 

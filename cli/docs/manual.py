@@ -26,10 +26,10 @@ def warn_of_plugins() -> None:
 
     all_rules()
     if plugins.messages():  # what checks them is not light
-        from flowdiag.parsers.catalogue import plugins_left_out
+        from flowdiag.parsers.catalogue import unusable_plugins
 
-        plugins_left_out()
-    for text in plugins.left_out():
+        unusable_plugins()
+    for text in plugins.skipped_plugins():
         print_message("warning", text)
 
 

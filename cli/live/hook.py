@@ -22,7 +22,7 @@ from flowdiag.analyses.report.changes import Change, Kind
 from flowdiag.analyses.report.wire import Report, encode
 from flowdiag.cli.options.settings import COLLECTING_VARIABLES
 from flowdiag.cli.output.console import print_message
-from flowdiag.parsers.cleanup import at_end, kill_now, undivided
+from flowdiag.parsers.cleanup import at_exit, kill_now, signals_deferred
 from flowdiag.parsers.errors import FlowdiagError
 
 TIMEOUT_S: Final = 30.0
@@ -75,7 +75,7 @@ def run(
     }
     environment = {k: v for k, v in os.environ.items() if k not in COLLECTING_VARIABLES}
     try:
-        with undivided():
+        with signals_deferred():
             process = subprocess.Popen(
                 list(words),
                 stdin=subprocess.PIPE,
@@ -83,7 +83,7 @@ def run(
                 env=environment | variables,
                 start_new_session=True,
             )
-            forget = at_end(partial(kill_now, process))
+            forget = at_exit(partial(kill_now, process))
     except OSError as error:
         print_message("warning", f"--exec: {words[0]}: {error.strerror or error}")
         return

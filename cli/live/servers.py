@@ -24,7 +24,7 @@ from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.live.client import Client
 from flowdiag.parsers.live.detect import FLINK, PROMETHEUS, NoServer, Server, detect
 from flowdiag.parsers.live.folder import Folder
-from flowdiag.parsers.remarks import Kind, Remark
+from flowdiag.parsers.notes import InputNote, Kind
 from flowdiag.parsers.sources.collected import MANIFEST
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Collected:
     """
 
     files: dict[str, str] = field(default_factory=dict)
-    warnings: list[Remark] = field(default_factory=list)
+    warnings: list[InputNote] = field(default_factory=list)
     errors: list[FlowdiagError] = field(default_factory=list)
     fresh: bool = False
     paths: list[str] = field(default_factory=list)
@@ -192,7 +192,7 @@ class Servers:
                 outcome = await self._outcome(server, path, progress)
         except TimeoutError:
             text = f"too slow: cut off {grace - self._options.for_s:g} s after the planned end"
-            found.warnings.append(Remark(Kind.NOT_READ, text, server.shown))
+            found.warnings.append(InputNote(Kind.NOT_READ, text, server.shown))
         except FlowdiagError as trouble:
             found.errors.append(trouble)
         else:
@@ -267,7 +267,7 @@ class Servers:
             sizes.pop(0)
             self._remove_first()
             text = f"earlier rounds are dropped: together they exceed {KEPT_BYTES >> 30} GiB"
-            found.warnings.append(Remark(Kind.NOT_READ, text))
+            found.warnings.append(InputNote(Kind.NOT_READ, text))
 
     def _remove_first(self) -> None:
         for _, folder in self._rounds.popleft().folders:
@@ -309,22 +309,22 @@ def _size(kept: tuple[Server, Path]) -> int:
         return sum(entry.stat().st_size for entry in entries)
 
 
-def unavailable_note(trouble: FlowdiagError) -> Remark:
+def unavailable_note(trouble: FlowdiagError) -> InputNote:
     """Describe a server that returned nothing while others responded."""
     source, _, text = trouble.message.partition(": ")
-    return Remark(Kind.UNREADABLE, text or source, source if text else None)
+    return InputNote(Kind.UNREADABLE, text or source, source if text else None)
 
 
-def _outcome_warnings(server: Server, outcome: Outcome) -> Iterator[Remark]:
+def _outcome_warnings(server: Server, outcome: Outcome) -> Iterator[InputNote]:
     """Describe an abnormal end of a collection."""
     if outcome.silent is not None:
         text = f"stopped responding ({outcome.silent}); the diagnosis uses the data up to then"
-        yield Remark(Kind.GAP, text, server.shown)
+        yield InputNote(Kind.GAP, text, server.shown)
         return
     if outcome.broken or outcome.why not in _NORMAL_ENDS:
-        yield Remark(Kind.OTHER, outcome.why, server.shown)
+        yield InputNote(Kind.OTHER, outcome.why, server.shown)
     for warning in outcome.warnings[:_MAX_WARNINGS]:
-        yield Remark(Kind.NOT_READ, warning, server.shown)
+        yield InputNote(Kind.NOT_READ, warning, server.shown)
     if len(outcome.warnings) > _MAX_WARNINGS:
         text = f"{len(outcome.warnings) - _MAX_WARNINGS} more requests failed"
-        yield Remark(Kind.NOT_READ, text, server.shown)
+        yield InputNote(Kind.NOT_READ, text, server.shown)

@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import msgspec
 
 from flowdiag.cli.options.settings import Settings
-from flowdiag.parsers.errors import FlowdiagError, text_of
+from flowdiag.parsers.errors import FlowdiagError, error_text
 
 if TYPE_CHECKING:
     from flowdiag.analyses.report.wire import Report
@@ -51,7 +51,7 @@ class Worker:
         except FlowdiagError as error:
             self._say(error=error.message, hint=error.hint)
         except Exception as error:  # noqa: BLE001 - it is told, and the next request is another one
-            said = f"this is a bug in flowdiag: {type(error).__name__}: {text_of(error)}"
+            said = f"this is a bug in flowdiag: {type(error).__name__}: {error_text(error)}"
             self._say(error=said, hint="please report it", bug=True)
 
     def _say(self, **told: Any) -> None:

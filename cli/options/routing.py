@@ -64,12 +64,12 @@ def refuse_servers(paths: Sequence[str], command: str) -> None:
         if kind is None:
             continue
         from flowdiag.parsers.errors import InputError
-        from flowdiag.parsers.sources.remote import shown
+        from flowdiag.parsers.sources.remote import without_credentials
 
         begin = " --from 2h" if kind == "prometheus" else ""
         raise InputError(
-            f"{shown(path)}: a live server, not a log",
-            hint=f"flowdiag diagnose {shown(path)}, or flowdiag collect {kind} {shown(path)}{begin}"
+            f"{without_credentials(path)}: a live server, not a log",
+            hint=f"flowdiag diagnose {without_credentials(path)}, or flowdiag collect {kind} {without_credentials(path)}{begin}"
             f" -o collected/, then flowdiag {command} collected/",
         )
 

@@ -13,8 +13,8 @@ from typing import IO, Any, Final, Self
 
 from flowdiag.analyses.report.redact import mask_secrets, printable
 from flowdiag.cli.options.settings import When
-from flowdiag.parsers.cleanup import at_end
-from flowdiag.parsers.errors import FlowdiagError, is_no_room
+from flowdiag.parsers.cleanup import at_exit
+from flowdiag.parsers.errors import FlowdiagError, is_disk_full
 
 _GLYPHS: Final = "✓▁█…│·×→"
 _WIPED: Final = "\r\x1b[2K"
@@ -136,7 +136,7 @@ def _write_file(path: Path, text: str) -> None:
             return
         path = Path(os.path.realpath(path))  # a link stays one
         partial = path.with_name(f".{path.name}.{os.getpid()}")
-        forget = at_end(partial.unlink)
+        forget = at_exit(partial.unlink)
         try:
             partial.write_bytes(data)
             partial.replace(path)
@@ -149,7 +149,7 @@ def _write_file(path: Path, text: str) -> None:
 
 def write_error(what: str, error: OSError) -> FlowdiagError:
     """What to tell of a report that could not be written."""
-    if is_no_room(error):
+    if is_disk_full(error):
         hint = "make room, or write it elsewhere with --output"
     else:
         hint = "does the folder exist, and may you write there?"
@@ -195,7 +195,7 @@ class Progress:
     def __enter__(self) -> Self:
         """Begin."""
         if self._shown:
-            self._forget = at_end(lambda: os.write(sys.stderr.fileno(), _WIPED.encode()))
+            self._forget = at_exit(lambda: os.write(sys.stderr.fileno(), _WIPED.encode()))
         return self
 
     def __exit__(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from flowdiag.cli.spark import settings
 from flowdiag.cli.spark.cluster import is_remote
 from flowdiag.parsers.cleanup import temporary_folder
-from flowdiag.parsers.errors import FlowdiagError, is_no_room, no_temporary_room, text_of
+from flowdiag.parsers.errors import FlowdiagError, error_text, is_disk_full, no_temporary_space
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,9 +109,9 @@ class BorrowedSpark:
 
     def explained(self, error: Exception) -> FlowdiagError | None:
         """What a failure comes down to where the machine is to blame; None: it must be a bug."""
-        if isinstance(error, OSError) and is_no_room(error):
-            return no_temporary_room(error)
-        return _why(self._users, text_of(error))
+        if isinstance(error, OSError) and is_disk_full(error):
+            return no_temporary_space(error)
+        return _why(self._users, error_text(error))
 
     def close(self) -> None:
         """Leave everything as it was; frames that were made stay usable."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, Self
 
-from flowdiag.parsers.cleanup import LOCK, in_use, private_folder, remove_folder
-from flowdiag.parsers.errors import no_temporary_room
+from flowdiag.parsers.cleanup import LOCK, lock_folder, private_folder, remove_folder
+from flowdiag.parsers.errors import no_temporary_space
 
 _PREFIX: Final = "flowdiag-"
 
@@ -34,9 +34,9 @@ class PrivateFolder:
         try:
             remove_left_overs(Path(tempfile.gettempdir()))
             path, forget = private_folder(_PREFIX)
-            lock = in_use(path)
+            lock = lock_folder(path)
         except OSError as error:
-            raise no_temporary_room(error) from error
+            raise no_temporary_space(error) from error
         return cls(path=path, lock=lock, forget=forget)
 
     def remove(self) -> None:

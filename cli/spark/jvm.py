@@ -23,7 +23,7 @@ from typing import IO, Final
 from flowdiag.cli.spark.archive import Archive, archive_for
 from flowdiag.cli.spark.java import Java
 from flowdiag.cli.spark.tricks import Trick, used
-from flowdiag.parsers.cleanup import at_end, kill_now, undivided
+from flowdiag.parsers.cleanup import at_exit, kill_now, signals_deferred
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.machine import memory_bytes
 
@@ -218,7 +218,7 @@ class Jvm:
             class_path(spark_home()),
             _GATEWAY,
         ]
-        with undivided():
+        with signals_deferred():
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,  # never written to: its end is how the JVM learns of ours
@@ -235,7 +235,7 @@ class Jvm:
         self.process, self._fate, self._killed = process, None, False
         if process is None:
             return
-        self._forget = at_end(partial(kill_now, process, asked_s=self.asked_s))
+        self._forget = at_exit(partial(kill_now, process, asked_s=self.asked_s))
         if process.stdout is not None:
             threading.Thread(
                 target=self._listen, args=(process, process.stdout), daemon=True

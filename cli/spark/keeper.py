@@ -21,7 +21,7 @@ from flowdiag.cli.spark.java import java_in
 from flowdiag.cli.spark.jvm import Jvm, usable_archive
 from flowdiag.cli.spark.kept import BUSY, WORN, Kept, Place, hold, runtime_folder
 from flowdiag.cli.spark.tricks import Trick, used
-from flowdiag.parsers.machine import free_memory
+from flowdiag.parsers.machine import free_memory_share
 
 _LOOK_S: Final = 0.5
 _SHORT: Final = 0.05
@@ -88,7 +88,7 @@ def _watch(place: Place, kept: Kept, jvm: Jvm) -> None:
         used = _use(place)
         if used is None:
             last = time.monotonic()
-        elif used in (BUSY, WORN) or free_memory() < _SHORT:
+        elif used in (BUSY, WORN) or free_memory_share() < _SHORT:
             return
 
 

@@ -33,8 +33,8 @@ from flowdiag.cli.spark.folder import PrivateFolder
 from flowdiag.cli.spark.java import Java, find_java
 from flowdiag.cli.spark.jvm import FOREIGN, OUT_OF_MEMORY, Jvm, heap_here, usable_archive
 from flowdiag.cli.spark.tricks import Trick, used
-from flowdiag.parsers.errors import FlowdiagError, is_no_room, no_temporary_room, text_of
-from flowdiag.parsers.machine import processors
+from flowdiag.parsers.errors import FlowdiagError, error_text, is_disk_full, no_temporary_space
+from flowdiag.parsers.machine import usable_processors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -435,13 +435,13 @@ class SparkStarter:
         failure = self._failure
         if isinstance(failure, FlowdiagError):
             raise failure
-        if isinstance(failure, OSError) and is_no_room(failure):
-            raise no_temporary_room(failure) from failure
+        if isinstance(failure, OSError) and is_disk_full(failure):
+            raise no_temporary_space(failure) from failure
         if self._jvm.ran_out_of_memory:
             raise self._jvm.out_of_memory()
 
     def _told(self, error: Exception) -> str:
-        return text_of(error) + self._jvm.output()
+        return error_text(error) + self._jvm.output()
 
     def _join_cluster(self, master: str | None) -> SparkSession:
         """A session on a cluster, whose executors get the parsers sent."""
@@ -565,7 +565,7 @@ def _local_cores(master: str | None) -> int:
     """
     found = re.fullmatch(r"local(?:\[(\d+|\*)(?:,.*)?\])?", master or "local[*]")
     if found is None or found[1] == "*":
-        return processors()
+        return usable_processors()
     return max(1, int(found[1] or 1))
 
 
@@ -575,7 +575,7 @@ def _gist(failure: Exception | None) -> str:
     >>> _gist(RuntimeError("An error occurred while calling x.\\n: a.b.SomeException: no\\n at x"))
     'a.b.SomeException: no'
     """
-    lines = [line.strip(" :") for line in text_of(failure).splitlines() if line.strip(" :")]
+    lines = [line.strip(" :") for line in error_text(failure).splitlines() if line.strip(" :")]
     named = [line for line in lines if re.match(r"[\w.]+(?:Exception|Error)\b", line)]
     return (named or lines or [type(failure).__name__])[0][:300]
 

@@ -22,7 +22,7 @@ from flowdiag.cli.spark.archive import KEPT, Archive, archives, cache_folder
 from flowdiag.cli.spark.java import find_java
 from flowdiag.cli.spark.jvm import usable_archive, wanted_archive
 from flowdiag.cli.spark.starter import SparkStarter
-from flowdiag.parsers.cleanup import at_end, temporary_folder
+from flowdiag.parsers.cleanup import at_exit, temporary_folder
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.extras import pip_install
 
@@ -68,7 +68,7 @@ def warm(*, force: bool = False, wait: bool = True) -> Warmed:
         if ready is None:
             _check_room(wanted.path.parent)
             target = wanted.path.with_name(wanted.path.name + ".part")
-            forget = at_end(partial(_remove_parts, target.parent))
+            forget = at_exit(partial(_remove_parts, target.parent))
             _train(wanted.flags_to_make(target))
             if not target.exists():
                 raise FlowdiagError(f"Java {java.major} in {java.home} wrote no archive")

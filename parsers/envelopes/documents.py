@@ -12,11 +12,11 @@ from typing import Any, Final
 from flowdiag.parsers.envelopes.objects import (
     DEPTH,
     Unwrapped,
-    decoded,
+    decode_or_none,
     process_of_labels,
     unwrap,
 )
-from flowdiag.parsers.envelopes.stores import STORES, Within, pairs_in
+from flowdiag.parsers.envelopes.stores import STORES, Nested, pairs_in
 from flowdiag.parsers.envelopes.tables import Event, events_of_csv, events_of_grafana
 from flowdiag.parsers.envelopes.times import read_time
 from flowdiag.parsers.envelopes.wrapped import unwrapped_lines
@@ -66,7 +66,7 @@ def python_lines(data: bytes) -> list[str] | None:
     data = data.strip()
     if not data.startswith((b"['", b'["')) or not data.endswith((b"']", b'"]')):
         return None
-    if len(data) > _PYTHON_BYTES or decoded(data) is not None:
+    if len(data) > _PYTHON_BYTES or decode_or_none(data) is not None:
         return None
     try:
         value = ast.literal_eval(data.decode("utf-8", "replace"))
@@ -85,7 +85,7 @@ def json_values(data: bytes) -> tuple[list[object], bool]:
 
     What follows the first damage is left out.
     """
-    value = decoded(data)
+    value = decode_or_none(data)
     if value is not None:
         return [value], True
     text = data.decode("utf-8", "replace")
@@ -157,7 +157,7 @@ def _events_in(value: object, labels: dict[str, Any], depth: int) -> Iterator[Ev
     elif isinstance(value, dict):
         for find in STORES:
             found = find(value, labels)
-            if isinstance(found, Within):
+            if isinstance(found, Nested):
                 yield from _events_in(found.value, found.labels, depth - 1)
                 return
             if found is not None:

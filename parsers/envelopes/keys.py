@@ -120,7 +120,7 @@ def is_of_event(value: Fields) -> bool:
 _OF_EVENTS: Final = frozenset((*_TEXT, *_TIME, *_LOGGER, "level", "severity"))
 
 
-def sorted_out(value: Fields) -> Meanings:
+def values_by_meaning(value: Fields) -> Meanings:
     """The values of an object by their meaning, the best first."""
     found: Meanings = [[] for _ in _WORDS]
     for key, inner in value.items():

@@ -36,7 +36,7 @@ from flowdiag.parsers.envelopes.keys import (
     Fields,
     Meanings,
     first_text,
-    sorted_out,
+    values_by_meaning,
 )
 from flowdiag.parsers.envelopes.times import time_of
 from flowdiag.parsers.json_values import decode_leniently
@@ -82,11 +82,11 @@ def unwrap_json(line: bytes) -> Unwrapped | None:
     line = line.strip(b" \t\r\n,[]\xef\xbb\xbf") if line[:1] != b"{" else line.rstrip(b"\r\n ,]")
     if line[:1] != b"{" or line[-1:] != b"}":
         return None
-    value = decoded(line)
+    value = decode_or_none(line)
     return unwrap(value, DEPTH) if isinstance(value, dict) else None
 
 
-def decoded(data: bytes | str) -> object:
+def decode_or_none(data: bytes | str) -> object:
     """Decode JSON; None if it is damaged."""
     try:
         return msgspec.json.decode(data)
@@ -103,7 +103,7 @@ def decoded(data: bytes | str) -> object:
 _DOCKER: Final = frozenset({"log", "stream", "time"})
 
 
-def text_of(value: Fields, keys: Sequence[str]) -> str | None:
+def first_string(value: Fields, keys: Sequence[str]) -> str | None:
     """The first of these keys that holds a string with anything in it."""
     return first_text([(0, value.get(key)) for key in keys])
 
@@ -115,7 +115,7 @@ def unwrap(value: Fields, depth: int) -> Unwrapped | None:
     if depth <= 0:
         return None
     inner: Unwrapped | None = None
-    found = sorted_out(value)
+    found = values_by_meaning(value)
     text = first_text(found[IS_TEXT])
     if text is None:
         for key in INNER:
@@ -130,7 +130,7 @@ def unwrap(value: Fields, depth: int) -> Unwrapped | None:
     else:
         stripped = text.strip()
         if stripped[:1] == "{" and stripped[-1:] == "}":
-            below = decoded(stripped)
+            below = decode_or_none(stripped)
             if isinstance(below, dict):
                 inner = unwrap(below, depth - 1)
     instant, local = time_of(found[IS_TIME])
@@ -223,7 +223,7 @@ def process_of(found: Meanings) -> str | None:
 
 def process_of_labels(labels: Fields) -> str | None:
     """Who wrote a record, by the labels of its stream."""
-    return process_of(sorted_out({"labels": labels}))
+    return process_of(values_by_meaning({"labels": labels}))
 
 
 def _trace_of(hits: list[tuple[int, Any]]) -> str | None:
@@ -239,8 +239,8 @@ def _trace_of(hits: list[tuple[int, Any]]) -> str | None:
 
 def _throwable(thrown: Fields, depth: int) -> Iterator[str]:
     """Print an exception object as Java would: the keys of log4j's, Logstash's and Spark's."""
-    name = text_of(thrown, ("name", "class", "exception_class", "type", "exceptionClass"))
-    message = text_of(
+    name = first_string(thrown, ("name", "class", "exception_class", "type", "exceptionClass"))
+    message = first_string(
         thrown, ("message", "localizedMessage", "msg", "exception_message", "exceptionMessage")
     )
     if name or message:

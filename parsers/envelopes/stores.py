@@ -16,14 +16,14 @@ from flowdiag.parsers.envelopes.tables import LABEL, Event, events_of_rows
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
+class Nested:
     """Something that holds events, to be looked into, and the labels that they inherit."""
 
     value: object
     labels: dict[str, Any]
 
 
-Found = Within | Iterable[Event] | None
+Found = Nested | Iterable[Event] | None
 
 
 def pairs_in(row: object, key: str, value: str) -> dict[str, Any]:
@@ -40,10 +40,10 @@ def pairs_in(row: object, key: str, value: str) -> dict[str, Any]:
 def loki(value: dict[str, Any], labels: dict[str, Any]) -> Found:
     """Answers, pushes and old answers of Loki: streams with labels and lines."""
     if isinstance(streams := value.get("streams"), list):
-        return Within(streams, labels)
+        return Nested(streams, labels)
     data = value.get("data")
     if isinstance(data, dict) and data.get("resultType") == "streams":
-        return Within(data.get("result"), labels)
+        return Nested(data.get("result"), labels)
     lines, stream = value.get("values"), value.get("stream")
     if isinstance(lines, list) and isinstance(stream, dict):
         # A third element holds labels of that line alone.
@@ -57,7 +57,7 @@ def loki(value: dict[str, Any], labels: dict[str, Any]) -> Found:
         )
     lines, written = value.get("entries"), value.get("labels")
     if isinstance(lines, list) and isinstance(written, str):
-        return Within(lines, labels | dict(LABEL.findall(written)))
+        return Nested(lines, labels | dict(LABEL.findall(written)))
     return None
 
 
@@ -65,9 +65,9 @@ def elasticsearch(value: dict[str, Any], labels: dict[str, Any]) -> Found:
     """Answers of Elasticsearch and OpenSearch, and what Kibana exports."""
     hits = value.get("hits")
     if isinstance(hits, dict) and isinstance(hits.get("hits"), list):
-        return Within(hits["hits"], labels)
+        return Nested(hits["hits"], labels)
     if isinstance(responses := value.get("responses"), list):
-        return Within(responses, labels)
+        return Nested(responses, labels)
     return None
 
 
@@ -76,7 +76,7 @@ def cloudwatch(value: dict[str, Any], labels: dict[str, Any]) -> Found:
     events = value.get("logEvents")
     if not isinstance(events, list):
         return None
-    return Within(events, labels | {"logStream": value.get("logStream")})
+    return Nested(events, labels | {"logStream": value.get("logStream")})
 
 
 def opentelemetry(value: dict[str, Any], labels: dict[str, Any]) -> Found:
@@ -115,7 +115,7 @@ def column_table(value: dict[str, Any], labels: dict[str, Any]) -> Found:
     """Tables: Azure's and Elasticsearch's rows, and the columns of Grafana's data frames."""
     tables = value.get("tables")
     if isinstance(tables, list):
-        return Within(tables, labels)
+        return Nested(tables, labels)
     columns, rows = value.get("columns"), value.get("rows") or value.get("values")
     if isinstance(columns, list) and isinstance(rows, list):
         names = [column.get("name") if isinstance(column, dict) else column for column in columns]

@@ -13,7 +13,7 @@ from flowdiag.parsers.envelopes.content import SAMPLE_ROWS, record_column, time_
 from flowdiag.parsers.envelopes.objects import (
     DEPTH,
     Unwrapped,
-    decoded,
+    decode_or_none,
     process_of_labels,
     unwrap,
 )
@@ -78,7 +78,7 @@ def events_of_rows(
         }
         written = event.get("labels")
         if isinstance(written, str):
-            below = decoded(written)
+            below = decode_or_none(written)
             event["labels"] = below if isinstance(below, dict) else dict(LABEL.findall(written))
         found.append((event, labels))
     return found
@@ -157,7 +157,7 @@ def events_of_grafana(text: str) -> list[Unwrapped]:
         elif events:
             events[-1].text += "\n" + line
         elif line.startswith("Common labels: "):
-            labels = decoded(line.removeprefix("Common labels: "))
+            labels = decode_or_none(line.removeprefix("Common labels: "))
         elif len(line) > 4096:
             break
     process = process_of_labels(labels) if isinstance(labels, dict) else None

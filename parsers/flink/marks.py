@@ -19,7 +19,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flowdiag.parsers.faults import Caught, caught, spared
+from flowdiag.parsers.faults import InternalFault, describe_fault, run_skipping_failures
 from flowdiag.parsers.rows import EVENTS, Event, fault_row
 
 Result = TypeVar("Result")
@@ -155,7 +155,7 @@ def with_marks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             its number of rows.
     """
     seen: list[pa.Table] = []
-    faults: dict[int, Caught] = {}
+    faults: dict[int, InternalFault] = {}
     collected: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
@@ -188,7 +188,7 @@ def with_marks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _skipping_faults(
-    step: Callable[[pa.Table], Result], table: pa.Table, faults: dict[int, Caught]
+    step: Callable[[pa.Table], Result], table: pa.Table, faults: dict[int, InternalFault]
 ) -> Result:
     """Run a step on all sources, without the sources that cause a fault."""
     sources = pc.unique(table["source"]).to_pylist()
@@ -201,10 +201,10 @@ def _skipping_faults(
             else table.filter(pc.is_in(table["source"], value_set=pa.array(some, pa.int32())))
         )
 
-    return spared(
+    return run_skipping_failures(
         sources,
         of_some,
-        lambda source, error: faults.setdefault(source, caught(error, source=source)),
+        lambda source, error: faults.setdefault(source, describe_fault(error, source=source)),
     )
 
 
@@ -227,9 +227,9 @@ def marks_of(events: pa.Table) -> list[Marks]:
     return _sum_up(_needed_columns(events))
 
 
-def marks_and_faults(events: pa.Table) -> tuple[list[Marks], list[Caught]]:
+def marks_and_faults(events: pa.Table) -> tuple[list[Marks], list[InternalFault]]:
     """Return the marks of all sources without a fault, and the faults of the other sources."""
-    faults: dict[int, Caught] = {}
+    faults: dict[int, InternalFault] = {}
     found = _skipping_faults(marks_of, events, faults)
     return found, list(faults.values())
 

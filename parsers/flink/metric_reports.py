@@ -26,7 +26,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from flowdiag.parsers.rows import EVENTS, METRIC, Event, RowBuilder, array_of, repeated
+from flowdiag.parsers.rows import EVENTS, METRIC, Event, RowBuilder, array_of, repeat_value
 
 TEMPLATE: Final = "metrics-report"
 PLACED_TEMPLATE: Final = "metrics-scope"
@@ -503,7 +503,7 @@ class MetricFolder:
             ("utc_us", state.first_utc_us),
             ("clock", state.clock),
         ):
-            columns[name] = repeated(value, EVENTS.field(name).type, size)
+            columns[name] = repeat_value(value, EVENTS.field(name).type, size)
         # A series that missed a report says nothing about the time between its samples.
         spans = [None if len(each) % state.blocks else span for each in samples]
         columns["duration_ms"] = array_of(spans, EVENTS.field("duration_ms").type)

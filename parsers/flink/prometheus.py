@@ -214,7 +214,7 @@ class SampleFolder:
         """Add one sample."""
         now = moment.utc_us if moment.utc_us is not None else moment.local_us
         self._tally.recognised += 1
-        self._tally.saw(moment.utc_us)
+        self._tally.add_time(moment.utc_us)
         minute = None if now is None else now // MINUTE_US
         if series.told is False:
             series.told = True
@@ -423,14 +423,14 @@ def _of_text(
         tally.candidates += 1
         key, value, stamp = _split(line)
         if key is None:
-            tally.missed(line.decode("utf-8", "replace"))
+            tally.add_unrecognised(line.decode("utf-8", "replace"))
             continue
         if key not in known:
             if len(known) >= MAX_SERIES:
                 raise FlowdiagError("more than a million series: split the file")
             labels = _labels(key)
             if labels is None:
-                tally.missed(line.decode("utf-8", "replace"))
+                tally.add_unrecognised(line.decode("utf-8", "replace"))
                 continue
             known[key] = folder.series(*labels)
         series = known[key]
@@ -601,7 +601,7 @@ def _of_json(data: bytes, folder: SampleFolder, tally: Tally) -> Iterator[pa.Rec
             samples = list(_samples(item))
             tally.candidates += len(samples)
             if not name:
-                tally.missed(
+                tally.add_unrecognised(
                     "a series without __name__: ask for the series themselves, not for rate(…)"
                 )
                 continue
@@ -637,7 +637,7 @@ def _documents(data: bytes, tally: Tally) -> Iterator[tuple[int, object]]:
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 if not any_good:
                     raise FlowdiagError("the JSON is damaged or cut off") from None
-                tally.missed(line[:300].decode("utf-8", "replace"))
+                tally.add_unrecognised(line[:300].decode("utf-8", "replace"))
         offset += len(line) + 1
 
 

@@ -57,7 +57,7 @@ from flowdiag.parsers.flink.rest_shapes import (
 from flowdiag.parsers.json_values import (
     as_integer,
     as_string,
-    completed,
+    close_truncated_json,
     decode_json,
     object_at,
     objects_at,
@@ -68,7 +68,7 @@ from flowdiag.parsers.sources.collected import Collected, TaskPlaces, collected_
 from flowdiag.parsers.sources.file_times import NO_MOMENT, Moment, moment_of_name
 from flowdiag.parsers.sources.open import Source, stream_error
 from flowdiag.parsers.sources.printed import begins_as_json, json_printed
-from flowdiag.parsers.sources.remote import find, is_url
+from flowdiag.parsers.sources.remote import is_url, list_files
 
 MAX_FILE_BYTES: Final = 512 * 1024 * 1024
 """A larger file is not read: nobody's cluster answers that much, and it must fit in memory."""
@@ -176,7 +176,7 @@ def _batches(
     trouble: Exception | None = None
     try:
         for offset, row in rows:
-            tally.saw(row.get("utc_us"))
+            tally.add_time(row.get("utc_us"))
             row["source"], row["offset"] = source, offset
             builder.add(row)
             if builder.full:
@@ -220,7 +220,7 @@ def _rows(
             continue
         known = _identify(told.body, answer, route, name, url, neighbours)
         if known is None:
-            tally.missed(answer.path or _describe(told.body))
+            tally.add_unrecognised(answer.path or _describe(told.body))
             continue
         kind, ids = known
         tally.recognised += 1
@@ -286,7 +286,7 @@ def _told(answer: _Answer, route: _Route, tally: Tally) -> _Told | None:
     try:
         body = answer.decoded()
     except ValueError as error:
-        tally.missed(f"{answer.path}: {error}")
+        tally.add_unrecognised(f"{answer.path}: {error}")
         return None
     if route is not None and body in ({}, []):
         tally.recognised += 1  # nothing to say, as before the first checkpoint
@@ -466,7 +466,7 @@ def _concatenated(data: bytes, start: int) -> Iterator[_Answer]:
         except json.JSONDecodeError as error:
             cut = error.pos >= len(text.rstrip()) or "Unterminated" in error.msg
             if cut:  # who copies out of a terminal gets its beginning
-                beginning = completed(text[position:].encode("utf-8", "surrogatepass"))
+                beginning = close_truncated_json(text[position:].encode("utf-8", "surrogatepass"))
                 yield _Answer(start + position, None, decode_json(beginning))
             raise Unreadable(
                 "the JSON is cut off" if cut else f"the JSON is damaged near byte {error.pos}"
@@ -607,7 +607,7 @@ def _look_into(folder: str) -> _Folder:
 def _siblings(folder: str) -> list[str]:
     """The first of the small files of a folder, sorted; raises OSError."""
     if is_url(folder):
-        found = [file for file in find(folder) if file.url.rpartition("/")[0] == folder]
+        found = [file for file in list_files(folder) if file.url.rpartition("/")[0] == folder]
         return [file.url for file in found if file.size <= _SIBLING_BYTES][:_SIBLINGS]
     with os.scandir(folder) as entries:
         return sorted(

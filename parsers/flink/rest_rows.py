@@ -18,7 +18,7 @@ from flowdiag.parsers.json_values import (
     as_number,
     as_string,
     as_text,
-    flattened,
+    flatten,
     microseconds,
     object_at,
     objects_at,
@@ -169,7 +169,7 @@ def _vertex_row(item: Mapping[str, Any], context: Context, order: int | None) ->
             "end_ms": as_moment(item.get("end-time")),
             "max_parallelism": as_count(item.get("maxParallelism")),
             "slot_sharing_group": item.get("slotSharingGroupId"),
-            **flattened(object_at(item, "metrics")),
+            **flatten(object_at(item, "metrics")),
         },
         vertex_id=as_string(item.get("id")),
         task=as_string(item.get("name")),
@@ -261,7 +261,7 @@ def _failure(
 def _checkpoints(body: Any, context: Context) -> Iterator[Row]:
     counts = object_at(body, "counts")
     if counts:
-        yield context.row(Event.CHECKPOINT_COUNTS, "rest-checkpoint-counts", flattened(counts))
+        yield context.row(Event.CHECKPOINT_COUNTS, "rest-checkpoint-counts", flatten(counts))
     seen = set(context.detailed)
     for item in objects_at(body, "history"):
         number = as_integer(item.get("id"))
@@ -413,7 +413,7 @@ def _subtasks(body: Any, context: Context) -> Iterator[Row]:
 
 
 def _checkpoint_config(body: Any, context: Context) -> Iterator[Row]:
-    yield context.row(Event.CHECKPOINT_CONFIG, "rest-checkpoint-config", flattened(body))
+    yield context.row(Event.CHECKPOINT_CONFIG, "rest-checkpoint-config", flatten(body))
 
 
 def _vertex(body: Any, context: Context) -> Iterator[Row]:
@@ -448,7 +448,7 @@ def _placed(item: Mapping[str, Any], context: Context, **columns: object) -> Ite
             "short_host": item.get("host"),
             **moments,
             **spent,
-            **flattened(object_at(item, "metrics")),
+            **flatten(object_at(item, "metrics")),
         },
         subtask_index=as_count(item.get("subtask")),
         attempt=as_count(item.get("attempt")),
@@ -511,9 +511,9 @@ def _taskmanager(body: Any, context: Context) -> Iterator[Row]:
             "slots": as_count(body.get("slotsNumber")),
             "free_slots": as_count(body.get("freeSlots")),
             "blocked": body.get("blocked"),
-            **flattened(hardware, "hardware."),
-            **flattened(object_at(body, "memoryConfiguration"), "memory."),
-            **flattened(object_at(body, "metrics"), "metrics."),
+            **flatten(hardware, "hardware."),
+            **flatten(object_at(body, "memoryConfiguration"), "memory."),
+            **flatten(object_at(body, "metrics"), "metrics."),
         },
         job_id=None,
         taskmanager=taskmanager,

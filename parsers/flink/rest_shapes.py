@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from flowdiag.parsers.json_values import (
     as_integer,
     as_string,
-    completed,
+    close_truncated_json,
     decode_json,
     object_at,
     objects_at,
@@ -141,7 +141,7 @@ def _first_of(head: bytes) -> object:
     except (ValueError, RecursionError):
         pass
     try:
-        return decode_json(completed(head[:65536]))
+        return decode_json(close_truncated_json(head[:65536]))
     except ValueError:
         return None
 

@@ -90,7 +90,7 @@ class _Bucket:
         return self.of(self.fragments + other.fragments, places)
 
 
-def grouped(fragments: Sequence[bytes], sample: bytes) -> list[list[bytes]]:
+def group_fragments(fragments: Sequence[bytes], sample: bytes) -> list[list[bytes]]:
     """Fragments in the groups, and each group in the order, in which searching costs least.
 
     Starts with a bucket for each and joins again and again the two that lose least by it. Fragments

@@ -20,9 +20,9 @@ from flowdiag.parsers.exceptions import (
     Classified,
     classify,
     engine_of_class,
-    is_outer,
-    named_task,
-    says_why,
+    is_root_cause,
+    is_wrapper,
+    task_named_in,
 )
 from flowdiag.parsers.flink.failures import lost_peer
 from flowdiag.parsers.lines import prefix
@@ -152,7 +152,7 @@ _TAGS = re.compile(
     r"</?(?:p|pre|code|div|li|ul|ol|span|b|i|td|th|tr|table|blockquote)(?: [^<>]{0,200})?>"
 )
 _BREAK = re.compile(r"<br ?/?>")
-_DRESS = re.compile(
+_DECORATION = re.compile(
     r"\s{0,40}(?:(?:\*+|#+|//+|>+|--|;|[-•+–·|])(?:\s{1,8}|(?=[\"'>\t]|at |Caused by|[a-z]+\.[a-z]))|\d{1,3}[.)] )"
 )
 _COUNT = re.compile(
@@ -165,7 +165,7 @@ _JOINED = re.compile(
 )
 
 
-def _undressed(text: str, escaped: bool) -> list[str]:
+def _strip_decoration(text: str, escaped: bool) -> list[str]:
     """The lines that one line comes to without what was put around it for show."""
     text = _ANSI.sub("", text[:_LINE].rstrip("\r"))
     if escaped:
@@ -197,7 +197,7 @@ def _string(text: str) -> str:
 def _plain(line: str) -> str:
     """A line without marks of comments, quotes, lists and tables; at most four of them."""
     for _ in range(4):
-        found = _DRESS.match(line)
+        found = _DECORATION.match(line)
         if found is None or found.end() == 0:
             break
         line = line[found.end() :]
@@ -233,7 +233,7 @@ def paste_rows(
     """
     known = engine if engine in ("flink", "spark") else None
     for one in exceptions_in(data, whole=whole):
-        who, found = whose(one, known)
+        who, found = engine_and_class(one, known)
         if one.inline and not one.frames:
             continue
         if one.level is not None and (failed or not _ends_something(one, found, who)):
@@ -241,7 +241,7 @@ def paste_rows(
         yield _row(one, found, who, source)
 
 
-def whose(one: Pasted, known: str | None) -> tuple[str, Classified | None]:
+def engine_and_class(one: Pasted, known: str | None) -> tuple[str, Classified | None]:
     """Whose exception it is, flink or spark, and its class.
 
     Args:
@@ -268,7 +268,7 @@ def _ends_something(one: Pasted, found: Classified | None, engine: str | None) -
     if engine == "spark":
         return any(_ENDED.search(text) for text in one.chain)
     said_by_flink = any(text.startswith("org.apache.flink.") for text in one.chain)
-    known = says_why(found.name) or is_outer(found.name)
+    known = is_root_cause(found.name) or is_wrapper(found.name)
     return known and (said_by_flink or found.kind == "out-of-memory")
 
 
@@ -276,7 +276,7 @@ _ENDED = re.compile(r"StreamingQueryException|Job aborted|Writing job aborted|Py
 
 
 def _row(one: Pasted, found: Classified | None, engine: str, source: int) -> Row:
-    outer = found is not None and is_outer(found.name)
+    outer = found is not None and is_wrapper(found.name)
     cause, offset = one.cause(found, outer=outer)
     fields: dict[str, str] = {"exception": one.chain[0][:CAUSE_CHARACTERS]}
     if found is not None:
@@ -324,7 +324,7 @@ def _who(one: Pasted) -> Row:
             "parallelism": name.parallelism,
             "host": one.location,
         }
-    named = named_task(one.chain)
+    named = task_named_in(one.chain)
     if named is None:
         return {}
     return {
@@ -528,7 +528,7 @@ class _Segments:
             if record is not None:
                 texts = [record.head.text[record.head.inner :], *(record.more or ())]
             for bare in texts:
-                for text in _undressed(bare, self._escaped):
+                for text in _strip_decoration(bare, self._escaped):
                     self._take(offset, text)
                     if before is not None and self._block is not before:
                         yield before

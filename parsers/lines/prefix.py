@@ -28,7 +28,7 @@ HEADER_CHARACTERS: Final = 16 * 1024
 MAX_CARRIERS: Final = 8
 """A line with more carriers in front is left as it is."""
 
-USUAL_LAYOUTS: Final = 2  # the first ones of the file, Flink's own log4j and logback
+DEFAULT_LAYOUTS: Final = 2  # the first ones of the file, Flink's own log4j and logback
 
 JSON_BEGINS: Final = ("{", '"', "[{")
 """What a line begins with, behind its carriers, that may be JSON."""
@@ -163,7 +163,7 @@ class Layouts:
     suffixes: tuple[_Layout, ...]
     # The usual timestamp and the usual shapes in one pattern each: the first things that would be
     # tried anyway, three times faster.
-    usual: tuple[tuple[re.Pattern[str], _Layout], ...]
+    default_layouts: tuple[tuple[re.Pattern[str], _Layout], ...]
     stampish: re.Pattern[str]
     headerish: re.Pattern[str]
     leading_level: re.Pattern[str]
@@ -216,7 +216,7 @@ class _Pieces:
             entry.get("after") == "stamp",
         )
 
-    def usual(self, stamp: str, entry: dict[str, Any]) -> tuple[re.Pattern[str], _Layout]:
+    def default_layouts(self, stamp: str, entry: dict[str, Any]) -> tuple[re.Pattern[str], _Layout]:
         shape = self.layout({**entry, "pattern": stamp + _AFTER_STAMP.pattern + entry["pattern"]})
         return shape.pattern, shape
 
@@ -248,9 +248,9 @@ def load_layouts() -> Layouts:
         ),
         loose=tuple(pieces.layout(entry) for entry in document["layout"] if entry.get("loose")),
         suffixes=tuple(pieces.layout(entry) for entry in document["suffix"]),
-        usual=tuple(
-            pieces.usual(document["stamp"][0]["pattern"], entry)
-            for entry in document["layout"][:USUAL_LAYOUTS]
+        default_layouts=tuple(
+            pieces.default_layouts(document["stamp"][0]["pattern"], entry)
+            for entry in document["layout"][:DEFAULT_LAYOUTS]
         ),
         stampish=pieces.compiled("{stampish}"),
         headerish=pieces.compiled("{headerish}"),
@@ -390,7 +390,7 @@ def parse(line: str) -> Prefix:
     line = strip_colours(line)
     layouts = load_layouts()
     head = Prefix(line, 0, 0, len(line))
-    if "0" <= line[:1] <= "9" and _usual(head, layouts):
+    if "0" <= line[:1] <= "9" and _parse_default_layout(head, layouts):
         return head
     position = 0
     taken: list[Carrier] = []
@@ -450,7 +450,7 @@ _PLAIN: Final = re.compile(
 )
 
 
-def telling(lines: Iterable[bytes]) -> list[bytes]:
+def lines_bounding_time(lines: Iterable[bytes]) -> list[bytes]:
     """The lines that tell the first and last time of all of them, their order apart."""
     plain: list[bytes] = []
     others: list[bytes] = []
@@ -460,24 +460,24 @@ def telling(lines: Iterable[bytes]) -> list[bytes]:
     return [*others, min(plain), max(plain)] if plain else others
 
 
-def usual_time(line: str) -> int | None:
+def time_of_default_layout(line: str) -> int | None:
     """The wall clock of a line in one of Flink's own layouts, as `parse` finds it.
 
     None where more than a look is needed, or there is none.
     """
     layouts = load_layouts()
-    for pattern, _ in layouts.usual:
+    for pattern, _ in layouts.default_layouts:
         found = pattern.match(line, 0, HEADER_CHARACTERS)
         if found is None:
             continue
         begin = found.end()
         if line[begin : begin + 1] in _STAMP_BEGINS or line.startswith(_LEVEL_WORDS, begin):
             return None  # perhaps another header
-        return None if "\x1b" in line else _usual_us(found)
+        return None if "\x1b" in line else _default_layout_time_us(found)
     return None
 
 
-def _usual_us(found: re.Match[str]) -> int | None:
+def _default_layout_time_us(found: re.Match[str]) -> int | None:
     """The wall clock in a match of a usual layout; None if there is no such time."""
     year, month, day, hour, minute, second, fraction = found.group(1, 2, 3, 4, 5, 6, 7)
     midnight = _day_us(year, month, day)
@@ -490,15 +490,15 @@ def _usual_us(found: re.Match[str]) -> int | None:
     return local
 
 
-def _usual(head: Prefix, layouts: Layouts) -> bool:
+def _parse_default_layout(head: Prefix, layouts: Layouts) -> bool:
     """Read a line in one of Flink's own layouts, of which nearly all logs are."""
     line = head.text
     limit = min(len(line), HEADER_CHARACTERS)
-    for pattern, shape in layouts.usual:
+    for pattern, shape in layouts.default_layouts:
         found = pattern.match(line, 0, limit)
         if found is None:
             continue
-        local = _usual_us(found)
+        local = _default_layout_time_us(found)
         if local is None:
             return False
         head.local_us = local
@@ -723,7 +723,7 @@ def _search(head: Prefix, position: int, layouts: Layouts) -> None:
         _set_time(head, first, None)
 
 
-def forget_time_within(head: Prefix, start: int, end: int) -> None:
+def drop_time_within(head: Prefix, start: int, end: int) -> None:
     """Take the time from a line without a header if it stands in the message: who is cut off dates nothing.
 
     Flink names its build's date where it starts, and exceptions name leases and deadlines.
@@ -741,7 +741,7 @@ def forget_time_within(head: Prefix, start: int, end: int) -> None:
             return
 
 
-def message_first(head: Prefix) -> Prefix | None:
+def with_message_first(head: Prefix) -> Prefix | None:
     """The other reading of a line that has a header *and* ends like a message-first layout.
 
     `DEBUG Map (1/2) - finished … [StreamTask main]`: `Map` looks like a logger.

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from flowdiag.parsers.catalogue import Recognised
-from flowdiag.parsers.exceptions import classify, named_task
+from flowdiag.parsers.exceptions import classify, task_named_in
 from flowdiag.parsers.flink.metric_reports import MetricFolder
 from flowdiag.parsers.flink.statistics_dump import explode
 from flowdiag.parsers.lines import prefix
@@ -128,7 +128,11 @@ class Reader:
         without_message = head.complete and not body.strip()
         if found is None and not without_message:
             found = self._known.recognise(head)
-        if found is None and head.complete and (other := prefix.message_first(head)) is not None:
+        if (
+            found is None
+            and head.complete
+            and (other := prefix.with_message_first(head)) is not None
+        ):
             found = self._known.recognise(other)
             if found is not None:
                 head = record.head = other
@@ -151,7 +155,7 @@ class Reader:
         if found is None:
             if drift and (not without_message or head.alone):
                 self._saw(head)
-                self._tally.missed(head.text[head.inner : head.inner + SAMPLE_CHARACTERS])
+                self._tally.add_unrecognised(head.text[head.inner : head.inner + SAMPLE_CHARACTERS])
             return None
         self._tally.recognised += 1
         self._saw(head)
@@ -252,7 +256,7 @@ class Reader:
     def _saw(self, head: Prefix) -> None:
         """Widen the range of times by a record's; hours and uptimes are no dates."""
         if head.clock is None:
-            self._tally.saw(head.local_us if head.local_us is not None else head.utc_us)
+            self._tally.add_time(head.local_us if head.local_us is not None else head.utc_us)
 
     def look_at_edges(self) -> None:
         """Take in the first and last timestamps of the range, relevant lines or not."""
@@ -261,11 +265,13 @@ class Reader:
         # What is in front of the first line end may be the rest of a line.
         lines += scanner.last_bytes.split(b"\n")[1:][-40:]
         # Of a short file, both ends are the same lines.
-        for data in prefix.telling(dict.fromkeys(line[:1024] for line in lines if line)):
+        for data in prefix.lines_bounding_time(
+            dict.fromkeys(line[:1024] for line in lines if line)
+        ):
             text = data.decode("utf-8", "replace")
-            time = prefix.usual_time(text) if data[:1].isdigit() else None
+            time = prefix.time_of_default_layout(text) if data[:1].isdigit() else None
             if time is not None:
-                self._tally.saw(time)
+                self._tally.add_time(time)
             else:
                 self._saw(open_record(text).head)
 
@@ -546,7 +552,7 @@ _PORT = re.compile(r"[_:]\d{1,5}$")
 
 def _who(chain: Iterable[str]) -> dict[str, str]:
     """The subtask that stands between the first exception of a trace and the last, as fields."""
-    named = named_task(chain)
+    named = task_named_in(chain)
     if named is None or not named.task:
         return {}
     found = {"named_task": named.task}

@@ -303,7 +303,7 @@ class Recogniser:
                 best = found
         if best is not None and not head.complete:
             _describe(head, text[begin : best.start], logger, best)
-            prefix.forget_time_within(head, best.start, best.end)
+            prefix.drop_time_within(head, best.start, best.end)
         return best
 
     @staticmethod

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, Final, NamedTuple, Protocol
 
-from flowdiag.parsers.lines.fragments import FRAGMENT, covering_fragments, grouped
+from flowdiag.parsers.lines.fragments import FRAGMENT, covering_fragments, group_fragments
 
 try:
     import ahocorasick_rs
@@ -130,7 +130,7 @@ class CoveringMatcher:
         return found
 
     def _choose(self, sample: bytes) -> None:
-        groups = grouped(covering_fragments(self._literals, sample), sample)
+        groups = group_fragments(covering_fragments(self._literals, sample), sample)
         self._groups = [AutomatonMatcher(group, leftmost=True) for group in groups]
 
     def _around(self, region: Region) -> Sequence[tuple[int, int]]:

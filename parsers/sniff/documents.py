@@ -18,10 +18,10 @@ from flowdiag.parsers.flink.rest_shapes import recognise
 from flowdiag.parsers.sniff.signs import (
     BORROWED,
     Signs,
+    holds_flink_message,
     is_seatunnel,
     log_of,
     looks_like_log,
-    says_something,
 )
 from flowdiag.parsers.sniff.verdict import Sample, Sniffed, not_read
 from flowdiag.parsers.sources.collected import MANIFEST_LINE, collected_kind
@@ -105,7 +105,7 @@ def _sniff_lines(
             if verdict is not None and verdict.kind == "document":
                 return verdict
         return log_of(Signs(start + sample.elsewhere), "json-lines")
-    if says_something(start + sample.elsewhere):
+    if holds_flink_message(start + sample.elsewhere):
         return log_of(Signs(start + sample.elsewhere))
     return not_read("JSON lines, but no log records")
 

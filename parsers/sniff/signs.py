@@ -84,12 +84,12 @@ _HEADER_WORDS: Final = (b"Container: container_", b"LogType:")
 _ENOUGH: Final = 20
 
 
-def says_something(data: bytes) -> bool:
+def holds_flink_message(data: bytes) -> bool:
     """Whether a running Flink says one of its messages in it."""
     return any(literal in data and message.search(data) for literal, message in _MESSAGES)
 
 
-def telling_lines(data: bytes) -> Iterator[tuple[str, bytes]]:
+def engine_lines(data: bytes) -> Iterator[tuple[str, bytes]]:
     """Lines (their first `LINE_BYTES`) that may be messages, each with whose: `flink` or `spark`.
 
     A text without a sign has millions of lines: only those are looked at that hold a word.
@@ -100,7 +100,7 @@ def telling_lines(data: bytes) -> Iterator[tuple[str, bytes]]:
         end = data.find(b"\n", found.end())
         at = len(data) if end < 0 else end + 1
         line = data[begin : min(at, begin + LINE_BYTES)].removesuffix(b"\n")
-        if has_any(line, FLINK_WORDS) or says_something(line):
+        if has_any(line, FLINK_WORDS) or holds_flink_message(line):
             yield "flink", line
         elif has_any(line, SPARK_WORDS):
             yield "spark", line
@@ -163,7 +163,7 @@ class Signs:
         self._data = data
         found = _finder().places(data)
         self._places = {_WORDS[number]: places for number, places in found.items()}
-        self.says_something = any(
+        self.holds_flink_message = any(
             literal in self._places and message.search(data, self._places[literal][0])
             for literal, message in _MESSAGES
         )
@@ -180,7 +180,7 @@ class Signs:
     def _engine(self) -> str:
         flink, spark = self._count(FLINK_WORDS), self._count(SPARK_WORDS)
         if not flink and not spark:
-            return "flink" if self.says_something else "unknown"
+            return "flink" if self.holds_flink_message else "unknown"
         return "flink" if flink >= spark else "spark"
 
     @property

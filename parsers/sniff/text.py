@@ -15,18 +15,18 @@ from typing import Final
 from flowdiag.parsers.flink.container_texts import looks_like_kubectl, reports_killed_process
 from flowdiag.parsers.flink.prometheus import FLINK_METRIC
 from flowdiag.parsers.flink.web_ui import holds_table
-from flowdiag.parsers.lines.pastes import PASTE_BYTES, exceptions_in, whose
+from flowdiag.parsers.lines.pastes import PASTE_BYTES, engine_and_class, exceptions_in
 from flowdiag.parsers.sniff.bytes import binary_format, encoding_of, is_binary, to_utf8
 from flowdiag.parsers.sniff.documents import sniff_export, sniff_json, sniff_printed, sniff_wrapped
 from flowdiag.parsers.sniff.signs import (
     BORROWED,
     Signs,
+    engine_lines,
     has_time,
+    holds_flink_message,
     is_dated,
     log_of,
     looks_like_log,
-    says_something,
-    telling_lines,
 )
 from flowdiag.parsers.sniff.verdict import GC_LOG, Sample, Sniffed, not_read
 from flowdiag.parsers.sources.printed import json_printed
@@ -101,7 +101,7 @@ def _sniff_text(sample: Sample) -> Sniffed:
     if not data.strip(b"\0 \t\r\n"):
         return not_read("nothing but NUL bytes" if b"\0" in data else "nothing but blanks")
     # What says something may hold more than other texts.
-    if is_binary(data) and (is_binary(data, 0.3) or not says_something(data)):
+    if is_binary(data) and (is_binary(data, 0.3) or not holds_flink_message(data)):
         return not_read("binary file")
     start = head.lstrip(b"\0 \t\r\n")
     is_json = re.match(rb'\{\s*["}]|\[\s*[\[{"\]]|\[\'', start)
@@ -119,7 +119,7 @@ def _sniff_text(sample: Sample) -> Sniffed:
         return ended
     if signs.is_seatunnel:
         return not_read(BORROWED)
-    says = signs.says_something
+    says = signs.holds_flink_message
     if says and is_dated(data):
         return log_of(signs)
     lines = [line for line in data.split(b"\n") if line.strip(b"\0 \t\r")]
@@ -215,7 +215,9 @@ def _exceptions(sample: Sample) -> Sniffed | None:
         return None
     verdict = log_of(Signs(sample.head))
     return (
-        verdict if verdict.engine != "unknown" else replace(verdict, engine=whose(found, None)[0])
+        verdict
+        if verdict.engine != "unknown"
+        else replace(verdict, engine=engine_and_class(found, None)[0])
     )
 
 
@@ -237,7 +239,7 @@ def _doubtful(sample: Sample, reason: str) -> Sniffed:
 
     # What an answer quotes is no line of a log.
     text = printed.around if printed is not None and answers else data
-    for engine, line in telling_lines(text):
+    for engine, line in engine_lines(text):
         if load_catalogue(engine).recognise(line.decode("utf-8", "replace")) is not None:
             return log_of(Signs(data))
     return answers or not_read(reason)

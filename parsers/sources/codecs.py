@@ -230,12 +230,12 @@ def decode(raw: BinaryIO, codec: str, *, close: Callable[[], None] | None = None
     else:
         counted = _Counted(raw)
         unpack = {known.name: known for known in CODECS}[codec].decode
-        pieces = defused(unpack(cast(BinaryIO, counted)), lambda: counted.taken)
+        pieces = limit_expansion(unpack(cast(BinaryIO, counted)), lambda: counted.taken)
     below = raw if isinstance(raw, ByteStream) else None
     return ByteStream(pieces, label=codec, close=close or raw.close, below=below)
 
 
-def defused(pieces: Iterable[bytes], taken: Callable[[], int]) -> Iterator[bytes]:
+def limit_expansion(pieces: Iterable[bytes], taken: Callable[[], int]) -> Iterator[bytes]:
     """The pieces, as long as they are not out of all proportion to what they were packed in.
 
     Args:
@@ -437,7 +437,7 @@ def _lz4_frame(raw: BinaryIO) -> Iterator[bytes]:
     import pyarrow as pa
 
     def reader() -> Callable[[int], bytes]:
-        stream = pa.CompressedInputStream(pa.PythonFile(_Unclosed(raw), mode="r"), "lz4")
+        stream = pa.CompressedInputStream(pa.PythonFile(_NonClosing(raw), mode="r"), "lz4")
         return cast(Callable[[int], bytes], stream.read)
 
     read, given = reader(), 0
@@ -462,7 +462,7 @@ def _lz4_frame(raw: BinaryIO) -> Iterator[bytes]:
     raise Damaged(what)
 
 
-class _Unclosed:
+class _NonClosing:
     """Lends a file to somebody who closes what he is given."""
 
     closed = False

@@ -22,7 +22,7 @@ from itertools import pairwise
 from typing import BinaryIO, Final, cast
 
 from flowdiag.parsers import cleanup
-from flowdiag.parsers.errors import no_temporary_room
+from flowdiag.parsers.errors import no_temporary_space
 from flowdiag.parsers.sources import codecs, remote
 
 TAR_BLOCK: Final = 512
@@ -65,7 +65,7 @@ def open_member(path: str, member: str, codec: str) -> codecs.ByteStream:
         raise OSError("the zip archive is damaged or has changed") from None
     except (NotImplementedError, RuntimeError):
         raise OSError("a member compressed by a method that is not known") from None
-    pieces = codecs.defused(pieces, lambda: info.compress_size)
+    pieces = codecs.limit_expansion(pieces, lambda: info.compress_size)
     stream = codecs.ByteStream(pieces, label="zip member", close=None)
     return stream if codec == "none" else codecs.decode(cast(BinaryIO, stream), codec)
 
@@ -156,7 +156,7 @@ def members_in_order(file: BinaryIO) -> Iterator[tuple[str, Callable[[int], byte
             pieces = _stored(file, packed)
         else:
             pieces = _remember(codecs.deflated(file), behind)
-        pieces = codecs.defused(pieces, functools.partial(_read_since, file, at))
+        pieces = codecs.limit_expansion(pieces, functools.partial(_read_since, file, at))
         stream = codecs.ByteStream(pieces, label="zip member", close=None)
         if not name.endswith("/"):
             yield name, stream.read
@@ -193,8 +193,8 @@ def _private_directory() -> str:
     """A directory that only this user can enter, removed when the process ends; where it is killed, by the next one."""
     if not _private:
         folder, forget = cleanup.private_folder("flowdiag-")
-        lock = cleanup.in_use(folder)
-        forget_lock = cleanup.at_end(lock.close)
+        lock = cleanup.lock_folder(folder)
+        forget_lock = cleanup.at_exit(lock.close)
 
         def remove() -> None:
             lock.close()
@@ -223,7 +223,7 @@ def is_private(path: str) -> bool:
 _HARMLESS: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 
 
-def place_of(member: str, folders: dict[str, str]) -> tuple[str, str]:
+def copy_location(member: str, folders: dict[str, str]) -> tuple[str, str]:
     """Where the copy of a member goes: those of one folder of a container lie together, and alone.
 
     Args:
@@ -282,10 +282,10 @@ def _in_temporary_room() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise no_temporary_room(error) from error
+        raise no_temporary_space(error) from error
 
 
-def overlap(infos: Iterable[zipfile.ZipInfo]) -> bool:
+def members_overlap(infos: Iterable[zipfile.ZipInfo]) -> bool:
     """Whether members of a zip archive lie on top of each other, so that the same bytes are many members."""
     places = sorted((info.header_offset, info.compress_size) for info in infos)
     return any(
@@ -293,7 +293,7 @@ def overlap(infos: Iterable[zipfile.ZipInfo]) -> bool:
     )
 
 
-class Careful:
+class MemberReader:
     """Reads up to where a member is damaged, and remembers whether it is."""
 
     def __init__(self, read: Callable[[int], bytes | None]) -> None:

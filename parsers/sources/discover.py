@@ -20,8 +20,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO, Final, cast
 
-from flowdiag.parsers.faults import Caught, caught, is_ours
-from flowdiag.parsers.remarks import Kind, Remark
+from flowdiag.parsers.faults import InternalFault, describe_fault, is_internal_fault
+from flowdiag.parsers.notes import InputNote, Kind
 from flowdiag.parsers.sniff.bytes import binary_reason
 from flowdiag.parsers.sniff.text import sniff
 from flowdiag.parsers.sniff.verdict import HEAD_BYTES, Sample, Sniffed
@@ -31,13 +31,13 @@ from flowdiag.parsers.sources.containers import (
     COPIED,
     TAR_BLOCK,
     ZIP_MAGIC,
-    Careful,
+    MemberReader,
+    copy_location,
     is_container,
     is_tar,
     members_in_order,
+    members_overlap,
     open_member,
-    overlap,
-    place_of,
     spool,
 )
 from flowdiag.parsers.sources.open import LINES, WHOLE_BYTES, Source
@@ -71,11 +71,11 @@ class Discovery:
     """
 
     sources: tuple[Source, ...]
-    warnings: tuple[Remark, ...]
-    errors: tuple[Remark, ...]
+    warnings: tuple[InputNote, ...]
+    errors: tuple[InputNote, ...]
     unread: tuple[tuple[str, range], ...] = ()
     hidden: int = 0
-    faults: tuple[Caught, ...] = ()
+    faults: tuple[InternalFault, ...] = ()
 
 
 def discover(paths: Sequence[str], *, stdin: BinaryIO | None = None) -> Discovery:
@@ -128,11 +128,11 @@ def _wanted(source: Source, engine: str) -> Source:
 class _Search:
     stdin: BinaryIO | None
     found: list[Source] = field(default_factory=list)
-    warnings: list[Remark] = field(default_factory=list)
-    errors: list[Remark] = field(default_factory=list)
+    warnings: list[InputNote] = field(default_factory=list)
+    errors: list[InputNote] = field(default_factory=list)
     unread: list[tuple[str, range]] = field(default_factory=list)
     hidden: int = 0
-    faults: list[Caught] = field(default_factory=list)
+    faults: list[InternalFault] = field(default_factory=list)
     files: set[tuple[int, int] | str] = field(default_factory=set)
     folders: set[tuple[int, int] | str] = field(default_factory=set)
     room: int = 0  # bytes that what is unpacked of the current file may still take
@@ -157,10 +157,10 @@ class _Search:
         elif remote.is_url(given):
             self._add_url(given)
         elif glob.has_magic(given):
-            self.errors.append(Remark(Kind.MISSING_FILE, "no file matches", _shown(given)))
+            self.errors.append(InputNote(Kind.MISSING_FILE, "no file matches", _shown(given)))
         else:
             self.errors.append(
-                Remark(Kind.MISSING_FILE, "no such file or directory", _shown(given))
+                InputNote(Kind.MISSING_FILE, "no such file or directory", _shown(given))
             )
 
     def _glob(self, pattern: str) -> list[str]:
@@ -174,19 +174,19 @@ class _Search:
         if path is not None:
             self.add(path)
             return
-        name = _shown(remote.shown(given))
+        name = _shown(remote.without_credentials(given))
         try:
-            found = remote.find(given)
+            found = remote.list_files(given)
         except OSError as trouble:
             self.errors.append(_refusal(trouble, name))
             return
         if not found:
-            self.warnings.append(Remark(Kind.NOT_READ, "no files in it", name))
+            self.warnings.append(InputNote(Kind.NOT_READ, "no files in it", name))
         for file in found:
             if file.url in self.files:
                 continue
             self.files.add(file.url)
-            shown = _shown(remote.shown(file.url))
+            shown = _shown(remote.without_credentials(file.url))
             try:
                 self._look_into(shown, file.url)
             except OSError as trouble:
@@ -214,7 +214,7 @@ class _Search:
         visited = self._walk(path)
         new = self.found[before:]
         if not visited:
-            self.warnings.append(Remark(Kind.NOT_READ, "no files in it", _shown(path)))
+            self.warnings.append(InputNote(Kind.NOT_READ, "no files in it", _shown(path)))
         elif new and all(source.kind == "not-read" for source in new):
             self.unread.append((_shown(path), range(before, len(self.found))))
 
@@ -249,7 +249,7 @@ class _Search:
         return False
 
     def _add_file(
-        self, path: str, complaints: list[Remark], status: os.stat_result | None = None
+        self, path: str, complaints: list[InputNote], status: os.stat_result | None = None
     ) -> None:
         """Add one path that is no folder; complain if it cannot be opened."""
 
@@ -257,7 +257,7 @@ class _Search:
             key = os.path.abspath(path)
             if key not in self.files:  # it has no inode, or none that we may see
                 self.files.add(key)
-                complaints.append(Remark(kind, reason, name))
+                complaints.append(InputNote(kind, reason, name))
                 self._put(_refused(name, path, reason))
 
         name = _shown(path)
@@ -285,9 +285,9 @@ class _Search:
         try:
             self._look_inside(name, path, depth)
         except Exception as error:
-            if isinstance(error, OSError) or not is_ours(error):
+            if isinstance(error, OSError) or not is_internal_fault(error):
                 raise
-            self.faults.append(caught(error, source=len(self.found)))
+            self.faults.append(describe_fault(error, source=len(self.found)))
             self._put(_refused(name, path, "a bug in flowdiag keeps it from being read"))
 
     def _look_inside(self, name: str, path: str, depth: int) -> None:
@@ -326,14 +326,14 @@ class _Search:
                 if any(info.filename == "[Content_Types].xml" for info in infos):
                     self._put(_refused(name, path, "office document", size=size))
                     return
-                if overlap(infos):
+                if members_overlap(infos):
                     self._put(_refused(name, path, _BOMB, size=size))
                     return
                 if not infos:
                     self._put(_refused(name, path, "empty zip archive", size=size))
                 if len(infos) > _MEMBERS:
                     told = f"only the first {_MEMBERS} of its {len(infos)} members are read"
-                    self.warnings.append(Remark(Kind.NOT_READ, told, name))
+                    self.warnings.append(InputNote(Kind.NOT_READ, told, name))
                 for info in sorted(infos[:_MEMBERS], key=lambda info: info.filename):
                     if not self._is_hidden(info.filename):
                         self._add_zip_member(name, path, info, depth)
@@ -347,13 +347,13 @@ class _Search:
             try:
                 for member, read in members_in_order(cast(BinaryIO, file)):
                     if not self._is_hidden(member) and len(members) < _MEMBERS:
-                        members[member] = spool(self._within_room(Careful(read)))
+                        members[member] = spool(self._within_room(MemberReader(read)))
             except OSError as trouble:
                 told = f"not unpacked completely: {_why(trouble)}"
-                self.warnings.append(Remark(Kind.DAMAGED, told, name))
+                self.warnings.append(InputNote(Kind.DAMAGED, told, name))
         if members:
             told = f"truncated zip archive; its first {len(members)} members are read"
-            self.warnings.append(Remark(Kind.DAMAGED, told, name))
+            self.warnings.append(InputNote(Kind.DAMAGED, told, name))
             self._add_copies(name, members, depth)
         else:
             self._put(_refused(name, path, "damaged zip archive", size=size))
@@ -414,13 +414,15 @@ class _Search:
                         file = tar.extractfile(info)
                         if file is None:
                             continue
-                        read = Careful(file.read)
+                        read = MemberReader(file.read)
                         head = read(COPIED)
                         if reason := _binary(head):  # not worth a copy
                             shown = f"{name}!{_shown(info.name)}"
                             self._put(_refused(shown, path, reason, size=info.size))
                             continue
-                        copy = spool(self._within_room(read), head, place_of(info.name, folders))
+                        copy = spool(
+                            self._within_room(read), head, copy_location(info.name, folders)
+                        )
                         if info.name in members:  # appended again: the last one counts
                             os.unlink(members[info.name])
                         members[info.name] = copy
@@ -435,7 +437,7 @@ class _Search:
         if trouble and members:
             kind = Kind.NOT_READ if len(members) >= _MEMBERS else Kind.DAMAGED
             told = f"{trouble}; its first {len(members)} members are read"
-            self.warnings.append(Remark(kind, told, name))
+            self.warnings.append(InputNote(kind, told, name))
         elif len(self.found) == before:
             self._put(_refused(name, path, trouble or "empty tar archive", codec=codec, size=size))
 
@@ -510,10 +512,10 @@ def _why(trouble: BaseException) -> str:
     return str(trouble) or type(trouble).__name__
 
 
-def _refusal(trouble: BaseException, name: str) -> Remark:
+def _refusal(trouble: BaseException, name: str) -> InputNote:
     """A remark on what cannot be opened."""
     missing = isinstance(trouble, FileNotFoundError)
-    return Remark(Kind.MISSING_FILE if missing else Kind.UNREADABLE, _why(trouble), name)
+    return InputNote(Kind.MISSING_FILE if missing else Kind.UNREADABLE, _why(trouble), name)
 
 
 def _special(mode: int) -> str:

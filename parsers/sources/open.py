@@ -80,7 +80,7 @@ def open_source(source: Source) -> BinaryIO:
     return cast(BinaryIO, stream)
 
 
-def text_of(source: Source) -> str:
+def source_text(source: Source) -> str:
     """The first `WHOLE_BYTES` of a source as text; empty where it cannot be read, or holds binary data."""
     try:
         with open_source(source) as stream:

@@ -62,10 +62,10 @@ def local_path(url: str) -> str | None:
     return unquote(parts.path)
 
 
-def shown(url: str) -> str:
+def without_credentials(url: str) -> str:
     """A URL without what opens doors: user, password, signatures in its query.
 
-    >>> shown("https://me:secret@host:8443/a.log?sig=1"), shown("s3://bucket/a?.log")
+    >>> without_credentials("https://me:secret@host:8443/a.log?sig=1"), without_credentials("s3://bucket/a?.log")
     ('https://host:8443/a.log', 's3://bucket/a?.log')
     """
     parts = urlsplit(url)
@@ -83,7 +83,7 @@ class Found:
     size: int
 
 
-def find(url: str) -> list[Found]:
+def list_files(url: str) -> list[Found]:
     """The files that a URL stands for, sorted: itself, those below a folder, or those of a glob.
 
     Files and folders whose names begin with a dot are passed over.

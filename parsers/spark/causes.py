@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from flowdiag.parsers.exceptions import classify, is_outer, says_why
+from flowdiag.parsers.exceptions import classify, is_root_cause, is_wrapper
 
 _PYTHON_BEGIN: Final = "Traceback (most recent call last)"
 _PYTHON_ERROR: Final = re.compile(
@@ -63,7 +63,7 @@ def telling(chain: Sequence[str]) -> str | None:
     'a.B: Multiple streaming queries are concurrently using hdfs://n/ck/offsets/7'
     """
     found = classify(chain, "spark") if len(chain) > 1 else None
-    if found is not None and says_why(found.name) and not is_outer(found.name):
+    if found is not None and is_root_cause(found.name) and not is_wrapper(found.name):
         return chain[found.link]
     return chain[-1] if chain else None
 

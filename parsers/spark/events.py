@@ -224,7 +224,7 @@ class EventReader:
                 row["source"] = self._source
                 row.setdefault("offset", line.offset)
                 if (time := row.get("utc_us")) is not None and time > 0:
-                    self._tally.saw(time)
+                    self._tally.add_time(time)
                 yield row
         yield from self._flush(None)
 
@@ -258,7 +258,9 @@ class EventReader:
         return rows
 
     def _missed(self, data: bytes | memoryview) -> None:
-        self._tally.missed(bytes(data[:200]).removesuffix(b"\r").decode("utf-8", "replace"))
+        self._tally.add_unrecognised(
+            bytes(data[:200]).removesuffix(b"\r").decode("utf-8", "replace")
+        )
 
     def _add_task(self, data: bytes | memoryview, offset: int) -> None:
         self._tally.candidates += 1

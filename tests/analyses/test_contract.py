@@ -22,7 +22,7 @@ from flowdiag.analyses.report.fingerprints import fingerprint, fingerprints
 from flowdiag.analyses.topics import ENGINES, topic
 from flowdiag.cli.exit_codes import exit_code
 from flowdiag.cli.options.settings import FailOn, Settings
-from flowdiag.parsers.remarks import MEANINGS, Kind
+from flowdiag.parsers.notes import MEANINGS, Kind
 from tests.cli import reports
 
 JOB, OTHER = JobKey("", "a" * 32), JobKey("", "b" * 32)

@@ -14,7 +14,7 @@ from flowdiag.analyses.model.keys import Process
 from flowdiag.analyses.report import evidence
 from flowdiag.analyses.report.build import clocks_ahead
 from flowdiag.analyses.report.evidence import Located, excerpt, locate
-from flowdiag.parsers.remarks import Kind, Remark
+from flowdiag.parsers.notes import InputNote, Kind
 
 
 class Dribble(io.BytesIO):
@@ -59,7 +59,7 @@ def test_a_source_that_is_gone_is_a_note_not_an_error() -> None:
     found, problems = locate([Evidence(0, 6), Evidence(1, 0)], open_stream)
     assert found == {(0, 6, None): Located(2, "second")}
     told = "cannot be read again for line numbers: gone"
-    assert problems == [(1, Remark(Kind.CHANGED, told))]
+    assert problems == [(1, InputNote(Kind.CHANGED, told))]
 
 
 def test_a_record_beyond_the_end_is_left_out() -> None:

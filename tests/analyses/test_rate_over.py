@@ -20,7 +20,7 @@ from flowdiag.analyses.rate.facts import (
 from flowdiag.analyses.rate.present import StreamState, late_triggers, late_window, stop_us
 from flowdiag.analyses.rate.stability import Stability
 from flowdiag.analyses.rate.topic import RATE, hole_notes
-from flowdiag.parsers.remarks import Kind
+from flowdiag.parsers.notes import Kind
 
 from . import rate_workbench as w
 

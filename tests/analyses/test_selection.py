@@ -20,7 +20,7 @@ from flowdiag.analyses.rate.facts import RateFacts
 from flowdiag.analyses.startup.facts import StartupFacts
 from flowdiag.analyses.topics import ENGINES, topic
 from flowdiag.parsers.errors import FlowdiagError
-from flowdiag.parsers.remarks import Kind, Remark
+from flowdiag.parsers.notes import InputNote, Kind
 
 from .workbench import T0, Bench
 
@@ -96,7 +96,7 @@ def test_a_time_without_checkpoints_is_told() -> None:
     job.completes(3)
     facts = job.facts()
 
-    def notes(since_us: int) -> list[Remark]:
+    def notes(since_us: int) -> list[InputNote]:
         options = Options(selection=Selection(since=Moment(utc_us=since_us)))
         return list(
             CHECKPOINTS.notes(facts, select_facts(CHECKPOINTS, facts, (), options), options)

@@ -24,7 +24,7 @@ from flowdiag.analyses.rate.facts import Batch
 from flowdiag.analyses.startup.assemble.steps import _last_round
 from flowdiag.analyses.startup.facts import TaskTimes
 from flowdiag.analyses.startup.rules.held_start import RULE as HELD
-from flowdiag.parsers.remarks import Kind
+from flowdiag.parsers.notes import Kind
 from flowdiag.parsers.sources.discover import discover
 
 from . import rate_workbench as rate

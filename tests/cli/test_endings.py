@@ -179,10 +179,10 @@ def test_the_newest_goes_first_and_a_failure_keeps_nothing(ended_with: list[int]
     def fail() -> None:
         raise OSError("no")
 
-    cleanup.at_end(lambda: gone.append("folder"))
-    cleanup.at_end(fail)
-    cleanup.at_end(lambda: gone.append("process"))
-    forget = cleanup.at_end(lambda: gone.append("what is gone already"))
+    cleanup.at_exit(lambda: gone.append("folder"))
+    cleanup.at_exit(fail)
+    cleanup.at_exit(lambda: gone.append("process"))
+    forget = cleanup.at_exit(lambda: gone.append("what is gone already"))
     forget()
     cleanup.end_now(143)
     assert (gone, ended_with) == (["process", "folder"], [143])
@@ -190,10 +190,10 @@ def test_the_newest_goes_first_and_a_failure_keeps_nothing(ended_with: list[int]
 
 def test_what_is_made_is_known_before_a_signal_is_obeyed(ended_with: list[int]) -> None:
     gone: list[str] = []
-    with cleanup.undivided():
+    with cleanup.signals_deferred():
         cleanup.end_now(130)
         assert ended_with == []
-        cleanup.at_end(lambda: gone.append("made a moment later"))
+        cleanup.at_exit(lambda: gone.append("made a moment later"))
     assert (gone, ended_with) == (["made a moment later"], [130])
 
 
@@ -205,7 +205,7 @@ def test_what_a_signal_interrupts_in_going_goes_again(ended_with: list[int]) -> 
         if len(gone) == 1:
             cleanup.end_now(130)  # as a handler would, in the middle of it
 
-    cleanup.at_end(go)
+    cleanup.at_exit(go)
     cleanup.clean_up()
     assert (gone, ended_with) == (["begun", "begun"], [130])
 

@@ -21,7 +21,7 @@ from flowdiag.cli.spark import keeper, kept
 from flowdiag.cli.spark.java import Java
 from flowdiag.cli.spark.jvm import Jvm
 from flowdiag.cli.spark.kept import BUSY, IDLE, WORN, Joined, Kept, Place, hold, place_for
-from flowdiag.parsers.machine import free_memory
+from flowdiag.parsers.machine import free_memory_share
 
 RECORDING = "fixtures/recordings/flink/1.20.5/hot-key/hot-key.tar.zst"
 posix = pytest.mark.skipif(os.name != "posix", reason="Java stays on Linux and macOS only")
@@ -249,10 +249,10 @@ def _changes_after_first(place: Place, then: Kept | None) -> object:
 
 
 def test_free_memory_is_read_from_the_system(tmp_path: Path) -> None:
-    assert free_memory(tmp_path) == 1.0
+    assert free_memory_share(tmp_path) == 1.0
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/meminfo").write_text("MemTotal: 1000 kB\nMemAvailable:  250 kB\n")
-    assert free_memory(tmp_path) == 0.25
+    assert free_memory_share(tmp_path) == 0.25
 
 
 def flowdiag(*arguments: str, environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:

@@ -284,7 +284,7 @@ def _in_time(size: int) -> Iterator[_Spent]:
 @contextmanager
 def _no_faults_hidden() -> Iterator[None]:
     """A fault of ours ends its source with a row that says so; here it is raised."""
-    with mock.patch.object(splitting, "is_ours", lambda error: False):
+    with mock.patch.object(splitting, "is_internal_fault", lambda error: False):
         yield
 
 

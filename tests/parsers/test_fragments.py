@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flowdiag.parsers.catalogue import load_catalogue
-from flowdiag.parsers.lines.fragments import FRAGMENT, covering_fragments, grouped
+from flowdiag.parsers.lines.fragments import FRAGMENT, covering_fragments, group_fragments
 
 
 def test_every_anchor_is_covered_by_few_fragments() -> None:
@@ -59,9 +59,9 @@ def taken(group: Sequence[bytes], sample: bytes) -> int:
 def test_every_fragment_is_in_a_group_and_few_are_in_its_bucket(
     fragments: list[bytes], sample: bytes
 ) -> None:
-    groups = grouped(fragments, sample)
+    groups = group_fragments(fragments, sample)
     assert sorted({fragment for group in groups for fragment in group}) == sorted(fragments)
-    assert groups == grouped(fragments, sample)
+    assert groups == group_fragments(fragments, sample)
     for group in groups:
         alike = len(group) - len({bytes(byte & 15 for byte in one) for one in group})
         shared = max(len(set(bucket)) for bucket in buckets_of(group))
@@ -77,7 +77,7 @@ def test_what_shares_a_bucket_takes_little_of_the_text() -> None:
         for n, word in enumerate(words.split() * 5)
     )
     fragments = covering_fragments(anchors, sample)
-    groups = grouped(fragments, sample)
+    groups = group_fragments(fragments, sample)
     assert len(groups) < -(-len(fragments) // 16)
     in_turn = [fragments[number :: len(groups)] for number in range(len(groups))]
     chosen, naive = (sum(taken(group, sample) for group in some) for some in (groups, in_turn))
@@ -87,6 +87,6 @@ def test_what_shares_a_bucket_takes_little_of_the_text() -> None:
 @pytest.mark.parametrize("count", [1, 7, 8, 9])
 def test_few_fragments_are_one_group_or_two(count: int) -> None:
     fragments = [b"abc%d" % number for number in range(count)]
-    groups = grouped(fragments, b"abc1 and abc2")
+    groups = group_fragments(fragments, b"abc1 and abc2")
     assert len(groups) <= 1 + count // 8
     assert {fragment for group in groups for fragment in group} == set(fragments)

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from flowdiag.analyses.knowledge.causes import CAUSE_OF_CLASS, CAUSES
-from flowdiag.parsers.exceptions import classes, classify, options_named
+from flowdiag.parsers.exceptions import classes, classify, option_keys_in
 from flowdiag.parsers.lines.pastes import PASTE_BYTES, exceptions_in
 from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import Split, parse_on_driver, parse_split, plan_splits
@@ -233,9 +233,9 @@ def test_the_deepest_cause_that_says_why() -> None:
 
 
 def test_what_wraps_a_user_s_exception_is_not_its_class() -> None:
-    used_up = "org.apache.flink.runtime.JobException: Recovery is suppressed by FixedDelayRestartBackoffTimeStrategy(maxNumberRestartAttempts=3, backoffTimeMS=10000)"
-    assert classify([used_up, "org.example.OrderError: price is negative"]) is None
-    found = classify([used_up])
+    out_of_resources = "org.apache.flink.runtime.JobException: Recovery is suppressed by FixedDelayRestartBackoffTimeStrategy(maxNumberRestartAttempts=3, backoffTimeMS=10000)"
+    assert classify([out_of_resources, "org.example.OrderError: price is negative"]) is None
+    found = classify([out_of_resources])
     assert found is not None and found.name == "restarts-used-up"
 
 
@@ -307,7 +307,7 @@ def test_options_that_a_text_names() -> None:
         "You can increase this by setting 'taskmanager.memory.network.fraction' or spark.rpc.askTimeout;"
         " see org.apache.spark.sql.Dataset and s3.example.com, task.java"
     )
-    assert options_named(text) == ("taskmanager.memory.network.fraction", "spark.rpc.askTimeout")
+    assert option_keys_in(text) == ("taskmanager.memory.network.fraction", "spark.rpc.askTimeout")
 
 
 QUOTED_IN_A_SENTENCE = {

@@ -78,7 +78,7 @@ def test_the_usual_layouts_are_read_the_same_without_the_short_cut(
     lines += [f"{line} - {line}" for line in lines]
     lines += [line.replace("2021-08-18", "2021-13-41") for line in lines]
     quick = [prefix.parse(line) for line in lines]
-    monkeypatch.setattr(prefix, "_usual", lambda *_: False)
+    monkeypatch.setattr(prefix, "_parse_default_layout", lambda *_: False)
     assert [prefix.parse(line) for line in lines] == quick
 
 
@@ -105,7 +105,7 @@ plain = st.builds(PLAIN.format, st.sampled_from("789"), st.sampled_from("123"), 
 
 @given(line=pieces | plain)
 def test_the_time_of_a_line_is_the_one_that_is_parsed(line: str) -> None:
-    found = prefix.usual_time(line) if line[:1].isdigit() else None
+    found = prefix.time_of_default_layout(line) if line[:1].isdigit() else None
     if found is not None:
         head = prefix.parse(line)
         assert (head.local_us, head.clock) == (found, None)
@@ -119,10 +119,12 @@ def test_few_lines_tell_the_first_and_last_time(texts: list[str]) -> None:
         return (min(times), max(times)) if times else None
 
     lines = [text.encode() for text in texts]
-    assert edges(prefix.telling(lines)) == edges(lines)
+    assert edges(prefix.lines_bounding_time(lines)) == edges(lines)
 
 
 def test_lines_of_flinks_own_layout_need_no_look_each() -> None:
     lines = [PLAIN.format(day, 1, "Hello").encode() for day in "798"]
-    assert prefix.telling(lines) == [lines[0], lines[1]]
-    assert prefix.usual_time(lines[0].decode()) == prefix.parse(lines[0].decode()).local_us
+    assert prefix.lines_bounding_time(lines) == [lines[0], lines[1]]
+    assert (
+        prefix.time_of_default_layout(lines[0].decode()) == prefix.parse(lines[0].decode()).local_us
+    )

@@ -11,7 +11,7 @@ import pytest
 from flowdiag.analyses.model.finding import Evidence
 from flowdiag.analyses.report.evidence import Located, locate
 from flowdiag.parsers.focus import Focus
-from flowdiag.parsers.quotes import entry_of, event_of, samples_in
+from flowdiag.parsers.quotes import entry_text, event_text, samples_in
 
 BUSY = (("busyTimeMsPerSecond", 950.0), ("idleTimeMsPerSecond", 50.0))
 ENRICH_2 = Focus(metrics=BUSY, task="enrich -> Map.a", subtask_index=2, taskmanager="tm-1")
@@ -176,7 +176,7 @@ def test_an_answer_is_quoted_by_the_entry_of_who_was_judged(answer: object, quot
         f'{{"path":"/jobs/1/vertices/2/metrics","time_ms":1,"body":{plain}}},\n{{"path":"/o"}}'
     )
     for text in (plain, archived, collected):
-        assert entry_of(text.encode(), ENRICH_2) == quoted
+        assert entry_text(text.encode(), ENRICH_2) == quoted
 
 
 def test_the_entry_of_another_vertex_is_no_proof() -> None:
@@ -184,7 +184,7 @@ def test_the_entry_of_another_vertex_is_no_proof() -> None:
         '{"path":"/jobs/1/vertices/a/metrics","body":[{"id":"2.numRecordsIn","value":"1"}]},\n'
         '{"path":"/jobs/1/vertices/b/metrics","body":[{"id":"2.busyTimeMsPerSecond","value":"9"}]}'
     )
-    assert entry_of(text.encode(), ENRICH_2) is None
+    assert entry_text(text.encode(), ENRICH_2) is None
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_the_entry_of_another_vertex_is_no_proof() -> None:
 )
 def test_an_event_is_quoted_by_the_fields_that_count(event: object, quoted: str) -> None:
     line = json.dumps(event).encode()
-    assert event_of(line) == quoted
+    assert event_text(line) == quoted
     assert _located(line.decode(), Focus(), "spark-events").excerpt == quoted
 
 
@@ -231,6 +231,6 @@ def test_an_event_is_quoted_by_the_fields_that_count(event: object, quoted: str)
     "junk", [b"", b"{", b'"', b"[[[", b'{"path":1,"body":', b"null", b'"\\ud800"']
 )
 def test_nothing_is_made_of_junk(junk: bytes) -> None:
-    assert entry_of(junk, ENRICH_2) is None
-    assert event_of(junk) is None
+    assert entry_text(junk, ENRICH_2) is None
+    assert event_text(junk) is None
     assert list(samples_in(junk, ENRICH_2)) == []

@@ -15,7 +15,7 @@ import pytest
 from flowdiag.parsers.extras import pip_install
 from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.sources.open import open_source, stream_error
-from flowdiag.parsers.sources.remote import BACKENDS, RemoteFile, find, shown
+from flowdiag.parsers.sources.remote import BACKENDS, RemoteFile, list_files, without_credentials
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 
 LINE = (
@@ -104,8 +104,8 @@ def test_a_connection_that_breaks_ends_the_file(folder: str) -> None:
 
 
 def test_secrets_are_not_shown() -> None:
-    assert shown("sftp://me:secret@host/logs/a b.log") == "sftp://host/logs/a b.log"
-    assert shown("https://bucket.s3.amazonaws.com/x.log?X-Amz-Signature=1") == (
+    assert without_credentials("sftp://me:secret@host/logs/a b.log") == "sftp://host/logs/a b.log"
+    assert without_credentials("https://bucket.s3.amazonaws.com/x.log?X-Amz-Signature=1") == (
         "https://bucket.s3.amazonaws.com/x.log"
     )
 
@@ -118,6 +118,6 @@ def test_a_file_url_is_a_local_path(tmp_path: Path) -> None:
 
 
 def test_sizes_are_told(folder: str) -> None:
-    assert [(file.url, file.size) for file in find(f"{folder}/jobmanager.log")] == [
+    assert [(file.url, file.size) for file in list_files(f"{folder}/jobmanager.log")] == [
         (f"{folder}/jobmanager.log", len(LOG))
     ]

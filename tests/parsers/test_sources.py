@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from flowdiag.parsers.envelopes.objects import unwrap_json
-from flowdiag.parsers.remarks import Remark
+from flowdiag.parsers.notes import InputNote
 from flowdiag.parsers.sources import codecs
 from flowdiag.parsers.sources.discover import Discovery, discover
 from flowdiag.parsers.sources.open import Source, open_source, stream_error
@@ -39,7 +39,7 @@ LINES = (
 LOG = LINES.encode()
 
 
-def shown(remarks: Iterable[Remark]) -> tuple[str, ...]:
+def shown(remarks: Iterable[InputNote]) -> tuple[str, ...]:
     """Remarks as people read them."""
     return tuple(map(str, remarks))
 

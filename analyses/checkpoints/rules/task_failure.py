@@ -49,7 +49,7 @@ from flowdiag.analyses.flink.linkage import linkage
 from flowdiag.analyses.flink.said import named_options, numbers_of
 from flowdiag.analyses.knowledge.causes import CAUSE_OF_CLASS, CAUSES, cause_of_class
 from flowdiag.analyses.model.derived import once
-from flowdiag.parsers.exceptions import Classified, named_task, says_why
+from flowdiag.parsers.exceptions import Classified, is_root_cause, task_named_in
 from flowdiag.parsers.flink.failures import failure_kind
 
 
@@ -174,7 +174,7 @@ def _placed(root: h.Incident) -> h.Incident:
     """The failure of a job with the subtask that its exception names."""
     if root.task is not None or root.kind == "task-failure":
         return root
-    name = named_task((root.text.get("exception", ""), root.cause or ""))
+    name = task_named_in((root.text.get("exception", ""), root.cause or ""))
     if name is None:
         return root
     return replace(
@@ -186,7 +186,7 @@ def _telling(root: h.Incident, said: Classified | None) -> str | None:
     """The exception that says why: mostly the deepest, but what is below it may only be a detail."""
     outer = root.text.get("exception")
     if said is not None and outer and root.kind != "exception" and said.link == 0:
-        return outer if says_why(said.name) else root.cause or outer
+        return outer if is_root_cause(said.name) else root.cause or outer
     return root.cause or outer
 
 

@@ -84,7 +84,7 @@ def assemble(
     loads = loads_of(of_loads, jobs, attempts) + reported_loads(records, jobs.named)
     garbage = garbage_of((r for r in load_rows if r.get("what") == "garbage"), attempts)
     settings = settings_of(records, checkpoints, jobs)
-    sorted_out = _Sorted(
+    values_by_meaning = _Sorted(
         checkpoints=_by_job(checkpoints.values()),
         late=_by_job(late),
         declines=_by_job(declines),
@@ -96,12 +96,12 @@ def assemble(
         settings=_by_job(settings),
         order={id(setting): number for number, setting in enumerate(settings)},
     )
-    found = [_job(key, jobs, sorted_out, graphs.get(key)) for key in jobs.keys]
+    found = [_job(key, jobs, values_by_meaning, graphs.get(key)) for key in jobs.keys]
     roles = {writer.role for writer in writers}
     return ClusterFacts(
         jobs=tuple(sorted(found, key=lambda job: (job.first_us or 0, job.key))),
         processes=processes_of(writers),
-        incidents=(*sorted_out.incidents.get(None, ()), *silences_of(writers)),
+        incidents=(*values_by_meaning.incidents.get(None, ()), *silences_of(writers)),
         has_jobmanager_log=bool(roles & {"jobmanager", "mixed"}),
         has_rest=any(row["rest_status"] for row in by_what["checkpoint"]),
     )

@@ -29,7 +29,7 @@ from zoneinfo import ZoneInfo
 from flowdiag.analyses.flink.clocks.survey import CLUSTER_KEYS, Stream
 from flowdiag.analyses.flink.job import unmangled
 from flowdiag.parsers.flink.marks import QUARTER_MS, TIME_OF_DAY, merge_spans
-from flowdiag.parsers.remarks import Kind, Remark
+from flowdiag.parsers.notes import Kind, InputNote
 from flowdiag.parsers.rows import Event
 
 # A drift below this is not told apart from the time that a transition takes to reach the other log.
@@ -424,13 +424,13 @@ def _given_clock(row: Mapping[str, Any], tz: str) -> Clock:
     return Clock(segments=(Segment(0, -(2**62), shift_ms),), known_from="--tz")
 
 
-def disputed_zones(writers: Iterable[Writer]) -> list[tuple[int, Remark]]:
+def disputed_zones(writers: Iterable[Writer]) -> list[tuple[int, InputNote]]:
     """By source, where `--tz` and the input itself disagree: both zones, since one of them is wrong."""
     return list(
         dict.fromkeys(
             (
                 writer.stream.source,
-                Remark(
+                InputNote(
                     Kind.ZONE,
                     f"--tz says {zone_name(writer.clock.zone_ms)}, its"
                     f" {(writer.clock.inferred_from or 'records').replace('-', ' ')} say"

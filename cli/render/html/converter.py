@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from flowdiag.parsers.cleanup import Forget, at_end, kill_now, undivided
+from flowdiag.parsers.cleanup import Forget, at_exit, kill_now, signals_deferred
 from flowdiag.parsers.errors import FlowdiagError
 
 TIMEOUT_S: Final = 30.0
@@ -54,7 +54,7 @@ class _Process:
             NoConverterError: it does not start.
         """
         try:
-            with undivided():
+            with signals_deferred():
                 popen = subprocess.Popen(
                     [sys.executable, "-P", str(_PROGRAM)],
                     stdin=subprocess.PIPE,
@@ -63,7 +63,7 @@ class _Process:
                     env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
                     process_group=0 if os.name == "posix" else None,  # Ctrl-C is for us to handle
                 )
-                process = cls(popen, at_end(partial(_kill, popen)))
+                process = cls(popen, at_exit(partial(_kill, popen)))
         except (OSError, ValueError) as error:
             raise NoConverterError(f"the process that draws does not start: {error}") from error
         if process.answer() != b"ready\n":

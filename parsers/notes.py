@@ -53,7 +53,7 @@ MEANINGS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
+class InputNote:
     """One line about an input, or about all of them.
 
     Args:
