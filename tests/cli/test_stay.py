@@ -233,7 +233,7 @@ def test_the_keeper_ends_at_once(
         assert joined is not None
         joined.abandon()
     if how == "memory":
-        monkeypatch.setattr(keeper, "free_memory", lambda: 0.01)
+        monkeypatch.setattr(keeper, "free_memory_share", lambda: 0.01)
     if how == "java":
         monkeypatch.setattr(subprocess.Popen, "poll", lambda self: 1)
     if how in ("gone", "other"):

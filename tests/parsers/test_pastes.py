@@ -233,9 +233,9 @@ def test_the_deepest_cause_that_says_why() -> None:
 
 
 def test_what_wraps_a_user_s_exception_is_not_its_class() -> None:
-    out_of_resources = "org.apache.flink.runtime.JobException: Recovery is suppressed by FixedDelayRestartBackoffTimeStrategy(maxNumberRestartAttempts=3, backoffTimeMS=10000)"
-    assert classify([out_of_resources, "org.example.OrderError: price is negative"]) is None
-    found = classify([out_of_resources])
+    used_up = "org.apache.flink.runtime.JobException: Recovery is suppressed by FixedDelayRestartBackoffTimeStrategy(maxNumberRestartAttempts=3, backoffTimeMS=10000)"
+    assert classify([used_up, "org.example.OrderError: price is negative"]) is None
+    found = classify([used_up])
     assert found is not None and found.name == "restarts-used-up"
 
 
