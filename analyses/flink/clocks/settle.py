@@ -29,7 +29,7 @@ from zoneinfo import ZoneInfo
 from flowdiag.analyses.flink.clocks.survey import CLUSTER_KEYS, Stream
 from flowdiag.analyses.flink.job import unmangled
 from flowdiag.parsers.flink.marks import QUARTER_MS, TIME_OF_DAY, merge_spans
-from flowdiag.parsers.notes import Kind, InputNote
+from flowdiag.parsers.notes import InputNote, Kind
 from flowdiag.parsers.rows import Event
 
 # A drift below this is not told apart from the time that a transition takes to reach the other log.
