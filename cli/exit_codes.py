@@ -1,4 +1,4 @@
-"""What the exit code says, in one place for the code, the help and the README."""
+"""Exit codes and their meanings, for the code, the help and the README."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 
 class ExitCode(IntEnum):
-    """See `MEANINGS`."""
-
     CLEAR = 0
     FOUND = 1
     USAGE = 2
@@ -25,45 +23,36 @@ class ExitCode(IntEnum):
 
 
 MEANINGS: Final = {
-    ExitCode.CLEAR: "assessed, and nothing found at or above `--fail-on`",
+    ExitCode.CLEAR: "assessed, no findings at or above `--fail-on`",
     ExitCode.FOUND: "findings at or above `--fail-on` (default: warning)",
-    ExitCode.USAGE: "wrong usage or configuration, no input can be read, or no room or memory",
-    ExitCode.NOT_ASSESSED: "nothing to diagnose, or inconclusive: not assessed is never healthy",
-    ExitCode.BUG: "a bug in flowdiag; please report it",
+    ExitCode.USAGE: "wrong usage or configuration, no readable input, or out of disk space or memory",
+    ExitCode.NOT_ASSESSED: "nothing to diagnose, or inconclusive",
+    ExitCode.BUG: "a bug in flowdiag, please report it",
     ExitCode.INTERRUPTED: "interrupted (Ctrl-C)",
     ExitCode.TERMINATED: "ended by SIGTERM",
 }
 
-OF_A_COMPARISON: Final = {
-    **MEANINGS,
-    ExitCode.CLEAR: "compared, and nothing that `--fail-on` names",
-    ExitCode.FOUND: "a regression, or what `--fail-on` names (default: regression)",
-    ExitCode.NOT_ASSESSED: "a side, or what was found there, was not assessed on the other one",
-}
+_SHORT: Final = "2 usage, input or resources; 3 inconclusive; 4 bug; 130, 143 interrupted"
+SHORT_MEANINGS: Final = f"0 no findings; 1 findings; {_SHORT}"
+SHORT_MEANINGS_OF_COMPARISON: Final = f"0 no regression; 1 regression; {_SHORT}"
 
 
 def exit_code(report: Report, settings: Settings) -> ExitCode:
-    """The exit code of a report.
+    """Return the exit code of a report.
 
-    Findings come first: what was found stays found, however much else could not be assessed. Where a fault of ours
-    kept anything from being assessed it is never 0. What a baseline mutes counts for the verdict only; then the
-    rest must have been assessed.
+    Findings count first, even if other parts were not assessed. A bug that prevented an assessment never leads to 0.
+    Muted findings count for the verdict only; the exit code is then 0 only if everything else was assessed.
     """
     threshold = settings.fail_on.severity
-    quiet = muted(report)
-    if threshold is not None and any(
-        finding.severity.weight >= threshold.weight and finding.fingerprint not in quiet
-        for finding in report.findings
-    ):
+    muted_findings = muted(report)
+    heard = [f for f in report.findings if f.fingerprint not in muted_findings]
+    if threshold is not None and any(f.severity.weight >= threshold.weight for f in heard):
         return ExitCode.FOUND
     summary = report.summary
     if not summary.assessed or any(error.bug for error in report.errors):
         return ExitCode.NOT_ASSESSED
-    heard = any(
-        finding.severity != "info" and finding.fingerprint not in quiet
-        for finding in report.findings
-    )
-    untold = bool(quiet) and not heard and summary.not_assessed is not None
-    if (summary.verdict == "inconclusive" or untold) and not settings.allow_inconclusive:
+    all_muted = bool(muted_findings) and all(f.severity == "info" for f in heard)
+    unassessed = all_muted and summary.not_assessed is not None
+    if (summary.verdict == "inconclusive" or unassessed) and not settings.allow_inconclusive:
         return ExitCode.NOT_ASSESSED
     return ExitCode.CLEAR

@@ -10,6 +10,7 @@ A line that has to quote one of these words carries the comment `english: quoted
 from __future__ import annotations
 
 import ast
+import inspect
 import io
 import re
 import subprocess
@@ -67,6 +68,7 @@ _RELATIVE: Final = re.compile(r"(?:What|Who|Whoever|Whatever|Which)\b(?! if\b)[^
 _SENTENCE: Final = re.compile(
     r"(?<=[.!?])[)\"'”*]*\s+(?=[A-Z`\"'(]|flowdiag)|\n\s*\n|\n\s*(?=[-*|#] |\d+\. )"
 )
+_INDENTED: Final = re.compile(r"(?<=\n\n)(?: {4}.*\n|\n(?= {4}))+")
 _CODE: Final = re.compile(
     r"```.*?```|~~~.*?~~~|`[^`\n]*`|<!--.*?-->|https?://\S+|>>> .*", re.DOTALL
 )
@@ -138,8 +140,10 @@ _UNDERLINE: Final = re.compile(r"^.+\n\s*[-=~]{4,}\s*$", re.MULTILINE)
 
 def _prose(docstring: str) -> str:
     """Make each section, heading and parameter of a docstring a paragraph, keeping line numbers."""
-    text = _UNDERLINE.sub(lambda m: "\n" * m[0].count("\n"), docstring)
-    text = _SECTION.sub("", text)
+    text = inspect.cleandoc(docstring).replace("\b\n", "\n")
+    text = _UNDERLINE.sub(lambda m: "\n" * m[0].count("\n"), text)
+    text = re.sub(r"(?<=Examples:\n)(?: +.*\n)+", lambda m: "\n" * m[0].count("\n"), text)
+    text = _INDENTED.sub(lambda m: "\n" * m[0].count("\n"), _SECTION.sub("", text))
     return _PARAMETER.sub(lambda m: "\n" if m[0].startswith("\n") else "\n\n", text)
 
 
@@ -180,9 +184,6 @@ def of_python(path: Path, *, literals: bool) -> Iterator[Text]:
             and not re.search(r"\\|\(\?|\bSELECT\b", text)
         ):
             yield Text(name, first, text)
-
-
-_INDENTED: Final = re.compile(r"(?<=\n\n)(?: {4}.*\n|\n(?= {4}))+")
 
 
 def of_markdown(path: Path) -> Iterator[Text]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from flowdiag.cli.options import shared as o
+from flowdiag.cli.options.settings import MinSeverity
 
 
 def baseline(
@@ -16,29 +16,28 @@ def baseline(
     ],
     output: Annotated[
         str,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="The baseline: written, or brought up to date."
-        ),
+        typer.Option("--output", "-o", metavar="FILE", help="Baseline to create or to update."),
     ],
     reason: Annotated[
         str | None,
-        typer.Option(
-            "--reason",
-            metavar="TEXT",
-            help="Why what is new in it stays as it is: a ticket, and who looks after it.",
-        ),
+        typer.Option("--reason", metavar="TEXT", help="Why new entries are accepted: a ticket."),
     ] = None,
     until: Annotated[
         str | None,
         typer.Option(
-            "--until",
-            metavar="DAY",
-            help="Last day on which it is muted: 2027-01-31, or 30d from today.",
+            "--until", metavar="DAY", help="Last muted day of new entries: 2027-01-31, or 30d."
         ),
     ] = None,
-    min_severity: o.MinSeverityOption = None,
+    min_severity: Annotated[
+        MinSeverity | None,
+        typer.Option(
+            "--min-severity",
+            metavar="SEVERITY",
+            help="Add findings from info, warning, critical (default: warning).",
+        ),
+    ] = None,
 ) -> int:
-    """Write down known findings, so that --baseline mutes them until a day.
+    """Write known findings to a file, so that --baseline mutes them until a date.
 
     \b
     Examples:
@@ -46,9 +45,8 @@ def baseline(
       flowdiag baseline report.json -o known.toml --reason 'OPS-1234: new machines in January' --until 2027-01-31
       flowdiag diagnose logs/ --baseline known.toml
 
-    Findings at warning or above are added; --min-severity says otherwise. What stands in the file stays as it is:
-    reasons, days, comments. A finding that got worse, or whose day is past, is muted again as it is now. A baseline is
-    TOML, and may be written by hand: a [[known]] with a fingerprint, a reason and a day (until).
+    Existing entries keep their reasons, dates and comments. An entry is renewed if its finding became worse or its
+    date has passed. A baseline is a TOML file that you can also write by hand (docs/compare.md).
     """
     from flowdiag.cli.baselines import write
 

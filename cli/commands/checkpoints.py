@@ -10,7 +10,7 @@ from flowdiag.cli.diagnosing import diagnosing
 
 @diagnosing()
 def checkpoints(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Why do Flink's checkpoints fail, and who is it?
+    """Find out why Flink's checkpoints fail or take long, and which subtask causes it.
 
     \b
     Examples:
@@ -19,8 +19,7 @@ def checkpoints(given: Mapping[str, Any]) -> Mapping[str, Any]:
       kubectl logs my-jobmanager | flowdiag checkpoints -
       flowdiag checkpoints logs/ --job 'orders-*' --format json | jq .summary
 
-    Give it whatever there is: logs of the JobManager and of the TaskManagers, rolled and compressed, logs
-    of their garbage collectors, History Server archives, saved answers of /jobs/:id/checkpoints. Nothing is
-    changed or sent.
+    Pass whatever you have: logs of the JobManager and the TaskManagers, garbage collector logs, History Server
+    archives, and saved answers of /jobs/:id/checkpoints.
     """
     return {}

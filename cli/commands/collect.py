@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -22,7 +23,7 @@ collect = typer.Typer(
     name="collect",
     cls=HelpfulGroup,
     rich_markup_mode=None,
-    help="""Ask a live cluster, or a Prometheus server, and keep the answers for a diagnosis later and elsewhere.
+    help="""Store what a live cluster or a Prometheus server reports, for a later diagnosis.
 
     \b
     Examples:
@@ -31,53 +32,38 @@ collect = typer.Typer(
       flowdiag collect prometheus http://prometheus:9090 --from 2h -o collected/
       flowdiag checkpoints collected/ logs/
 
-    A collection is a folder of JSON files with a manifest. Files appear when they are complete and are
-    never changed; Ctrl-C ends a collection early, the same command goes on with it. Passwords, keys and
-    tokens in configurations and messages are masked before they reach the disk.
+    A collection is a folder of JSON files with a manifest. Files appear when they are complete and never change
+    afterwards. Ctrl-C ends a collection early; run the same command again to continue it. Passwords, keys and tokens are
+    masked before they reach the disk.
     """,
 )
 
-_TIMES = "How often and how long"
+_timing: Final = partial(typer.Option, rich_help_panel="Timing")
 
-Url = Annotated[str, typer.Argument(metavar="URL", help="Where it listens.")]
+Url = Annotated[str, typer.Argument(metavar="URL", help="Address of the server.")]
 Out = Annotated[
     str,
     typer.Option(
-        "--output", "-o", metavar="DIR", help="Folder to write to: new, empty, or of the same URL."
+        "--output", "-o", metavar="DIR", help="Target folder: new, empty, or of the same URL."
     ),
 ]
 Every = Annotated[
-    str,
-    typer.Option(
-        "--every", metavar="TIME", help="From tick to tick (default: 15s).", rich_help_panel=_TIMES
-    ),
+    str, _timing("--every", metavar="TIME", help="Time between ticks (default: 15s).")
 ]
 For = Annotated[
-    str,
-    typer.Option(
-        "--for",
-        metavar="TIME",
-        help="From the first tick to the last (default: 5m; 0 for a single one).",
-        rich_help_panel=_TIMES,
-    ),
+    str, _timing("--for", metavar="TIME", help="Total time (default: 5m; 0 for a single tick).")
 ]
 Step = Annotated[
     str,
-    typer.Option(
-        "--step",
-        metavar="TIME",
-        help="From sample to sample: the scrape interval or more (default: 15s).",
-        rich_help_panel=_TIMES,
-    ),
+    _timing("--step", metavar="TIME", help="Time between samples (default: 15s)."),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, and nothing on stdout.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no output on stdout.")]
 Debug = Annotated[bool, typer.Option("--debug", help=DEBUG)]
 
-
-_HOW_LONG: Final[Options] = {"every": (Every, "15s"), "duration": (For, "5m")}
-_TOLD: Final[Options] = {"quiet": (Quiet, False), "debug": (Debug, False)}
-_LIVE: Final[Options] = {**_HOW_LONG, **ACCESS_OPTIONS, "timeout": (Timeout, "10s"), **_TOLD}
-_HISTORY: Final[Options] = {**ACCESS_OPTIONS, "timeout": (Timeout, "30s"), **_TOLD}
+_TIMING: Final[Options] = {"every": (Every, "15s"), "duration": (For, "5m")}
+_MESSAGES: Final[Options] = {"quiet": (Quiet, False), "debug": (Debug, False)}
+_LIVE: Final[Options] = {**_TIMING, **ACCESS_OPTIONS, "timeout": (Timeout, "10s"), **_MESSAGES}
+_HISTORY: Final[Options] = {**ACCESS_OPTIONS, "timeout": (Timeout, "30s"), **_MESSAGES}
 
 
 @collect.command(cls=HelpfulCommand)
@@ -90,27 +76,26 @@ def flink(
         typer.Option(
             "--job",
             metavar="ID",
-            help="Id or name of a job, wildcards allowed (default: all that run).",
+            help="Id or name of a job, with wildcards (default: all running jobs).",
         ),
     ] = None,
     sample_back_pressure: Annotated[
         bool,
         typer.Option(
             "--sample-back-pressure",
-            help="Up to Flink 1.12: make the TaskManagers sample their tasks. From 1.13 on the back"
-            " pressure is measured anyway.",
+            help="Up to Flink 1.12: request sampling (later versions measure it).",
         ),
     ] = False,
     no_thread_dumps: Annotated[
         bool,
         typer.Option(
             "--no-thread-dumps",
-            help="Take no thread dump of a suspect TaskManager (1.11 and later).",
+            help="Request no thread dumps of suspect TaskManagers (from 1.11).",
         ),
     ] = False,
     **given: Any,
 ) -> int:
-    """Collect from a Flink cluster, 1.9 to 2.3, what checkpoints and queues are judged by.
+    """Collect the checkpoints and metrics of a Flink cluster, 1.9 to 2.3.
 
     \b
     Examples:
@@ -119,10 +104,9 @@ def flink(
       flowdiag collect flink https://flink.example/proxy/app-1 -o collected/ --token-file ~/.token
       flowdiag checkpoints collected/
 
-    Graph, placement, checkpoints with per-subtask details, exceptions, configuration, and the metrics of
-    every subtask. At most 4 requests are under way at once. A tick takes 7 requests, one per TaskManager
-    (20 at most), one per 1.8 KB of metric ids, and one per vertex for each checkpoint that ended since (2
-    at most): 17 to 25 for 14 subtasks on three TaskManagers. docs/collect.md says it all.
+    Collects the job graph, placement, checkpoints with per-subtask details, exceptions, configuration, and the metrics
+    of every subtask, with at most 4 requests at a time. A tick takes 17 to 25 requests for 14 subtasks on three
+    TaskManagers. docs/collect.md lists all requests.
     """
     every_s, for_s = (
         seconds(given["every"], "--every", least_s=1),
@@ -132,14 +116,14 @@ def flink(
     async def work(client: Client, folder: Folder, say: ShowProgress, tool: str) -> Outcome:
         from flowdiag.parsers.live.flink import FlinkOptions, collect_flink
 
-        wishes = FlinkOptions(
+        options = FlinkOptions(
             job=job,
             every_s=every_s,
             for_s=for_s,
             sample_back_pressure=sample_back_pressure,
             thread_dumps=not no_thread_dumps,
         )
-        return await collect_flink(client, folder, wishes, tool=tool, progress=say)
+        return await collect_flink(client, folder, options, tool=tool, progress=say)
 
     return _run("flink", url, output, work, given)
 
@@ -157,16 +141,16 @@ def spark(
     ] = None,
     **given: Any,
 ) -> int:
-    """Collect from a running Spark driver what the rate of DStreams is judged by, Spark 2.2 to 4.3.
+    """Collect the DStream batches of a running Spark driver, 2.2 to 4.3.
 
     \b
     Examples:
       flowdiag collect spark http://driver:4040 -o collected/ --for 10m
       flowdiag rate collected/
 
-    Batches, receivers, statistics, executors, and the output operations of failed batches. A tick takes 5
-    requests, and one per failed batch (5 at most). A batch is stored once it is known, and again when it
-    changes. Structured Streaming has no such answers: give `flowdiag rate` the event log.
+    Collects batches, receivers, statistics, executors, and the output operations of failed batches. A tick takes 5
+    requests, plus one per failed batch (5 at most). Spark's REST API has no data about Structured Streaming: pass
+    the event log to `flowdiag rate`.
     """
     every_s, for_s = (
         seconds(given["every"], "--every", least_s=1),
@@ -176,8 +160,8 @@ def spark(
     async def work(client: Client, folder: Folder, say: ShowProgress, tool: str) -> Outcome:
         from flowdiag.parsers.live.spark import SparkOptions, collect_spark
 
-        wishes = SparkOptions(application=application, every_s=every_s, for_s=for_s)
-        return await collect_spark(client, folder, wishes, tool=tool, progress=say)
+        options = SparkOptions(application=application, every_s=every_s, for_s=for_s)
+        return await collect_spark(client, folder, options, tool=tool, progress=say)
 
     return _run("spark", url, output, work, given)
 
@@ -193,29 +177,34 @@ def prometheus(
             "--from",
             metavar="WHEN",
             help="2026-01-31T18:43Z, or 2h before now.",
-            rich_help_panel=_TIMES,
+            rich_help_panel="Timing",
         ),
     ],
     end: Annotated[
         str,
         typer.Option(
-            "--to", metavar="WHEN", help="The same (default: now).", rich_help_panel=_TIMES
+            "--to",
+            metavar="WHEN",
+            help="In the same formats (default: now).",
+            rich_help_panel="Timing",
         ),
     ] = "now",
     step: Step = "15s",
     job: Annotated[
         str | None,
-        typer.Option("--job", metavar="NAME", help="Of the job, wildcards allowed (default: all)."),
+        typer.Option(
+            "--job", metavar="NAME", help="Name of the job, with wildcards (default: all)."
+        ),
     ] = None,
     selector: Annotated[
         str | None,
         typer.Option(
-            "--selector", metavar="LABELS", help="More labels to ask for: 'namespace=\"prod\"'."
+            "--selector", metavar="LABELS", help="Further label matchers: 'namespace=\"prod\"'."
         ),
     ] = None,
     **given: Any,
 ) -> int:
-    """Collect what Prometheus kept of Flink's metrics.
+    """Collect the history of Flink's metrics from Prometheus.
 
     \b
     Examples:
@@ -224,8 +213,8 @@ def prometheus(
         --job 'orders*' -o collected/
       flowdiag checkpoints collected/ jobmanager.log
 
-    One request for the names of the metrics, then one per metric and hour (about 70 an hour), at most 4 at
-    once. What is there is not asked for again. Thanos, Mimir and VictoriaMetrics answer the same.
+    Sends one request for the names of the metrics, and one per metric and hour (about 70 per hour), at most 4 at a
+    time. Data that the folder already contains is not requested again. Thanos, Mimir and VictoriaMetrics work, too.
     """
     from_s, to_s = _instant(begin, "--from"), _instant(end, "--to")
     step_s = max(1, round(seconds(step, "--step")))
@@ -233,14 +222,16 @@ def prometheus(
     async def work(client: Client, folder: Folder, say: ShowProgress, tool: str) -> Outcome:
         from flowdiag.parsers.live.prometheus import HistoryOptions, collect_prometheus
 
-        wishes = HistoryOptions(from_s=from_s, to_s=to_s, step_s=step_s, job=job, selector=selector)
-        return await collect_prometheus(client, folder, wishes, tool=tool, progress=say)
+        options = HistoryOptions(
+            from_s=from_s, to_s=to_s, step_s=step_s, job=job, selector=selector
+        )
+        return await collect_prometheus(client, folder, options, tool=tool, progress=say)
 
     return _run("prometheus", url, output, work, given)
 
 
 def _instant(text: str, option: str) -> int:
-    """Seconds since 1970 of a time, which is UTC where no zone is given, or of so long before now."""
+    """Parse an ISO time (UTC without a zone), a duration before now, or `now`, as seconds since the epoch."""
     import time
     from datetime import UTC, datetime
 
@@ -258,7 +249,8 @@ def _instant(text: str, option: str) -> int:
     span = milliseconds(text)
     if span is None or not 0 < span < 1e12:
         raise FlowdiagError(
-            f"'{text}' is no time for {option}", hint="write 2026-01-31T18:43Z, or 2h before now"
+            f"'{text}' is not a valid time for {option}",
+            hint="write 2026-01-31T18:43Z, or 2h before now",
         )
     return int(time.time() - span / 1000)
 
@@ -270,7 +262,7 @@ def _run(
     work: Callable[[Client, Folder, ShowProgress, str], Awaitable[Outcome]],
     given: Mapping[str, Any],
 ) -> int:
-    """Run a collection; whatever ends it, the folder is good."""
+    """Run a collection, and leave a valid folder however it ends."""
     import asyncio
 
     from flowdiag.cli.exit_codes import ExitCode
@@ -282,20 +274,20 @@ def _run(
     base = base_of(url)[0]
     folder = Folder(output, kind, base)
     before = folder.tick
-    arrived: list[int] = []
+    signals: list[int] = []
     try:
         with Progress(quiet=given["quiet"]) as progress:
-            outcome = asyncio.run(_collection(url, access, work, folder, progress, arrived))
+            outcome = asyncio.run(_collection(url, access, work, folder, progress, signals))
     except (KeyboardInterrupt, asyncio.CancelledError):
         kept = folder.tick - before
         print_message(
             "warning",
-            f"interrupted: {_snapshots(kept)} in '{output}' stay{'s' * (kept == 1)} valid",
+            f"interrupted; '{output}' contains {_snapshots(kept)} of this run",
         )
-        return 128 + arrived[0] if arrived else ExitCode.INTERRUPTED
+        return 128 + signals[0] if signals else ExitCode.INTERRUPTED
     finally:
         folder.close()
-    _tell(outcome, base, output)
+    _warn(outcome, base, output)
     if not given["quiet"]:
         from flowdiag.analyses.model.fmt import size
 
@@ -312,9 +304,9 @@ async def _collection(
     work: Callable[[Client, Folder, ShowProgress, str], Awaitable[Outcome]],
     folder: Folder,
     progress: Progress,
-    arrived: list[int],
+    signals: list[int],
 ) -> Outcome:
-    """The work, which a signal ends early; `arrived` gets its number."""
+    """Collect until the end or a signal, whose number is appended to `signals`."""
     import asyncio
 
     from flowdiag.analyses.report.version import tool_version
@@ -324,7 +316,7 @@ async def _collection(
     assert task is not None
 
     def end(number: int) -> None:
-        arrived.append(number)
+        signals.append(number)
         loop.call_soon_threadsafe(task.cancel)
 
     with instead(end):
@@ -332,20 +324,18 @@ async def _collection(
             return await work(client, folder, progress, tool_version())
 
 
-def _tell(outcome: Outcome, base: str, output: str) -> None:
+def _warn(outcome: Outcome, base: str, output: str) -> None:
     from flowdiag.cli.output.console import print_message
 
     for warning in outcome.warnings[:5]:
         print_message("warning", warning)
     if len(outcome.warnings) > 5:
-        print_message(
-            "warning", f"{len(outcome.warnings) - 5} more; '{output}/manifest.jsonl' has them all"
-        )
+        print_message("warning", f"{len(outcome.warnings) - 5} more in '{output}/manifest.jsonl'")
     if outcome.broken:
         print_message(
             "warning",
-            f"{base}: {outcome.why}; what was collected until then stays valid",
-            "the same command goes on where it ended",
+            f"{base}: {outcome.why}; the data collected so far is valid",
+            "run the same command again to continue",
         )
 
 

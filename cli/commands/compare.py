@@ -8,9 +8,8 @@ import typer
 
 from flowdiag.cli.comparing import FailOnChange
 from flowdiag.cli.options import shared as o
+from flowdiag.cli.options.help import VERDICT
 from flowdiag.cli.options.signature import Options, taking
-
-_CHANGE = "What counts"
 
 _OPTIONS: Final[Options] = {
     "factor": (
@@ -19,9 +18,8 @@ _OPTIONS: Final[Options] = {
             typer.Option(
                 "--factor",
                 metavar="N",
-                help="Durations, delays and rates that differ by less are the same: 1.25 where runs are"
-                " alike, on machines of their own (default: 2).",
-                rich_help_panel=_CHANGE,
+                help="Smallest reported ratio; 1.25 for runs on dedicated hosts (default: 2).",
+                rich_help_panel="Comparison",
             ),
         ],
         None,
@@ -31,65 +29,55 @@ _OPTIONS: Final[Options] = {
             bool,
             typer.Option(
                 "--same-job",
-                help="The only job of each side is the same one, whatever it is called.",
-                rich_help_panel=_CHANGE,
+                help="Pair the only job of each side, whatever its name.",
+                rich_help_panel="Comparison",
             ),
         ],
         False,
     ),
-    **{
-        name: (kind, None)
-        for name, kind in {
-            "tz": o.Tz,
-            "strict_inputs": o.StrictInputs,
-            "since": o.Since,
-            "until": o.Until,
-            "job": o.Job,
-            "format": o.OutputFormat,
-            "output": o.Output,
-            "redact": o.Redact,
-            "color": o.ColorOption,
-            "no_color": o.NoColor,
-        }.items()
-    },
+    "tz": (o.Tz, None),
+    "strict_inputs": (o.StrictInputs, None),
+    "since": (o.Since, None),
+    "until": (o.Until, None),
+    "job": (o.Job, None),
+    "format": (o.OutputFormat, None),
+    "output": (o.TextOutput, None),
+    "redact": (o.Redact, None),
+    "color": (o.ColorOption, None),
+    "no_color": (o.NoColor, None),
     "fail_on_change": (
         Annotated[
             FailOnChange,
             typer.Option(
                 "--fail-on",
-                metavar="WHAT",
-                help="Exit with 1 for: regression, change, never (default: regression).",
-                rich_help_panel="Verdict",
+                metavar="CHANGE",
+                help="Exit with 1 for regression, change, never (default: regression).",
+                rich_help_panel=VERDICT,
             ),
         ],
         FailOnChange.REGRESSION,
     ),
-    **{
-        name: (kind, None)
-        for name, kind in {
-            "allow_inconclusive": o.AllowInconclusive,
-            "baseline": o.BaselineOption,
-            "master": o.Master,
-            "java_heap": o.JavaHeap,
-            "config": o.Config,
-            "quiet": o.Quiet,
-            "verbose": o.Verbose,
-            "debug": o.Debug,
-        }.items()
-    },
+    "allow_inconclusive": (o.AllowInconclusive, None),
+    "baseline": (o.BaselineOption, None),
+    "config": (o.Config, None),
+    "quiet": (o.Quiet, None),
+    "verbose": (o.Verbose, None),
+    "debug": (o.Debug, None),
     "show_config": (o.ShowConfig, False),
+    "master": (o.Master, None),
+    "java_heap": (o.JavaHeap, None),
 }
 
 
 @taking(_OPTIONS)
 def compare(
     before: Annotated[
-        str, typer.Argument(metavar="BEFORE", help="A report in JSON, or inputs as of `diagnose`.")
+        str, typer.Argument(metavar="BEFORE", help="A report in JSON, or inputs as for `diagnose`.")
     ],
-    after: Annotated[str, typer.Argument(metavar="AFTER", help="The same, of later.")],
+    after: Annotated[str, typer.Argument(metavar="AFTER", help="The same, of the later run.")],
     **given: Any,
 ) -> int:
-    """What changed between two runs of the same job: is the new release worse?
+    """Show the changes between two runs of the same job, and fail on a regression.
 
     \b
     Examples:
@@ -98,12 +86,10 @@ def compare(
       flowdiag compare last-good.json logs/ --fail-on regression --format markdown
       flowdiag compare monday.json tuesday.json --format json | jq '.findings[] | select(.change == "new")'
 
-    Findings are new, gone, worse, better, moved or unchanged, by fingerprint; what a side did not assess is never
-    called new nor gone. Durations, sizes, delays, rates and shares of the time are compared by a test for few and
-    skewed values: no difference is claimed that chance explains, and none below a factor of two. A regression is a
-    new or worse finding at warning or above, or a measure that became worse. See docs/compare.md.
+    A regression is a new or worse finding at warning or above, or a measure that became worse. Measures are compared
+    with a test for few, skewed values; changes below a factor of two are not reported. See docs/compare.md.
 
-    Inputs are diagnosed first, by the command of the report that they are compared with, else by all.
+    Inputs are diagnosed first, with the command of the report on the other side, or with `diagnose`.
     """
     from flowdiag.cli.comparing import run
 

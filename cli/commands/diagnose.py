@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from inspect import Parameter
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -15,59 +16,32 @@ if TYPE_CHECKING:
     from flowdiag.cli.diagnosing import Run
     from flowdiag.cli.options.settings import Settings
 
-_LIVE: Final = "Live systems"
+_live_option: Final = partial(typer.Option, rich_help_panel="Live systems")
 
 Paths = Annotated[
     list[str],
     typer.Argument(
         metavar="PATH|URL...",
-        help="Files, directories, globs, or - for standard input; gz, bz2, xz, zst, lz4, zip"
-        " and tar are read as they are. Or the URL of a JobManager, a Spark driver, a History Server, a"
-        " Prometheus.",
+        help="Files, folders, globs, archives, - for standard input, or URLs.",
     ),
 ]
 For = Annotated[
     str | None,
-    typer.Option(
-        "--for",
-        metavar="TIME",
-        help="How long a live system is watched before it is diagnosed (default: 60s, which is five"
-        " samples of its queues; 0 for a single look).",
-        rich_help_panel=_LIVE,
-    ),
+    _live_option("--for", metavar="TIME", help="How long to watch; 0 for one look (default: 60s)."),
 ]
 Keep = Annotated[
-    str | None,
-    typer.Option(
-        "--keep",
-        metavar="DIR",
-        help="Keep what was answered, to be diagnosed again: DIR/SERVER/TIME/.",
-        rich_help_panel=_LIVE,
-    ),
+    str | None, _live_option("--keep", metavar="DIR", help="Keep the answers in DIR/SERVER/TIME/.")
 ]
 Every = Annotated[
     str | None,
-    typer.Option(
-        "--every",
-        metavar="TIME",
-        help="Go on until Ctrl-C: diagnose so often, each time what the last three rounds collected (or"
-        " --since), and print what changed. With --format json a line of JSON for each round.",
-        rich_help_panel=_LIVE,
-    ),
+    _live_option("--every", metavar="TIME", help="Repeat until Ctrl-C, and print the changes."),
 ]
 Times = Annotated[
-    int | None,
-    typer.Option("--times", metavar="N", min=1, help="End after N rounds.", rich_help_panel=_LIVE),
+    int | None, _live_option("--times", metavar="N", min=1, help="Stop after N rounds.")
 ]
 Exec = Annotated[
     str | None,
-    typer.Option(
-        "--exec",
-        metavar="COMMAND",
-        help="Run this when something changed: the report as JSON on its standard input,"
-        " FLOWDIAG_VERDICT, FLOWDIAG_NEW, FLOWDIAG_GONE and the like in its environment.",
-        rich_help_panel=_LIVE,
-    ),
+    _live_option("--exec", metavar="COMMAND", help="Run on changes, with the report on stdin."),
 ]
 
 _OWN: Final[Own] = {
@@ -89,23 +63,19 @@ def _live(given: Mapping[str, Any], settings: Settings) -> Run | None:
 
 @diagnosing(inputs=_OWN, paths=(Paths, Parameter.empty), otherwise=_live)
 def diagnose(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What is wrong here, and who is it? All questions at once, Flink and Spark.
+    """Find out what is wrong with a Flink or Spark job, and what causes it.
 
     \b
     Examples:
       flowdiag diagnose logs/
       flowdiag diagnose logs/ metrics/ flink-conf.yaml --since 2h
       kubectl logs my-jobmanager | flowdiag diagnose -
-      flowdiag diagnose logs/ --format brief
       flowdiag diagnose incident.tar.zst --format json | jq '.summary.stories[0]'
-      flowdiag diagnose http://jobmanager:8081 --for 60s
       flowdiag diagnose http://jobmanager:8081 http://prometheus:9090 logs/ --keep answers/
       flowdiag diagnose http://jobmanager:8081 --every 5m --exec ./notify.sh
 
-    Give it whatever there is. It reads everything once, lets every rule judge it, and tells what belongs together as
-    one story: the culprit first, and what followed from it. The other commands ask one question each, and show the
-    tables behind it.
-
-    A live system is asked as `flowdiag collect` does, with GET only, and gently. docs/live.md says what that costs.
+    Pass whatever you have. All rules judge it, and related findings become one incident: the culprit first, then the
+    consequences. The other commands cover one topic each, and show its tables. A URL is the address of a JobManager,
+    Spark driver, History Server or Prometheus, which receives only GET requests (docs/live.md).
     """
     return {}

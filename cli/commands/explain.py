@@ -13,9 +13,9 @@ from flowdiag.cli.options.completion import rule_word
 def explain(
     rule: Annotated[
         str,
-        typer.Argument(metavar="RULE", help="Its code or its name.", autocompletion=rule_word),
+        typer.Argument(metavar="RULE", help="Code or name.", autocompletion=rule_word),
     ],
-    output: o.Output = None,
+    output: o.TextOutput = None,
 ) -> int:
     """Explain a rule: what it means, how it decides, what to do.
 
@@ -26,6 +26,6 @@ def explain(
     """
     from flowdiag.cli.docs.manual import find_rule, rule_page, show, warn_of_plugins
 
-    warn_of_plugins()  # first: it may be why there is no such rule
+    warn_of_plugins()  # first: a rejected plug-in may be the reason why the rule is unknown
     show(rule_page(find_rule(rule)), output)
     return 0

@@ -13,7 +13,7 @@ listener = typer.Typer(
     name="listener",
     cls=HelpfulGroup,
     rich_markup_mode=None,
-    help="""Record what a running Spark application knows about its batches.
+    help="""Record the batches of a running Spark application.
 
     \b
     Examples:
@@ -25,30 +25,29 @@ listener = typer.Typer(
 @listener.command(cls=HelpfulCommand)
 def export(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Where to write; the folder is made.")
+        Path, typer.Argument(metavar="DIR", help="Target folder, created if missing.")
     ],
     spark_home: Annotated[
         str | None,
         typer.Option(
             "--spark-home",
             metavar="DIR",
-            help="The Spark to build the jar against (default: SPARK_HOME, else PySpark's own).",
+            help="Spark to build the jar against (default: SPARK_HOME, else PySpark).",
         ),
     ] = None,
 ) -> int:
-    """Write the listener that goes into Spark applications.
+    """Write the listener to attach to Spark applications.
 
     \b
     Examples:
       flowdiag listener export listener/
       flowdiag listener export listener/ --spark-home /opt/spark-3.5.7
 
-    Spark keeps records, delays and rates of its batches in memory only. The listener writes them to
-    a file of JSON lines on the driver, which `flowdiag rate` reads. Nothing else of flowdiag has to
-    be installed there.
+    Spark keeps the records, delays and rates of its batches in memory only. The listener writes them to a file of
+    JSON lines on the driver, which `flowdiag rate` reads. The application needs no other part of flowdiag.
 
-    For Python there is one file, without dependencies, for Python 3.8 and PySpark 3.0 or later. For
-    Scala and Java there is a class, and a jar of it where a JDK is found.
+    For Python it is one file without dependencies, for Python 3.8 and PySpark 3.0 or later. For Scala and Java it is a
+    class, and a jar if a JDK is available.
     """
     from flowdiag.cli.listener.export import JAR, PYTHON
     from flowdiag.cli.listener.export import export as write
@@ -65,5 +64,5 @@ def export(
         typer.echo("  --conf spark.extraListeners=FlowdiagListener")
         typer.echo("  --conf spark.flowdiag.listener.path=/path/of/a/folder/ ...")
     else:
-        print_message("warning", f"no jar for Scala and Java was made: {exported.without_jar}")
+        print_message("warning", f"no jar for Scala and Java: {exported.without_jar}")
     return 0

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from flowdiag.cli.mcp.roots import Roots
 
-_MOST_ROWS = 100  # of tables that no tool shows
+_MOST_ROWS = 100  # no tool returns tables
 
 
 def mcp(
@@ -24,15 +24,12 @@ def mcp(
         typer.Option(
             "--root",
             metavar="DIR",
-            help="Folder below which files may be read; repeatable, at least one. Links that lead out of it"
-            " are refused.",
+            help="Folder that the server may read; repeatable, at least one.",
         ),
     ] = None,
     timeout: Annotated[
         str,
-        typer.Option(
-            "--timeout", metavar="TIME", help="Longest that one call may take (default: 10m)."
-        ),
+        typer.Option("--timeout", metavar="TIME", help="Time limit of a call (default: 10m)."),
     ] = "10m",
     redact: o.Redact = None,
     no_excerpts: o.NoExcerpts = None,
@@ -40,16 +37,16 @@ def mcp(
     config: o.Config = None,
     debug: o.Debug = None,
 ) -> int:
-    """Let agents diagnose: a server of the Model Context Protocol on standard input and output.
+    """Serve agents over the Model Context Protocol on standard input and output.
 
     \b
     Examples:
       flowdiag mcp --root /var/log/flink
       flowdiag mcp --root logs/ --root incidents/ --timeout 5m --redact
 
-    A client starts it and speaks to it; docs/agents.md says how to set up common ones. Its tools are
-    diagnose, explain and evidence: they read files below the roots, change nothing and reach no network.
-    One request is answered at a time, by one Spark that stays between requests.
+    A client starts this command; docs/agents.md shows the set-up of common clients. The tools diagnose, explain and
+    evidence read files below the roots, change nothing and use no network. Links that leave a root are refused. The
+    server answers one request at a time and keeps Spark between requests.
     """
     from flowdiag.cli.mcp.roots import Roots
     from flowdiag.cli.options.values import length
@@ -73,10 +70,10 @@ def mcp(
 
 
 def _server(roots: Roots, settings: Settings, timeout_s: float) -> MCPServer[Any]:
-    """The server.
+    """Create the server.
 
     Raises:
-        FlowdiagError: its package is not installed.
+        FlowdiagError: the package mcp is not installed.
     """
     try:
         from flowdiag.cli.mcp.server import server_of

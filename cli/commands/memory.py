@@ -4,71 +4,46 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated, Any, Final
 
 import typer
 
 from flowdiag.cli.diagnosing import diagnosing
 from flowdiag.parsers.errors import FlowdiagError
 
-_CALCULATOR = "Calculator"
+_calculator: Final = partial(typer.Option, rich_help_panel="Calculator")
 
 Paths = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[PATH...]",
-        help="Configuration files (flink-conf.yaml, config.yaml, a ConfigMap, a FlinkDeployment),"
-        " logs, saved answers of the REST interface, kubectl describe, GC logs; or nothing.",
+        help="Configurations, logs, REST answers, kubectl output, GC logs; or nothing.",
     ),
 ]
 ProcessSize = Annotated[
     str | None,
-    typer.Option(
-        "--process-size",
-        metavar="SIZE",
-        help="Total process memory: 1728m, 4g.",
-        rich_help_panel=_CALCULATOR,
-    ),
+    _calculator("--process-size", metavar="SIZE", help="Total process memory: 1728m, 4g."),
 ]
 FlinkSize = Annotated[
-    str | None,
-    typer.Option(
-        "--flink-size",
-        metavar="SIZE",
-        help="Total Flink memory, instead of the process's.",
-        rich_help_panel=_CALCULATOR,
-    ),
+    str | None, _calculator("--flink-size", metavar="SIZE", help="Total Flink memory instead.")
 ]
 Define = Annotated[
     list[str] | None,
-    typer.Option(
-        "-D",
-        metavar="KEY=VALUE",
-        help="Any option, as Flink takes it; wins over files. Repeatable.",
-        rich_help_panel=_CALCULATOR,
-    ),
+    _calculator("-D", metavar="KEY=VALUE", help="Any Flink option; overrides files. Repeatable."),
 ]
 FlinkVersion = Annotated[
     str | None,
-    typer.Option(
-        "--flink",
-        metavar="VERSION",
-        help="Version of Flink, where the input does not say: 1.20.",
-        rich_help_panel=_CALCULATOR,
-    ),
+    _calculator("--flink", metavar="VERSION", help="Flink version, if no input contains it: 1.20."),
 ]
 JobManager = Annotated[
-    bool,
-    typer.Option(
-        "--jobmanager", help="The sizes above are a JobManager's.", rich_help_panel=_CALCULATOR
-    ),
+    bool, _calculator("--jobmanager", help="The sizes above are those of a JobManager.")
 ]
 Container = Annotated[
     bool | None,
-    typer.Option(
+    _calculator(
         "--container/--standalone",
-        help="On YARN or Kubernetes, or not; matters for options of Flink 1.9 and older.",
-        rich_help_panel=_CALCULATOR,
+        help="Runs on YARN or Kubernetes, or not; matters up to Flink 1.9.",
         show_default=False,
     ),
 ]
@@ -88,40 +63,39 @@ Container = Annotated[
     early=False,
 )
 def memory(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Can the memory and the network buffers carry the job, and where does the memory go?
+    """Show where a Flink job's memory goes, and which pool or buffer count is too small.
 
     \b
     Examples:
       flowdiag memory --process-size 4g --flink 1.20
       flowdiag memory --process-size 4g -D taskmanager.memory.managed.fraction=0.2
-      flowdiag memory conf/flink-conf.yaml --flink 1.17
       flowdiag memory logs/ rest/
       kubectl describe pod my-taskmanager-1-1 | flowdiag memory - logs/
 
-    The arithmetic is Flink's own, to the byte, for the version seen. With logs it compares what was
-    configured with what runs, counts the network buffers that the job needs, and explains kills.
+    The calculation is Flink's own for the given version, exact to the byte. With logs, the report compares configured
+    and observed memory, counts the network buffers that the job needs, and explains killed containers.
     """
     from flowdiag.analyses.model.options import MemoryOptions
 
     version = given["flink"]
     role = "jobmanager" if given["jobmanager"] else "taskmanager"
-    options = defined(given["define"] or ())
+    options = parse_definitions(given["define"] or ())
     if given["process_size"] is not None:
         options[_total(role, version)] = given["process_size"]
     if given["flink_size"] is not None:
         options[f"{role}.memory.flink.size"] = given["flink_size"]
     if version is not None and not re.match(r"v?\d+\.\d+", version):
-        raise FlowdiagError(f"'{version}' is no version of Flink", hint="write 1.20 or 2.0.1")
+        raise FlowdiagError(f"'{version}' is not a Flink version", hint="write 1.20 or 2.0.1")
     if not given["paths"] and not options:
         raise FlowdiagError(
-            "nothing to look at: no input and no option",
+            "no input and no option",
             hint="flowdiag memory logs/ or flowdiag memory --process-size 4g --flink 1.20",
         )
     return {"memory": MemoryOptions(given=options, version=version, container=given["container"])}
 
 
 def _total(role: str, flink: str | None) -> str:
-    """The option for the size of the whole process, by its name in that version.
+    """Return the option for the total process size in a Flink version.
 
     >>> _total("taskmanager", "1.9"), _total("taskmanager", None)
     ('taskmanager.heap.size', 'taskmanager.memory.process.size')
@@ -134,13 +108,13 @@ def _total(role: str, flink: str | None) -> str:
     return f"{role}.heap.size" if old else f"{role}.memory.process.size"
 
 
-def defined(texts: list[str] | tuple[str, ...]) -> dict[str, str]:
-    """Options of the form `key=value`.
+def parse_definitions(texts: list[str] | tuple[str, ...]) -> dict[str, str]:
+    """Parse options of the form `key=value`.
 
     Raises:
-        FlowdiagError: there is no `=`.
+        FlowdiagError: an option has no `=`.
 
-    >>> defined(["taskmanager.memory.process.size=4g"])
+    >>> parse_definitions(["taskmanager.memory.process.size=4g"])
     {'taskmanager.memory.process.size': '4g'}
     """
     found = {}

@@ -13,8 +13,7 @@ WhatIf = Annotated[
     bool,
     typer.Option(
         "--what-if",
-        help="Play fewer buffers, debloating, unaligned checkpoints and more subtasks in a model that is"
-        " fitted to the job; takes some seconds more.",
+        help="Simulate the usual remedies on a fitted model (takes a few seconds).",
         rich_help_panel="Model",
     ),
 ]
@@ -22,7 +21,7 @@ WhatIf = Annotated[
 
 @diagnosing(model={"what_if": (WhatIf, False)})
 def queues(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Where does the Flink job's back pressure start, and whose queues are full?
+    """Find out where back pressure starts in a Flink job, and which input queues are full.
 
     \b
     Examples:
@@ -32,8 +31,8 @@ def queues(given: Mapping[str, Any]) -> Mapping[str, Any]:
       flowdiag queues logs/ --what-if
       flowdiag queues logs/ --format json | jq '.summary.culprits[0]'
 
-    Give it metrics and the job graph: logs with metric reports (Slf4jReporter), files of Prometheus,
-    what `flowdiag collect` saved, saved REST answers, archives; logs and configurations add to it.
+    Pass metrics and the job graph: logs with metric reports (Slf4jReporter), Prometheus files, folders of
+    `flowdiag collect`, saved REST answers, archives. Other logs and configurations add details.
     """
     from flowdiag.analyses.model.options import QueueOptions
 

@@ -19,19 +19,17 @@ from flowdiag.cli.options import shared as o
     job=("application", o.Application),
 )
 def rate(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Why can a Spark streaming application not keep up, or what holds it back?
+    """Find out why a Spark streaming application cannot keep up, or what limits its rate.
 
     \b
     Examples:
       flowdiag rate listener/ eventlog/
       flowdiag rate eventlog_v2_app-20260131184301-0007/ driver.log
       flowdiag rate logs/ --trigger-interval 10s --since 2h
-      flowdiag rate rest/ --conf spark.streaming.backpressure.enabled=true
       flowdiag rate logs/ --format json | jq '.data.applications[].pid[-1]'
 
-    Give it whatever there is, of one application or of several: event logs in every codec, the lines of
-    `flowdiag listener`, saved answers of /streaming/batches and its siblings and of /environment, logs
-    of driver and executors. Nothing is changed or sent.
+    Pass whatever you have: event logs, lines of `flowdiag listener`, saved REST answers (/streaming/batches,
+    /environment, …), and logs of the driver and the executors.
     """
     from flowdiag.analyses.model.options import RateOptions
 

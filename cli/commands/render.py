@@ -40,21 +40,9 @@ def render(
       flowdiag render report.json --min-severity warning
       flowdiag render report.json --format markdown >> "$GITHUB_STEP_SUMMARY"
 
-    The exit code is 0, whatever the report says; 4 where a bug in flowdiag keeps a section from being shown.
+    The exit code is 0 for any verdict, and 4 if a bug in flowdiag prevents a section from being shown.
     """
-    flags = {
-        "format": format,
-        "output": output,
-        "min_severity": min_severity,
-        "redact": redact,
-        "color": color,
-        "no_color": no_color,
-        "hyperlinks": hyperlinks,
-        "show_tz": show_tz,
-        "verbose": verbose or None,
-        "debug": debug,
-    }
-    found = effective(flags, config=config)
+    found = effective(o.flags(locals()), config=config)
     if show_config:
         from flowdiag.cli.diagnosing import show_config as show
 

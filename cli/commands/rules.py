@@ -14,10 +14,14 @@ def rules(
     format: Annotated[
         Listing,
         typer.Option(
-            "--format", "-f", metavar="FORMAT", help="table or json.", rich_help_panel="Output"
+            "--format",
+            "-f",
+            metavar="FORMAT",
+            help="table, json (default: table).",
+            rich_help_panel="Output",
         ),
     ] = Listing.TABLE,
-    output: o.Output = None,
+    output: o.TextOutput = None,
 ) -> int:
     """List every rule.
 
@@ -27,7 +31,7 @@ def rules(
       flowdiag rules --format json | jq '.[] | select(.core) | .code'
       flowdiag explain CP101
 
-    As JSON with its command, limits, votes and causes: what `flowdiag explain` shows of each.
+    JSON also contains each rule's command, thresholds, votes, causes and page.
     """
     from flowdiag.cli.docs.manual import list_of_rules, rules_as_json, show, warn_of_plugins
 

@@ -11,20 +11,19 @@ from flowdiag.cli.options import shared as o
 
 def schema(
     comparison: Annotated[
-        bool, typer.Option("--comparison", help="The schema of comparisons (`flowdiag compare`).")
+        bool, typer.Option("--comparison", help="Schema of comparisons instead of reports.")
     ] = False,
-    output: o.Output = None,
+    output: o.TextOutput = None,
 ) -> int:
     """Print the JSON schema of reports.
 
     \b
     Examples:
       flowdiag schema > report.schema.json
-      flowdiag schema --output report.schema.json
       flowdiag schema --comparison > comparison.schema.json
 
-    It is made from the types that write the reports of this version; the installed package holds it
-    as flowdiag/report.schema.json.
+    The schema is generated from the types of this version. The package also contains it as
+    flowdiag/report.schema.json.
     """
     from flowdiag.cli.output.console import write_report
 

@@ -15,7 +15,7 @@ simulate = typer.Typer(
     name="simulate",
     cls=HelpfulGroup,
     rich_markup_mode=None,
-    help="""Try settings on a model before trying them on a cluster.
+    help="""Try settings on a model before you try them on a cluster.
 
     \b
     Examples:
@@ -25,146 +25,90 @@ simulate = typer.Typer(
 )
 
 
-_WRITTEN: Final[Options] = {
+def _option(
+    kind: Any, panel: str, name: str, metavar: str | None = None, help: str | None = None
+) -> tuple[Any, None]:
+    """Declare an option without a default."""
+    option = typer.Option(name, metavar=metavar, help=help, rich_help_panel=panel)
+    return Annotated[kind | None, option], None
+
+
+_WORKLOAD, _SETTINGS, _JOB = "Workload", "Settings", "Recorded job"
+
+_REPORT: Final[Options] = {
     "shape": (
         Annotated[
             Listing,
             typer.Option(
-                "--format", "-f", metavar="FORMAT", help="table or json.", rich_help_panel="Output"
+                "--format",
+                "-f",
+                metavar="FORMAT",
+                help="table, json (default: table).",
+                rich_help_panel="Output",
             ),
         ],
         Listing.TABLE,
     ),
-    "output": (o.Output, None),
+    "output": (o.TextOutput, None),
 }
-
-_WORKLOAD = "Workload"
-_SETTINGS = "Settings to try"
-
-
 _PID: Final[Options] = {
     "report": (
         Annotated[
             str | None,
             typer.Argument(
                 metavar="[REPORT]",
-                help="A report of `flowdiag rate --format json`: its costs and settings are taken.",
+                help="Report of `flowdiag rate --format json`, for costs and settings.",
             ),
         ],
         None,
     ),
-    "interval": (
-        Annotated[
-            str | None,
-            typer.Option(
-                "--interval", metavar="TIME", help="Batch interval: 2s.", rich_help_panel=_WORKLOAD
-            ),
-        ],
-        None,
+    "interval": _option(str, _WORKLOAD, "--interval", "TIME", "Batch interval: 2s."),
+    "cost_per_batch": _option(
+        str, _WORKLOAD, "--cost-per-batch", "TIME", "Fixed cost of a batch: 200ms."
     ),
-    "cost_per_batch": (
-        Annotated[
-            str | None,
-            typer.Option(
-                "--cost-per-batch",
-                metavar="TIME",
-                help="What a batch takes by itself.",
-                rich_help_panel=_WORKLOAD,
-            ),
-        ],
-        None,
+    "cost_per_record": _option(
+        str, _WORKLOAD, "--cost-per-record", "TIME", "Cost of a record: 5ms, 0.2ms."
     ),
-    "cost_per_record": (
-        Annotated[
-            str | None,
-            typer.Option(
-                "--cost-per-record",
-                metavar="TIME",
-                help="What a record adds: 5ms, 0.2ms.",
-                rich_help_panel=_WORKLOAD,
-            ),
-        ],
-        None,
+    "offered": _option(
+        str,
+        _WORKLOAD,
+        "--offered",
+        "RATE",
+        "Records per second: 400, or 60x400,30x20 for 60 and 30 batches.",
     ),
-    "offered": (
-        Annotated[
-            str | None,
-            typer.Option(
-                "--offered",
-                metavar="RATE",
-                help="Records per second that come in; 60x400,30x20 is 400 for 60 batches, then 20 for"
-                " 30. Without it as the report has it, or twice what fits.",
-                rich_help_panel=_WORKLOAD,
-            ),
-        ],
-        None,
+    "batches": _option(int, _WORKLOAD, "--batches", "N", "Number of batches (default: 60)."),
+    "proportional": _option(
+        float, _SETTINGS, "--proportional", "K", "spark.streaming.backpressure.pid.proportional."
     ),
-    "batches": (
-        Annotated[
-            int | None,
-            typer.Option(
-                "--batches", metavar="N", help="How many (default: 60).", rich_help_panel=_WORKLOAD
-            ),
-        ],
-        None,
+    "integral": _option(
+        float, _SETTINGS, "--integral", "K", "spark.streaming.backpressure.pid.integral."
     ),
-    "proportional": (
-        Annotated[
-            float | None, typer.Option("--proportional", metavar="K", rich_help_panel=_SETTINGS)
-        ],
-        None,
+    "derived": _option(
+        float, _SETTINGS, "--derived", "K", "spark.streaming.backpressure.pid.derived."
     ),
-    "integral": (
-        Annotated[float | None, typer.Option("--integral", metavar="K", rich_help_panel=_SETTINGS)],
-        None,
+    "min_rate": _option(
+        float, _SETTINGS, "--min-rate", "RATE", "spark.streaming.backpressure.pid.minRate."
     ),
-    "derived": (
-        Annotated[float | None, typer.Option("--derived", metavar="K", rich_help_panel=_SETTINGS)],
-        None,
+    "max_rate": _option(
+        float, _SETTINGS, "--max-rate", "RATE", "spark.streaming.receiver.maxRate."
     ),
-    "min_rate": (
-        Annotated[
-            float | None, typer.Option("--min-rate", metavar="RATE", rich_help_panel=_SETTINGS)
-        ],
-        None,
+    "initial_rate": _option(
+        float, _SETTINGS, "--initial-rate", "RATE", "spark.streaming.backpressure.initialRate."
     ),
-    "max_rate": (
-        Annotated[
-            float | None,
-            typer.Option(
-                "--max-rate",
-                metavar="RATE",
-                help="spark.streaming.receiver.maxRate.",
-                rich_help_panel=_SETTINGS,
-            ),
-        ],
-        None,
+    "back_pressure": _option(
+        bool,
+        _SETTINGS,
+        "--back-pressure/--no-back-pressure",
+        help="With or without the estimator (default: as in the report, else with).",
     ),
-    "initial_rate": (
-        Annotated[
-            float | None, typer.Option("--initial-rate", metavar="RATE", rich_help_panel=_SETTINGS)
-        ],
-        None,
-    ),
-    "back_pressure": (
-        Annotated[
-            bool | None,
-            typer.Option(
-                "--back-pressure/--no-back-pressure",
-                help="With the estimator, or without (default: as the report has it, else with).",
-                rich_help_panel=_SETTINGS,
-            ),
-        ],
-        None,
-    ),
-    **_WRITTEN,
+    **_REPORT,
 }
 
 
 @simulate.command(cls=HelpfulCommand)
 @taking(_PID)
 def pid(**given: Any) -> int:
-    """What would Spark's rate estimator do with other settings?
+    """Simulate Spark's rate estimator with other settings.
 
     \b
     Examples:
@@ -172,8 +116,8 @@ def pid(**given: Any) -> int:
       flowdiag simulate pid --interval 1s --cost-per-batch 200ms --cost-per-record 1ms --proportional 2
       flowdiag rate logs/ --format json > report.json; flowdiag simulate pid report.json --min-rate 10
 
-    One receiver, its rate limiter, the queue of batches, a job that costs so much per batch and per
-    record, and the estimator to the last bit. Defaults are Spark's, or what the report says.
+    The model covers one receiver, its rate limiter, the batch queue, the cost per batch and per record, and the exact
+    estimator. Defaults come from the report, or are Spark's.
     """
     from flowdiag.cli.simulations.pid import Wanted, run_pid
 
@@ -181,205 +125,72 @@ def pid(**given: Any) -> int:
     return run_pid(Wanted(**given, as_json=as_json))
 
 
-_FROM = "A job that ran"
-_BUFFERS = "Settings"
-
-
 _CREDITS: Final[Options] = {
-    "paths": (
-        Annotated[
-            list[str] | None,
-            typer.Option(
-                "--from",
-                metavar="PATH",
-                help="Logs with metric reports, REST answers, what `flowdiag collect` wrote: a running"
-                " job's figures are taken. May be given several times.",
-                rich_help_panel=_FROM,
-            ),
-        ],
-        None,
+    "paths": _option(
+        list[str],
+        _JOB,
+        "--from",
+        "PATH",
+        "Logs with metric reports, REST answers, snapshots; repeatable.",
     ),
-    "job": (
-        Annotated[
-            str | None,
-            typer.Option(
-                "--job",
-                metavar="JOB",
-                help="Which job: the beginning of its id, or a glob of its name, in any case.",
-                rich_help_panel=_FROM,
-            ),
-        ],
-        None,
+    "job": _option(str, _JOB, "--job", "JOB", "Prefix of the job's id, or glob of its name."),
+    "parallelism": _option(
+        str,
+        _WORKLOAD,
+        "--parallelism",
+        "N,N,...",
+        "Subtasks of source, tasks and sink (default: 2,4,2).",
     ),
-    "parallelism": (
-        Annotated[
-            str | None,
-            typer.Option(
-                "--parallelism",
-                metavar="N,N,...",
-                help="Subtasks of the source, of each task, of the sink; all-to-all edges between them"
-                " (default: 2,4,2).",
-                rich_help_panel=_WORKLOAD,
-            ),
-        ],
-        None,
+    "rate": _option(float, _WORKLOAD, "--rate", "RATE", "Records per second of all sources."),
+    "service": _option(
+        str,
+        _WORKLOAD,
+        "--service",
+        "TIME[,TIME...]",
+        "Time per record of each task after the source.",
     ),
-    "rate": (
-        Annotated[
-            float | None,
-            typer.Option(
-                "--rate",
-                metavar="RATE",
-                help="Records per second that come in, all together.",
-                rich_help_panel=_WORKLOAD,
-            ),
-        ],
-        None,
+    "record_size": _option(
+        str, _WORKLOAD, "--record-size", "SIZE", "Size of a record on the wire (default: 100b)."
     ),
-    "service": (
-        Annotated[
-            str | None,
-            typer.Option(
-                "--service",
-                metavar="TIME[,TIME...]",
-                help="What one record takes each task after the source; a single one is the sink's.",
-                rich_help_panel=_WORKLOAD,
-            ),
-        ],
-        None,
+    "skew": _option(
+        float, _WORKLOAD, "--skew", "SHARE", "Share of one subtask of the slowest task: 0.85."
     ),
-    "record_size": (
-        Annotated[
-            str | None,
-            typer.Option(
-                "--record-size",
-                metavar="SIZE",
-                help="Of a record on the wire (default: 100b).",
-                rich_help_panel=_WORKLOAD,
-            ),
-        ],
-        None,
+    "task_managers": _option(
+        int, _WORKLOAD, "--task-managers", "N", "TaskManagers; channels inside one are local."
     ),
-    "skew": (
-        Annotated[
-            float | None,
-            typer.Option(
-                "--skew",
-                metavar="SHARE",
-                help="Share of the records that one subtask of the slowest task gets: 0.85.",
-                rich_help_panel=_WORKLOAD,
-            ),
-        ],
-        None,
+    "flink": _option(
+        str, _SETTINGS, "--flink", "VERSION", "Version for defaults and limits (default: 1.20)."
     ),
-    "task_managers": (
-        Annotated[
-            int | None,
-            typer.Option(
-                "--task-managers",
-                metavar="N",
-                help="Spread the subtasks over so many, in turn: channels inside one are local"
-                " (default: all are remote).",
-                rich_help_panel=_WORKLOAD,
-            ),
-        ],
-        None,
+    "buffers_per_channel": _option(
+        int, _SETTINGS, "--buffers-per-channel", "N", "Exclusive buffers per channel."
     ),
-    "flink": (
-        Annotated[
-            str | None,
-            typer.Option(
-                "--flink",
-                metavar="VERSION",
-                help="Whose defaults and limits hold (default: 1.20).",
-                rich_help_panel=_BUFFERS,
-            ),
-        ],
-        None,
+    "floating_buffers": _option(
+        int, _SETTINGS, "--floating-buffers", "N", "Floating buffers per gate."
     ),
-    "buffers_per_channel": (
-        Annotated[
-            int | None,
-            typer.Option("--buffers-per-channel", metavar="N", rich_help_panel=_BUFFERS),
-        ],
-        None,
+    "segment_size": _option(str, _SETTINGS, "--segment-size", "SIZE", "Size of a buffer: 32kb."),
+    "segments": _option(
+        int, _SETTINGS, "--segments", "N", "Network buffers per TaskManager (default: enough)."
     ),
-    "floating_buffers": (
-        Annotated[
-            int | None,
-            typer.Option(
-                "--floating-buffers", metavar="N", help="Per gate.", rich_help_panel=_BUFFERS
-            ),
-        ],
-        None,
+    "buffer_timeout": _option(
+        str, _SETTINGS, "--buffer-timeout", "TIME", "execution.buffer-timeout."
     ),
-    "segment_size": (
-        Annotated[
-            str | None,
-            typer.Option(
-                "--segment-size",
-                metavar="SIZE",
-                help="Of a buffer: 32kb.",
-                rich_help_panel=_BUFFERS,
-            ),
-        ],
-        None,
+    "debloat": _option(
+        str, _SETTINGS, "--debloat", "TARGET", "Buffer debloating with a target (1s), or off."
     ),
-    "segments": (
-        Annotated[
-            int | None,
-            typer.Option(
-                "--segments",
-                metavar="N",
-                help="Network buffers of a TaskManager (default: enough).",
-                rich_help_panel=_BUFFERS,
-            ),
-        ],
-        None,
+    "unaligned": _option(
+        bool, _SETTINGS, "--unaligned/--aligned", help="Unaligned or aligned checkpoints."
     ),
-    "buffer_timeout": (
-        Annotated[
-            str | None,
-            typer.Option("--buffer-timeout", metavar="TIME", rich_help_panel=_BUFFERS),
-        ],
-        None,
+    "checkpoint_interval": _option(
+        str, _SETTINGS, "--checkpoint-interval", "TIME", "Checkpoint interval."
     ),
-    "debloat": (
-        Annotated[
-            str | None,
-            typer.Option(
-                "--debloat",
-                metavar="TARGET",
-                help="Buffer debloating with this target: 1s; or off.",
-                rich_help_panel=_BUFFERS,
-            ),
-        ],
-        None,
-    ),
-    "unaligned": (
-        Annotated[
-            bool | None,
-            typer.Option(
-                "--unaligned/--aligned", help="How checkpoints go.", rich_help_panel=_BUFFERS
-            ),
-        ],
-        None,
-    ),
-    "checkpoint_interval": (
-        Annotated[
-            str | None,
-            typer.Option("--checkpoint-interval", metavar="TIME", rich_help_panel=_BUFFERS),
-        ],
-        None,
-    ),
-    **_WRITTEN,
+    **_REPORT,
 }
 
 
 @simulate.command(cls=HelpfulCommand)
 @taking(_CREDITS)
 def credits(**given: Any) -> int:
-    """What would other buffers, checkpoints or subtasks change for a Flink job under back pressure?
+    """Simulate a Flink job under back pressure with other buffers, checkpoints or parallelism.
 
     \b
     Examples:
@@ -388,9 +199,9 @@ def credits(**given: Any) -> int:
       flowdiag simulate credits --from logs/ --from rest/
       flowdiag simulate credits --from collected/ --buffers-per-channel 4 --format json
 
-    Pools, credits, backlogs and barriers of every subtask and channel are played through: throughput,
-    queues, and how long a checkpoint waits. With --from, first as the job ran, which shows how well the
-    model fits; then under the usual remedies, and under the settings given here.
+    The model covers the pools, credits, backlogs and barriers of every subtask and channel. It shows throughput, queues
+    and the duration of a checkpoint. With --from, it first plays the job as it ran, which shows the quality of the
+    fit, then the usual remedies, and the given settings.
     """
     from flowdiag.cli.simulations.credits import Wanted, run_credits
 

@@ -10,23 +10,18 @@ from flowdiag.parsers.errors import FlowdiagError
 
 
 def warm(
-    force: Annotated[
-        bool, typer.Option("--force", help="Make it anew, even if it is there.")
-    ] = False,
-    remove: Annotated[bool, typer.Option("--remove", help="Remove every archive.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Recreate an existing cache.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the cache.")] = False,
     stay: Annotated[
         str | None,
         typer.Option(
             "--stay",
             metavar="TIME",
-            help="Start Java now, and leave it running for so long after its last use: 15m, 1h. It takes"
-            " memory, see --status.",
+            help="Start Java and keep it running this long after its last use: 15m, 1h.",
         ),
     ] = None,
-    status: Annotated[
-        bool, typer.Option("--status", help="Say what is there and what it costs.")
-    ] = False,
-    stop: Annotated[bool, typer.Option("--stop", help="End the Java that stays.")] = False,
+    status: Annotated[bool, typer.Option("--status", help="Show the cache and its size.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="Stop the Java process of --stay.")] = False,
 ) -> int:
     """Make later runs start faster.
 
@@ -38,20 +33,20 @@ def warm(
       flowdiag warm --stop
       flowdiag warm --remove
 
-    Without options: starts Spark once and keeps what Java loaded for it, about 170 MB in the user's
-    cache folder. With --stay: leaves Java itself behind, and the commands that follow join it.
+    Without options: starts Spark once and caches the classes that Java loads, about 170 MB in the user's cache
+    folder. With --stay: keeps Java running, and later commands join it.
     """
-    asked = {"--force": force, "--remove": remove, "--stay": stay is not None}
-    asked |= {"--status": status, "--stop": stop}
-    given = [name for name, wanted in asked.items() if wanted]
+    options = {"--force": force, "--remove": remove, "--stay": stay is not None}
+    options |= {"--status": status, "--stop": stop}
+    given = [name for name, is_set in options.items() if is_set]
     if len(given) > 1:
-        raise FlowdiagError(f"{given[0]} and {given[1]} do not go together")
-    typer.echo(_done(force=force, remove=remove, stay=stay, status=status, stop=stop))
+        raise FlowdiagError(f"{given[0]} and {given[1]} cannot be combined")
+    typer.echo(_run(force=force, remove=remove, stay=stay, status=status, stop=stop))
     return 0
 
 
-def _done(*, force: bool, remove: bool, stay: str | None, status: bool, stop: bool) -> str:
-    """Do it, and say so."""
+def _run(*, force: bool, remove: bool, stay: str | None, status: bool, stop: bool) -> str:
+    """Perform one action, and return the message about its result."""
     from flowdiag.analyses.model.fmt import size
     from flowdiag.cli.output.console import Progress
     from flowdiag.cli.spark import staying
@@ -65,9 +60,9 @@ def _done(*, force: bool, remove: bool, stay: str | None, status: bool, stop: bo
         return f"removed {size(archive.remove())}"
     with Progress() as progress:
         if stay is not None:
-            progress("starting Java, and warming it up")
+            progress("starting Java")
             return staying.stay(stay)
-        progress("making the archive, about half a minute")
+        progress("creating the cache, about half a minute")
         made = archive.warm(force=force)
-    state = f"made in {made.seconds:.0f} s" if made.built else "there already"
+    state = f"created in {made.seconds:.0f} s" if made.built else "up to date"
     return f"{made.path} ({size(made.size_bytes)}, {state})"

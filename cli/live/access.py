@@ -13,7 +13,7 @@ from flowdiag.cli.options.signature import Options
 if TYPE_CHECKING:
     from flowdiag.parsers.live.client import Access
 
-_ACCESS: Final = "Access"
+_ACCESS: Final = "Live systems"
 
 TokenFile = Annotated[
     str | None,
@@ -29,8 +29,7 @@ PasswordFile = Annotated[
     typer.Option(
         "--password-file",
         metavar="FILE",
-        help="File with user:password for basic authentication (or set FLOWDIAG_COLLECT_USER and"
-        " FLOWDIAG_COLLECT_PASSWORD).",
+        help="File with user:password (or set FLOWDIAG_COLLECT_USER, …_PASSWORD).",
         rich_help_panel=_ACCESS,
     ),
 ]

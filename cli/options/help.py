@@ -1,8 +1,7 @@
-"""Help as people read it: what it is, examples, then the options by what they are about.
+"""Renders the help of commands: summary, examples, usage, then the options by subject.
 
-Typer's own help changes its shape from release to release, draws boxes and prints the type of every
-switch; this one is plain text that fits a narrow terminal and is the same everywhere, so that the
-README can quote it.
+Typer's own help changes with its releases, draws boxes, and prints the type of every switch. This one is
+plain text, fits a narrow terminal, and is the same everywhere, so docs/cli.md can quote it.
 """
 
 from __future__ import annotations
@@ -11,26 +10,30 @@ import inspect
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 from typer.core import TyperCommand, TyperGroup
 
-from flowdiag.cli.exit_codes import MEANINGS, OF_A_COMPARISON, ExitCode
+from flowdiag.cli.exit_codes import SHORT_MEANINGS, SHORT_MEANINGS_OF_COMPARISON
 
-WIDTH: Final = 100  # beyond which help is hard to read
-_LEFT: Final = 26  # columns of the names
-_GENERAL: Final = "General"
+WIDTH: Final = 100  # wider lines are hard to read
+_LEFT: Final = 26  # columns for the names
 DEBUG: Final = "Show the traceback of a bug."
+
+# Panels of options. `PANELS` has those that every command shows at the end, in this order.
+INPUT, OUTPUT, VERDICT, GENERAL = "Input", "Output", "Verdict", "General"
+SPARK: Final = "Spark and start-up"
+PANELS: Final = (GENERAL, SPARK)
 
 
 class HelpfulCommand(TyperCommand):
-    """A command whose help is `help_text`, and that has `--debug`, which the message of a bug names."""
+    """A command with our help text, and with `--debug`, which the error message of a bug mentions."""
 
-    exit_codes: Mapping[ExitCode, str] = MEANINGS
+    exit_codes = SHORT_MEANINGS
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the command line; `main` itself looks for `--debug`, and settings need no inputs."""
+        """Parse the command line; `--show-config` needs no inputs, and `main` handles `--debug`."""
         if "--show-config" in args:
             for param in self.params:
                 if param.param_type_name == "argument":
@@ -39,31 +42,29 @@ class HelpfulCommand(TyperCommand):
         return super().parse_args(ctx, args if own else [a for a in args if a != "--debug"])
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help; Typer prints it."""
         formatter.write(help_text(self, ctx))
 
 
 class ComparingCommand(HelpfulCommand):
-    """A command whose exit codes are those of a comparison."""
+    """A command with the exit codes of a comparison."""
 
-    exit_codes = OF_A_COMPARISON
+    exit_codes = SHORT_MEANINGS_OF_COMPARISON
 
 
 class HelpfulGroup(TyperGroup):
-    """The same for the command that holds the others."""
+    """A command with subcommands and our help text."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help; Typer prints it."""
         formatter.write(help_text(self, ctx))
 
 
 def help_text(command: Any, ctx: Any, width: int | None = None) -> str:
-    """The help of a command.
+    """Render the help of a command.
 
     Args:
-        command: a Typer command; its docstring is summary, examples and the rest, in this order.
-        ctx: the context it is called in.
-        width: columns; by default those of the terminal, at most `WIDTH`.
+        command: a Typer command whose docstring has a summary, examples and notes, in this order.
+        ctx: its context.
+        width: in columns (default: the terminal's, at most `WIDTH`).
     """
     columns = width or min(WIDTH, max(40, shutil.get_terminal_size((WIDTH, 24)).columns))
     return "\n".join(_lines(command, ctx, columns)).rstrip() + "\n"
@@ -87,9 +88,7 @@ def _lines(command: Any, ctx: Any, width: int) -> Iterator[str]:
         for left, right in entries:
             yield from _entry(left, right, width)
     if any(name == "--fail-on" for param in command.params for name in param.opts):
-        yield from ("", _bold("Exit codes"))
-        for code, meaning in getattr(command, "exit_codes", MEANINGS).items():
-            yield from _entry(str(int(code)), meaning.replace("`", ""), width)
+        yield from ("", f"{_bold('Exit codes')}  {getattr(command, 'exit_codes', SHORT_MEANINGS)}")
 
 
 def _usage(command: Any, ctx: Any) -> Iterator[str]:
@@ -103,30 +102,33 @@ def _usage(command: Any, ctx: Any) -> Iterator[str]:
 
 
 def _panels(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
-    """Names and help of the parameters by panel; what belongs to none comes last."""
+    """Return the names and help texts of the parameters by panel, in the order of the help."""
     panels: dict[str, list[tuple[str, str]]] = {}
     for param in command.get_params(ctx):
         if getattr(param, "hidden", False):
             continue
-        argument = param.param_type_name == "argument"
-        panel = getattr(param, "rich_help_panel", None) or ("Input" if argument else _GENERAL)
-        if argument:
-            left = param.metavar or param.name.upper()
+        if param.param_type_name == "argument":
+            panel, left = INPUT, param.metavar or param.name.upper()
         else:
-            short = [name for name in param.opts if not name.startswith("--")]
-            long = [name for name in param.opts if name.startswith("--")]
-            negated = "".join(f"/{name}" for name in param.secondary_opts)
-            left = ", ".join(short + long) if short else f"    {long[0]}{negated}"
-            left += f" {param.metavar}" if param.metavar else ""
+            panel, left = GENERAL, _option_names(param)
+        panel = getattr(param, "rich_help_panel", None) or panel
         panels.setdefault(panel, []).append((left, getattr(param, "help", None) or ""))
-    general = panels.pop(_GENERAL, None)
     if isinstance(command, HelpfulCommand) and not any("--debug" in p.opts for p in command.params):
-        general = [("    --debug", DEBUG), *(general or [])]
-    return {**panels, _GENERAL: general} if general else panels
+        panels.setdefault(GENERAL, []).append(("    --debug", DEBUG))
+    last = {name: panels.pop(name) for name in PANELS if name in panels}
+    return panels | last
+
+
+def _option_names(param: Any) -> str:
+    short = [name for name in param.opts if not name.startswith("--")]
+    long = [name for name in param.opts if name.startswith("--")]
+    negated = "".join(f"/{name}" for name in param.secondary_opts)
+    names = ", ".join(short + long) if short else f"    {long[0]}{negated}"
+    return f"{names} {param.metavar}" if param.metavar else names
 
 
 def _entry(left: str, right: str, width: int) -> Iterator[str]:
-    """One name and its help beside it, or below it where there is no room."""
+    """Yield the lines of a name and its help, which follows on the next line if there is no room."""
     narrow = width < 2 * _LEFT + 20
     indent = 8 if narrow else _LEFT + 2
     lines = textwrap.wrap(" ".join(right.split()), width - indent) or [""]

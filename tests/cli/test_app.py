@@ -290,7 +290,7 @@ def test_help_begins_with_examples(capfdbinary: pytest.CaptureFixture[bytes]) ->
         capfdbinary.readouterr()
         .out.decode()
         .startswith("""\
-Why do Flink's checkpoints fail, and who is it?
+Find out why Flink's checkpoints fail or take long, and which subtask causes it.
 
 Examples
   flowdiag checkpoints logs/
@@ -301,6 +301,12 @@ Examples
 Usage  flowdiag checkpoints [OPTIONS] PATH...
 """)
     )
+
+
+@pytest.mark.parametrize("command", ["checkpoints", "startup", "queues", "compare"])
+def test_help_fits_one_screen(command: str, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main([command, "--help"]) == 0
+    assert len(capfdbinary.readouterr().out.decode().splitlines()) <= 60
 
 
 def test_version(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
