@@ -80,7 +80,7 @@ _GOOD = {
         """
 
         from flowdiag.analyses.flink.helpers import (
-            Finding, Iterator, Job, Limits, Rule, incidents, limit, of_incidents,
+            Finding, Iterator, Job, Limits, Rule, incidents, limit, incident_finding,
         )
 
 
@@ -95,7 +95,7 @@ _GOOD = {
                 if each.text.get("kind") == "acme-storage"
             ]
             if len(found) >= limits.refusals:
-                yield of_incidents(
+                yield incident_finding(
                     job,
                     found,
                     ongoing=True,

@@ -33,7 +33,7 @@ def reason_word(checkpoint: Checkpoint) -> str | None:
     return word or checkpoint.reason_kind
 
 
-def failed(checkpoint: Checkpoint, job: JobFacts) -> bool:
+def counts_as_failed(checkpoint: Checkpoint, job: JobFacts) -> bool:
     """Whether a checkpoint failed for a reason that somebody has to look at.
 
     Consequences do not count: of a cancel, of a task that failed, of a finished source, of a limit
@@ -46,7 +46,7 @@ def failed(checkpoint: Checkpoint, job: JobFacts) -> bool:
         return False
     if reason_word(checkpoint) == "task_failure" and not _disturbed(checkpoint, job):
         return True
-    return not blameless(checkpoint.reason, checkpoint)
+    return not is_blameless(checkpoint.reason, checkpoint)
 
 
 _DISTURBANCES: Final = frozenset(
@@ -82,7 +82,7 @@ def _disturbances(job: JobFacts) -> tuple[list[int], bool]:
     return sorted(time for time in times if time is not None), None in times
 
 
-def blameless(reason: str | None, checkpoint: Checkpoint | None = None) -> bool:
+def is_blameless(reason: str | None, checkpoint: Checkpoint | None = None) -> bool:
     """Whether a reason is only the consequence of something that is looked at on its own."""
     if checkpoint is not None and reason_word(checkpoint) in _CONSEQUENCES:
         return True
@@ -209,7 +209,7 @@ def _episodes(job: JobFacts) -> Iterator[Episode]:
     completed: Checkpoint | None = None
     last_completed: Checkpoint | None = None
     for checkpoint in in_order(job.checkpoints):
-        if failed(checkpoint, job):
+        if counts_as_failed(checkpoint, job):
             if not series:
                 last_completed = completed
             series.append(checkpoint)
@@ -300,7 +300,7 @@ def concluded(job: JobFacts) -> tuple[Checkpoint, ...]:
     return tuple(
         checkpoint
         for checkpoint in in_order(job.checkpoints)
-        if checkpoint.status is Status.COMPLETED or failed(checkpoint, job)
+        if checkpoint.status is Status.COMPLETED or counts_as_failed(checkpoint, job)
     )
 
 
@@ -324,7 +324,7 @@ def _by_kind(job: JobFacts) -> Mapping[str, Sequence[Incident]]:
     return dict(found)
 
 
-def settled(job: JobFacts, warm_up: int) -> list[list[Checkpoint]]:
+def steady_checkpoints(job: JobFacts, warm_up: int) -> list[list[Checkpoint]]:
     """Completed checkpoints that tell how the job usually does, in one list per stretch.
 
     Savepoints are left out (a person asked for them, they are always full), and so are the first

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Unpack
 
 from flowdiag.analyses.flink import judging
 from flowdiag.analyses.flink.crises import Crisis, Failure, crises
 from flowdiag.analyses.flink.episodes import (
     Episode,
-    blameless,
     concluded,
+    counts_as_failed,
     episodes,
-    failed,
     in_order,
     incidents,
-    settled,
+    is_blameless,
+    steady_checkpoints,
 )
 from flowdiag.analyses.flink.job import (
     Attempt,
@@ -34,16 +34,16 @@ from flowdiag.analyses.flink.job import (
     SubtaskCheckpoint,
 )
 from flowdiag.analyses.flink.judging import (
-    AT_THE_END,
     DEFAULT_TIMEOUT_MS,
+    UNSUCCESSFUL_AT_END,
     WARM_UP,
-    at_the_end,
-    ends,
+    elapsed_ms,
+    end_records,
     exception_text,
     fatal_at_end,
     job_failed,
-    lasted_ms,
-    name_of,
+    subtask_name,
+    unsuccessful_at_end,
 )
 from flowdiag.analyses.flink.options import names_of, option, version_of
 from flowdiag.analyses.knowledge.causes import CAUSES, SHARED, Remedy
@@ -55,6 +55,7 @@ from flowdiag.analyses.model.finding import (
     Confidence,
     Evidence,
     Finding,
+    FindingFields,
     Inconclusive,
     Measurement,
     Origin,
@@ -131,7 +132,7 @@ def jobs_of(cluster: ClusterFacts) -> tuple[Job, ...]:
     return tuple(Job.of(job, cluster) for job in cluster.jobs)
 
 
-def measured(
+def measurement(
     name: str,
     value: float | str | None,
     unit: str | None = None,
@@ -197,46 +198,54 @@ def taskmanager_subject(
     )
 
 
-def of_job(job: JobFacts, *, subject: Subject | None = None, **said: Any) -> Finding:
+def job_finding(
+    job: JobFacts, *, subject: Subject | None = None, **overrides: Unpack[FindingFields]
+) -> Finding:
     """A finding about a job, or about something of it.
 
     Args:
         job: whose verdict counts it.
         subject: who it is about; None: the job itself.
-        said: the other fields of `Finding`.
+        overrides: other fields of `Finding`.
     """
-    return Finding(job=job.key, subject=subject or judging.job_subject(job), **said)
+    return Finding(job=job.key, subject=subject or judging.job_subject(job), **overrides)
 
 
-def of_subtask(job: JobFacts, who: Attempt | Incident, **said: Any) -> Finding:
+def subtask_finding(
+    job: JobFacts, who: Attempt | Incident, **overrides: Unpack[FindingFields]
+) -> Finding:
     """A finding about a subtask, as far as an attempt or a record tells which."""
-    return of_job(job, subject=subtask_subject(job, who), **said)
+    return job_finding(job, subject=subtask_subject(job, who), **overrides)
 
 
-def of_taskmanager(
-    job: JobFacts | None, taskmanager: str | None, host: str | None = None, **said: Any
+def taskmanager_finding(
+    job: JobFacts | None,
+    taskmanager: str | None,
+    host: str | None = None,
+    **overrides: Unpack[FindingFields],
 ) -> Finding:
     """A finding about a TaskManager; about the job where no record names one.
 
     Args:
         job: whose verdict counts it; None: of no known job.
         taskmanager, host: its resource id, and where it runs.
-        said: the other fields of `Finding`.
+        overrides: other fields of `Finding`.
     """
     return Finding(
         job=job.key if job is not None else None,
         subject=taskmanager_subject(job, taskmanager, host),
-        **said,
+        **overrides,
     )
 
 
-def of_checkpoints(
+def checkpoint_finding(
     job: JobFacts,
     checkpoints: Sequence[Checkpoint],
     *,
     among: Sequence[Checkpoint],
     ongoing: bool,
-    **said: Any,
+    subject: Subject | None = None,
+    **overrides: Unpack[FindingFields],
 ) -> Finding:
     """A finding about some of a job's checkpoints: severity, times and records follow from them.
 
@@ -245,27 +254,29 @@ def of_checkpoints(
         checkpoints: those that it is about, in order; at least one.
         among: those that were looked at: the severity goes by the share.
         ongoing: whether it lasts at the end of the input.
-        said: the other fields of `Finding`; they win.
+        overrides: other fields of `Finding`; they replace the defaults.
     """
     state = State.ONGOING if ongoing else State.RECOVERED
-    follows: dict[str, Any] = {
+    fields: FindingFields = {
         "state": state,
         "severity": grade(state=state, share=len(checkpoints) / max(1, len(among))),
         "first_us": checkpoints[0].triggered_us,
         "last_us": checkpoints[-1].ended_us,
         "count": len(checkpoints),
-        "evidence": ends(checkpoints),
+        "evidence": end_records(checkpoints),
     }
-    return of_job(job, **(follows | said))
+    fields.update(overrides)
+    return job_finding(job, subject=subject, **fields)
 
 
-def of_episodes(
+def episode_finding(
     job: JobFacts,
     series: Sequence[Episode],
     affected: int,
     *,
     fatal: bool | None = None,
-    **said: Any,
+    subject: Subject | None = None,
+    **overrides: Unpack[FindingFields],
 ) -> Finding:
     """A finding about series of unsuccessful checkpoints: state, severity and times follow from them.
 
@@ -274,28 +285,35 @@ def of_episodes(
         series: the episodes that it is about, in order.
         affected: how many checkpoints: the severity goes by their share of all that ended.
         fatal: whether it is critical; None: if none completes at the end of the input.
-        said: the other fields of `Finding`; they win.
+        overrides: other fields of `Finding`; they replace the defaults.
     """
-    follows: dict[str, Any] = {
+    fields: FindingFields = {
         "state": judging.state_of(series),
         "severity": judging.severity_of(job, series, affected, len(concluded(job)), fatal=fatal),
         "first_us": series[0].first_us if series else None,
         "last_us": series[-1].last_us if series else None,
         "count": affected,
     }
-    return of_job(job, **(follows | said))
+    fields.update(overrides)
+    return job_finding(job, subject=subject, **fields)
 
 
-def of_crises(job: JobFacts, series: Sequence[Crisis], **said: Any) -> Finding:
+def crisis_finding(
+    job: JobFacts,
+    series: Sequence[Crisis],
+    *,
+    subject: Subject | None = None,
+    **overrides: Unpack[FindingFields],
+) -> Finding:
     """A finding about crises: state, severity, times and records follow from them, the last first.
 
     Args:
         job: whose they are.
         series: the crises that it is about, in order; at least one.
-        said: the other fields of `Finding`; they win.
+        overrides: other fields of `Finding`; they replace the defaults.
     """
     last = series[-1]
-    follows: dict[str, Any] = {
+    fields: FindingFields = {
         "state": last.state,
         "severity": grade(
             state=last.state,
@@ -308,11 +326,18 @@ def of_crises(job: JobFacts, series: Sequence[Crisis], **said: Any) -> Finding:
         "evidence": cite(ref for crisis in reversed(series) for ref in crisis.refs),
         "ranked": True,
     }
-    return of_job(job, **(follows | said))
+    fields.update(overrides)
+    return job_finding(job, subject=subject, **fields)
 
 
-def of_incidents(
-    job: JobFacts, records: Sequence[Incident], *, ongoing: bool, share: float = 1.0, **said: Any
+def incident_finding(
+    job: JobFacts,
+    records: Sequence[Incident],
+    *,
+    ongoing: bool,
+    share: float = 1.0,
+    subject: Subject | None = None,
+    **overrides: Unpack[FindingFields],
 ) -> Finding:
     """A finding about records of one kind: severity, times, count and evidence follow from them.
 
@@ -321,10 +346,10 @@ def of_incidents(
         records: those that it is about, in order of time; at least one.
         ongoing: whether it lasts at the end of the input.
         share: affected part of the checkpoints, 0 to 1.
-        said: the other fields of `Finding`; they win.
+        overrides: other fields of `Finding`; they replace the defaults.
     """
     state = State.ONGOING if ongoing else State.RECOVERED
-    follows: dict[str, Any] = {
+    fields: FindingFields = {
         "state": state,
         "severity": grade(state=state, share=share),
         "first_us": records[0].time_us,
@@ -332,7 +357,8 @@ def of_incidents(
         "count": len(records),
         "evidence": records_of(records),
     }
-    return of_job(job, **(follows | said))
+    fields.update(overrides)
+    return job_finding(job, subject=subject, **fields)
 
 
 def outcome_text(crisis: Crisis) -> str:
@@ -347,7 +373,7 @@ def records_of(incidents: Iterable[Incident]) -> tuple[Evidence, ...]:
     return cite((incident.ref, incident.time_us) for incident in incidents)
 
 
-def shared(
+def shared_remedies(
     job: JobFacts, *names: str, proposed: Value | None = None, current: Present | None = None
 ) -> tuple[Action, ...]:
     """Remedies that symptoms have in common (`causes.SHARED`); those that do not fit this job are left out.
@@ -363,7 +389,7 @@ def shared(
     return tuple(action for action in advice if action is not None)
 
 
-def explained(cause: str, **fill: str) -> str:
+def explanation(cause: str, **fill: str) -> str:
     """What a cause does to the job, in its own words; `fill` stands for the names in braces."""
     text = CAUSES[cause].explanation
     return text.format(**fill) if fill else text

@@ -35,7 +35,7 @@ from flowdiag.parsers.units import size_bytes
 
 # One failed checkpoint costs one interval and happens; only when a second one follows without a
 # completed one between is "completes no checkpoint at the end" more than the last line of the log.
-AT_THE_END: Final = 2
+UNSUCCESSFUL_AT_END: Final = 2
 DEFAULT_TIMEOUT_MS: Final = 600_000  # execution.checkpointing.timeout, 1.4 to 2.3
 # Catching up after a start or a restore: this many unsuccessful checkpoints before the first
 # completed one are ordinary (state is read back, the backlog is worked off at full speed).
@@ -67,7 +67,7 @@ def subtask_subject(job: JobFacts, attempt: Attempt) -> Subject:
     )
 
 
-def ends(checkpoints: Iterable[Checkpoint]) -> tuple[Evidence, ...]:
+def end_records(checkpoints: Iterable[Checkpoint]) -> tuple[Evidence, ...]:
     """The records that ended the checkpoints, or their triggers where there are none."""
     return cite(
         (c.end_ref, c.ended_us) if c.end_ref is not None else (c.trigger_ref, c.triggered_us)
@@ -80,14 +80,16 @@ def state_of(series: Sequence[Episode]) -> State:
     return series[-1].state if series else State.RECOVERED
 
 
-def at_the_end(series: Sequence[Episode]) -> int:
+def unsuccessful_at_end(series: Sequence[Episode]) -> int:
     """How many checkpoints were unsuccessful since the last completed one, 0 if one completed."""
     return len(series[-1].checkpoints) if state_of(series) is State.ONGOING else 0
 
 
-def fatal_at_end(job: JobFacts, series: Sequence[Episode], most: float = AT_THE_END) -> bool:
+def fatal_at_end(
+    job: JobFacts, series: Sequence[Episode], most: float = UNSUCCESSFUL_AT_END
+) -> bool:
     """Whether no checkpoint completes at the end of the input, or the job died of it."""
-    failed = at_the_end(series)
+    failed = unsuccessful_at_end(series)
     return failed > 0 and (failed >= most or job_failed(job))
 
 
@@ -201,7 +203,7 @@ INTERVAL_KEYS: Final = ("execution.checkpointing.interval", "observed.interval_m
 TIMEOUT_KEYS: Final = ("execution.checkpointing.timeout", "observed.timeout_ms")
 
 
-def lasted_ms(checkpoint: Checkpoint) -> float | None:
+def elapsed_ms(checkpoint: Checkpoint) -> float | None:
     """How long a completed checkpoint took: as it says, else from its trigger to its end."""
     if checkpoint.duration_ms is not None:
         return checkpoint.duration_ms
@@ -369,6 +371,6 @@ def _unwrapped(cause: str) -> str:
 _REQUEST: Final = re.compile(r"Failure executing: [A-Z]{3,7} at: \S{1,400} Message: ")
 
 
-def name_of(who: Attempt | Incident) -> str:
+def subtask_name(who: Attempt | Incident) -> str:
     """A subtask as people know it, by its attempt or by a record."""
     return fmt.subtask_of(who.task, who.subtask_index, who.parallelism)

@@ -37,7 +37,7 @@ def numbers_of(said: Classified | None) -> Iterator[Measurement]:
         if said is not None and value is not None:
             number = value.removeprefix("-").isdecimal()
             told = unit or (_UNITS.get(said.name) if number else None)
-            yield h.measured(name, float(value) if number else value, told)
+            yield h.measurement(name, float(value) if number else value, told)
 
 
 def named_options(said: Classified | None, known: Iterable[Action]) -> Iterator[Action]:

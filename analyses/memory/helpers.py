@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from flowdiag.analyses.flink.helpers import explained, measured, votes_for
+from flowdiag.analyses.flink.helpers import explanation, measurement, votes_for
 from flowdiag.analyses.flink.job import Incident, JobFacts
 from flowdiag.analyses.flink.options import version_of
 from flowdiag.analyses.knowledge.causes import CAUSES
@@ -78,7 +78,7 @@ def of_place(
 def _finding(job: JobFacts | None, subject: Subject, said: dict[str, Any]) -> Finding:
     usual: dict[str, Any] = {"severity": Severity.WARNING, "state": State.ONGOING}
     if "explain" not in said:
-        usual["explain"] = explained(said["cause"])
+        usual["explain"] = explanation(said["cause"])
     return Finding(job=job.key if job else None, subject=subject, **(usual | said))
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
-from typing import Final
+from typing import Final, TypedDict
 
 from flowdiag.analyses.knowledge.option_types import Proposed
 from flowdiag.analyses.model.keys import JobKey, Ref
@@ -282,6 +282,29 @@ class Vote:
     signal: str
     text: str
     weight: int
+
+
+class FindingFields(TypedDict, total=False):
+    """The fields of `Finding` that a topic's helpers pass through; helpers set `job` and `subject`."""
+
+    severity: Severity
+    state: State
+    title: str
+    explain: str
+    confidence: Confidence
+    why: str | None
+    cause: str | None
+    rank: int
+    option: str | None
+    first_us: int | None
+    last_us: int | None
+    count: int
+    measurements: tuple[Measurement, ...]
+    evidence: tuple[Evidence, ...]
+    ranked: bool
+    evidence_total: int | None
+    actions: tuple[Action, ...]
+    votes: tuple[Vote, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from flowdiag.analyses.flink import judging
-from flowdiag.analyses.flink.helpers import explained, measured, remedies, votes_for
+from flowdiag.analyses.flink.helpers import explanation, measurement, remedies, votes_for
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.pressure import Load, by_task, median
 from flowdiag.analyses.knowledge.option_types import write
@@ -45,15 +45,15 @@ from flowdiag.analyses.queues.root import (
     linked,
     loads_in,
     most_samples,
-    name_of,
     pressed_windows,
     sampled,
     samples_in,
+    subtask_name,
 )
 from flowdiag.parsers.focus import Focus
 
 
-def of_job(job: JobQueues, *, subject: Subject | None = None, **said: Any) -> Finding:
+def job_finding(job: JobQueues, *, subject: Subject | None = None, **said: Any) -> Finding:
     """A finding about the flow of a job: a remark, for as long as it runs.
 
     Args:
@@ -63,25 +63,27 @@ def of_job(job: JobQueues, *, subject: Subject | None = None, **said: Any) -> Fi
     """
     usual: dict[str, Any] = {"severity": Severity.INFO, "state": State.ONGOING}
     if "explain" not in said:
-        usual["explain"] = explained(said["cause"])
+        usual["explain"] = explanation(said["cause"])
     return Finding(
         job=job.job.key, subject=subject or judging.job_subject(job.job), **(usual | said)
     )
 
 
-def of_subtask(job: JobQueues, key: SubtaskKey, taskmanager: str | None, **said: Any) -> Finding:
-    """A finding about a subtask and where it runs; `said` as in `of_job`."""
-    return of_job(job, subject=subtask(job, key, taskmanager), **said)
+def subtask_finding(
+    job: JobQueues, key: SubtaskKey, taskmanager: str | None, **said: Any
+) -> Finding:
+    """A finding about a subtask and where it runs; `said` as in `job_finding`."""
+    return job_finding(job, subject=subtask(job, key, taskmanager), **said)
 
 
-def of_task(job: JobQueues, name: str, **said: Any) -> Finding:
-    """A finding about a whole vertex; `said` as in `of_job`."""
-    return of_job(job, subject=task(job, name), **said)
+def task_finding(job: JobQueues, name: str, **said: Any) -> Finding:
+    """A finding about a whole vertex; `said` as in `job_finding`."""
+    return job_finding(job, subject=task(job, name), **said)
 
 
-def of_taskmanager(job: JobQueues, name: str, **said: Any) -> Finding:
-    """A finding about a TaskManager; `said` as in `of_job`."""
-    return of_job(job, subject=machine(job, name), **said)
+def taskmanager_finding(job: JobQueues, name: str, **said: Any) -> Finding:
+    """A finding about a TaskManager; `said` as in `job_finding`."""
+    return job_finding(job, subject=machine(job, name), **said)
 
 
 def place_of(job: JobQueues, taskmanager: str) -> str:

@@ -23,7 +23,7 @@ from flowdiag.analyses.model.finding import (
 )
 from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.proof import WAITING, WORKING, strongest, told_in
-from flowdiag.analyses.queues.root import Spell, find_spells, loads_in, name_of
+from flowdiag.analyses.queues.root import Spell, find_spells, loads_in, subtask_name
 
 # A recovered spell that lasted less than this share of the metrics was isolated.
 _ISOLATED: Final = 0.01
@@ -119,7 +119,7 @@ def who(job: JobQueues, spell: Spell) -> str:
         return fmt.place(suspect.taskmanager, host_of(job, suspect.taskmanager))
     if suspect.kind == "task":
         return fmt.shorten(spell.task)
-    return fmt.listed((name_of(job, load.key) for load in spell.convicted[:3]), " and ") + (
+    return fmt.listed((subtask_name(job, load.key) for load in spell.convicted[:3]), " and ") + (
         f" and {len(spell.convicted) - 3} more" if len(spell.convicted) > 3 else ""
     )
 

@@ -672,7 +672,7 @@ def _draining(job: JobQueues, windows: Sequence[int] | None) -> bool:
     return len(values) >= 3 and values[-1] < 0.8 * values[0] and values[-1] < max(values[1:-1])
 
 
-def name_of(job: JobQueues, key: SubtaskKey) -> str:
+def subtask_name(job: JobQueues, key: SubtaskKey) -> str:
     """A subtask for people."""
     return fmt.subtask_of(key.task, key.subtask_index, job.topology.parallelism.get(key.task))
 

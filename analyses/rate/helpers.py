@@ -63,7 +63,7 @@ from flowdiag.analyses.rate.replay import Replay
 from flowdiag.analyses.rate.stability import Stability
 
 
-def measured(
+def measurement(
     name: str,
     value: float | str | None,
     unit: str | None = None,
@@ -104,7 +104,7 @@ def of_application(assessed: Assessed, *, subject: Subject | None = None, **said
         "last_us": app.last_us,
     }
     if said.get("cause") is not None:
-        usual["explain"] = explained(said["cause"])
+        usual["explain"] = explanation(said["cause"])
     return Finding(
         job=assessed.key,
         subject=subject or judging.application_subject(app),
@@ -267,7 +267,7 @@ def of_flow(flow: Flow, units: Iterable[Unit], **said: Any) -> Finding:
 # -- what to do ----------------------------------------------------------------------------------
 
 
-def explained(cause: str, **fill: str) -> str:
+def explanation(cause: str, **fill: str) -> str:
     """What a cause does to an application; `fill` stands for the names in braces."""
     text = CAUSES[cause].explanation
     return text.format(**fill) if fill else text

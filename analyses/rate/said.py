@@ -88,7 +88,7 @@ def numbers_of(found: Classified | None) -> Iterator[Measurement]:
             number = value.removeprefix("-").isdecimal() and key not in ("executor", "partition")
             what = _CHANGED.get(found.name) if key in ("from", "to") else None
             told = unit or (_UNITS.get(found.name) if number and key in _SIZES else None)
-            yield h.measured(
+            yield h.measurement(
                 f"{what}-{name}" if what else name, float(value) if number else value, told
             )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from flowdiag.analyses.flink.helpers import explained, measured, remedies, votes_for
+from flowdiag.analyses.flink.helpers import explanation, measurement, remedies, votes_for
 from flowdiag.analyses.flink.job import UNKNOWN_JOB, Incident
 from flowdiag.analyses.knowledge.option_types import shown, write
 from flowdiag.analyses.model import fmt
@@ -63,7 +63,7 @@ STEP_WORDS: Final = {
 def _finding(job: JobKey | None, subject: Subject, ongoing: bool, said: dict[str, Any]) -> Finding:
     """What stops a start is critical for as long as it lasts; the cause explains itself."""
     if "explain" not in said:
-        said["explain"] = explained(said["cause"])
+        said["explain"] = explanation(said["cause"])
     usual = Severity.CRITICAL if ongoing else Severity.WARNING
     return Finding(
         job=job,

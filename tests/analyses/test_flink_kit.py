@@ -9,16 +9,16 @@ import pytest
 from flowdiag.analyses.flink.episodes import episodes
 from flowdiag.analyses.flink.helpers import (
     Job,
+    checkpoint_finding,
+    crisis_finding,
+    episode_finding,
+    incident_finding,
     jobs_of,
-    of_checkpoints,
-    of_crises,
-    of_episodes,
-    of_incidents,
-    of_subtask,
-    of_taskmanager,
     outcome_text,
     remedies,
-    shared,
+    shared_remedies,
+    subtask_finding,
+    taskmanager_finding,
     votes_for,
 )
 from flowdiag.analyses.flink.options import names_of
@@ -43,7 +43,7 @@ def test_a_subtask_is_named_by_its_attempt_or_by_a_record() -> None:
     record = bench.happens("task-stuck", task="enrich", subtask_index=1, parallelism=4)
     job = job_of(bench)
     for who in (bench.attempt("enrich", 1), record):
-        subject = of_subtask(job, who, **SAID, **SURE).subject
+        subject = subtask_finding(job, who, **SAID, **SURE).subject
         assert (subject.kind, subject.task, subject.subtask_index) == ("subtask", "enrich", 1)
         assert (subject.job_id, subject.job_name) == (job.key.job_id, job.name)
 
@@ -52,22 +52,22 @@ def test_a_taskmanager_is_known_by_its_id_by_its_host_or_not_at_all() -> None:
     bench = Bench()
     bench.completes(1)
     job = job_of(bench)
-    by_id = of_taskmanager(job, "tm-2", "host-2", **SAID, **SURE)
+    by_id = taskmanager_finding(job, "tm-2", "host-2", **SAID, **SURE)
     assert (by_id.subject.kind, by_id.subject.taskmanager) == ("taskmanager", "tm-2")
-    assert of_taskmanager(job, None, "host-2", **SAID, **SURE).subject.host == "host-2"
-    assert of_taskmanager(job, None, None, **SAID, **SURE).subject.kind == "job"
-    nobodys = of_taskmanager(None, "tm-2", **SAID, **SURE)
+    assert taskmanager_finding(job, None, "host-2", **SAID, **SURE).subject.host == "host-2"
+    assert taskmanager_finding(job, None, None, **SAID, **SURE).subject.kind == "job"
+    nobodys = taskmanager_finding(None, "tm-2", **SAID, **SURE)
     assert nobodys.job is None and nobodys.subject.job_id is None
 
 
 def test_what_follows_from_checkpoints_yields_to_what_is_said() -> None:
     bench = Bench()
     completed = bench.completes(4)
-    found = of_checkpoints(job_of(bench), completed[:2], among=completed, ongoing=False, **SAID)
+    found = checkpoint_finding(job_of(bench), completed[:2], among=completed, ongoing=False, **SAID)
     assert (found.state, found.severity, found.count) == (State.RECOVERED, Severity.WARNING, 2)
     assert (found.first_us, found.last_us) == (completed[0].triggered_us, completed[1].ended_us)
     assert len(found.evidence) == found.cited == 2
-    said = of_checkpoints(
+    said = checkpoint_finding(
         job_of(bench), completed[:2], among=completed, ongoing=True, count=7, **SAID
     )
     assert (said.state, said.count) == (State.ONGOING, 7)
@@ -78,9 +78,9 @@ def test_episodes_that_last_to_the_end_are_critical() -> None:
     bench.completes(5)
     bench.expires(3)
     job = job_of(bench)
-    found = of_episodes(job, episodes(job), 3, **SAID)
+    found = episode_finding(job, episodes(job), 3, **SAID)
     assert (found.state, found.severity, found.count) == (State.ONGOING, Severity.CRITICAL, 3)
-    assert of_episodes(job, episodes(job), 3, fatal=False, **SAID).severity is Severity.WARNING
+    assert episode_finding(job, episodes(job), 3, fatal=False, **SAID).severity is Severity.WARNING
 
 
 def test_crises_cite_the_last_root_first() -> None:
@@ -93,7 +93,7 @@ def test_crises_cite_the_last_root_first() -> None:
     bench.now_s += 10
     job = job_of(bench)
     assert len(job.crises) == 2
-    found = of_crises(job, job.crises, **SAID)
+    found = crisis_finding(job, job.crises, **SAID)
     assert found.ranked and found.state is State.ONGOING and found.count == 2
     assert [e.offset for e in found.evidence] == [
         ref.offset for ref in (last.ref, first.ref) if ref is not None
@@ -105,7 +105,7 @@ def test_crises_cite_the_last_root_first() -> None:
 def test_records_are_all_cited() -> None:
     bench = Bench()
     records = [bench.happens("not-triggered", second=float(n)) for n in range(25)]
-    found = of_incidents(job_of(bench), records, ongoing=True, **SAID)
+    found = incident_finding(job_of(bench), records, ongoing=True, **SAID)
     assert (found.count, found.cited, len(found.shown)) == (25, 25, 10)
     assert (found.first_us, found.last_us) == (records[0].time_us, records[-1].time_us)
 
@@ -130,7 +130,7 @@ def test_remedies_know_the_version_and_the_value_that_holds() -> None:
     (advice,) = remedies("slow-taskmanager", job_of(new), "look-at-machine", place="tm-2")
     assert advice.text.startswith("Look at the machine (tm-2): ")
     told = Present("10 min", Origin.DEFAULT)
-    (given,) = shared(job_of(new), "more-time", current=told)
+    (given,) = shared_remedies(job_of(new), "more-time", current=told)
     # What is configured wins over what the rule knows.
     assert (given.option, given.current) == ("execution.checkpointing.timeout", Present("10 min"))
     assert given.proposed is None and given.measure

@@ -251,10 +251,10 @@ def test_cuts_are_seen_through_names() -> None:
 def judge(job, limits):
     few = sorted(job.late)[:10]
     cited = cite(few)
-    yield of_job(job, evidence=cited)
-    yield of_job(job, evidence=spread(ends(job.late)))
-    yield of_job(job, evidence=cited, evidence_total=len(job.late))
-    yield of_job(job, evidence=cite([job.first, *job.late[1:]]))
+    yield job_finding(job, evidence=cited)
+    yield job_finding(job, evidence=spread(ends(job.late)))
+    yield job_finding(job, evidence=cited, evidence_total=len(job.late))
+    yield job_finding(job, evidence=cite([job.first, *job.late[1:]]))
 """
     assert cuts_of(ast.parse(said)) == ["line 5: cited", "line 6: spread(ends(job.late))"]
 

@@ -278,7 +278,7 @@ def _of_a_culprit(job: JobFacts, group: list[tuple[Episode, Conviction]]) -> Fin
     expired = sum(e.count(Status.EXPIRED) for e in series)
     after = _after(job, series[-1])
     cited = cite((ref, None) for _, conviction in group for ref in conviction.refs)
-    ended = j.ends(c for e in series for c in e.checkpoints)
+    ended = j.end_records(c for e in series for c in e.checkpoints)
     return _said(
         job,
         best,

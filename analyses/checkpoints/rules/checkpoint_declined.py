@@ -45,7 +45,7 @@ class Declined(h.Limits):
     """What CP103 compares with."""
 
     at_the_end: float = h.limit(
-        h.AT_THE_END,
+        h.UNSUCCESSFUL_AT_END,
         "checkpoints",
         "one failed checkpoint costs one interval; a second one in a row at the end of the "
         "input is a job that does not complete checkpoints",
@@ -60,20 +60,20 @@ def judge(job: h.Job, limits: Declined) -> h.Iterator[h.Finding]:
     sick = [c for e in series for c in e.checkpoints if c.status in _FAILED]
     ids = {(c.run, c.id) for c in sick}
     declines = [
-        d for d in job.declines if (d.run, d.checkpoint) in ids and not h.blameless(d.reason)
+        d for d in job.declines if (d.run, d.checkpoint) in ids and not h.is_blameless(d.reason)
     ]
-    who = Counter(h.name_of(d.attempt) for d in declines)
+    who = Counter(h.subtask_name(d.attempt) for d in declines)
     why = _reasons(sick, declines)
     by = ", ".join(f"{name} {count}×" for name, count in who.most_common(5))
     listed = "; ".join(f"{text} ({count}×)" for text, count in why.most_common(3))
-    none_since = h.at_the_end(series)
+    none_since = h.unsuccessful_at_end(series)
     population = len(job.concluded)
     title = f"{len(sick)} of {h.fmt.plural(population, 'checkpoint')} {_word(sick)}"
     if why:
         title += f": {h.fmt.shorten(why.most_common(1)[0][0], 120)}"
     elif none_since:
         title += ", none has completed since"
-    yield h.of_episodes(
+    yield h.episode_finding(
         job,
         series,
         len(sick),
@@ -84,20 +84,20 @@ def judge(job: h.Job, limits: Declined) -> h.Iterator[h.Finding]:
         + "One subtask that cannot snapshot its state fails the checkpoint of the whole job.",
         rank=h.Rank.SYMPTOM,
         measurements=(
-            h.measured(
+            h.measurement(
                 "declined-or-failed-checkpoints",
                 len(sick),
                 "checkpoints",
                 over=f"{population} that completed or failed",
             ),
-            h.measured(
+            h.measurement(
                 "unsuccessful-at-the-end",
                 none_since,
                 "checkpoints",
                 limits.at_the_end,
                 over="since the last completed checkpoint",
             ),
-            h.measured("declining-subtasks", len(who), "subtasks"),
+            h.measurement("declining-subtasks", len(who), "subtasks"),
         ),
         evidence=h.cite(
             [(d.ref, d.time_us) for d in declines] + [(c.end_ref, c.ended_us) for c in sick]
@@ -115,7 +115,7 @@ def _actions(job: h.Job, *, told: bool) -> tuple[h.Action, ...]:
         text="Look why they failed: the failure message of each in the web UI (open its row under Checkpoints, "
         "History), the answer of /jobs/:id/checkpoints, or the JobManager's log",
     )
-    return (mend if told else look, *h.shared(job, "tolerate"))
+    return (mend if told else look, *h.shared_remedies(job, "tolerate"))
 
 
 def _word(sick: list[h.Checkpoint]) -> str:

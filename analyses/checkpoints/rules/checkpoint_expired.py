@@ -45,7 +45,7 @@ class Expired(h.Limits):
     """What CP101 compares with."""
 
     at_the_end: float = h.limit(
-        h.AT_THE_END,
+        h.UNSUCCESSFUL_AT_END,
         "checkpoints",
         "one failed checkpoint costs one interval; a second one in a row at the end of the "
         "input is a job that does not complete checkpoints",
@@ -70,7 +70,7 @@ def _finding(job: h.Job, series: list[h.Episode], limits: Expired) -> h.Finding:
     expired = [c for e in series for c in e.checkpoints if c.status is h.Status.EXPIRED]
     population = len(job.concluded)
     in_a_row = max(len(e.checkpoints) for e in series)
-    none_since = h.at_the_end(series)
+    none_since = h.unsuccessful_at_end(series)
     title = f"{len(expired)} of {h.fmt.plural(population, 'checkpoint')} expired"
     if none_since:
         title += _none_since(job, none_since)
@@ -79,25 +79,25 @@ def _finding(job: h.Job, series: list[h.Episode], limits: Expired) -> h.Finding:
     else:
         title += ", then they completed again"
     measurements = [
-        h.measured(
+        h.measurement(
             "expired-checkpoints",
             len(expired),
             "checkpoints",
             over=f"{population} that completed or failed",
         ),
-        h.measured(
+        h.measurement(
             "unsuccessful-at-the-end",
             none_since,
             "checkpoints",
             limits.at_the_end,
             over="since the last completed checkpoint",
         ),
-        h.measured("longest-series", in_a_row, "checkpoints"),
-        h.measured("episodes", len(series), "episodes"),
+        h.measurement("longest-series", in_a_row, "checkpoints"),
+        h.measurement("episodes", len(series), "episodes"),
     ]
     if job.timeout_ms:
-        measurements.append(h.measured("timeout", job.timeout_ms, "ms"))
-    return h.of_episodes(
+        measurements.append(h.measurement("timeout", job.timeout_ms, "ms"))
+    return h.episode_finding(
         job,
         series,
         len(expired),
@@ -109,7 +109,7 @@ def _finding(job: h.Job, series: list[h.Episode], limits: Expired) -> h.Finding:
         + _clustered(expired),
         rank=h.Rank.SYMPTOM,
         measurements=tuple(measurements),
-        evidence=h.ends(expired),
+        evidence=h.end_records(expired),
         actions=_actions(job),
     )
 
@@ -166,7 +166,7 @@ def _actions(job: h.Job) -> tuple[h.Action, ...]:
             "what would tell",
             verify="acknowledgements of all subtasks arrive within the timeout",
         ),
-        *h.shared(
+        *h.shared_remedies(
             job,
             "more-time",
             current=h.Present(h.fmt.duration(now), h.Origin.OBSERVED) if now else None,

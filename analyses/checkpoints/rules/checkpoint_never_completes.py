@@ -57,7 +57,9 @@ class NeverCompletes(h.Limits):
 
 def judge(job: h.Job, limits: NeverCompletes) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
-    ended = any(c.status is h.Status.COMPLETED or h.failed(c, job) for c in job.checkpoints)
+    ended = any(
+        c.status is h.Status.COMPLETED or h.counts_as_failed(c, job) for c in job.checkpoints
+    )
     pending = [
         c for c in job.in_order if c.triggered_us is not None and c.status is h.Status.IN_FLIGHT
     ]
@@ -120,7 +122,7 @@ _HANGING: Final = (
 
 
 def _never(job: h.Job, pending: list[h.Checkpoint]) -> h.Finding:
-    return h.of_job(
+    return h.job_finding(
         job,
         severity=h.Severity.CRITICAL,
         state=h.State.ONGOING,
@@ -133,8 +135,8 @@ def _never(job: h.Job, pending: list[h.Checkpoint]) -> h.Finding:
         last_us=pending[-1].triggered_us,
         count=len(pending),
         measurements=(
-            h.measured("triggered-checkpoints", len(pending), "checkpoints"),
-            h.measured("completed-checkpoints", 0, "checkpoints"),
+            h.measurement("triggered-checkpoints", len(pending), "checkpoints"),
+            h.measurement("completed-checkpoints", 0, "checkpoints"),
         ),
         evidence=h.cite((c.trigger_ref, c.triggered_us) for c in pending),
         actions=_HANGING,
@@ -143,7 +145,7 @@ def _never(job: h.Job, pending: list[h.Checkpoint]) -> h.Finding:
 
 def _in_progress(job: h.Job, checkpoint: h.Checkpoint, age: float, longest: float) -> h.Finding:
     timeout = job.timeout_ms or h.DEFAULT_TIMEOUT_MS
-    return h.of_job(
+    return h.job_finding(
         job,
         severity=h.Severity.CRITICAL,
         state=h.State.ONGOING,
@@ -154,7 +156,7 @@ def _in_progress(job: h.Job, checkpoint: h.Checkpoint, age: float, longest: floa
         rank=h.Rank.SYMPTOM,
         first_us=checkpoint.triggered_us,
         last_us=job.last_us,
-        measurements=(h.measured("in-progress", age, "ms", longest),),
+        measurements=(h.measurement("in-progress", age, "ms", longest),),
         evidence=h.cite([(checkpoint.trigger_ref, checkpoint.triggered_us)]),
         actions=_HANGING,
     )
@@ -162,7 +164,7 @@ def _in_progress(job: h.Job, checkpoint: h.Checkpoint, age: float, longest: floa
 
 def _off(job: h.Job, hours: float, limits: NeverCompletes) -> h.Finding:
     deployed = [(a.ref, a.deployed_us) for a in job.attempts if a.deployed_us is not None]
-    return h.of_job(
+    return h.job_finding(
         job,
         severity=h.Severity.INFO,
         state=h.State.ONGOING,
@@ -172,9 +174,9 @@ def _off(job: h.Job, hours: float, limits: NeverCompletes) -> h.Finding:
         rank=h.Rank.SYMPTOM,
         first_us=min((time for _, time in deployed), default=None),
         last_us=job.last_us,
-        measurements=(h.measured("hours-running", hours, "hours", limits.hours_without),),
+        measurements=(h.measurement("hours-running", hours, "hours", limits.hours_without),),
         evidence=h.cite(deployed),
-        actions=h.shared(job, "switch-on"),
+        actions=h.shared_remedies(job, "switch-on"),
     )
 
 

@@ -148,18 +148,18 @@ def _given_up(job: h.Job, refused: list[h.Incident], limits: NotTriggered) -> h.
     broken = not finished and usual == "trigger_io"
     many = len(refused) >= limits.critical * limits.attempts
     ending = finished and span < limits.finishing
-    return h.of_incidents(
+    return h.incident_finding(
         job,
         refused,
         ongoing=True,
         severity=h.Severity.INFO if ending else h.Severity.CRITICAL if many else h.Severity.WARNING,
         title=f"{len(refused)} triggers in a row were given up within {h.fmt.duration(span)}: "
         f"{h.fmt.shorten(reason, 120) or 'no reason printed'}",
-        explain=_BROKEN if broken else h.explained("finished-tasks"),
+        explain=_BROKEN if broken else h.explanation("finished-tasks"),
         rank=h.Rank.SYMPTOM,
         cause="finished-tasks" if finished else None,
         measurements=(
-            h.measured(
+            h.measurement(
                 "refused-triggers",
                 len(refused),
                 "attempts",
@@ -179,7 +179,7 @@ def _silent(job: h.Job, silence: float, most: float) -> h.Finding:
         (c for c in job.checkpoints if c.triggered_us is not None),
         key=lambda c: c.triggered_us or 0,
     )
-    return h.of_job(
+    return h.job_finding(
         job,
         severity=h.Severity.WARNING,
         state=h.State.ONGOING,
@@ -189,8 +189,8 @@ def _silent(job: h.Job, silence: float, most: float) -> h.Finding:
         rank=h.Rank.SYMPTOM,
         first_us=last.ended_us,
         last_us=job.last_us,
-        measurements=(h.measured("silence", silence, "ms", most),),
-        evidence=h.ends([last]),
+        measurements=(h.measurement("silence", silence, "ms", most),),
+        evidence=h.end_records([last]),
         actions=(
             h.Action(
                 text="Take a thread dump of the JobManager: the checkpoint coordinator's timer is stuck",

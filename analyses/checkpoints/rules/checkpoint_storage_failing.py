@@ -54,7 +54,7 @@ class Failing(h.Limits):
     """What CP312 compares with."""
 
     at_the_end: float = h.limit(
-        h.AT_THE_END,
+        h.UNSUCCESSFUL_AT_END,
         "checkpoints",
         "one failed checkpoint costs one interval; a second one in a row at the end of the "
         "input is a job that does not complete checkpoints",
@@ -82,7 +82,7 @@ def _finding(job: h.Job, found: Refused, limits: Failing) -> h.Finding:
     votes = h.votes_for(_says(found), RULE.signals)
     number = found.attempts
     series = list(found.series)
-    return h.of_episodes(
+    return h.episode_finding(
         job,
         series,
         number,
@@ -97,9 +97,9 @@ def _finding(job: h.Job, found: Refused, limits: Failing) -> h.Finding:
         rank=h.Rank.ROOT_CAUSE,
         explain=_victims(found),
         measurements=(
-            h.measured("refused-taskmanagers", len(found.taskmanagers), "taskmanagers"),
-            h.measured("refused-subtasks", found.subtasks, "subtasks"),
-            h.measured("refused-jobmanager", found.jobmanager, "checkpoints"),
+            h.measurement("refused-taskmanagers", len(found.taskmanagers), "taskmanagers"),
+            h.measurement("refused-subtasks", found.subtasks, "subtasks"),
+            h.measurement("refused-jobmanager", found.jobmanager, "checkpoints"),
         ),
         evidence=h.cite((item.ref, item.time_us) for item in found.refusals),
         actions=h.remedies(cause, job, *names),

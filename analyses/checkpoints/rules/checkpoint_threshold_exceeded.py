@@ -56,12 +56,12 @@ def judge(job: h.Job, limits: Exceeded) -> h.Iterator[h.Finding]:
     before = [
         c
         for c in job.in_order
-        if h.failed(c, job) and c.ended_us is not None and c.ended_us <= until
+        if h.counts_as_failed(c, job) and c.ended_us is not None and c.ended_us <= until
     ]
     words = Counter(str(c.status) for c in before[-int(limits.before) :])
     listed = ", ".join(f"{count} {word}" for word, count in words.most_common())
     times = f" {len(hit)} times" if len(hit) > 1 else ""
-    yield h.of_crises(
+    yield h.crisis_finding(
         job,
         hit,
         title=f"The job was failed{times} for exceeding the threshold of tolerable failed checkpoints"
@@ -70,7 +70,7 @@ def judge(job: h.Job, limits: Exceeded) -> h.Iterator[h.Finding]:
         "once, and a completed one resets the count.",
         rank=h.Rank.CONSEQUENCE,
         option=h.option("tolerable", job.version),
-        measurements=(h.measured("exceeded", len(hit), "times"),),
+        measurements=(h.measurement("exceeded", len(hit), "times"),),
         evidence=h.records_of(
             f.incident for crisis in reversed(hit) for f in crisis.of_kind("checkpoint-failures")
         ),
@@ -78,7 +78,7 @@ def judge(job: h.Job, limits: Exceeded) -> h.Iterator[h.Finding]:
             h.Action(
                 text="Mend what fails the checkpoints: CP201 for expired, CP301 for declined ones"
             ),
-            *h.shared(job, "tolerate"),
+            *h.shared_remedies(job, "tolerate"),
         ),
     )
 

@@ -90,11 +90,11 @@ class Growth(NamedTuple):
 
 def judge(job: h.Job, limits: Growing) -> h.Iterator[h.Finding]:
     """At most one finding for the duration and one for the size, per job."""
-    stretches = h.settled(job, h.WARM_UP)
+    stretches = h.steady_checkpoints(job, h.WARM_UP)
     if not stretches:
         return
     last = stretches[-1]
-    durations = [(c, lasted) for c in last if (lasted := h.lasted_ms(c)) is not None]
+    durations = [(c, lasted) for c in last if (lasted := h.elapsed_ms(c)) is not None]
     sizes = [(c, float(c.bytes)) for c in last if c.bytes is not None]
     if (grown := _growth(durations, limits, limits.floor_duration)) is not None:
         yield _finding(job, grown, "duration", "ms", limits)
@@ -162,7 +162,7 @@ def kendall(values: h.Sequence[float]) -> float:
 def _finding(job: h.Job, grown: Growth, what: str, unit: str, limits: Growing) -> h.Finding:
     told = h.fmt.duration if unit == "ms" else h.fmt.size
     checkpoints = [c for c, _ in grown.points]
-    return h.of_checkpoints(
+    return h.checkpoint_finding(
         job,
         checkpoints,
         among=checkpoints,
@@ -174,10 +174,10 @@ def _finding(job: h.Job, grown: Growth, what: str, unit: str, limits: Growing) -
         rank=h.Rank.SYMPTOM,
         option=f"checkpoint-{what}",
         measurements=(
-            h.measured(f"{what}-before", grown.before, unit, over="first fifth"),
-            h.measured(f"{what}-now", grown.after, unit, over="last fifth"),
-            h.measured("growth", grown.factor, "ratio", limits.factor),
-            h.measured("kendall-tau", grown.tau, "ratio", limits.tau),
+            h.measurement(f"{what}-before", grown.before, unit, over="first fifth"),
+            h.measurement(f"{what}-now", grown.after, unit, over="last fifth"),
+            h.measurement("growth", grown.factor, "ratio", limits.factor),
+            h.measurement("kendall-tau", grown.tau, "ratio", limits.tau),
         ),
         actions=(
             h.Action(
@@ -189,7 +189,7 @@ def _finding(job: h.Job, grown: Growth, what: str, unit: str, limits: Growing) -
                 restart_needed=True,
                 verify="the full size levels off",
             ),
-            *h.shared(job, "incremental"),
+            *h.shared_remedies(job, "incremental"),
         ),
     )
 

@@ -220,7 +220,7 @@ def _finding(job: h.Job, found: h.Sequence[Takeover]) -> h.Finding:
     orderly = all(_suspended(one) for one in found)
     gap = max((one.at_us - one.heard_us) / 1000 for one in found)
     many = f"{h.fmt.plural(len(found), 'time')}, first" if len(found) > 1 else ""
-    return h.of_job(
+    return h.job_finding(
         job,
         subject=h.Subject(kind="process", job_id=job.key.job_id or None, job_name=job.name),
         state=state,
@@ -234,8 +234,8 @@ def _finding(job: h.Job, found: h.Sequence[Takeover]) -> h.Finding:
         first_us=first.heard_us,
         last_us=done.ended_us if done is not None else job.last_us,
         count=len(found),
-        explain=f"{h.explained('jobmanager-lost')} {_came_back(job, last, done)}",
-        measurements=(h.measured("without-jobmanager", gap, "ms"),),
+        explain=f"{h.explanation('jobmanager-lost')} {_came_back(job, last, done)}",
+        measurements=(h.measurement("without-jobmanager", gap, "ms"),),
         evidence=h.cite(
             [(one.elected.ref, one.elected.time_us) for one in found]
             + ([(done.end_ref, done.ended_us)] if done is not None else [])

@@ -257,7 +257,7 @@ def _finding(
     recovered = job.completed_after(max(moments, default=0))
     state = h.State.RECOVERED if recovered else h.State.ONGOING
     times = len(lapses) + len(overdue) + len(made_up)
-    return h.of_job(
+    return h.job_finding(
         job,
         subject=h.Subject(kind="process", job_id=job.key.job_id or None, job_name=job.name),
         state=state,
@@ -275,14 +275,14 @@ def _finding(
         if lapses
         else "The timers of checkpoints run in the JobManager: that they fired so late is its own doing.",
         measurements=(
-            h.measured(
+            h.measurement(
                 "heartbeats-together",
                 max((len(group) for group in lapses), default=0),
                 "taskmanagers",
                 limits.taskmanagers,
                 over=f"{_taskmanagers(job)} TaskManagers",
             ),
-            h.measured("unexplained-gaps", len(gaps), "gaps"),
+            h.measurement("unexplained-gaps", len(gaps), "gaps"),
         ),
         evidence=h.cite(
             [(i.ref, i.time_us) for group in lapses for i in group]

@@ -56,7 +56,7 @@ def judge(job: h.Job, limits: h.Limits) -> h.Iterator[h.Finding]:
     expired = {(c.run, c.id) for e in series for c in e.checkpoints if c.status is h.Status.EXPIRED}
     received = [item.received_us for item in late if item.received_us is not None]
     listed = _listed(late)
-    yield h.of_episodes(
+    finding = h.episode_finding(
         job,
         series,
         len(checkpoints),
@@ -71,15 +71,16 @@ def judge(job: h.Job, limits: h.Limits) -> h.Iterator[h.Finding]:
         "saw the barrier sends nothing at all. CP201 weighs these messages against the other "
         "signals.",
         rank=h.Rank.CONSEQUENCE,
-        **({} if matched else {"severity": h.Severity.INFO, "state": h.State.ONGOING}),
         first_us=min(received, default=None),
         last_us=max(received, default=None),
         count=len(late),
         measurements=(
-            h.measured("late-acknowledgements", len(late), "messages"),
-            h.measured("late-subtasks", len(senders), "subtasks"),
-            h.measured("taskmanagers", len(managers), "taskmanagers"),
-            h.measured("expired-without-late-message", len(expired - checkpoints), "checkpoints"),
+            h.measurement("late-acknowledgements", len(late), "messages"),
+            h.measurement("late-subtasks", len(senders), "subtasks"),
+            h.measurement("taskmanagers", len(managers), "taskmanagers"),
+            h.measurement(
+                "expired-without-late-message", len(expired - checkpoints), "checkpoints"
+            ),
             *_more(late),
         ),
         evidence=h.cite((item.ref, item.received_us) for item in late),
@@ -91,6 +92,9 @@ def judge(job: h.Job, limits: h.Limits) -> h.Iterator[h.Finding]:
             ),
         ),
     )
+    if not matched:
+        finding = h.replace(finding, severity=h.Severity.INFO, state=h.State.ONGOING)
+    yield finding
 
 
 _UNMATCHED: Final = (
@@ -135,10 +139,10 @@ def _more(late: list[h.LateAcknowledgement]) -> h.Iterator[h.Measurement]:
     """What only some inputs tell."""
     delays = sorted(item.after_expiry_ms for item in late if item.after_expiry_ms is not None)
     if delays:
-        yield h.measured("median-after-expiry", delays[len(delays) // 2], "ms")
+        yield h.measurement("median-after-expiry", delays[len(delays) // 2], "ms")
     nameless = sum(item.attempt.task is None for item in late)
     if nameless:
-        yield h.measured(
+        yield h.measurement(
             "unknown-attempts",
             nameless,
             "messages",

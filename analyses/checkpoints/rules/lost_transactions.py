@@ -80,7 +80,7 @@ def judge(job: h.Job, limits: Lost) -> h.Iterator[h.Finding]:
     critical = bool(sure) or exceeded
     votes = _votes(len(sure), len(hit) - len(sure), gap if exceeded else None)
     text = h.fmt.shorten(h.exception_text(hit[-1].cause), 120) or "fenced producers"
-    yield h.of_incidents(
+    yield h.incident_finding(
         job,
         hit,
         ongoing=not job.completed_after(hit[-1].time_us),
@@ -100,7 +100,7 @@ def judge(job: h.Job, limits: Lost) -> h.Iterator[h.Finding]:
         else "A newer producer with the same transactional id took over, or a transaction was used "
         "in a state in which it must not be.",
         measurements=(
-            h.measured("failed-transactions", len(hit), "records"),
+            h.measurement("failed-transactions", len(hit), "records"),
             *_measured_gap(job, gap, timeout),
         ),
         evidence=h.records_of((*sure, *hit)),
@@ -125,7 +125,7 @@ def _while(gap: float, timeout: float) -> str:
 def _measured_gap(job: h.Job, gap: float, timeout: float) -> h.Iterator[h.Measurement]:
     if gap:
         over = h.fmt.plural(len(job.concluded), "checkpoint")
-        yield h.measured("longest-gap-between-checkpoints", gap, "ms", timeout, over=over)
+        yield h.measurement("longest-gap-between-checkpoints", gap, "ms", timeout, over=over)
 
 
 _TOLD: Final = ("exception", "task-failure", "job-failing", "job-failure")

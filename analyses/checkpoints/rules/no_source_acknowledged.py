@@ -105,7 +105,7 @@ def _finding(
         RULE.signals,
     )
     name = h.fmt.shorten(sources[0]) if len(sources) == 1 else f"{len(sources)} sources"
-    return h.of_episodes(
+    return h.episode_finding(
         job,
         [e for e in h.episodes(job) if e.count(h.Status.EXPIRED)],
         len(silent),
@@ -117,18 +117,18 @@ def _finding(
         cause="checkpoint-lock-held",
         confidence=h.weigh(votes),
         rank=h.Rank.FIRST_MECHANISM,
-        explain=h.explained("checkpoint-lock-held"),
+        explain=h.explanation("checkpoint-lock-held"),
         measurements=(
-            h.measured(
+            h.measurement(
                 "checkpoints-without-source",
                 len(silent),
                 "checkpoints",
                 limits.checkpoints,
                 over=f"{telling} expired ones with details",
             ),
-            h.measured("sources-back-pressured", round(pressed, 3), "share"),
+            h.measurement("sources-back-pressured", round(pressed, 3), "share"),
         ),
-        evidence=h.ends(silent),
+        evidence=h.end_records(silent),
         actions=h.remedies("checkpoint-lock-held", job),
         votes=votes,
     )

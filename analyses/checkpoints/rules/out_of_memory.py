@@ -80,7 +80,7 @@ def _finding(job: h.Job, kind: str, group: list[h.Crisis], *, known: bool) -> h.
         },
         RULE.signals,
     )
-    return h.of_crises(
+    return h.crisis_finding(
         job,
         group,
         subject=h.taskmanager_subject(job, root.taskmanager, root.host),
@@ -93,7 +93,7 @@ def _finding(job: h.Job, kind: str, group: list[h.Crisis], *, known: bool) -> h.
         explain=f"{_EXPLAINED.get(kind) or f'This memory serves {use}.'} What failed after it is a"
         " consequence.",
         measurements=(
-            h.measured("memory-errors", len(group), "times", over=kind),
+            h.measurement("memory-errors", len(group), "times", over=kind),
             *numbers_of(said_of(root)),
         ),
         actions=_actions(job, root, kind, name),

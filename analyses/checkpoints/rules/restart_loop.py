@@ -47,11 +47,11 @@ def judge(job: h.Job, limits: Loop) -> h.Iterator[h.Finding]:
     last = loops[-1]
     root = last.root.incident
     text = h.fmt.shorten(h.exception_text(root.cause), 120)
-    name = h.name_of(root) if root.task is not None else "the job"
+    name = h.subtask_name(root) if root.task is not None else "the job"
     span = None
     if last.first_us is not None and last.last_us is not None and last.last_us > last.first_us:
         span = (last.last_us - last.first_us) / 1000
-    yield h.of_crises(
+    yield h.crisis_finding(
         job,
         loops,
         severity=h.grade(
@@ -67,7 +67,7 @@ def judge(job: h.Job, limits: Loop) -> h.Iterator[h.Finding]:
         "restart often fails for want of slots, connections or locks that the first failure left "
         "behind.",
         measurements=(
-            h.measured(
+            h.measurement(
                 "failures",
                 last.bursts,
                 "restarts",
@@ -77,7 +77,7 @@ def judge(job: h.Job, limits: Loop) -> h.Iterator[h.Finding]:
         ),
         actions=(
             h.Action(text="Mend the first cause (CP301, CP302, CP303)"),
-            *h.shared(job, "back-off"),
+            *h.shared_remedies(job, "back-off"),
         ),
     )
 

@@ -71,7 +71,7 @@ def _finding(job: h.Job, placed: Placement, share: Share, limits: Skewed) -> h.F
         },
         RULE.signals,
     )
-    return h.of_episodes(
+    return h.episode_finding(
         job,
         series,
         sum(e.count(h.Status.EXPIRED) for e in series),
@@ -86,16 +86,16 @@ def _finding(job: h.Job, placed: Placement, share: Share, limits: Skewed) -> h.F
         explain=f"All late subtasks that tell anything run there, of {placed.distinct} distinct late "
         "ones. Subtasks of the same tasks on other TaskManagers were in time.",
         measurements=(
-            h.measured("late-subtasks", share.late, "subtasks"),
-            h.measured("expected-late-subtasks", share.expected, "subtasks"),
-            h.measured(
+            h.measurement("late-subtasks", share.late, "subtasks"),
+            h.measurement("expected-late-subtasks", share.expected, "subtasks"),
+            h.measurement(
                 "late-ratio",
                 share.ratio,
                 "ratio",
                 limits.ratio,
                 over="late subtasks permuted within each vertex",
             ),
-            h.measured(
+            h.measurement(
                 "p-value",
                 share.p_value,
                 "probability",

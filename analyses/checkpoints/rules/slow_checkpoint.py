@@ -83,7 +83,10 @@ class Slow(h.Limits):
 def judge(job: h.Job, limits: Slow) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
     timed = [
-        c for stretch in h.settled(job, h.WARM_UP) for c in stretch if h.lasted_ms(c) is not None
+        c
+        for stretch in h.steady_checkpoints(job, h.WARM_UP)
+        for c in stretch
+        if h.elapsed_ms(c) is not None
     ]
     limit_ms = _limit_ms(job, limits)
     slow = [c for c in timed if _ms(c) >= limit_ms]
@@ -103,7 +106,12 @@ def judge(job: h.Job, limits: Slow) -> h.Iterator[h.Finding]:
 
 def _climbing(job: h.Job, limits: Slow) -> list[h.Checkpoint]:
     """The last completed checkpoints where each took longer than the one before, up to half of the timeout."""
-    every = [c for stretch in h.settled(job, 0)[-1:] for c in stretch if h.lasted_ms(c) is not None]
+    every = [
+        c
+        for stretch in h.steady_checkpoints(job, 0)[-1:]
+        for c in stretch
+        if h.elapsed_ms(c) is not None
+    ]
     last = every[-int(limits.climb) :]
     far = bool(last) and _ms(last[-1]) >= _timeout_ms(job) * limits.timeout_share
     climbs = all(_ms(one) < _ms(other) for one, other in pairwise(last))
@@ -123,7 +131,7 @@ def _timeout_ms(job: h.Job) -> float:
 
 
 def _ms(checkpoint: h.Checkpoint) -> float:
-    return h.lasted_ms(checkpoint) or 0.0
+    return h.elapsed_ms(checkpoint) or 0.0
 
 
 def _finding(
@@ -137,14 +145,14 @@ def _finding(
     median, longest = _middle(_ms(c) for c in timed), max(_ms(c) for c in timed)
     size = _middle(c.bytes for c in slow)
     measurements = [
-        h.measured(
+        h.measurement(
             "slow-checkpoints",
             len(slow),
             "checkpoints",
             over=f"{len(timed)} completed, without savepoints and warm-up",
         ),
-        h.measured("median-duration", median, "ms", limit_ms),
-        h.measured("longest-duration", longest, "ms", timeout),
+        h.measurement("median-duration", median, "ms", limit_ms),
+        h.measurement("longest-duration", longest, "ms", timeout),
         *_known("interval", interval, "ms"),
         *_known("median-size", size, "bytes"),
         *_known("median-request-in-queue", _middle(c.queue_ms for c in slow), "ms"),
@@ -154,7 +162,7 @@ def _finding(
         if interval is not None and interval <= timeout
         else f"the timeout is {h.fmt.duration(timeout)}"
     )
-    return h.of_checkpoints(
+    return h.checkpoint_finding(
         job,
         slow,
         among=timed,
@@ -166,7 +174,7 @@ def _finding(
         + " They still complete, but leave little room: a moment of back pressure makes them expire.",
         rank=h.Rank.SYMPTOM,
         measurements=tuple(measurements),
-        evidence=h.ends(sorted(slow, key=lambda c: (-_ms(c), c.run, c.id))),
+        evidence=h.end_records(sorted(slow, key=lambda c: (-_ms(c), c.run, c.id))),
         ranked=True,
         actions=_actions(job, interval),
     )
@@ -180,7 +188,7 @@ def _middle(values: Iterable[float | None]) -> float | None:
 
 def _known(name: str, value: float | None, unit: str) -> h.Iterator[h.Measurement]:
     if value is not None:
-        yield h.measured(name, value, unit)
+        yield h.measurement(name, value, unit)
 
 
 def _actions(job: h.Job, interval: float | None) -> tuple[h.Action, ...]:
@@ -189,8 +197,8 @@ def _actions(job: h.Job, interval: float | None) -> tuple[h.Action, ...]:
             text="See which half is slow (CP203): waiting for barriers, or taking the snapshot",
             verify="start delay, alignment, synchronous and asynchronous durations per subtask",
         ),
-        *h.shared(job, "pause", proposed=interval / 2 if interval else None),
-        *h.shared(job, "incremental"),
+        *h.shared_remedies(job, "pause", proposed=interval / 2 if interval else None),
+        *h.shared_remedies(job, "incremental"),
     )
 
 

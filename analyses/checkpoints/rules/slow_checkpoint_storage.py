@@ -149,13 +149,13 @@ def _finding(
         )
     votes = h.votes_for(says, RULE.signals)
     measurements = [
-        h.measured(
+        h.measurement(
             "slow-checkpoints", len(slow), "checkpoints", over=f"{seen} with per-subtask details"
         )
     ]
     if middle is not None:
-        measurements.append(h.measured("median-asynchronous-part", middle, "ms"))
-    return h.of_taskmanager(
+        measurements.append(h.measurement("median-asynchronous-part", middle, "ms"))
+    return h.taskmanager_finding(
         job,
         manager,
         host,

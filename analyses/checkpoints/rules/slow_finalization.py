@@ -51,18 +51,18 @@ def judge(job: h.Job, limits: Slow) -> h.Iterator[h.Finding]:
     if not slow or len(slow) < limits.checkpoints:
         return
     longest = max(c.finalization_ms or 0 for c in slow)
-    yield h.of_checkpoints(
+    yield h.checkpoint_finding(
         job,
         slow,
         among=timed,
         ongoing=slow[-1] in timed[-int(limits.at_the_end) :],
         title=f"{len(slow)} of {h.fmt.plural(len(timed), 'completed checkpoint')} waited up to "
         f"{h.fmt.duration(longest)} for the JobManager to finish them",
-        explain=h.explained("slow-metadata-writes"),
+        explain=h.explanation("slow-metadata-writes"),
         rank=h.Rank.SYMPTOM,
         cause="slow-metadata-writes",
         measurements=(
-            h.measured(
+            h.measurement(
                 "longest-finalization",
                 longest,
                 "ms",

@@ -86,30 +86,31 @@ def judge(job: h.Job, limits: SlowHalf) -> h.Iterator[h.Finding | h.Inconclusive
             job=job.key,
         )
         return
-    said = {
+    fields: h.FindingFields = {
         "title": told.title,
         "explain": told.explain,
         "rank": h.Rank.SYMPTOM,
         "option": told.half,
         "measurements": told.measurements,
-        "evidence": tuple(dict.fromkeys((*told.evidence, *h.ends(sick)))),
+        "evidence": tuple(dict.fromkeys((*told.evidence, *h.end_records(sick)))),
         "actions": _actions(job, told.half),
     }
     if expired:
-        when = {"first_us": sick[0].triggered_us, "last_us": sick[-1].ended_us}
-        yield h.of_episodes(job, series, len(sick), fatal=False, **when, **said)
+        fields.update({"first_us": sick[0].triggered_us, "last_us": sick[-1].ended_us})
+        yield h.episode_finding(job, series, len(sick), fatal=False, **fields)
     else:
         found = slow(job)
-        more = {} if found is None else {"severity": found.severity}
+        if found is not None:
+            fields["severity"] = found.severity
         ongoing = found is None or found.state is h.State.ONGOING
-        yield h.of_checkpoints(job, sick, among=job.concluded, ongoing=ongoing, **more, **said)
+        yield h.checkpoint_finding(job, sick, among=job.concluded, ongoing=ongoing, **fields)
 
 
 def _slowest(job: h.Job) -> list[h.Checkpoint]:
     """The ten slowest of a job that CP104 finds slow, in order."""
     if slow(job) is None:
         return []
-    usual = [c for stretch in h.settled(job, h.WARM_UP) for c in stretch]
+    usual = [c for stretch in h.steady_checkpoints(job, h.WARM_UP) for c in stretch]
     slowest = sorted(usual, key=lambda c: -(c.duration_ms or 0))[:10]
     return sorted(slowest, key=lambda c: (c.triggered_us or 0, c.run, c.id))
 
@@ -151,7 +152,7 @@ def _by_durations(job: h.Job, sick: list[h.Checkpoint], limits: SlowHalf) -> Tol
         f"Longest in {h.fmt.subtask_of(worst.task, worst.subtask_index, size)}: "
         f"{h.fmt.duration(worst.end_to_end_ms)} from trigger to acknowledgement{_parts(worst)}.",
         tuple(
-            h.measured(
+            h.measurement(
                 f"share-of-{name}",
                 round(spent / total, 3),
                 "share",
@@ -234,11 +235,11 @@ def _actions(job: h.Job, half: str) -> tuple[h.Action, ...]:
             command="queues",
             verify="start delay and alignment fall",
         )
-        return (back, *h.shared(job, "overtake-if-it-works"))
+        return (back, *h.shared_remedies(job, "overtake-if-it-works"))
     cause, name = _ADVICE["sync" if half == "sync" else "async"]
     return (
         *h.remedies(cause, job, name),
-        *(h.shared(job, "incremental") if half != "sync" else ()),
+        *(h.shared_remedies(job, "incremental") if half != "sync" else ()),
     )
 
 

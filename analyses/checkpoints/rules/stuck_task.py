@@ -94,7 +94,7 @@ def _finding(
     job: h.Job, group: list[h.Incident], end: h.Incident | None, limits: Stuck
 ) -> h.Finding:
     last = group[-1]
-    name, method = h.name_of(last), _method(last)
+    name, method = h.subtask_name(last), _method(last)
     serious = end is not None or len(group) >= limits.repeats
     waited = h.fmt.duration(end.duration_ms) if end is not None else None
     votes = h.votes_for(
@@ -106,7 +106,7 @@ def _finding(
     )
     ended = f", and its TaskManager was ended for it after {waited}" if end is not None else ""
     records = [*([end] if end is not None else []), *reversed(group)]
-    return h.of_incidents(
+    return h.incident_finding(
         job,
         [*group, end] if end is not None else group,
         ongoing=serious and not job.completed_after(last.time_us),
@@ -121,7 +121,7 @@ def _finding(
         if end is not None
         else "The job cannot be restarted before this task is gone; if it does not go, its "
         "TaskManager is killed.",
-        measurements=(h.measured("repeated", len(group), "records", limits.repeats),),
+        measurements=(h.measurement("repeated", len(group), "records", limits.repeats),),
         evidence=h.records_of(records),
         ranked=True,
         actions=h.remedies("task-hangs", job, "interruptible", "kill-sooner", method=method),
@@ -136,7 +136,7 @@ def _unnamed(job: h.Job, ends: list[h.Incident]) -> h.Finding:
     says = f"a task did not end within {waited} of being cancelled"
     votes = h.votes_for({"watchdog": says}, RULE.signals)
     where = f" {last.taskmanager}" if last.taskmanager else ""
-    return h.of_incidents(
+    return h.incident_finding(
         job,
         ends,
         ongoing=not job.completed_after(last.time_us),

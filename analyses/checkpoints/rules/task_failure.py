@@ -148,7 +148,7 @@ def _failed(job: h.Job, cause: str | None, group: list[h.Crisis]) -> h.Finding:
         explain += (
             f" {last.bursts} failures without a completed checkpoint between: a restart loop."
         )
-    return h.of_crises(
+    return h.crisis_finding(
         job,
         group,
         subject=None if cause in _NOBODYS or cause is None else h.subtask_subject(job, root),
@@ -161,8 +161,8 @@ def _failed(job: h.Job, cause: str | None, group: list[h.Crisis]) -> h.Finding:
         count=bursts,
         explain=explain,
         measurements=(
-            h.measured("failures", bursts, "times"),
-            *([h.measured("failures-of-this-task", alike, "times")] if root.task else ()),
+            h.measurement("failures", bursts, "times"),
+            *([h.measurement("failures-of-this-task", alike, "times")] if root.task else ()),
             *numbers_of(said),
         ),
         actions=_actions(job, last, said),
@@ -199,7 +199,7 @@ def _explain(cause: str | None) -> str:
     if cause is None:
         return _UNNAMED
     meaning = CAUSES[cause].meaning
-    return h.explained(cause) or f"{meaning[:1].upper()}{meaning[1:]}."
+    return h.explanation(cause) or f"{meaning[:1].upper()}{meaning[1:]}."
 
 
 def _record(said: Classified | None) -> str:
@@ -231,7 +231,7 @@ _REMEDIES: Final = {
 
 
 def _name(incident: h.Incident) -> str:
-    return h.name_of(incident) if incident.task is not None else _JOB
+    return h.subtask_name(incident) if incident.task is not None else _JOB
 
 
 _JOB: Final = "the job"
@@ -271,7 +271,7 @@ def _declined(job: h.Job, limits: Failed) -> h.Iterator[h.Finding]:
         replace(d, reason=d.reason or _told_elsewhere(job, d))
         for d in job.declines
         if (d.run, d.checkpoint) in ids
-        and not h.blameless(d.reason)
+        and not h.is_blameless(d.reason)
         and (d.reason is None or failure_kind(d.reason) not in ("cancelled", "expired"))
     ]
     who = _by_words(declines, len(ids), limits) if declines else _by_absence(job, ids, limits)
@@ -279,8 +279,8 @@ def _declined(job: h.Job, limits: Failed) -> h.Iterator[h.Finding]:
         return
     first = who.attempts[0]
     alone = len(who.attempts) == 1
-    name = h.name_of(first) if alone else f"{len(who.attempts)} subtasks"
-    yield h.of_episodes(
+    name = h.subtask_name(first) if alone else f"{len(who.attempts)} subtasks"
+    yield h.episode_finding(
         job,
         series,
         len(ids),
@@ -295,7 +295,7 @@ def _declined(job: h.Job, limits: Failed) -> h.Iterator[h.Finding]:
         explain="Its snapshot throws, so it declines, and the checkpoint fails for the whole job. "
         "The task itself goes on.",
         measurements=(
-            h.measured(
+            h.measurement(
                 "declined-by-this-subtask", who.times, "checkpoints", over=f"{len(ids)} failed ones"
             ),
         ),
@@ -310,7 +310,7 @@ def _told(job: h.Job, limits: Failed) -> h.Iterator[h.Finding]:
     by_subtask: dict[tuple[str, int | None], list[h.Incident]] = {}
     for incident in h.incidents(job, "async-failure", "snapshot-failed"):
         text = incident.cause or ""
-        if not text or failure_kind(text) == "cancelled" or h.blameless(text):
+        if not text or failure_kind(text) == "cancelled" or h.is_blameless(text):
             continue
         if incident.task is not None:
             by_subtask.setdefault((incident.task, incident.subtask_index), []).append(incident)
@@ -320,7 +320,7 @@ def _told(job: h.Job, limits: Failed) -> h.Iterator[h.Finding]:
         last = members[-1]
         text, name = h.exception_text(last.cause), _name(last)
         votes = h.votes_for({"exception": f"{len(members)} snapshots failed: {text}"}, RULE.signals)
-        yield h.of_incidents(
+        yield h.incident_finding(
             job,
             members,
             ongoing=True,
@@ -332,7 +332,7 @@ def _told(job: h.Job, limits: Failed) -> h.Iterator[h.Finding]:
             rank=h.Rank.ROOT_CAUSE,
             explain="Its TaskManager tells of the exception; the JobManager's log, which would say "
             "what became of the checkpoints, is not there.",
-            measurements=(h.measured("failed-snapshots", len(members), "checkpoints"),),
+            measurements=(h.measurement("failed-snapshots", len(members), "checkpoints"),),
             actions=h.remedies("snapshot-exception", job),
             votes=votes,
         )
@@ -428,7 +428,7 @@ def _failed_snapshots(job: h.JobFacts) -> dict[tuple[int | None, str | None, int
     found: dict[tuple[int | None, str | None, int | None], str] = {}
     for incident in h.incidents(job, "snapshot-failed", "async-failure"):
         place = (incident.checkpoint, incident.task, incident.subtask_index)
-        if incident.cause and place not in found and not h.blameless(incident.cause):
+        if incident.cause and place not in found and not h.is_blameless(incident.cause):
             found[place] = incident.cause
     return found
 

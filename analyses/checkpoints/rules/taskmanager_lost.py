@@ -151,13 +151,12 @@ def _finding(job: h.Job, lost: Lost, group: list[h.Crisis]) -> h.Finding:
     who = f"TaskManager {where} was lost" if known else "A TaskManager was lost; no record names it"
     followed = f", {restarts} failures followed" if restarts > 1 else ""
     measurements = [
-        h.measured("losses", len(group), "times"),
-        h.measured("failures", restarts, "restarts"),
+        h.measurement("losses", len(group), "times"),
+        h.measurement("failures", restarts, "restarts"),
     ]
     if slots:
-        measurements.append(h.measured("failures-for-slots", slots, "failures"))
-    said = {"severity": h.Severity.CRITICAL} if slots and down else {}
-    return h.of_crises(
+        measurements.append(h.measurement("failures-for-slots", slots, "failures"))
+    finding = h.crisis_finding(
         job,
         group,
         subject=h.taskmanager_subject(job, *lost),
@@ -172,8 +171,8 @@ def _finding(job: h.Job, lost: Lost, group: list[h.Crisis]) -> h.Finding:
         evidence=h.cite(ref for crisis in reversed(group) for ref in _refs(crisis)),
         actions=h.remedies("taskmanager-lost", job, "find-out", "spare-slots", place=where),
         votes=votes,
-        **said,
     )
+    return h.replace(finding, severity=h.Severity.CRITICAL) if slots and down else finding
 
 
 def _refs(crisis: h.Crisis) -> list[tuple[Ref | None, int | None]]:

@@ -99,10 +99,12 @@ def _finding(
         last_us=usage.last_us,
         explain="What a collection leaves is what the job really holds.",
         measurements=(
-            h.measured("heap-left", round(left, 3), "share", most),
-            h.measured("heap-maximum", usage.heap_max or 0, "bytes"),
-            h.measured("longest-pause", usage.longest_pause_ms or None, "ms"),
-            h.measured("full-collection-share", share and round(share, 3), "share", limits.stalls),
+            h.measurement("heap-left", round(left, 3), "share", most),
+            h.measurement("heap-maximum", usage.heap_max or 0, "bytes"),
+            h.measurement("longest-pause", usage.longest_pause_ms or None, "ms"),
+            h.measurement(
+                "full-collection-share", share and round(share, 3), "share", limits.stalls
+            ),
         ),
         evidence=h.cite([(usage.ref, None)]),
         actions=(

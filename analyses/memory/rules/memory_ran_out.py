@@ -186,12 +186,12 @@ def _measured(
             "container": ("process-size", now.process),
         }
         name, size = sizes[kind]
-        yield h.measured(name, size, "bytes", over="as configured")
+        yield h.measurement(name, size, "bytes", over="as configured")
     for kill in kills[-1:]:
         if kill.limit is not None:
-            yield h.measured("container-limit", kill.limit, "bytes")
+            yield h.measurement("container-limit", kill.limit, "bytes")
         if kill.exit_code is not None:
-            yield h.measured("exit-code", kill.exit_code)
+            yield h.measurement("exit-code", kill.exit_code)
 
 
 def _actions(

@@ -89,7 +89,7 @@ def _refused(process: h.MemoryProcess, errors: tuple[str, ...]) -> h.Finding:
         rank=h.Rank.ROOT_CAUSE,
         option=_option_in(said),
         explain=" ".join(dict.fromkeys(errors)),
-        measurements=tuple(h.measured(key, process.configured[key]) for key in sorted(keys))[
+        measurements=tuple(h.measurement(key, process.configured[key]) for key in sorted(keys))[
             :_MOST_SHOWN
         ],
         evidence=h.cite((process.refs.get(key), None) for key in keys),

@@ -71,7 +71,7 @@ def _differs(process: h.MemoryProcess, allowed: int) -> h.Iterator[h.Finding]:
         option=name if name in h.model.MEMORY_KEYS else None,
         explain="The configuration that is known was not the one that this process started with.",
         measurements=tuple(
-            h.measured(pool, got, "bytes", want, over="in effect")
+            h.measurement(pool, got, "bytes", want, over="in effect")
             for pool, (want, got) in sorted(different.items())
         ),
         evidence=h.cite((process.refs.get(f"observed:{pool}"), None) for pool in different),
@@ -100,7 +100,7 @@ def _container(facts: h.MemoryFacts, most: int | None, pod: str | None) -> h.Ite
         rank=h.Rank.ROOT_CAUSE,
         option=h.model.PROCESS,
         explain="The kernel kills the container as soon as the process uses what it is allowed to.",
-        measurements=(h.measured("container-limit", most, "bytes", total),),
+        measurements=(h.measurement("container-limit", most, "bytes", total),),
         actions=(
             h.advised(
                 "wrong-memory-options",

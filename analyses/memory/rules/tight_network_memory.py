@@ -75,7 +75,7 @@ def _finding(
         last_us=warned[-1].time_us,
         count=len(warned),
         explain="Each pool gets its required buffers and a share of the rest.",
-        measurements=(h.measured("network-usage", usage, "%", _FLINK_WARNS),),
+        measurements=(h.measurement("network-usage", usage, "%", _FLINK_WARNS),),
         evidence=h.cite((i.ref, i.time_us) for i in sorted(warned, key=_usage, reverse=True)),
         actions=(_raise(facts, worst, job, key, int(size) if size.isdecimal() else None),),
     )

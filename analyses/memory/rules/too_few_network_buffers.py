@@ -165,13 +165,13 @@ def _measured(worst: h.BufferNeeds | None) -> h.Iterator[h.Measurement]:
     if worst is None:
         return
     tasks = f"{len(worst.tasks)} subtasks on {worst.taskmanager}"
-    yield h.measured("required-buffers", worst.required, "segments", worst.segments, over=tasks)
-    yield h.measured("enough-for-any-placement", worst.any_placement, "segments")
-    yield h.measured("desired-buffers", worst.desired, "segments")
+    yield h.measurement("required-buffers", worst.required, "segments", worst.segments, over=tasks)
+    yield h.measurement("enough-for-any-placement", worst.any_placement, "segments")
+    yield h.measurement("desired-buffers", worst.desired, "segments")
     hungry = max(worst.tasks, key=lambda need: need.required, default=None)
     if hungry is not None:
         who = f"{hungry.task} ({hungry.subtask_index + 1})"
-        yield h.measured("most-by-one-subtask", hungry.required, "segments", over=who)
+        yield h.measurement("most-by-one-subtask", hungry.required, "segments", over=who)
 
 
 def _actions(worst: h.BufferNeeds | None, errors: _Errors) -> h.Iterator[h.Action]:

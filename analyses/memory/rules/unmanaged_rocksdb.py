@@ -84,7 +84,7 @@ def _finding(process: h.MemoryProcess, managed: int | None, slots: int, *, off: 
         cause="unmanaged-rocksdb",
         rank=h.Rank.MECHANISM,
         option=_SWITCH if off else h.model.MANAGED_FRACTION,
-        measurements=(h.measured("managed-memory", managed, "bytes"),),
+        measurements=(h.measurement("managed-memory", managed, "bytes"),),
         evidence=h.cite([(process.refs.get(_SWITCH if off else h.model.MANAGED), None)]),
         actions=(
             h.advised(

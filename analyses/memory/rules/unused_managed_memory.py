@@ -66,7 +66,7 @@ def judge(facts: h.MemoryFacts, limits: Unused) -> h.Iterator[h.Finding]:
         option=option,
         count=len(idle),
         measurements=(
-            h.measured(
+            h.measurement(
                 "managed-memory",
                 memory.managed,
                 "bytes",

@@ -74,7 +74,7 @@ def _finding(words: str, pods: list[list[h.Kill]]) -> h.Finding:
         rank=h.Rank.REPORTED_CAUSE,
         count=len(kills),
         explain="What waits for its slots waits until it runs.",
-        measurements=(h.measured("pods", len(pods), "pods"),),
+        measurements=(h.measurement("pods", len(pods), "pods"),),
         evidence=tuple(h.Evidence(*kill.ref, None) for kill in kills),
         ranked=True,
         actions=(h.advised(cause, remedy, place=where),),

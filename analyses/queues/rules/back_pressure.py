@@ -98,7 +98,7 @@ def _too_few(job: h.JobQueues, windows: list[int]) -> h.Inconclusive:
 
 def _suspects(job: h.JobQueues, busy: list[Load], where: str = " behind them") -> str | None:
     """Who works while others wait, in words that convict nobody; None where nobody is seen."""
-    names = list(dict.fromkeys(h.name_of(job, load.key) for load in busy))
+    names = list(dict.fromkeys(h.subtask_name(job, load.key) for load in busy))
     if not names:
         return None
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
@@ -165,7 +165,7 @@ def _without_end(
 
 def _held_back(job: h.JobQueues, holding: tuple[SubtaskKey, ...]) -> h.Inconclusive:
     """Sources that wait since the barriers of others do not come: no back pressure."""
-    names = h.fmt.listed((h.name_of(job, key) for key in holding[:3]), " and ")
+    names = h.fmt.listed((h.subtask_name(job, key) for key in holding[:3]), " and ")
     return h.Inconclusive(
         reason=f"sources wait while nobody downstream works: the barriers of {names} do not come, and what "
         "was sent behind the others' is not read",
@@ -207,7 +207,7 @@ def _finding(
     tasks = h.fmt.plural(len(waiting), "task waits", "tasks wait")
     wait = {name for name, _ in waiting}
     reports = {key: each for key, each in job.samples.items() if key.task in wait and each}
-    return h.of_job(
+    return h.job_finding(
         job,
         severity=h.Severity.WARNING,
         state=state,
@@ -217,7 +217,7 @@ def _finding(
         last_us=last,
         explain=f"Who waits is not who is slow; the pressure comes from further down. {note}",
         measurements=tuple(
-            h.measured(
+            h.measurement(
                 "back-pressured",
                 round(min(share, 1.0), 4),
                 "share",

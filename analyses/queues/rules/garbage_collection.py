@@ -50,7 +50,7 @@ def judge(job: h.JobQueues, limits: Collecting) -> h.Iterator[h.Finding]:
 def _finding(job: h.JobQueues, name: str, share: float, limits: Collecting) -> h.Finding:
     place = h.place_of(job, name)
     serious = share >= limits.heavy or h.tasks_wait(job)
-    return h.of_taskmanager(
+    return h.taskmanager_finding(
         job,
         name,
         severity=h.Severity.WARNING if serious else h.Severity.INFO,
@@ -60,7 +60,7 @@ def _finding(job: h.JobQueues, name: str, share: float, limits: Collecting) -> h
         confidence=h.Confidence.MEDIUM,
         rank=h.Rank.BOTTLENECK_SIGN,
         measurements=(
-            h.measured("gc-share", round(share, 4), "share", limits.share),
+            h.measurement("gc-share", round(share, 4), "share", limits.share),
             *_heap(job, name),
         ),
         evidence=h.records_of(job.machines[name], h.GC_TIME),
@@ -73,7 +73,7 @@ def _heap(job: h.JobQueues, name: str) -> h.Iterator[h.Measurement]:
     most = h.joined(m.gauges.get("heap_max") for m in job.machines[name])
     if used and most and most.mean > 0:
         share = round(used.mean / most.mean, 4)
-        yield h.measured("heap-used", share, "share", over="of the largest heap, mean")
+        yield h.measurement("heap-used", share, "share", over="of the largest heap, mean")
 
 
 RULE: Final = h.Rule("SK104", judge, Collecting, causes=("garbage-collection",))

@@ -113,7 +113,7 @@ def _finding(
         _SIGNALS,
     )
     ongoing = windows[-1] == job.windows[-1]
-    of_place = h.of_taskmanager if alone else h.of_task
+    of_place = h.taskmanager_finding if alone else h.task_finding
     return of_place(
         job,
         alone or before,
@@ -127,8 +127,8 @@ def _finding(
         rank=h.Rank.MECHANISM,
         count=len(windows),
         measurements=(
-            h.measured("back-pressured", round(most, 4), "share", PRESSED),
-            h.measured(
+            h.measurement("back-pressured", round(most, 4), "share", PRESSED),
+            h.measurement(
                 "input-buffers-in-use",
                 round(fullest, 4),
                 "share",

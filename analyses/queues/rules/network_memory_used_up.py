@@ -109,7 +109,7 @@ def _finding(job: h.JobQueues, tight: list[_Tight], limits: UsedUp) -> h.Finding
     )
     taskmanagers = h.fmt.plural(len(tight), "TaskManager")
     last = [report for t in tight for report in job.machines[t.name][-1:]]
-    return h.of_job(
+    return h.job_finding(
         job,
         subject=h.machine(job, worst.name) if len(tight) == 1 else None,
         title=f"Network memory is tight on {taskmanagers}: {said}"
@@ -131,11 +131,13 @@ def _finding(job: h.JobQueues, tight: list[_Tight], limits: UsedUp) -> h.Finding
 def _measured(tight: _Tight) -> h.Iterator[h.Measurement]:
     over = f"mean on {tight.name}"
     if tight.requested is not None:
-        yield h.measured("requested-network-memory", round(tight.requested, 3), "share", over=over)
+        yield h.measurement(
+            "requested-network-memory", round(tight.requested, 3), "share", over=over
+        )
     if tight.free is not None:
-        yield h.measured("free-segments", round(tight.free, 3), "buffers", over=over)
+        yield h.measurement("free-segments", round(tight.free, 3), "buffers", over=over)
     if tight.total is not None:
-        yield h.measured("segments", round(tight.total, 3), "buffers", over=over)
+        yield h.measurement("segments", round(tight.total, 3), "buffers", over=over)
 
 
 RULE: Final = h.Rule("BP202", judge, UsedUp, causes=("network-memory",))

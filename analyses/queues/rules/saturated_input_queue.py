@@ -64,13 +64,13 @@ def _finding(job: h.JobQueues, full: list[Full], share: float) -> h.Finding:
     full_ones = (
         f"and of {h.fmt.plural(more, 'other subtask')} are full up to" if more else "is full"
     )
-    return h.of_subtask(
+    return h.subtask_finding(
         job,
         first.key,
         first.taskmanager,
         severity=h.Severity.WARNING if spells and not old else h.Severity.INFO,
         state=spells[0].state if spells else h.State.ONGOING,
-        title=f"{inputs} of {h.name_of(job, first.key)} {full_ones} {h.fmt.percent(first.share)} of the time",
+        title=f"{inputs} of {h.subtask_name(job, first.key)} {full_ones} {h.fmt.percent(first.share)} of the time",
         confidence=h.Confidence.LOW if old else h.Confidence.MEDIUM,
         rank=h.Rank.SYMPTOM,
         first_us=spells[0].first_us if spells else None,
@@ -85,10 +85,10 @@ def _finding(job: h.JobQueues, full: list[Full], share: float) -> h.Finding:
 
 
 def _measured(job: h.JobQueues, item: Full, share: float) -> h.Measurement:
-    over = f"{item.samples} samples of {h.name_of(job, item.key)}"
+    over = f"{item.samples} samples of {h.subtask_name(job, item.key)}"
     if item.queue is not None and item.capacity is not None:
         over += f"; {item.queue:.0f} of {item.capacity} wait on average"
-    return h.measured("saturated-share", round(item.share, 4), "share", share, over=over)
+    return h.measurement("saturated-share", round(item.share, 4), "share", share, over=over)
 
 
 RULE: Final = h.Rule("BP103", judge, Saturated)

@@ -50,7 +50,7 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
         restart_needed=True,
     )
     move = h.Action(text="Move to a version with credit-based flow control (1.5 and later)")
-    yield h.of_job(
+    yield h.job_finding(
         job,
         state=spells[0].state,
         title=f"Without credits {h.who(job, spells[0])} may block all that shares its connections",

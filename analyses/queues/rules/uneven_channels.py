@@ -74,19 +74,19 @@ def _told(gate: h.GateQueue) -> h.Evidence | None:
 def _by_gates(job: h.JobQueues, uneven: list[h.GateQueue]) -> h.Finding:
     worst = max(uneven, key=lambda gate: (gate.longest or 0.0, gate.key))
     longest, mean = worst.longest or 0.0, worst.mean or 0.0
-    return h.of_subtask(
+    return h.subtask_finding(
         job,
         worst.key,
         next((s.taskmanager for s in job.samples.get(worst.key, ())), None),
-        title=f"One channel of {h.name_of(job, worst.key)} holds {longest:.0f} buffers, the mean is "
+        title=f"One channel of {h.subtask_name(job, worst.key)} holds {longest:.0f} buffers, the mean is "
         f"{mean:.1f}",
         confidence=h.Confidence.MEDIUM,
         rank=h.Rank.SYMPTOM,
         count=len(uneven),
         explain="Detailed metrics tell channels apart: one sender waits, the others do not.",
         measurements=(
-            h.measured("longest-channel", round(longest, 2), "buffers"),
-            h.measured("mean-channel", round(mean, 2), "buffers"),
+            h.measurement("longest-channel", round(longest, 2), "buffers"),
+            h.measurement("mean-channel", round(mean, 2), "buffers"),
         ),
         evidence=h.cite((_told(gate), None) for gate in uneven),
         ranked=True,
@@ -109,18 +109,18 @@ def _by_pools(job: h.JobQueues, limits: Uneven) -> h.Iterator[h.Finding]:
             continue
         if not waiting.intersection(job.topology.upstream.get(key.task, ())):
             continue
-        yield h.of_subtask(
+        yield h.subtask_finding(
             job,
             key,
             each[-1].taskmanager,
-            title=f"Some channels of {h.name_of(job, key)} are full, the others are not",
+            title=f"Some channels of {h.subtask_name(job, key)} are full, the others are not",
             confidence=h.Confidence.LOW,
             rank=h.Rank.SYMPTOM,
             explain="Floating buffers go where the backlog is: they are gone while most channels "
             "still have their own. taskmanager.network.detailed-metrics would say which channel.",
             measurements=(
-                h.measured("floating-in-use", round(floating.mean, 4), "share"),
-                h.measured("exclusive-in-use", round(exclusive.mean, 4), "share"),
+                h.measurement("floating-in-use", round(floating.mean, 4), "share"),
+                h.measurement("exclusive-in-use", round(exclusive.mean, 4), "share"),
             ),
             evidence=h.records_of(each, "floating", "exclusive", key=key),
         )

@@ -77,11 +77,11 @@ def _finding(
     job: h.JobQueues, worst: h.Load, members: list[h.Load], ratio: float, most: float
 ) -> h.Finding:
     score = skew_score(load.records for load in members if load.records is not None)
-    return h.of_subtask(
+    return h.subtask_finding(
         job,
         worst.key,
         worst.taskmanager,
-        title=f"{h.name_of(job, worst.key)} takes in {ratio:.1f} times the records of its siblings",
+        title=f"{h.subtask_name(job, worst.key)} takes in {ratio:.1f} times the records of its siblings",
         cause="data-skew",
         actions=(*h.remedies("data-skew", job.job, "key"), _CHECKPOINTS),
         rank=h.Rank.SYMPTOM,
@@ -90,8 +90,8 @@ def _finding(
         if _awaited(job, worst)
         else "Nobody waits for it yet: it has room. More data, and it is the first to be too slow.",
         measurements=(
-            h.measured("records-ratio", round(ratio, 2), "ratio", most),
-            h.measured(
+            h.measurement("records-ratio", round(ratio, 2), "ratio", most),
+            h.measurement(
                 "skew-score",
                 None if score is None else round(score, 1),
                 "percent",

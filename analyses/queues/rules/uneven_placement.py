@@ -78,7 +78,7 @@ def _finding(
     """Working subtasks and processor load are given there, and of the others."""
     place = h.place_of(job, name)
     spread = at_least(job.job.version, 1, 10) is not False
-    return h.of_taskmanager(
+    return h.taskmanager_finding(
         job,
         name,
         severity=h.Severity.WARNING if h.tasks_wait(job) else h.Severity.INFO,
@@ -90,10 +90,10 @@ def _finding(
         rank=h.Rank.MECHANISM,
         explain="Its subtasks compete for the same cores while other TaskManagers have room.",
         measurements=(
-            h.measured(
+            h.measurement(
                 "working-subtasks", working[0], "subtasks", round(limits.ratio * working[1], 1)
             ),
-            h.measured("cpu-load", round(cpu[0], 3), "share", limits.cpu),
+            h.measurement("cpu-load", round(cpu[0], 3), "share", limits.cpu),
         ),
         evidence=h.records_of(job.machines[name], "cpu"),
         actions=(

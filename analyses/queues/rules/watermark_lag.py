@@ -74,16 +74,16 @@ def _steady_lags(job: h.JobQueues, task: str, enough: float) -> dict[h.SubtaskKe
 def _finding(job: h.JobQueues, key: h.SubtaskKey, lag_ms: float, most_s: float) -> h.Finding:
     each = job.samples[key]
     behind = h.fmt.duration(lag_ms)
-    return h.of_subtask(
+    return h.subtask_finding(
         job,
         key,
         each[-1].taskmanager,
-        title=f"The watermark of {h.name_of(job, key)} is {behind} behind its siblings'",
+        title=f"The watermark of {h.subtask_name(job, key)} is {behind} behind its siblings'",
         confidence=h.Confidence.MEDIUM,
         rank=h.Rank.SYMPTOM,
         explain="What feeds this subtask holds event time back there.",
         measurements=(
-            h.measured(
+            h.measurement(
                 "watermark-behind",
                 round(lag_ms),
                 "ms",

@@ -47,7 +47,7 @@ def judge(assessed: h.Assessed, limits: h.Limits) -> h.Iterator[h.Finding | h.In
         else "The driver was restarted, or the input has a gap.",
         cause=None,
         rank=h.Rank.CONSEQUENCE,
-        measurements=(h.measured("abandoned-batches", len(left), "batches"),),
+        measurements=(h.measurement("abandoned-batches", len(left), "batches"),),
         actions=(
             h.Action(
                 text="See what happened then, and whether their records were processed later",

@@ -102,8 +102,8 @@ def _finding(
         option=option,
         count=round(cap.share * len(late)),
         measurements=(
-            h.measured("triggers-at-limit", round(cap.share, 3), "share", limits.share),
-            h.measured("use", h.rounded(state.use), "share"),
+            h.measurement("triggers-at-limit", round(cap.share, 3), "share", limits.share),
+            h.measurement("use", h.rounded(state.use), "share"),
         ),
         actions=(
             h.Action(

@@ -75,8 +75,8 @@ def _finding(
         rank=h.Rank.ROOT_CAUSE,
         count=round(cap.share * len(late)),
         measurements=(
-            h.measured("batches-at-limit", round(cap.share, 3), "share", limits.share),
-            h.measured("use", h.rounded(state.use), "share"),
+            h.measurement("batches-at-limit", round(cap.share, 3), "share", limits.share),
+            h.measurement("use", h.rounded(state.use), "share"),
         ),
         evidence=h.records_of(late),
         actions=(_raise(assessed, state, cap),),

@@ -79,7 +79,7 @@ def _finding(assessed: h.Assessed, missed: int, counted: int, limits: Overtaken)
         rank=h.Rank.MECHANISM,
         count=missed,
         measurements=(
-            h.measured(
+            h.measurement(
                 "overtaken-batches",
                 round(missed / counted, 3),
                 "share",

@@ -77,14 +77,14 @@ def _finding(flow: h.Flow, told: list[h.Unit], over: int, limits: Gaps) -> h.Fin
         rank=h.Rank.EXPLANATION,
         count=over,
         measurements=(
-            h.measured(
+            h.measurement(
                 "without-a-job",
                 round(gap),
                 "ms",
                 limits.floor,
                 over=f"median of {flow.counted(len(told))}",
             ),
-            h.measured("share", round(share, 3), "share", limits.share),
+            h.measurement("share", round(share, 3), "share", limits.share),
         ),
         actions=h.remedies("driver-gaps", flow.assessed.app),
     )

@@ -144,7 +144,7 @@ def _finding(assessed: h.Assessed, votes: tuple[h.Vote, ...]) -> h.Finding:
         confidence=sure,
         rank=h.Rank.FATAL,
         first_us=app.last_us,
-        measurements=(h.measured("unfinished-batches", len(flying), "batches"),),
+        measurements=(h.measurement("unfinished-batches", len(flying), "batches"),),
         evidence=(
             *h.records_of(_before(app)),
             *h.cite((one.ref, one.time_us) for one in lost),

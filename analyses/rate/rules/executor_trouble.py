@@ -122,7 +122,7 @@ def _slow(assessed: h.Assessed, executor: Executor, ratio: float, limits: Lost) 
         last_us=None,
         count=executor.stages,
         measurements=(
-            h.measured(
+            h.measurement(
                 "ratio",
                 round(ratio, 2),
                 "ratio",
@@ -165,7 +165,7 @@ def _blocks(
         first_us=min((one.time_us for one in blocks if one.time_us), default=None),
         last_us=last or None,
         count=len(blocks),
-        measurements=(h.measured("lost-blocks", many, "blocks"),),
+        measurements=(h.measurement("lost-blocks", many, "blocks"),),
         evidence=h.cite((one.ref, one.time_us) for one in blocks),
         actions=h.remedies("blocks-lost", app),
     )
@@ -202,7 +202,7 @@ def _gone(
         title=f"{len(lost)} {were} lost"
         + (f", and {_named(blocks)} with {them}" if blocks else "")
         + (f": {reason}" if reason else ""),
-        explain=h.explained("blocks-lost" if blocks else "executor-lost")
+        explain=h.explanation("blocks-lost" if blocks else "executor-lost")
         + (_BY_WHOM if killed else ""),
         why=f"lost: {reason}" if reason else "lost",
         cause="out-of-memory" if memory else "executor-lost",
@@ -213,8 +213,8 @@ def _gone(
         last_us=last.removed_us,
         count=len(lost),
         measurements=(
-            h.measured("lost-executors", len(lost), "executors"),
-            h.measured("lost-blocks", len(blocks), "blocks"),
+            h.measurement("lost-executors", len(lost), "executors"),
+            h.measurement("lost-blocks", len(blocks), "blocks"),
         ),
         # Some of both kinds.
         evidence=(*executors[-6:], *missing[:4]),

@@ -113,8 +113,8 @@ def _finding(assessed: h.Assessed, failed: tuple[h.Batch, ...], limits: Failing)
         cause="failing-batches",
         rank=rank_of(reasons),
         measurements=(
-            h.measured("failed-batches", len(failed), "batches", over=f"{len(done)} completed"),
-            h.measured("failed-share", round(share, 4), "share", limits.failed_share),
+            h.measurement("failed-batches", len(failed), "batches", over=f"{len(done)} completed"),
+            h.measurement("failed-share", round(share, 4), "share", limits.failed_share),
         ),
         evidence=h.cite((one.ref, one.batch_ms * 1000) for one in outputs) or h.records_of(failed),
         actions=h.remedies("failing-batches", app, *remedies_of_failure(error, "catch")),
@@ -164,7 +164,7 @@ def _by_exception(
     found = class_of(records[-1])
     cause, names = cause_of(found)
     times = [one.time_us for one in records if one.time_us]
-    explanation = h.explained(cause) or "What was to be processed then is not written."
+    explanation = h.explanation(cause) or "What was to be processed then is not written."
     return h.of_application(
         assessed,
         title=f"{h.fmt.capital(failed)}: {h.without_package(error)}",

@@ -110,7 +110,7 @@ def _finding(
         last_us=last or None,
         count=len(ended),
         measurements=(
-            h.measured("failed-runs", len(ended), "runs", over=h.fmt.plural(runs, "run")),
+            h.measurement("failed-runs", len(ended), "runs", over=h.fmt.plural(runs, "run")),
             *numbers_of(found),
         ),
         evidence=h.records_of(ended),
@@ -148,7 +148,7 @@ def _explain(
     if recovered:
         return "It was started again and works since."
     if pasted:
-        return h.explained(cause) or "No input says whether it was started again."
+        return h.explanation(cause) or "No input says whether it was started again."
     if after:
         return f"It was started again; {h.fmt.plural(after, 'trigger')} since then may be too few."
     if again:

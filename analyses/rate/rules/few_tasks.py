@@ -87,14 +87,14 @@ def _finding(flow: h.Flow, few: list[h.Unit], count: int, cores: int, limits: Fe
         few,
         title=f"{len(few)} of {flow.counted(count)} run in {told} of {longest} while {h.fmt.plural(cores, 'core is', 'cores are')} "
         "free for them",
-        explain=h.explained("few-tasks"),
+        explain=h.explanation("few-tasks"),
         why=f"its longest stage has {told} for {cores} cores",
         cause="few-tasks" if alone else None,
         # Behind the symptom: more tasks help, but may not be all that is wrong.
         rank=h.Rank.MECHANISM if alone else h.Rank.REPETITION,
         count=len(few),
         measurements=(
-            h.measured(
+            h.measurement(
                 "tasks",
                 tasks,
                 "tasks",

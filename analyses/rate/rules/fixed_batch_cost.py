@@ -68,15 +68,17 @@ def _finding(assessed: h.Assessed, state: h.StreamState, cost: float, limits: Fi
         assessed,
         title=f"A batch takes {h.fmt.duration(cost)} whatever it holds; the interval is "
         f"{h.fmt.duration(interval)}",
-        explain=h.explained("fixed-cost")
+        explain=h.explanation("fixed-cost")
         + (" Back pressure went down to its floor in vain." if in_vain else ""),
         why=f"each of its batches costs {h.fmt.duration(cost)} by itself",
         cause="fixed-cost",
         rank=h.Rank.ROOT_CAUSE,
         count=len(app.completed),
         measurements=(
-            h.measured("cost-per-batch", round(cost), "ms", round(limits.cost * interval)),
-            h.measured("cost-per-record", round(state.line.per_x, 3) if state.line else None, "ms"),
+            h.measurement("cost-per-batch", round(cost), "ms", round(limits.cost * interval)),
+            h.measurement(
+                "cost-per-record", round(state.line.per_x, 3) if state.line else None, "ms"
+            ),
         ),
         # The smallest batches prove it.
         evidence=h.records_of(sorted(counted, key=lambda b: (b.records or 0, b.time_ms))),

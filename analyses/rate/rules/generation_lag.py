@@ -62,7 +62,7 @@ def judge(assessed: h.Assessed, limits: Lag) -> h.Iterator[h.Finding | h.Inconcl
         why=f"its driver needs {h.fmt.duration(middle)} to make a batch",
         cause="generation-lag",
         rank=h.Rank.MECHANISM,
-        measurements=(h.measured("median-lag", middle, "ms", least),),
+        measurements=(h.measurement("median-lag", middle, "ms", least),),
         actions=h.remedies("generation-lag", app),
     )
 

@@ -98,15 +98,15 @@ def _finding(
         cause="growing-state",
         rank=h.Rank.ROOT_CAUSE,
         measurements=(
-            h.measured("state-rows", last, "rows"),
-            h.measured(
+            h.measurement("state-rows", last, "rows"),
+            h.measurement(
                 "growth",
                 round(growth, 3),
                 "share",
                 limits.rise,
                 over=h.fmt.plural(len(late), "trigger"),
             ),
-            h.measured(
+            h.measurement(
                 "state-memory", sum(one.get("bytes") or 0 for one in late[-1].state), "bytes"
             ),
         ),

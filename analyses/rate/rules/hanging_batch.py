@@ -62,7 +62,7 @@ def judge(assessed: h.Assessed, limits: Hanging) -> h.Iterator[h.Finding | h.Inc
         cause="hanging-batch",
         rank=h.Rank.ROOT_CAUSE,
         last_us=app.last_us,
-        measurements=(h.measured("running-for", since, "ms", usual or None),),
+        measurements=(h.measurement("running-for", since, "ms", usual or None),),
         actions=h.remedies("hanging-batch", app),
     )
 

@@ -60,8 +60,8 @@ def judge(assessed: h.Assessed, limits: Dropped) -> h.Iterator[h.Finding | h.Inc
             cause="late-rows",
             rank=h.Rank.ROOT_CAUSE,
             measurements=(
-                h.measured("dropped-rows", lost, "rows"),
-                h.measured("dropped-share", round(share, 5), "share", limits.share),
+                h.measurement("dropped-rows", lost, "rows"),
+                h.measurement("dropped-share", round(share, 5), "share", limits.share),
             ),
             actions=h.remedies("late-rows", assessed.app),
         )

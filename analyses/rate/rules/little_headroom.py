@@ -84,7 +84,7 @@ def _finding(flow: h.Flow, limits: Tight) -> h.Finding:
         explain=explain,
         cause=None,
         rank=h.Rank.SYMPTOM,
-        measurements=(h.measured("use", h.rounded(state.use), "share", limits.use, over=over),),
+        measurements=(h.measurement("use", h.rounded(state.use), "share", limits.use, over=over),),
         actions=(action,),
     )
 

@@ -89,14 +89,14 @@ def _finding(flow: h.Flow, many: list[h.Unit], count: int, cores: int, limits: M
         rank=h.Rank.ROOT_CAUSE,
         count=len(many),
         measurements=(
-            h.measured(
+            h.measurement(
                 "tasks",
                 tasks,
                 "tasks",
                 round(limits.more * cores, 1),
                 over=f"median of the longest stage; {h.fmt.plural(cores, 'core')}",
             ),
-            h.measured("records", held, "records", over=f"median of {flow.counted(len(many))}"),
+            h.measurement("records", held, "records", over=f"median of {flow.counted(len(many))}"),
         ),
         actions=h.remedies("fixed-cost", flow.assessed.app, "fewer-tasks", cores=str(cores)),
     )

@@ -86,9 +86,9 @@ def _held(assessed: h.Assessed, holding: list[h.Record], waiting: h.Sequence[h.B
         first_us=min((r.time_us for r in holding if r.time_us), default=None),
         count=len(waiting),
         measurements=(
-            h.measured("receivers", len(holding), "receivers"),
-            h.measured("cores", cores, "cores"),
-            h.measured("waiting-batches", len(waiting), "batches"),
+            h.measurement("receivers", len(holding), "receivers"),
+            h.measurement("cores", cores, "cores"),
+            h.measurement("waiting-batches", len(waiting), "batches"),
         ),
         evidence=h.records_of(told),
         actions=h.remedies("no-core-left", assessed.app, "more", least=str(len(holding) + 1)),
@@ -119,13 +119,13 @@ def _refused(assessed: h.Assessed, refused: list[h.Record]) -> h.Finding:
         title=f"{h.fmt.plural(len(refused), 'time')} no executor took a job"
         + (", until one did" if over else f"{told}{_wanted(app)}"),
         why=f"no executor takes its jobs{told}{_wanted(app)}",
-        explain="The cluster had nothing to give yet." if over else h.explained("no-core-left"),
+        explain="The cluster had nothing to give yet." if over else h.explanation("no-core-left"),
         cause=None if over else "no-core-left",
         rank=h.Rank.CONSEQUENCE if over else h.Rank.FATAL,
         first_us=min((r.time_us for r in refused if r.time_us), default=None),
         last_us=last or None,
         count=len(refused),
-        measurements=(h.measured("refused", len(refused), "times"),),
+        measurements=(h.measurement("refused", len(refused), "times"),),
         evidence=h.records_of([*refused[:4], *over_quota[-4:]] if over_quota else refused),
         evidence_total=len(refused) + len(over_quota),
         actions=h.remedies("no-core-left", app, "quota", quota=over_quota[-1].fields["quota"])

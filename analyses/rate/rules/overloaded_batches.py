@@ -173,13 +173,13 @@ def _of_series(
         last_us=series[-1].time_ms * 1000,
         count=len(series),
         measurements=(
-            h.measured(
+            h.measurement(
                 "worst-delay",
                 round(_worst(state, series), 1),
                 "intervals",
                 over=f"of {h.fmt.duration(state.interval_ms)}",
             ),
-            h.measured("late-batches", len(series), "batches"),
+            h.measurement("late-batches", len(series), "batches"),
         ),
         evidence=h.records_of(h.slowest(series)),
         ranked=True,
@@ -214,24 +214,24 @@ def _finding(assessed: h.Assessed, state: h.StreamState, limits: Late) -> h.Find
 
 
 def _measurements(state: h.StreamState, late: float, limits: Late) -> h.Iterator[h.Measurement]:
-    yield h.measured("delay", round(late, 1), "intervals", limits.delay)
-    yield h.measured(
+    yield h.measurement("delay", round(late, 1), "intervals", limits.delay)
+    yield h.measurement(
         "processing-time",
         state.processing_ms,
         "ms",
         state.interval_ms,
         over="median of the last third of the batches",
     )
-    yield h.measured("queued-batches", state.queued, "batches")
+    yield h.measurement("queued-batches", state.queued, "batches")
     if state.waiting is not None:
-        yield h.measured(
+        yield h.measurement(
             "growth",
             round(state.waiting.slope, 3),
             "s of delay per s",
             over=f"95% between {state.waiting.low:.3f} and {state.waiting.high:.3f}",
         )
     if state.headroom_per_s is not None:
-        yield h.measured(
+        yield h.measurement(
             "sustainable-rate",
             round(state.headroom_per_s, 1),
             "records/s",

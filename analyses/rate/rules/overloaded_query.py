@@ -158,7 +158,7 @@ def _outside_jobs(late: h.Sequence[h.Trigger]) -> bool:
 
 
 def _measurements(state: h.StreamState, late: h.Sequence[h.Trigger]) -> h.Iterator[h.Measurement]:
-    yield h.measured(
+    yield h.measurement(
         "trigger-duration",
         state.processing_ms,
         "ms",
@@ -166,14 +166,14 @@ def _measurements(state: h.StreamState, late: h.Sequence[h.Trigger]) -> h.Iterat
         over=f"median of {h.fmt.plural(len(late), 'trigger')}",
     )
     if state.headroom_per_s is not None:
-        yield h.measured(
+        yield h.measurement(
             "sustainable-rate",
             round(state.headroom_per_s, 1),
             "rows/s",
             over=f"the present rate is {h.rate_text(state.records_per_s)}",
         )
     if state.backlog is not None and late and late[-1].backlog is not None:
-        yield h.measured("backlog", late[-1].backlog, "rows")
+        yield h.measurement("backlog", late[-1].backlog, "rows")
 
 
 def _actions(

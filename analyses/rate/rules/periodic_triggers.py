@@ -93,7 +93,7 @@ def _finding(
         rank=h.Rank.CONSEQUENCE,
         option=option,
         measurements=(
-            h.measured(
+            h.measurement(
                 "ratio",
                 round(found.long_ms / max(1.0, found.usual_ms), 2),
                 "ratio",

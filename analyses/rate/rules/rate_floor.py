@@ -92,21 +92,21 @@ def _finding(assessed: h.Assessed, state: h.StreamState, held: list[h.Replay]) -
         rank=h.Rank.ROOT_CAUSE,
         count=sum(step.at_floor for one in held for step in one.steps),
         measurements=(
-            h.measured("floor", floor, "records/s"),
-            h.measured(
+            h.measurement("floor", floor, "records/s"),
+            h.measurement(
                 "processed",
                 round(able, 1),
                 "records/s",
                 floor,
                 over="records over processing time, median of the last updates",
             ),
-            h.measured(
+            h.measurement(
                 "wanted-rate",
                 h.rounded(median(wanted), 1) if wanted else None,
                 "records/s",
                 over="before it was clamped",
             ),
-            h.measured("updates-at-floor", round(floor_share(held[0]), 3), "share"),
+            h.measurement("updates-at-floor", round(floor_share(held[0]), 3), "share"),
         ),
         evidence=h.records_of(h.late_window(app.completed)),
         actions=h.remedies("rate-floor", app, proposed={"min-rate": proposed}, model=model),

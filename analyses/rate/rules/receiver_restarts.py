@@ -119,7 +119,7 @@ def _finding(
         last_us=last,
         count=restarts,
         measurements=(
-            h.measured(
+            h.measurement(
                 "restarts",
                 restarts,
                 "restarts",

@@ -65,7 +65,7 @@ def _finding(assessed: h.Assessed, query: h.QueryFacts, batch: int, limits: Repe
         rank=h.Rank.EXPLANATION,
         count=runs,
         measurements=(
-            h.measured(
+            h.measurement(
                 "tries", runs, "runs", limits.tries, over=h.fmt.plural(len(query.runs), "run")
             ),
         ),

@@ -112,14 +112,14 @@ def _finding(
         rank=h.Rank.ROOT_CAUSE,
         count=found.units,
         measurements=(
-            h.measured(
+            h.measurement(
                 "ratio",
                 round(found.count / max(found.others, 1.0), 2),
                 "ratio",
                 limits.ratio,
                 over=f"{found.partitions} partitions in {found.of} {units}",
             ),
-            h.measured("records", found.count, "records", over=f"over {units}"),
+            h.measurement("records", found.count, "records", over=f"over {units}"),
         ),
         evidence=cited,
         actions=_actions(assessed, query is not None, found.partitions),

@@ -85,14 +85,14 @@ def _finding(
         rank=h.Rank.ROOT_CAUSE,
         count=max(1, len(late)),
         measurements=(
-            h.measured(
+            h.measurement(
                 unit,
                 most,
                 unit,
                 over=f"{h.fmt.thousands(total)} of {len(totals)} streams in"
                 f" {h.fmt.plural(len(late), 'batch', 'batches')}",
             ),
-            h.measured(
+            h.measurement(
                 "ratio",
                 round(most / mean, 2),
                 "ratio",

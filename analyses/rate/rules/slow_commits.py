@@ -91,13 +91,13 @@ def _finding(
         late,
         title=f"{h.fmt.capital(query.called)} spends {h.fmt.duration(took)} of each trigger on {what}, "
         f"{h.fmt.percent(share)} of its time",
-        explain=h.explained("slow-state-commits"),
+        explain=h.explanation("slow-state-commits"),
         why=f"spends {h.fmt.percent(share)} of its triggers on {what}",
         cause="slow-state-commits" if kind == "state" else "slow-metadata-writes",
         rank=h.Rank.MECHANISM,
         measurements=(
-            h.measured(f"{kind}-commit", round(took), "ms"),
-            h.measured(
+            h.measurement(f"{kind}-commit", round(took), "ms"),
+            h.measurement(
                 "share",
                 round(share, 3),
                 "share",

@@ -72,14 +72,14 @@ def _finding(
         rank=h.Rank.EXPLANATION,
         count=slow.batches,
         measurements=(
-            h.measured(
+            h.measurement(
                 "share",
                 round(share, 3),
                 "share",
                 limits.share,
                 over=h.fmt.plural(slow.batches, "batch", "batches"),
             ),
-            h.measured("per-batch", round(mean), "ms"),
+            h.measurement("per-batch", round(mean), "ms"),
         ),
         evidence=h.records_of(h.slowest(h.late_window(app.completed))),
         ranked=True,

@@ -100,7 +100,7 @@ def _polls(assessed: h.Assessed, polls: list[Trouble], limits: Outside) -> h.Fin
 def _gone(assessed: h.Assessed, gone: list[Trouble], limits: Outside) -> h.Finding:
     partition, told = _mostly(gone, limits)
     late = assessed.state.delay_ms if assessed.state is not None else None
-    explain, proposed = h.explained("offsets-out-of-range"), None
+    explain, proposed = h.explanation("offsets-out-of-range"), None
     if late is not None and late > 60_000:
         explain += f" Batches were {h.fmt.duration(late)} late: the delay beat the retention."
         proposed = max(float(RETENTION_MS), 2 * late)
@@ -148,7 +148,7 @@ def _slow_writes(assessed: h.Assessed, limits: Outside) -> h.Iterator[h.Finding]
             title=f"The driver's checkpoints take {h.fmt.duration(median(took))} to write, of an "
             f"interval of {h.fmt.duration(app.interval_ms)}",
             explain="",
-            more=h.measured(
+            more=h.measurement(
                 "median-write",
                 round(median(took)),
                 "ms",
@@ -209,7 +209,7 @@ def _finding(
     recent = (app.last_us or 0) - last < limits.quiet * 1000 and len(told) > 1
     state = h.State.ONGOING if recent or fatal else h.State.RECOVERED
     units = len(app.batches) + sum(len(query.triggers) for query in app.queries)
-    count = h.measured(
+    count = h.measurement(
         "records", len(told), "records", over=h.fmt.plural(units, "batch", "batches")
     )
     return h.of_application(
@@ -218,7 +218,7 @@ def _finding(
         severity=h.grade(state=state, share=len(told) / max(1, units), fatal=fatal),
         state=state,
         title=title,
-        explain=h.explained(cause) if explain is None else explain,
+        explain=h.explanation(cause) if explain is None else explain,
         why=title[:1].lower() + title[1:],
         cause=cause,
         rank=h.Rank.ROOT_CAUSE,

@@ -113,9 +113,9 @@ def _measurements(
 ) -> tuple[h.Measurement, ...]:
     against = "slowest task against the mean of the others, median"
     return (
-        h.measured("ratio", round(ratio, 2), "ratio", limits.ratio, over=against),
-        h.measured("slowest-task", longest, "ms"),
-        h.measured("record-share", h.rounded(share), "share", over=h.fmt.plural(tasks, "task")),
+        h.measurement("ratio", round(ratio, 2), "ratio", limits.ratio, over=against),
+        h.measurement("slowest-task", longest, "ms"),
+        h.measurement("record-share", h.rounded(share), "share", over=h.fmt.plural(tasks, "task")),
     )
 
 

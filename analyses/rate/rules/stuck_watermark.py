@@ -69,7 +69,7 @@ def _still(
         why=f"its watermark stands still for {span:.0f} s",
         cause="stuck-watermark",
         rank=h.Rank.ROOT_CAUSE,
-        measurements=(h.measured("triggers", len(late), "triggers", limits.triggers),),
+        measurements=(h.measurement("triggers", len(late), "triggers", limits.triggers),),
         actions=h.remedies("stuck-watermark", assessed.app),
     )
 
@@ -109,14 +109,14 @@ def _behind(
         cause="lagging-watermark",
         rank=h.Rank.MECHANISM,
         measurements=(
-            h.measured(
+            h.measurement(
                 "growth",
                 round(slope.rise),
                 "ms",
                 limits.lag,
                 over=h.fmt.plural(len(late), "trigger"),
             ),
-            h.measured("behind", round(last), "ms"),
+            h.measurement("behind", round(last), "ms"),
         ),
         actions=h.remedies("lagging-watermark", assessed.app),
     )

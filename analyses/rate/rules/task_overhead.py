@@ -111,7 +111,7 @@ def _finding(
         rank=h.Rank.MECHANISM,
         count=over,
         measurements=(
-            h.measured(
+            h.measurement(
                 kind.cause,
                 round(median(values), 3),
                 kind.unit,

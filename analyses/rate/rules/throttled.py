@@ -75,21 +75,21 @@ def _finding(
         assessed,
         title=f"Back pressure lets in {h.rate_text(rate)}, and {h.fmt.percent(caps[0].share)} of the latest batches "
         "are filled up to that",
-        explain=h.explained("throttled", held=words),
+        explain=h.explanation("throttled", held=words),
         why=f"takes no more than {h.rate_text(state.records_per_s)} of what the source has",
         cause="throttled",
         rank=h.Rank.MECHANISM,
         count=round(caps[0].share * len(late)),
         measurements=(
-            h.measured("permitted-rate", round(rate, 1), "records/s"),
-            h.measured(
+            h.measurement("permitted-rate", round(rate, 1), "records/s"),
+            h.measurement(
                 "batches-at-limit",
                 round(caps[0].share, 3),
                 "share",
                 limits.share,
                 over="of the last third of the batches",
             ),
-            h.measured(
+            h.measurement(
                 "sustainable-rate",
                 h.rounded(state.headroom_per_s, 1),
                 "records/s",

@@ -86,7 +86,7 @@ def _finding(
         "why": why,
         "rank": h.Rank.ROOT_CAUSE,
         "count": len(batches),
-        "measurements": (h.measured("batches-beyond", len(batches), "batches"),),
+        "measurements": (h.measurement("batches-beyond", len(batches), "batches"),),
         "evidence": h.records_of(batches),
         "actions": h.remedies("unheeded-rate", assessed.app),
     }

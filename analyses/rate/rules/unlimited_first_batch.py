@@ -73,8 +73,8 @@ def judge(assessed: h.Assessed, limits: First) -> h.Iterator[h.Finding | h.Incon
         first_us=first.time_ms * 1000,
         last_us=first.time_ms * 1000,
         measurements=(
-            h.measured("records", first.records, "records"),
-            h.measured("later-batches", later, "records"),
+            h.measurement("records", first.records, "records"),
+            h.measurement("later-batches", later, "records"),
         ),
         evidence=h.records_of([first]),
         actions=h.remedies(

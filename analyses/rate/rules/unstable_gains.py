@@ -110,8 +110,8 @@ def _finding(
         rank=h.Rank.ROOT_CAUSE,
         count=len(estimator.updates),
         measurements=(
-            h.measured("swing", round(found[0], 3), "share", limits.swing),
-            h.measured("turns", round(found[1], 3), "share", limits.turns),
+            h.measurement("swing", round(found[0], 3), "share", limits.swing),
+            h.measurement("turns", round(found[1], 3), "share", limits.turns),
         ),
         evidence=h.records_of(b for b in app.completed if b.time_ms in late),
         actions=h.remedies("unstable-gains", app, gain, model=model),

@@ -82,7 +82,7 @@ def _finding(facts: h.StartupFacts, kind: str, words: str, hits: list[_Hit]) -> 
         first_us=min(times, default=None),
         last_us=last,
         count=len(hits),
-        measurements=(h.measured("failures", len(hits), "failures"),),
+        measurements=(h.measurement("failures", len(hits), "failures"),),
         evidence=h.cite((hit.ref, hit.time_us) for hit in hits),
         ranked=True,
         actions=h.remedies("class-loading", job.job if job else h.UNKNOWN_JOB, kind),

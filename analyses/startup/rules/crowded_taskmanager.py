@@ -66,7 +66,7 @@ def judge(job: h.JobStarting, limits: Crowded) -> h.Iterator[h.Finding]:
         option=option,
         first_us=start.started_us,
         explain="Slots are taken as they are offered.",
-        measurements=(h.measured("tasks", most, "tasks", round(even, 1)),),
+        measurements=(h.measurement("tasks", most, "tasks", round(even, 1)),),
         evidence=h.cite((t.ref, None) for t in start.tasks if t.taskmanager == name),
         actions=(
             h.Action(

@@ -152,8 +152,8 @@ def _finding(job: h.JobStarting, last: h.Start, waited: int) -> h.Finding:
         if total
         else "No task was deployed.",
         measurements=(
-            h.measured("starts", tries, "starts"),
-            h.measured("tasks-running", done, "tasks", total, over="last start"),
+            h.measurement("starts", tries, "starts"),
+            h.measurement("tasks-running", done, "tasks", total, over="last start"),
         ),
         evidence=h.cite((ref, None) for ref in (step.refs if step else ())),
         actions=(

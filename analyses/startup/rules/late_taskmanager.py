@@ -86,7 +86,7 @@ def _finding(job: h.JobStarting, worker: h.Worker, late: float, begun: int) -> h
         rank=h.Rank.MECHANISM,
         first_us=begun,
         last_us=worker.registered_us,
-        measurements=(h.measured("late", round(late), "ms"),),
+        measurements=(h.measurement("late", round(late), "ms"),),
         evidence=h.cite([(worker.ref, worker.registered_us)]),
         actions=h.remedies("late-taskmanager", job.job),
     )

@@ -120,14 +120,14 @@ def _restarted(
         first_us=silent if silent is not None else first,
         last_us=max([last, *(t.last_us or 0 for t in missed)]),
         count=len(again),
-        explain=h.explained("jobmanager-lost")
+        explain=h.explanation("jobmanager-lost")
         + (
             " Its jobs came back under new ids: they were submitted anew, not recovered; without high"
             " availability a JobManager forgets them."
             if anew
             else ""
         ),
-        measurements=(h.measured("restarts", len(again), "times"),),
+        measurements=(h.measurement("restarts", len(again), "times"),),
         ranked=False,
         actions=h.remedies("jobmanager-lost", h.UNKNOWN_JOB, "pause", "survive"),
     )
@@ -161,7 +161,7 @@ def _of_worker(
         last_us=last,
         count=len(incidents),
         explain="Without an answer for heartbeat.timeout (50 s) a process counts as lost, whatever the reason.",
-        measurements=(h.measured("losses", len(incidents), "times"),),
+        measurements=(h.measurement("losses", len(incidents), "times"),),
         # Of both kinds: the first losses, then what says why.
         evidence=h.cite([*lost[:4], *beside]),
         evidence_total=len(h.cite([*lost, *beside])),
@@ -247,7 +247,7 @@ def _of_master(facts: h.StartupFacts, troubles: list[h.Trouble]) -> h.Finding:
         rank=h.Rank.MECHANISM,
         first_us=min(times, default=None),
         last_us=max(times, default=None),
-        explain=h.explained("jobmanager-lost"),
+        explain=h.explanation("jobmanager-lost"),
         ranked=False,
         actions=h.remedies(cause, h.UNKNOWN_JOB, remedy),
     )

@@ -90,9 +90,9 @@ def _finding(job: h.JobStarting, short: list[h.Start], refusals: list[h.Incident
         count=len(short),
         explain="With slot sharing a job needs as many slots as its widest vertex has subtasks.",
         measurements=(
-            h.measured("required-slots", required, "slots"),
-            h.measured("acquired-slots", acquired, "slots", required),
-            h.measured("taskmanagers", taskmanagers, "TaskManagers"),
+            h.measurement("required-slots", required, "slots"),
+            h.measurement("acquired-slots", acquired, "slots", required),
+            h.measurement("taskmanagers", taskmanagers, "TaskManagers"),
         ),
         # Of both kinds: the numbers first, then who failed for them.
         evidence=h.cite([*numbered[:2], *refused[:6]]),

@@ -100,10 +100,10 @@ def _open(facts: h.StartupFacts, wanted: int, waited: float, *, running: bool) -
         first_us=facts.first_request_us,
         last_us=facts.last_us,
         count=wanted,
-        explain=h.explained("no-container", where=where),
+        explain=h.explanation("no-container", where=where),
         measurements=(
-            h.measured("open-requests", wanted, "workers"),
-            h.measured("registered", registered, "workers"),
+            h.measurement("open-requests", wanted, "workers"),
+            h.measurement("registered", registered, "workers"),
         ),
         evidence=h.cite([*refusals, (facts.last_request_ref, None)]),
         actions=h.remedies("no-container", h.UNKNOWN_JOB),

@@ -90,8 +90,8 @@ def _finding(resource: str, told: list[h.Trouble], bad: list[h.Trouble]) -> h.Fi
         why=f"{reason}: {h.fmt.shorten(said, 120)}",
         cause="out-of-memory" if remedy == "memory" else "deployment-failed",
         rank=h.Rank.REPORTED_CAUSE,
-        explain=h.explained("deployment-failed"),
-        measurements=(h.measured("warnings", sum(t.count for t in bad), "records"),),
+        explain=h.explanation("deployment-failed"),
+        measurements=(h.measurement("warnings", sum(t.count for t in bad), "records"),),
         actions=h.remedies("deployment-failed", h.UNKNOWN_JOB, remedy),
     )
 

@@ -85,7 +85,7 @@ def _quarantined(facts: h.StartupFacts, troubles: list[h.Trouble]) -> h.Finding:
         why=title,
         cause="rpc-trouble",
         rank=h.Rank.PLACE,
-        measurements=(h.measured("records", count),),
+        measurements=(h.measurement("records", count),),
         actions=h.remedies("rpc-trouble", h.UNKNOWN_JOB),
     )
 
@@ -111,7 +111,7 @@ def _timed_out(facts: h.StartupFacts, troubles: list[h.Trouble], most: float) ->
         cause="rpc-trouble",
         rank=h.Rank.PLACE,
         option=option,
-        measurements=(h.measured("calls", count),),
+        measurements=(h.measurement("calls", count),),
         actions=(
             *h.remedies("rpc-trouble", h.UNKNOWN_JOB, "other-side"),
             h.Action(

@@ -180,9 +180,9 @@ def _finding(job: h.JobStarting, slow: list[_Slowest], limits: Slow) -> h.Findin
         last_us=task.running_us or start.ended_us,
         count=len(slow),
         measurements=(
-            h.measured("initialisation", took, "ms", over=f"start {start.number + 1}"),
-            h.measured("median", round(median), "ms", over="other tasks"),
-            h.measured("share-as-slow", round(as_slow, 3), "share"),
+            h.measurement("initialisation", took, "ms", over=f"start {start.number + 1}"),
+            h.measurement("median", round(median), "ms", over="other tasks"),
+            h.measurement("share-as-slow", round(as_slow, 3), "share"),
         ),
         evidence=h.cite([(task.ref, task.initializing_us)]),
         actions=h.remedies(cause, job.job),

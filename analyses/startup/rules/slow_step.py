@@ -97,7 +97,7 @@ def _finding(job: h.JobStarts | None, step: h.Step, longest: float) -> h.Finding
         rank=h.Rank.MECHANISM,
         first_us=step.started_us,
         last_us=step.ended_us,
-        measurements=(h.measured(step.name, _took(step), "ms", round(longest)),),
+        measurements=(h.measurement(step.name, _took(step), "ms", round(longest)),),
         evidence=h.cite((ref, None) for ref in step.refs),
         actions=h.remedies("slow-start", job.job if job else h.UNKNOWN_JOB, step.name),
     )

@@ -88,7 +88,7 @@ def _finding(job: h.JobStarts, crisis: Crisis, restarts: int) -> h.Finding:
         count=restarts,
         explain="What failed later in the series is a consequence, or the same again."
         + (f" Restart strategy: {strategy}." if strategy else ""),
-        measurements=(h.measured("restarts", restarts, "restarts"),),
+        measurements=(h.measurement("restarts", restarts, "restarts"),),
         evidence=h.cite(crisis.refs),
         ranked=True,
         actions=(_mend(cause),),

@@ -114,7 +114,7 @@ def _of_job(facts: h.StartupFacts, job: h.JobStarts) -> h.Finding:
         cause="submission-failed",
         rank=h.Rank.ROOT_CAUSE,
         first_us=job.ended_us,
-        measurements=(h.measured("submissions", 1, "submissions"),),
+        measurements=(h.measurement("submissions", 1, "submissions"),),
         evidence=h.cite([(job.ended_ref, job.ended_us), *((t.ref, t.first_us) for t in told)]),
         ranked=True,
         actions=h.remedies("submission-failed", h.UNKNOWN_JOB, *_remedies(said)),
@@ -170,7 +170,7 @@ def _of_troubles(facts: h.StartupFacts, troubles: list[h.Trouble]) -> h.Finding:
         rank=h.Rank.ROOT_CAUSE,
         last_us=None,
         count=count,  # the client, the Dispatcher and the JobMaster tell of the same submissions
-        measurements=(h.measured("submissions", count, "submissions"),),
+        measurements=(h.measurement("submissions", count, "submissions"),),
         evidence=h.cite((t.ref, t.first_us) for t in (*troubles, *yarn)),
         actions=h.remedies("submission-failed", h.UNKNOWN_JOB, *_remedies(said)),
     )
