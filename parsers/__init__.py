@@ -1,4 +1,5 @@
 """Bytes in, typed rows out: sources, codecs, layouts, message catalogues, live collectors.
 
-Knows no rule and prints nothing. Imported by `flowdiag.analyses` and `flowdiag.cli`; imports neither.
+This package knows no rules and prints nothing. `flowdiag.analyses` and `flowdiag.cli` import it; it imports
+neither. Start with `split.parse_split`, which turns one part of a source into rows (`rows.EVENTS`).
 """

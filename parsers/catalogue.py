@@ -1,19 +1,19 @@
-"""What log lines say: the message catalogue, kept as data in `formats/flink-*.toml` and `spark-*.toml`.
+"""The catalogue of log messages, kept as data in `formats/flink-*.toml` and `spark-*.toml`.
 
-A template is one wording of one message. It names an *anchor*, a literal that occurs in every
-instance of the message, raw or escaped as JSON: the scanner looks for anchors in raw bytes and
-asks the catalogue only about lines that hold one. How a *line* is laid out (time, level, logger)
-is no business of a template; it finds its message anywhere in the line.
+A template is one wording of one message. It names an *anchor*, a literal that occurs in every instance of
+the message, raw or escaped as JSON. The scanner searches raw bytes for anchors and passes only lines with
+an anchor to the catalogue. Templates ignore the layout of the *line* (time, level, logger): they find their
+message anywhere in it.
 
-Pattern language: Python's `re` with `(?<name>…)` for groups, and three conveniences.
-- A group with an empty body takes the usual form of its name (`_GROUPS`): `(?<job_id>)`.
-- A blank stands for any run of blanks, since web copies collapse and terminals pad them.
-- A pattern that begins with a free text (a task or component name) begins where the message
-  begins; where that is in the line is worked out from the logger, or told by the caller.
+The pattern language is Python's `re` with `(?<name>…)` for groups, and three conveniences:
+- A group with an empty body takes the default form of its name (`_GROUPS`): `(?<job_id>)`.
+- A space matches any run of whitespace, because web copies collapse it and terminals pad it.
+- A pattern that starts with free text (a task or component name) matches from the start of the message.
+  The caller passes that position, or the catalogue derives it from the logger.
 
-Patterns must be linear on hostile text: at most one lazy scan (`.*?`), everything after it strict.
-`re` and not `regex`: with the patterns that these rules leave, it compiles and matches three to
-five times faster (measured), and there is nothing to time out.
+Patterns must be linear on hostile text: at most one lazy scan (`.*?`), followed only by strict parts. This
+module uses `re`, not `regex`: for such patterns it compiles and matches three to five times faster
+(measured), and no pattern needs a timeout.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ FILES: Final = (
 )
 SPARK_FILES: Final = ("formats/spark-streaming.toml",)
 
-# A message is tried at this many of its anchors in the line, and from this many occurrences of its
-# first word left of each. Bounded, so that a hostile line costs a constant number of passes.
+# Try a message at this many of its anchors in the line, and from this many occurrences of its first word
+# left of each. The bounds limit a hostile line to a constant number of passes.
 _MAX_ANCHORS: Final = 3
 _MAX_HEADS: Final = 2
 
@@ -56,7 +56,7 @@ _LOCATION = (
 _RESOURCE_ID = r"[^\s()]{1,512}(?:\([^()\n]{0,200}\))?"
 _NUMBER = r"-?[0-9]{1,19}"
 
-# The form of a value where a template does not say otherwise.
+# Default form of a value.
 _GROUPS: Final = {
     "checkpoint": r"[0-9]{1,19}",
     "job_id": _ID,
@@ -72,7 +72,7 @@ _GROUPS: Final = {
     "to_state": r"[A-Z_]{2,40}",
     "location": _LOCATION,
     "resource_id": _RESOURCE_ID,
-    # Names hold anything, brackets too: `(i/n)` counts only where the words after it follow.
+    # Names can contain brackets: `(i/n)` counts only if the words of the template follow.
     "task": r".*?\([0-9]{1,9}[ ]?/[ ]?[0-9]{1,9}\)(?:[ ]?#[0-9]{1,9})?",
     "job_name": r".*?",
     "component": r".*?",
@@ -82,7 +82,7 @@ _GROUPS: Final = {
 _EMPTY_GROUP = re.compile(r"\(\?<([a-z][a-z0-9_]*)>\)")
 _BLANK_RUNS: Final = {" ": r"[ \t\xa0]{1,16}", " ?": r"[ \t\xa0]{0,16}"}
 _NAMED_GROUP = re.compile(r"\(\?<([a-z])")
-# A class, an escape, or a blank outside of both.
+# A character class, an escape, or a space outside both.
 _BLANKS = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]| [?]?")
 _HEAD = re.compile(r"[A-Za-z0-9_:,'-]+")
 _LEVEL = re.compile(r"\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|SEVERE)\b")
@@ -92,24 +92,24 @@ _LEADING_TIME = re.compile(r"[\s\d:.,/TZ+\[\]-]{5,40}\s")
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """One wording of one message; see the module's docstring for the pattern language."""
+    """One wording of one message; the module docstring describes the pattern language."""
 
     id: str
     event: Event
     loggers: tuple[str, ...]  # simple names of the classes that log it; empty: any
     anchor: str
     pattern: str
-    versions: str  # first and last Flink version with this wording, as far as sampled
+    versions: str  # first and last sampled Flink version with this wording
     levels: tuple[str, ...] = ()
     trace: bool = False  # the stack trace below the line belongs to the message
-    begins: tuple[str, ...] = ()  # first words, where the pattern does not begin with a literal
-    fields: tuple[tuple[str, str], ...] = ()  # what every such message says without printing it
+    begins: tuple[str, ...] = ()  # first words, if the pattern does not start with a literal
+    fields: tuple[tuple[str, str], ...] = ()  # constant fields implied by the message
     engine: str = "flink"
 
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """A message found in a line: where it is, and its values (`EVENTS` columns only)."""
+    """A message found in a line: its position and its values (`EVENTS` columns only)."""
 
     template: Template
     start: int
@@ -117,23 +117,24 @@ class Recognised:
     values: Values
 
 
-def _usual_form(name: str) -> str:
-    return _GROUPS[name] if name in _GROUPS or not name.endswith("_id") else _ID
-
-
 @functools.cache
 def _compile(pattern: str) -> re.Pattern[str]:
-    # Blanks first: those in the usual forms are meant as they stand. Bounded, or a line of nothing
-    # but blanks behind a lazy scan would take quadratic time.
+    # Expand spaces first: the default forms contain literal ones. The runs are bounded because an
+    # all-whitespace line after a lazy scan would take quadratic time.
     expanded = _BLANKS.sub(lambda m: _BLANK_RUNS.get(m[0], m[0]), pattern)
-    expanded = _EMPTY_GROUP.sub(lambda m: f"(?P<{m[1]}>{_usual_form(m[1])})", expanded)
+    expanded = _EMPTY_GROUP.sub(
+        lambda m: (
+            f"(?P<{m[1]}>{_GROUPS.get(m[1], _ID) if m[1].endswith('_id') else _GROUPS[m[1]]})"
+        ),
+        expanded,
+    )
     expanded = _NAMED_GROUP.sub(r"(?P<\1", expanded)
     return re.compile(expanded, re.ASCII)
 
 
 @functools.cache
 def _logger_end(loggers: tuple[str, ...]) -> re.Pattern[str]:
-    """Find `ClassName [] - `, where the message begins behind a layout that names the logger."""
+    """Return the pattern of `ClassName [] - `, which precedes the message in layouts with a logger."""
     names = "|".join(map(re.escape, loggers))
     return re.compile(
         rf"(?:^|[.\s\[(<])(?:{names})(?:\$\w+)?(?::[0-9]+)?\]?\s*"
@@ -146,11 +147,11 @@ def _past_separators(text: str, position: int) -> int:
     return found.end() if found is not None else position
 
 
-def _message_begin(text: str, loggers: tuple[str, ...]) -> int:
-    """Guess where the message begins in a line of unknown layout.
+def _guess_message_start(text: str, loggers: tuple[str, ...]) -> int:
+    """Guess where the message starts in a line of unknown layout.
 
-    Needed only for messages that begin with a name: behind the logger if the line has it, else
-    behind the level and its ` - `, else behind a leading time, else at the very beginning.
+    Only messages that start with a name need the guess. The message starts after the logger, else after the
+    level and its ` - `, else after a leading time, else at the start of the line.
     """
     if loggers:
         found = _logger_end(loggers).search(text, 0, 4096)
@@ -165,7 +166,7 @@ def _message_begin(text: str, loggers: tuple[str, ...]) -> int:
 
 
 class Catalogue:
-    """The templates, found by anchor."""
+    """Message templates, indexed by anchor."""
 
     def __init__(
         self,
@@ -173,7 +174,7 @@ class Catalogue:
         drift_loggers: tuple[str, ...],
         engine: str = "flink",
     ) -> None:
-        """Index the templates; nothing is compiled before it is needed."""
+        """Index the templates; patterns compile on first use."""
         self.engine = engine
         self.templates = templates
         self.drift_loggers = drift_loggers
@@ -191,12 +192,11 @@ class Catalogue:
         """Find a known message in one line.
 
         Args:
-            text: the line without line end; carriers such as docker's prefix may be gone or not.
-            anchor: index into `anchors` of the literal that was found in the line: only its
-                templates are tried. None tries every anchor that the line holds and returns the
-                message that begins first.
-            begin: where the message begins, if the layout tells: tried first, and the only way
-                to be sure of messages that begin with a name.
+            text: the line without its line end, with or without carriers such as docker's prefix.
+            anchor: index into `anchors` of the literal found in the line; only its templates are tried.
+                None tries every anchor in the line and returns the message that starts first.
+            begin: start of the message, if the layout shows it. This position is tried first; messages
+                that start with a name are only certain there.
         """
         if anchor is not None:
             return self._recognise(text, anchor, begin)
@@ -219,19 +219,19 @@ class Catalogue:
 
 
 def _heads(template: Template) -> tuple[str, ...]:
-    """Return the words that a message may begin with; none if it begins with a free text."""
+    """Return the words that can start a message; none if it starts with free text."""
     if template.begins:
         return template.begins
     found = _HEAD.match(template.pattern)
     if found is None:
         return ()
-    # A quantifier behind the literal belongs to its last character.
+    # A quantifier after the literal belongs to its last character.
     quantified = template.pattern[found.end() : found.end() + 1] in ("?", "*", "{")
     return (found[0][:-1] if quantified else found[0],)
 
 
-def _starts(text: str, heads: tuple[str, ...], anchor: str) -> Iterator[int]:
-    """Yield where a message with this first word and anchor may begin, likely places first."""
+def _possible_starts(text: str, heads: tuple[str, ...], anchor: str) -> Iterator[int]:
+    """Yield possible starts of a message with these first words and this anchor, likely ones first."""
     position = text.find(anchor)
     tried: set[int] = set()
     for _ in range(_MAX_ANCHORS):
@@ -257,7 +257,7 @@ def _find(template: Template, text: str, anchor: str, begin: int | None) -> re.M
         position = text.find(anchor)
         if position < 0:
             return None
-        start = begin if begin is not None else _message_begin(text, template.loggers)
+        start = begin if begin is not None else _guess_message_start(text, template.loggers)
         if start > position:
             start = 0
         while start < position and text[start].isspace():
@@ -265,7 +265,7 @@ def _find(template: Template, text: str, anchor: str, begin: int | None) -> re.M
         match = pattern.match(text, start)
         if match is not None or not heads:
             return match
-    for start in _starts(text, heads, anchor):
+    for start in _possible_starts(text, heads, anchor):
         match = pattern.match(text, start)
         if match is not None:
             return match
@@ -293,12 +293,12 @@ _SAMPLE = re.compile(r"^\[\[message\.sample\]\]\n.*?(?=^\[|\Z)", re.MULTILINE | 
 
 
 def read_format(name: str, *, samples: bool = True) -> dict[str, Any]:
-    """Read one data file of this package; works from a zip on an executor too.
+    """Read one data file of this package, also from a zip on an executor.
 
     Args:
         name: path inside the package.
-        samples: whether to keep the samples, which tests and documentation want; without them the
-            file is read in half the time.
+        samples: whether to keep the samples, which only tests and documentation need. Without them the
+            file loads in half the time.
     """
     data = pkgutil.get_data("flowdiag.parsers", name)
     if data is None:
@@ -310,7 +310,7 @@ def read_format(name: str, *, samples: bool = True) -> dict[str, Any]:
 
 
 def load_catalogue(engine: str = "flink") -> Catalogue:
-    """Every template of an engine (`flink`, `spark`), those of plug-ins among them; loaded once per process."""
+    """Load the templates of an engine (`flink`, `spark`), including those of plug-ins, once per process."""
     return _catalogue(engine, messages())
 
 
@@ -329,7 +329,7 @@ def _catalogue(engine: str, added: tuple[Messages, ...]) -> Catalogue:
             continue
         taken = known & {template.id for template in own.templates}
         if taken:
-            skip_plugin(plugin.package, f"message '{min(taken)}' has the id of another one")
+            skip_plugin(plugin.package, f"the id of message '{min(taken)}' is already in use")
             continue
         known |= {template.id for template in own.templates}
         templates += own.templates
@@ -339,7 +339,7 @@ def _catalogue(engine: str, added: tuple[Messages, ...]) -> Catalogue:
 
 # -- messages of plug-ins ----------------------------------------------------------------------------
 
-# Escaped as JSON it is still the same, and it is long enough to be rare.
+# JSON escaping leaves an anchor unchanged, and it is long enough to be rare.
 _ANCHOR = re.compile(r"[A-Za-z0-9 .,:_-]{8,}")
 _ENTRY_KEYS: Final = frozenset(
     {
@@ -350,7 +350,7 @@ _ENTRY_KEYS: Final = frozenset(
 
 
 def unusable_plugins() -> tuple[str, ...]:
-    """A sentence on each plug-in that cannot be used: of messages, and of rules as far as they were loaded."""
+    """Return one sentence per unusable plug-in: all of messages, and those of rules loaded so far."""
     if messages():
         for engine in ("flink", "spark"):
             load_catalogue(engine)
@@ -359,7 +359,7 @@ def unusable_plugins() -> tuple[str, ...]:
 
 @functools.cache
 def _of_plugin(plugin: Messages) -> Catalogue | None:
-    """The templates of a plug-in, each of which understands its samples; None: it is left out."""
+    """Return the templates of a plug-in, all verified with their samples; None if it is skipped."""
     place = "its catalogue"
     try:
         document = tomllib.loads(plugin.text)
@@ -368,7 +368,7 @@ def _of_plugin(plugin: Messages) -> Catalogue | None:
             raise ValueError(f"unknown key '{min(unknown)}'")
         engine = document.get("engine", "flink")
         if engine not in ("flink", "spark"):
-            raise ValueError(f"the engine is '{engine}', and not flink or spark")
+            raise ValueError(f"the engine is '{engine}' instead of flink or spark")
         templates = []
         for entry in document.get("message", ()):
             place = f"message '{entry.get('id', '?')}'"
@@ -378,7 +378,7 @@ def _of_plugin(plugin: Messages) -> Catalogue | None:
         if len(set(ids)) < len(ids):
             raise ValueError("two messages have the same id")
         drift = tuple(map(str, document.get("drift_loggers", ())))
-    except Exception as error:  # noqa: BLE001 - whatever somebody else wrote, he alone is concerned
+    except Exception as error:  # noqa: BLE001 - errors in a plug-in affect only that plug-in
         missing = f"the key '{error.args[0]}' is missing" if isinstance(error, KeyError) else None
         skip_plugin(plugin.package, f"{place}: {missing or error_line(error)}")
         return None
@@ -386,20 +386,20 @@ def _of_plugin(plugin: Messages) -> Catalogue | None:
 
 
 def _checked(entry: dict[str, Any], engine: str) -> Template:
-    """A template of somebody else's, and what ours are checked for by tests.
+    """Return the template of a plug-in after the checks that tests apply to built-in templates.
 
     Raises:
-        Exception: of any kind, if it is none.
+        Exception: of any type, if the entry is not a valid template.
     """
     unknown = entry.keys() - _ENTRY_KEYS
     if unknown:
         raise ValueError(f"unknown key '{min(unknown)}'")
     template = _template({"loggers": (), "versions": "", **entry}, engine)
     if not _ANCHOR.fullmatch(template.anchor):
-        raise ValueError("the anchor is not eight or more letters, digits, blanks or .,:_-")
+        raise ValueError("the anchor is not eight or more letters, digits, spaces or .,:_-")
     samples = [sample["text"] for sample in entry["sample"]]
     if not samples:
-        raise ValueError("there is no sample")
+        raise ValueError("it has no sample")
     alone = Catalogue((template,), (), engine)
     for text in samples:
         if alone.recognise(text) is None:

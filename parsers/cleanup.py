@@ -1,8 +1,8 @@
-"""What must be gone when the process is: other processes, private folders, files that are not complete.
+"""Clean-up at process exit: child processes, private folders, incomplete files.
 
-Whoever makes such a thing says here how it goes. Ordinarily its maker removes it and says so. Where the
-interpreter ends without that, or a signal ends the process (`flowdiag.cli.process`), it goes here: the
-newest first, since processes write into folders that are older than they are.
+Code that creates such a resource registers its removal here (`at_exit`). Normally the same code removes the
+resource and cancels the registration. If the interpreter exits without that, or a signal ends the process
+(`flowdiag.cli.process`), `clean_up` removes the rest, newest first: processes write into older folders.
 """
 
 from __future__ import annotations
@@ -26,69 +26,66 @@ from typing import IO, Final
 Forget = Callable[[], object]
 
 LOCK: Final = "in-use"
-"""Name of the file in a private folder whose lock says that a process still uses it."""
+"""File name in a private folder; its lock shows that a process still uses the folder."""
 
 
 @dataclass(slots=True)
-class _Kept:
-    """What there is to be undone, and whether that may happen now."""
+class _State:
+    """Registered clean-up functions, and whether they may run now."""
 
     undo: dict[int, tuple[int, Callable[[], object]]] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=itertools.count)
     lock: threading.Lock = field(default_factory=threading.Lock)
-    signals_deferred: int = 0  # threads that are in the middle of making something
-    waiting: int | None = None  # status to end with as soon as none is
+    deferring: int = 0  # threads inside `signals_deferred`
+    exit_status: int | None = None  # exit with this status as soon as no thread defers signals
     ending: bool = False
 
 
-_kept: Final = _Kept()
+_state: Final = _State()
 
 
 def at_exit(undo: Callable[[], object]) -> Forget:
-    """Undo something when the process ends, whatever ends it.
+    """Call `undo` when the process ends, for whatever reason.
 
     Args:
-        undo: must not wait for locks: it may be called in the middle of whatever the main thread does.
+        undo: must not wait for locks, because it can interrupt the main thread anywhere.
 
     Returns:
-        A function to call when it was undone in the ordinary way.
+        A function that cancels the registration after a normal clean-up.
     """
-    number = next(_kept.numbers)
-    _kept.undo[number] = os.getpid(), undo
-    return partial(_kept.undo.pop, number, None)
+    number = next(_state.numbers)
+    _state.undo[number] = os.getpid(), undo
+    return partial(_state.undo.pop, number, None)
 
 
 @contextmanager
 def signals_deferred() -> Iterator[None]:
-    """Make something and say how it goes, without a signal in between: it is obeyed at the end of the block."""
-    with _kept.lock:
-        _kept.signals_deferred += 1
+    """Create a resource and register its clean-up without interruption; signals take effect after the block."""
+    with _state.lock:
+        _state.deferring += 1
     try:
-        while _kept.ending:  # in another thread: nothing new is begun
+        while _state.ending:  # in another thread: create nothing new
             time.sleep(1)
         yield
     finally:
-        with _kept.lock:
-            _kept.signals_deferred -= 1
-            last = not _kept.signals_deferred
-        if last and _kept.waiting is not None:
-            end_now(_kept.waiting)
+        with _state.lock:
+            _state.deferring -= 1
+            last = not _state.deferring
+        if last and _state.exit_status is not None:
+            end_now(_state.exit_status)
 
 
 def end_now(status: int) -> None:
-    """End the process without a word, from within a signal's handler or anywhere else.
+    """Exit with this status silently, from a signal handler or anywhere else.
 
-    Nothing is unwound: what a library would say of a connection that breaks, and what an `except` would
-    make of it, is of no interest any more.
-
-    Args:
-        status: of the process.
+    The stack is not unwound: libraries would report broken connections, and `except` clauses would handle
+    them.
     """
-    if _kept.signals_deferred:
-        _kept.waiting = status
+    if _state.deferring:
+        _state.exit_status = status
         return
-    if not _kept.ending:  # another signal changes nothing about an end that is under way
-        _kept.ending = True
+    if not _state.ending:  # a second signal does not restart the exit
+        _state.ending = True
         try:
             clean_up()
         finally:
@@ -96,27 +93,27 @@ def end_now(status: int) -> None:
 
 
 def clean_up() -> None:
-    """Undo everything that is not undone yet; one failure keeps nothing else from being undone."""
+    """Call all registered functions, newest first; a failure of one does not stop the others."""
     own = os.getpid()
-    while _kept.undo:
+    while _state.undo:
         with suppress(Exception):
-            number = next(reversed(_kept.undo))
-            owner, undo = _kept.undo[number]
+            number = next(reversed(_state.undo))
+            owner, undo = _state.undo[number]
             try:
-                if owner == own:  # a forked child must not take its parent's things away
+                if owner == own:  # a forked child must not remove its parent's resources
                     undo()
-            finally:  # only now: a signal may come in the middle of it, and begins again
-                _kept.undo.pop(number, None)
+            finally:  # not earlier: after an interrupting signal, clean-up starts over
+                _state.undo.pop(number, None)
 
 
 atexit.register(clean_up)
 
 
 def private_folder(prefix: str) -> tuple[Path, Forget]:
-    """A temporary folder that only this user can enter (mkdtemp's mode is 0700), removed at the end.
+    """Create a temporary folder that only this user can enter (mkdtemp's mode is 0700), removed at exit.
 
     Raises:
-        OSError: there is no room, or no folder for temporary files that can be written.
+        OSError: the disk is full, or no folder for temporary files is writable.
     """
     with signals_deferred():
         folder = Path(tempfile.mkdtemp(prefix=prefix))
@@ -124,10 +121,12 @@ def private_folder(prefix: str) -> tuple[Path, Forget]:
 
 
 def lock_folder(folder: Path) -> IO[bytes]:
-    """Say of a private folder that it is in use, until the file is closed or the process killed: then others may remove it.
+    """Mark a private folder as in use until the returned file is closed or the process is killed.
+
+    Other processes may remove a folder without this lock.
 
     Raises:
-        OSError: there is no room.
+        OSError: the disk is full.
     """
     lock = (folder / LOCK).open("wb")
     if os.name == "posix":
@@ -139,7 +138,7 @@ def lock_folder(folder: Path) -> IO[bytes]:
 
 @contextmanager
 def temporary_folder(prefix: str) -> Iterator[Path]:
-    """The same for the time of a block."""
+    """Provide a private folder for the duration of a block."""
     folder, forget = private_folder(prefix)
     try:
         yield folder
@@ -149,7 +148,7 @@ def temporary_folder(prefix: str) -> Iterator[Path]:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder into which processes that were just killed may have written a moment ago."""
+    """Remove a folder; try twice, because processes killed just now may still have been writing to it."""
     shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():
         time.sleep(0.05)
@@ -157,11 +156,11 @@ def remove_folder(folder: Path) -> None:
 
 
 def kill_now(process: subprocess.Popen[bytes], *, asked_s: float = 0) -> None:
-    """Kill a process and wait until it is gone, for `at_end`: `Popen` itself would wait for its lock.
+    """Kill a child process and wait for its end without taking `Popen`'s lock, as `at_exit` requires.
 
     Args:
-        process: of our own.
-        asked_s: for so long it is only asked to end.
+        process: a child of this process.
+        asked_s: seconds to wait after SIGTERM before SIGKILL; 0 sends SIGKILL immediately.
     """
     if process.returncode is not None:
         return
@@ -170,7 +169,7 @@ def kill_now(process: subprocess.Popen[bytes], *, asked_s: float = 0) -> None:
         return
     with suppress(OSError):
         if asked_s:
-            # What talks to it in other threads would print tracebacks when it hangs up.
+            # Other threads with a connection to the process would print tracebacks.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
             os.kill(process.pid, signal.SIGTERM)
             until = time.monotonic() + asked_s
@@ -180,8 +179,8 @@ def kill_now(process: subprocess.Popen[bytes], *, asked_s: float = 0) -> None:
                     process.returncode = os.waitstatus_to_exitcode(status)
                     return
                 time.sleep(0.02)
-        # Java that writes an archive starts another one, in its group.
+        # A JVM that writes an archive starts another JVM in its process group.
         leads = os.getpgid(process.pid) == process.pid
         (os.killpg if leads else os.kill)(process.pid, signal.SIGKILL)
-        # Popen is told, since it would go on to say of it that it is running.
+        # Without the exit code, Popen would still report the process as running.
         process.returncode = os.waitstatus_to_exitcode(os.waitpid(process.pid, 0)[1])

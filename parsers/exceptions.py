@@ -1,8 +1,8 @@
-"""What a chain of exceptions says: its class of failure, its values, the options it recommends.
+"""Classification of exception chains: class of failure, values, and options named in the messages.
 
-The classes are data (`formats/exceptions.toml`), for Flink and Spark. A chain is given as it is printed,
-outermost first; each of its texts is a class and a message and may be cut or wrapped anywhere. Nothing
-here raises for bad text; a chain that says nothing known gives None.
+The classes of Flink and Spark failures are data (`formats/exceptions.toml`). A chain has its printed order,
+outermost first. Each text is an exception class and a message, possibly truncated or wrapped. Bad text never
+raises; an unknown chain gives None.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ import functools
 import pkgutil
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.messages import TaskName, parse_task
 
-_TEXT: Final = 4096  # characters of one exception that are looked at
-_CHAIN: Final = 40  # exceptions of a chain that are looked at, from its end
+_TEXT: Final = 4096  # searched characters of one exception
+_CHAIN: Final = 40  # searched exceptions of a chain, from its end
 _VALUE: Final = 300
 _OPTIONS: Final = 6
 
 
 class FailureClass(NamedTuple):
-    """One class of failures; see the head of the table for what each part means."""
+    """One class of failures; the head of the data file explains the fields."""
 
     name: str
     kind: str
@@ -37,14 +37,14 @@ class FailureClass(NamedTuple):
 
 
 class Classified(NamedTuple):
-    """What a chain of exceptions says.
+    """Class of failure of an exception chain.
 
     Attributes:
-        name: the class, a word of the table.
-        kind: the kind of failure, as `failure_kind` gives it.
-        link: which text of the chain said it, from 0.
-        values: what that text says in numbers and names, as printed.
-        options: the keys of options that that text itself names.
+        name: of the class, as in the data file.
+        kind: of failure, as in `failure_kind`.
+        link: index of the classified text in the chain.
+        values: numbers and names in that text, as printed.
+        options: option keys named in that text.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Classified(NamedTuple):
 
 @functools.cache
 def classes() -> tuple[FailureClass, ...]:
-    """The table, in its order."""
+    """Return the classes of the data file, in its order."""
     name = "formats/exceptions.toml"
     data = pkgutil.get_data("flowdiag.parsers", name)
     if data is None:
@@ -82,11 +82,11 @@ def classes() -> tuple[FailureClass, ...]:
 
 
 def classify(chain: Sequence[str], engine: str | None = None) -> Classified | None:
-    """Find the class of a chain: of the deepest exception that says why, else of what was going on.
+    """Find the class of a chain: that of the deepest known root cause, else of the interrupted operation.
 
     Args:
         chain: classes and messages, outermost first.
-        engine: flink or spark; None if nothing tells: every class counts.
+        engine: flink or spark; None tries the classes of both.
 
     >>> found = classify(["a.JobException: Recovery is suppressed by FixedDelayRestartBackoffTime"
     ...                   "Strategy(maxNumberRestartAttempts=3)", "java.net.UnknownHostException: kafka-3"])
@@ -99,67 +99,67 @@ def classify(chain: Sequence[str], engine: str | None = None) -> Classified | No
     links = list(range(len(texts)))[-_CHAIN:][::-1]
     lower = {link: texts[link].lower() for link in links}
     deepest = links[0] if links else None
-    for among in _passes():
+    for candidates in _passes():
         for link in links:
-            for one in among:
-                if one.engine not in (None, engine) and engine is not None:
+            for candidate in candidates:
+                if engine is not None and candidate.engine not in (None, engine):
                     continue
-                if one.hollow and link != deepest:
+                if candidate.hollow and link != deepest:
                     continue
-                if any(part in lower[link] for part in one.texts):
-                    # What it wraps and what wraps it may be of one class: of a record that cannot be read the
-                    # deepest says why, and the one above it where the record stands.
-                    values: dict[str, str] = {}
-                    for place in links:
-                        if any(part in lower[place] for part in one.texts):
-                            values = {**_values(one, texts[place]), **values}
-                    return Classified(
-                        _directed(one.name, values),
-                        one.kind,
-                        link,
-                        values,
-                        option_keys_in(texts[link]),
-                    )
+                if any(part in lower[link] for part in candidate.texts):
+                    return _classified(candidate, texts, links, link)
     return None
 
 
-def _directed(name: str, values: dict[str, str]) -> str:
-    """Offsets that changed went back, or those between are gone: the numbers tell."""
+def _classified(
+    found: FailureClass, texts: Sequence[str], links: Sequence[int], link: int
+) -> Classified:
+    """Return the result for the text at `link`, with the values of all texts of the same class.
+
+    An exception and its cause can both be of this class: for an unreadable record, the deepest exception
+    names the reason and the next one the position of the record.
+    """
+    values: dict[str, str] = {}
+    for other in links:
+        if any(part in texts[other].lower() for part in found.texts):
+            values = {**_values(found, texts[other]), **values}
+    name = found.name
     before, after = values.get("from", ""), values.get("to", "")
     if name == "offsets-went-back" and before.isdecimal() and after.isdecimal():
-        return name if int(after) < int(before) else "offsets-gone"
-    return name
+        # Higher offsets mean that the records in between no longer exist.
+        name = name if int(after) < int(before) else "offsets-gone"
+    return Classified(name, found.kind, link, values, option_keys_in(texts[link]))
 
 
 @functools.cache
 def _passes() -> tuple[tuple[FailureClass, ...], ...]:
-    """Who is asked first: those that say why, those that say little, those that say what went on."""
+    """Return the classes by priority: root causes, vague causes, interrupted operations, bare wrappers."""
     return (
-        tuple(one for one in classes() if not one.last),
-        tuple(one for one in classes() if one.last and not (one.outer or one.hollow)),
-        tuple(one for one in classes() if one.last and one.outer),
-        tuple(one for one in classes() if one.last and one.hollow),
+        tuple(each for each in classes() if not each.last),
+        tuple(each for each in classes() if each.last and not (each.outer or each.hollow)),
+        tuple(each for each in classes() if each.last and each.outer),
+        tuple(each for each in classes() if each.last and each.hollow),
     )
 
 
 def is_wrapper(name: str) -> bool:
-    """Whether a class says what was going on, or what it wraps; the cause below it says why."""
-    return any(one.name == name and (one.outer or one.hollow) for one in classes())
+    """Return whether a class names only the interrupted operation or wraps the exception with the reason."""
+    return any(each.name == name and (each.outer or each.hollow) for each in classes())
 
 
 def is_root_cause(name: str) -> bool:
-    """Whether a class by itself says why something failed, whatever stands around it."""
-    return any(one.name == name and not one.last for one in classes())
+    """Return whether a class explains a failure on its own, regardless of the rest of the chain."""
+    return any(each.name == name and not each.last for each in classes())
 
 
 def kind_of_class(name: str) -> str | None:
-    """The kind of failure of a class; None for a name that is none."""
-    return next((one.kind for one in classes() if one.name == name), None)
+    """Return the kind of failure of a class; None for an unknown name."""
+    return next((each.kind for each in classes() if each.name == name), None)
 
 
 def engine_of_class(name: str) -> str | None:
-    """The engine at work where a class of exceptions comes up; None: either."""
-    return next((one.engine for one in classes() if one.name == name), None)
+    """Return the engine that throws exceptions of a class; None for either."""
+    return next((each.engine for each in classes() if each.name == name), None)
 
 
 _OF_TASK = re.compile(
@@ -170,9 +170,9 @@ _OF_TASK = re.compile(
 
 
 def task_named_in(chain: Iterable[str]) -> TaskName | None:
-    """The subtask, operator or source that a chain of exceptions names; of several the outermost.
+    """Return the outermost subtask, operator or source named in a chain of exceptions.
 
-    >>> named_task(["java.lang.Exception: Could not perform checkpoint 7 for operator Map (2/4)#0."])
+    >>> task_named_in(["java.lang.Exception: Could not perform checkpoint 7 for operator Map (2/4)#0."])
     TaskName(task='Map', subtask_index=1, parallelism=4, attempt=0)
     """
     found = next((hit for text in chain if (hit := _OF_TASK.search(text[:_TEXT]))), None)
@@ -183,9 +183,9 @@ def task_named_in(chain: Iterable[str]) -> TaskName | None:
     return parse_task(found["task"] or f"{found['operator']} {found['subtask']}")
 
 
-def _values(one: FailureClass, text: str) -> dict[str, str]:
+def _values(of_class: FailureClass, text: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    for pattern in one.values:
+    for pattern in of_class.values:
         match = pattern.search(text)
         if match is not None:
             for name, value in match.groupdict().items():
@@ -194,7 +194,7 @@ def _values(one: FailureClass, text: str) -> dict[str, str]:
     return found
 
 
-# Options of Flink, Spark and of their connectors, as exceptions name them; not classes or packages.
+# Options of Flink, Spark and their connectors in exception messages; not classes or packages.
 _OPTION = re.compile(
     r"(?<![\w./$:-])(?:taskmanager|jobmanager|execution|state|akka|pekko|slot|slotmanager|cluster|heartbeat"
     r"|restart-strategy|high-availability|classloader|task|pipeline|parallelism|table|rest|kubernetes"
@@ -205,18 +205,17 @@ _NO_OPTION: Final = (".java", ".scala", ".jar", ".py", ".example", ".com", ".net
 
 
 def option_keys_in(text: str) -> tuple[str, ...]:
-    """The keys of options that a text names, in its order, each once.
+    """Return the option keys in a text, in order, without duplicates.
 
-    >>> options_named("by setting the keys 'taskmanager.memory.network.min', 'task.x.y' of s3.example")
+    >>> option_keys_in("by setting the keys 'taskmanager.memory.network.min', 'task.x.y' of s3.example")
     ('taskmanager.memory.network.min', 'task.x.y')
-    >>> options_named("akka.pattern.AskTimeoutException: raise akka.ask.timeout.")
+    >>> option_keys_in("akka.pattern.AskTimeoutException: raise akka.ask.timeout.")
     ('akka.ask.timeout',)
     """
-    return tuple(dict.fromkeys(_keys(text)))[:_OPTIONS]
-
-
-def _keys(text: str) -> Iterator[str]:
-    for found in _OPTION.finditer(text[:_TEXT]):
-        key = found[0].rstrip(".-")
-        if "." in key and not key.endswith(_NO_OPTION) and not key.startswith("pekko.tcp"):
-            yield key
+    keys = (found[0].rstrip(".-") for found in _OPTION.finditer(text[:_TEXT]))
+    options = (
+        key
+        for key in keys
+        if "." in key and not key.endswith(_NO_OPTION) and not key.startswith("pekko.tcp")
+    )
+    return tuple(dict.fromkeys(options))[:_OPTIONS]

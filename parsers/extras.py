@@ -1,4 +1,4 @@
-"""How to install what flowdiag can do without."""
+"""Install commands for optional dependencies."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ import json
 
 
 def pip_install(extra: str) -> str:
-    """The command that adds an extra to flowdiag, for the way in which this one was installed.
-
-    Args:
-        extra: of `pyproject.toml`.
-    """
+    """Return the command that adds an extra of `pyproject.toml` to this installation of flowdiag."""
     return _command(extra, _origin())
 
 
 def _command(extra: str, origin: str | None) -> str:
-    """The command for a flowdiag from an index (None), or from elsewhere (PEP 610).
+    """Return the command for an installation from an index (None) or from another origin (PEP 610).
 
     >>> _command("s3", None)
     "pip install 'flowdiag[s3]'"
@@ -40,8 +36,8 @@ def _command(extra: str, origin: str | None) -> str:
 
 
 def _origin() -> str | None:
-    """What pip noted of where flowdiag came from; None: from an index, or nobody knows."""
-    from importlib import metadata  # only where something is missing
+    """Return pip's record of the installation source; None for an index or an unknown source."""
+    from importlib import metadata  # imported only if an extra is missing
 
     try:
         return metadata.distribution("flowdiag").read_text("direct_url.json")

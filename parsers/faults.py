@@ -1,8 +1,8 @@
-"""Faults of flowdiag's own, caught where they happen, so that the rest goes on.
+"""Internal faults: bugs in flowdiag, caught where they occur so that the rest of the run continues.
 
-A fault is what nobody expected an input to set off. What the user or the machine is to blame for is none
-(`is_ours`): it ends the run with a line that says so. A fault that a parser meets travels in the `split` row of
-its source, whatever process or machine it was on; `flowdiag.analyses.report.faults` tells it to people.
+A fault is an unexpected exception caused by an input. Errors caused by the user or the host are not faults
+(`is_internal_fault`): they end the run with a message. A fault in a parser travels in the `split` row of its
+source, from any process or host; `flowdiag.analyses.report.faults` presents it.
 """
 
 from __future__ import annotations
@@ -16,36 +16,38 @@ import msgspec
 
 from flowdiag.parsers.errors import FlowdiagError, error_text, is_disk_full, is_out_of_resources
 
-_FRAMES: Final = 3  # of ours, the innermost
-_OURS: Final = "flowdiag."
+_FRAMES: Final = 3  # innermost frames of flowdiag in a fingerprint
+_PACKAGE: Final = "flowdiag."
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 class InternalFault(msgspec.Struct, frozen=True, kw_only=True):
-    """An exception that nobody expected.
+    """An unexpected exception.
 
-    `fingerprint` is made of its type and of our functions that it came through, the innermost: the same fault has
-    the same one whatever the input, and nothing of the input is in it.
+    `fingerprint` combines the exception type and the innermost functions of flowdiag in the stack. It is the
+    same for every input with this fault, and contains nothing of the input.
     """
 
     what: str
     fingerprint: str
-    modules: tuple[str, ...] = ()  # of ours, without `flowdiag.`, the outermost first
+    modules: tuple[
+        str, ...
+    ] = ()  # modules of flowdiag in the stack, outermost first, no `flowdiag.`
     trace: str = ""
     source: int | None = None
-    split: int | None = None  # where the part begins that was being read
+    split: int | None = None  # start of the part that was being read
     line: int | None = None
     offset: int | None = None
-    bug: bool = True  # not where a process was killed from outside
+    bug: bool = True  # false if another program killed the process
 
 
 def is_internal_fault(error: BaseException) -> bool:
-    """Whether an exception is a fault of flowdiag, and neither the user's nor the machine's.
+    """Return whether an exception is a bug in flowdiag, not an error of the user or the host.
 
-    >>> is_ours(KeyError("x")), is_ours(MemoryError()), is_ours(OSError(28, "No space left on device"))
-    (True, False, False)
+    >>> [is_internal_fault(error) for error in (KeyError("x"), MemoryError(), OSError(28, "No space left"))]
+    [True, False, False]
     """
     if is_out_of_resources(error) or (isinstance(error, OSError) and is_disk_full(error)):
         return False
@@ -60,20 +62,21 @@ def describe_fault(
     line: int | None = None,
     offset: int | None = None,
 ) -> InternalFault:
-    """What there is to say about an exception.
+    """Return the fault for an exception with its traceback.
 
     Args:
-        error: that was raised, with its traceback.
-        source: index of the input that it is about.
-        split: first byte of the part of it that was being read.
+        error: the exception.
+        source: index of the input.
+        split: first byte of the part that was being read.
         line, offset: of the record that was being read.
     """
     kind = type(error).__name__
     frames = _own_frames(error)
-    said = error_text(error)
+    text = error_text(error)
+    innermost = (f"{module}:{function}" for module, function in frames[-_FRAMES:])
     return InternalFault(
-        what=f"{kind}: {said}" if said else kind,
-        fingerprint=_fingerprint(kind, frames),
+        what=f"{kind}: {text}" if text else kind,
+        fingerprint=hashlib.sha256("\0".join((kind, *innermost)).encode()).hexdigest()[:16],
         modules=tuple(module for module, _ in frames),
         trace="".join(traceback.format_exception(error)),
         source=source,
@@ -84,12 +87,12 @@ def describe_fault(
 
 
 def encode_fault(found: InternalFault) -> str:
-    """A fault as a field of a row."""
+    """Encode a fault as a field of a row."""
     return msgspec.json.encode(found).decode()
 
 
 def decode_fault(text: str) -> InternalFault:
-    """The fault of `as_text`."""
+    """Decode the text of `encode_fault`."""
     return msgspec.json.decode(text, type=InternalFault)
 
 
@@ -98,20 +101,22 @@ def run_skipping_failures(
     step: Callable[[Sequence[Item]], Result],
     blame: Callable[[Item, Exception], object],
 ) -> Result:
-    """A step over as many of the items as it takes without a fault: all of them, as a rule.
+    """Run a step over all items that cause no fault: normally all of them.
 
-    Items that set off a fault are found by halves, so that one among thousands costs a dozen more steps.
+    Bisection finds the items that cause faults: one among thousands costs a dozen more steps.
 
     Args:
-        items: sources, jobs: what can be left out one by one.
-        step: does the work for some of the items, in their order.
-        blame: told each item that is left out, and what it set off.
+        items: sources or jobs; each can be skipped.
+        step: does the work for some of the items, in order.
+        blame: receives each skipped item and its error.
 
     Raises:
-        Exception: that of the step, where it fails without any item; or one that is not ours (`is_ours`).
+        Exception: the error of the step if it fails without items, or is not internal (`is_internal_fault`).
 
     >>> blamed = []
-    >>> spared([1, 0, 5], lambda some: [10 // n for n in some], lambda item, error: blamed.append(item))
+    >>> run_skipping_failures(
+    ...     [1, 0, 5], lambda some: [10 // n for n in some], lambda item, error: blamed.append(item)
+    ... )
     [10, 2]
     >>> blamed
     [0]
@@ -141,16 +146,11 @@ def run_skipping_failures(
 
 
 def _own_frames(error: BaseException) -> list[tuple[str, str]]:
-    """Module (without `flowdiag.`) and function of each frame of ours, the outermost first."""
+    """Return module (without `flowdiag.`) and function of flowdiag's frames, outermost first."""
     frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
     named = ((frame.f_globals.get("__name__") or "", frame.f_code.co_qualname) for frame in frames)
     return [
-        (module.removeprefix(_OURS), function)
+        (module.removeprefix(_PACKAGE), function)
         for module, function in named
-        if module.startswith(_OURS)
+        if module.startswith(_PACKAGE)
     ]
-
-
-def _fingerprint(kind: str, frames: Sequence[tuple[str, str]]) -> str:
-    parts = [kind, *(f"{module}:{function}" for module, function in frames[-_FRAMES:])]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""What of a record was judged, where the record holds far more: for whoever quotes it."""
+"""Selection of the judged part of a large record, for quoting."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Focus:
-    """What was judged of a record that holds much more.
+    """The judged part of a large record.
 
     Attributes:
-        metrics: names in `formats/metrics.toml`, each with the value that was judged, a mean perhaps, or
-            None. The first that is there is quoted, and of its samples the one nearest to that value.
-        task, subtask_index, taskmanager: whose; None where the metric is nobody's in particular.
-        until_us: when the time ends that was judged; nothing after it is quoted.
+        metrics: names in `formats/metrics.toml`, each with the judged value (for example a mean) or None.
+            The quote shows the first metric present in the record, with the sample nearest to that value.
+        task, subtask_index, taskmanager: owner of the metric; None if it has no particular owner.
+        until_us: end of the judged time; quotes contain nothing after it.
     """
 
     metrics: tuple[tuple[str, float | None], ...] = ()

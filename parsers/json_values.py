@@ -1,6 +1,6 @@
-"""Values out of JSON that may be of any version, of a fork or of a hostile hand.
+"""Lenient access to values in JSON of any version, from forks and from untrusted sources.
 
-Nothing here raises for odd values: what is not of the wanted type is absent (None, or empty).
+The accessors never raise for odd values: a value of the wrong type counts as absent (None or empty).
 """
 
 from __future__ import annotations
@@ -17,28 +17,27 @@ from flowdiag.parsers.errors import Unreadable
 from flowdiag.parsers.messages import MOMENT_MAX
 
 FIELD_CHARACTERS: Final = 2000
-"""A longer text is cut: the columns hold values, not documents."""
+"""Longer texts are truncated: the columns hold values, not documents."""
 
 
 def objects_at(body: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    """The objects in the list at a key."""
     value = body.get(key)
     return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
 
 
 def object_at(body: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """The object at a key."""
+
     value = body.get(key)
     return value if isinstance(value, Mapping) else {}
 
 
 def as_string(value: object) -> str | None:
-    """A text that says something."""
+    """Return a non-empty string, else None."""
     return value if isinstance(value, str) and value else None
 
 
 def as_integer(value: object, largest: int = 2**63 - 1) -> int | None:
-    """A whole number within bounds, also where it is written as a text or a float."""
+    """Return an integer within bounds, also from a string or a float."""
     if type(value) is int:
         return value if -largest - 1 <= value <= largest else None
     if isinstance(value, bool):
@@ -57,30 +56,30 @@ def as_integer(value: object, largest: int = 2**63 - 1) -> int | None:
 
 
 def as_count(value: object) -> int | None:
-    """A number of things that fits 32 bits."""
+    """Return a non-negative 32-bit integer, else None."""
     number = as_integer(value, 2**31 - 1)
     return number if number is not None and number >= 0 else None
 
 
 def as_amount(value: object) -> int | None:
-    """Milliseconds or bytes; Flink says -1 for "not known"."""
+    """Return milliseconds or bytes; Flink writes -1 for "unknown"."""
     number = as_integer(value)
     return number if number is not None and number >= 0 else None
 
 
 def as_moment(value: object) -> int | None:
-    """Epoch milliseconds; -1 and 0 are no time."""
+    """Return epoch milliseconds; -1 and 0 mean "unknown"."""
     number = as_integer(value, MOMENT_MAX)
     return number if number is not None and number > 0 else None
 
 
 def microseconds(moment_ms: int | None) -> int | None:
-    """Milliseconds in microseconds."""
+
     return None if moment_ms is None else moment_ms * 1000
 
 
 def as_text(value: object) -> str | None:
-    """Any plain value as the text of a `fields` entry; the empty text says nothing."""
+    """Return a scalar as the text of a `fields` entry; None for an empty text."""
     if type(value) is int:
         return str(value)
     if value is None or value == "":
@@ -95,7 +94,7 @@ def as_text(value: object) -> str | None:
 
 
 def flatten(body: Mapping[str, Any], prefix: str = "", depth: int = 3) -> dict[str, object]:
-    """Nested keys joined by dots; lists are left out."""
+    """Return a flat mapping with nested keys joined by dots, without lists."""
     flat: dict[str, object] = {}
     for key, value in body.items():
         if isinstance(value, Mapping):
@@ -107,7 +106,7 @@ def flatten(body: Mapping[str, Any], prefix: str = "", depth: int = 3) -> dict[s
 
 
 def as_number(value: object) -> float | None:
-    """A finite number; `"NaN"` is none."""
+    """Return a finite number, else None (also for `"NaN"`)."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
@@ -117,21 +116,21 @@ def as_number(value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-_HALF_A_CHARACTER = re.compile(
+_LONE_SURROGATE = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
     r"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 )
 
 
 def decode_leniently(text: bytes | str) -> object:
-    """Decode JSON with what it must not have: NaN and Infinity, huge integers, half characters, control characters.
+    """Decode JSON with NaN, Infinity, huge integers, lone surrogates or control characters.
 
     Raises:
-        Unreadable: it is damaged.
+        Unreadable: the JSON is damaged.
     """
     known = text if isinstance(text, str) else bytes(text).decode("utf-8", "replace")
     try:
-        return json.loads(_HALF_A_CHARACTER.sub(r"\\ufffd", known), strict=False)
+        return json.loads(_LONE_SURROGATE.sub(r"\\ufffd", known), strict=False)
     except RecursionError:
         raise Unreadable("JSON that is nested too deeply") from None
     except ValueError as error:
@@ -139,7 +138,7 @@ def decode_leniently(text: bytes | str) -> object:
 
 
 def decode_json(text: Any) -> Any:
-    """Decode JSON, whatever numbers it has; raises `Unreadable` only."""
+    """Decode JSON, leniently if necessary; raises only `Unreadable`."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError):
@@ -149,9 +148,9 @@ def decode_json(text: Any) -> Any:
 
 
 def close_truncated_json(head: bytes) -> bytes:
-    """Close what a cut JSON text leaves open, behind its last complete value.
+    """Close the open brackets of a truncated JSON text after its last complete value.
 
-    >>> completed(b'{"a": [1, {"b": "x, y", "c": tr')
+    >>> close_truncated_json(b'{"a": [1, {"b": "x, y", "c": tr')
     b'{"a": [1, {"b": "x, y"}]}'
     """
     stack = bytearray()
@@ -161,13 +160,13 @@ def close_truncated_json(head: bytes) -> bytes:
         position = token.end()
         kind = head[token.start()]
         if kind in b"{[":
-            stack.append(kind + 2)  # `{` and `[` are two below their closing brackets
+            stack.append(kind + 2)  # the closing bracket: its code is two higher
             best = (position, bytes(stack))
         elif kind in b"}]":
             if stack:
                 stack.pop()
             best = (position, bytes(stack))
-        elif kind == 0x2C:  # a comma: what stands before it is complete
+        elif kind == 0x2C:  # a comma: the value before it is complete
             best = (token.start(), bytes(stack))
     end, closing = best
     return head[:end] + closing[::-1]

@@ -1,4 +1,4 @@
-"""What this machine has."""
+"""Processors and memory available to this process."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ _UNKNOWN: Final = 4 << 30
 
 
 def usable_processors() -> int:
-    """How many processors this process may use."""
+    """Return the number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def memory_bytes(root: Path = Path("/")) -> int:
-    """How much memory this process may use: the machine's, or what its control groups are limited to.
+    """Return the memory that this process may use: the host's, or the lowest limit of its control groups.
 
     Args:
-        root: of the file system that the limits are read from.
+        root: of the file system with the limits.
     """
     try:
         found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
@@ -32,16 +32,16 @@ def memory_bytes(root: Path = Path("/")) -> int:
             text = path.read_text().strip()
         except OSError:
             continue
-        if text.isdecimal() and int(text):  # the other word is "max"
+        if text.isdecimal() and int(text):  # the alternative is "max"
             found.append(int(text))
     return min(found, default=_UNKNOWN)
 
 
 def free_memory_share(root: Path = Path("/")) -> float:
-    """The share of the machine's memory that nobody uses; 1 where the system does not say.
+    """Return the available share of the host's memory; 1 if the system does not report it.
 
     Args:
-        root: of the file system that it is read from.
+        root: of the file system with `proc/meminfo`.
     """
     try:
         lines = (root / "proc/meminfo").read_text().splitlines()
@@ -52,7 +52,7 @@ def free_memory_share(root: Path = Path("/")) -> float:
 
 
 def _limits(root: Path) -> Iterator[Path]:
-    """Files that may hold a limit: of our own control group and of those around it, of both versions."""
+    """Yield possible limit files of this process's control groups and their parents, for cgroup v1 and v2."""
     try:
         groups = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -63,5 +63,5 @@ def _limits(root: Path) -> Iterator[Path]:
             name = "memory.limit_in_bytes" if controllers else "memory.max"
             top = root / "sys/fs/cgroup" / controllers
             inside = PurePosixPath(group.lstrip("/"))
-            for each in (inside, *inside.parents):
-                yield top / each / name
+            for parent in (inside, *inside.parents):
+                yield top / parent / name

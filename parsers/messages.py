@@ -1,8 +1,7 @@
-"""From the words of a message to the values of `EVENTS`: locations, task names, attempt ids.
+"""Conversion of captured message text to `EVENTS` values: locations, task names, attempt ids.
 
-Everything here works on text that a message template has already cut out. Nothing raises on odd
-text: what cannot be understood is left out, since an absent value is honest and a guessed one is
-not. Sources: Flink catalogue sections 2.1 (deploy line), 2.3 (attempt ids), 2.4 (locations).
+The input is text captured by a message template. Odd text never raises: an unparsable value is omitted
+rather than guessed. Sources: Flink catalogue sections 2.1 (deploy line), 2.3 (attempt ids), 2.4 (locations).
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ Values = dict[str, object]
 INT64_MAX: Final = 2**63 - 1
 INT32_MAX: Final = 2**31 - 1
 MOMENT_MAX: Final = 253_402_300_799_999
-"""The last millisecond of the year 9999: what claims to be later is no time."""
+"""The last millisecond of the year 9999; later values are not times."""
 DURATION_MAX: Final = 2**52
-"""Milliseconds whose microseconds fit into a column."""
+"""Longest duration in milliseconds whose microseconds fit into a column."""
 
 _INT64_COLUMNS: Final = ("checkpoint", "bytes")
 _INT32_COLUMNS: Final = ("subtask_index", "parallelism", "attempt")
@@ -36,7 +35,7 @@ _TEXT_COLUMNS: Final = (
 
 
 class TaskName(NamedTuple):
-    """A task name as printed, taken apart: `name (i/n)#a`, with i made 0-based."""
+    """The parts of a printed task name `name (i/n)#a`; the subtask index is 0-based, unlike i."""
 
     task: str
     subtask_index: int | None = None
@@ -45,7 +44,7 @@ class TaskName(NamedTuple):
 
 
 class Location(NamedTuple):
-    """Where a task runs: resource id of the TaskManager, its host, its data port."""
+    """Where a task runs: resource ID of the TaskManager, host, data port."""
 
     taskmanager: str | None = None
     host: str | None = None
@@ -53,7 +52,7 @@ class Location(NamedTuple):
 
 
 class AttemptId(NamedTuple):
-    """An execution attempt id; the last four are known from 1.16 on, where the id has four parts."""
+    """An execution attempt ID; the last four fields exist since 1.16, where the ID has four parts."""
 
     attempt_id: str
     graph_id: str | None = None
@@ -68,14 +67,14 @@ _SUBTASK = re.compile(
 
 
 def parse_task(text: str) -> TaskName:
-    """Take the subtask off the right end of a task name, since names hold brackets themselves.
+    """Split the subtask off the right end of a task name; names themselves can contain brackets.
 
     >>> parse_task("Sink: a (1/2) -> b (3/4)#1")
     TaskName(task='Sink: a (1/2) -> b', subtask_index=2, parallelism=4, attempt=1)
     >>> parse_task("Source: no subtask here")
     TaskName(task='Source: no subtask here', subtask_index=None, parallelism=None, attempt=None)
     """
-    # Names can be many kilobytes of SQL: only the end is looked at.
+    # Names can be many kilobytes of SQL: search only the end.
     tail = max(0, len(text) - 64)
     found = _SUBTASK.search(text, tail)
     if found is None:
@@ -92,7 +91,7 @@ _EXECUTION_VERTEX = re.compile(r"([0-9a-fA-F]{32})_([0-9]{1,9})\Z")
 
 
 def parse_attempt_id(text: str) -> AttemptId:
-    """Read an attempt id of either form (catalogue 2.3).
+    """Parse an attempt ID of either form (catalogue 2.3).
 
     >>> parse_attempt_id("f2862289958b430bc3dc20f39794ca2c").vertex_id is None
     True
@@ -117,7 +116,7 @@ _LOCATION = re.compile(
 )
 _RESOURCE = re.compile(r"(?P<id>[^()\s]+)(?:\((?P<meta>[^()]*)\)?)?\s*\Z")
 _SLOT_ON_HOST = re.compile(r"slot\s+(?P<slot>\S+)\s+on\s+(?P<host>\S+)\s*\Z")
-# A Java object without toString (`SingleLogicalSlot@6929f626` in 1.11) names nobody.
+# A Java object without toString (`SingleLogicalSlot@6929f626` in 1.11) names no location.
 _JAVA_IDENTITY = re.compile(r"(?:[\w$]+\.)*[A-Z][\w$]*@[0-9a-f]{1,8}\Z")
 _PORT = re.compile(r":[0-9]{1,5}\Z")
 _NOWHERE: Final = frozenset(
@@ -126,7 +125,7 @@ _NOWHERE: Final = frozenset(
 
 
 def parse_resource_id(text: str) -> Location:
-    """Split the `(host:port)` that YARN's resource ids carry in some lines (catalogue 2.4).
+    """Split off the `(host:port)` that some lines append to YARN's resource IDs (catalogue 2.4).
 
     >>> parse_resource_id("container_1_000002(worker-3:34772)")
     Location(taskmanager='container_1_000002', host='worker-3', data_port=None)
@@ -141,9 +140,9 @@ def parse_resource_id(text: str) -> Location:
     return Location(found["id"], host)
 
 
-@functools.lru_cache(maxsize=4096)  # a cluster has few places, and each is printed often
+@functools.lru_cache(maxsize=4096)  # a cluster has few locations and prints each one often
 def parse_location(text: str) -> Location:
-    """Read where a task runs, in any of the forms that Flink or an anonymiser leaves.
+    """Parse the location of a task in any form that Flink or an anonymiser writes.
 
     >>> parse_location("container_1_000002 @ worker-3.example (dataPort=40090)")
     Location(taskmanager='container_1_000002', host='worker-3.example', data_port=40090)
@@ -239,7 +238,7 @@ def _put_seconds(values: Values, text: str) -> None:
 
 
 def _put_end(values: Values, text: str) -> None:
-    """The end of something whose begin is `epoch_ms`: gives its duration."""
+    """Store the end of an operation that started at `epoch_ms`, and its duration."""
     _put_field(values, "end_epoch_ms", text)
     begin, end = values.get("epoch_ms"), _integer(text, MOMENT_MAX)
     if isinstance(begin, int) and end is not None:
@@ -264,12 +263,12 @@ _CUT_ID = re.compile(r"[0-9a-f]{1,31}\Z")
 
 
 def _put_job_id(values: Values, text: str) -> None:
-    """An id of Flink's has 32 digits: with fewer the line was cut, and any other text is a pseudonym."""
+    """Store a job ID of 32 hex digits or a pseudonym; fewer digits mean a truncated line."""
     if _CUT_ID.match(text) is None:
         values["job_id"] = text
 
 
-# What a named group of a template does to the row. Any name that is not here is a field.
+# How each named group of a template changes the row. All other names are fields.
 _PUT: Final[dict[str, Callable[[Values, str], None]]] = {
     **{name: _integer_column(name, INT64_MAX) for name in _INT64_COLUMNS},
     "epoch_ms": _integer_column("epoch_ms", MOMENT_MAX),
@@ -288,7 +287,7 @@ _PUT: Final[dict[str, Callable[[Values, str], None]]] = {
 
 
 def convert(groups: dict[str, str | None]) -> Values:
-    """Turn captured groups into `EVENTS` columns; groups of other names go to `fields`.
+    """Convert captured groups to `EVENTS` columns; groups with other names go to `fields`.
 
     >>> convert({"checkpoint": "7", "type": "SAVEPOINT", "job_id": None})
     {'checkpoint': 7, 'fields': {'type': 'SAVEPOINT'}}

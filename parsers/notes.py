@@ -1,7 +1,6 @@
-"""What there is to say about inputs beside what they hold: what is missing of them, or wrong with them.
+"""Notes on inputs: missing or damaged parts. The report shows them as warnings.
 
-Whoever reads or judges makes remarks; the report shows them as warnings. A kind is for programs, and stays what it
-is; the text is for people.
+The kind of a note is for programs and stable; the text is for people.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Final
 
 
 class Kind(StrEnum):
-    """What a remark is about; `MEANINGS` says it in a sentence."""
+    """Kind of a note; `MEANINGS` describes each in one sentence."""
 
     MISSING_FILE = "missing-file"
     UNREADABLE = "unreadable"
@@ -33,34 +32,34 @@ class Kind(StrEnum):
 
 
 MEANINGS: Final = {
-    Kind.MISSING_FILE: "a file that was named, or that rolled files leave out, is not there",
-    Kind.UNREADABLE: "it is there, and cannot be opened: no permission, a device, a server that refuses",
-    Kind.DAMAGED: "it is cut off or damaged; what comes before is read",
-    Kind.NOT_READ: "nothing of it is read, or not all: no known format, too many members",
-    Kind.CHANGED: "it changed or went away while it was read, so that lines cannot be quoted",
-    Kind.GAP: "a log is silent although something was due: lines are missing, or the process stood still",
-    Kind.NO_METRICS: "metrics that would tell are missing, of all or of some subtasks",
-    Kind.NO_TASKMANAGER_LOG: "logs of TaskManagers that ran tasks are missing, while those of others are there",
-    Kind.NO_TIME: "its records have no date, and nothing tells the day",
-    Kind.COUNTERS_RESET: "counters of metrics fell back to zero, as a restart makes them",
-    Kind.OUTSIDE: "nothing, or nothing that is judged, lies in the time that was asked for",
-    Kind.ZONE: "`--tz` and what the input itself tells of its zone are not the same",
-    Kind.UNKNOWN_VERSION: "a version that flowdiag does not know; the nearest one is taken",
-    Kind.UNKNOWN_OPTION: "an option that the engine does not know",
-    Kind.PLUG_IN: "a rule or a message of another package cannot be used",
-    Kind.OTHER: "anything else, and every warning of a report from before kinds were written",
+    Kind.MISSING_FILE: "a file named by the user, or one in a series of rolled files, does not exist",
+    Kind.UNREADABLE: "the input exists but cannot be opened: no permission, a device, a server that refuses",
+    Kind.DAMAGED: "the input is truncated or damaged; flowdiag reads everything before the damage",
+    Kind.NOT_READ: "flowdiag reads nothing or only a part of it: unknown format, too many members",
+    Kind.CHANGED: "the input changed or disappeared while flowdiag read it; its lines cannot be quoted",
+    Kind.GAP: "a log has no lines although some were due: lines are missing, or the process was paused",
+    Kind.NO_METRICS: "relevant metrics are missing, for all or some subtasks",
+    Kind.NO_TASKMANAGER_LOG: "logs of some TaskManagers that ran tasks are missing",
+    Kind.NO_TIME: "its records have no date, and no other input shows the day",
+    Kind.COUNTERS_RESET: "metric counters dropped to zero, as after a restart",
+    Kind.OUTSIDE: "the requested time contains no records, or none that flowdiag judges",
+    Kind.ZONE: "`--tz` differs from the time zone in the input",
+    Kind.UNKNOWN_VERSION: "flowdiag does not know this version and uses the nearest one",
+    Kind.UNKNOWN_OPTION: "the engine has no such option",
+    Kind.PLUG_IN: "a rule or message of another package cannot be used",
+    Kind.OTHER: "anything else, and every warning in reports written before kinds existed",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class InputNote:
-    """One line about an input, or about all of them.
+    """One line about one input or all inputs.
 
     Args:
-        kind: what it is about.
+        kind: of note.
         text: one clause for people, without the name of the source.
-        source: the input as it is shown to people; None: all of them.
-        first_us, last_us: the time that it is about, in microseconds since 1970-01-01 UTC.
+        source: displayed name of the input; None for all inputs.
+        first_us, last_us: time range, in microseconds since 1970-01-01 UTC.
     """
 
     kind: Kind
@@ -70,5 +69,5 @@ class InputNote:
     last_us: int | None = None
 
     def __str__(self) -> str:
-        """The line, its source first."""
+
         return f"{self.source}: {self.text}" if self.source is not None else self.text

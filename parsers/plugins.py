@@ -1,12 +1,12 @@
-"""What packages of others add to flowdiag, found by their entry points.
+"""Plug-ins: rules and messages that other packages add to flowdiag through entry points.
 
-| group | what an entry point names | who reads it |
+| group | object of the entry point | reader |
 |---|---|---|
-| `flowdiag.rules` | a rule, or several, for the topic that the entry point is called by | `analyses.topics` |
-| `flowdiag.messages` | a message catalogue: TOML text, or a file that holds it | `parsers.catalogue` |
+| `flowdiag.rules` | one or more rules for the topic with the name of the entry point | `analyses.topics` |
+| `flowdiag.messages` | a message catalogue: TOML text, or a file with it | `parsers.catalogue` |
 
-A plug-in that cannot be used is left out and told of once, by the name of its package; everything else
-goes on. Executors of a cluster lack the packages of the user: they are sent the text of the catalogues.
+flowdiag skips a plug-in that it cannot use and reports it once, by package name. Everything else continues.
+The executors of a cluster do not have the user's packages: flowdiag sends them the text of the catalogues.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 RULES: Final = "flowdiag.rules"
 MESSAGES: Final = "flowdiag.messages"
 
-_left_out: Final[dict[str, None]] = {}
+_skipped: Final[dict[str, None]] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """One entry point of a package that somebody installed.
+    """One entry point of an installed package.
 
     Args:
-        package: as people call it: its name and version.
+        package: name and version of the package.
         name: of the entry point.
-        loaded: the object that it names.
+        loaded: object of the entry point.
     """
 
     package: str
@@ -41,52 +41,52 @@ class Plugin:
 
 
 def plugins(group: str) -> Iterator[Plugin]:
-    """The plug-ins of a group, by package and name; those that cannot be imported are left out.
+    """Yield the importable plug-ins of a group, sorted by package and name.
 
     Args:
         group: `RULES` or `MESSAGES`.
     """
     from importlib.metadata import (
-        entry_points,  # a costly import, for those who list rules or parse
+        entry_points,  # a slow import, needed only to list rules or to parse
     )
 
     for entry in sorted(entry_points(group=group), key=lambda each: (package_of(each), each.name)):
         try:
-            # Whatever the import of somebody else's code raises.
+            # Importing third-party code can raise anything.
             yield Plugin(package_of(entry), entry.name, entry.load())
         except Exception as error:  # noqa: BLE001
             skip_plugin(package_of(entry), f"{entry.value} cannot be imported: {error_line(error)}")
 
 
 def package_of(entry: EntryPoint) -> str:
-    """The package that brings an entry point, with its version."""
+    """Return name and version of the package of an entry point."""
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else "?"
 
 
 def skip_plugin(package: str, why: str) -> None:
-    """Remember that something of a package is not used.
+    """Record that a part of a package is not used.
 
     Args:
         package: with its version.
-        why: one clause that names what of it.
+        why: one clause that names the part.
     """
-    _left_out[f"plug-in {package} is left out: {why}"] = None
+    _skipped[f"plug-in {package} is skipped: {why}"] = None
 
 
 def skipped_plugins() -> tuple[str, ...]:
-    """A sentence on each plug-in that this process could not use, as far as it has tried."""
-    return tuple(_left_out)
+    """Return one sentence per plug-in that this process has skipped so far."""
+    return tuple(_skipped)
 
 
 def error_line(error: BaseException) -> str:
-    """What an exception says, in one line that a terminal can take."""
+    """Return type and message of an exception in one printable line."""
     text = "".join(c if c.isprintable() else " " for c in str(error))
     return f"{type(error).__name__}: {' '.join(text.split())[:200]}"
 
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """A message catalogue of a package; the text is TOML, as in `formats/flink-*.toml`."""
+    """The message catalogue of a package; the text is TOML, as in `formats/flink-*.toml`."""
 
     package: str
     text: str
@@ -103,8 +103,8 @@ def _read() -> Iterator[Messages]:
         try:
             if not isinstance(text, str):
                 text = text.read_text(encoding="utf-8")
-        except Exception as error:  # noqa: BLE001 - no file, or no object that is one
-            skip_plugin(plugin.package, f"{plugin.name} holds no messages: {error_line(error)}")
+        except Exception as error:  # noqa: BLE001 - not a readable file
+            skip_plugin(plugin.package, f"{plugin.name} contains no messages: {error_line(error)}")
             continue
         yield Messages(plugin.package, text)
 
@@ -113,11 +113,11 @@ _sent: tuple[Messages, ...] | None = None
 
 
 def messages() -> tuple[Messages, ...]:
-    """The catalogues of plug-ins: those that were sent to this process, else those installed here."""
+    """Return the catalogues of plug-ins: those sent to this process, else those installed here."""
     return _found() if _sent is None else _sent
 
 
 def use_messages(sent: tuple[Messages, ...]) -> None:
-    """Take these catalogues and no others: for processes that parse for another one."""
+    """Use only these catalogues, in a process that parses for another process."""
     global _sent
     _sent = sent

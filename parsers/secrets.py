@@ -1,7 +1,7 @@
-"""What a secret looks like, in configurations and in free text.
+"""Detection and masking of secrets in configurations and free text.
 
-Collectors mask secrets before an answer reaches the disk, reports before an excerpt reaches a reader:
-the patterns stand here once for both.
+Collectors mask secrets before an answer reaches the disk; reports mask them before an excerpt reaches a
+reader. Both use these patterns.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     import regex
 
 MASK: Final = "***"
-WITHHELD: Final = "*** (withheld: not searched for secrets in time)"
-# A piece of log text takes microseconds; only text made to be slow comes near.
+WITHHELD: Final = "*** (withheld: the search for secrets timed out)"
+# A piece of log text takes microseconds; only malicious text comes near this limit.
 TIMEOUT_S: Final = 0.5
 
-# Words of keys whose values are secrets: those of Flink's `GlobalConfiguration.SENSITIVE_KEYS` (1.9 to 2.3),
-# of `spark.redaction.regex`, and what they miss. `[-_. ]` because free text says "api key".
+# Words in keys with secret values: those of Flink's `GlobalConfiguration.SENSITIVE_KEYS` (1.9 to 2.3), of
+# `spark.redaction.regex`, and others that both lack. `[-_. ]` because free text contains "api key".
 _KEYS = (
     r"pass(?:word|wd|phrase|code)|pwd|secret|token(?!iz|s\W{1,4}\d{1,12}\b)|credentials?|authorization"
     r"|jaas\.config|(?<=[._-])pass(?![a-z])|requirepass|auth-params|basic-auth|http-headers"
@@ -28,23 +28,23 @@ _KEYS = (
     r"|(?:api|access|account|private|shared|encryption|storage|service|signing|master)[-_. ]?key"
     r"|(?<![a-z])sig(?:nature)?(?![a-z])"
 )
-# Keys that end so speak of a secret and hold none: where it is, who gives it, how long it counts.
+# Keys with these endings describe a secret but contain none: its location, provider or lifetime.
 _OTHERS = (
     r"class|dir|directory|enabled|endpoint|expiry|factory|file|format|handler|interval|length|location|manager|[-_.]ms"
     r"|name|names|path|provider|providers|receiver|ref|renewer|service|size|store|timeout|type|ur[il]|utils?"
 )
 _NAMED = rf"(?:{_KEYS})[\w.-]{{0,80}}(?<!{_OTHERS})"
 _KEY = rf"[\w.-]{{0,80}}{_NAMED}"
-# A value ends where the log's own punctuation ends it; a quoted one may be cut off by the excerpt.
+# A value ends at the log's own punctuation; the excerpt may truncate a quoted value.
 _VALUE = r"""\\?"(?:[^"\\]|\\.)*"?|'[^']*'?|\[?[^\s,;&"'<>)\]}]+"""
 _IS = r"""\\?["']?\s*(?:=>|->|:=|[=:]|%3[ADad])\s*(?:[|>][-+]?\s+(?=\S))?"""
-# What to look for, what takes its place, and the literals (in lower case) of which it holds one.
+# Each search: a pattern, its replacement, and literals (lower case); every match contains one of them.
 _WORDS = (
     *("pass", "pwd", "secret", "token", "credential", "authorization", "jaas", "key", "sig"),
     *("auth-params", "basic-auth", "http-headers", "jsessionid"),
     *(
-        f"{one}{between}{other}"
-        for one, other in (("user", "info"), ("connection", "string"))
+        f"{first}{between}{second}"
+        for first, second in (("user", "info"), ("connection", "string"))
         for between in ("", "-", "_", ".")
     ),
 )
@@ -54,7 +54,7 @@ _SECRETS: Final = (
         MASK,
         ("private key",),
     ),
-    # Not "basic authentication": what is sent is no word.
+    # Not "basic authentication": credentials are not a plain word.
     (
         r"(?i)\b(bearer|basic)\s+(?-i:(?![a-z]+\b))[\w.~+/=-]{8,}",
         rf"\1 {MASK}",
@@ -62,7 +62,7 @@ _SECRETS: Final = (
     ),
     (r"(?i)\b((?:set-)?cookie\s*:\s*)[^\r\n\"']+", rf"\1{MASK}", ("cookie",)),
     (
-        # Not the class of an exception: its message follows; nor switches, nor the folder of a shell.
+        # Not an exception class before its message, nor a boolean, nor a shell's working directory.
         (
             rf"""(?i)({_NAMED}(?<!Exception(?=:\s)|Error(?=:\s)))({_IS})"""
             r"""(?!\\?["']?(?:true|false|null|none)\b)(?!(?<=\b(?-i:(?:OLD)?PWD)=)/)"""
@@ -93,7 +93,7 @@ _SECRETS: Final = (
     ),
     (r"(?i)\b(identified\s+by\s+|password\s+)'[^']*'?", rf"\1{MASK}", ("identified", "password")),
     (r"((?<!\S)(?:-u|--user)[\s=]+[\"']?[^\s:\"']+:)[^\s\"']+", rf"\1{MASK}", ("-u",)),
-    # user:password@ before a host; a password may hold slashes (S3 keys do), but a port is none
+    # user:password@ before a host; a password can contain slashes (S3 keys do), but a port is not a password
     (
         r"(?i)\b([a-z][a-z0-9+.-]*://)[^\s@:/]*:(?!(?<!s3[an]?://[^\s@:/]*:)\d{2,5}/)[^\s@]+@",
         rf"\1{MASK}@",
@@ -101,7 +101,7 @@ _SECRETS: Final = (
     ),
     (r"(?i)\b([a-z][a-z0-9+.-]*://)[^\s@:/]{16,}@", rf"\1{MASK}@", ("://",)),
     (r"(?i)\b(jdbc:oracle:[a-z]+:)[^\s@/]+/[^\s@]+@", rf"\1{MASK}@", ("jdbc:oracle",)),
-    # URLs that are secrets themselves
+    # URLs that are secrets
     (
         r"(?i)\b(hooks\.slack\.com/\w+/|discord(?:app)?\.com/api/webhooks/|webhook\.office\.com/)[^\s\"'<>)]+",
         rf"\1{MASK}",
@@ -114,7 +114,7 @@ _SECRETS: Final = (
             r"\b(?:(?:AKIA|ASIA)[A-Z0-9]{16}|gh[pousr]_\w{20,}|github_pat_\w{20,}"
             r"|gl(?:pat|dt|rt|ft|soat|ptt|cbt|agent)-[\w-]{20,}|glsa_\w{32,}|xox[abeoprs]-[\w-]{10,}"
             r"|xapp-[\w-]{10,}|AIza[\w-]{35}|ya29\.[\w-]{20,}|GOCSPX-[\w-]{20,}|AGE-SECRET-KEY-1[A-Z0-9]{20,}"
-            # a host may begin with sk-, the code of a country
+            # a host name can start with sk-, a country code
             r"|sk-(?=[\w-]*[A-Z])(?=[\w-]*\d)[\w-]{20,}|[spr]k_(?:live|test)_\w{16,}|whsec_\w{20,}"
             r"|npm_[A-Za-z0-9]{30,}|pypi-[\w-]{20,}|dckr_[po]at_[\w-]{20,}|dapi[a-f0-9]{32}"
             r"|do[opr]_v1_[a-f0-9]{32,}|hv[sbr]\.[\w-]{20,}|hf_[A-Za-z0-9]{30,}|SG\.[\w-]{16,}\.[\w-]{16,}"
@@ -153,7 +153,7 @@ _SECRETS: Final = (
     ),
 )
 
-# Of options: keys whose values are masked whatever they look like, the same words.
+# Option keys with these words have secret values of any form.
 _SECRET_KEY = re.compile(
     rf"(?:{_KEYS}|token|private|jaas|fs\.\w+\.key)",
     re.IGNORECASE,
@@ -161,7 +161,7 @@ _SECRET_KEY = re.compile(
 
 
 def is_secret_key(key: str) -> bool:
-    """Whether the value of an option is to be masked whatever it is.
+    """Return whether the value of an option must be masked regardless of its form.
 
     >>> is_secret_key("s3.secret-key"), is_secret_key("state.backend.type")
     (True, False)
@@ -171,18 +171,18 @@ def is_secret_key(key: str) -> bool:
 
 @functools.cache
 def _searches() -> tuple[tuple[regex.Pattern[str], str, tuple[str, ...]], ...]:
-    # Not the standard `re`: these searches cannot be linear, and only this one takes a timeout.
-    # Not at the top: help and rules need none of it.
+    # `regex`, not `re`: these searches cannot be linear, and only `regex` has a timeout.
+    # Imported here because help and rules do not need it.
     import regex
 
     return tuple((regex.compile(pattern), mask, literals) for pattern, mask, literals in _SECRETS)
 
 
 def _masked(text: str, numbers: Iterable[int]) -> str:
-    """Apply some of the searches; those for which the text lacks every literal cannot find anything.
+    """Apply some of the searches, without those whose literals the text does not contain.
 
-    Looking for literals first takes a fiftieth of the time. Outside of ASCII that is no proof: other
-    letters count as the same where case does not matter (the Kelvin sign is a k).
+    The search for literals takes a fiftieth of the time. In non-ASCII text missing literals prove nothing:
+    case-insensitive patterns match other letters (the Kelvin sign matches k).
     """
     lowered = text.lower() if text.isascii() else None
     try:
@@ -196,7 +196,7 @@ def _masked(text: str, numbers: Iterable[int]) -> str:
 
 
 def mask_secrets(text: str) -> str:
-    """Replace what looks like a secret by `***`: keys, tokens, passwords, credentials in URLs.
+    """Replace probable secrets with `***`: keys, tokens, passwords, credentials in URLs.
 
     >>> mask_secrets("jdbc:mysql://root:hunter2@db:3306/x?useSSL=false, api.key = 'abc'")
     'jdbc:mysql://***@db:3306/x?useSSL=false, api.key = ***'
@@ -204,7 +204,7 @@ def mask_secrets(text: str) -> str:
     return _masked(text, range(len(_SECRETS)))
 
 
-# The searches that need no word of a key: all but those of `_WORDS` and headers.
+# Searches that do not depend on key words or headers.
 _BY_SHAPE: Final = tuple(
     number
     for number, (_, _, literals) in enumerate(_SECRETS)
@@ -213,7 +213,7 @@ _BY_SHAPE: Final = tuple(
 
 
 def mask_credentials(text: str) -> str:
-    """The same for texts that are names, where `token: Writer` is no secret: only what has the shape of one.
+    """Mask secrets in names by their shape only: in a name, `token: Writer` is not a secret.
 
     >>> mask_credentials("tokens: Writer of https://ann:hunter2@host/")
     'tokens: Writer of https://***@host/'

@@ -1,8 +1,7 @@
-"""Durations, sizes and versions as options, logs and users write them: one parser each.
+"""Parsers of durations, sizes and versions in options, logs and user input.
 
-All take what is not of the wanted form for none and return None; who wants an error makes one of it. Where
-callers differ in what they accept, they say so by the tables of units and the flags; nothing is guessed from
-the text.
+All parsers return None for text of another form; callers raise their own errors. Callers choose the accepted
+forms with unit tables and flags: the parsers never guess from the text.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ TIME_UNITS: Final[Mapping[str, int]] = {
     **dict.fromkeys(("h", "hour", "hours"), 3_600_000),
     **dict.fromkeys(("d", "day", "days"), 86_400_000),
 }
-"""Milliseconds, by the words of Flink's and Spark's options, in small letters."""
+"""Milliseconds by unit in Flink's and Spark's options, in lower case."""
 
 SIZE_UNITS: Final[Mapping[str, int]] = {
     "": 1,
@@ -35,21 +34,21 @@ SIZE_UNITS: Final[Mapping[str, int]] = {
         for rest in ("", "b", "ib")
     },
 }
-"""Bytes, by the words of Flink, Spark and the JVM, in small letters: always powers of 1024."""
+"""Bytes by unit in Flink, Spark and the JVM, in lower case: always powers of 1024."""
 
 FLINK_SIZE_UNITS: Final[Mapping[str, int]] = {
     word: size
     for word, size in SIZE_UNITS.items()
     if word.endswith("bytes") or (word[:1] in "bkmgt" and word[1:] in ("", "b"))
 }
-"""Those that Flink's options know (`MemorySize`)."""
+"""Units of Flink's options (`MemorySize`)."""
 
 KUBERNETES_UNITS: Final[Mapping[str, int]] = {
     "": 1,
     **{f"{letter}i": 1024**power for power, letter in enumerate("KMGT", 1)},
     **{letter: 1000**power for power, letter in enumerate("kMGT", 1)},
 }
-"""Bytes, as quantities of Kubernetes: `Ki` is 1024, `k` is 1000, and the case counts."""
+"""Bytes by unit of Kubernetes quantities: `Ki` is 1024, `k` is 1000; case matters."""
 
 
 def duration_ms(
@@ -60,14 +59,14 @@ def duration_ms(
     iso: bool = True,
     whole: bool = False,
 ) -> float | None:
-    """Milliseconds of a duration: a number and a unit, or `PT…` of ISO 8601.
+    """Parse a duration to milliseconds: a number and a unit, or `PT…` of ISO 8601.
 
     Args:
-        text: what was written; letters may be large or small.
-        bare: the unit of a number alone.
-        units: what may stand behind the number.
-        iso: whether `PT1M30S` counts.
-        whole: only numbers of at most nine digits, without sign and fraction.
+        text: the duration, in upper or lower case.
+        bare: unit of a number without a unit.
+        units: accepted units.
+        iso: whether to accept `PT1M30S`.
+        whole: accept only numbers of at most nine digits, without sign and fraction.
 
     >>> [duration_ms(text) for text in ("600000", "10 min", "PT1M8.5S", "1d", "often", None)]
     [600000.0, 600000.0, 68500.0, 86400000.0, None, None]
@@ -112,12 +111,12 @@ _SIZE: Final = re.compile(r"(?P<number>[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+)\s*(?P<u
 def size_bytes(
     text: str | None, *, units: Mapping[str, int] = SIZE_UNITS, whole: bool = False
 ) -> float | None:
-    """Bytes of a size: a number and a unit; an int where the number is whole, else the caller rounds.
+    """Parse a size to bytes: a number and a unit. The result is an int for whole numbers, else unrounded.
 
     Args:
-        text: what was written; the decimal sign may be that of any locale.
-        units: what may stand behind the number; of `KUBERNETES_UNITS` the case counts.
-        whole: only whole numbers, as Flink reads its options.
+        text: the size, with a decimal point or comma.
+        units: accepted units; the case matters only for `KUBERNETES_UNITS`.
+        whole: accept only whole numbers, as Flink's options do.
 
     >>> [size_bytes(text) for text in ("1728m", "32768", "1 mb", "12.5 KiB", "2,5 GB", "much")]
     [1811939328, 32768, 1048576, 12800.0, 2684354560.0, None]
@@ -140,11 +139,11 @@ _PLAIN_VERSION: Final = re.compile(r"\s*(\d{1,3})\.(\d{1,3})(?:\.[^.]*)*\s*")
 
 
 def version_of(text: str | None, *, plain: bool = False) -> tuple[int, int] | None:
-    """Major and minor version, vendors' suffixes ignored.
+    """Parse the major and minor version and ignore vendor suffixes.
 
     Args:
-        text: what was written or printed.
-        plain: only numbers between dots may begin it, as a user writes a version.
+        text: the version.
+        plain: accept only numbers separated by dots at the start, as users write versions.
 
     >>> version_of("1.17-vvr-8.0.1-SNAPSHOT"), version_of("v2.3.0"), version_of(None)
     ((1, 17), (2, 3), None)
@@ -156,8 +155,7 @@ def version_of(text: str | None, *, plain: bool = False) -> tuple[int, int] | No
 
 
 def days_since_1970(year: int, month: int, day: int) -> int | None:
-    """Which day a date is; None if there is none, or it is so near to an end of the calendar that in another
-    zone there might be none.
+    """Return the number of a day; None for invalid dates and for years that another time zone could overflow.
 
     >>> days_since_1970(1970, 1, 2), days_since_1970(2026, 2, 30), days_since_1970(9999, 12, 31)
     (1, None, None)

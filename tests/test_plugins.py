@@ -33,7 +33,7 @@ LOG = """\
 Triggering checkpoint 7 (type=CheckpointType{name='Checkpoint', sharingFilesStrategy=FORWARD_BACKWARD}) \
 @ 1769860800000 for job 7c7769847d333438dd9ce845d5a2d980.
 """
-# What is left out, and a word of why.
+# Skipped plug-ins, and words of the reason.
 BROKEN = {
     "bad_flowdiag.broken:RULE": "RuntimeError: no licence",
     "CP101": "flowdiag has a rule 'CP101'",
@@ -43,7 +43,7 @@ BROKEN = {
     "its catalogue": "TOMLDecodeError",
     "no_such_event": "is not a valid Event",
     "good things happen": "the sample is not recognised",
-    "four": "holds no messages",
+    "four": "contains no messages",
 }
 
 
@@ -69,7 +69,7 @@ def _forget() -> None:
     plugins._found.cache_clear()
     catalogue._of_plugin.cache_clear()
     catalogue._catalogue.cache_clear()
-    plugins._left_out.clear()
+    plugins._skipped.clear()
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_rules_of_plugins_are_listed_and_explained(target: Path) -> None:
     assert rules["CP101"]["plugin"] is None and rules["CP101"]["name"] == "checkpoint-expired"
     warnings = listed.stderr.splitlines()
     assert len(warnings) == len(BROKEN), listed.stderr
-    assert all(w.startswith("warning: plug-in bad-flowdiag 0.1 is left out: ") for w in warnings)
+    assert all(w.startswith("warning: plug-in bad-flowdiag 0.1 is skipped: ") for w in warnings)
     for word, why in BROKEN.items():
         assert sum(word in warning and why in warning for warning in warnings) == 1, (word, why)
     page = run(target, "explain", "acme101")

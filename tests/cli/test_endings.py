@@ -168,8 +168,8 @@ def ended_with(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """Statuses that the process would have ended with; it does not."""
     statuses: list[int] = []
     monkeypatch.setattr(os, "_exit", statuses.append)
-    kept = cleanup._Kept()
-    monkeypatch.setattr(cleanup, "_kept", kept)
+    kept = cleanup._State()
+    monkeypatch.setattr(cleanup, "_state", kept)
     yield statuses
 
 
