@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from flowdiag.parsers.flink.prometheus import FLINK_METRIC, mangled, series_of
+from flowdiag.parsers.flink.prometheus import FLINK_METRIC, mangle, parse_sample
 from flowdiag.parsers.flink.rest_shapes import Kind, kind_of
 from flowdiag.parsers.focus import Focus
 from flowdiag.parsers.json_values import close_truncated_json, object_at, objects_at
@@ -109,18 +109,18 @@ def _by_scope(text: str, pattern: re.Pattern[str], focus: Focus) -> tuple[float,
         return None
     scope = found["scope"]
     if focus.subtask_index is None:
-        return value, focus.taskmanager is None or mangled(focus.taskmanager) in mangled(scope)
+        return value, focus.taskmanager is None or mangle(focus.taskmanager) in mangle(scope)
     task, index = scope[: -len(str(focus.subtask_index))], str(focus.subtask_index)
     if not scope.endswith(index) or task[-1:].isalnum():
         return None
-    return value, focus.task is not None and mangled(task).rstrip("_").endswith(
-        mangled(focus.task).rstrip("_")
+    return value, focus.task is not None and mangle(task).rstrip("_").endswith(
+        mangle(focus.task).rstrip("_")
     )
 
 
 def _series_in(text: str) -> tuple[str, dict[str, str], float] | None:
     """The series of a line of Prometheus, and its value; None of other lines."""
-    return series_of(text.encode()) if FLINK_METRIC.match(text.encode().lstrip(b'{"')) else None
+    return parse_sample(text.encode()) if FLINK_METRIC.match(text.encode().lstrip(b'{"')) else None
 
 
 _LABELS: Final = ("tm_id", "task_name", "operator_name", "subtask_index")
@@ -143,11 +143,11 @@ def _by_series(
     told = {key.removeprefix("exported_"): text for key, text in labels.items()}
     index = told.get("subtask_index")
     if focus.subtask_index is not None:
-        named = mangled(told.get("task_name", "")) == mangled(focus.task or "")
+        named = mangle(told.get("task_name", "")) == mangle(focus.task or "")
         return (value, named) if index == str(focus.subtask_index) else None
     if index is not None:
         return None
-    machine = focus.taskmanager is None or mangled(told.get("tm_id", "")) == mangled(
+    machine = focus.taskmanager is None or mangle(told.get("tm_id", "")) == mangle(
         focus.taskmanager
     )
     return value, machine

@@ -26,7 +26,7 @@ from flowdiag.parsers.faults import InternalFault, describe_fault, is_internal_f
 from flowdiag.parsers.flink.prometheus import read_prometheus
 from flowdiag.parsers.flink.rest import read_document
 from flowdiag.parsers.flink.web_ui import TEXT_BYTES as TABLE_TEXT_BYTES
-from flowdiag.parsers.flink.web_ui import copied_rows, holds_table
+from flowdiag.parsers.flink.web_ui import contains_table, copied_rows
 from flowdiag.parsers.lines.pastes import HEAD_BYTES, PASTE_BYTES, paste_rows
 from flowdiag.parsers.lines.reader import STRUCTURE, Reader
 from flowdiag.parsers.lines.records import Recogniser, open_record
@@ -325,7 +325,7 @@ def _add_tables(task: _Task) -> None:
         return
     with open_source(source) as stream:
         data = stream.read(TABLE_TEXT_BYTES)
-    if not holds_table(data):
+    if not contains_table(data):
         return
     for offset, row in copied_rows(data):
         task.rows.add({**row, "source": source.index, "offset": offset})

@@ -1,1 +1,1 @@
-"""What only Flink prints: REST answers, metric reports, options, failures."""
+"""Formats that only Flink prints: REST responses, metrics reports, options, failures."""

@@ -171,9 +171,11 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 def ended_containers(text: str) -> Iterator[EndedContainer]:
     """Yield the containers that ended or cannot start, in the order of the text."""
-    if _PRINTED.search(text[:MAX_TEXT]) is not None:
-        yield from _printed_pods(text)
-        return
+    is_yaml_or_json = _PRINTED.search(text[:MAX_TEXT]) is not None
+    yield from _printed_pods(text) if is_yaml_or_json else _described_pods(text)
+
+
+def _described_pods(text: str) -> Iterator[EndedContainer]:
     pod = limit = None
     pending: EndedContainer | None = None  # its message and exit code may follow
     found: list[EndedContainer] = []

@@ -1,31 +1,27 @@
-"""Metrics reports in process logs: blocks of `identifier: value` lines, folded per minute.
+"""Parses metrics reports in process logs, blocks of `identifier: value` lines, and folds them per minute.
 
-`org.apache.flink.metrics.slf4j.Slf4jReporter` logs every registered metric every few seconds
-as one record of many lines. In a TaskManager's log nearly every line is one of these, so this
-module works per block and per line without parsing an identifier twice: an identifier is taken
-apart the first time it is seen, and from then on a line costs one dictionary look-up and one
-`float`.
+`org.apache.flink.metrics.slf4j.Slf4jReporter` logs every registered metric every few seconds as one
+record of many lines. Nearly every line of a TaskManager's log belongs to a report. So this module
+works per block and per line and parses each identifier only once: from then on, a line costs one dictionary
+look-up and one `float`.
 
-The parts of an identifier are joined by a dot that may also occur *inside* them (host, job and
-task names; up to Flink 1.12, since later versions turn it to `_` there). They are told apart by
-what the whole block says: the metric's name by the table in `formats/metrics.toml`, the
-TaskManager by the identifiers of its own `Status.*` metrics, the job by what the identifiers of
-its tasks have in common.
+The parts of an identifier are joined by dots. Up to Flink 1.12 the parts themselves (host, job and task
+names) may contain dots; later versions replace them by `_`. The whole block resolves the parts. The table in
+`formats/metrics.toml` identifies the metric's name. The TaskManager's own `Status.*` metrics identify the
+TaskManager, and the common prefix of its tasks identifies the job.
 """
 
 from __future__ import annotations
 
 import math
-import pkgutil
-import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
 
+from flowdiag.parsers.flink.metric_table import KnownMetric, recognise_metric
 from flowdiag.parsers.rows import EVENTS, METRIC, Event, RowBuilder, array_of, repeat_value
 
 TEMPLATE: Final = "metrics-report"
@@ -33,11 +29,11 @@ PLACED_TEMPLATE: Final = "metrics-scope"
 
 MINUTE_US: Final = 60_000_000
 MAX_SAMPLES: Final = 200_000
-"""Samples held before rows are made, whatever the clock says (about 10 MB)."""
+"""Samples held before rows are flushed, whatever the clock shows (about 10 MB)."""
 MAX_IDENTIFIERS: Final = 100_000
-"""Identifiers remembered per process; beyond that the unused ones are learnt anew."""
+"""Identifiers cached per process; above this limit the cache is cleared."""
 MAX_IDENTIFIER_BYTES: Final = 4096
-"""Longer ones are not metrics, or not worth remembering."""
+"""Longer identifiers are not metrics."""
 
 _TASK_SCOPES: Final = ("task", "task-or-operator", "operator")
 _QUANTITIES: Final = {b"mean": "mean", b"max": "max", b"p50": "p50", b"p99": "p99"}
@@ -51,85 +47,12 @@ _TRUTH: Final = {b"true": 1.0, b"false": 0.0}
 
 
 @dataclass(frozen=True, slots=True)
-class KnownMetric:
-    """One row of `formats/metrics.toml`.
-
-    Attributes:
-        name: as registered; `#` stands for a number, `*` for one part without a dot.
-        scope: task, task-or-operator, operator, process, jm-job or jm.
-        kind: counter, gauge, meter or histogram.
-        unit: of a sample, as registered (nanoseconds stay nanoseconds).
-        versions: the range of Flink versions that register it.
-        absent: a value that means "none yet" and is no sample.
-    """
-
-    name: str
-    scope: str
-    kind: str
-    unit: str
-    versions: str
-    absent: float | None
-
-
-@cache
-def known_metrics() -> dict[str, KnownMetric]:
-    """Every metric that is kept, by its name in the table."""
-    data = pkgutil.get_data("flowdiag.parsers", "formats/metrics.toml")
-    if data is None:  # pragma: no cover - the file is part of the package
-        raise FileNotFoundError("formats/metrics.toml")
-    return {
-        name: KnownMetric(
-            name=name,
-            scope=scope,
-            kind=row["kind"],
-            unit=row["unit"],
-            versions=row["versions"],
-            absent=float(row["absent"]) if "absent" in row else None,
-        )
-        for scope, rows in tomllib.loads(data.decode()).items()
-        for name, row in rows.items()
-    }
-
-
-@cache
-def _longest_name() -> int:
-    return max(name.count(".") + 1 for name in known_metrics())
-
-
-def recognise_metric(parts: list[str]) -> tuple[KnownMetric, int] | None:
-    """Find the known metric at the end of an identifier's parts, the longest name first.
-
-    Returns:
-        the metric and the number of parts that its name has.
-
-    >>> recognise_metric(["h", "taskmanager", "t", "Status", "JVM", "CPU", "Load"])[1]
-    4
-    """
-    names = known_metrics()
-    for length in range(min(_longest_name(), len(parts)), 0, -1):
-        tail = parts[-length:]
-        metric = names.get(".".join(tail))
-        if metric is None:
-            metric = names.get(".".join("#" if part.isdecimal() else part for part in tail))
-        if metric is None and length > 2:
-            metric = names.get(".".join((*tail[:-2], "*", tail[-1])))
-        if metric is None and length == 1:
-            metric = names.get(tail[0].translate(_DIGITS_TO_NUMBER))
-        if metric is not None:
-            return metric, length
-    return None
-
-
-_DIGITS_TO_NUMBER: Final = {ord(digit): "#" for digit in "0123456789"}
-
-
-@dataclass(frozen=True, slots=True)
 class Place:
-    """What the scope part of an identifier says.
+    """The scope part of an identifier.
 
     Attributes:
-        scope: tm, jm, jm-job, task, operator, or unknown for a configured scope format.
-        text: the scope as printed, where it could not be taken apart.
+        scope: tm, jm, jm-job, task, operator, or unknown for a custom scope format.
+        text: the scope as printed, if it could not be parsed.
     """
 
     scope: str
@@ -144,7 +67,7 @@ class Place:
 
 @dataclass(slots=True, eq=False)
 class _Series:
-    """One identifier, and the samples since the last flush."""
+    """One identifier with its samples since the last flush."""
 
     metric: KnownMetric
     name: str
@@ -152,19 +75,19 @@ class _Series:
     rest: str
     subtask_index: int | None
     values: list[float] = field(default_factory=list)
-    folded: int = 0  # how many of the values come from reports that are complete
+    folded: int = 0  # number of values from complete reports
     quantities: dict[str, list[float]] | None = None
     place: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """The lines of a report but for their values: the next one of the same process is alike.
+    """The lines of a report without their values, which repeat in the next report of the same process.
 
     Attributes:
-        beginnings: of every line that is read; a control line is its own.
-        kept: per sample: position of its line, length of its beginning, identifier, series.
-        columns: per series the places in `kept` of its samples; more than one where the report says it twice.
+        beginnings: the start of every line; a control line is complete.
+        kept: per sample: index of its line, length of its beginning, identifier, series.
+        columns: per series the indices of its samples in `kept`; several if the report repeats an identifier.
     """
 
     beginnings: Sequence[bytes]
@@ -174,13 +97,13 @@ class _Shape:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Rows:
-    """What the rows of a minute have in common with those of the next one: all but times and numbers.
+    """The parts of a minute's rows that do not change from minute to minute: all except times and numbers.
 
     Attributes:
         series, names: of each row.
-        columns: of `EVENTS`, all that do not change with the minute, those without any value among them.
-        metric: the first parts of the column `metric`, up to the operator.
-        absent: the rows with a value that means "none yet".
+        columns: the constant columns of `EVENTS`, including columns without values.
+        metric: the constant parts of the column `metric`, up to the operator.
+        absent: rows whose metric has a value that means "none yet".
     """
 
     series: list[_Series]
@@ -192,14 +115,14 @@ class _Rows:
 
 @dataclass(slots=True)
 class _Process:
-    """What is known of one process in the stream (a compose log holds several)."""
+    """State of one process in the stream (a compose log contains several processes)."""
 
     series: dict[bytes, _Series] = field(default_factory=dict)
-    twofold: list[_Series] = field(default_factory=list)
-    # Identifier -> the `append` of its samples; None for what is not kept.
+    shared_names: list[_Series] = field(default_factory=list)
+    # Identifier -> the `append` of its samples; None for skipped identifiers.
     appends: dict[bytes, object] = field(default_factory=dict)
-    # The samples of reports that are like `shape`, a row for each: they go to their series together.
-    alike: list[list[float]] = field(default_factory=list)
+    # One list of samples per report that matches `shape`; added to the series in bulk.
+    pending: list[list[float]] = field(default_factory=list)
     delimiter: str = "."
     scopes: set[str] = field(default_factory=set)
     minute: int | None = None
@@ -219,29 +142,28 @@ class _Process:
 class MetricFolder:
     """Folds the metrics reports of one split into rows of event `metric`.
 
-    A row is one series of one minute: first, last, min, max and sum of `count` samples. Rows of
-    a minute that two splits share are partial: they merge by these same operations.
-    `local_us` and `utc_us` are those of the first report of the row; `duration_ms` is the time
-    between the first and the last one (null where a report lacks the series), so that a counter
-    has a rate. NaN, infinite, textual and "none yet" values are not counted; a series that had
-    nothing else is a row with count 0, which tells a disabled metric from a missing one.
+    A row is one series in one minute: first, last, min, max and sum of `count` samples. If two splits share
+    a minute, each yields a partial row, and the same operations merge the rows. `local_us` and `utc_us` are the times of
+    the first report in the row. `duration_ms` is the time between the first and the last report (null if a report lacks
+    the series), so that a counter has a rate. NaN, infinite, textual and "none yet" values do not count. A series
+    with no other values gives a row with count 0, which distinguishes a disabled metric from a missing metric.
 
-    Beside these, one `placed` row (template `metrics-scope`) tells where each subtask ran, the
-    first time its scope is seen.
+    In addition, one `placed` row (template `metrics-scope`) shows where each subtask runs when its scope first
+    appears.
     """
 
     def __init__(self, source: int, wanted: Collection[str] | None = None) -> None:
-        """Start with nothing folded.
+        """Start without samples.
 
         Args:
-            source: index of the source that all blocks come from.
-            wanted: names in `formats/metrics.toml` of the metrics that become rows; None for all.
+            source: index of the source of all blocks.
+            wanted: names in `formats/metrics.toml` of the metrics to keep; None for all.
         """
         self._source = source
         self._wanted = None if wanted is None else frozenset(wanted)
         self._processes: dict[str | None, _Process] = {}
         self.lines = 0
-        """Lines read so far, whatever became of them."""
+        """Lines read so far, kept or not."""
         self.blocks = 0
         """Reports read so far."""
 
@@ -259,16 +181,15 @@ class MetricFolder:
         """Read one report.
 
         Args:
-            lines: UTF-8 lines behind the record's first line, carriers stripped, with or
-                without line end. Reading stops behind `Finished metrics report`; the caller
-                ends the iterator where the next record starts or at its own cap.
+            lines: UTF-8 lines after the record's first line, without carriers, with or without line ends. Reading
+                stops after `Finished metrics report`; the caller ends the iterator at the next record or at its own limit.
             offset: first byte of the record in its decoded stream.
             local_us, utc_us, clock, process: as in `EVENTS`, of the record.
-            cut: gives the lines in front of the next record, where other records may have come
-                in between; not asked if the report has the same lines as the one before.
+            cut: returns the lines in front of the next record, in case other records are interleaved; not called if the
+                report has the same lines as the previous report.
 
         Returns:
-            batches of `EVENTS` for the minutes that this report ends; mostly none.
+            Batches of `EVENTS` for the minutes that end with this report; usually none.
         """
         state = self._processes.get(process)
         if state is None:
@@ -296,7 +217,7 @@ class MetricFolder:
         return batches
 
     def flush(self) -> list[pa.RecordBatch]:
-        """Give out what is folded so far, at the end of a split."""
+        """Return all remaining rows at the end of a split."""
         return [
             batch
             for process, state in self._processes.items()
@@ -307,44 +228,43 @@ class MetricFolder:
     def _read(
         self, state: _Process, lines: Iterable[bytes], cut: Callable[[], list[bytes]] | None
     ) -> int:
-        """Append each wanted metric's value to its series; return the number of lines."""
+        """Append each metric's value to its series; return the number of lines."""
         if isinstance(lines, list):
-            if state.shape is not None and self._read_alike(state, state.shape, lines):
+            if state.shape is not None and self._read_same_shape(state, state.shape, lines):
                 return len(state.shape.beginnings)
             if cut is not None:
                 lines = cut()
-            count = self._read_any(state, lines)
+            count = self._read_lines(state, lines)
             state.shape = _shape_of(state, lines[:count])
             return count
-        return self._read_any(state, lines)
+        return self._read_lines(state, lines)
 
-    def _read_alike(self, state: _Process, shape: _Shape, lines: list[bytes]) -> bool:
-        """Read a report that differs from the one before in its values only.
+    def _read_same_shape(self, state: _Process, shape: _Shape, lines: list[bytes]) -> bool:
+        """Read a report that differs from the previous report only in its values.
 
-        No line is taken apart: that its beginnings are the same is seen without a Python call for each.
+        Lines are not parsed: comparing their beginnings needs no Python call per line.
 
         Returns:
-            False if it differs otherwise, too; then nothing was read.
+            False if the report differs in other ways; then nothing was read.
         """
         beginnings = shape.beginnings
         if len(lines) < len(beginnings) or not all(map(bytes.startswith, lines, beginnings)):
             return False
         texts = [lines[position][length:] for position, length, _, _ in shape.kept]
         try:
-            state.alike.append([*map(float, texts)])
+            state.pending.append([*map(float, texts)])
         except ValueError:
-            _give_out(state)
+            _distribute(state)
             for (_, _, identifier, series), text in zip(shape.kept, texts, strict=True):
                 try:
                     series.values.append(float(text))
                 except ValueError:
                     self._odd_value(state, identifier, text.strip())
-            _join_twofold(state.twofold)
+            _merge_shared_names(state.shared_names)
         return True
 
-    def _read_any(self, state: _Process, lines: Iterable[bytes]) -> int:
-        """Read a report line by line."""
-        _give_out(state)
+    def _read_lines(self, state: _Process, lines: Iterable[bytes]) -> int:
+        _distribute(state)
         get = state.appends.get
         unseen = _UNSEEN
         section: str | None = None
@@ -370,11 +290,11 @@ class MetricFolder:
                 append(float(text))  # type: ignore[operator]
             except ValueError:
                 self._odd_value(state, identifier, text.strip())
-        _join_twofold(state.twofold)
+        _merge_shared_names(state.shared_names)
         return count
 
     def _learn(self, state: _Process, identifier: bytes, section: str | None) -> object:
-        """Take an identifier apart and remember it."""
+        """Parse an identifier and cache it."""
         if len(identifier) > MAX_IDENTIFIER_BYTES:
             return None
         series = _series_of(identifier.decode("utf-8", "replace"), state, section)
@@ -385,16 +305,16 @@ class MetricFolder:
             state.scopes.add(series.rest)
         state.series[identifier] = series
         if self._wanted is not None and series.metric.name not in self._wanted:
-            # It still tells the names of processes and tasks.
+            # Its identifier still reveals the names of processes and tasks.
             state.appends[identifier] = None
             return None
         if series.metric.scope == "task-or-operator":
-            state.twofold.append(series)
+            state.shared_names.append(series)
         state.appends[identifier] = series.values.append
         return series.values.append
 
     def _odd_value(self, state: _Process, identifier: bytes, text: bytes) -> None:
-        """Take in what is no number: booleans and histograms; other text is no sample."""
+        """Parse a value that is not a number: booleans and histograms count, other text does not."""
         series = state.series.get(identifier)
         if series is None:
             return
@@ -415,37 +335,19 @@ class MetricFolder:
                     series.quantities.setdefault(quantity, []).append(number)
 
     def _flush(self, process: str | None, state: _Process) -> Iterator[pa.RecordBatch]:
-        """Make the rows of one process, and forget its samples."""
-        _give_out(state)
+        """Yield the rows of one process and clear its samples."""
+        _distribute(state)
         used = [s for s in state.series.values() if s.values or s.quantities]
         _place_all(state, used)
-        owners: list[_Series] = []
-        names: list[str] = []
-        samples: list[list[float]] = []
-        for series in used:
-            if series.values:
-                owners.append(series)
-                names.append(series.name)
-                samples.append(series.values)
-            for quantity, values in (series.quantities or {}).items():
-                owners.append(series)
-                names.append(f"{series.name}.{quantity}")
-                samples.append(values)
+        owners, names, samples = _sampled(used)
         known = state.rows
-        if known is None or known.series != owners or known.names != names:
+        is_new = known is None or known.series != owners or known.names != names
+        if known is None or is_new:
             known = state.rows = self._rows_of(process, owners, names)
-            placed = [
-                place
-                for place in dict.fromkeys(series.place for series in used)
-                if place is not None and place.scope == "task" and place not in state.placed
-            ]
-        else:
-            placed = []  # all of them were there the last time
         if owners:
             yield self._metric_batch(state, known, samples)
-        if placed:
-            state.placed.update(placed)
-            yield self._placed_batch(process, state, placed)
+        if is_new:  # otherwise all places were reported before
+            yield from self._placed_batch(process, state, used)
         for series in used:
             series.values.clear()
             series.folded = 0
@@ -453,44 +355,39 @@ class MetricFolder:
         state.blocks = state.samples = 0
 
     def _rows_of(self, process: str | None, series: list[_Series], names: list[str]) -> _Rows:
-        """What the rows of these series say in every minute."""
+        """Build the parts of the rows that are the same in every minute."""
         size = len(series)
-        places = [one.place or _NOWHERE for one in series]
-        fields = [None if place.text is None else [("scope", place.text)] for place in places]
+        places = [each.place or _NOWHERE for each in series]
         columns: dict[str, list[Any]] = {
             "source": [self._source] * size,
             "event": [Event.METRIC.value] * size,
             "template": [TEMPLATE] * size,
             "process": [process] * size,
-            "job_name": [place.job_name for place in places],
-            "task": [place.task for place in places],
-            "subtask_index": [place.subtask_index for place in places],
-            "taskmanager": [place.taskmanager for place in places],
-            "host": [place.host for place in places],
-            "fields": fields,
+            **{name: [getattr(place, name) for place in places] for name in _PLACE_COLUMNS},
+            "fields": [None if place.text is None else [("scope", place.text)] for place in places],
         }
         return _Rows(
-            series,
-            names,
-            {
+            series=series,
+            names=names,
+            columns={
                 kind.name: array_of(columns[kind.name], kind.type)
                 if kind.name in columns
                 else pa.nulls(size, kind.type)
                 for kind in EVENTS
             },
-            [
+            metric=[
                 pa.array(names, pa.string()),
-                pa.array([one.kind for one in series], pa.string()),
+                pa.array([each.kind for each in series], pa.string()),
                 pa.array([place.scope for place in places], pa.string()),
                 pa.array([place.operator for place in places], pa.string()),
             ],
-            [row for row, one in enumerate(series) if one.metric.absent is not None],
+            absent=[row for row, each in enumerate(series) if each.metric.absent is not None],
         )
 
     def _metric_batch(
         self, state: _Process, rows: _Rows, samples: list[list[float]]
     ) -> pa.RecordBatch:
-        """Build the columns directly: a row of its own would cost more than its samples."""
+        """Build the columns directly: separate rows would cost more than their samples."""
         size = len(samples)
         span = _span_ms(state)
         metric = pa.StructArray.from_arrays(
@@ -504,16 +401,20 @@ class MetricFolder:
             ("clock", state.clock),
         ):
             columns[name] = repeat_value(value, EVENTS.field(name).type, size)
-        # A series that missed a report says nothing about the time between its samples.
+        # If a series misses a report, the time between its samples is unknown.
         spans = [None if len(each) % state.blocks else span for each in samples]
         columns["duration_ms"] = array_of(spans, EVENTS.field("duration_ms").type)
         return pa.RecordBatch.from_arrays([*columns.values()], schema=EVENTS)
 
     def _placed_batch(
-        self, process: str | None, state: _Process, places: list[Place]
-    ) -> pa.RecordBatch:
+        self, process: str | None, state: _Process, used: list[_Series]
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield a batch with the places that appear for the first time, if any."""
         builder = RowBuilder()
-        for place in places:
+        for place in dict.fromkeys(series.place for series in used):
+            if place is None or place.scope != "task" or place in state.placed:
+                continue
+            state.placed.add(place)
             builder.add(
                 {
                     "source": self._source,
@@ -524,36 +425,32 @@ class MetricFolder:
                     "utc_us": state.first_utc_us,
                     "clock": state.clock,
                     "process": process,
-                    "job_name": place.job_name,
-                    "task": place.task,
-                    "subtask_index": place.subtask_index,
-                    "taskmanager": place.taskmanager,
-                    "host": place.host,
+                    **{name: getattr(place, name) for name in _PLACE_COLUMNS},
                 }
             )
-        return builder.take()
+        if len(builder):
+            yield builder.take()
 
 
-def parse_block(
-    lines: Iterable[bytes | str],
-    *,
-    source: int = 0,
-    offset: int = 0,
-    local_us: int | None = None,
-    utc_us: int | None = None,
-    process: str | None = None,
-) -> list[dict[str, object]]:
-    """Read a single report into rows of `EVENTS`: for tests, and for reports met one by one."""
-    folder = MetricFolder(source)
-    encoded = (line.encode() if isinstance(line, str) else line for line in lines)
-    batches = folder.add_block(
-        encoded, offset=offset, local_us=local_us, utc_us=utc_us, process=process
-    )
-    return [row for batch in (*batches, *folder.flush()) for row in batch.to_pylist()]
+def _sampled(used: list[_Series]) -> tuple[list[_Series], list[str], list[list[float]]]:
+    """Return the series, name and samples of each row."""
+    owners: list[_Series] = []
+    names: list[str] = []
+    samples: list[list[float]] = []
+    for series in used:
+        if series.values:
+            owners.append(series)
+            names.append(series.name)
+            samples.append(series.values)
+        for quantity, values in (series.quantities or {}).items():
+            owners.append(series)
+            names.append(f"{series.name}.{quantity}")
+            samples.append(values)
+    return owners, names, samples
 
 
 def _shape_of(state: _Process, lines: list[bytes]) -> _Shape | None:
-    """What a report has in common with the next one; None if it has no end."""
+    """Return the shape that the next report probably repeats; None if the report is incomplete."""
     if not lines or b"Finished metrics report" not in lines[-1]:
         return None
     beginnings = []
@@ -570,34 +467,35 @@ def _shape_of(state: _Process, lines: list[bytes]) -> _Shape | None:
     return _Shape(beginnings, kept, [*columns.items()])
 
 
+_PLACE_COLUMNS: Final = ("job_name", "task", "subtask_index", "taskmanager", "host")
 _UNSEEN: Final = object()
 _NOWHERE: Final = Place(scope="unknown")
 
 
-def _give_out(state: _Process) -> None:
-    """Give the samples of reports that are alike to their series, and make one of what a report says twice."""
-    if not state.alike or state.shape is None:
+def _distribute(state: _Process) -> None:
+    """Move the pending samples to their series, and merge repeated identifiers."""
+    if not state.pending or state.shape is None:
         return
-    columns = [*zip(*state.alike, strict=True)]
+    columns = [*zip(*state.pending, strict=True)]
     for series, places in state.shape.columns:
         if len(places) == 1:
             series.values += columns[places[0]]
-        elif series.metric.scope == "task-or-operator":  # as `_join_twofold` has it
+        elif series.metric.scope == "task-or-operator":  # as in `_merge_shared_names`
             series.values += map(max, *(columns[place] for place in places))
         else:
             series.values += chain(*zip(*(columns[place] for place in places), strict=True))
         series.folded = len(series.values)
-    state.alike.clear()
+    state.pending.clear()
 
 
-def _join_twofold(twofold: list[_Series]) -> None:
-    """Make one sample of what a report says twice.
+def _merge_shared_names(repeated: list[_Series]) -> None:
+    """Merge identifiers that a report contains twice into one sample.
 
-    A task that is a single operator has its name, so that metrics which both register print the
-    same identifier twice, in no order. The operator's is the same number or lacks what only the
-    task sees (its `numBytesIn` is 0 where the task's is not), so the larger one is the task's.
+    A task with a single operator has the operator's name. A metric that both register is then printed twice
+    under one identifier, in any order. The operator's value is equal, or lacks data that only the task
+    counts (its `numBytesIn` is 0), so the larger value is the task's.
     """
-    for series in twofold:
+    for series in repeated:
         values = series.values
         fresh = len(values) - series.folded
         if fresh > 1:
@@ -606,7 +504,7 @@ def _join_twofold(twofold: list[_Series]) -> None:
 
 
 def _statistics(rows: _Rows, samples: list[list[float]]) -> list[pa.Array]:
-    """Count, first, last, min, max and sum of the samples of each row that are values."""
+    """Return count, first, last, min, max and sum of the valid samples of each row."""
     counts: list[int] = list(map(len, samples))
     first: list[float | None] = [each[0] for each in samples]
     last: list[float | None] = [each[-1] for each in samples]
@@ -630,7 +528,7 @@ def _statistics(rows: _Rows, samples: list[list[float]]) -> list[pa.Array]:
 
 
 def _span_ms(state: _Process) -> int | None:
-    """Milliseconds between the first and the last report folded."""
+    """Return the milliseconds between the first and the last folded report."""
     for first, last in (
         (state.first_utc_us, state.last_utc_us),
         (state.first_local_us, state.last_local_us),
@@ -641,11 +539,11 @@ def _span_ms(state: _Process) -> int | None:
 
 
 def _series_of(identifier: str, state: _Process, section: str | None) -> _Series | None:
-    """Tell a known metric from the rest; the scope is settled when its block is complete."""
+    """Return the series of a known metric; its scope is resolved once its block is complete."""
     if state.delimiter == "." and "Status" in identifier:
         state.delimiter = _delimiter_of(identifier)
         if state.delimiter != ".":
-            # Everything learnt with the wrong delimiter is learnt anew.
+            # Identifiers parsed with the wrong delimiter must be parsed again.
             state.appends.clear()
     if state.delimiter != ".":
         identifier = identifier.replace(".", "_").replace(state.delimiter, ".")
@@ -657,12 +555,12 @@ def _series_of(identifier: str, state: _Process, section: str | None) -> _Series
     scope_parts = parts[:-length]
     subtask: int | None = None
     if metric.scope in _TASK_SCOPES:
-        # A user's metric may have the name of one of Flink's; its group stands in between.
+        # A user metric with a Flink metric's name has its group in between.
         if not scope_parts or not scope_parts[-1].isdecimal() or len(scope_parts[-1]) > 6:
             return None
         subtask = int(scope_parts[-1])
     elif metric.scope != "process" and "taskmanager" in scope_parts:
-        return None  # a user's metric again: the JobManager's own are never in this scope
+        return None  # a user metric: the JobManager's own metrics are never in this scope
     return _Series(
         metric=metric,
         name=".".join(parts[-length:]),
@@ -681,23 +579,13 @@ def _delimiter_of(identifier: str) -> str:
 
 
 def _place_all(state: _Process, used: list[_Series]) -> None:
-    """Settle the scopes of the series that have none yet."""
+    """Resolve the scopes of new series."""
     new = [series for series in used if series.place is None]
     if not new:
         return
-    bodies: dict[str, tuple[str, str]] = {}  # scope as printed -> (process scope, job.task)
-    for series in state.series.values():
-        if series.subtask_index is not None and series.rest not in bodies:
-            owner = _owner(series.rest, state.scopes)
-            if owner is not None:
-                bodies[series.rest] = (owner, series.rest[len(owner) + 1 :])
+    bodies, task_bodies = _bodies(state)
     jobs = _jobs_of({body for _, body in bodies.values()})
-    task_names = {
-        (bodies[series.rest][0], bodies[series.rest][1])
-        for series in state.series.values()
-        if series.metric.scope == "task" and series.rest in bodies
-    }
-    chains = _Chains((owner, *_split_job(body, jobs)) for owner, body in task_names)
+    chains = _Chains((owner, *_split_job(body, jobs)) for owner, body in task_bodies)
     for series in new:
         if series.subtask_index is None:
             series.place = _place_of_process(series)
@@ -707,7 +595,7 @@ def _place_all(state: _Process, used: list[_Series]) -> None:
             owner, body = bodies[series.rest]
             job, name = _split_job(body, jobs)
             host, taskmanager = _split_owner(owner)
-            is_task = series.metric.scope != "operator" and (owner, body) in task_names
+            is_task = series.metric.scope != "operator" and (owner, body) in task_bodies
             series.place = Place(
                 scope="task" if is_task else "operator",
                 host=host,
@@ -719,12 +607,30 @@ def _place_all(state: _Process, used: list[_Series]) -> None:
             )
 
 
+def _bodies(state: _Process) -> tuple[dict[str, tuple[str, str]], set[tuple[str, str]]]:
+    """Split each task's scope as printed into the scope of its process and `job.task`.
+
+    Returns:
+        The parts by printed scope, and the parts that certainly belong to a task, not to an operator.
+    """
+    bodies: dict[str, tuple[str, str]] = {}
+    tasks: set[tuple[str, str]] = set()
+    for series in state.series.values():
+        if series.subtask_index is not None and series.rest not in bodies:
+            owner = _owner(series.rest, state.scopes)
+            if owner is not None:
+                bodies[series.rest] = (owner, series.rest[len(owner) + 1 :])
+        if series.metric.scope == "task" and series.rest in bodies:
+            tasks.add(bodies[series.rest])
+    return bodies, tasks
+
+
 def _owner(rest: str, scopes: set[str]) -> str | None:
-    """Find the scope of the process that a task's scope starts with."""
+    """Find the process scope at the start of a task's scope."""
     known = [scope for scope in scopes if rest.startswith(scope + ".")]
     if known:
         return max(known, key=len)
-    # Without a process metric: the id of a TaskManager is taken to have no dot.
+    # Without a process metric, assume that the TaskManager's id contains no dot.
     host, anchor, tail = rest.partition(".taskmanager.")
     taskmanager, dot, _ = tail.partition(".")
     return f"{host}{anchor}{taskmanager}" if anchor and dot else None
@@ -736,7 +642,7 @@ def _split_owner(owner: str) -> tuple[str | None, str | None]:
 
 
 def _place_of_process(series: _Series) -> Place:
-    """Settle the scope of a metric of a process, or of a job on the JobManager."""
+    """Resolve the scope of a process metric, or of a job metric on the JobManager."""
     rest = series.rest
     host, anchor, taskmanager = rest.partition(".taskmanager.")
     if anchor and ".jobmanager" not in host:
@@ -750,10 +656,10 @@ def _place_of_process(series: _Series) -> Place:
 
 
 def _jobs_of(bodies: set[str]) -> list[str]:
-    """Find the job names in `job.task` texts, where either part may have dots.
+    """Find the job names in `job.task` texts, where both parts may contain dots.
 
-    A text with a single dot is clear. Otherwise the job is what all texts with the same first
-    part have in common, up to a dot; with nothing to compare, the first part.
+    A text with a single dot is unambiguous. Otherwise the job is the common prefix, up to a dot, of all texts with
+    the same first part; without a text to compare, it is the first part.
     """
     groups: dict[str, list[list[str]]] = {}
     for body in bodies:
@@ -764,15 +670,15 @@ def _jobs_of(bodies: set[str]) -> list[str]:
         if len(members) == 1 or any(len(parts) <= 2 for parts in members):
             jobs.append(first)
             continue
-        common = first_common(members)
+        common = _common_prefix(members)
         jobs.append(".".join(common))
     return sorted(jobs, key=len, reverse=True)
 
 
-def first_common(members: list[list[str]]) -> list[str]:
-    """The parts that all start with, leaving each at least one part.
+def _common_prefix(members: list[list[str]]) -> list[str]:
+    """Return the parts that all members start with, leaving each member at least one part.
 
-    >>> first_common([["a", "b", "x"], ["a", "b", "y", "z"]])
+    >>> _common_prefix([["a", "b", "x"], ["a", "b", "y", "z"]])
     ['a', 'b']
     """
     shortest = min(len(parts) for parts in members) - 1
@@ -792,7 +698,7 @@ def _split_job(body: str, jobs: list[str]) -> tuple[str | None, str]:
 
 
 class _Chains:
-    """Which task runs an operator, from the chained names in the tasks' own names."""
+    """Maps operators to tasks by the chained operator names in the tasks' names."""
 
     def __init__(self, tasks: Iterable[tuple[str, str | None, str]]) -> None:
         self._tasks: dict[tuple[str, str | None], list[tuple[str, frozenset[str]]]] = {}
@@ -800,7 +706,7 @@ class _Chains:
             self._tasks.setdefault((owner, job), []).append((task, _members(task)))
 
     def task_of(self, owner: str, job: str | None, operator: str) -> str | None:
-        """The task whose chain has this operator, if there is exactly one."""
+        """Return the task whose chain contains this operator, if there is exactly one."""
         found = [
             task
             for task, members in self._tasks.get((owner, job), ())
@@ -810,10 +716,10 @@ class _Chains:
 
 
 def _members(task: str) -> frozenset[str]:
-    """The operators in a task's name.
+    """Return the operator names in a task's name.
 
-    Forks print as `A -> (B -> C, D)`. An operator's own name may have commas and parentheses,
-    hence also the whole parts between arrows are members.
+    Forks print as `A -> (B -> C, D)`. Operator names may contain commas and parentheses, so the whole parts
+    between arrows are members, too.
 
     >>> sorted(_members("Source: a -> (Map, Filter -> Sink: b)"))[:3]
     ['(Map', '(Map, Filter', 'Filter']

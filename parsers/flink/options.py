@@ -1,13 +1,13 @@
-"""Flink's configuration files as Flink reads them: the flat parser of former times, and YAML.
+"""Reads Flink's configuration files as Flink does: the old flat format, and YAML.
 
-Up to 1.18 `conf/flink-conf.yaml` is no YAML: one `key: value` per line, `#` begins a comment
-anywhere, a pair needs a blank behind its colon, quotes belong to the value, the last of several equal
-keys wins and what is no pair is skipped with a warning (`GlobalConfiguration`). From 1.19 on
-`conf/config.yaml` is YAML 1.2, nested or flat, where equal keys and tabs in the indentation are
-errors that keep the cluster from starting; 1.19 and 1.20 still prefer a flat file that is there.
+Up to 1.18 `conf/flink-conf.yaml` is not real YAML. It has one `key: value` per line, `#` starts a comment anywhere, a
+pair needs a space after its colon, and quotes belong to the value. The last of several equal keys wins; other
+lines are skipped with a warning (`GlobalConfiguration`). From 1.19 on `conf/config.yaml` is YAML 1.2, nested or flat.
+Equal keys, and tabs in the indentation, are errors that prevent the cluster from starting. 1.19 and 1.20 still prefer
+an existing flat file.
 
-Also read are the carriers of such options on Kubernetes: a ConfigMap that holds a file, and the
-resources of the Flink Kubernetes Operator.
+Resources on Kubernetes that carry such options are read as well: a ConfigMap with a file, and the resources of
+the Flink Kubernetes Operator.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_BYTES: Final = 2 * 1024 * 1024
 MAX_OPTIONS: Final = 20_000
 MAX_DEPTH: Final = 40
 
-# Prefixes of Flink's options; a file whose keys have none of them is somebody else's.
+# Prefixes of Flink's options; a file without any of them is not a Flink configuration.
 _FAMILIES: Final = (
     "akka.",
     "blob.",
@@ -62,7 +62,7 @@ _PAIR: Final = re.compile(r"^[ \t]*\"?([A-Za-z][\w.-]*)\"?[ \t]*:(?:[ \t]|\r?$)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duplicate:
-    """A key that stands several times; flat files take the last value, YAML refuses the file."""
+    """A repeated key; flat files use the last value, YAML rejects the file."""
 
     key: str
     values: tuple[str, ...]
@@ -85,13 +85,13 @@ class OptionFile:
     Args:
         dialect: `flat` or `yaml`.
         options: key to text.
-        offsets: byte where the line of each key begins.
-        duplicates: keys that stand several times.
+        offsets: byte offset of each key's line.
+        duplicates: repeated keys.
         skipped: lines that Flink ignores (flat).
-        error: why Flink refuses the whole file (YAML), else None.
-        carrier: `ConfigMap` or `FlinkDeployment` where the options stand inside one.
-        trouble: what the status of a resource says went wrong; None where nothing did, or it has no status.
-        several: the names of the resources where a list holds more than one with options: none is read.
+        error: why Flink rejects the whole file (YAML), else None.
+        carrier: `ConfigMap` or `FlinkDeployment` if the options are inside a resource.
+        trouble: the problem that a resource's status reports; None without a problem or a status.
+        several: the names of the resources if a list contains several with options: none is read.
     """
 
     dialect: str
@@ -106,7 +106,7 @@ class OptionFile:
 
 
 def looks_like_options(text: str) -> bool:
-    """Whether a text is a configuration of Flink: most of its pairs have keys of Flink's.
+    """Whether a text is a Flink configuration: most of its keys are Flink options.
 
     >>> looks_like_options("taskmanager.memory.process.size: 1728m\\n")
     True
@@ -123,7 +123,7 @@ def looks_like_options(text: str) -> bool:
             others += not stripped.lstrip().startswith("-")
             continue
         if stripped[:1] in " \t" and pairs:
-            continue  # nested: judged by its head
+            continue  # nested: its parent key counts
         pairs += 1
         key = hit[1]
         ours += key.startswith(_FAMILIES) or key in _NESTED_HEADS
@@ -132,7 +132,7 @@ def looks_like_options(text: str) -> bool:
     return ours > 0 and ours * 2 >= pairs and others <= pairs
 
 
-# Of a document, of the items of a list, and of either as JSON.
+# The kind of a document or of a list item, in YAML or JSON.
 _CARRIER: Final = re.compile(
     r"^[ \t]{0,40}(?:-[ \t]{1,4})?\"?kind\"?:[ \t]{0,8}[\"']?(ConfigMap|FlinkDeployment|FlinkSessionJob)\b",
     re.MULTILINE,
@@ -141,7 +141,7 @@ _KINDS: Final = ("ConfigMap", "FlinkDeployment", "FlinkSessionJob")
 
 
 def is_resource(text: str) -> bool:
-    """Whether a text is a resource of Kubernetes that may hold options of Flink, or a list of some.
+    """Whether a text is a Kubernetes resource that may contain Flink options, or a list of resources.
 
     >>> is_resource('{\\n    "kind": "FlinkDeployment",\\n    "apiVersion": "flink.apache.org/v1beta1"\\n}')
     True
@@ -151,7 +151,7 @@ def is_resource(text: str) -> bool:
 
 
 def flink_version(text: str) -> tuple[int, int] | None:
-    """The version that a FlinkDeployment asks for.
+    """Return the `flinkVersion` of a FlinkDeployment.
 
     >>> flink_version("spec:\\n  flinkVersion: v1_20\\n")
     (1, 20)
@@ -168,15 +168,15 @@ _VERSION: Final = re.compile(
 def read_options(
     text: str, *, name: str = "", version: tuple[int, int] | None = None
 ) -> OptionFile:
-    """Read a configuration file in the dialect that Flink would.
+    """Read a configuration file in the dialect that Flink would use.
 
     Args:
         text: the whole file.
-        name: of the file; in 1.19 and 1.20 it is what decides.
-        version: of Flink, where known.
+        name: of the file; it decides in 1.19 and 1.20.
+        version: of Flink, if known.
     """
     if _CARRIER.search(text[:65536]):
-        return _carried(text)
+        return _options_of_resources(text)
     file = name.replace("\\", "/").rsplit("/", 1)[-1].lower()
     if version is not None and version >= (2, 0):
         return yaml_options(text)
@@ -194,7 +194,7 @@ def _is_nested(text: str) -> bool:
 
 
 def flat_options(text: str) -> OptionFile:
-    """The options of `flink-conf.yaml`, as `GlobalConfiguration.loadYAMLResource` reads them.
+    """Parse `flink-conf.yaml` as `GlobalConfiguration.loadYAMLResource` does.
 
     >>> flat_options("a: 1  # one\\nb:2\\na: 3: 4\\n").options
     {'a': '3: 4'}
@@ -234,14 +234,14 @@ def _duplicates(seen: Mapping[str, list[str]], offsets: Mapping[str, int]) -> tu
 
 
 def yaml_options(text: str) -> OptionFile:
-    """The options of `config.yaml`: YAML 1.2, nested keys joined by dots (1.19 and later).
+    """Parse `config.yaml`: YAML 1.2 with nested keys joined by dots (1.19 and later).
 
     >>> yaml_options("taskmanager:\\n  memory: {process.size: 2g}\\n").options
     {'taskmanager.memory.process.size': '2g'}
     """
     try:
         root = _compose(text)
-    except _NoYaml as error:
+    except _InvalidYaml as error:
         return OptionFile(dialect="yaml", error=str(error))
     return _of_node(text, root)
 
@@ -250,7 +250,7 @@ def _of_node(text: str, root: Any, carrier: str | None = None) -> OptionFile:
     if root is None:
         return OptionFile(dialect="yaml", carrier=carrier)
     if getattr(root, "id", "") != "mapping":
-        return OptionFile(dialect="yaml", error="the document is no mapping", carrier=carrier)
+        return OptionFile(dialect="yaml", error="the document is not a mapping", carrier=carrier)
     options: dict[str, str] = {}
     offsets: dict[str, int] = {}
     seen: dict[str, list[str]] = {}
@@ -280,49 +280,51 @@ def _of_node(text: str, root: Any, carrier: str | None = None) -> OptionFile:
     )
 
 
-class _NoYaml(ValueError):
-    """The text cannot be read; the message says why, on one line."""
+class _InvalidYaml(ValueError):
+    """The text is not valid YAML; the message explains why in one line."""
 
 
 def _compose(text: str) -> Any:
-    # Here and not above: most commands never read YAML, and should not wait for it.
+    # Imported here: most commands never read YAML and should not pay for the import.
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
     try:
         return YAML(typ="safe", pure=True).compose(text[:MAX_BYTES])
     except RecursionError:
-        raise _NoYaml("nested too deeply") from None
+        raise _InvalidYaml("nested too deeply") from None
     except (YAMLError, ValueError, AttributeError, TypeError) as error:
-        raise _NoYaml(_reason(error)) from None
+        raise _InvalidYaml(_reason(error)) from None
 
 
 def _reason(error: Exception) -> str:
-    """What is wrong with a document, and in which line."""
+    """Describe the error in a document, with its line."""
     mark = getattr(error, "problem_mark", None)
     if mark is None:
-        return str(error).split("\n", 1)[0][:200] or "no YAML"
-    said = getattr(error, "problem", None) or getattr(error, "context", None) or "no YAML"
-    return f"{said} in line {mark.line + 1}"
+        return str(error).split("\n", 1)[0][:200] or "not YAML"
+    problem = getattr(error, "problem", None) or getattr(error, "context", None) or "not YAML"
+    return f"{problem} in line {mark.line + 1}"
 
 
 def _documents(text: str) -> Iterator[Any]:
-    """The outermost node of every document."""
+    """Yield the root node of every document."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
     try:
         yield from YAML(typ="safe", pure=True).compose_all(text)
     except RecursionError:
-        raise _NoYaml("nested too deeply") from None
+        raise _InvalidYaml("nested too deeply") from None
     except (YAMLError, ValueError, AttributeError, TypeError) as error:
-        raise _NoYaml(_reason(error)) from None
+        raise _InvalidYaml(_reason(error)) from None
 
 
 def _pairs(
     node: Any, path: tuple[str, ...], within: tuple[int, ...]
 ) -> Iterator[tuple[str, str, str, int]]:
-    """Leaves of a mapping: (path, key joined by dots, text, line); cycles and great depth are cut."""
+    """Yield the leaves of a mapping: (path, key joined by dots, text, line); cycles and deep
+    nesting are cut off.
+    """
     if id(node) in within or len(path) > MAX_DEPTH:
         return
     for key_node, value_node in node.value:
@@ -355,42 +357,44 @@ def _line_starts(text: str) -> list[int]:
 # --- Kubernetes -----------------------------------------------------------------------------------
 
 
-def _carried(text: str) -> OptionFile:
-    """The options of the only resource that has some."""
-    if len(text) > MAX_BYTES:  # cut, it would be no YAML
+def _options_of_resources(text: str) -> OptionFile:
+    """Return the options of the only resource with options."""
+    if len(text) > MAX_BYTES:  # truncated YAML would be invalid
         return OptionFile(dialect="yaml")
     try:
-        found = [one for root in _documents(text) for one in _resources(root) if _holds(*one)]
-    except _NoYaml as error:
-        # What is wrong elsewhere in print-outs of several things is nobody's configuration.
-        mine = _OUTERMOST.search(text) is not None
-        return OptionFile(dialect="yaml", error=str(error) if mine else None)
+        found = [
+            each for root in _documents(text) for each in _resources(root) if _has_options(*each)
+        ]
+    except _InvalidYaml as error:
+        # An error elsewhere in the text does not concern the configuration.
+        is_resource_text = _TOP_LEVEL_KIND.search(text) is not None
+        return OptionFile(dialect="yaml", error=str(error) if is_resource_text else None)
     if len(found) > 1:
         return OptionFile(dialect="yaml", several=tuple(_name_of(node) for _, node in found))
     return _of_resource(text, *found[0]) if found else OptionFile(dialect="yaml")
 
 
-_OUTERMOST: Final = re.compile(
+_TOP_LEVEL_KIND: Final = re.compile(
     r"^(?:kind: ?| {1,4}\"kind\": ?\")(?:ConfigMap|FlinkDeployment|FlinkSessionJob)\b",
     re.MULTILINE,
 )
 _FILES: Final = ("flink-conf.yaml", "config.yaml")
 
 
-def _holds(kind: str, node: Any) -> bool:
-    """Whether a resource has options, or a status that tells of trouble."""
+def _has_options(kind: str, node: Any) -> bool:
+    """Whether a resource has options, or a status that reports a problem."""
     if kind == "ConfigMap":
         return any(_child(_child(node, "data"), name) is not None for name in _FILES)
     if kind not in _KINDS:
         return False
     spec = _child(node, "spec")
     sizes = (_child(_child(spec, role), "resource") for role in ("jobManager", "taskManager"))
-    told = (_child(spec, "flinkConfiguration"), *sizes, _child(node, "status"))
-    return kind == "FlinkDeployment" or any(part is not None for part in told)
+    parts = (_child(spec, "flinkConfiguration"), *sizes, _child(node, "status"))
+    return kind == "FlinkDeployment" or any(part is not None for part in parts)
 
 
 def _resources(root: Any) -> Iterator[tuple[str, Any]]:
-    """A document's resource by its kind, or those of a list as `kubectl get -o yaml` prints it."""
+    """Yield the kind and node of a resource, or of each resource in a `kubectl get -o yaml` list."""
     items = _child(root, "items")
     for node in items.value if getattr(items, "id", "") == "sequence" else [root]:
         kind = _child(node, "kind")
@@ -425,7 +429,7 @@ def _of_resource(text: str, kind: str, root: Any) -> OptionFile:
     for role in ("jobManager", "taskManager"):
         memory = _child(_child(_child(spec, role), "resource"), "memory")
         if memory is not None and isinstance(memory.value, str):
-            # The operator sets it as the size of the whole process, which is the container's.
+            # The operator sets it as the total process memory, the size of the container.
             options.setdefault(f"{role.lower()}.memory.process.size", _quantity(memory.value))
     return OptionFile(
         dialect="yaml",
@@ -438,7 +442,7 @@ def _of_resource(text: str, kind: str, root: Any) -> OptionFile:
     )
 
 
-# Of a FlinkDeployment's and a FlinkSessionJob's status, in the order in which they tell more (Flink Kubernetes
+# Problem states in the status of a FlinkDeployment or FlinkSessionJob, most specific first (Flink Kubernetes
 # operator 1.x, CommonStatus, FlinkDeploymentStatus).
 _STATES: Final = (
     (("lifecycleState",), {"FAILED"}),
@@ -448,14 +452,14 @@ _STATES: Final = (
 
 
 def _trouble(status: Any) -> str | None:
-    """What a status says went wrong: its error by the deepest exception, else a state."""
+    """Return the problem that a status reports: its deepest exception, or else a state."""
     error = _child(status, "error")
     if (
         error is not None
         and isinstance(error.value, str)
         and error.value.strip() not in ("", "null")
     ):
-        return f"error: {_deepest(error.value)}"
+        return f"error: {_deepest_message(error.value)}"
     for path, bad in _STATES:
         node = status
         for key in path:
@@ -465,12 +469,12 @@ def _trouble(status: Any) -> str | None:
     return None
 
 
-def _deepest(error: str) -> str:
-    """The message of the last exception that the operator lists, with its class; else the text."""
+def _deepest_message(error: str) -> str:
+    """Return class and message of the last exception that the operator lists; else the text."""
     try:
-        said = msgspec.json.decode(error)
-        last = (said.get("throwableList") or [said])[-1]
-        kind = str(last.get("type") or said["type"]).rpartition(".")[2]
+        outer = msgspec.json.decode(error)
+        last = (outer.get("throwableList") or [outer])[-1]
+        kind = str(last.get("type") or outer["type"]).rpartition(".")[2]
         return f"{kind}: {last['message']}"
     except (msgspec.DecodeError, AttributeError, KeyError, TypeError, RecursionError):
         return error.strip()
@@ -483,5 +487,5 @@ def _child(node: Any, key: str) -> Any:
 
 
 def _quantity(text: str) -> str:
-    """A quantity of Kubernetes as Flink writes sizes: `2Gi` is `2g`."""
+    """Convert a Kubernetes quantity to Flink's notation: `2Gi` becomes `2g`."""
     return re.sub(r"^([0-9]+)([KMGT])i$", lambda hit: hit[1] + hit[2].lower(), text.strip())

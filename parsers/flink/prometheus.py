@@ -1,18 +1,17 @@
-"""What Flink's Prometheus reporter says, live or kept by Prometheus → rows of `EVENTS`.
+"""Reads metrics from Flink's Prometheus reporter, scraped or stored by Prometheus, into rows of `EVENTS`.
 
-Read are the text exposition and OpenMetrics (what `/metrics` serves, `/federate`, a PushGateway, of one or
-of several processes, of one scrape or of many) and answers of Prometheus' `/api/v1/query_range` and `query`,
-as well as the lines that VictoriaMetrics exports. Rows are those of `metric_reports`: one per series and
-minute, and a `placed` row for each place of a subtask.
+Supported are the text exposition format and OpenMetrics (`/metrics`, `/federate`, a PushGateway; one or several
+processes and scrapes), responses of Prometheus' `/api/v1/query_range` and `query`, and lines exported by
+VictoriaMetrics. Rows are like the rows of `metric_reports`: one per series and minute, and a `placed` row for each
+place of a subtask.
 
-The reporter mangles (catalogue/flink.md 5.4): a metric is `flink_`, the logical scope and the name, with
-`_` for every other character; so are the values of labels, names of tasks and ids of TaskManagers among
-them. Names of metrics are looked up in their table, and come back with their dots; names in labels stay
-as they are, since what was there before `_` is not said: who knows the real names compares them as
-`mangled` does.
+The reporter mangles names (catalogue/flink.md 5.4): a metric is `flink_`, the logical scope and the name, with `_`
+for every other character. Label values, such as task names and TaskManager ids, are mangled as well. Metric
+names are looked up in the table and get their dots back. Names in labels stay mangled, because `_` may replace
+several characters: compare them with real names by `mangle`.
 
-A value of 0 may stand for none: the reporter writes it for what is null. A subtask that is neither busy
-nor idle nor back-pressured for any time at all says nothing.
+A value of 0 may mean "none": the reporter writes 0 for null. If a subtask is neither busy nor idle nor back-pressured
+at any time, its time shares are ignored.
 """
 
 from __future__ import annotations
@@ -22,18 +21,15 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Any, BinaryIO, Final
 
 import msgspec
 import pyarrow as pa
 
 from flowdiag.parsers.errors import FlowdiagError
-from flowdiag.parsers.flink.metric_reports import (
-    MINUTE_US,
-    PLACED_TEMPLATE,
-    KnownMetric,
-    known_metrics,
-)
+from flowdiag.parsers.flink.metric_reports import MINUTE_US, PLACED_TEMPLATE
+from flowdiag.parsers.flink.metric_table import KnownMetric, known_metrics
 from flowdiag.parsers.json_values import decode_json, object_at, objects_at
 from flowdiag.parsers.rows import METRIC_ROWS, Event, RowBuilder, Tally
 from flowdiag.parsers.sources.collected import collected_kind, collected_of
@@ -45,7 +41,7 @@ MAX_SERIES: Final = 1_000_000
 MAX_LINE: Final = 64 * 1024
 MAX_DOCUMENT_BYTES: Final = 256 * 1024 * 1024
 
-# Logical scopes, the longest first, since one begins another; and the scopes of our rows.
+# Logical scopes, longest first because some are prefixes of others, with the scopes of the rows.
 _SCOPES: Final = (
     ("taskmanager_job_task_operator_", "operator"),
     ("taskmanager_job_task_", "task"),
@@ -61,16 +57,16 @@ _REGISTERED: Final = {
     "jm": ("jm", "process"),
 }
 _QUANTILES: Final = {"0.5": "p50", "0.99": "p99"}
-_UNSAID: Final = -9.2e18  # no watermark yet: as a double it is not quite Long.MIN_VALUE
+_NO_WATERMARK: Final = -9.2e18  # as a double, "no watermark yet" is not exactly Long.MIN_VALUE
 _SHARES: Final = ("busyTimeMsPerSecond", "idleTimeMsPerSecond", "backPressuredTimeMsPerSecond")
 
 FLINK_METRIC = re.compile(rb"flink[_.](?:taskmanager|jobmanager)[_.]\w")
 
 
-def mangled(name: str) -> str:
-    """A name as the reporter writes it into a label.
+def mangle(name: str) -> str:
+    """Return a name as the reporter writes it into a label.
 
-    >>> mangled("Source: orders -> Map")
+    >>> mangle("Source: orders -> Map")
     'Source:_orders____Map'
     """
     return re.sub(r"[^a-zA-Z0-9:_]", "_", name)
@@ -82,7 +78,7 @@ class NamedMetric:
 
     Attributes:
         metric: its row in the table.
-        name: with dots, as metric reports print it.
+        name: with dots, as in metric reports.
         scope: task, operator, tm, jm-job or jm.
     """
 
@@ -93,7 +89,7 @@ class NamedMetric:
 
 @lru_cache(maxsize=65536)
 def named_metric(name: str) -> NamedMetric | None:
-    """The known metric of a mangled name; None for what is not kept.
+    """Look up the metric of a mangled name; None if flowdiag does not use the metric.
 
     >>> named_metric("flink_taskmanager_job_task_Shuffle_Netty_Input_0_debloatedBufferSize").name
     'Shuffle.Netty.Input.0.debloatedBufferSize'
@@ -107,7 +103,7 @@ def named_metric(name: str) -> NamedMetric | None:
     for prefix, scope in _SCOPES:
         if text.startswith(prefix):
             tail = text.removeprefix(prefix)
-            # OpenMetrics says of a counter that it is one.
+            # OpenMetrics adds a suffix to counters.
             return _in_scope(tail, scope) or _in_scope(tail.removesuffix("_total"), scope)
     return None
 
@@ -147,7 +143,7 @@ def _names_of(
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What the labels of a series say; also what all series of one subtask have in common."""
+    """The labels of a series that identify its subtask or process."""
 
     scope: str
     host: str | None = None
@@ -164,7 +160,7 @@ class _Place:
 
 @dataclass(slots=True)
 class _Series:
-    """One series, and its samples of the minute."""
+    """One series with its samples in the current minute."""
 
     named: NamedMetric
     name: str
@@ -175,19 +171,19 @@ class _Series:
     offset: int = 0
     count: int = 0
     values: tuple[float, float, float, float, float] = (0.0, 0.0, 0.0, 0.0, 0.0)
-    told: bool = False
+    started: bool = False
 
 
 class SampleFolder:
-    """Folds samples of series into rows per minute, whatever order the series come in."""
+    """Folds samples into rows per minute, in whatever order the series appear."""
 
     def __init__(self, source: int, tally: Tally, wanted: Collection[str] | None = None) -> None:
-        """Start with nothing folded.
+        """Start without samples.
 
         Args:
             source: index of the source.
-            tally: counts them.
-            wanted: names in the table of the metrics that become rows; None for all.
+            tally: counts the samples.
+            wanted: names in the table of the metrics to keep; None for all.
         """
         self._source, self._tally = source, tally
         self._wanted = None if wanted is None else frozenset(wanted)
@@ -195,7 +191,7 @@ class SampleFolder:
         self._placed: set[_Place] = set()
 
     def series(self, name: str, labels: Mapping[str, str]) -> _Series | None:
-        """The series of a metric and its labels; None for one that is not kept."""
+        """Return the series of a metric and its labels; None if the metric is not kept."""
         named = named_metric(name)
         if named is None or (self._wanted is not None and named.metric.name not in self._wanted):
             return None
@@ -211,13 +207,12 @@ class SampleFolder:
         return _Series(named, shown, place)
 
     def add(self, series: _Series, value: float, moment: Moment, offset: int) -> None:
-        """Add one sample."""
         now = moment.utc_us if moment.utc_us is not None else moment.local_us
         self._tally.recognised += 1
         self._tally.add_time(moment.utc_us)
         minute = None if now is None else now // MINUTE_US
-        if series.told is False:
-            series.told = True
+        if not series.started:
+            series.started = True
             series.minute, series.first, series.offset = minute, moment, offset
         elif minute != series.minute or self._restarts(series, value):
             self.close(series)
@@ -227,7 +222,7 @@ class SampleFolder:
         if (
             not math.isfinite(value)
             or value == absent
-            or (absent == -(2.0**63) and value < _UNSAID)
+            or (absent == -(2.0**63) and value < _NO_WATERMARK)
         ):
             return
         if series.count:
@@ -239,13 +234,13 @@ class SampleFolder:
 
     @staticmethod
     def _restarts(series: _Series, value: float) -> bool:
-        """Whether a counter begins anew within the minute: its increase must not be lost."""
+        """Whether a counter restarts within the minute, so that its increase must not be lost."""
         return (
             series.named.metric.kind == "counter" and series.count > 0 and value < series.values[1]
         )
 
     def close(self, series: _Series) -> None:
-        """Make the row of a minute; the series goes on empty."""
+        """Write the row of a minute and clear the series."""
         place, count = series.place, series.count
         first, last, low, high, total = series.values if count else (None,) * 5
         begun = series.first.utc_us if series.first.utc_us is not None else series.first.local_us
@@ -304,17 +299,17 @@ class SampleFolder:
                 }
             )
 
-    def take(self, *, all_of_them: bool = False) -> Iterator[pa.RecordBatch]:
-        """A batch of the rows so far, if there are enough of them, or any at the end."""
-        if self._rows.full or (all_of_them and len(self._rows)):
+    def take(self, *, final: bool = False) -> Iterator[pa.RecordBatch]:
+        """Yield a batch once there are enough rows, or any rows at the end."""
+        if self._rows.full or (final and len(self._rows)):
             yield self._rows.take()
 
 
 def _place_of(scope: str, labels: Mapping[str, str]) -> _Place | None:
-    """The place that labels name; None for a task's series that does not say which subtask it is."""
+    """Return the place from the labels; None for a task metric without a subtask."""
 
     def label(*names: str) -> str | None:
-        # Prometheus renames labels of the target that it sets itself.
+        # Prometheus renames scraped labels that conflict with its own labels.
         for name in names:
             for spelt in (name, f"exported_{name}"):
                 if value := labels.get(spelt):
@@ -356,11 +351,11 @@ def read_prometheus(
     Args:
         stream: the source, opened and decoded.
         source: its index and name.
-        tally: counts the samples of Flink's metrics meanwhile.
-        wanted: names in the table of the metrics that become rows; None for all.
+        tally: counts the samples of Flink metrics.
+        wanted: names in the table of the metrics to keep; None for all.
 
     Raises:
-        FlowdiagError: the document is too large, damaged or cut; batches before it are good.
+        FlowdiagError: the document is too large, damaged or truncated; earlier batches are valid.
     """
     folder = SampleFolder(source.index, tally, wanted)
     head = stream.read(4096) or b""
@@ -377,19 +372,14 @@ def read_prometheus(
             tally.bytes = len(data)
             yield from _of_json(bytes(data), folder, tally)
         else:
-            pieces = _chain(head, rest)
-            yield from _of_text(_lines(pieces, tally), folder, tally, named)
+            lines = _lines(chain((head,), rest), tally)
+            yield from _of_text(lines, folder, tally, named)
     finally:
-        yield from folder.take(all_of_them=True)
-
-
-def _chain(head: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
-    yield head
-    yield from rest
+        yield from folder.take(final=True)
 
 
 def _lines(pieces: Iterable[bytes], tally: Tally) -> Iterator[tuple[int, bytes]]:
-    """Lines with their offsets; of an endless line only the beginning."""
+    """Yield lines with their offsets; an endless line is cut off."""
     offset, pending = 0, b""
     for piece in pieces:
         tally.bytes += len(piece)
@@ -416,9 +406,8 @@ def _of_text(
         if not line:
             continue
         if line.startswith(b"#") or not FLINK_METRIC.match(line.lstrip(b'{"')):
-            # Who scrapes in a loop may write the time between the scrapes.
-            if len(line) < 120 and not line.startswith((b"# HELP", b"# TYPE", b"# UNIT")):
-                moment = _moment_of_line(line) or moment
+            # A scrape loop may write the time between the scrapes.
+            moment = _moment_of_line(line) or moment
             continue
         tally.candidates += 1
         key, value, stamp = _split(line)
@@ -435,18 +424,18 @@ def _of_text(
             known[key] = folder.series(*labels)
         series = known[key]
         if series is None:
-            tally.recognised += 1  # a metric that no rule wants
+            tally.recognised += 1  # a metric that no rule uses
             continue
         shares.add(series, value, Moment(utc_us=stamp) if stamp is not None else moment, offset)
         yield from folder.take()
     shares.settle()
     for series in known.values():
-        if series is not None and series.told:
+        if series is not None and series.started:
             folder.close(series)
 
 
 class _EmptyShares:
-    """Holds back what says nothing: the time shares of a subtask, if all of them are 0."""
+    """Holds back the time shares of a subtask, and drops them if all are 0."""
 
     def __init__(self, folder: SampleFolder) -> None:
         self._folder = folder
@@ -457,7 +446,7 @@ class _EmptyShares:
             self._folder.add(series, value, moment, offset)
             return
         held = self._held.setdefault((series.place, moment), {})
-        if series.name in held:  # the next scrape of a file that tells no times
+        if series.name in held:  # the next scrape in a file without times
             self._release(self._held.pop((series.place, moment)))
             held = self._held.setdefault((series.place, moment), {})
         held[series.name] = (series, value, moment, offset)
@@ -469,7 +458,7 @@ class _EmptyShares:
             self.settle()
 
     def settle(self) -> None:
-        """Let the others go: they are real zeros."""
+        """Release the remaining shares: they are real zeros."""
         for held in self._held.values():
             self._release(held)
         self._held = {}
@@ -480,7 +469,9 @@ class _EmptyShares:
 
 
 def _moment_of_line(line: bytes) -> Moment | None:
-    """The time that a line says which is no sample: `date`, an ISO time, seconds since 1970."""
+    """Return the time in a line that is not a sample: `date`, an ISO time, seconds since 1970."""
+    if len(line) >= 120 or line.startswith((b"# HELP", b"# TYPE", b"# UNIT")):
+        return None
     text = line.decode("utf-8", "replace").strip("# \t")
     if found := _DATE_COMMAND.search(text):
         month = _MONTHS.index(found["month"].lower()) + 1
@@ -504,7 +495,7 @@ _SAMPLE_TAIL = re.compile(
 
 
 def _split(line: bytes) -> tuple[bytes | None, float, int | None]:
-    """Key, value and time (microseconds) of a sample; the key is None for a damaged line."""
+    """Return key, value and time (microseconds) of a sample; the key of a damaged line is None."""
     exemplar = line.find(b" # {")
     if exemplar > 0:
         line = line[:exemplar]
@@ -519,7 +510,7 @@ def _split(line: bytes) -> tuple[bytes | None, float, int | None]:
         return None, 0.0, None
     stamp = None
     if found["stamp"]:
-        # Milliseconds in the text format, seconds in OpenMetrics; 0 and what is absurd is no time.
+        # Milliseconds in the text format, seconds in OpenMetrics; 0 and implausible values are ignored.
         number = float(found["stamp"])
         seconds = number / 1000 if abs(number) > 1e11 else number
         stamp = int(seconds * 1000) * 1000 if 1e9 < seconds < 1e10 else None
@@ -533,7 +524,7 @@ _ESCAPES: Final = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
 
 
 def _labels(key: bytes) -> tuple[str, dict[str, str]] | None:
-    """Name and labels of a series; None if they are damaged.
+    """Parse the name and labels of a series; None if they are damaged.
 
     >>> _labels(b'flink_jobmanager_job_uptime{job_name="a",}')
     ('flink_jobmanager_job_uptime', {'job_name': 'a'})
@@ -564,15 +555,15 @@ def _labels(key: bytes) -> tuple[str, dict[str, str]] | None:
     return (name, labels) if name else None
 
 
-def series_of(line: bytes) -> tuple[str, dict[str, str], float] | None:
-    """Name, labels and value of a line with a sample; None for any other line.
+def parse_sample(line: bytes) -> tuple[str, dict[str, str], float] | None:
+    """Parse name, labels and value of a sample; None for any other line.
 
-    >>> series_of(b'flink_jobmanager_job_uptime{job_name="a"} 5')
+    >>> parse_sample(b'flink_jobmanager_job_uptime{job_name="a"} 5')
     ('flink_jobmanager_job_uptime', {'job_name': 'a'}, 5.0)
     """
     key, value, _ = _split(line.strip())
-    told = None if key is None else _labels(key)
-    return None if told is None else (*told, value)
+    named = None if key is None else _labels(key)
+    return None if named is None else (*named, value)
 
 
 # -- JSON ------------------------------------------------------------------------------------
@@ -601,9 +592,7 @@ def _of_json(data: bytes, folder: SampleFolder, tally: Tally) -> Iterator[pa.Rec
             samples = list(_samples(item))
             tally.candidates += len(samples)
             if not name:
-                tally.add_unrecognised(
-                    "a series without __name__: ask for the series themselves, not for rate(…)"
-                )
+                tally.add_unrecognised("a series without __name__: query the series itself, not rate(…)")
                 continue
             series = folder.series(name, labels)
             if series is None:
@@ -611,13 +600,15 @@ def _of_json(data: bytes, folder: SampleFolder, tally: Tally) -> Iterator[pa.Rec
                 continue
             for utc_us, value in samples:
                 folder.add(series, value, Moment(utc_us=utc_us), offset)
-            if series.told:
+            if series.started:
                 folder.close(series)
             yield from folder.take()
 
 
 def _documents(data: bytes, tally: Tally) -> Iterator[tuple[int, object]]:
-    """The answers of a file: of a collection, a single one, or several one behind the other."""
+    """Yield the responses of a file: from a collection, a single response, or several concatenated
+    responses.
+    """
     if collected_kind(data[:200]) is not None:
         collected = collected_of(_decoded(data))
         for answer in collected.answers if collected else ():
@@ -668,5 +659,5 @@ def _samples(item: Mapping[str, Any]) -> Iterator[tuple[int, float]]:
             value = math.nan if text is None else float(text)
         except (TypeError, ValueError):
             continue
-        # Milliseconds: doubles of seconds have no more.
+        # Round to milliseconds, the precision of seconds as doubles.
         yield round(when * 1000) * 1000, value

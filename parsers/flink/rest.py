@@ -1,11 +1,11 @@
-"""Saved answers of Flink's REST interface and History Server archives → rows of `EVENTS`.
+"""Reads saved responses of Flink's REST API and History Server archives into rows of `EVENTS`.
 
-An answer is recognised by its keys, since users name the files as they like; ids that a body
-lacks (most lack the job, some the vertex) come from the file's name, the folders above it or the
-files beside it. An archive is a list of such answers with their paths, each a JSON text inside
-the JSON. Shapes of Flink 1.4 to 2.3: catalogue/flink.md section 6.
+A response is recognised by its keys, because users choose the file names. Most bodies lack the job id, some lack
+the vertex id; these come from the file's name, the folders above it or the files next to it. An archive is a list
+of such responses with their paths, each as JSON text inside the JSON. Shapes of Flink 1.4 to 2.3: catalogue/flink.md
+section 6.
 
-What a row means follows `flowdiag.parsers.rows`; more about the rows of this module:
+For the meaning of rows see `flowdiag.parsers.rows`; details of the rows from this module:
 
 | event | from | notes |
 |---|---|---|
@@ -14,18 +14,18 @@ What a row means follows `flowdiag.parsers.rows`; more about the rows of this mo
 | checkpoint_subtask | details of a vertex | `utc_us`: acknowledgement; `duration_ms`: end to end; `bytes`; fields.status (`completed`, `pending_or_failed`), ack_ms, sync_ms, async_ms, alignment_ms, start_delay_ms, alignment_buffered, alignment_processed, alignment_persisted, unaligned, aborted, checkpointed_size, checkpoint_status |
 | checkpoint_config, checkpoint_counts | config, checkpoints | fields as in the JSON, nested keys joined by a dot |
 | restored | checkpoints | `utc_us`: the restore |
-| job_state | jobs | `to_state` at `utc_us`; fields.at_STATE: when it was last in each, ms |
+| job_state | jobs | `to_state` at `utc_us`; fields.at_STATE: when the job last entered each state, ms |
 | vertex, edge | job, vertex, plan | fields.order counts from the sources |
 | placed | vertex, subtask times | a subtask's attempt and its place; fields.status, io metrics as in the JSON, ms_STATE: time spent |
 | task_state | exceptions | to FAILED, with `cause`, place and time; fields.exception, user_frame; without a task: a failure of the job |
-| taskmanager_registered | taskmanagers | no time: fields.last_heartbeat_ms is when it was last heard of |
+| taskmanager_registered | taskmanagers | no time: fields.last_heartbeat_ms is its last heartbeat |
 | metric | backpressure, metrics | as in metrics reports, one sample |
 | configuration | configurations | fields.key, fields.value |
 | process_identity | overview, config | fields.version, fields.timezone_offset_ms |
 
 Every row has fields.origin: `rest` or `archive` (`dump` for `flowdiag.parsers.flink.statistics_dump`).
-Times that the JSON says are -1 or 0 are absent. Percentiles of `end_to_end_duration` in summaries
-are time stamps in Flink, so that summaries are not read at all.
+Times of -1 or 0 are treated as missing. In summaries, Flink prints time stamps as percentiles of
+`end_to_end_duration`, so summaries are ignored.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ from flowdiag.parsers.sources.printed import begins_as_json, json_printed
 from flowdiag.parsers.sources.remote import is_url, list_files
 
 MAX_FILE_BYTES: Final = 512 * 1024 * 1024
-"""A larger file is not read: nobody's cluster answers that much, and it must fit in memory."""
+"""Larger files are not read: no cluster responds with that much, and the file must fit in memory."""
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
-"""One answer, in a file or in an archive; decoded it takes about ten times as much memory."""
+"""Size of one response, in a file or an archive; decoded, it takes about ten times as much memory."""
 MAX_ANSWERS: Final = 1_000_000
-"""Answers in an archive: five thousand subtasks with all their attempts are not a tenth of it."""
+"""Responses in an archive: 5,000 subtasks with all their attempts need less than a tenth."""
 
 _SIBLINGS: Final = 400
 _SIBLING_BYTES: Final = 512 * 1024
@@ -95,25 +95,32 @@ class _Archive(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """One answer of a document: where it lies, its path if the document says, its text."""
+    """One response in a document: its offset, its path if the document contains one, and its text."""
 
     offset: int
     path: str | None
     body: Any = None
-    raw: Any = None  # JSON text, not decoded yet
-    moment: Moment = NO_MOMENT  # when its values were true, where something beside it says so
+    raw: Any = None  # undecoded JSON text
+    moment: Moment = NO_MOMENT  # when its values were measured, if known
 
     def decoded(self) -> Any:
-        """The body; raises Unreadable when it is damaged or too large."""
+        """Decode the body.
+
+        Raises:
+            Unreadable: the body is damaged or too large.
+        """
         if self.raw is None:
             return self.body
         if len(memoryview(self.raw)) > MAX_BODY_BYTES:
             raise Unreadable("larger than 64 MiB")
         value = decode_json(self.raw)
-        # In an archive the answer is a JSON text inside the JSON.
+        # In an archive, the response is JSON text inside the JSON.
         return (
             decode_json(value.encode("utf-8", "surrogatepass")) if isinstance(value, str) else value
         )
+
+
+_Routed = tuple[_Answer, _Route]
 
 
 def read_document(
@@ -126,35 +133,33 @@ def read_document(
 
     Args:
         stream: the source, opened and decoded.
-        source: its index, name and place: files beside it may tell what it lacks.
-        tally: counts the answers while the batches are drawn.
-        metrics: names in the table of the metrics that become rows; None for all.
+        source: its index, name and place; neighbouring files may supply missing ids.
+        tally: counts the responses while the batches are drawn.
+        metrics: names in the table of the metrics to keep; None for all.
 
     Yields:
-        batches of rows; `offset` is where the answer lies in the decoded stream.
+        Batches of rows; `offset` is the position of the response in the decoded stream.
 
     Raises:
-        FlowdiagError: the document is too large, no JSON, or cut; one sentence without the
-            file's name. Batches before it are good.
+        FlowdiagError: the document is too large, is not JSON, or is truncated; one sentence without the
+            file's name. Earlier batches are valid.
     """
     data = _read_capped(stream)
     trouble = stream_error(stream)
     tally.bytes = len(data)
     try:
         if not begins_as_json(data):
-            # What `curl -v`, a prompt or a page printed around it is blanked.
+            # Blank out the text that `curl -v`, a prompt or a page printed around the JSON.
             data = printed.data if (printed := json_printed(data)) is not None else data
         wanted = None if metrics is None else frozenset(metrics)
-        yield from _batches(_rows_of(data, source, tally, wanted), source.index, tally)
+        name = source.name if source.name != "-" else ""
+        neighbours = _Neighbours(source.path, source.member)
+        rows = _rows(data, name, source.url, tally, neighbours, wanted)
+        yield from _batches(rows, source.index, tally)
     except Unreadable as error:
         raise FlowdiagError(trouble or str(error)) from None
     if trouble:
         raise FlowdiagError(trouble)
-
-
-def rows_of_bytes(data: bytes, file_name: str = "", *, url: str | None = None) -> list[Row]:
-    """All rows of one document given as bytes; raises Unreadable for damaged JSON."""
-    return [row for _, row in _rows(data, file_name, url, Tally(), _Neighbours())]
 
 
 def _read_capped(stream: Any) -> bytes:
@@ -183,19 +188,11 @@ def _batches(
                 yield builder.take()
     except Exception as error:  # noqa: BLE001 - raised again below
         trouble = error
-    # What was read before a damaged part is good.
+    # Rows in front of a damaged part are valid.
     if len(builder):
         yield builder.take()
     if trouble is not None:
         raise trouble
-
-
-def _rows_of(
-    data: bytes, source: Source, tally: Tally, wanted: frozenset[str] | None
-) -> Iterator[tuple[int, Row]]:
-    name = source.name if source.name != "-" else ""
-    neighbours = _Neighbours(source.path, source.member)
-    return _rows(data, name, source.url, tally, neighbours, wanted)
 
 
 def _rows(
@@ -207,79 +204,81 @@ def _rows(
     wanted: frozenset[str] | None = None,
 ) -> Iterator[tuple[int, Row]]:
     collected = _collected(data)
-    answers, cut = _all_of(_answers(data) if collected is None else _of_collection(collected, data))
+    answers, damage = _answers_until_damage(data, collected, name)
     tally.candidates = len(answers)
+    routed = [(answer, route_of(answer.path) if answer.path else None) for answer in answers]
     archived = bool(answers) and all(answer.path is not None for answer in answers)
-    routes = [route_of(answer.path) if answer.path else None for answer in answers]
-    superseded = _SUPERSEDED if any(route and route[0] == Kind.JOB for route in routes) else ()
-    shared = _shared_context(data, collected, answers, routes, wanted)
-    named = moment_of_name(name) if len(answers) == 1 else NO_MOMENT
-    for answer, route in zip(answers, routes, strict=True):
-        told = _told(answer, route, tally)
-        if told is None:
+    superseded = _superseded(routed) if archived else ()
+    shared = _shared_context(data, collected, routed, wanted, archived=archived)
+    for answer, route in routed:
+        decoded = _decoded(answer, route, tally)
+        if decoded is None:
             continue
-        known = _identify(told.body, answer, route, name, url, neighbours)
-        if known is None:
-            tally.add_unrecognised(answer.path or _describe(told.body))
+        identity = _identify(decoded.body, answer, route, name, url, neighbours)
+        if identity is None:
+            tally.add_unrecognised(answer.path or _describe(decoded.body))
             continue
-        kind, ids = known
         tally.recognised += 1
-        if archived and kind in superseded:
+        kind, ids = identity
+        if kind in superseded:
             continue
-        context = replace(shared, ids=ids, moment=named if collected is None else answer.moment)
+        context = replace(shared, ids=ids, moment=answer.moment)
         if not archived and _needs_names(kind):
             context.tasks = neighbours.tasks(ids.job_id)
-        for row in READERS[kind](told.body, context):
+        for row in READERS[kind](decoded.body, context):
             yield answer.offset, row
-    if cut is not None:
-        raise cut
+    if damage is not None:
+        raise damage
 
 
-def _all_of(answers: Iterable[_Answer]) -> tuple[list[_Answer], Unreadable | None]:
-    """The answers of a document up to where it is damaged, and what is wrong there."""
-    whole: list[_Answer] = []
+def _answers_until_damage(
+    data: bytes, collected: Collected | None, name: str
+) -> tuple[list[_Answer], Unreadable | None]:
+    """Return the responses of a document up to its first damage, and the error there."""
+    answers: list[_Answer] = []
+    damage = None
     try:
-        whole.extend(answers)
-    except Unreadable as trouble:
-        return whole, trouble
-    return whole, None
+        answers.extend(_answers(data) if collected is None else _of_collection(collected, data))
+    except Unreadable as error:
+        damage = error
+    if len(answers) == 1 and collected is None:
+        answers = [replace(answers[0], moment=moment_of_name(name))]
+    return answers, damage
 
 
 def _shared_context(
     data: bytes,
     collected: Collected | None,
-    answers: list[_Answer],
-    routes: list[_Route],
+    routed: list[_Routed],
     wanted: frozenset[str] | None,
+    *,
+    archived: bool,
 ) -> Context:
-    """What all answers of a document have in common."""
-    archived = bool(answers) and all(answer.path is not None for answer in answers)
+    """Build the context that all responses of a document share."""
     shared = Context(origin="archive" if archived and ARCHIVE_HEAD.match(data.lstrip()) else "rest")
     shared.wanted = wanted
     if collected is not None:
         shared.places = TaskPlaces.of(collected.context)
         shared.tasks = shared.places.names
-        shared.measured = _measured(answers, routes)
+        shared.measured = _measured(routed)
     elif archived:
-        shared.tasks = _tasks_of(answers, routes)
+        shared.tasks = _tasks_of(routed)
     if archived:
         shared.detailed = frozenset(
             route[1].checkpoint
-            for route in routes
+            for _, route in routed
             if route and route[0] == Kind.DETAILS and route[1].checkpoint is not None
         )
     return shared
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """The decoded body of an answer that may say something."""
-
+class _Decoded:
     body: Any
 
 
-def _told(answer: _Answer, route: _Route, tally: Tally) -> _Told | None:
-    """Decode an answer; None, and counted, where it says nothing to any rule or is damaged."""
+def _decoded(answer: _Answer, route: _Route, tally: Tally) -> _Decoded | None:
+    """Decode a response; count it and return None if it is damaged or irrelevant to all rules."""
     if answer.path and route is None and UNINTERESTING.search(answer.path):
         tally.recognised += 1
         return None
@@ -289,9 +288,9 @@ def _told(answer: _Answer, route: _Route, tally: Tally) -> _Told | None:
         tally.add_unrecognised(f"{answer.path}: {error}")
         return None
     if route is not None and body in ({}, []):
-        tally.recognised += 1  # nothing to say, as before the first checkpoint
+        tally.recognised += 1  # empty, as before the first checkpoint
         return None
-    return _Told(body)
+    return _Decoded(body)
 
 
 def _identify(
@@ -302,10 +301,10 @@ def _identify(
     url: str | None,
     neighbours: _Neighbours,
 ) -> tuple[str, Ids] | None:
-    """The kind and the ids of one answer, from its path, its body, its names and neighbours."""
+    """Return the kind and ids of one response from its path, body, file name and neighbours."""
     if route is not None and answer.path is not None:
         kind, ids = route
-        # The body has the last word: an error page has the path, but not the shape.
+        # The body is decisive: an error page has the path, but not the shape.
         shape = kind_of(body, answer.path)
         if shape is None and not (isinstance(body, Mapping) and kind in _SHAPELESS):
             return None
@@ -314,23 +313,31 @@ def _identify(
     if kind_of_body is None:
         return None
     ids = ids_of(body, name)
-    told = route_of(url) if url else None
-    if told is not None:
-        ids = _merged(told[1], ids)
-    if (ids.job_id is None or ids.by_folder) and ":jobid" in kind_of_body:
+    requested = route_of(url) if url else None
+    if requested is not None:
+        ids = _merged(requested[1], ids)
+    return kind_of_body, _completed_ids(ids, kind_of_body, body, neighbours)
+
+
+def _completed_ids(ids: Ids, kind: str, body: object, neighbours: _Neighbours) -> Ids:
+    """Fill in missing ids from neighbouring files."""
+    if (ids.job_id is None or ids.by_folder) and ":jobid" in kind:
         job_id = neighbours.job_id() or ids.job_id
-        # The only id in a name was taken for the vertex's, and is the job's.
+        # A single id in the name looked like the vertex's id, but is the job's.
         vertex_id = None if ids.vertex_id == job_id else ids.vertex_id
         ids = replace(ids, job_id=job_id, vertex_id=vertex_id)
-    if ids.vertex_id is None and kind_of_body == Kind.SUBTASKS:
+    if ids.vertex_id is None and kind == Kind.SUBTASKS:
         ids = replace(ids, vertex_id=neighbours.vertex_of(body))
-    return kind_of_body, ids
+    return ids
 
 
-# In an archive the answer for the job has all that these have.
-_SUPERSEDED: Final = (Kind.JOBS_OVERVIEW, Kind.PLAN)
+def _superseded(routed: list[_Routed]) -> tuple[Kind, ...]:
+    """Return the kinds of responses in an archive that its response for the job repeats."""
+    has_job = any(route and route[0] == Kind.JOB for _, route in routed)
+    return (Kind.JOBS_OVERVIEW, Kind.PLAN) if has_job else ()
 
-# Known by their path only: the body may be empty, or nothing but a status.
+
+# Recognised by their path only: the body may be empty or contain just a status.
 _SHAPELESS: Final = frozenset(
     (
         Kind.BACKPRESSURE,
@@ -360,7 +367,11 @@ def _needs_names(kind: str) -> bool:
 
 
 def _collected(data: bytes) -> Collected | None:
-    """The file of a collection that this is; raises Unreadable when it is damaged."""
+    """Parse the file of a collection; None for other documents.
+
+    Raises:
+        Unreadable: the file is damaged.
+    """
     if collected_kind(data[:200]) is None:
         return None
     try:
@@ -374,17 +385,17 @@ def _of_collection(collected: Collected, data: bytes) -> Iterator[_Answer]:
     for answer in collected.answers:
         at_ms = answer.at_ms or answer.time_ms
         moment = Moment(utc_us=at_ms * 1000) if at_ms is not None else NO_MOMENT
-        # The collector writes an answer per line; a file that somebody made prettier is cited as a whole.
+        # The collector writes one response per line; a reformatted file is cited as a whole.
         found = data.find(b'\n{"path":', position)
         position = found + 1 if found >= 0 else position
         yield _Answer(position, answer.path, answer.body, moment=moment)
 
 
-def _measured(answers: list[_Answer], routes: list[_Route]) -> frozenset[tuple[str, int]]:
-    """Subtasks whose time shares come as metrics: what else tells them is the same sample again."""
+def _measured(routed: list[_Routed]) -> frozenset[tuple[str, int]]:
+    """Return the subtasks with time shares as metrics; their back pressure repeats the same sample."""
     return frozenset(
         (route[1].vertex_id or "", int(subtask))
-        for answer, route in zip(answers, routes, strict=True)
+        for answer, route in routed
         if route and route[0] == Kind.VERTEX_METRICS and isinstance(answer.body, list)
         for item in answer.body
         if isinstance(item, Mapping) and isinstance(item.get("id"), str)
@@ -400,14 +411,18 @@ def _describe(body: object) -> str:
 
 
 def _answers(data: bytes) -> Iterator[_Answer]:
-    """Take a document apart; raises Unreadable for damaged JSON."""
+    """Split a document into responses.
+
+    Raises:
+        Unreadable: the JSON is damaged.
+    """
     start = len(data) - len(data.removeprefix(b"\xef\xbb\xbf").lstrip())
     text = memoryview(data)[start:]
     if ARCHIVE_HEAD.match(data, start):
         yield from _archived(data, text, start)
         return
     if len(text) > MAX_BODY_BYTES:
-        raise Unreadable("the JSON is larger than 64 MiB and no archive")
+        raise Unreadable("the JSON is larger than 64 MiB and not an archive")
     try:
         body = decode_json(text)
     except ValueError:
@@ -421,21 +436,21 @@ def _answers(data: bytes) -> Iterator[_Answer]:
 
 def _archived(data: bytes, text: memoryview, start: int) -> Iterator[_Answer]:
     if data.count(b'"path"') > MAX_ANSWERS:
-        raise Unreadable("the archive has more than a million answers")
+        raise Unreadable("the archive has more than a million responses")
     try:
         entries = msgspec.json.decode(text, type=_Archive).archive
     except (msgspec.DecodeError, RecursionError) as error:
         raise Unreadable(_damage(error)) from None
     position = start
     for entry in entries:
-        # A view into `data`; entries come in order, so that each is found right behind the last.
+        # A view into `data`; entries are in order, so the search starts after the last entry.
         found = data.find(memoryview(entry.json), position)
         position = found if found >= 0 else position
         yield _Answer(position, entry.path, raw=entry.json)
 
 
 def _damage(error: BaseException) -> str:
-    """One sentence, without the decoder's own words for it.
+    """Describe a decoding error in one sentence, without the decoder's wording.
 
     >>> _damage(ValueError("Input data was truncated"))
     'the JSON is cut off'
@@ -450,7 +465,7 @@ def _damage(error: BaseException) -> str:
 
 
 def _concatenated(data: bytes, start: int) -> Iterator[_Answer]:
-    """Answers one behind the other, as a loop around curl writes them."""
+    """Yield concatenated responses, as a loop around curl writes them."""
     text = data[start:].decode("utf-8", "replace")
     decoder = json.JSONDecoder()
     position = 0
@@ -465,19 +480,19 @@ def _concatenated(data: bytes, start: int) -> Iterator[_Answer]:
             raise Unreadable("the JSON is nested too deeply") from None
         except json.JSONDecodeError as error:
             cut = error.pos >= len(text.rstrip()) or "Unterminated" in error.msg
-            if cut:  # who copies out of a terminal gets its beginning
+            if cut:  # copied from a terminal: read the beginning
                 beginning = close_truncated_json(text[position:].encode("utf-8", "surrogatepass"))
                 yield _Answer(start + position, None, decode_json(beginning))
             raise Unreadable(
                 "the JSON is cut off" if cut else f"the JSON is damaged near byte {error.pos}"
             ) from None
-        # Bytes and characters differ only where names are not ASCII: near enough to cite.
+        # Bytes and characters differ only for non-ASCII names: close enough to cite.
         yield _Answer(start + position, None, body)
         position = end
 
 
 def _har(body: Mapping[str, Any]) -> Iterator[_Answer]:
-    """The requests of a browser, as its developer tools export them."""
+    """Yield the responses in a HAR file, the export of a browser's developer tools."""
     for entry in objects_at(object_at(body, "log"), "entries"):
         url = as_string(object_at(entry, "request").get("url"))
         content = as_string(object_at(object_at(entry, "response"), "content").get("text"))
@@ -485,10 +500,10 @@ def _har(body: Mapping[str, Any]) -> Iterator[_Answer]:
             yield _Answer(0, url, raw=content.encode("utf-8", "surrogatepass"))
 
 
-def _tasks_of(answers: list[_Answer], routes: list[_Route]) -> dict[str, str]:
-    """Names of vertices: an archive has them in its answer for the job."""
+def _tasks_of(routed: list[_Routed]) -> dict[str, str]:
+    """Return the vertex names of an archive, from its response for the job."""
     tasks: dict[str, str] = {}
-    for answer, route in zip(answers, routes, strict=True):
+    for answer, route in routed:
         if route and route[0] == Kind.JOB:
             try:
                 body = answer.decoded()
@@ -509,7 +524,7 @@ def _names_in(body: Mapping[str, Any]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """What the JSON files of one folder say together."""
+    """Facts from the JSON files of one folder."""
 
     job_ids: frozenset[str] = frozenset()
     tasks: Mapping[str, str] = field(default_factory=dict)
@@ -519,26 +534,26 @@ class _Folder:
 
 @dataclass(frozen=True, slots=True)
 class _Neighbours:
-    """The files beside a document, looked at only when the document lacks something."""
+    """The files next to a document; read only if the document lacks ids or names."""
 
     path: str | None = None
     member: str | None = None
 
     def _folder(self) -> _Folder:
-        # Members of a container lie in no folder of ours; a spooled stream has none either.
+        # Members of a container and spooled streams have no folder.
         if not self.path or self.member is not None:
             return _Folder()
         if is_url(self.path):
-            return _look_into(self.path.rpartition("/")[0])
-        return _look_into(os.path.dirname(os.path.abspath(self.path)))
+            return _read_folder(self.path.rpartition("/")[0])
+        return _read_folder(os.path.dirname(os.path.abspath(self.path)))
 
     def job_id(self) -> str | None:
-        """The job of the folder, if all its files are about one."""
+        """Return the job of the folder, if all its files belong to one job."""
         found = self._folder().job_ids
         return next(iter(found)) if len(found) == 1 else None
 
     def tasks(self, job_id: str | None) -> dict[str, str]:
-        """Names of the vertices of a job."""
+        """Return the vertex names of a job."""
         folder = self._folder()
         return {
             vertex_id: name
@@ -547,7 +562,9 @@ class _Neighbours:
         }
 
     def vertex_of(self, body: object) -> str | None:
-        """The vertex whose entry in the checkpoint's details has the numbers of this answer."""
+        """Return the vertex whose entry in the checkpoint's details has the same numbers as this
+        response.
+        """
         if not isinstance(body, Mapping):
             return None
         keys = ("latest_ack_timestamp", "state_size", "end_to_end_duration", "num_subtasks")
@@ -563,25 +580,13 @@ class _Neighbours:
 
 
 @lru_cache(maxsize=32)
-def _look_into(folder: str) -> _Folder:
-    """Read the small JSON files of a folder; what cannot be read is left out."""
+def _read_folder(folder: str) -> _Folder:
+    """Read the small JSON files of a folder; skip unreadable files."""
     job_ids: set[str] = set()
     tasks: dict[str, str] = {}
     owners: dict[str, str] = {}
     details: list[tuple[int, Mapping[str, Any]]] = []
-    try:
-        names = _siblings(folder)
-    except OSError:
-        return _Folder()
-    for name in names:
-        body = _small_json(name)
-        if not isinstance(body, Mapping):
-            continue
-        kind = kind_of(body, name)
-        if kind is None:
-            continue
-        ids = ids_of(body, name)
-        job_id = None if ids.by_folder else ids.job_id
+    for kind, job_id, body in _documents_in(folder):
         if job_id:
             job_ids.add(job_id)
         if kind == Kind.JOBS_OVERVIEW:
@@ -604,8 +609,22 @@ def _look_into(folder: str) -> _Folder:
     return _Folder(frozenset(job_ids), tasks, owners, tuple(details))
 
 
+def _documents_in(folder: str) -> Iterator[tuple[str, str | None, Mapping[str, Any]]]:
+    """Yield kind, job id and body of the responses in a folder."""
+    try:
+        names = _siblings(folder)
+    except OSError:
+        return
+    for name in names:
+        body = _small_json(name)
+        kind = kind_of(body, name) if isinstance(body, Mapping) else None
+        if kind is not None and isinstance(body, Mapping):
+            ids = ids_of(body, name)
+            yield kind, None if ids.by_folder else ids.job_id, body
+
+
 def _siblings(folder: str) -> list[str]:
-    """The first of the small files of a folder, sorted; raises OSError."""
+    """List the first small files of a folder, sorted."""
     if is_url(folder):
         found = [file for file in list_files(folder) if file.url.rpartition("/")[0] == folder]
         return [file.url for file in found if file.size <= _SIBLING_BYTES][:_SIBLINGS]
@@ -625,7 +644,7 @@ def _small_json(path: str) -> object:
             file.seek(0)
             stream = gzip.GzipFile(fileobj=file) if packed else file
             data = stream.read(64)
-            # A log beside the answers is not worth reading whole.
+            # A log next to the responses is not read whole.
             if data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] != b"{":
                 return None
             data += stream.read(_SIBLING_BYTES)

@@ -1,4 +1,4 @@
-"""From one decoded REST answer to rows of `EVENTS`: one reader per kind of answer."""
+"""Converts decoded REST responses to rows of `EVENTS`: one reader per kind of response."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from flowdiag.parsers.flink.metric_reports import recognise_metric
+from flowdiag.parsers.flink.metric_table import recognise_metric
 from flowdiag.parsers.flink.rest_shapes import Ids, Kind
 from flowdiag.parsers.json_values import (
     as_amount,
@@ -33,17 +33,17 @@ from flowdiag.parsers.sources.file_times import NO_MOMENT, Moment
 
 @dataclass(slots=True)
 class Context:
-    """What is known beside the body that is read.
+    """Facts about a response that its body lacks.
 
     Attributes:
         origin: rest, archive or dump.
         ids: from the path.
-        tasks: names of vertices by id, where the document or its neighbours tell.
-        detailed: checkpoints whose details come with the same document.
-        moment: when values without a time of their own were true.
-        places: jobs and places, in files of a collection.
-        measured: subtasks (vertex, index) whose time shares the document has as metrics.
-        wanted: names in the table of the metrics that become rows; None for all.
+        tasks: vertex names by id, from the document or its neighbours.
+        detailed: checkpoints whose details are in the same document.
+        moment: when values without their own time were measured.
+        places: jobs and TaskManagers, in files of a collection.
+        measured: subtasks (vertex, index) whose time shares are in the document as metrics.
+        wanted: names in the table of the metrics to keep; None for all.
     """
 
     origin: str = "rest"
@@ -58,7 +58,7 @@ class Context:
     def row(
         self, event: Event, template: str, fields: Mapping[str, object], **columns: object
     ) -> Row:
-        """A row with the ids of the path, unless the body knows better."""
+        """Build a row with the ids of the path, unless the body contains its own."""
         columns.setdefault("job_id", self.ids.job_id)
         texts = {key: text for key, value in fields.items() if (text := as_text(value)) is not None}
         texts["origin"] = self.origin
@@ -69,7 +69,7 @@ MAX_TRACE_CHARACTERS: Final = 1024 * 1024
 
 
 def trace_of(text: str) -> Trace:
-    """What a stack trace or a message in an answer says; its first line where it is no trace.
+    """Parse a stack trace or a message; the cause of a message is its first line.
 
     >>> trace_of("Checkpoint expired before completing.").cause
     'Checkpoint expired before completing.'
@@ -85,10 +85,10 @@ _NOWHERE: Final = frozenset(("", "(unassigned)", "unassigned", "null", "unknown"
 
 
 def place_of(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns and port from `host`, `endpoint`, `location`, `taskmanager-id` of any version.
+    """Return columns and port from `host`, `endpoint`, `location`, `taskmanager-id` of any version.
 
-    `endpoint` (1.20+) has the full name, as the logs do, and is all that 2.0+ has; `host` is
-    short in some versions and has the port in others.
+    `endpoint` (1.20+) has the full name, as in logs, and is the only key in 2.0+. `host` is short in some
+    versions and includes the port in others.
     """
     host = port = None
     for key in ("endpoint", "location", "host"):
@@ -208,7 +208,7 @@ def _plan(body: Any, context: Context) -> Iterator[Row]:
 def _exceptions(body: Any, context: Context) -> Iterator[Row]:
     entries = objects_at(object_at(body, "exceptionHistory"), "entries")
     if entries:
-        # From 1.13 on the older keys repeat the latest entry.
+        # From 1.13 on, the older keys repeat the latest entry.
         for entry in entries:
             yield _failure(entry, context, "stacktrace", "taskName", concurrent=False)
             for other in objects_at(entry, "concurrentExceptions"):
@@ -273,7 +273,7 @@ def _checkpoints(body: Any, context: Context) -> Iterator[Row]:
         item = object_at(latest, key)
         number = as_integer(item.get("id"))
         if number is not None and number not in seen:
-            # Older than the history, which holds ten.
+            # Older than the history, which contains ten checkpoints.
             seen.add(number)
             yield from checkpoint_rows(item, context, detail="latest")
     restored = object_at(latest, "restored")
@@ -294,7 +294,7 @@ _NO_PATH: Final = "<checkpoint-not-externally-addressable>"
 
 
 def checkpoint_rows(body: Mapping[str, Any], context: Context, *, detail: str) -> Iterator[Row]:
-    """One `checkpoint_status` row, and a `checkpoint_vertex` row for each vertex that is listed."""
+    """Yield a `checkpoint_status` row, and a `checkpoint_vertex` row for each listed vertex."""
     number = as_integer(body.get("id"))
     if number is None:
         number = context.ids.checkpoint
@@ -481,7 +481,7 @@ def _attempt(body: Any, context: Context) -> Iterator[Row]:
 
 
 def _vertex_taskmanagers(body: Any, context: Context) -> Iterator[Row]:
-    # The same numbers as in the vertex, summed per TaskManager: only the name is of use.
+    # The numbers of the vertex, summed per TaskManager: only the name is useful.
     yield _vertex_row({"id": body.get("id"), "name": body.get("name")}, context, None)
 
 
@@ -498,7 +498,7 @@ def _taskmanager(body: Any, context: Context) -> Iterator[Row]:
     if taskmanager is None:
         return
     host = _ACTOR_HOST.search(as_string(body.get("path")) or "")
-    # In 1.4 the hardware stands on the item itself.
+    # In 1.4, the hardware is on the item itself.
     hardware = object_at(body, "hardware") or {
         key: body.get(key) for key in ("cpuCores", "physicalMemory", "freeMemory", "managedMemory")
     }
@@ -536,7 +536,7 @@ def _backpressure(body: Any, context: Context) -> Iterator[Row]:
             }
             values = {name: None if v is None else v * 1000 for name, v in named.items()}
         else:
-            # Before: the share of samples in which the task waited for a buffer.
+            # Up to 1.12: the share of samples in which the task waited for a buffer.
             values = {"isBackPressured": samples["ratio"]}
         for name, value in values.items():
             if context.wanted is not None and name not in context.wanted:
@@ -560,7 +560,7 @@ def _metric_row(
     operator: str | None = None,
     **columns: object,
 ) -> Iterator[Row]:
-    """One sample; a task's is left out when nothing tells which task it is."""
+    """Yield one sample; skip a task metric without a known task."""
     vertex_id = context.ids.vertex_id
     task = context.tasks.get(vertex_id or "")
     if scope in ("task", "operator") and (task is None or columns.get("subtask_index") is None):
@@ -582,7 +582,7 @@ def _metric_row(
 
 
 def _fill_in_places(context: Context, places: TaskPlaces, columns: dict[str, Any]) -> None:
-    """Add what a collection knows beside the answer: the job's name, and where the subtask ran."""
+    """Add the job's name and the subtask's place from the collection."""
     columns["job_name"] = places.jobs.get(context.ids.job_id or "")
     if columns.get("taskmanager") is None:
         index = columns.get("subtask_index")
@@ -590,21 +590,27 @@ def _fill_in_places(context: Context, places: TaskPlaces, columns: dict[str, Any
     columns["host"] = places.hosts.get(columns["taskmanager"] or "")
 
 
+def _values(body: Any) -> Iterator[tuple[str, float | None]]:
+    for item in body if isinstance(body, list) else ():
+        if isinstance(item, Mapping) and isinstance(item.get("id"), str) and "value" in item:
+            text = item["value"]
+            yield item["id"], _BOOLEANS.get(str(text).lower(), as_number(text))
+
+
+_BOOLEANS: Final[dict[str, float | None]] = {"true": 1.0, "false": 0.0}
+
+
 def _metrics(scope: str) -> Callable[[Any, Context], Iterator[Row]]:
-    """Readers of `[{id, value}]`; aggregated answers (`min`, `max` …) name no subtask."""
+    """Return a reader of `[{id, value}]`; aggregated responses (`min`, `max` …) name no subtask."""
 
     def read(body: Any, context: Context) -> Iterator[Row]:
-        for item in body if isinstance(body, list) else ():
-            if not isinstance(item, Mapping) or not isinstance(item.get("id"), str):
-                continue
-            text = item.get("value")
-            value = {"true": 1.0, "false": 0.0}.get(str(text).lower(), as_number(text))
-            parts = item["id"].split(".")
+        for name, value in _values(body):
+            parts = name.split(".")
             subtask = context.ids.subtask_index
             if scope == "task" and subtask is None and parts[0].isdecimal():
                 subtask = as_count(parts.pop(0))
             found = recognise_metric(parts)
-            if found is None or "value" not in item:
+            if found is None:
                 continue
             metric, length = found
             if context.wanted is not None and metric.name not in context.wanted:
@@ -654,7 +660,7 @@ def _overview(body: Any, context: Context) -> Iterator[Row]:
 
 
 def _nothing(body: Any, context: Context) -> Iterator[Row]:
-    """An answer that is known, and tells no rule anything."""
+    """Read a known response that no rule uses."""
     return iter(())
 
 

@@ -1,7 +1,7 @@
-"""Which REST path a JSON answers, and the ids that its body or its name tells.
+"""Recognises the REST path of a JSON document, and the ids in its body or file name.
 
-Answers are recognised by their keys, since users name the files as they like (catalogue/flink.md
-section 6). Ids that a body lacks may stand in the file's name or in the folders above it.
+Responses are recognised by their keys, because users choose the file names (catalogue/flink.md section 6).
+Ids that a body lacks may be in the file's name or in the folders above it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from flowdiag.parsers.json_values import (
 
 
 class Kind(StrEnum):
-    """Answers that are read, by their paths; what stands behind a colon is a parameter."""
+    """Supported responses by path; a part after a colon is a parameter."""
 
     OVERVIEW = "/overview"
     DASHBOARD = "/config"
@@ -58,7 +58,7 @@ class Kind(StrEnum):
     JOBMANAGER_METRICS = "/jobmanager/metrics"
 
 
-# Answered by Flink, and of no interest to any rule.
+# Responses of Flink that no rule uses.
 UNINTERESTING = re.compile(
     r"/(?:accumulators|environment|execution-result|flamegraph|rescales?|thread-dump|logs?|stdout"
     r"|resource-requirements|jm-operator-metrics|applications|application-summary|datasets"
@@ -66,7 +66,7 @@ UNINTERESTING = re.compile(
 )
 
 _JOB_ID = re.compile(r"[0-9a-fA-F]{32}")
-# Paths with fewer parameters first: /jobs/overview is no job.
+# Paths with fewer parameters first: /jobs/overview is not a job.
 _PATTERNS: Final = sorted(
     ((kind, kind.split("/")[1:]) for kind in Kind), key=lambda entry: entry[0].count(":")
 )
@@ -74,25 +74,25 @@ _PATTERNS: Final = sorted(
 
 @dataclass(frozen=True, slots=True)
 class Ids:
-    """What a path or a name says about an answer; None where it says nothing."""
+    """The ids in a path or a name."""
 
     job_id: str | None = None
     checkpoint: int | None = None
     vertex_id: str | None = None
     subtask_index: int | None = None
     taskmanager: str | None = None
-    by_folder: bool = False  # the job is but the name of a folder, which may mean anything
+    by_folder: bool = False  # the job id is only a folder name, which may be unrelated
 
 
 def rest_path_of(document: object, file_name: str = "") -> str | None:
-    """The REST path that a decoded answer belongs to, or None for other JSON.
+    """Return the REST path of a decoded response, or None for other JSON.
 
     Args:
-        document: the decoded JSON; only its keys and a few values are looked at.
+        document: the decoded JSON; only its keys and a few values matter.
         file_name: path and name of the file, which may supply ids.
 
     Returns:
-        the path with known ids filled in; unknown ones stay as Flink's `:jobid`, `:vertexid` …
+        The path with known ids filled in; unknown ids remain as Flink's `:jobid`, `:vertexid` …
 
     >>> rest_path_of({"mode": "exactly_once", "interval": 1, "timeout": 2}, "cfg.json")
     '/jobs/:jobid/checkpoints/config'
@@ -107,7 +107,7 @@ def rest_path_of(document: object, file_name: str = "") -> str | None:
 
 
 def recognise(head: bytes, file_name: str = "") -> tuple[str, str | None] | None:
-    """Say what a JSON file is by its first bytes, which may end anywhere.
+    """Recognise a JSON file by its first bytes, which may end anywhere.
 
     Returns:
         `("archive", None)`, `("rest", path)` as by `rest_path_of`, or None.
@@ -122,15 +122,15 @@ def recognise(head: bytes, file_name: str = "") -> tuple[str, str | None] | None
         return "archive", None
     if head[:1] not in (b"{", b"["):
         return None
-    document = _first_of(head)
+    document = _first_value(head)
     if isinstance(document, Mapping) and is_har(document):
         return "rest", None
     path = rest_path_of(document, file_name)
     return None if path is None else ("rest", path)
 
 
-def _first_of(head: bytes) -> object:
-    """The first JSON value of a text that may be cut, or go on with a second one; None if none."""
+def _first_value(head: bytes) -> object:
+    """Return the first JSON value of a text that may be truncated or contain several values."""
     try:
         return decode_json(head)
     except ValueError:
@@ -150,7 +150,9 @@ ARCHIVE_HEAD = re.compile(rb'\{\s*"archive"\s*:\s*\[')
 
 
 def kind_of(document: object, file_name: str) -> str | None:
-    """The kind of a decoded answer, by its keys; the name decides only between equal shapes."""
+    """Return the kind of a decoded response by its keys; the name only decides between equal
+    shapes.
+    """
     if isinstance(document, Mapping):
         return _kind_of_object(document, file_name.lower())
     if isinstance(document, list):
@@ -162,8 +164,8 @@ Body = Mapping[str, Any]
 
 
 def _kind_of_object(body: Body, name: str) -> str | None:
-    for is_one, kind in _OBJECTS:
-        if is_one(body):
+    for matches, kind in _OBJECTS:
+        if matches(body):
             return kind(body) if callable(kind) else kind
     for key in ("jobs", "running", "finished"):
         items = objects_at(body, key)
@@ -174,15 +176,15 @@ def _kind_of_object(body: Body, name: str) -> str | None:
     if "status" in body and ("backpressure-level" in body or "backpressureLevel" in body):
         return Kind.BACKPRESSURE
     if body.keys() == {"status"}:
-        # The answer of Flink up to 1.12 before its first sample, and of /jobs/:jobid/status.
+        # The response of Flink up to 1.12 before its first sample, and of /jobs/:jobid/status.
         return Kind.BACKPRESSURE if "backpressure" in name else None
     return None
 
 
-def _with(*keys: str) -> Callable[[Body], bool]:
-    """Whether an object has all of these keys."""
-    wanted = frozenset(keys)
-    return lambda body: wanted <= body.keys()
+def _has_keys(*keys: str) -> Callable[[Body], bool]:
+    """Return a test for objects with all of these keys."""
+    required = frozenset(keys)
+    return lambda body: required <= body.keys()
 
 
 def _is_checkpoints(body: Body) -> bool:
@@ -232,19 +234,19 @@ def _taskmanagers(body: Body) -> str | None:
 
 _OBJECTS: Final[tuple[tuple[Callable[[Body], bool], Kind | Callable[[Body], str | None]], ...]] = (
     (_is_checkpoints, Kind.CHECKPOINTS),
-    (_with("id", "num_acknowledged_subtasks"), _checkpoint),
-    (_with("mode", "interval", "timeout"), Kind.CHECKPOINT_CONFIG),
-    (_with("jid"), _job),
+    (_has_keys("id", "num_acknowledged_subtasks"), _checkpoint),
+    (_has_keys("mode", "interval", "timeout"), Kind.CHECKPOINT_CONFIG),
+    (_has_keys("jid"), _job),
     (_is_plan, Kind.PLAN),
     (_is_exceptions, Kind.EXCEPTIONS),
-    (_with("id", "name"), _vertex),
-    (_with("subtask", "attempt", "status"), Kind.ATTEMPT),
-    (_with("id", "path", "dataPort"), Kind.TASKMANAGER),
+    (_has_keys("id", "name"), _vertex),
+    (_has_keys("subtask", "attempt", "status"), Kind.ATTEMPT),
+    (_has_keys("id", "path", "dataPort"), Kind.TASKMANAGER),
     (_is_taskmanagers, _taskmanagers),
-    (_with("slots-total", "taskmanagers"), Kind.OVERVIEW),
-    (_with("flink-version", "timezone-offset"), Kind.DASHBOARD),
+    (_has_keys("slots-total", "taskmanagers"), Kind.OVERVIEW),
+    (_has_keys("flink-version", "timezone-offset"), Kind.DASHBOARD),
 )
-"""What tells an answer, the surest first, and its kind; None: it is like one, and is none that is known."""
+"""Tests for each kind of response, most specific first; a function returns None for unknown variants."""
 
 
 def _kind_of_list(body: list[Any], name: str) -> str | None:
@@ -254,15 +256,23 @@ def _kind_of_list(body: list[Any], name: str) -> str | None:
     if {"key", "value"} <= first.keys():
         return Kind.JOB_JM_CONFIG if "jobs" in _words(name) else Kind.JOBMANAGER_CONFIG
     if first.keys() & {"value", "min", "max", "sum", "avg"} and "id" in first:
-        words = _words(name)
-        if "taskmanagers" in words or ("taskmanager" in words and "vertices" not in words):
-            return Kind.TASKMANAGER_METRICS
-        if "jobmanager" in words:
-            return Kind.JOBMANAGER_METRICS
-        if "vertices" in words or "vertex" in words or "watermarks" in words:
-            return Kind.WATERMARKS if "watermarks" in words else Kind.VERTEX_METRICS
-        return Kind.JOB_METRICS if "jobs" in words else Kind.VERTEX_METRICS
+        words = set(_words(name))
+        if "vertices" in words:
+            words.discard("taskmanager")  # metrics of a vertex on one TaskManager
+        return next((kind for word, kind in _METRICS if word in words), Kind.VERTEX_METRICS)
     return None
+
+
+_METRICS: Final = (
+    ("taskmanagers", Kind.TASKMANAGER_METRICS),
+    ("taskmanager", Kind.TASKMANAGER_METRICS),
+    ("jobmanager", Kind.JOBMANAGER_METRICS),
+    ("watermarks", Kind.WATERMARKS),
+    ("vertices", Kind.VERTEX_METRICS),
+    ("vertex", Kind.VERTEX_METRICS),
+    ("jobs", Kind.JOB_METRICS),
+)
+"""Kinds of metrics by a word in the file name; the first match counts."""
 
 
 def _words(name: str) -> list[str]:
@@ -270,50 +280,64 @@ def _words(name: str) -> list[str]:
 
 
 def ids_of(document: object, file_name: str) -> Ids:
-    """Ids from the body, else from the names of the file and its folders.
+    """Return the ids from the body, else from the names of the file and its folders.
 
-    `jobs_<id>`, `vertices/<id>`, `details-7` and the like say themselves what they are. An id
-    that stands alone is the vertex's where the answer lacks one, else the job's.
+    Words such as `jobs_<id>`, `vertices/<id>` and `details-7` label an id. An unlabelled id is the
+    vertex's if the response needs one, else the job's.
     """
     words = _words(unquote(file_name))
-    job_id = vertex_id = None
-    checkpoint = subtask = taskmanager = None
-    for before, word in zip(["", *(w.lower() for w in words)], words, strict=False):
+    found: dict[str, Any] = {}
+    for label, word in zip(["", *(w.lower() for w in words)], words, strict=False):
         if _JOB_ID.fullmatch(word):
-            if before in ("jobs", "job", "jid", "jobid"):
-                job_id = word.lower()
-            elif before in ("vertices", "vertex", "vertexid", "subtasks", "vid"):
-                vertex_id = word.lower()
-        elif word.isdecimal() and len(word) <= 18:
-            if before in ("details", "detail", "checkpoint", "checkpoints", "chk", "cp"):
-                checkpoint = int(word)
-            elif before in ("subtasks", "subtask") and len(word) <= 6:
-                subtask = int(word)
+            if (name := _LABELS_OF_IDS.get(label)) is not None:
+                found[name] = word.lower()
+        elif word.isdecimal():
+            name, digits = _LABELS_OF_NUMBERS.get(label, ("", 0))
+            if len(word) <= digits:
+                found[name] = int(word)
     if isinstance(document, Mapping):
-        body_job = document.get("jid") or object_at(document, "plan").get("jid")
-        if isinstance(body_job, str) and _JOB_ID.fullmatch(body_job):
-            job_id = body_job
-        body_id = document.get("id")
-        if isinstance(body_id, str) and _JOB_ID.fullmatch(body_id) and "name" in document:
-            vertex_id = body_id
-        elif "dataPort" in document:
-            taskmanager = as_string(body_id)
-        elif "num_subtasks" in document:
-            number = as_integer(body_id)
-            checkpoint = checkpoint if number is None else number
-    ids = Ids(job_id, checkpoint, vertex_id, subtask, taskmanager)
-    return _with_loose_ids(ids, kind_of(document, file_name), unquote(file_name))
+        found |= _ids_in(document)
+    return _with_unlabelled_ids(Ids(**found), kind_of(document, file_name), unquote(file_name))
 
 
-def _with_loose_ids(ids: Ids, kind: str | None, file_name: str) -> Ids:
-    """Fill in the ids that stand in the names without a word before them."""
+_LABELS_OF_IDS: Final = {
+    **dict.fromkeys(("jobs", "job", "jid", "jobid"), "job_id"),
+    **dict.fromkeys(("vertices", "vertex", "vertexid", "subtasks", "vid"), "vertex_id"),
+}
+_LABELS_OF_NUMBERS: Final = {  # with the maximum number of digits
+    **dict.fromkeys(
+        ("details", "detail", "checkpoint", "checkpoints", "chk", "cp"), ("checkpoint", 18)
+    ),
+    **dict.fromkeys(("subtasks", "subtask"), ("subtask_index", 6)),
+}
+
+
+def _ids_in(document: Body) -> dict[str, Any]:
+    """Return the ids in a body, by their names in `Ids`."""
+    found: dict[str, Any] = {}
+    job_id = document.get("jid") or object_at(document, "plan").get("jid")
+    if isinstance(job_id, str) and _JOB_ID.fullmatch(job_id):
+        found["job_id"] = job_id
+    body_id = document.get("id")
+    if isinstance(body_id, str) and _JOB_ID.fullmatch(body_id) and "name" in document:
+        found["vertex_id"] = body_id
+    elif "dataPort" in document:
+        found["taskmanager"] = as_string(body_id)
+    elif "num_subtasks" in document and (number := as_integer(body_id)) is not None:
+        found["checkpoint"] = number
+    return found
+
+
+def _with_unlabelled_ids(ids: Ids, kind: str | None, file_name: str) -> Ids:
+    """Fill in the ids that have no label in the names."""
     *folders, name = re.split(r"[/\\]", file_name)
-    taken = (ids.job_id, ids.vertex_id)
-    # A folder counts when its whole name is an id, as in a History Server's directory.
-    above = [word.lower() for word in folders if _JOB_ID.fullmatch(word)]
-    inside = [word.lower() for word in _words(name) if _JOB_ID.fullmatch(word)]
-    above = [word for word in above if word not in taken]
-    inside = [word for word in inside if word not in taken]
+
+    def unused_ids(words: list[str]) -> list[str]:
+        found = (word.lower() for word in words if _JOB_ID.fullmatch(word))
+        return [word for word in found if word not in (ids.job_id, ids.vertex_id)]
+
+    # A folder counts if its whole name is an id, as in a History Server's directory.
+    above, inside = unused_ids(folders), unused_ids(_words(name))
     if kind is not None and ":vertexid" in kind and ids.vertex_id is None and inside:
         ids = replace(ids, vertex_id=inside.pop())
     if ids.job_id is None and inside:
@@ -338,7 +362,7 @@ def _fill(kind: str, ids: Ids) -> str:
 
 
 def route_of(path: str) -> tuple[str, Ids] | None:
-    """The kind and the ids of a path, as archives and browsers record it."""
+    """Return the kind and ids of a path, as archives and browsers record it."""
     path = unquote(path.partition("?")[0]).rstrip("/").removesuffix(".json")
     path = re.sub(r"^\w+://[^/]*", "", path)
     start = min(
@@ -382,5 +406,5 @@ def _match(pattern: list[str], segments: list[str]) -> Ids | None:
 
 
 def is_har(body: Mapping[str, Any]) -> bool:
-    """Whether it is what the developer tools of a browser export."""
+    """Whether a document is a HAR file, the export of a browser's developer tools."""
     return isinstance(object_at(body, "log").get("entries"), list)

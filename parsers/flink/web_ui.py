@@ -1,19 +1,19 @@
-"""Tables of Flink's web UI as people copy them: the same facts as REST's answers, between tabs, lines or bars.
+"""Tables copied from Flink's Web UI: the data of REST responses, separated by tabs, lines or bars.
 
-What is read, of Flink 1.5 to 2.3 (the columns of versions differ, their order hardly does):
+Supported pages, from Flink 1.5 to 2.3 (columns differ between versions, their order hardly does):
 
 | page | rows |
 |---|---|
-| Checkpoints, Overview | counts; the latest completed and the latest failed one with its cause |
-| Checkpoints, History | one per checkpoint; below an open one its path, type and failure message |
-| Checkpoints, details | one per operator, and the SubTasks of an open one |
+| Checkpoints, Overview | counts; the latest completed and the latest failed checkpoint with its cause |
+| Checkpoints, History | one per checkpoint; below an expanded row its path, type and failure message |
+| Checkpoints, details | one per operator, and the SubTasks of an expanded operator |
 | a vertex, SubTasks | one per subtask: place, attempt, accumulated back-pressured, idle and busy time |
 | a vertex, BackPressure | one per subtask |
 
-Cells are told by their form, not by their place in a line: a copy may put them on a line each. Every table
-becomes the body that the REST interface would have answered, and goes the way of that. The UI prints the
-browser's wall clock: times are `local_us`. Its subtasks count from 0, as the interface's do. Where no name
-of a vertex stands above its table, the vertex has no name that anything could be joined by, and is called so.
+Cells are recognised by their form, not by their position in a line, because a copy may put each cell on its own
+line. Each table is converted to the equivalent REST body and then parsed as REST. The UI prints the browser's
+wall clock, so times are `local_us`. Its subtasks count from 0, as in REST. A vertex without a name above its table
+gets the placeholder `NO_NAME`, which joins with nothing.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from flowdiag.parsers.rows import Row
 from flowdiag.parsers.units import SIZE_UNITS, TIME_UNITS
 
 TEXT_BYTES: Final = 256 * 1024
-"""Texts up to this size are searched: a copy of a page is much smaller."""
+"""Maximum size of a searched text: a copied page is much smaller."""
 NO_NAME: Final = "the vertex"
-"""What a vertex is called whose name was not copied."""
+"""Placeholder for a vertex whose name was not copied."""
 
 EXPIRED: Final = "Checkpoint expired before completing."
-"""What Flink says of a checkpoint that took longer than the timeout."""
+"""Flink's message for a checkpoint that exceeds the timeout."""
 
 _S: Final = r"[\s|]{1,60}"
 _ROW: Final = r"^[ \t|>]{0,40}"
@@ -56,7 +56,7 @@ _HISTORY = re.compile(
     rf"(?:{_S}(?P<processed>{_SIZE}){_BRACKETS})?",
     re.MULTILINE,
 )
-# Up to 1.8 the state is nothing but a picture, and the time is one of day.
+# Up to 1.8, the status is only an icon, and the time is a time of day.
 _OLD_HISTORY = re.compile(
     rf"{_ROW}(?P<id>\d{{1,18}}){_S}{_ACKNOWLEDGED}{_S}(?P<trigger>{_TIME})"
     rf"{_S}(?P<ack>{_TIME}|{_NA}){_S}(?P<duration>{_DURATION}|{_NA})(?:{_S}(?P<size>{_SIZE}))?",
@@ -118,8 +118,8 @@ _NOT_A_NAME: Final = re.compile(
 )
 
 
-def holds_table(data: bytes) -> bool:
-    """Whether a text holds rows of one of the tables."""
+def contains_table(data: bytes) -> bool:
+    """Whether a text contains rows of a supported table."""
     if not any(word in data for word in _WORDS):
         return False
     return next(_Page(data).bodies(), None) is not None
@@ -132,7 +132,7 @@ _WORDS: Final = (
 
 
 def copied_rows(data: bytes) -> Iterator[tuple[int, Row]]:
-    """The rows of all tables of a text: where each stands, and the row without source and offset.
+    """Yield the offset of each row, and the row without source and offset.
 
     Args:
         data: the text; UTF-8.
@@ -141,19 +141,19 @@ def copied_rows(data: bytes) -> Iterator[tuple[int, Row]]:
         context = Context(ids=Ids(None, body.checkpoint, body.vertex))
         if body.vertex is not None:
             context.tasks = {body.vertex: body.vertex}
-        for row in READERS[body.kind](body.said, context):
+        for row in READERS[body.kind](body.content, context):
             yield body.offset, _as_printed(row, dated=body.dated)
 
 
 def _as_printed(row: Row, *, dated: bool) -> Row:
-    """A row whose times are those of a browser, in no zone that anybody knows."""
+    """Convert a row's times to the browser's wall clock, in an unknown time zone."""
     row["local_us"], row["utc_us"], row["epoch_ms"] = row.get("utc_us"), None, None
     if row["local_us"] is not None and not dated:
         row["clock"] = "time"
     fields = row["fields"]
     for name in [name for name in fields if name.endswith("_ms") and name in _INSTANTS]:
         del fields[name]
-    if "metric" in row:  # a look at what is just now, and nobody says when
+    if "metric" in row:  # a snapshot without a time
         fields["origin"] = "page"
     return row
 
@@ -163,18 +163,18 @@ _INSTANTS: Final = frozenset({"latest_ack_ms", "failure_ms", "ack_ms", "start_ms
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Body:
-    """What the REST interface would have answered, and where it stands in the text."""
+    """The equivalent REST body, with its offset in the text."""
 
     kind: Kind
     offset: int
-    said: Mapping[str, Any]
+    content: Mapping[str, Any]
     checkpoint: int | None = None
     vertex: str | None = None
     dated: bool = True
 
 
 class _Page:
-    """One text, searched for tables."""
+    """A text that is searched for tables."""
 
     def __init__(self, data: bytes) -> None:
         text = data[:TEXT_BYTES].decode("utf-8", "replace").replace("\xa0", " ")
@@ -185,7 +185,7 @@ class _Page:
         ]
 
     def bodies(self) -> Iterator[_Body]:
-        """What the tables say, as REST would; each with its place."""
+        """Yield the tables as REST bodies with their offsets."""
         yield from self._checkpoints()
         yield from self._parts()
         yield from self._vertices()
@@ -201,28 +201,28 @@ class _Page:
         timeout = _timeout(self._rows)
         for index, found in enumerate(self._rows):
             end = self._rows[index + 1].start() if index + 1 < len(self._rows) else len(self._text)
-            said = _checkpoint(found, newest=found is self._rows[0])
+            item = _checkpoint(found, newest=found is self._rows[0])
             below = self._text[found.end() : end]
-            if (message := _MESSAGE.search(below)) is not None and said["status"] == "FAILED":
-                said["failure_message"] = message["text"].partition("Operators:")[0].strip(" \t|")
-            elif said["status"] == "FAILED" and said["end_to_end_duration"] == timeout is not None:
-                said["failure_message"] = EXPIRED
+            if (message := _MESSAGE.search(below)) is not None and item["status"] == "FAILED":
+                item["failure_message"] = message["text"].partition("Operators:")[0].strip(" \t|")
+            elif item["status"] == "FAILED" and item["end_to_end_duration"] == timeout is not None:
+                item["failure_message"] = EXPIRED
             if (kind := _TYPE.search(below)) is not None:
-                said["checkpoint_type"] = _TYPES[kind["text"].lower()]
-            known.add(said["id"])
+                item["checkpoint_type"] = _TYPES[kind["text"].lower()]
+            known.add(item["id"])
             yield _Body(
                 kind=Kind.CHECKPOINTS,
-                offset=self._offset(found.start("acked")),  # where most of the row stands
-                said={"history": [said]},
+                offset=self._offset(found.start("acked")),  # the line with most of the row
+                content={"history": [item]},
                 dated="-" in found["trigger"],
             )
         yield from self._overview(known)
 
     def _overview(self, known: set[int]) -> Iterator[_Body]:
         if (counts := _COUNTS.search(self._text)) is not None:
-            said = {name: int(value or 0) for name, value in counts.groupdict().items()}
+            numbers = {name: int(value or 0) for name, value in counts.groupdict().items()}
             at = self._offset(counts.start())
-            yield _Body(kind=Kind.CHECKPOINTS, offset=at, said={"counts": said})
+            yield _Body(kind=Kind.CHECKPOINTS, offset=at, content={"counts": numbers})
         for key, pattern in (("failed", _LATEST_FAILED), ("completed", _LATEST_COMPLETED)):
             found = pattern.search(self._text)
             if found is None or int(found["id"]) in known:
@@ -239,12 +239,12 @@ class _Page:
             yield _Body(
                 kind=Kind.CHECKPOINTS,
                 offset=self._offset(found.start("id")),
-                said={"latest": {key: latest}},
+                content={"latest": {key: latest}},
                 dated="-" in found["at"],
             )
 
     def _parts(self) -> Iterator[_Body]:
-        """Operators of a checkpoint, and the subtasks below each."""
+        """Yield the operators of a checkpoint with their subtasks."""
         if not self._rows and "Acknowledg" not in self._text:
             return
         operators = [one for one in _OPERATOR.finditer(self._text) if one["name"] not in _STATES]
@@ -262,9 +262,9 @@ class _Page:
             offset = self._offset(operator.start("name"))
             vertices[name] = {"id": name, "name": name, "parallelism": size}
             yield self._of_vertex(number, name, offset, operator, subtasks.get(order, []))
-        if vertices:  # listed from the sources down
+        if vertices:  # listed from the sources downstream
             offset = self._offset(operators[0].start("name"))
-            yield _Body(kind=Kind.JOB, offset=offset, said={"vertices": [*vertices.values()]})
+            yield _Body(kind=Kind.JOB, offset=offset, content={"vertices": [*vertices.values()]})
         if -1 in subtasks and (number := self._checkpoint_at(subtasks[-1][0].start())) is not None:
             parts = subtasks[-1]
             name = self._title(parts[0].start())
@@ -278,20 +278,22 @@ class _Page:
         operator: re.Match[str] | None,
         parts: list[re.Match[str]],
     ) -> _Body:
-        said: dict[str, Any] = {"id": number, "subtasks": [_part(part) for part in parts]}
+        content: dict[str, Any] = {"id": number, "subtasks": [_part(part) for part in parts]}
         if operator is not None:
-            said |= {
+            content |= {
                 "num_subtasks": int(operator["all"]),
                 "num_acknowledged_subtasks": int(operator["acked"]),
                 "end_to_end_duration": _ms(operator["duration"]),
                 "state_size": _bytes(operator["size"]),
             }
         else:
-            said["num_subtasks"] = len(parts)
-        return _Body(kind=Kind.SUBTASKS, offset=offset, said=said, checkpoint=number, vertex=name)
+            content["num_subtasks"] = len(parts)
+        return _Body(
+            kind=Kind.SUBTASKS, offset=offset, content=content, checkpoint=number, vertex=name
+        )
 
     def _checkpoint_at(self, at: int) -> int | None:
-        """The checkpoint in whose details a place lies."""
+        """Return the checkpoint whose details contain a position."""
         above = [row for row in self._rows if row.start() < at]
         if above:
             return int(above[-1]["id"])
@@ -303,26 +305,26 @@ class _Page:
     def _vertices(self) -> Iterator[_Body]:
         for group in _groups([*_SUBTASK.finditer(self._text)]):
             name = self._title(group[0].start())
-            said = {"id": name, "name": name, "parallelism": len(group)}
+            content = {"id": name, "name": name, "parallelism": len(group)}
             ends = [*(one.start() for one in group[1:]), group[-1].end() + 400]
-            said["subtasks"] = [
+            content["subtasks"] = [
                 _subtask(one, self._text[one.start("rest") : end])
                 for one, end in zip(group, ends, strict=True)
             ]
             offset = self._offset(group[0].start("id"))
-            yield _Body(kind=Kind.VERTEX, offset=offset, said=said, vertex=name)
+            yield _Body(kind=Kind.VERTEX, offset=offset, content=content, vertex=name)
 
     def _pressures(self) -> Iterator[_Body]:
         for group in _groups([*_PRESSURE.finditer(self._text)]):
             yield _Body(
                 kind=Kind.BACKPRESSURE,
                 offset=self._offset(group[0].start("id")),
-                said={"subtasks": [_pressure(one) for one in group]},
+                content={"subtasks": [_pressure(one) for one in group]},
                 vertex=self._title(group[0].start()),
             )
 
     def _title(self, at: int) -> str:
-        """The name of the vertex that stands above a table."""
+        """Return the vertex name above a table."""
         above = self._text[max(0, at - 4000) : at].split("\n")
         for line in reversed(above[-50:]):
             name = line.strip(" \t|>#*`")
@@ -344,10 +346,10 @@ _TYPES: Final = {
 
 
 def _timeout(rows: list[re.Match[str]]) -> int | None:
-    """After how many ms checkpoints expired, where the page does not say why they failed.
+    """Infer the checkpoint timeout in ms, if the page does not show why checkpoints failed.
 
-    Whatever else makes checkpoints fail does not do so after the same whole number of ten seconds each time,
-    with somebody still missing.
+    Only a timeout makes checkpoints fail repeatedly after the same multiple of ten seconds, with acknowledgements
+    still missing.
     """
     took = [
         _ms(row["duration"])
@@ -360,7 +362,7 @@ def _timeout(rows: list[re.Match[str]]) -> int | None:
 
 
 def _groups(found: list[re.Match[str]]) -> Iterator[list[re.Match[str]]]:
-    """Rows of one table each: a number that was there already begins the next."""
+    """Group rows into tables: a repeated number starts the next table."""
     group: list[re.Match[str]] = []
     for one in found:
         if any(one["id"] == other["id"] for other in group):
@@ -412,7 +414,7 @@ def _part(found: re.Match[str]) -> dict[str, Any]:
 
 def _subtask(found: re.Match[str], rest: str) -> dict[str, Any]:
     states = _STATE.findall(rest.split("\n\n")[0])
-    said: dict[str, Any] = {
+    item: dict[str, Any] = {
         "subtask": int(found["id"]),
         "status": states[-1] if states else None,
         "attempt": int(found["attempt"]) - 1 if int(found["attempt"]) else 0,
@@ -425,14 +427,14 @@ def _subtask(found: re.Match[str], rest: str) -> dict[str, Any]:
         },
     }
     if (when := re.search(_DATE, rest)) is not None:
-        said["start-time"] = _epoch_ms(when[0])
+        item["start-time"] = _epoch_ms(when[0])
     if (spent := _SPENT.search(rest)) is not None:
         for name, cell in zip(("backpressured", "idle", "busy"), spent.groups(), strict=True):
-            said["metrics"][f"accumulated-{name}-time"] = _ms(cell)
+            item["metrics"][f"accumulated-{name}-time"] = _ms(cell)
         rest = rest.replace(spent[0], " ")
     if (took := re.search(rf"(?<=[\s|]){_DURATION}", rest)) is not None:
-        said["duration"] = _ms(took[0])
-    return said
+        item["duration"] = _ms(took[0])
+    return item
 
 
 def _pressure(found: re.Match[str]) -> dict[str, Any]:
@@ -446,7 +448,7 @@ def _pressure(found: re.Match[str]) -> dict[str, Any]:
 
 
 def _epoch_ms(text: str) -> int:
-    """A wall clock as if it were UTC; a time of day is one of 1970.
+    """Parse a wall clock as UTC; a time of day is taken as 1970-01-01.
 
     >>> _epoch_ms("1970-01-02 00:00:01.5"), _epoch_ms("00:01:00")
     (86401500, 60000)
@@ -462,7 +464,7 @@ def _epoch_ms(text: str) -> int:
 
 
 def _ms(text: str | None) -> int | None:
-    """Milliseconds of what the UI says of a time span.
+    """Parse a duration as the UI prints it into milliseconds.
 
     >>> _ms("1h 2m 3s"), _ms("15ms"), _ms("n/a")
     (3723000, 15, None)
@@ -472,7 +474,7 @@ def _ms(text: str | None) -> int | None:
 
 
 def _bytes(text: str | None) -> int | None:
-    """Bytes of what the UI says of a size.
+    """Parse a size as the UI prints it into bytes.
 
     >>> _bytes("1.50 KB"), _bytes("12 B"), _bytes("-")
     (1536, 12, None)

@@ -14,7 +14,7 @@ from typing import Final
 
 from flowdiag.parsers.flink.container_texts import looks_like_kubectl, reports_killed_process
 from flowdiag.parsers.flink.prometheus import FLINK_METRIC
-from flowdiag.parsers.flink.web_ui import holds_table
+from flowdiag.parsers.flink.web_ui import contains_table
 from flowdiag.parsers.lines.pastes import PASTE_BYTES, engine_and_class, exceptions_in
 from flowdiag.parsers.sniff.bytes import binary_format, encoding_of, is_binary, to_utf8
 from flowdiag.parsers.sniff.documents import sniff_export, sniff_json, sniff_printed, sniff_wrapped
@@ -127,7 +127,7 @@ def _sniff_text(sample: Sample) -> Sniffed:
     like_a_log = looks_like_log(lines)
     if (says and like_a_log) or (signs.engine == "flink" and _REPORT.search(data)):
         return log_of(signs)
-    if signs.engine == "unknown" and sample.complete and holds_table(head):
+    if signs.engine == "unknown" and sample.complete and contains_table(head):
         return Sniffed(kind="log", engine="flink")
     for pattern, reason in _TEXTS:
         if signs.engine == "unknown" and pattern.search(start):

@@ -147,7 +147,7 @@ def test_two_logs_keep_the_same_transitions(monkeypatch: pytest.MonkeyPatch) -> 
 def test_sources_at_once_have_the_marks_that_each_has_alone(
     enough: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(marks_module, "_ENOUGH_ROWS", enough)
+    monkeypatch.setattr(marks_module, "_BATCH_ROWS", enough)
     sources = [
         table([{**row, "source": number} for row in ROWS[:-number]]).to_batches(max_chunksize=3)
         for number in (1, 2, 3)

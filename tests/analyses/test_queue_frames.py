@@ -8,7 +8,7 @@ import pytest
 
 from flowdiag.analyses.flink.settled import rows_of
 from flowdiag.analyses.queues.measure import METRICS, queue_frame
-from flowdiag.parsers.flink.metric_reports import known_metrics
+from flowdiag.parsers.flink.metric_table import known_metrics
 from flowdiag.parsers.rows import EVENTS
 
 if TYPE_CHECKING:

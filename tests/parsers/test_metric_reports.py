@@ -6,10 +6,18 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowdiag.parsers.flink.metric_reports import MetricFolder, known_metrics, parse_block
+from flowdiag.parsers.flink.metric_reports import MetricFolder
+from flowdiag.parsers.flink.metric_table import known_metrics
 
 HEADER = "=========================== Starting metrics report ==========================="
 FOOTER = "=========================== Finished metrics report ==========================="
+
+
+def parse_block(lines: Iterable[str], *, local_us: int | None = None) -> list[dict[str, Any]]:
+    folder = MetricFolder(0)
+    encoded = (line.encode() for line in lines)
+    batches = folder.add_block(encoded, offset=0, local_us=local_us)
+    return [row for batch in (*batches, *folder.flush()) for row in batch.to_pylist()]
 
 
 def report(

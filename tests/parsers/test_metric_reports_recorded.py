@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from flowdiag.parsers.flink.metric_reports import MetricFolder
-from flowdiag.parsers.flink.rest import rows_of_bytes
 from tests.archives import unpacked
+from tests.parsers.test_rest import rows_of_bytes
 
 RECORDINGS = Path(__file__).parents[2] / "fixtures" / "recordings" / "flink"
 

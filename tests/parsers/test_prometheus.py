@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from flowdiag.parsers.flink.metric_reports import known_metrics
-from flowdiag.parsers.flink.prometheus import mangled, named_metric
+from flowdiag.parsers.flink.metric_table import known_metrics
+from flowdiag.parsers.flink.prometheus import mangle, named_metric
 from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 from tests.archives import unpacked
@@ -52,7 +52,7 @@ def test_recorded_scrapes_say_who_is_busy(version: str) -> None:
     assert len({(row["vertex_id"], row["subtask_index"]) for row in busy}) == 14
     top = max(busy, key=lambda row: row["metric"]["sum"] or 0.0)
     assert (top["task"], top["subtask_index"]) == (truth["task"], truth["subtask_index"])
-    assert top["taskmanager"] == mangled(truth["taskmanager"])
+    assert top["taskmanager"] == mangle(truth["taskmanager"])
     assert all(row["utc_us"] for row in busy)  # from the files' names
     placed = [row for row in rows if row["event"] == "placed"]
     assert len({(row["vertex_id"], row["subtask_index"]) for row in placed}) == 14
@@ -72,7 +72,7 @@ def test_every_known_metric_is_found_again_under_its_mangled_name() -> None:
     }
     for metric in known_metrics().values():
         name = metric.name.replace("#", "7").replace("*", "G1_Young_Generation")
-        found = named_metric(f"flink_{scopes[metric.scope]}_{mangled(name)}")
+        found = named_metric(f"flink_{scopes[metric.scope]}_{mangle(name)}")
         assert found is not None, metric.name
         assert (found.metric, found.name) == (metric, name)
 

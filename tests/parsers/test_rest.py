@@ -16,10 +16,7 @@ from hypothesis import strategies as st
 
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.flink import rest
-from flowdiag.parsers.flink.rest import (
-    read_document,
-    rows_of_bytes,
-)
+from flowdiag.parsers.flink.rest import read_document
 from flowdiag.parsers.flink.rest_shapes import recognise, rest_path_of
 from flowdiag.parsers.flink.statistics_dump import explode
 from flowdiag.parsers.rows import Tally
@@ -34,6 +31,11 @@ VERTEX = "cbc357ccb763df2852fee8c4fc7d55f2"
 OTHER = "90bea66de1c231edf33913ecd54406c1"
 
 Row = dict[str, Any]
+
+
+def rows_of_bytes(data: bytes, name: str = "", *, url: str | None = None) -> list[Row]:
+    rows = rest._rows(data, name, url, Tally(), rest._Neighbours())
+    return [row for _, row in rows]
 
 
 def rows_of(body: object, name: str = "") -> list[Row]:
@@ -506,7 +508,7 @@ def test_back_pressure_needs_the_name_of_the_task(tmp_path: Path) -> None:
     path = tmp_path / f"jobs_{JOB}_vertices_{VERTEX}_backpressure.json"
     path.write_text(json.dumps(body))
     assert read(path)[0] == []
-    rest._look_into.cache_clear()
+    rest._read_folder.cache_clear()
     (tmp_path / "job.json").write_text(
         json.dumps({"jid": JOB, "vertices": [{"id": VERTEX, "name": "Map"}], "state": "RUNNING"})
     )
@@ -595,7 +597,7 @@ def test_the_name_of_a_folder_is_no_certain_job(tmp_path: Path) -> None:
     path = folder / "cp.json"
     path.write_text(json.dumps(checkpoint()))
     assert rest_path_of(checkpoint(), str(path)) == "/jobs/:jobid/checkpoints/details/7"
-    rest._look_into.cache_clear()
+    rest._read_folder.cache_clear()
     assert read(path)[0][0]["job_id"] == JOB
 
 
@@ -603,7 +605,7 @@ def test_a_job_in_the_name_is_not_taken_for_the_vertex(tmp_path: Path) -> None:
     (tmp_path / "job.json").write_text(json.dumps({"jid": JOB, "vertices": [], "state": "RUNNING"}))
     path = tmp_path / f"{JOB}-map.json"
     path.write_text(json.dumps(subtask_details()))
-    rest._look_into.cache_clear()
+    rest._read_folder.cache_clear()
     assert {(row["job_id"], row["vertex_id"]) for row in read(path)[0]} == {(JOB, None)}
 
 
@@ -620,7 +622,7 @@ def test_ids_from_the_files_beside(tmp_path: Path) -> None:
         json.dump(details, file)
     path = tmp_path / "map.json"
     path.write_text(json.dumps(subtask_details()))
-    rest._look_into.cache_clear()
+    rest._read_folder.cache_clear()
     rows, _ = read(path)
     assert {(row["job_id"], row["vertex_id"]) for row in rows} == {(JOB, VERTEX)}
 
@@ -651,7 +653,7 @@ def test_two_jobs_beside_give_no_job(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps({"jobs": jobs}))
     path = tmp_path / "cp.json"
     path.write_text(json.dumps(checkpoint()))
-    rest._look_into.cache_clear()
+    rest._read_folder.cache_clear()
     assert read(path)[0][0]["job_id"] is None
 
 

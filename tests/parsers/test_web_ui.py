@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flowdiag.parsers.flink.web_ui import NO_NAME, copied_rows, holds_table
+from flowdiag.parsers.flink.web_ui import NO_NAME, contains_table, copied_rows
 from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 
@@ -183,7 +183,7 @@ def test_a_table_without_a_name_names_nobody() -> None:
     ],
 )
 def test_other_texts_are_no_tables(text: str) -> None:
-    assert not holds_table(text.encode())
+    assert not contains_table(text.encode())
 
 
 @pytest.mark.parametrize(

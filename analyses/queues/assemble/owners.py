@@ -25,7 +25,7 @@ class Owners:
         self._by_name: dict[str, list[JobFacts]] = defaultdict(list)
         for job in jobs:
             if job.name:
-                for name in {job.name, mangled(job.name)}:
+                for name in {job.name, mangle(job.name)}:
                     self._by_name[name].append(job)
 
     def of(self, row: Row) -> JobKey:
@@ -33,7 +33,7 @@ class Owners:
         if row["job_id"]:
             return self._ids.get(row["job_id"], JobKey("", row["job_id"]))
         name = row["job_name"] or ""
-        found = self._by_name.get(name) or self._by_name.get(mangled(name)) or []
+        found = self._by_name.get(name) or self._by_name.get(mangle(name)) or []
         if len(found) > 1 and row.get("first_us") is not None:
             found = [
                 job
@@ -54,7 +54,7 @@ class Owners:
         return JobFacts(key=key, name=named, version=None)
 
 
-def mangled(name: str) -> str:
+def mangle(name: str) -> str:
     """A name as the Prometheus reporter prints it."""
     return re.sub(r"[^A-Za-z0-9]", "_", name)
 
@@ -118,7 +118,7 @@ class Places:
     def __init__(self, job: JobFacts) -> None:
         """Take the names that attempts have."""
         self._names = {
-            mangled(name): name
+            mangle(name): name
             for attempt in job.attempts
             for name in (attempt.host, attempt.taskmanager)
             if name
@@ -132,6 +132,6 @@ class Places:
     def of(self, row: Row) -> tuple[str | None, str | None]:
         """TaskManager and host; no host where a scope alone names it, with its dots as `_`."""
         manager, host = (
-            self._names.get(mangled(row[name] or ""), row[name]) for name in ("taskmanager", "host")
+            self._names.get(mangle(row[name] or ""), row[name]) for name in ("taskmanager", "host")
         )
         return manager, self._hosts.get(manager or "", unmangled(host) if manager else host)

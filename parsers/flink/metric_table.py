@@ -1,0 +1,82 @@
+"""The table of known metrics, `formats/metrics.toml`."""
+
+from __future__ import annotations
+
+import pkgutil
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class KnownMetric:
+    """One row of `formats/metrics.toml`.
+
+    Attributes:
+        name: as registered; `#` matches a number, `*` matches one part without a dot.
+        scope: task, task-or-operator, operator, process, jm-job or jm.
+        kind: counter, gauge, meter or histogram.
+        unit: of a sample, as registered (nanoseconds stay nanoseconds).
+        versions: the range of Flink versions that register it.
+        absent: a value that means "none yet" and does not count as a sample.
+    """
+
+    name: str
+    scope: str
+    kind: str
+    unit: str
+    versions: str
+    absent: float | None
+
+
+@cache
+def known_metrics() -> dict[str, KnownMetric]:
+    """Return all metrics of the table by name."""
+    data = pkgutil.get_data("flowdiag.parsers", "formats/metrics.toml")
+    if data is None:  # pragma: no cover - the file is part of the package
+        raise FileNotFoundError("formats/metrics.toml")
+    return {
+        name: KnownMetric(
+            name=name,
+            scope=scope,
+            kind=row["kind"],
+            unit=row["unit"],
+            versions=row["versions"],
+            absent=float(row["absent"]) if "absent" in row else None,
+        )
+        for scope, rows in tomllib.loads(data.decode()).items()
+        for name, row in rows.items()
+    }
+
+
+@cache
+def _longest_name() -> int:
+    return max(name.count(".") + 1 for name in known_metrics())
+
+
+def recognise_metric(parts: list[str]) -> tuple[KnownMetric, int] | None:
+    """Find the known metric at the end of an identifier's parts, the longest name first.
+
+    Returns:
+        The metric and the number of parts of its name.
+
+    >>> recognise_metric(["h", "taskmanager", "t", "Status", "JVM", "CPU", "Load"])[1]
+    4
+    """
+    names = known_metrics()
+    for length in range(min(_longest_name(), len(parts)), 0, -1):
+        tail = parts[-length:]
+        metric = names.get(".".join(tail))
+        if metric is None:
+            metric = names.get(".".join("#" if part.isdecimal() else part for part in tail))
+        if metric is None and length > 2:
+            metric = names.get(".".join((*tail[:-2], "*", tail[-1])))
+        if metric is None and length == 1:
+            metric = names.get(tail[0].translate(_DIGITS_TO_NUMBER))
+        if metric is not None:
+            return metric, length
+    return None
+
+
+_DIGITS_TO_NUMBER: Final = {ord(digit): "#" for digit in "0123456789"}
