@@ -592,7 +592,9 @@ def _of_json(data: bytes, folder: SampleFolder, tally: Tally) -> Iterator[pa.Rec
             samples = list(_samples(item))
             tally.candidates += len(samples)
             if not name:
-                tally.add_unrecognised("a series without __name__: query the series itself, not rate(…)")
+                tally.add_unrecognised(
+                    "a series without __name__: query the series itself, not rate(…)"
+                )
                 continue
             series = folder.series(name, labels)
             if series is None:
