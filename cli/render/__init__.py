@@ -1,4 +1,4 @@
-"""The renderers, listed by hand: one for each `Format`."""
+"""The renderers of reports by output format."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 Renderer = Callable[["Report", "Page"], str]
 
 
-def _of(module: str) -> Renderer:
-    """The `render` of a module here, which is imported when it is called: a run needs one of them."""
+def _lazy(module: str) -> Renderer:
+    """Return the `render` function of a module, which the first call imports: a run needs only one."""
 
     def render(report: Report, page: Page) -> str:
         found: Renderer = import_module(f"{__name__}.{module}").render
@@ -28,26 +28,26 @@ def _of(module: str) -> Renderer:
 
 
 RENDERERS: Final[Mapping[Format, Renderer]] = {
-    Format.TABLE: _of("table"),
-    Format.JSON: _of("json"),
-    Format.HTML: _of("html"),
-    Format.MARKDOWN: _of("markdown"),
-    Format.JUNIT: _of("junit"),
-    Format.GITHUB: _of("github"),
-    Format.BRIEF: _of("brief"),
+    Format.TABLE: _lazy("table"),
+    Format.JSON: _lazy("json"),
+    Format.HTML: _lazy("html"),
+    Format.MARKDOWN: _lazy("markdown"),
+    Format.JUNIT: _lazy("junit"),
+    Format.GITHUB: _lazy("github"),
+    Format.BRIEF: _lazy("brief"),
 }
 
 _EXTRAS: Final[Mapping[Format, tuple[str, tuple[str, ...]]]] = {
     Format.HTML: ("html", ("jinja2", "vl_convert")),
 }
-"""What a format needs beside flowdiag: the extra, and the modules that it brings."""
+"""The optional dependencies of a format: the extra, and the modules that it installs."""
 
 
 def check_format(format: Format) -> None:
-    """Find out before the work whether its report can be written in a format.
+    """Check before the diagnosis that the libraries of a format are installed.
 
     Raises:
-        FlowdiagError: a library is not installed.
+        FlowdiagError: a library is missing.
     """
     extra, modules = _EXTRAS.get(format, ("", ()))
     missing = [module for module in modules if find_spec(module) is None]

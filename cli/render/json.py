@@ -1,4 +1,4 @@
-"""The report for programs: `flowdiag.report/1`, see docs/report.schema.json."""
+"""Render a report as JSON: `flowdiag.report/1`, see docs/report.schema.json."""
 
 from __future__ import annotations
 
@@ -7,5 +7,4 @@ from flowdiag.cli.render.page import Page
 
 
 def render(report: Report, page: Page) -> str:
-    """The document, indented, in UTF-8."""
     return encode(report).decode()

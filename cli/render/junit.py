@@ -1,5 +1,8 @@
-"""The report as JUnit XML, for systems that show test results: a suite per command, a class per job, a
-case per rule. Findings at warning or above fail their case; what could not be assessed is skipped."""
+"""Render a report as JUnit XML, for systems that show test results.
+
+A command is a suite, a job a class, a rule a case. Findings of severity warning or above fail their case; rules that
+flowdiag could not assess are skipped.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from flowdiag.cli.text import words
 
 
 def render(report: Report, page: Page) -> str:
-    """The report as XML, with an element `error` for each error of the run itself."""
+    """Return the report as XML, with an `error` element for each error of the run."""
     suite = Xml.Element("testsuite", name=f"flowdiag {report.tool.command}")
     found: dict[tuple[str, str], list[Finding]] = {}
     jobs = dict.fromkeys(words.job_names(report))
@@ -26,23 +29,25 @@ def render(report: Report, page: Page) -> str:
     for job in [*jobs, *others]:
         for rule in report.rules:
             hidden = rule.status == "found" and bool(report.summary.below_min_severity)
-            some = found.get((job, rule.code), [])
-            known = {
-                one.fingerprint: said for one in some if (said := words.mute_note(report, one))
+            findings = found.get((job, rule.code), [])
+            muted = {
+                each.fingerprint: note
+                for each in findings
+                if (note := words.mute_note(report, each))
             }
-            told = partial(_judged, job, rule, some, hidden=hidden, known=known)
-            suite.extend(page.section(rule.code, told, _failed))
+            make = partial(_case, job, rule, findings, hidden=hidden, muted=muted)
+            suite.extend(page.section(rule.code, make, _failed_case))
     for error in report.errors:
-        case = case_in(suite, "run", error.source or "flowdiag")
+        case = add_case(suite, "run", error.source or "flowdiag")
         Xml.SubElement(case, "error", message=legal(error.message))
     if not report.summary.assessed and not report.errors:
-        case = case_in(suite, "run", "flowdiag")
+        case = add_case(suite, "run", "flowdiag")
         Xml.SubElement(case, "error", message=words.verdict_sentence(report))
     return document(suite)
 
 
 def document(suite: Xml.Element) -> str:
-    """The XML of a suite, with how many of its cases came to what."""
+    """Return the XML of a suite, with the number of its cases by outcome."""
     for outcome in ("failure", "error", "skipped"):
         count = sum(case.find(outcome) is not None for case in suite)
         suite.set({"failure": "failures", "error": "errors"}.get(outcome, outcome), str(count))
@@ -52,53 +57,57 @@ def document(suite: Xml.Element) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'
 
 
-def _judged(
+def _case(
     job: str,
     rule: Rule,
-    found: list[Finding],
+    findings: list[Finding],
     *,
     hidden: bool,
-    known: Mapping[str, str],
+    muted: Mapping[str, str],
 ) -> list[Xml.Element]:
-    """A case has the same name whether it passes or fails: systems tell by it what is new.
+    """Return the case of a rule; its name does not depend on the outcome, so that systems recognise new failures.
 
     Args:
-        job: or application.
-        rule: with what came of it.
-        found: what is shown of its findings about the job.
-        hidden: whether there may be others, which `--min-severity` left out.
-        known: what the baseline says of those that it mutes, by fingerprint.
+        job: the job or application.
+        rule: the rule with its status.
+        findings: the findings of the rule about the job.
+        hidden: whether `--min-severity` may hide further findings.
+        muted: the notes of findings that the baseline mutes, by fingerprint.
     """
     case = Xml.Element("testcase", classname=legal(job), name=legal(f"{rule.code} {rule.title}"))
-    quiet = [finding for finding in found if finding.fingerprint in known]
-    remarks = [*quiet, *(one for one in found if one.severity == "info" and one not in quiet)]
-    serious = [finding for finding in found if finding not in remarks]
-    if serious:
+    quiet = [finding for finding in findings if finding.fingerprint in muted]
+    quiet += [each for each in findings if each.severity == "info" and each not in quiet]
+    if serious := [finding for finding in findings if finding not in quiet]:
         more = f" (and {len(serious) - 1} more)" if len(serious) > 1 else ""
         worst = serious[0]
         failure = Xml.SubElement(
             case, "failure", type=worst.severity, message=legal(worst.title + more)
         )
-        failure.text = legal("\n\n".join(map(_told, serious)))
-    elif quiet:
-        Xml.SubElement(case, "skipped", message=legal("; ".join(known.values())))
-    elif not found and rule.status in ("inconclusive", "not-assessed", "ignored"):
-        Xml.SubElement(case, "skipped", message=legal(rule.reason or rule.status))
-    elif not found and hidden:
-        Xml.SubElement(case, "skipped", message="findings below --min-severity are left out")
-    if remarks:
-        Xml.SubElement(case, "system-out").text = legal("\n\n".join(map(_told, remarks)))
+        failure.text = legal("\n\n".join(map(_finding_text, serious)))
+    elif reason := _skip_reason(rule, findings, hidden, muted):
+        Xml.SubElement(case, "skipped", message=legal(reason))
+    if quiet:
+        Xml.SubElement(case, "system-out").text = legal("\n\n".join(map(_finding_text, quiet)))
     return [case]
 
 
-def _failed(text: str) -> Xml.Element:
-    """A case that cannot be told."""
+def _skip_reason(
+    rule: Rule, findings: list[Finding], hidden: bool, muted: Mapping[str, str]
+) -> str | None:
+    if muted:
+        return "; ".join(muted.values())
+    if not findings and rule.status in ("inconclusive", "not-assessed", "ignored"):
+        return rule.reason or rule.status
+    return "findings below --min-severity are left out" if not findings and hidden else None
+
+
+def _failed_case(text: str) -> Xml.Element:
     case = Xml.Element("testcase", classname="run", name="flowdiag")
     Xml.SubElement(case, "error", message=legal(text))
     return case
 
 
-def _told(finding: Finding) -> str:
+def _finding_text(finding: Finding) -> str:
     return "\n".join(
         [
             f"{words.subject_name(finding.subject, most=200)}: {finding.title}",
@@ -110,11 +119,10 @@ def _told(finding: Finding) -> str:
     )
 
 
-def case_in(suite: Xml.Element, group: str, name: str) -> Xml.Element:
-    """A new case of a suite."""
+def add_case(suite: Xml.Element, group: str, name: str) -> Xml.Element:
     return Xml.SubElement(suite, "testcase", classname=legal(group), name=legal(name))
 
 
 def legal(text: str) -> str:
-    """The text in its lines, as escapes what XML 1.0 cannot hold: all of that is not printable."""
+    """Return the text with escapes for the characters that XML 1.0 forbids, all of them not printable."""
     return "\n".join(printable(line) for line in text.split("\n"))

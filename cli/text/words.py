@@ -681,13 +681,8 @@ def baseline_lines(report: w.Report) -> list[str]:
     for entry in baseline.entries:
         by_status.setdefault(entry.status, []).append(entry)
     lines = []
-    if quiet := by_status.pop("muted", []):
-        days = _day_range([entry.until for entry in quiet])
-        count = fmt.plural(sum(entry.findings for entry in quiet), "finding")
-        codes = fmt.listed(dict.fromkeys(entry.code or entry.fingerprint for entry in quiet))
-        lines.append(
-            f"{count} muted by {baseline.source} until {days}, not counted for the exit code: {codes}"
-        )
+    if muted_entries := by_status.pop("muted", []):
+        lines.append(_muted_line(baseline.source, muted_entries))
     # One baseline may serve all commands: entries for rules of other commands are not news.
     own = {rule.code for rule in report.rules}
     unseen = [entry for entry in by_status.pop("not-assessed", []) if entry.code in own]
@@ -705,6 +700,13 @@ def baseline_lines(report: w.Report) -> list[str]:
             f" {unseen[0].text.partition(': ')[2]}"
         )
     return lines
+
+
+def _muted_line(source: str, entries: Sequence[w.BaselineEntry]) -> str:
+    days = _day_range([entry.until for entry in entries])
+    count = fmt.plural(sum(entry.findings for entry in entries), "finding")
+    codes = fmt.listed(dict.fromkeys(entry.code or entry.fingerprint for entry in entries))
+    return f"{count} muted by {source} until {days}, not counted for the exit code: {codes}"
 
 
 def mute_note(report: w.Report, finding: w.Finding) -> str | None:

@@ -1,7 +1,7 @@
-"""The views of a report's data in a terminal, by topic, in the order in which they are shown.
+"""Terminal views of a report's data, one module per topic, in the order of the report.
 
-Each is a module here, imported only for a report that has its data: `blocks` says what is shown
-above the findings, `outlook`, where there is one, what stands below them.
+A module is imported only for a report with data of its topic. `blocks` comes above the findings, `outlook`, if the
+module has it, below.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Blocks = Callable[[Report, Page, Clock], list[RenderableType]]
 
-# A topic, and what of the report's data its view shows.
+# The fields of `Report.data` by the topic that shows them.
 TOPICS: Final[Mapping[str, tuple[str, ...]]] = {
     "checkpoints": ("jobs",),
     "memory": ("processes", "buffers"),
@@ -30,25 +30,20 @@ TOPICS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def blocks(report: Report, page: Page, clock: Clock) -> Iterator[RenderableType]:
-    """What the report's data look like, topic by topic."""
-    return _asked("blocks", report, page, clock)
+def blocks(
+    report: Report, page: Page, clock: Clock, *, function: str = "blocks"
+) -> Iterator[RenderableType]:
+    """Yield the data of each topic, or the result of another function of its module."""
+    from flowdiag.cli.text.grid import line
+
+    for topic, keys in TOPICS.items():
+        if any(getattr(report.data, key) for key in keys):
+            view: Blocks | None = getattr(import_module(f"{__name__}.{topic}"), function, None)
+            if view is not None:
+                make = partial(view, report, page, clock)
+                yield from page.section(topic, make, lambda text: line(text, "red"))
 
 
 def outlook(report: Report, page: Page, clock: Clock) -> Iterator[RenderableType]:
-    """What would change, topic by topic; read after the findings."""
-    return _asked("outlook", report, page, clock)
-
-
-def _told(text: str) -> RenderableType:
-    from flowdiag.cli.text.grid import line
-
-    return line(text, "red")
-
-
-def _asked(what: str, report: Report, page: Page, clock: Clock) -> Iterator[RenderableType]:
-    for topic, keys in TOPICS.items():
-        if any(getattr(report.data, key) for key in keys):
-            view: Blocks | None = getattr(import_module(f"{__name__}.{topic}"), what, None)
-            if view is not None:
-                yield from page.section(topic, partial(view, report, page, clock), _told)
+    """Yield the predicted effect of remedies."""
+    return blocks(report, page, clock, function="outlook")

@@ -1,4 +1,4 @@
-"""What changed from one round to the next, for people: when, the verdict, and a line for each finding."""
+"""Show what changed since the previous round: the time, the verdict, and a line for each finding."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flowdiag.cli.text.grid import VERDICT_STYLES, Aligned, Indented, line, rend
 from flowdiag.cli.text.words import Clock
 from flowdiag.cli.text.zones import shown_zone
 
-_KINDS: Final = {
+_STYLES: Final = {
     Kind.NEW: "bold red",
     Kind.WORSE: "red",
     Kind.BETTER: "green",
@@ -22,15 +22,14 @@ _KINDS: Final = {
     Kind.NOT_ASSESSED: "yellow",
 }
 _TITLE: Final = 300  # characters
-_MOST: Final = 40  # lines of one round
+_LINES: Final = 40  # of a round
 
 
 def changes_text(this: Round, page: Page) -> str:
-    """The round as text; empty where nothing changed."""
+    """Return the text of a round; empty if nothing changed."""
     if not this.changes and this.verdict == this.verdict_before:
         return ""
-    name, zone = shown_zone(page.zone or "UTC")
-    clock = Clock(name, zone)
+    clock = Clock(*shown_zone(page.zone or "UTC"))
     head = Text.assemble(
         (f"{clock.show(this.time)} {clock.name}", "bold"), f"  round {this.round}  "
     )
@@ -39,28 +38,23 @@ def changes_text(this: Round, page: Page) -> str:
     head.append(str(this.verdict), VERDICT_STYLES.get(this.verdict or "", "bold"))
     rows: list[tuple[RenderableType, ...]] = [
         (
-            Text(each.change.replace("-", " "), _KINDS[each.change]),
-            Text(_how(each)),
+            Text(each.change.replace("-", " "), _STYLES[each.change]),
+            Text(_standing_change(each)),
             line(f"{each.code} {words.truncate(words.compact(each.title), _TITLE)}"),
         )
-        for each in this.changes[:_MOST]
+        for each in this.changes[:_LINES]
     ]
     blocks: list[RenderableType] = [head]
     if rows:
         blocks.append(Indented(Aligned(rows)))
-    if len(this.changes) > _MOST:
-        blocks.append(Indented(Text(f"and {len(this.changes) - _MOST} more", "dim")))
+    if len(this.changes) > _LINES:
+        blocks.append(Indented(Text(f"and {len(this.changes) - _LINES} more", "dim")))
     return render_blocks(blocks, page)
 
 
-def _how(change: Change) -> str:
-    before, after = change.before, change.after
-    if before is not None and after is not None:
-        return f"{_word(before)} → {_word(after)}"
-    one = after or before
-    return _word(one) if one is not None else ""
+def _standing_change(change: Change) -> str:
+    return " → ".join(_standing(each) for each in (change.before, change.after) if each is not None)
 
 
-def _word(standing: Standing) -> str:
-    over = "" if standing.state == "ongoing" else ", recovered"
-    return f"{standing.severity}{over}"
+def _standing(standing: Standing) -> str:
+    return f"{standing.severity}{'' if standing.state == 'ongoing' else ', recovered'}"

@@ -1,4 +1,4 @@
-"""What `flowdiag checkpoints` shows of a job: how its checkpoints ended, when, and who was late."""
+"""The view of `flowdiag checkpoints`: how the checkpoints of a job ended, when, and on which TaskManagers they were late."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.text import Text
 
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.redact import printable
-from flowdiag.analyses.report.wire import CheckpointJob, Report, TaskManager
+from flowdiag.analyses.report.wire import CheckpointJob, Report
 from flowdiag.cli.render.page import PROSE, Page
 from flowdiag.cli.text import words
 from flowdiag.cli.text.grid import (
@@ -25,6 +25,14 @@ from flowdiag.cli.text.grid import (
 from flowdiag.cli.text.timeline import GLYPHS, Timeline, bucket_note, legend_word, timeline
 from flowdiag.cli.views.overview import JobSummary, split_by_severity
 
+TASKMANAGER_COLUMNS: Final = (
+    Column("TaskManager", lambda row: fmt.place(row.taskmanager, row.host), "wrap"),
+    Column("subtasks", lambda row: str(row.subtasks)),
+    Column("late", lambda row: str(row.late)),
+    Column("expected", lambda row: None if row.expected is None else f"{row.expected:.1f}"),
+    Column("ratio", lambda row: None if row.ratio is None else words.quantity(row.ratio, "ratio")),
+    Column("by chance", lambda row: None if row.p_value is None else fmt.share(row.p_value)),
+)
 # By `Page.terse`: rows of TaskManagers, and of the timeline.
 _TASKMANAGERS: Final = (12, 8, 5, 3, 0)
 _ROWS: Final = (6, 4, 3, 2, 1)
@@ -39,17 +47,16 @@ _CELL: Final = {
 
 
 def blocks(report: Report, page: Page, clock: words.Clock) -> list[RenderableType]:
-    """A block for each job, or where they are many, for the sickest below an overview."""
+    """Return a block for each job, or an overview with the worst jobs."""
     overview, shown = split_by_severity("Jobs", report.data.jobs or (), job_summary, page)
     return overview + [_job(job, page, clock) for job in shown]
 
 
 def job_summary(job: CheckpointJob) -> JobSummary:
-    """What an overview tells of a job."""
-    name = job.name or job.job_id
     done, total = job.counts.get("completed", 0), job.total.checkpoints
-    told = f"{fmt.thousands(done)} of {fmt.plural(total, 'checkpoint')} completed"
-    return JobSummary(name, job.verdict, job.cause, told if total else "no checkpoint seen")
+    facts = f"{fmt.thousands(done)} of {fmt.plural(total, 'checkpoint')} completed"
+    facts = facts if total else "no checkpoint seen"
+    return JobSummary(job.name or job.job_id, job.verdict, job.cause, facts)
 
 
 def _job(job: CheckpointJob, page: Page, clock: words.Clock) -> RenderableType:
@@ -80,12 +87,7 @@ def _timeline(picture: Timeline, page: Page, job: CheckpointJob) -> RenderableTy
         bars = picture.bars(row, unicode=page.unicode)
         if bars.strip():
             rows.append((Text(), Text(bars, "dim")))
-    table = Listing(
-        rows,
-        Column("", itemgetter(0), "left"),
-        Column("", itemgetter(1), "left"),
-        heads=None,
-    )
+    columns = (Column("", itemgetter(0), "left"), Column("", itemgetter(1), "left"))
     legend = Text()
     for kind in picture.kinds():
         legend.append(GLYPHS[kind][glyph], _CELL.get(kind, "dim"))
@@ -94,29 +96,18 @@ def _timeline(picture: Timeline, page: Page, job: CheckpointJob) -> RenderableTy
         legend.append(f"{note}   " if note else "", "dim")
     if job.truncated:
         legend.append("lists are cut at --max-rows", "yellow")
-    return Group(table, legend)
+    return Group(Listing(rows, *columns, heads=None), legend)
 
 
 def _taskmanagers(job: CheckpointJob, page: Page) -> RenderableType:
     rows = job.taskmanagers if page.verbose else job.taskmanagers[: _TASKMANAGERS[page.terse]]
     table = Listing(
         rows,
-        Column("TaskManager", _named, "wrap"),
-        Column("subtasks", lambda row: str(row.subtasks)),
-        Column("late", lambda row: str(row.late)),
-        Column("expected", lambda row: None if row.expected is None else f"{row.expected:.1f}"),
-        Column(
-            "ratio", lambda row: None if row.ratio is None else words.quantity(row.ratio, "ratio")
-        ),
-        Column("by chance", lambda row: None if row.p_value is None else fmt.share(row.p_value)),
-        # Twice what placement explains is worth a look, whatever p says on a small cluster.
+        *TASKMANAGER_COLUMNS,
+        # Twice the expected number stands out, even where p is large on a small cluster.
         style=lambda row: "bold yellow" if row.late and (row.ratio or 0) >= 2 else "",
     )
     note = "late: distinct subtasks that acknowledged an expired checkpoint; expected: by placement"
     if any(row.p_value is not None for row in rows):
         note += "; by chance: how often chance makes so many late"
     return Group(table, *and_more(len(job.taskmanagers) - len(rows)), line(note, "dim"))
-
-
-def _named(row: TaskManager) -> str:
-    return fmt.place(row.taskmanager, row.host)

@@ -1,4 +1,4 @@
-"""Findings: the first with what proves it and what to do, the others in a line each; all in full with -v."""
+"""Show findings: the first with evidence and actions, the others with a line each; all in full with `-v`."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from flowdiag.cli.text.hyperlinks import file_url
 _SEVERITY: Final = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
 _HEAD: Final = re.compile(r"^.{0,40}?\d\d:\d\d:\d\d.{0,250}? - +")
 
-# By `Page.terse`: records that prove the first finding, characters of each; actions; other findings.
+# By `Page.terse`: the evidence of the first finding, its characters; actions; other findings.
 _EVIDENCE: Final = (2, 2, 1, 1, 1)
 _EXCERPT: Final = (200, 160, 160, 120, 60)
 _ACTIONS: Final = (5, 4, 3, 2, 1)
 _OTHERS: Final = (12, 10, 8, 6, 4)
-_TITLE: Final = (400, 300, 240, 160, 120)  # characters of what is said in a line
-_LINE: Final = 66  # characters of a quotation that fills no more than a line of most terminals
-_SUMMED_UP: Final = ("points-for", "points-against")  # the confidence says the same
+_TITLE: Final = (400, 300, 240, 160, 120)  # characters of a finding in one line
+_LINE: Final = 66  # characters of an excerpt that fits into one line of most terminals
+_IN_CONFIDENCE: Final = ("points-for", "points-against")  # the confidence includes them
 
 
 def findings_block(report: Report, page: Page, clock: words.Clock) -> RenderableType:
-    """All findings of a report, the one that matters most first."""
+    """Return all findings, the most important first."""
     several = words.has_several_jobs(report)
     paths = words.paths_of(report, page)
     first, *others = report.findings
     step = report.summary.first_action
     if page.terse == TERSEST and step is not None and step.code == first.code:
-        # What to do stands at the end of the report; there is no room to say it twice.
+        # The end of the report shows the action; there is no space to repeat it.
         first = msgspec.structs.replace(first, actions=[])
     blocks: list[RenderableType] = [heading("Findings", str(len(report.findings)))]
     dated = page.verbose > 0 or not words.is_one_day(report, clock)
@@ -50,7 +50,7 @@ def findings_block(report: Report, page: Page, clock: words.Clock) -> Renderable
             blocks += [Text(), Indented(_finding(finding, page, clock, paths, several))]
         return Group(*blocks)
     if others:
-        blocks += [Text(), Indented(in_lines(others, page, several))]
+        blocks += [Text(), Indented(finding_lines(others, page, several))]
         if page.terse < TERSEST:
             blocks.append(Indented(Text("-v shows the numbers, lines and remedies of all", "dim")))
     return Group(*blocks)
@@ -72,11 +72,11 @@ def _finding(
     when = words.period(finding, clock, date=dated)
     facts = [finding.state, f"{finding.confidence} confidence", when]
     head.append(f"  {' · '.join(filter(None, facts))}", "dim")
-    details = _details if page.verbose else essentials
+    details = _details if page.verbose else _essentials
     table = Aligned(
-        (Text(label if number == 0 else "", "dim"), said)
+        (Text(label if number == 0 else "", "dim"), text)
         for label, lines in details(finding, page, paths, several)
-        for number, said in enumerate(lines)
+        for number, text in enumerate(lines)
     )
     explained = bool(finding.explain) and page.terse < 3
     return Group(
@@ -87,12 +87,11 @@ def _finding(
     )
 
 
-Said = Iterator[tuple[str, list[RenderableType]]]
-"""Labels, each with its lines."""
+LabelledLines = Iterator[tuple[str, list[RenderableType]]]
+"""Pairs of a label and its lines."""
 
 
-def _details(finding: Finding, page: Page, paths: words.Paths, several: bool) -> Said:
-    """Everything about a finding."""
+def _details(finding: Finding, page: Page, paths: words.Paths, several: bool) -> LabelledLines:
     if finding.subject.kind != "job" or several:
         yield "about", [line(words.subject_name(finding.subject, most=200))]
     if finding.why and finding.why != finding.title:
@@ -108,54 +107,59 @@ def _details(finding: Finding, page: Page, paths: words.Paths, several: bool) ->
     yield "see", [line(", ".join(finding.see))] if finding.see else []
 
 
-def essentials(finding: Finding, page: Page, paths: words.Paths, several: bool) -> Said:
-    """Who, why, the numbers, what proves it, and what to do."""
-    subject = finding.subject
-    known = finding.why and (subject.taskmanager or subject.host or subject.task or "\0")
-    who = words.subject_name(subject, most=200)
-    if (subject.kind != "job" or several) and (not known or known not in (finding.why or "")):
-        # The kind alone says nothing of who it is.
-        yield "about", [line(words.compact(who))] if who != subject.kind else []
-    if finding.why and not _said(finding.why, finding.title):
-        yield "because", [line(words.compact(finding.why))]
-    told = [
-        words.measurement(msgspec.structs.replace(item, population=None))
-        for item in finding.measurements
-        if item.name not in _SUMMED_UP
-    ]
-    yield "measured", [line(" · ".join(told))] if told and page.terse < 4 else []
+def _essentials(finding: Finding, page: Page, paths: words.Paths, several: bool) -> LabelledLines:
+    """Yield the subject, reason, measurements, evidence and actions of a finding in short form."""
+    subject, why = finding.subject, finding.why or ""
+    name = words.subject_name(subject, most=200)
+    place = subject.taskmanager or subject.host or subject.task
+    named = place is not None and place in why
+    if (subject.kind != "job" or several) and not named and name != subject.kind:
+        yield "about", [line(words.compact(name))]
+    if why and not _repeats_title(why, finding.title):
+        yield "because", [line(words.compact(why))]
+    measured = _measured(finding) if page.terse < TERSEST else ""
+    yield "measured", [line(measured)] if measured else []
     shown = _EVIDENCE[page.terse]
     yield "evidence", list(_evidence(finding, paths, shown, _EXCERPT[page.terse]))
     yield "to do", list(_to_do(finding.actions, page))
     yield "see", [line(", ".join(finding.see))] if finding.see else []
 
 
-def _said(why: str, title: str) -> bool:
-    """Whether a title holds a reason already, but for whose it is."""
+def _measured(finding: Finding) -> str:
+    """Return the measurements in one line, without what they were measured over."""
+    return " · ".join(
+        words.measurement(msgspec.structs.replace(item, population=None))
+        for item in finding.measurements
+        if item.name not in _IN_CONFIDENCE
+    )
+
+
+def _repeats_title(why: str, title: str) -> bool:
+    """Whether the title contains the reason, apart from the name that precedes it."""
     return why in title or (": " in why and why.partition(": ")[2].rstrip(".… ") in title)
 
 
-def _vote(weight: int, signal: str, says: str) -> Text:
+def _vote(weight: int, signal: str, text: str) -> Text:
     style = "green" if weight > 0 else "yellow" if weight < 0 else "dim"
-    return Text.assemble((f"{weight:+d} ", style), line(f"{signal}: {says}"))
+    return Text.assemble((f"{weight:+d} ", style), line(f"{signal}: {text}"))
 
 
 def _evidence(
     finding: Finding, paths: words.Paths, most: int, characters: int | None = None
 ) -> Iterator[RenderableType]:
-    """Places in the inputs, and below each what stands there.
+    """Yield places in the inputs, each with its excerpt.
 
     Args:
-        finding: whose evidence it is.
-        paths: how inputs are called.
-        most: places that are shown.
-        characters: of a quotation, without the head of its line; None: all there are.
+        finding: the owner of the evidence.
+        paths: the names of inputs.
+        most: the number of places.
+        characters: the length of an excerpt without the head of its log line; None for the whole line.
     """
     shown = finding.evidence[:most]
     hidden = finding.evidence_total - len(shown)
     for item in shown:
         last = characters is not None and item is shown[-1]
-        yield recorded(item, paths, hidden if last else 0)
+        yield evidence_line(item, paths, hidden if last else 0)
         if item.excerpt and characters is None:
             yield Indented(line(item.excerpt, "dim"))
         elif item.excerpt and characters is not None:
@@ -164,8 +168,8 @@ def _evidence(
         yield line(f"… {hidden} more", "dim")
 
 
-def recorded(item: Evidence, paths: words.Paths, others: int = 0) -> Text:
-    """Where a record stands, and how many more there are."""
+def evidence_line(item: Evidence, paths: words.Paths, others: int = 0) -> Text:
+    """Return the place of a record, as a link if the terminal opens links, and the number of further records."""
     place = unbroken(words.location(item, paths))
     url = file_url(item.source, paths.here) if paths.linked else None
     if url is not None:
@@ -175,12 +179,12 @@ def recorded(item: Evidence, paths: words.Paths, others: int = 0) -> Text:
     return place
 
 
-def quoted(excerpt: str) -> str:
-    """What a record says in the line of a terminal, without what its head says of every line."""
-    said = _HEAD.sub("", excerpt)
-    name = said.partition(" ")[0]
-    # Of a metric the value counts, which stands behind a long name.
-    return fmt.abbreviate(said, _LINE) if len(name) > _LINE // 2 else words.truncate(said, _LINE)
+def excerpt_line(excerpt: str) -> str:
+    """Return the message of a log line, cut to one line of a terminal."""
+    text = _HEAD.sub("", excerpt)
+    name = text.partition(" ")[0]
+    # A metric's value follows its long name: cut in the middle.
+    return fmt.abbreviate(text, _LINE) if len(name) > _LINE // 2 else words.truncate(text, _LINE)
 
 
 def _to_do(actions: Sequence[Action], page: Page) -> Iterator[RenderableType]:
@@ -188,7 +192,7 @@ def _to_do(actions: Sequence[Action], page: Page) -> Iterator[RenderableType]:
     rows = []
     for number, action in enumerate(actions[:most], 1):
         text, details = words.action_lines(action)
-        # The option and its value are what somebody types in; they stay to the end.
+        # Users type the option and its value: the last details to be omitted.
         kept = details if page.terse == 0 else details[:1] if action.option else []
         rows.append((f"{number}.", Group(line(text), *(line(detail, "dim") for detail in kept))))
     if rows:
@@ -199,42 +203,41 @@ def _to_do(actions: Sequence[Action], page: Page) -> Iterator[RenderableType]:
 # --- in lines -------------------------------------------------------------------------------------
 
 
-def in_lines(findings: Sequence[Finding], page: Page, several: bool) -> RenderableType:
-    """Findings in a line each, or where they are many, all of a rule in one."""
+def finding_lines(findings: Sequence[Finding], page: Page, several: bool) -> RenderableType:
+    """Return a line for each finding, or if there are many, for each rule."""
     most, characters = _OTHERS[page.terse], _TITLE[page.terse]
     if len(findings) <= most:
-        return Aligned(_in_line(finding, several, characters) for finding in findings)
+        return Aligned(_finding_line(finding, several, characters) for finding in findings)
     alike: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
         alike.setdefault((finding.severity, finding.code), []).append(finding)
     groups = list(alike.values())
     rows = [
-        _of_a_rule(some, several) if len(some) > 1 else _in_line(some[0], several, characters)
+        _rule_line(some, several) if len(some) > 1 else _finding_line(some[0], several, characters)
         for some in groups
     ]
     return Group(Aligned(rows[:most]), *and_more(len(rows) - most, "rules"))
 
 
-def _in_line(finding: Finding, several: bool, characters: int) -> tuple[RenderableType, ...]:
-    said = line(words.truncate(words.compact(finding.title), characters))
+def _finding_line(finding: Finding, several: bool, characters: int) -> tuple[RenderableType, ...]:
+    text = line(words.truncate(words.compact(finding.title), characters))
     job = words.job_name(finding.subject)
     if several and job and job not in finding.title:
-        said.append(f" · {printable(job)}")
+        text.append(f" · {printable(job)}")
     if finding.state is f.State.RECOVERED:
-        said.append(" · recovered", "dim")
-    return severity(finding.severity), Text(finding.code, "dim"), said
+        text.append(" · recovered", "dim")
+    return severity_text(finding.severity), Text(finding.code, "dim"), text
 
 
-def _of_a_rule(findings: Sequence[Finding], several: bool) -> tuple[RenderableType, ...]:
-    said = line(f"{len(findings)} × {findings[0].name}")
+def _rule_line(findings: Sequence[Finding], several: bool) -> tuple[RenderableType, ...]:
+    text = line(f"{len(findings)} × {findings[0].name}")
     jobs = list(dict.fromkeys(filter(None, (words.job_name(each.subject) for each in findings))))
     if several and jobs:
-        said.append(f" in {words.job_list(jobs)}", "dim")
+        text.append(f" in {words.job_list(jobs)}", "dim")
     else:
-        said.append(f", first: {printable(words.compact(findings[0].title))}", "dim")
-    return severity(findings[0].severity), Text(findings[0].code, "dim"), said
+        text.append(f", first: {printable(words.compact(findings[0].title))}", "dim")
+    return severity_text(findings[0].severity), Text(findings[0].code, "dim"), text
 
 
-def severity(word: str) -> Text:
-    """A severity in its colour."""
+def severity_text(word: str) -> Text:
     return Text(word.upper(), _SEVERITY.get(word, "bold"))

@@ -1,4 +1,4 @@
-"""The memory of processes as nested pools: a tree with a bar for each, and the network buffers below."""
+"""The view of `flowdiag memory`: the memory pools of each process as a tree with bars, and the network buffers."""
 
 from __future__ import annotations
 
@@ -26,50 +26,60 @@ from flowdiag.cli.text.pools import (
 from flowdiag.cli.text.words import Clock
 
 _BAR: Final = 32
-# By `Page.terse`: processes that are drawn, those that are named, and rows of network buffers.
-_PICTURES: Final = (4, 3, 2, 1, 1)
-_LEFT: Final = (3, 3, 2, 1, 0)
+# By `Page.terse`: processes as a tree, processes in one line, and rows of network buffers.
+_TREES: Final = (4, 3, 2, 1, 1)
+_IN_LINES: Final = (3, 3, 2, 1, 0)
 _BUFFERS: Final = (12, 8, 5, 3, 2)
 
-Row = tuple[Pool, str, Bar]  # with the lines of the tree left of its label, and its bar
+BUFFER_COLUMNS: Final = (
+    Column("TaskManager", lambda row: fmt.place(row.taskmanager, row.host), "wrap"),
+    Column("exist", lambda row: None if row.segments is None else str(row.segments)),
+    Column("required", lambda row: str(row.required)),
+    Column("desired", lambda row: str(row.desired)),
+    Column("missing", lambda row: str(row.missing) if row.missing else None),
+    Column("any placement", lambda row: str(row.any_placement)),
+    Column("smallest", lambda row: fmt.size(row.smallest_bytes)),
+)
+
+Row = tuple[Pool, str, Bar]  # the pool, the tree lines left of its label, its bar
 
 
 def blocks(report: Report, page: Page, clock: Clock) -> list[RenderableType]:
-    """One picture for all processes of the same sizes, then the network buffers."""
+    """Return a tree for each group of processes of the same sizes, then the network buffers."""
     data = report.data
     groups = [group for group in group_by_size(data.processes or ()) if sizes_of(group[0])]
     drawn = groups
-    if not page.verbose and len(groups) > _PICTURES[page.terse]:
-        # Jobs run in TaskManagers; those that something was found out about come first.
-        accused = {finding.subject.taskmanager for finding in report.findings} - {None}
-        drawn = sorted(groups, key=lambda group: _interest(group, accused))[: _PICTURES[page.terse]]
-    shown: list[RenderableType] = [_picture(group, page) for group in drawn]
+    if not page.verbose and len(groups) > _TREES[page.terse]:
+        # Processes with findings come first, then TaskManagers, because they run the jobs.
+        culprits = {finding.subject.taskmanager for finding in report.findings} - {None}
+        drawn = sorted(groups, key=lambda group: _rank(group, culprits))[: _TREES[page.terse]]
+    shown: list[RenderableType] = [_tree(group, page) for group in drawn]
     left = [group for group in groups if group not in drawn]
-    most = _LEFT[page.terse]
+    most = _IN_LINES[page.terse]
     if left and most:
-        named = [_summed_up(group) for group in left[:most]]
+        named = [_summary_line(group) for group in left[:most]]
         shown.append(Group(*named, *and_more(len(left) - most, "processes")))
     if data.buffers:
         shown.append(_buffers(data.buffers, page))
     return shown
 
 
-def _interest(group: list[MemoryProcess], accused: set[str | None]) -> tuple[bool, bool, int]:
-    named = any(process.taskmanager in accused for process in group)
+def _rank(group: list[MemoryProcess], culprits: set[str | None]) -> tuple[bool, bool, int]:
+    named = any(process.taskmanager in culprits for process in group)
     return not named, group[0].role != "taskmanager", -len(group)
 
 
-def _summed_up(group: list[MemoryProcess]) -> Text:
+def _summary_line(group: list[MemoryProcess]) -> Text:
     sizes = sizes_of(group[0])
     total = next(
         (sizes[pool.name] for pool in pools_of(group[0], sizes) if pool.name in sizes), None
     )
-    said = _title(group)
-    said.append(f" · {fmt.size(total)}" if total else "")
-    return said
+    text = _title(group)
+    text.append(f" · {fmt.size(total)}" if total else "")
+    return text
 
 
-def _picture(group: list[MemoryProcess], page: Page) -> RenderableType:
+def _tree(group: list[MemoryProcess], page: Page) -> RenderableType:
     process = group[0]
     derived, observed = with_sums(process.derived), with_sums(process.observed)
     shown = derived | observed
@@ -78,7 +88,7 @@ def _picture(group: list[MemoryProcess], page: Page) -> RenderableType:
     branches = _branches(pools, unicode=page.unicode)
     bars = _bars(pools, shown, total, unicode=page.unicode)
 
-    def sized(sizes: Mapping[str, int]) -> Callable[[Row], Text]:
+    def size_cell(sizes: Mapping[str, int]) -> Callable[[Row], Text]:
         def cell(row: Row) -> Text:
             name = row[0].name
             differs = name in derived and name in observed and derived[name] != observed[name]
@@ -96,8 +106,8 @@ def _picture(group: list[MemoryProcess], page: Page) -> RenderableType:
             lambda row: Text(printable(configured_value(process, row[0].name)), "cyan"),
             "left",
         ),
-        Column("derived", sized(derived)),
-        *([Column("observed", sized(observed))] if observed else []),
+        Column("derived", size_cell(derived)),
+        *([Column("observed", size_cell(observed))] if observed else []),
         Column("", lambda row: row[2], "left"),
         *([Column("", lambda row: Text(row[0].flag, "dim"), "left")] if page.verbose else []),
     )
@@ -120,7 +130,7 @@ def _title(group: list[MemoryProcess]) -> Text:
 
 
 def _branches(pools: Sequence[Pool], *, unicode: bool) -> Iterator[str]:
-    """The lines of the tree left of each label."""
+    """Yield the tree lines left of each label."""
     tee, end, down = ("├ ", "└ ", "│ ") if unicode else ("|-", "`-", "| ")
     for index, pool in enumerate(pools):
         text = ""
@@ -136,7 +146,7 @@ def _branches(pools: Sequence[Pool], *, unicode: bool) -> Iterator[str]:
 def _bars(
     pools: Sequence[Pool], shown: Mapping[str, int], total: int, *, unicode: bool
 ) -> Iterator[Bar]:
-    """A bar for each pool, where it lies within the process."""
+    """Yield a bar for each pool at its position in the process."""
     full, start = ("█" if unicode else "#"), {0: 0}
     for pool in pools:
         begin = start.get(pool.depth, 0)
@@ -148,7 +158,7 @@ def _bars(
 
 
 def _bar(begin: float, end: float, full: str, cells: int) -> Text:
-    """A part of a whole from one share of it to another, in so many cells for the whole."""
+    """Draw the part of the process from one share to another."""
     left = round(begin * cells)
     width = max(round(end * cells) - left, 1 if end > begin else 0)
     return Text(" " * min(left, cells - 1) + full * width, "blue")
@@ -168,20 +178,10 @@ def _notes(process: MemoryProcess, page: Page) -> Iterator[str]:
 
 
 def _buffers(buffers: Sequence[MemoryBuffers], page: Page) -> RenderableType:
-    # What lacks some is what somebody looks for.
+    # TaskManagers with too few buffers come first.
     ranked = buffers if page.verbose else sorted(buffers, key=lambda row: -(row.missing or 0))
     shown = ranked if page.verbose else ranked[: _BUFFERS[page.terse]]
-    table = Listing(
-        shown,
-        Column("TaskManager", lambda row: row.taskmanager, "wrap"),
-        Column("exist", lambda row: None if row.segments is None else str(row.segments)),
-        Column("required", lambda row: str(row.required)),
-        Column("desired", lambda row: str(row.desired)),
-        Column("missing", lambda row: str(row.missing) if row.missing else None),
-        Column("any placement", lambda row: str(row.any_placement)),
-        Column("smallest", lambda row: fmt.size(row.smallest_bytes)),
-        style=lambda row: "bold red" if row.missing else "",
-    )
+    table = Listing(shown, *BUFFER_COLUMNS, style=lambda row: "bold red" if row.missing else "")
     note = (
         "required: what the placed tasks cannot start without; smallest: enough wherever the"
         " scheduler puts them"

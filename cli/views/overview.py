@@ -1,4 +1,4 @@
-"""Many jobs or applications in few lines: the sick first, and those with the same cause together."""
+"""Summarise many jobs or applications: the worst verdicts first, equal verdicts and causes together."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from flowdiag.cli.text.grid import VERDICT_STYLES, Column, Listing, and_more, bl
 
 T = TypeVar("T")
 
-# By `Page.terse`: how many are shown in full, in a line each, and how many names of those alike.
+# By `Page.terse`: the jobs in full, the jobs with a line each, and the names in a group.
 _IN_FULL: Final = (3, 2, 2, 1, 1)
 _IN_LINES: Final = (10, 10, 8, 6, 4)
 _NAMES: Final = (6, 6, 5, 4, 3)
@@ -30,94 +30,89 @@ _GROUPS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class JobSummary:
-    """One job or application as far as an overview tells of it."""
+    """A job or application in one line of an overview; `facts` is a short text about its state."""
 
     name: str
     verdict: str
     cause: str | None
-    says: str
+    facts: str
 
 
 def split_by_severity(
-    word: str, items: Sequence[T], told: Callable[[T], JobSummary], page: Page
+    title: str, items: Sequence[T], summary_of: Callable[[T], JobSummary], page: Page
 ) -> tuple[list[RenderableType], list[T]]:
-    """What is shown of many: an overview if it takes one, and which of them are shown in full.
+    """Return an overview, if there are many items, and the worst items, which are shown in full.
 
     Args:
-        word: what they are, over the overview.
+        title: the heading of the overview.
         items: jobs or applications.
-        told: what an overview says of one.
-        page: where it goes; everything is in full where everything is asked for.
+        summary_of: returns the line of an item.
+        page: a verbose page shows all items in full.
     """
     pairs = sorted(
-        ((told(item), item) for item in items),
+        ((summary_of(item), item) for item in items),
         key=lambda pair: words.verdict_sort_key(pair[0].verdict),
     )
     ranked = [item for _, item in pairs]
     if page.verbose or len(ranked) <= _IN_FULL[page.terse]:
         return [], ranked
-    sick = sum(job_summary.verdict != "healthy" for job_summary, _ in pairs)
-    shown = ranked[: min(max(sick, 1), _IN_FULL[page.terse])]
-    return [_overview(word, [job_summary for job_summary, _ in pairs], page)], shown
+    unhealthy = sum(summary.verdict != "healthy" for summary, _ in pairs)
+    shown = ranked[: min(max(unhealthy, 1), _IN_FULL[page.terse])]
+    return [_overview(title, [summary for summary, _ in pairs], page)], shown
 
 
-def _overview(word: str, summaries: Sequence[JobSummary], page: Page) -> RenderableType:
+def _overview(title: str, summaries: Sequence[JobSummary], page: Page) -> RenderableType:
     tally = ", ".join(
         f"{fmt.thousands(len(list(group)))} {verdict}"
-        for verdict, group in groupby(job_summary.verdict for job_summary in summaries)
+        for verdict, group in groupby(summary.verdict for summary in summaries)
     )
-    title = heading(word, f"{fmt.thousands(len(summaries))}: {tally}")
+    head = heading(title, f"{fmt.thousands(len(summaries))}: {tally}")
     if len(summaries) <= _IN_LINES[page.terse]:
-        return block(title, _lines(summaries))
-    return block(title, *_groups(summaries, page))
+        lines = Listing(
+            summaries,
+            Column("", _verdict, "left"),
+            Column("", lambda summary: fmt.abbreviate(summary.name, _NAME), "wrap"),
+            Column("", lambda summary: line(summary.cause or "", "bold"), "wrap"),
+            Column("", lambda summary: line(summary.facts, "dim"), "wrap"),
+            heads=None,
+        )
+        return block(head, lines)
+    groups = group_alike(summaries)
+    table = Listing(groups[:_GROUPS], *group_columns(_NAMES[page.terse]), heads=None)
+    return block(head, table, *and_more(len(groups) - _GROUPS, "causes"))
 
 
-def _verdict(job_summary: JobSummary) -> Text:
-    return Text(job_summary.verdict, VERDICT_STYLES.get(job_summary.verdict, ""))
-
-
-def _lines(summaries: Iterable[JobSummary]) -> RenderableType:
-    return Listing(
-        summaries,
-        Column("", _verdict, "left"),
-        Column("", lambda one: fmt.abbreviate(one.name, _NAME), "wrap"),
-        Column("", lambda one: line(one.cause or "", "bold"), "wrap"),
-        Column("", lambda one: line(one.says, "dim"), "wrap"),
-        heads=None,
-    )
+def _verdict(summary: JobSummary) -> Text:
+    return Text(summary.verdict, VERDICT_STYLES.get(summary.verdict, ""))
 
 
 def group_alike(summaries: Iterable[JobSummary]) -> list[list[JobSummary]]:
-    """Those of the same verdict and cause together: the sick first, and of them the most frequent."""
+    """Group summaries by verdict and cause: the worst verdict first, then the largest group."""
     found: dict[tuple[str, str], list[JobSummary]] = {}
-    for job_summary in summaries:
-        found.setdefault((job_summary.verdict, job_summary.cause or ""), []).append(job_summary)
+    for summary in summaries:
+        found.setdefault((summary.verdict, summary.cause or ""), []).append(summary)
     return sorted(
         found.values(), key=lambda some: (words.verdict_sort_key(some[0].verdict), -len(some))
     )
 
 
-def _groups(summaries: Iterable[JobSummary], page: Page) -> list[RenderableType]:
-    ranked = group_alike(summaries)
-    table = Listing(
-        ranked[:_GROUPS],
-        Column("", lambda some: fmt.thousands(len(some))),
-        Column("", lambda some: _verdict(some[0]), "left"),
-        Column("", lambda some: line(some[0].cause or "", "bold"), "wrap"),
-        Column("", lambda some: line(first_names(some, _NAMES[page.terse]), "dim"), "wrap"),
-        heads=None,
+def group_columns(most: int) -> tuple[Column, ...]:
+    """Return the columns of groups of `group_alike`, with at most `most` names each."""
+
+    def names(group: Sequence[JobSummary]) -> Text:
+        shown = [fmt.abbreviate(printable(summary.name), _NAME) for summary in group[:most]]
+        return line(", ".join(shown + (["…"] if len(group) > most else [])), "dim")
+
+    return (
+        Column("number", lambda group: fmt.thousands(len(group))),
+        Column("verdict", lambda group: _verdict(group[0]), "left"),
+        Column("cause", lambda group: line(group[0].cause or "", "bold"), "wrap"),
+        Column("names", names, "wrap"),
     )
-    return [table, *and_more(len(ranked) - _GROUPS, "causes")]
-
-
-def first_names(some: Sequence[JobSummary], most: int) -> str:
-    """The first few of them."""
-    shown = [fmt.abbreviate(printable(job_summary.name), _NAME) for job_summary in some[:most]]
-    return ", ".join(shown + (["…"] if len(some) > most else []))
 
 
 def verdicts_by_job(report: Report) -> dict[str, tuple[str, str | None]]:
-    """Verdict and cause by job id, from the findings: for topics whose data have no verdict of a job."""
+    """Return verdict and cause by job id, from the findings: some topics have no verdicts of their own."""
     found: dict[str, tuple[str, str | None]] = {}
     for finding in report.findings:
         if finding.severity is f.Severity.INFO:

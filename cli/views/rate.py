@@ -1,4 +1,4 @@
-"""What `flowdiag rate` shows of an application: charts over its batches, the worst of them, who is slow."""
+"""The view of `flowdiag rate`: charts of batches and triggers, the worst batches, and the slowest tasks."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ from flowdiag.cli.text.grid import (
 from flowdiag.cli.views.overview import JobSummary, split_by_severity
 
 SHOWN: Final = 5
-# By `Page.terse`: rows of a chart, charts, the estimator's last steps, rows of a table, queries.
+# By `Page.terse`: lines of a chart, charts, rate updates, rows of a table, queries.
 _HEIGHT: Final = (6, 4, 3, 3, 0)
 _CHARTS: Final = (9, 3, 3, 1, 0)
-_STEPS: Final = (5, 3, 0, 0, 0)
+_UPDATES: Final = (5, 3, 0, 0, 0)
 _ROWS: Final = (5, 5, 3, 2, 0)
 _QUERIES: Final = (4, 3, 3, 2, 2)
-LABEL: Final = 9  # columns left of a chart
+LABEL: Final = 9  # columns
 WIDEST: Final = 90
-_USUAL: Final = ("source", "not-enabled", "unknown")
+_UNLIMITED: Final = ("source", "not-enabled", "unknown")
 _STABILITY: Final = {
     "stable": "green",
     "idle": "green",
@@ -58,8 +58,34 @@ _STABILITY: Final = {
 }
 
 
+def _stage(part: SlowPart) -> str:
+    batch = f"batch {part.batch_id}, " if part.batch_id is not None else ""
+    return f"{batch}stage {part.stage}"
+
+
+def _place(part: SlowPart) -> str:
+    place = part.executor or "-"
+    apart = part.host and part.host != part.executor
+    return f"{place} @ {part.host}" if apart else place
+
+
+def _length(ms: float | None) -> str | None:
+    return None if ms is None else fmt.duration(ms)
+
+
+SLOW_TASK_COLUMNS: Final = (
+    Column("slowest tasks", _stage, "wrap"),
+    Column("task", lambda part: fmt.subtask(part.index, part.tasks)),
+    Column("took", lambda part: fmt.duration(part.longest_ms)),
+    Column("others", lambda part: _length(part.others_ms)),
+    Column("records", lambda part: fmt.thousands(part.records)),
+    Column("others", lambda p: None if p.others_records is None else fmt.number(p.others_records)),
+    Column("on", _place, "wrap"),
+)
+
+
 def blocks(report: Report, page: Page, clock: words.Clock) -> list[RenderableType]:
-    """A block for each application: how it keeps up, over time, and what is slow in it."""
+    """Return a block for each application, or an overview with the worst ones."""
     overview, shown = split_by_severity(
         "Applications", report.data.applications or (), job_summary, page
     )
@@ -67,13 +93,14 @@ def blocks(report: Report, page: Page, clock: words.Clock) -> list[RenderableTyp
 
 
 def job_summary(app: RateApplication) -> JobSummary:
-    """What an overview tells of an application."""
-    says = fmt.plural(len(app.queries), "query", "queries")
+    facts = fmt.plural(len(app.queries), "query", "queries")
     if app.batches:
-        says = fmt.plural(app.total.batches, "batch", "batches")
+        facts = fmt.plural(app.total.batches, "batch", "batches")
         failed = sum(batch.failed_outputs > 0 for batch in app.batches)
-        says += f", {fmt.thousands(failed)} failed" if failed else ""
-    return JobSummary(app.name or app.application or "without a name", app.verdict, app.cause, says)
+        facts += f", {fmt.thousands(failed)} failed" if failed else ""
+    return JobSummary(
+        app.name or app.application or "without a name", app.verdict, app.cause, facts
+    )
 
 
 def _application(app: RateApplication, page: Page, clock: words.Clock) -> RenderableType:
@@ -82,16 +109,16 @@ def _application(app: RateApplication, page: Page, clock: words.Clock) -> Render
     if app.keeping is not None:
         shown.append(Indented(_summary("Batches", app.keeping, words.batch_counts(app), app)))
         shown += [*_batch_charts(app, page), *_rate_charts(app, page)][: _charts_shown(page)]
-        shown += _held_by(app, page)
-        if _rows(page) and (worst := _worst(app, page, clock)):
+        shown += _rate_limits(app, page)
+        if _rows(page) and (worst := _worst_batches(app, page, clock)):
             shown += [Text(), Indented(worst)]
-    queries = app.queries if page.verbose else _sickest(app.queries)[: _QUERIES[page.terse]]
+    queries = app.queries if page.verbose else _worst_queries(app.queries)[: _QUERIES[page.terse]]
     for query in queries:
         shown += _query(query, page, clock)
     shown += map(Indented, and_more(len(app.queries) - len(queries), "queries"))
     parts = [part for part in app.slow_parts if page.verbose or _is_uneven(part)]
     if parts and _rows(page):
-        shown += [Text(), Indented(_slow(parts, page))]
+        shown += [Text(), Indented(Listing(parts[: _rows(page)], *SLOW_TASK_COLUMNS))]
     if app.missing:
         gaps = app.missing if page.terse < 3 else app.missing[:1]
         shown += [Text(), *(Indented(line(f"not told: {gap}", "yellow")) for gap in gaps)]
@@ -103,28 +130,27 @@ def _charts_shown(page: Page) -> int | None:
 
 
 def _rows(page: Page) -> int:
-    """Rows of a table of the worst."""
     return SHOWN * 4 if page.verbose else _ROWS[page.terse]
 
 
-def _sickest(queries: Sequence[RateQuery]) -> list[RateQuery]:
+def _worst_queries(queries: Sequence[RateQuery]) -> list[RateQuery]:
     order = ("failing", "overloaded", "borderline", "throttled")
     rank = {word: number for number, word in enumerate(order)}
     return sorted(queries, key=lambda query: rank.get(query.keeping.stability, len(order)))
 
 
 def _summary(word: str, keeping: Keeping, counts: str, app: RateApplication | None) -> Text:
-    said = heading(word, printable(counts))
-    said.append(" · ")
-    said.append(keeping.stability, _STABILITY.get(keeping.stability, ""))
+    text = heading(word, printable(counts))
+    text.append(" · ")
+    text.append(keeping.stability, _STABILITY.get(keeping.stability, ""))
     if keeping.because:
-        said.append(f": {printable(keeping.because)}")
+        text.append(f": {printable(keeping.because)}")
     if keeping.sustainable_per_s is not None and keeping.records_per_s is not None:
         fits = fmt.number(round(keeping.sustainable_per_s, 1))
-        said.append(f" · {fits} records/s would fit", "dim")
+        text.append(f" · {fits} records/s would fit", "dim")
     if app is not None and app.back_pressure is False:
-        said.append(" · back pressure is off", "dim")
-    return said
+        text.append(" · back pressure is off", "dim")
+    return text
 
 
 def _batch_charts(app: RateApplication, page: Page) -> list[RenderableType]:
@@ -132,7 +158,7 @@ def _batch_charts(app: RateApplication, page: Page) -> list[RenderableType]:
     if len(batches) < 2:
         return []
     blocks: list[RenderableType] = []
-    processing = [_float(b.processing_delay_ms) for b in batches]
+    processing = [b.processing_delay_ms for b in batches]
     blocks += _chart(
         "processing time, and the interval", processing, page, line=app.batch_interval_ms
     )
@@ -142,14 +168,10 @@ def _batch_charts(app: RateApplication, page: Page) -> list[RenderableType]:
     return blocks
 
 
-def _float(value: float | None) -> float | None:
-    return None if value is None else float(value)
-
-
 def _wait(batch: RateBatch) -> float | None:
     if batch.processing_start_ms is not None:
         return float(max(0, batch.processing_start_ms - batch.batch_time_ms))
-    return _float(batch.scheduling_delay_ms)
+    return batch.scheduling_delay_ms
 
 
 def _chart(
@@ -160,7 +182,7 @@ def _chart(
     line: float | None = None,
     unit: str = "ms",
 ) -> list[RenderableType]:
-    """A chart under its title; nothing where there is no room for one, or nothing to show."""
+    """Return a titled chart; nothing for a terse page or without values."""
     width, height = min(page.width, WIDEST) - LABEL - 4, _HEIGHT[page.terse]
     drawn = chart(values, width=width, height=height, line=line, unicode=page.unicode, unit=unit)
     if not drawn.rows:
@@ -186,24 +208,24 @@ def _rate_charts(app: RateApplication, page: Page) -> list[RenderableType]:
         charted: list[RenderableType] = [
             *_chart(f"published rate{name}, records/s", rates, page, unit="")
         ]
-        if _STEPS[page.terse]:
-            charted.append(Indented(_terms(of, _STEPS[page.terse])))
+        if _UPDATES[page.terse]:
+            charted.append(Indented(_rate_updates(of, _UPDATES[page.terse])))
         blocks += [Group(*charted)] if charted else []
     return blocks
 
 
-def _held_by(app: RateApplication, page: Page) -> Iterator[RenderableType]:
-    for one in app.streams:
-        # What does not matter is not said: a source that has no more is the usual case.
-        if one.held_because and (page.verbose or one.held_by not in _USUAL):
+def _rate_limits(app: RateApplication, page: Page) -> Iterator[RenderableType]:
+    for stream in app.streams:
+        # Most sources are limited by their own data, which is not worth a line.
+        if stream.held_because and (page.verbose or stream.held_by not in _UNLIMITED):
             of_stream = (
-                f" of {one.name or f'stream {one.stream_id}'}" if len(app.streams) > 1 else ""
+                f" of {stream.name or f'stream {stream.stream_id}'}" if len(app.streams) > 1 else ""
             )
-            yield Indented(line(f"the rate{of_stream} is held by {one.held_because}", "dim"))
+            yield Indented(line(f"the rate{of_stream} is held by {stream.held_because}", "dim"))
 
 
-def _terms(steps: Sequence[PidStep], shown: int) -> RenderableType:
-    """The last updates with what each term did."""
+def _rate_updates(steps: Sequence[PidStep], shown: int) -> RenderableType:
+    """Return a table of the last updates of the rate estimator with their terms."""
     last = [step for step in steps if step.new_rate is not None][-shown:]
     return Listing(
         last,
@@ -222,16 +244,12 @@ def _signed(value: float | None) -> str | None:
     return None if value is None else f"{value:+.1f}"
 
 
-def _length(ms: float | None) -> str | None:
-    return None if ms is None else fmt.duration(ms)
-
-
 def _count(value: float | None) -> str | None:
     return None if value is None else fmt.thousands(value)
 
 
-def _worst(app: RateApplication, page: Page, clock: words.Clock) -> RenderableType | None:
-    """The failed and the longest batches."""
+def _worst_batches(app: RateApplication, page: Page, clock: words.Clock) -> RenderableType | None:
+    """Return a table of the failed and the longest batches."""
     ranked = sorted((b for b in app.batches if b.processing_delay_ms is not None), key=_badness)
     if not ranked or app.verdict == "healthy":
         return None
@@ -272,23 +290,25 @@ def _query(query: RateQuery, page: Page, clock: words.Clock) -> list[RenderableT
             Indented(line("real-time mode: a trigger lasts as long as it is told to", "dim"))
         )
     if query.row_rates_void:
-        told = "foreachBatch may count rows more than once: rates of rows are left out"
-        blocks.append(Indented(line(told, "dim")))
+        note = "foreachBatch may count rows more than once: rates of rows are left out"
+        blocks.append(Indented(line(note, "dim")))
     if len(query.triggers) < 2:
         return blocks
-    durations = [_float(trigger.duration_ms) for trigger in query.triggers]
+    durations = [trigger.duration_ms for trigger in query.triggers]
     interval = None if query.real_time else query.trigger_interval_ms
     title = "trigger execution" + (", and the interval" if interval else "")
     blocks += _chart(title, durations, page, line=interval)
-    backlog = [_float(trigger.backlog) for trigger in query.triggers]
+    backlog = [trigger.backlog for trigger in query.triggers]
     if any(backlog):
         blocks += _chart("backlog, rows", backlog, page, unit="") if page.terse < 3 else []
     if _rows(page) and query.keeping.stability in ("overloaded", "borderline", "failing"):
-        blocks += [Text(), Indented(_longest(query.triggers, page, clock))]
+        blocks += [Text(), Indented(_longest_triggers(query.triggers, page, clock))]
     return blocks
 
 
-def _longest(triggers: Sequence[RateTrigger], page: Page, clock: words.Clock) -> RenderableType:
+def _longest_triggers(
+    triggers: Sequence[RateTrigger], page: Page, clock: words.Clock
+) -> RenderableType:
     ranked = sorted(triggers, key=lambda t: (-(t.duration_ms or 0), t.started_at or ""))
     return Listing(
         ranked[: min(SHOWN, _rows(page))],
@@ -306,31 +326,5 @@ def _longest_part(trigger: RateTrigger) -> str | None:
 
 
 def _is_uneven(part: SlowPart) -> bool:
-    """Whether the slowest task is worth a row: others of its stage took a third at most."""
+    """Whether the slowest task took at least three times as long as the others of its stage."""
     return part.others_ms is not None and part.longest_ms >= 3 * part.others_ms + 500
-
-
-def _slow(parts: Sequence[SlowPart], page: Page) -> RenderableType:
-    return Listing(
-        parts[: _rows(page)],
-        Column("slowest tasks", _stage, "wrap"),
-        Column("task", lambda part: fmt.subtask(part.index, part.tasks)),
-        Column("took", lambda part: fmt.duration(part.longest_ms)),
-        Column("others", lambda part: _length(part.others_ms)),
-        Column("records", lambda part: fmt.thousands(part.records)),
-        Column(
-            "others", lambda p: None if p.others_records is None else fmt.number(p.others_records)
-        ),
-        Column("on", _place, "wrap"),
-    )
-
-
-def _stage(part: SlowPart) -> str:
-    batch = f"batch {part.batch_id}, " if part.batch_id is not None else ""
-    return f"{batch}stage {part.stage}"
-
-
-def _place(part: SlowPart) -> str:
-    place = part.executor or "-"
-    apart = part.host and part.host != part.executor
-    return f"{place} @ {part.host}" if apart else place

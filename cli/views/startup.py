@@ -1,4 +1,4 @@
-"""The starts of a job as timelines: a row for each step, a bar for when it happened."""
+"""The view of `flowdiag startup`: the starts of each job as timelines with a bar for each step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from flowdiag.cli.text.words import Clock
 from flowdiag.cli.views.overview import JobSummary, split_by_severity, verdicts_by_job
 
 _BAR: Final = 32
-# By `Page.terse`: starts of a job with their steps, characters of a cause, TaskManagers on their way.
+# By `Page.terse`: starts of a job, characters of a cause, TaskManagers that have not registered.
 _STARTS: Final = (3, 2, 2, 1, 1)
 _CAUSE: Final = (160, 120, 120, 100, 80)
 _WORKERS: Final = (12, 8, 6, 4, 3)
@@ -29,7 +29,7 @@ _OVER_TASKMANAGERS: Final = ("registration", "workers", "restore")
 
 
 def blocks(report: Report, page: Page, clock: Clock) -> list[RenderableType]:
-    """What came before any job, the starts of each job, the workers that were asked for."""
+    """Return the start of the cluster, the starts of each job, and the requested TaskManagers."""
     data = report.data
     shown: list[RenderableType] = []
     held = any(step.ended_at is None for step in data.cluster or ())
@@ -40,13 +40,13 @@ def blocks(report: Report, page: Page, clock: Clock) -> list[RenderableType]:
     jobs: dict[str, list[StartAttempt]] = {}
     for attempt in data.attempts or ():
         jobs.setdefault(attempt.job_id, []).append(attempt)
-    told = {scheduling.job_id: scheduling for scheduling in reversed(data.scheduling or ())}
-    judged = verdicts_by_job(report)
+    schedulings = {scheduling.job_id: scheduling for scheduling in reversed(data.scheduling or ())}
+    verdicts = verdicts_by_job(report)
     overview, in_full = split_by_severity(
-        "Jobs", list(jobs.values()), lambda attempts: _summary_of(attempts, judged), page
+        "Jobs", list(jobs.values()), lambda attempts: _summary_of(attempts, verdicts), page
     )
     shown += overview
-    shown += [_job(attempts, told.get(attempts[0].job_id), page) for attempts in in_full]
+    shown += [_job(attempts, schedulings.get(attempts[0].job_id), page) for attempts in in_full]
     workers = data.workers or []
     late = [worker for worker in workers if worker.registered_at is None]
     if late or (workers and page.verbose):
@@ -55,12 +55,12 @@ def blocks(report: Report, page: Page, clock: Clock) -> list[RenderableType]:
 
 
 def _summary_of(
-    attempts: Sequence[StartAttempt], judged: Mapping[str, tuple[str, str | None]]
+    attempts: Sequence[StartAttempt], verdicts: Mapping[str, tuple[str, str | None]]
 ) -> JobSummary:
     last = attempts[-1]
-    verdict, cause = judged.get(last.job_id, ("healthy", None))
-    says = f"{fmt.plural(len(attempts), 'start')}, {_outcome(last)}"
-    return JobSummary(last.job_name or last.job_id, verdict, cause, says)
+    verdict, cause = verdicts.get(last.job_id, ("healthy", None))
+    facts = f"{fmt.plural(len(attempts), 'start')}, {_outcome(last)}"
+    return JobSummary(last.job_name or last.job_id, verdict, cause, facts)
 
 
 def _outcome(attempt: StartAttempt) -> str:
@@ -80,7 +80,7 @@ def _job(
     facts = _scheduling(scheduling) if scheduling is not None and page.terse < 2 else ""
     if facts:
         lines.append(line(facts, "dim"))
-    shown = _telling(attempts, page)
+    shown = _shown_attempts(attempts, page)
     for attempt, after in zip(shown, [*shown[1:], None], strict=True):
         lines.append(_attempt(attempt, page))
         skipped = 0 if after is None else after.number - attempt.number - 1
@@ -90,8 +90,8 @@ def _job(
     return block(title, *lines)
 
 
-def _telling(attempts: Sequence[StartAttempt], page: Page) -> list[StartAttempt]:
-    """The first start and the last ones; where one is all there is room for, the one that is held."""
+def _shown_attempts(attempts: Sequence[StartAttempt], page: Page) -> list[StartAttempt]:
+    """Return the first and the last starts; if there is space for one only, the last that did not finish."""
     most = _STARTS[page.terse]
     if page.verbose or len(attempts) <= most:
         return list(attempts)
@@ -101,19 +101,19 @@ def _telling(attempts: Sequence[StartAttempt], page: Page) -> list[StartAttempt]
     return [attempts[0], *attempts[1 - most :]]
 
 
-def _scheduling(told: JobScheduling) -> str:
+def _scheduling(job: JobScheduling) -> str:
     facts = []
-    if told.scheduler or told.scheduling_strategy:
-        facts.append(" ".join(filter(None, [told.scheduler, "scheduler"])))
-    if told.failover_strategy:
-        facts.append(f"failover {told.failover_strategy}")
-    if told.restart_strategy:
-        facts.append(f"restarts {told.restart_strategy}")
-    if told.parallelism:
-        facts.append(f"{fmt.plural(told.tasks, 'task')}, widest {told.parallelism}")
-    if told.spread:
-        most = ", ".join(f"{share.taskmanager} {share.tasks}" for share in told.spread[:4])
-        more = f", … {len(told.spread)} TaskManagers" if len(told.spread) > 4 else ""
+    if job.scheduler or job.scheduling_strategy:
+        facts.append(" ".join(filter(None, [job.scheduler, "scheduler"])))
+    if job.failover_strategy:
+        facts.append(f"failover {job.failover_strategy}")
+    if job.restart_strategy:
+        facts.append(f"restarts {job.restart_strategy}")
+    if job.parallelism:
+        facts.append(f"{fmt.plural(job.tasks, 'task')}, widest {job.parallelism}")
+    if job.spread:
+        most = ", ".join(f"{share.taskmanager} {share.tasks}" for share in job.spread[:4])
+        more = f", … {len(job.spread)} TaskManagers" if len(job.spread) > 4 else ""
         facts.append(f"spread: {most}{more}")
     return printable(" · ".join(facts))
 
@@ -126,10 +126,10 @@ def _attempt(attempt: StartAttempt, page: Page) -> RenderableType:
         title.append(f" · after {printable(attempt.trigger)}")
     lines: list[RenderableType] = [title]
     if attempt.cause:
-        said = attempt.cause.split("\n", 1)[0]
-        said = said if page.verbose else words.compact(said)
-        said = fmt.shorten(printable(said), _CAUSE[page.terse])
-        lines.append(Indented(line(said, "dim")))
+        cause = attempt.cause.split("\n", 1)[0]
+        cause = cause if page.verbose else words.compact(cause)
+        cause = fmt.shorten(printable(cause), _CAUSE[page.terse])
+        lines.append(Indented(line(cause, "dim")))
     if attempt.required_slots and attempt.acquired_slots is not None:
         text = f"slots: {attempt.required_slots} required, {attempt.acquired_slots} acquired"
         style = "yellow" if attempt.acquired_slots < attempt.required_slots else "dim"
@@ -142,21 +142,21 @@ def _attempt(attempt: StartAttempt, page: Page) -> RenderableType:
 def _steps(steps: Sequence[StartStep], page: Page, slowest: str | None = None) -> RenderableType:
     begin, end = _span(steps)
 
-    def look(step: StartStep) -> str:
+    def style(step: StartStep) -> str:
         return "bold red" if step.ended_at is None else "bold" if step.step == slowest else ""
 
     def bar(step: StartStep) -> Bar:
         return Bar(partial(_bar, step, begin, end, "█" if page.unicode else "#"), _BAR, least=8)
 
-    told = [Column("", lambda step: Text(_facts(step), "dim"), "wrap")] if page.terse < 2 else []
+    facts = [Column("", lambda step: Text(_facts(step), "dim"), "wrap")] if page.terse < 2 else []
     return Listing(
         steps,
         Column("", lambda step: step.step, "left"),
         Column("", _lasted),
         Column("", bar, "left"),
-        *told,
+        *facts,
         heads=None,
-        style=look,
+        style=style,
     )
 
 
@@ -199,35 +199,36 @@ def _span(steps: Iterable[StartStep]) -> tuple[float, float]:
 
 
 def _bar(step: StartStep, begin: float, end: float, full: str, cells: int) -> Text:
-    """When a step was, in so many cells for all of them."""
+    """Draw the time of a step within the time of all steps."""
     started = _ms(step.started_at)
     if started is None:
         return Text()
     scale = cells / max(end - begin, 1.0)
     left = min(round((started - begin) * scale), cells - 1)
     width = max(1, round((step.duration_ms or 0) * scale))
-    look = "red" if step.ended_at is None else "blue"
-    return Text(" " * left + full * min(width, cells - left), look)
+    style = "red" if step.ended_at is None else "blue"
+    return Text(" " * left + full * min(width, cells - left), style)
 
 
 def _workers(workers: Sequence[StartWorker], page: Page, clock: Clock) -> RenderableType:
     shown = workers if page.verbose else workers[: _WORKERS[page.terse]]
-    table = Listing(
-        shown,
-        Column("TaskManager", lambda worker: worker.taskmanager, "wrap"),
-        Column("requested", lambda worker: clock.show(worker.requested_at, date=False), "wrap"),
-        Column(
-            "registered",
-            lambda w: Text(
-                clock.show(w.registered_at, date=False), "" if w.registered_at else "red"
-            ),
-            "wrap",
-        ),
-        Column("ended", lambda worker: _ended(worker, clock), "wrap"),
-    )
+    table = Listing(shown, *worker_columns(clock))
     return block("Workers", table, *and_more(len(workers) - len(shown)))
 
 
-def _ended(worker: StartWorker, clock: Clock) -> str:
-    told = [clock.show(worker.ended_at, date=False), worker.diagnostics or ""]
-    return " ".join(filter(None, told))
+def worker_columns(clock: Clock) -> tuple[Column, ...]:
+    """Return the columns of requested TaskManagers."""
+
+    def registered(worker: StartWorker) -> Text:
+        style = "" if worker.registered_at else "red"
+        return Text(clock.show(worker.registered_at, date=False), style)
+
+    def ended(worker: StartWorker) -> str:
+        return f"{clock.show(worker.ended_at, date=False)} {worker.diagnostics or ''}".rstrip()
+
+    return (
+        Column("TaskManager", lambda worker: worker.taskmanager, "wrap"),
+        Column("requested", lambda worker: clock.show(worker.requested_at, date=False), "wrap"),
+        Column("registered", registered, "wrap"),
+        Column("ended", ended, "wrap"),
+    )

@@ -132,10 +132,10 @@ Checkpoints: 32: 26 completed, 4 expired, 1 declined, 1 in flight
 
 ### Late subtasks by TaskManager
 
-| TaskManager | host | subtasks | late | expected | ratio | by chance |
-|---|---|--:|--:|--:|--:|--:|
-| `tm-3` | worker-3.example | 4 | 4 | 1.7 | 2.4× | 4.8% |
-| `tm-1` | worker-1.example | 4 | 1 | 1.7 | 0.6× | 100% |
+| TaskManager | subtasks | late | expected | ratio | by chance |
+|---|--:|--:|--:|--:|--:|
+| tm-3 \\@ worker-3.example | 4 | 4 | 1.7 | 2.4× | 4.8% |
+| tm-1 \\@ worker-1.example | 4 | 1 | 1.7 | 0.6× | 100% |
 
 ## Findings: 2
 

@@ -1,4 +1,4 @@
-"""The renderers of comparisons, listed by hand."""
+"""The renderers of comparisons by output format."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 Renderer = Callable[["Comparison", "Page"], str]
 
 
-def _of(module: str) -> Renderer:
-    """The `render` of a module here, which is imported when it is called."""
+def _lazy(module: str) -> Renderer:
+    """Return the `render` function of a module, which the first call imports."""
 
     def render(comparison: Comparison, page: Page) -> str:
         found: Renderer = import_module(f"{__name__}.{module}").render
@@ -26,9 +26,9 @@ def _of(module: str) -> Renderer:
 
 
 RENDERERS: Final[Mapping[Format, Renderer]] = {
-    Format.TABLE: _of("table"),
-    Format.JSON: _of("json"),
-    Format.MARKDOWN: _of("markdown"),
-    Format.JUNIT: _of("junit"),
-    Format.GITHUB: _of("github"),
+    Format.TABLE: _lazy("table"),
+    Format.JSON: _lazy("json"),
+    Format.MARKDOWN: _lazy("markdown"),
+    Format.JUNIT: _lazy("junit"),
+    Format.GITHUB: _lazy("github"),
 }

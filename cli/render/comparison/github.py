@@ -1,4 +1,4 @@
-"""The comparison as GitHub workflow commands: what it comes to, then what changed for the worse."""
+"""Render a comparison as GitHub workflow commands: the result, then the changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flowdiag.cli.render.page import Page
 
 
 def render(comparison: Comparison, page: Page) -> str:
-    """One line for what it comes to, one per finding that changed, one per measure that did."""
+    """Return a line for the result, for each changed finding, and for each changed measure."""
     return "".join(f"{line}\n" for line in _lines(comparison))
 
 
@@ -20,25 +20,24 @@ def _lines(comparison: Comparison) -> Iterator[str]:
     level = "notice" if comparison.conclusive else "warning"
     if comparison.regression:
         level = "error"
-    told = f"{wording.conclusion(comparison)}. {wording.verdict_change(comparison)}"
-    yield command(level, "flowdiag compare", told)
-    for one in comparison.findings:
-        if one.change is not Change.UNCHANGED:
-            title = f"{wording.change_word(one)}: {one.code} {one.name}"
-            yield command(
-                _level(one), title, "\n".join([wording.title(one), *wording.details(one)])
-            )
+    text = f"{wording.conclusion(comparison)}. {wording.verdict_change(comparison)}"
+    yield command(level, "flowdiag compare", text)
+    for change in comparison.findings:
+        if change.change is not Change.UNCHANGED:
+            title = f"{wording.change_word(change)}: {change.code} {change.name}"
+            text = "\n".join([wording.title(change), *wording.details(change)])
+            yield command(_level(change), title, text)
     for measure in wording.significant_measures(comparison):
         text = (
-            f"{wording.measured_subject(measure)}: {wording.value_text(measure.before, measure.unit)} before,"
-            f" {wording.value_text(measure.after, measure.unit)} after"
+            f"{wording.measured_subject(measure)}: {wording.value_text(measure.before, measure.unit)}"
+            f" before, {wording.value_text(measure.after, measure.unit)} after"
         )
         level = "error" if measure.change == "worse" else "notice"
         yield command(level, f"{measure.change}: {wording.measure_name(measure)}", text)
 
 
-def _level(one: FindingChange) -> str:
-    quiet = one.muted or wording.current(one).severity is f.Severity.INFO
-    if one.change in (Change.NEW, Change.WORSE):
+def _level(change: FindingChange) -> str:
+    quiet = change.muted or wording.current(change).severity is f.Severity.INFO
+    if change.change in (Change.NEW, Change.WORSE):
         return "notice" if quiet else "error"
-    return "warning" if one.change is Change.NOT_COMPARABLE and not quiet else "notice"
+    return "warning" if change.change is Change.NOT_COMPARABLE and not quiet else "notice"

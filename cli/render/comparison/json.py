@@ -1,4 +1,4 @@
-"""The comparison for programs: `flowdiag.comparison/1`, see docs/comparison.schema.json."""
+"""Render a comparison as JSON: `flowdiag.comparison/1`, see docs/comparison.schema.json."""
 
 from __future__ import annotations
 
@@ -7,5 +7,4 @@ from flowdiag.cli.render.page import Page
 
 
 def render(comparison: Comparison, page: Page) -> str:
-    """The document, indented, in UTF-8."""
     return encode(comparison).decode()

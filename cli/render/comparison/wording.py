@@ -6,9 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
+from rich.text import Text
+
 from flowdiag.analyses.comparison import wire as w
 from flowdiag.analyses.model import fmt
 from flowdiag.cli.text import words
+from flowdiag.cli.text.grid import Column
 
 _TALLIED: Final = (
     w.Change.NEW,
@@ -145,3 +148,14 @@ def verdict_change(comparison: w.Comparison) -> str:
     """Return the verdicts of both reports; terminals without Unicode show the arrow as `>`."""
     old, new = _verdict(comparison.before), _verdict(comparison.after)
     return f"still {new}" if old == new else f"{old} → {new}"
+
+
+_STYLES: Final = {w.Trend.WORSE: "bold red", w.Trend.BETTER: "green", w.Trend.UNKNOWN: "dim"}
+MEASURE_COLUMNS: Final = (
+    Column("measure", measure_name, "left"),
+    Column("of", measured_subject, "wrap"),
+    Column("before", lambda measure: value_text(measure.before, measure.unit)),
+    Column("after", lambda measure: value_text(measure.after, measure.unit)),
+    Column("change", lambda m: Text(change_text(m), _STYLES.get(m.change, "")), "left"),
+    Column("by chance", chance_text),
+)

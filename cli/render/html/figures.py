@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from markupsafe import Markup
 
@@ -15,6 +15,7 @@ from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import Where
 from flowdiag.cli.render.html.converter import NoConverterError, SlowError
 from flowdiag.cli.render.html.drawing import Spec, draw
+from flowdiag.cli.text.grid import Column
 
 T = TypeVar("T")
 
@@ -181,10 +182,13 @@ def worst_of(items: Sequence[T], most: int, badness: Callable[[T], float]) -> tu
     return [max(items[n : n + each], key=badness) for n in range(0, len(items), each)], each
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]], most: int) -> Table:
-    """A table of at most so many rows."""
-    every = list(rows)
-    return Table(heads=heads, rows=every[:most], more=max(0, len(every) - most))
+def table(columns: Sequence[Column], rows: Sequence[Any], most: int) -> Table:
+    """Return a table of the first rows."""
+    return Table(
+        heads=[f"{'>' if column.is_numeric else ''}{column.title}" for column in columns],
+        rows=[[column.text(row) for column in columns] for row in rows[:most]],
+        more=max(0, len(rows) - most),
+    )
 
 
 def distinct(names: Iterable[str], most: int) -> dict[str, str]:

@@ -12,6 +12,7 @@ from flowdiag.cli.render.html.drawing import FIT, Spec
 from flowdiag.cli.render.html.figures import WIDE, ChartRenderer, Figure, Key, table, worst_of
 from flowdiag.cli.render.html.scales import time_axis, unit_of_lengths, wall_ms
 from flowdiag.cli.text import words
+from flowdiag.cli.text.grid import Column
 
 HOW: Final = (
     "Each bar is a checkpoint: it stands where the checkpoint was triggered, and is as high as it took long. "
@@ -56,20 +57,14 @@ def checkpoints(job: CheckpointJob, clock: words.Clock, renderer: ChartRenderer)
     left_out = job.total.checkpoints - len(job.checkpoints)
     notes = [f"a bar is the worst of {each} checkpoints" if each > 1 else ""]
     notes += [f"{left_out} more are not in the report"] if left_out > 0 else []
-    numbers = table(
-        ("checkpoint", "triggered", ">took", ">size", "ended", "reason"),
-        (
-            (
-                f"{one.id}" + (f" (run {one.run})" if job.runs > 1 else ""),
-                clock.show(one.triggered_at),
-                "-" if one.duration_ms is None else fmt.duration(one.duration_ms),
-                "-" if one.bytes is None else fmt.size(one.bytes),
-                words.STATUS_WORDS.get(one.status, one.status),
-                one.reason or "",
-            )
-            for one in job.checkpoints
-        ),
-        _ROWS,
+    runs = job.runs > 1
+    columns = (
+        Column("checkpoint", lambda c: f"{c.id} (run {c.run})" if runs else f"{c.id}", "left"),
+        Column("triggered", lambda c: clock.show(c.triggered_at), "left"),
+        Column("took", lambda c: None if c.duration_ms is None else fmt.duration(c.duration_ms)),
+        Column("size", lambda c: None if c.bytes is None else fmt.size(c.bytes)),
+        Column("ended", lambda c: words.STATUS_WORDS.get(c.status, c.status), "left"),
+        Column("reason", lambda c: c.reason or "", "left"),
     )
     return renderer.figure(
         "Checkpoints over time",
@@ -78,7 +73,7 @@ def checkpoints(job: CheckpointJob, clock: words.Clock, renderer: ChartRenderer)
         how=HOW,
         legend=legend,
         note="; ".join(filter(None, notes)),
-        numbers=numbers,
+        numbers=table(columns, job.checkpoints, _ROWS),
     )
 
 

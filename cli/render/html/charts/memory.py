@@ -11,6 +11,7 @@ from flowdiag.analyses.report.redact import printable
 from flowdiag.cli.render.html.drawing import FIT, Spec
 from flowdiag.cli.render.html.figures import WIDE, ChartRenderer, Figure, Key, table
 from flowdiag.cli.render.html.scales import unit_of_sizes
+from flowdiag.cli.text.grid import Column
 from flowdiag.cli.text.pools import Pool, configured_value, pools_of, with_sums
 
 HOW: Final = (
@@ -53,18 +54,17 @@ def memory(group: Sequence[MemoryProcess], renderer: ChartRenderer) -> Figure | 
     means = {"derived": "derived from the options", "observed": "observed"}
     means |= {"observed": "derived from the options, and observed as well"} if same else {}
     legend = [Key(colour=kind, means=means[kind]) for kind in kinds]
-    numbers = table(
-        ("pool", "configured", ">derived", ">observed"),
-        (
-            (
-                "  " * pool.depth + pool.label,
-                options[pool.name] or "-",
-                fmt.size(derived[pool.name]) if pool.name in derived else "-",
-                fmt.size(observed[pool.name]) if pool.name in observed else "-",
-            )
-            for pool in pools
-        ),
-        _ROWS,
+
+    def size_column(title: str, sizes: Mapping[str, int]) -> Column:
+        return Column(
+            title, lambda pool: fmt.size(sizes[pool.name]) if pool.name in sizes else None
+        )
+
+    columns = (
+        Column("pool", lambda pool: "  " * pool.depth + pool.label, "left"),
+        Column("configured", lambda pool: options[pool.name] or None, "left"),
+        size_column("derived", derived),
+        size_column("observed", observed),
     )
     title = processes_title(group)
     order = [_label(pool) for pool in pools]
@@ -74,7 +74,9 @@ def memory(group: Sequence[MemoryProcess], renderer: ChartRenderer) -> Figure | 
 
     whole = fmt.size(shown[pools[0].name])
     label = f"{title}: {whole} in {len(pools)} pools"
-    return renderer.figure(title, label, spec, how=HOW, legend=legend, numbers=numbers)
+    return renderer.figure(
+        title, label, spec, how=HOW, legend=legend, numbers=table(columns, pools, _ROWS)
+    )
 
 
 def processes_title(group: Sequence[MemoryProcess]) -> str:

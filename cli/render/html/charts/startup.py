@@ -12,6 +12,7 @@ from flowdiag.analyses.startup.wire import StartStep
 from flowdiag.cli.render.html.drawing import FIT, Spec
 from flowdiag.cli.render.html.figures import WIDE, ChartRenderer, Figure, Key, distinct, table
 from flowdiag.cli.render.html.scales import unit_of_lengths
+from flowdiag.cli.text.grid import Column
 
 HOW: Final = (
     "Each row is a step of the start, its bar as long as the step, from when it began. Steps that follow each other form stairs; "
@@ -51,28 +52,15 @@ def waterfall(
         for look, (colour, means) in looks.items()
         if any(row["look"] == look for row in rows)
     ]
-    numbers = table(
-        ("step", ">took", ">tasks", ">median", ">p95", "waited for last"),
-        (
-            (
-                step.step,
-                _lasted(step),
-                "-" if step.tasks is None else str(step.tasks),
-                "-" if step.p50_ms is None else fmt.duration(step.p50_ms),
-                "-" if step.p95_ms is None else fmt.duration(step.p95_ms),
-                _who(step),
-            )
-            for step in steps
-        ),
-        _ROWS,
-    )
 
     def spec(width: int) -> Spec:
         return _spec(rows, list(names.values()), unit, width)
 
     longest = max(dated, key=lambda pair: pair[0].duration_ms or 0)[0]
     label = f"{title}: {len(dated)} steps, the longest is {longest.step} with {_lasted(longest)}"
-    return renderer.figure(title, label, spec, how=HOW, legend=legend, numbers=numbers)
+    return renderer.figure(
+        title, label, spec, how=HOW, legend=legend, numbers=table(_COLUMNS, steps, _ROWS)
+    )
 
 
 def _ms(instant: str | None) -> float | None:
@@ -95,6 +83,16 @@ def _who(step: StartStep) -> str:
     if name and one.subtask_index is not None:
         name = f"{name} ({one.subtask_index + 1})"
     return " on ".join(filter(None, [name, one.taskmanager]))
+
+
+_COLUMNS: Final = (
+    Column("step", lambda step: step.step, "left"),
+    Column("took", _lasted),
+    Column("tasks", lambda step: None if step.tasks is None else str(step.tasks)),
+    Column("median", lambda step: None if step.p50_ms is None else fmt.duration(step.p50_ms)),
+    Column("p95", lambda step: None if step.p95_ms is None else fmt.duration(step.p95_ms)),
+    Column("waited for last", _who, "left"),
+)
 
 
 def _row(

@@ -1,4 +1,4 @@
-"""Every finding with its numbers, votes, evidence and remedies, folded."""
+"""The section about findings: each with its measurements, votes, evidence and remedies, collapsed."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from typing import Final
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.wire import Finding
 from flowdiag.cli.render.html.context import Context, Section, anchor_of
-from flowdiag.cli.render.html.figures import Table
+from flowdiag.cli.render.html.figures import table
 from flowdiag.cli.text import words
+from flowdiag.cli.text.grid import Column
 
 _IN_FULL: Final = 80
 _JOB: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Told:
-    """A finding as the template shows it."""
+class _FindingView:
+    """The variables of a finding in the template; evidence is a place, a time and an excerpt."""
 
     finding: Finding
     anchor: str
@@ -30,26 +31,29 @@ class _Told:
 
 
 def section(context: Context) -> Section | None:
-    """The findings; None where there is none."""
+    """Return the findings, or None for a report without findings."""
     findings = context.report.findings
     if not findings:
         return None
-    rest = findings[_IN_FULL:]
+    rest: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings[_IN_FULL:]:
+        rest.setdefault((finding.severity, finding.code), []).append(finding)
+    groups = list(rest.values())
     return Section(
         title="Findings",
         count=str(len(findings)),
         shown={
-            "findings": [_told(n, one, context) for n, one in enumerate(findings[:_IN_FULL])],
-            "rest": _rest(rest) if rest else None,
-            "hidden": len(rest),
+            "findings": [_view(n, each, context) for n, each in enumerate(findings[:_IN_FULL])],
+            "rest": table(_RULE_COLUMNS, groups, len(groups)) if groups else None,
+            "hidden": len(findings[_IN_FULL:]),
             "left_out": words.hidden_findings(context.report),
         },
     )
 
 
-def _told(number: int, finding: Finding, context: Context) -> _Told:
+def _view(number: int, finding: Finding, context: Context) -> _FindingView:
     job = words.job_name(finding.subject) if context.several else ""
-    return _Told(
+    return _FindingView(
         finding=finding,
         anchor=anchor_of(number),
         job=fmt.abbreviate(job, _JOB),
@@ -74,13 +78,10 @@ def _told(number: int, finding: Finding, context: Context) -> _Told:
     )
 
 
-def _rest(findings: list[Finding]) -> Table:
-    """Those for which there is no room, all of a rule in one row."""
-    found: dict[tuple[str, str, str], list[Finding]] = {}
-    for one in findings:
-        found.setdefault((one.severity, one.code, one.name), []).append(one)
-    rows = [
-        (severity, f"{code} {name}", str(len(some)), words.compact(some[0].title))
-        for (severity, code, name), some in found.items()
-    ]
-    return Table(heads=("severity", "rule", ">findings", "the first"), rows=rows)
+# The columns of the remaining findings, a row for each rule.
+_RULE_COLUMNS: Final = (
+    Column("severity", lambda some: some[0].severity, "left"),
+    Column("rule", lambda some: f"{some[0].code} {some[0].name}", "left"),
+    Column("findings", lambda some: str(len(some))),
+    Column("the first", lambda some: words.compact(some[0].title), "left"),
+)

@@ -1,4 +1,4 @@
-"""What was read, and what was not."""
+"""The section about inputs: what flowdiag read, and what it could not read."""
 
 from __future__ import annotations
 
@@ -9,55 +9,58 @@ from flowdiag.analyses.report.wire import Input
 from flowdiag.cli.render.html.context import Context, Section
 from flowdiag.cli.render.html.figures import table
 from flowdiag.cli.text import words
+from flowdiag.cli.text.grid import Column
 
 _SHOWN: Final = 200
 
 
 def section(context: Context) -> Section | None:
-    """The inputs; None where there was none, as for sizes that were calculated."""
+    """Return the inputs, or None for a report of calculated sizes only."""
     report = context.report
     if not report.inputs and not report.warnings and not report.errors:
         return None
     unread = [one for one in report.inputs if one.kind == "not-read" or one.error]
     count = fmt.plural(len(report.inputs), "input")
     count += f", {len(unread)} not read or cut short" if unread else ""
-    # What was not read comes first: whoever looks here looks for it.
+    # Unread inputs come first: they are the reason to read this section.
     ranked = unread + [one for one in report.inputs if not (one.kind == "not-read" or one.error)]
-    rows = (
-        (
-            context.paths.show(one.source),
-            f"{one.kind}, {one.role}" if one.role not in ("", "unknown") else one.kind,
-            one.version or "-",
-            fmt.size(one.bytes),
-            fmt.thousands(one.recognised),
-            context.clock.show(one.first),
-            context.clock.show(one.last),
-            _remark(one),
-        )
-        for one in ranked
+    show = context.clock.show
+    columns = (
+        Column("input", lambda item: context.paths.show(item.source), "left"),
+        Column("kind", _kind, "left"),
+        Column("version", lambda item: item.version, "left"),
+        Column("size", lambda item: fmt.size(item.bytes)),
+        Column("records", lambda item: fmt.thousands(item.recognised)),
+        Column("first", lambda item: show(item.first), "left"),
+        Column("last", lambda item: show(item.last), "left"),
+        Column("remark", _remarks, "left"),
     )
-    heads = ("input", "kind", "version", ">size", ">records", "first", "last", "remark")
     return Section(
         title="Inputs",
         count=count,
         shown={
             "folder": context.paths.folder,
             "span": words.time_span(report, context.clock),
-            "inputs": table(heads, rows, _SHOWN) if report.inputs else None,
+            "inputs": table(columns, ranked, _SHOWN) if report.inputs else None,
             "notes": [
-                *(("error", one.source, one.message, one.hint) for one in report.errors),
-                *(("warning", one.source, one.message, one.hint) for one in report.warnings),
+                (kind, note.source, note.message, note.hint)
+                for kind, notes in (("error", report.errors), ("warning", report.warnings))
+                for note in notes
             ],
         },
     )
 
 
-def _remark(one: Input) -> str:
-    remarks = [one.error or one.reason or ""]
-    if one.not_understood:
-        remarks.append(f"{fmt.thousands(one.not_understood)} lines not understood")
-    if one.zone:
-        remarks.append(one.zone)
-    if one.clock_offset_ms:
-        remarks.append(f"clock off by {fmt.duration(one.clock_offset_ms)}")
+def _kind(item: Input) -> str:
+    return f"{item.kind}, {item.role}" if item.role not in ("", "unknown") else item.kind
+
+
+def _remarks(item: Input) -> str:
+    remarks = [item.error or item.reason or ""]
+    if item.not_understood:
+        remarks.append(f"{fmt.thousands(item.not_understood)} lines not understood")
+    if item.zone:
+        remarks.append(item.zone)
+    if item.clock_offset_ms:
+        remarks.append(f"clock off by {fmt.duration(item.clock_offset_ms)}")
     return "; ".join(filter(None, remarks))

@@ -1,4 +1,4 @@
-"""How each job got to RUNNING, step by step."""
+"""The section about start-up: how each job reached RUNNING, step by step."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.startup.wire import StartAttempt, StartWorker
+from flowdiag.analyses.startup.wire import StartAttempt
 from flowdiag.cli.render.html.charts.startup import waterfall
 from flowdiag.cli.render.html.context import Context, Part, Section, figures, split_by_severity
-from flowdiag.cli.render.html.figures import Table, table
+from flowdiag.cli.render.html.figures import table
 from flowdiag.cli.text import words
 from flowdiag.cli.views.overview import JobSummary, verdicts_by_job
+from flowdiag.cli.views.startup import worker_columns
 
 _STARTS: Final = 3
 _CAUSE: Final = 160
@@ -20,25 +21,26 @@ _TITLE: Final = "From submission to RUNNING"
 
 
 def section(context: Context) -> Section | None:
-    """The cluster and the jobs; None where no start was seen."""
+    """Return the cluster and the jobs, or None for a report without a start."""
     data = context.report.data
     jobs: dict[str, list[StartAttempt]] = {}
     for attempt in data.attempts or ():
         jobs.setdefault(attempt.job_id, []).append(attempt)
     if not jobs and not data.cluster:
         return None
-    judged = verdicts_by_job(context.report)
+    verdicts = verdicts_by_job(context.report)
 
-    def job_summary(attempts: list[StartAttempt]) -> JobSummary:
-        verdict, cause = judged.get(attempts[0].job_id, ("healthy", None))
+    def summary_of(attempts: list[StartAttempt]) -> JobSummary:
+        verdict, cause = verdicts.get(attempts[0].job_id, ("healthy", None))
         return JobSummary(attempts[0].job_name or attempts[0].job_id, verdict, cause, "")
 
-    overview, shown = split_by_severity(list(jobs.values()), job_summary, context.page)
+    overview, shown = split_by_severity(list(jobs.values()), summary_of, context.page)
     parts = [_job(attempts, context) for attempts in shown]
-    # Before any job there is only the cluster; behind them it is of interest where it hangs.
+    # The cluster is shown alone, or if one of its steps never ended.
     cluster = _cluster(context, alone=not jobs)
-    workers = [one for one in data.workers or () if one.registered_at is None]
-    tables = [("TaskManagers that never registered", _workers(workers, context))] if workers else []
+    workers = [worker for worker in data.workers or () if worker.registered_at is None]
+    table_of_workers = table(worker_columns(context.clock), workers, _WORKERS)
+    tables = [("TaskManagers that never registered", table_of_workers)] if workers else []
     return Section(
         title="Start-up",
         count=fmt.plural(len(data.attempts or ()), "start") if jobs else "",
@@ -60,7 +62,7 @@ def _job(attempts: Sequence[StartAttempt], context: Context) -> Part:
     counted = fmt.plural(len(attempts), "start")
     counted += f", {fmt.plural(restarts, 'restart')}" if restarts else ""
     shown = list(attempts) if len(attempts) <= _STARTS else [first, *attempts[1 - _STARTS :]]
-    lines = [counted, *(_said(attempt) for attempt in shown)]
+    lines = [counted, *(_attempt_line(attempt) for attempt in shown)]
     hidden = len(attempts) - len(shown)
     lines += [f"{hidden} starts between them are left out"] if hidden else []
     drawn = [
@@ -70,46 +72,29 @@ def _job(attempts: Sequence[StartAttempt], context: Context) -> Part:
             f"{_TITLE}, start {attempt.number + 1}" if len(attempts) > 1 else _TITLE,
             context.renderer,
         )
-        for attempt in _telling(attempts)
+        for attempt in _drawn_attempts(attempts)
     ]
     return Part(title=first.job_name or first.job_id, lines=lines, figures=figures(*drawn))
 
 
-def _telling(attempts: Sequence[StartAttempt]) -> list[StartAttempt]:
-    """The first start, and of the last ones the latest that got farthest: those between are alike."""
+def _drawn_attempts(attempts: Sequence[StartAttempt]) -> list[StartAttempt]:
+    """Return the first start, and the last one that reached the most steps."""
     if len(attempts) <= 2:
         return list(attempts)
     latest = max(attempts[1 - _STARTS :], key=lambda one: (len(one.steps), one.number))
     return [attempts[0], latest]
 
 
-def _said(attempt: StartAttempt) -> str:
-    said = f"{attempt.number + 1}. {attempt.kind}: "
+def _attempt_line(attempt: StartAttempt) -> str:
+    text = f"{attempt.number + 1}. {attempt.kind}: "
     if attempt.running_after_ms is not None:
-        said += f"RUNNING after {fmt.duration(attempt.running_after_ms)}"
+        text += f"RUNNING after {fmt.duration(attempt.running_after_ms)}"
     else:
-        said += f"held in {attempt.held or 'an unknown step'}"
+        text += f"held in {attempt.held or 'an unknown step'}"
     if attempt.required_slots and attempt.acquired_slots is not None:
-        said += f", {attempt.acquired_slots} of {attempt.required_slots} slots"
-    said += f", after {attempt.trigger}" if attempt.trigger else ""
+        text += f", {attempt.acquired_slots} of {attempt.required_slots} slots"
+    text += f", after {attempt.trigger}" if attempt.trigger else ""
     if attempt.cause:
         cause = words.compact(attempt.cause.split("\n", 1)[0])
-        said += f": {fmt.shorten(cause, _CAUSE)}"
-    return said
-
-
-def _workers(workers: Sequence[StartWorker], context: Context) -> Table:
-    show = context.clock.show
-    return table(
-        ("TaskManager", "requested", "ended", "why"),
-        (
-            (
-                fmt.place(one.taskmanager, one.host),
-                show(one.requested_at, date=False),
-                show(one.ended_at, date=False),
-                one.diagnostics or "-",
-            )
-            for one in workers
-        ),
-        _WORKERS,
-    )
+        text += f": {fmt.shorten(cause, _CAUSE)}"
+    return text

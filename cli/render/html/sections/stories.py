@@ -1,4 +1,4 @@
-"""Stories: each culprit with what proves it, what followed from it, and what to do."""
+"""The section about stories: each culprit with its proof, its consequences, and the remedies."""
 
 from __future__ import annotations
 
@@ -14,51 +14,50 @@ _CONSEQUENCES: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Told:
-    """A story as the template shows it."""
+class _StoryView:
+    """The variables of a story in the template; a link is a title and an HTML id."""
 
     story: Story
     root: Finding
     anchor: str
     when: str
     about: str
-    followed: list[tuple[str, list[tuple[str, str]]]]
+    consequences: list[tuple[str, list[tuple[str, str]]]]
     more: int
     competing: list[tuple[str, str]]
     actions: list[tuple[str, list[str]]]
 
 
 def section(context: Context) -> Section | None:
-    """The stories, the one that matters most first; None where there is none."""
+    """Return the stories, the most important first, or None for a report without stories."""
     if not context.stories:
         return None
-    told = [_told(context, story) for story in context.stories[:_SHOWN]]
+    views = [_view(context, story) for story in context.stories[:_SHOWN]]
     return Section(
         title="What happened",
         count=str(len(context.stories)),
-        shown={"stories": told, "more": len(context.stories) - len(told)},
+        shown={"stories": views, "more": len(context.stories) - len(views)},
     )
 
 
-def _told(context: Context, story: Story) -> _Told:
-    root, anchor = context.found[story.findings[0]]
-    followed: dict[str, list[tuple[str, str]]] = {}
-    for one in story.because[:_CONSEQUENCES]:
-        followed.setdefault(one.text, []).append(_linked(context, one.fingerprint))
-    return _Told(
+def _view(context: Context, story: Story) -> _StoryView:
+    root, anchor = context.findings[story.findings[0]]
+    consequences: dict[str, list[tuple[str, str]]] = {}
+    for link in story.because[:_CONSEQUENCES]:
+        consequences.setdefault(link.text, []).append(_link(context, link.fingerprint))
+    return _StoryView(
         story=story,
         root=root,
         anchor=anchor,
         when=words.period(story, context.clock),
         about=words.subject_name(story.subject, most=200),
-        followed=list(followed.items()),
+        consequences=list(consequences.items()),
         more=max(0, len(story.because) - _CONSEQUENCES),
-        competing=[_linked(context, fingerprint) for fingerprint in story.competing],
+        competing=[_link(context, fingerprint) for fingerprint in story.competing],
         actions=[words.action_lines(action) for action in root.actions],
     )
 
 
-def _linked(context: Context, fingerprint: str) -> tuple[str, str]:
-    """What a finding is called, and where it stands."""
-    finding, anchor = context.found[fingerprint]
+def _link(context: Context, fingerprint: str) -> tuple[str, str]:
+    finding, anchor = context.findings[fingerprint]
     return words.compact(finding.title), anchor
