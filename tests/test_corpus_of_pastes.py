@@ -9,7 +9,8 @@ import pytest
 
 from benchmarks.pastes import PAGE, RIGHT, Judged, Paste, dressed, dresses, pastes
 from flowdiag.analyses.diagnosis import inspect_inputs, measure, report_on
-from flowdiag.analyses.knowledge.causes import CAUSE_OF_CLASS, CAUSE_OF_FAILURE, CAUSES
+from flowdiag.analyses.knowledge.causes import CAUSES
+from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS, CAUSE_OF_FAILURE
 from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.report.fitting import engines_of
 from flowdiag.analyses.topics import EVERYTHING, names_of, topic

@@ -207,7 +207,6 @@ COMPLEX: Final[dict[str, str]] = {
     "parsers/spark/progress.py:progress_row": "19",
 }
 LONG: Final[dict[str, str]] = {
-    "analyses/knowledge/causes.py": "1884",
     "analyses/flink/suspects/signals.py": "949",
     "analyses/memory/model.py": "1041",
     "analyses/report/build.py": "821",

@@ -14,7 +14,7 @@ import pytest
 from flowdiag import analyses
 from flowdiag.analyses.flink.helpers import advice_for, shared
 from flowdiag.analyses.flink.job import JobFacts, Setting
-from flowdiag.analyses.knowledge.causes import CAUSES, CHECKED_BY, SHARED, Remedy
+from flowdiag.analyses.knowledge.causes import CAUSES, SHARED, Remedy
 from flowdiag.analyses.knowledge.conditions import CONDITIONS, Setup
 from flowdiag.analyses.knowledge.option_types import TYPES, accepted, write
 from flowdiag.analyses.memory.facts import MemoryFacts, MemoryProcess
@@ -134,7 +134,7 @@ def test_remedies_name_what_is_there() -> None:
     for _, _, remedy in REMEDIES:
         assert set(remedy.needs) <= set(CONDITIONS)
         assert remedy.command is None or remedy.command in ENGINES
-    assert set(CHECKED_BY) <= set(CAUSES) and set(CHECKED_BY.values()) <= set(ENGINES)
+    assert {cause.checked_by for cause in CAUSES.values()} <= {None, *ENGINES}
 
 
 def _calls(name: str) -> Iterator[tuple[str, ast.Call]]:

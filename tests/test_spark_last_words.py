@@ -214,9 +214,9 @@ def test_an_option_that_the_exception_recommends_is_the_advice(
 @pytest.mark.parametrize(
     ("said", "advised"),
     [
-        ('java.lang.NumberFormatException: For input string: "n/a"', "tolerantly"),
-        ("com.acme.orders.LimitException: the partner's quota is used up", "Mend what"),
-        ("java.sql.BatchUpdateException: value too long for type character(8)", "Mend what"),
+        ('java.lang.NumberFormatException: For input string: "n/a"', "tolerant mode"),
+        ("com.acme.orders.LimitException: the partner's quota is used up", "Fix the error"),
+        ("java.sql.BatchUpdateException: value too long for type character(8)", "Fix the error"),
     ],
 )
 def test_only_what_cannot_be_read_is_to_be_read_tolerantly(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from flowdiag.analyses.knowledge.causes import cause_of_class
+from flowdiag.analyses.knowledge.exceptions import cause_of_class
 from flowdiag.analyses.model.finding import Action, Measurement
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.facts import Record
@@ -123,7 +123,7 @@ def remedies_of_failure(text: str, usual: str) -> tuple[str, ...]:
     ('mend',)
     """
     of_records = _READING.search(text) or (usual == "catch" and _OF_RECORDS.search(text))
-    return (usual,) if of_records else ("mend",)
+    return (usual,) if of_records else ("fix-error",)
 
 
 def recommended(text: str) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from flowdiag.analyses.knowledge.causes import CHECKED_BY
+from flowdiag.analyses.knowledge.causes import checking_command
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.report.redact import clean
 from flowdiag.analyses.report.wire import Action, Change, FirstAction
@@ -61,7 +61,7 @@ def first_action(ranked: Sequence[Pair], command: str, paths: str) -> FirstActio
             action = finding.actions[0]
             # The causes of Spark have one command, whatever Flink's of the same name have.
             spark = outcome.code.startswith("RT")
-            best = None if spark else CHECKED_BY.get(finding.cause or "")
+            best = None if spark else checking_command(finding.cause)
             run = f"flowdiag {action.command or best or command} {paths}"
             return FirstAction(code=outcome.code, action=action_of(action), run=run)
     return None

@@ -246,7 +246,7 @@ def _own_words() -> frozenset[str]:
 
     texts = [text for cause in CAUSES.values() for text in (cause.meaning, cause.explanation)]
     for cause in CAUSES.values():
-        for remedy in (cause.remedies or {}).values():
+        for remedy in cause.remedies.values():
             texts += [text for text in (remedy.text, remedy.risk, remedy.verify) if text]
     return frozenset(_WORD.findall(" ".join(texts)))
 

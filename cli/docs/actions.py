@@ -9,7 +9,7 @@ from typing import Final
 
 from flowdiag.analyses.flink.helpers import advice_for
 from flowdiag.analyses.flink.options import Version
-from flowdiag.analyses.knowledge.causes import CAUSES, CHECKED_BY, SHARED, Remedy
+from flowdiag.analyses.knowledge.causes import CAUSES, SHARED, Remedy
 from flowdiag.analyses.knowledge.conditions import CONDITIONS, Setup
 from flowdiag.analyses.knowledge.option_types import type_of, write
 from flowdiag.analyses.memory.options import KNOWN_VERSIONS as VERSIONS
@@ -34,11 +34,11 @@ def actions_document() -> str:
     flink = ["| cause | backend | Flink | to do | checked by |", "|---|---|---|---|---|"]
     spark = ["| cause | to do |", "|---|---|"]
     for word, cause in CAUSES.items():
-        remedies = list((cause.remedies or {}).values())
+        remedies = list(cause.remedies.values())
         engines = _engines(word)
         mine = [remedy for remedy in remedies if remedy.engine != "spark"]
         if "flink" in engines and mine:
-            flink += _flink_rows(f"`{word}`", mine, CHECKED_BY.get(word))
+            flink += _flink_rows(f"`{word}`", mine, cause.checked_by)
         theirs = [remedy for remedy in remedies if remedy.engine != "flink"]
         if "spark" in engines and theirs:
             spark.append(f"| `{word}` | {_joined(map(_spark_action, theirs))} |")

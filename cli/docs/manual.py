@@ -169,5 +169,5 @@ def _cause(word: str) -> Iterator[str]:
         return
     cause = CAUSES[word]
     yield f"{word}: {cause.meaning}"
-    for remedy in (cause.remedies or {}).values():
+    for remedy in cause.remedies.values():
         yield f"{word}, to do: {_FILLED.sub('…', remedy.text)}"

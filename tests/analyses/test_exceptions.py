@@ -13,7 +13,7 @@ from flowdiag.analyses.checkpoints.topic import CHECKPOINTS
 from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.flink.crises import crises
 from flowdiag.analyses.flink.job import ClusterFacts, Incident
-from flowdiag.analyses.knowledge.causes import CAUSE_OF_CLASS
+from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS
 from flowdiag.analyses.model.finding import Finding, State
 from flowdiag.analyses.rate.topic import RATE
 from flowdiag.analyses.startup.topic import STARTUP

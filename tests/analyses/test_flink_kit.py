@@ -128,7 +128,7 @@ def test_remedies_know_the_version_and_the_value_that_holds() -> None:
     ]
     assert remedies("finished-tasks", job_of(old), "let-them-finish") == ()
     (advice,) = remedies("slow-taskmanager", job_of(new), "look-at-machine", place="tm-2")
-    assert advice.text.startswith("Look at the machine (tm-2): ")
+    assert advice.text.startswith("Check the host of tm-2: ")
     told = Present("10 min", Origin.DEFAULT)
     (given,) = shared_remedies(job_of(new), "more-time", current=told)
     # What is configured wins over what the rule knows.

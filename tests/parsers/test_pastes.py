@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import pytest
 
-from flowdiag.analyses.knowledge.causes import CAUSE_OF_CLASS, CAUSES
+from flowdiag.analyses.knowledge.causes import CAUSES
+from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS
 from flowdiag.parsers.exceptions import classes, classify, option_keys_in
 from flowdiag.parsers.lines.pastes import PASTE_BYTES, exceptions_in
 from flowdiag.parsers.sources.discover import discover

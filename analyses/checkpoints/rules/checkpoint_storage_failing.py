@@ -38,7 +38,7 @@ from typing import Any, Final
 
 from flowdiag.analyses.checkpoints.storage import Refused, refused
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.knowledge.causes import cause_of_class
+from flowdiag.analyses.knowledge.exceptions import cause_of_class
 
 _WORDS: Final = {
     "storage-full": "is full",

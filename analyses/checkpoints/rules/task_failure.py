@@ -47,7 +47,8 @@ from flowdiag.analyses.flink.crises import said_of
 from flowdiag.analyses.flink.judging import without_package
 from flowdiag.analyses.flink.linkage import linkage
 from flowdiag.analyses.flink.said import named_options, numbers_of
-from flowdiag.analyses.knowledge.causes import CAUSE_OF_CLASS, CAUSES, cause_of_class
+from flowdiag.analyses.knowledge.causes import CAUSES
+from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS, cause_of_class
 from flowdiag.analyses.model.derived import once
 from flowdiag.parsers.exceptions import Classified, is_root_cause, task_named_in
 from flowdiag.parsers.flink.failures import failure_kind

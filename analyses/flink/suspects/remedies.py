@@ -49,7 +49,7 @@ def cures(job: JobFacts, found: Conviction) -> tuple[Action, ...]:
         )
         return (compare, *h.remedies("data-skew", job, "overtake", "debloat"))
     chained = " -> " in (subject.task or "")
-    known = _CURES.get(found.cause) or tuple(CAUSES[found.cause].remedies or {})
+    known = _CURES.get(found.cause) or tuple(CAUSES[found.cause].remedies)
     names = [name for name in known if name != "chain" or chained]
     return h.remedies(
         found.cause,

@@ -73,7 +73,7 @@ def _unreadable(file: h.ConfigFile, error: str) -> h.Finding:
         explain="Since 1.19 config.yaml is YAML 1.2: keys must not stand twice and tabs must not indent. "
         "Flink ends at once with such a file.",
         evidence=h.cite((h.Ref(file.source, each.offset), None) for each in file.read.duplicates),
-        actions=(h.advised("wrong-memory-options", "mend"),),
+        actions=(h.advised("wrong-memory-options", "fix-file"),),
     )
 
 

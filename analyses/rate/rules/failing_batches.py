@@ -37,7 +37,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from flowdiag.analyses.knowledge.causes import CAUSE_OF_CLASS
+from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.facts import Output
 from flowdiag.analyses.rate.said import (

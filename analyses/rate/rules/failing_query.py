@@ -29,7 +29,7 @@ Tests that end queries by an exception on purpose.
 
 from __future__ import annotations
 
-from flowdiag.analyses.knowledge.causes import CAUSE_OF_CLASS
+from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.said import (
     actions_of,

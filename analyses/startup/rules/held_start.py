@@ -34,7 +34,7 @@ from typing import Final
 
 from flowdiag.analyses.flink.judging import without_package
 from flowdiag.analyses.flink.silences import told_until
-from flowdiag.analyses.knowledge.causes import CAUSE_OF_FAILURE
+from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_FAILURE
 from flowdiag.analyses.model.finding import Inconclusive
 from flowdiag.analyses.startup import helpers as h
 

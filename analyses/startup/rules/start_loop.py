@@ -31,7 +31,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from flowdiag.analyses.flink.crises import Crisis, crises
-from flowdiag.analyses.knowledge.causes import CAUSE_OF_FAILURE, CAUSES, CHECKED_BY
+from flowdiag.analyses.knowledge.causes import CAUSES, checking_command
+from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_FAILURE
 from flowdiag.analyses.startup import helpers as h
 
 # In a failure for buffers or slots the task that failed is arbitrary: nobody is accused.
@@ -103,7 +104,7 @@ def _why(cause: str, said: str) -> str:
 
 def _mend(cause: str) -> h.Action:
     """The cure of the first failure stands where it is judged: in another command, or another finding."""
-    command = CHECKED_BY.get(cause, "checkpoints")
+    command = checking_command(cause) or "checkpoints"
     text = "Mend the first failure, the later ones follow from it"
     if command == "startup":
         return h.Action(text=f"{text}: another finding says how")

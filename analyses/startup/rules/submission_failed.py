@@ -35,7 +35,8 @@ from flowdiag.analyses.flink.crises import said_of
 from flowdiag.analyses.flink.job import Incident, JobFacts
 from flowdiag.analyses.flink.judging import without_package
 from flowdiag.analyses.flink.said import named_options, numbers_of
-from flowdiag.analyses.knowledge.causes import CAUSE_OF_CLASS, CAUSES, cause_of_class
+from flowdiag.analyses.knowledge.causes import CAUSES
+from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS, cause_of_class
 from flowdiag.analyses.startup import helpers as h
 from flowdiag.analyses.startup.failures import KEEPS, keeps_from_running
 

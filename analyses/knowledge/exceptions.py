@@ -1,0 +1,84 @@
+"""Which cause an exception or a kind of failure points to."""
+
+from __future__ import annotations
+
+from typing import Final
+
+CAUSE_OF_FAILURE: Final = {
+    "user-code": "task-failure",
+    "unknown": "task-failure",
+    "snapshot": "snapshot-exception",
+    "no-resource": "not-enough-slots",
+    "network-buffers": "insufficient-network-buffers",
+    "taskmanager-lost": "taskmanager-lost",
+    "out-of-memory": "out-of-memory",
+    "task-stuck": "task-hangs",
+}
+"""The cause of each kind of failure (`flink.crises.kind_of`)."""
+
+CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
+    "metaspace-full": ("out-of-memory", ("more", "spark-overhead")),
+    "direct-memory-full": ("out-of-memory", ("more", "spark-overhead")),
+    "threads-used-up": ("out-of-memory", ("more", "spark-overhead")),
+    "native-memory-full": ("out-of-memory", ("spare-room", "spark-overhead")),
+    "jvm-crashed": ("jvm-crashed", ()),
+    "heap-full": ("out-of-memory", ("more", "spark-heap")),
+    "container-killed": ("out-of-memory", ("more", "spark-overhead")),
+    "memory-full": ("out-of-memory", ("more", "spark-heap")),
+    "network-buffers": ("insufficient-network-buffers", ("count",)),
+    "not-enough-slots": ("not-enough-slots", ("more-slots", "slots")),
+    "jobmanager-lost": ("jobmanager-lost", ("pause",)),
+    "leadership-lost": ("leadership-lost", ()),
+    "taskmanager-lost": ("taskmanager-lost", ()),
+    "executor-lost": ("executor-lost", ("reason",)),
+    "fenced-transaction": ("fenced-transaction", ()),
+    "kafka-denied": ("kafka-denied", ()),
+    "kafka-timeout": ("kafka-timeout", ()),
+    "offsets-gone": ("offsets-out-of-range", ("retention",)),
+    "offsets-went-back": ("offsets-went-back", ()),
+    "storage-full": ("storage-failure", ("full",)),
+    "storage-denied": ("storage-failure", ("denied",)),
+    "storage-throttled": ("storage-failure", ("throttled",)),
+    "file-missing": ("storage-failure", ("missing",)),
+    "storage-failure": ("storage-failure", ("fix-error",)),
+    "service-unreachable": ("service-unreachable", ()),
+    "connections-used-up": ("no-connection-left", ()),
+    "serializer-changed": ("state-incompatible", ()),
+    "state-has-no-operator": ("state-without-operator", ()),
+    "state-store-broken": ("state-store-broken", ()),
+    "restore-failed": ("restore-failed", ()),
+    "savepoint-failed": ("savepoint-failed", ()),
+    "snapshot-failed": ("snapshot-exception", ()),
+    "two-writers": ("two-writers", ()),
+    "schema-changed": ("schema-changed", ()),
+    "checkpoint-changed": ("query-changed", ()),
+    "frame-too-large": ("frame-too-large", ()),
+    "class-loading": ("class-loading", ("missing", "conflict")),  # `flink.linkage` decides
+    "invalid-sql": ("invalid-sql", ()),
+    "invalid-options": ("invalid-options", ()),
+    "unreadable-record": ("unreadable-record", ()),
+    "log-position-lost": ("log-position-lost", ()),
+    "slot-in-use": ("slot-in-use", ()),
+    "transaction-too-long": ("transaction-too-long", ()),
+    "not-serializable": ("not-serializable", ()),
+    "submission-failed": ("submission-failed", ("reason",)),
+    "deployment-failed": ("deployment-failed", ("events",)),
+    "restore-by-hand": ("deployment-failed", ("by-hand",)),
+    "task-stuck": ("task-hangs", ("timeout", "kill-sooner")),
+    "rpc-timeout": ("rpc-trouble", ("other-side",)),
+    "coordinator-failed": ("coordinator-failed", ()),
+    "restarts-used-up": ("restarts-used-up", ()),
+    "fetch-failed": ("shuffle-fetch", ()),
+    "result-too-large": ("result-too-large", ()),
+}
+"""The cause of each class of exceptions (`parsers.exceptions`), and the remedies that apply (all if empty).
+Classes without an entry have no cause of their own."""
+
+
+def cause_of_class(name: str | None, otherwise: str) -> tuple[str, tuple[str, ...]]:
+    """Return the cause of a class of exceptions and the remedies that apply.
+
+    >>> cause_of_class("storage-full", "task-failure"), cause_of_class(None, "task-failure")
+    (('storage-failure', ('full',)), ('task-failure', ()))
+    """
+    return CAUSE_OF_CLASS.get(name or "", (otherwise, ()))
