@@ -158,7 +158,7 @@ def test_a_weak_vote_for_another_one_is_no_move() -> None:
 
 # --- topics ---------------------------------------------------------------------------------------
 
-UNSURE = f.Inconclusive(reason="no input says how checkpoints ended")
+UNSURE = f.Inconclusive(reason="no input shows how checkpoints ended")
 
 
 @pytest.mark.parametrize(

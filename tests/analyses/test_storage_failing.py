@@ -204,5 +204,5 @@ def test_what_fails_before_any_task_is_asked_is_no_matter_of_finished_tasks() ->
         f for o in outcomes_of(RULES, job.facts()) if o.code == "CP107" for f in o.findings
     ]
     assert finding.cause is None
-    assert "before any task is asked" in finding.explain
+    assert "before it contacts any task" in finding.explain
     assert [action.option for action in finding.actions] == [None]

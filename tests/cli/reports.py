@@ -326,7 +326,7 @@ def inconclusive() -> wire.Report:
             "CP101",
             "checkpoint-expired",
             f.Inconclusive(
-                reason="no input says how checkpoints ended",
+                reason="no input shows how checkpoints ended",
                 remedy="add the JobManager's log",
                 job=JOB,
             ),

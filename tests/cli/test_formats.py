@@ -234,7 +234,7 @@ def test_junit() -> None:
 def test_junit_skips_what_was_not_assessed_and_fails_on_nothing() -> None:
     suite = Xml.fromstring(RENDERERS[Format.JUNIT](reports.inconclusive(), PAGE))
     skipped = suite.find("testcase/skipped")
-    assert skipped is not None and "no input says how" in skipped.attrib["message"]
+    assert skipped is not None and "no input shows how" in skipped.attrib["message"]
     empty = Xml.fromstring(RENDERERS[Format.JUNIT](reports.nothing(), PAGE))
     assert empty.attrib["errors"] == "1"
 

@@ -148,9 +148,9 @@ Job  orders · a1b2c3d4e5f60718293a4b5c6d7e8f90 · Flink 1.18.1 · inconclusive
   … in flight
 
 Not assessed  1 of 2 rules are clear
-  CP101 checkpoint-expired  no input says how checkpoints ended; add the JobManager's log
+  CP101 checkpoint-expired  no input shows how checkpoints ended; add the JobManager's log
 
-Verdict  inconclusive: no input says how checkpoints ended
+Verdict  inconclusive: no input shows how checkpoints ended
   to tell more: add the JobManager's log
 """
     )

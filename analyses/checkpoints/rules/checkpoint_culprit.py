@@ -75,7 +75,7 @@ from flowdiag.analyses.checkpoints.culprit import (
     sender_name,
     slowed_by,
 )
-from flowdiag.analyses.checkpoints.rules.slow_checkpoint import slow
+from flowdiag.analyses.checkpoints.rules.slow_checkpoint import slow_finding
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import Episode, concluded, incidents
@@ -115,7 +115,7 @@ def judge(job: h.Job, limits: Limits) -> Iterator[Finding | Inconclusive]:
         yield from _held_up(job, told)
     elif (answer := hot_spot(job)) is not None:
         yield from _saturated(job, answer)
-    elif (late := slow(job)) is not None and late.severity is not Severity.INFO:
+    elif (late := slow_finding(job)) is not None and late.severity is not Severity.INFO:
         yield from _slowed(job, late)
     elif job.late and not _completed(job):
         yield Inconclusive(reason=_ONLY_LATE, remedy=_INFO_LINES, job=job.key)

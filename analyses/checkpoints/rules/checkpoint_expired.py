@@ -2,34 +2,33 @@
 
 What it reports
 ---------------
-Checkpoints that were cancelled since not every subtask had acknowledged within the timeout, how
-many of them, how many in a row, and whether any has completed since.
+Checkpoints that were cancelled because some subtask did not acknowledge within the timeout: how many,
+how many in a row, and whether any has completed since.
 
 Why it matters
 --------------
-Without a completed checkpoint a failure throws the job back further and further, files and
-transactions of exactly-once sinks stay open, and from some number on Flink fails the job
+Without a completed checkpoint, each failure loses more progress, and files and transactions of
+exactly-once sinks stay open. After a number of failures Flink fails the job
 (`execution.checkpointing.tolerable-failed-checkpoints`, 0 by default).
 
 How it decides
 --------------
 It counts the checkpoints that the JobManager declared expired. *Ongoing* means that none completed
-after the last one. It is critical when at least `at-the-end` checkpoints failed at the end of the
-input without a completed one after them, a warning when it is ongoing or above 1% of the
-checkpoints, and information otherwise. If three quarters of at least six expiries, on at least three
-days, keep to three hours of the day, it says so. Who is to blame is not decided here: see CP201.
+after the last one. Critical when at least `at-the-end` checkpoints failed at the end of the input and
+none completed after them. A warning when ongoing or above 1% of the checkpoints, information otherwise.
+If three quarters of at least six expiries, on at least three days, fall into the same three hours of
+the day, the finding shows these hours. CP201 determines the culprit.
 
 What to do
 ----------
-Find the culprit first (CP201): a longer timeout only hides it. If barriers wait behind data, let
-them overtake it (unaligned checkpoints, from 1.11) or keep less data in flight (buffer debloating,
-from 1.14). Raise the timeout when checkpoints are slow for a good reason, as with large state.
+Find the culprit first (CP201): a longer timeout only hides it. If barriers wait behind data, let them
+overtake it (unaligned checkpoints, from 1.11) or reduce in-flight data (buffer debloating, from 1.14).
+Raise the timeout only when slow checkpoints are expected, as with large state.
 
 False alarms
 ------------
-Up to five unsuccessful checkpoints between a start or a restore and the first completed one are
-what catching up costs; they are reported as information. Savepoints are counted too: an expired
-savepoint is an expired savepoint.
+Up to five unsuccessful checkpoints between a start or a restore and the first completed checkpoint are
+the price of catching up: they are reported as information. Expired savepoints count too.
 """
 
 from __future__ import annotations
@@ -47,8 +46,8 @@ class Expired(h.Limits):
     at_the_end: float = h.limit(
         h.UNSUCCESSFUL_AT_END,
         "checkpoints",
-        "one failed checkpoint costs one interval; a second one in a row at the end of the "
-        "input is a job that does not complete checkpoints",
+        "one failed checkpoint costs one interval; two in a row at the end of the input mean "
+        "that the job no longer completes checkpoints",
     )
 
 
@@ -59,9 +58,8 @@ def judge(job: h.Job, limits: Expired) -> h.Iterator[h.Finding | h.Inconclusive]
         yield _finding(job, series, limits)
     elif not job.checkpoints and not job.cluster.has_jobmanager_log and not job.cluster.has_rest:
         yield h.Inconclusive(
-            reason="no input says how checkpoints ended",
-            remedy="add the JobManager's log, the answers of /jobs/:id/checkpoints, or "
-            "the archive of the job",
+            reason="no input shows how checkpoints ended",
+            remedy="add the JobManager's log, the responses of /jobs/:id/checkpoints, or the job's archive",
             job=job.key,
         )
 
@@ -103,10 +101,10 @@ def _finding(job: h.Job, series: list[h.Episode], limits: Expired) -> h.Finding:
         len(expired),
         fatal=h.fatal_at_end(job, series, limits.at_the_end),
         title=title,
-        explain="A checkpoint expires when one subtask has not acknowledged it within the timeout: "
-        "either its barrier waits behind data (back pressure, skew, a task that hangs), or "
-        "its snapshot takes too long. CP201 says who, as far as the inputs tell."
-        + _clustered(expired),
+        explain="A checkpoint expires when a subtask does not acknowledge it within the timeout. "
+        "Either the barrier waits behind data (back pressure, skew, a task that hangs), or "
+        "the snapshot takes too long. CP201 names the subtask if the inputs show it."
+        + _time_of_day(expired),
         rank=h.Rank.SYMPTOM,
         measurements=tuple(measurements),
         evidence=h.end_records(expired),
@@ -115,56 +113,56 @@ def _finding(job: h.Job, series: list[h.Episode], limits: Expired) -> h.Finding:
 
 
 def _none_since(job: h.Job, last: int) -> str:
-    """The tail of a title where no checkpoint completes at the end."""
+    """Return the tail of a title for a job that completes no checkpoint at the end."""
     if not job.completed:
         return ", none has completed"
     if last == 1:
-        return ", among them the last one"
+        return ", including the last one"
     return f"; none of the last {last} completed"
 
 
 _DAY_US: Final = 86_400_000_000
-_MANY: Final = 6  # fewer expiries keep to a time of day by chance
-_DAYS: Final = 3
-_HOURS: Final = 3  # an eighth of the day; three quarters of the expiries in it are no chance
+_MIN_EXPIRIES: Final = 6  # fewer expiries cluster by chance
+_MIN_DAYS: Final = 3
+_HOURS: Final = 3  # an eighth of the day: three quarters of the expiries in it are not chance
 
 
-def _clustered(expired: list[h.Checkpoint]) -> str:
-    """A sentence if the expiries keep to a time of day: a nightly job, a backup, a peak."""
+def _time_of_day(expired: list[h.Checkpoint]) -> str:
+    """Return a sentence if the expiries cluster by time of day: a nightly job, a backup, a peak."""
     moments = [c.triggered_us for c in expired if c.triggered_us is not None]
     days = {moment // _DAY_US for moment in moments}
-    if len(moments) < _MANY or len(days) < _DAYS:
+    if len(moments) < _MIN_EXPIRIES or len(days) < _MIN_DAYS:
         return ""
     hours = Counter(moment % _DAY_US // 3_600_000_000 for moment in moments)
-    begin = max(range(24), key=lambda hour: (_within(hours, hour), hours[hour] > 0, -hour))
-    inside = _within(hours, begin)
+    begin = max(range(24), key=lambda hour: (_count_within(hours, hour), hours[hour] > 0, -hour))
+    inside = _count_within(hours, begin)
     if inside * 4 < len(moments) * 3:
         return ""
     return (
         f" {inside} of {len(moments)} were triggered between {begin:02d}:00 and "
-        f"{(begin + _HOURS) % 24:02d}:00 UTC, on {len(days)} days: look for what runs at that time."
+        f"{(begin + _HOURS) % 24:02d}:00 UTC, on {len(days)} days. Check what runs at that time."
     )
 
 
-def _within(hours: Counter[int], begin: int) -> int:
+def _count_within(hours: Counter[int], begin: int) -> int:
     return sum(hours[(begin + offset) % 24] for offset in range(_HOURS))
 
 
 def _actions(job: h.Job) -> tuple[h.Action, ...]:
-    """Whoever is named has his cure at CP201; without a name no option is known to help."""
+    """CP201 carries the remedies for a named culprit; without one, no option is known to help."""
     if names_somebody(job):
         return (
             h.Action(
-                text="Look at the culprit that CP201 names before touching any option",
-                verify="acknowledgements of all subtasks arrive within the timeout",
+                text="Fix the culprit that CP201 names before you change any option",
+                verify="all subtasks acknowledge within the timeout",
             ),
         )
     now = job.timeout_ms
     return (
         h.Action(
-            text="Find out which subtask holds the barrier up before touching any option: CP201 says "
-            "what would tell",
-            verify="acknowledgements of all subtasks arrive within the timeout",
+            text="Find the subtask that delays the barrier before you change any option: CP201 lists the "
+            "input that would show it",
+            verify="all subtasks acknowledge within the timeout",
         ),
         *h.shared_remedies(
             job,

@@ -1,33 +1,34 @@
-"""Checkpoints are triggered and never end, or are never triggered.
+"""Checkpoints never end, or are never triggered.
 
 What it reports
 ---------------
-A job whose log shows triggers but neither completions nor failures; a checkpoint that is in
-progress for much longer than the timeout; a job that runs for hours without a single trigger.
+- A job whose log shows triggers but neither completions nor failures.
+- A checkpoint in progress for much longer than the timeout.
+- A job that runs for hours without a single trigger.
 
 Why it matters
 --------------
-The first two are a JobManager that hangs or a log that lost its half; without a completed checkpoint
-the job starts from nothing after its next failure. The third is a job whose checkpointing is off:
-right for some, a surprise for others.
+In the first two cases the JobManager hangs, or half of the log is missing. Without a completed
+checkpoint the job starts from scratch after its next failure. In the third case checkpointing is off:
+intended for some jobs, a surprise for others.
 
 How it decides
 --------------
 *Never completes*: at least `triggers` checkpoints were triggered, and none completed, expired, was
-declined or failed. *Stuck*: the last trigger is older than `stuck` times the timeout (10 minutes where
-it is not known) while the job's log goes on. *Off*: tasks ran for `hours-without` hours with the
-JobManager's log at hand and no trigger in it. Checkpoints that a cancel, a stop or the end of the
-job cut short do not count, nor does the one that is in flight when the input ends.
+declined or failed. *Stuck*: the last trigger is older than `stuck` times the timeout (10 minutes if
+unknown) while the job's log continues. *Off*: tasks ran for `hours-without` hours, and the JobManager's
+log is available and contains no trigger. Checkpoints cut short by a cancel, a stop or the end of the
+job do not count, nor does a checkpoint in flight when the input ends.
 
 What to do
 ----------
-Look at the JobManager's process: a thread dump shows where the coordinator waits (metadata storage,
-operator coordinators, master hooks). If the log was filtered, give the whole of it.
+Take a thread dump of the JobManager: it shows what the coordinator waits for (metadata storage,
+operator coordinators, master hooks). If the log was filtered, pass the whole log.
 
 False alarms
 ------------
-A log that was filtered for "Triggering checkpoint". Time in which the JobManager's log has no record at all does
-not count: lines may be missing.
+A log that was filtered for "Triggering checkpoint". Time in which the JobManager's log has no record
+at all does not count, because lines may be missing.
 """
 
 from __future__ import annotations
@@ -45,13 +46,13 @@ class NeverCompletes(h.Limits):
     triggers: float = h.limit(
         3,
         "checkpoints",
-        "one may be in flight when the input ends, a second with two concurrent ones",
+        "one may be in flight when the input ends, two if concurrent checkpoints are allowed",
     )
     stuck: float = h.limit(
-        2.0, "ratio", "of the timeout: at once the checkpoint would have been declared expired"
+        2.0, "ratio", "of the timeout; a healthy coordinator declares the checkpoint expired at 1.0"
     )
     hours_without: float = h.limit(
-        2.0, "hours", "intervals above an hour exist, above two hours they are rare"
+        2.0, "hours", "intervals above an hour exist, intervals above two hours are rare"
     )
 
 
@@ -64,12 +65,12 @@ def judge(job: h.Job, limits: NeverCompletes) -> h.Iterator[h.Finding]:
         c for c in job.in_order if c.triggered_us is not None and c.status is h.Status.IN_FLIGHT
     ]
     if not ended and len(pending) >= limits.triggers:
-        yield _never(job, pending)
+        yield _none_ended(job, pending)
         return
     longest = limits.stuck * (job.timeout_ms or h.DEFAULT_TIMEOUT_MS)
-    age = _in_progress_ms(job, pending)
+    age = _age_ms(job, pending)
     if age is not None and age > longest:
-        yield _in_progress(job, pending[-1], age, longest)
+        yield _stuck(job, pending[-1], age, longest)
     elif not job.checkpoints and job.cluster.has_jobmanager_log:
         hours = _hours_running(job)
         if hours is not None and hours >= limits.hours_without:
@@ -87,8 +88,8 @@ _ENDINGS: Final = (
 )
 
 
-def _in_progress_ms(job: h.Job, pending: list[h.Checkpoint]) -> float | None:
-    """How long the last checkpoint has been in progress; None if nothing is, or the job ended."""
+def _age_ms(job: h.Job, pending: list[h.Checkpoint]) -> float | None:
+    """Return the age of the checkpoint in progress; None without one, or if the job ended."""
     if not pending or job.last_us is None:
         return None
     last = pending[-1]
@@ -111,25 +112,23 @@ def _hours_running(job: h.Job) -> float | None:
 
 _HANGING: Final = (
     h.Action(
-        text="Take a thread dump of the JobManager and look for the checkpoint coordinator's threads",
+        text="Take a thread dump of the JobManager and check the checkpoint coordinator's threads",
         verify="no thread waits for storage or for an operator coordinator",
     ),
     h.Action(
-        text="If the log was filtered, give the whole JobManager log, or save "
-        "/jobs/:id/checkpoints",
+        text="If the log was filtered, pass the whole JobManager log, or save /jobs/:id/checkpoints",
     ),
 )
 
 
-def _never(job: h.Job, pending: list[h.Checkpoint]) -> h.Finding:
+def _none_ended(job: h.Job, pending: list[h.Checkpoint]) -> h.Finding:
     return h.job_finding(
         job,
         severity=h.Severity.CRITICAL,
         state=h.State.ONGOING,
         title=f"{len(pending)} checkpoints were triggered, none completed and none failed",
-        explain="The log shows the triggers only. A checkpoint that does not complete within its "
-        "timeout is declared expired in the same log, so either the JobManager hangs, or the "
-        "log is not whole.",
+        explain="The log shows only the triggers. The same log would report a checkpoint that exceeds its "
+        "timeout as expired. So either the JobManager hangs, or the log is incomplete.",
         rank=h.Rank.SYMPTOM,
         first_us=pending[0].triggered_us,
         last_us=pending[-1].triggered_us,
@@ -143,7 +142,7 @@ def _never(job: h.Job, pending: list[h.Checkpoint]) -> h.Finding:
     )
 
 
-def _in_progress(job: h.Job, checkpoint: h.Checkpoint, age: float, longest: float) -> h.Finding:
+def _stuck(job: h.Job, checkpoint: h.Checkpoint, age: float, longest: float) -> h.Finding:
     timeout = job.timeout_ms or h.DEFAULT_TIMEOUT_MS
     return h.job_finding(
         job,
@@ -151,8 +150,8 @@ def _in_progress(job: h.Job, checkpoint: h.Checkpoint, age: float, longest: floa
         state=h.State.ONGOING,
         title=f"Checkpoint {checkpoint.id} has been in progress for {h.fmt.duration(age)}",
         explain="It neither completed nor expired, although the timeout is "
-        f"{h.fmt.duration(timeout)} and the log goes on: the coordinator itself hangs, or "
-        "lines are missing.",
+        f"{h.fmt.duration(timeout)} and the log continues. Either the coordinator hangs, or "
+        "log lines are missing.",
         rank=h.Rank.SYMPTOM,
         first_us=checkpoint.triggered_us,
         last_us=job.last_us,
@@ -169,7 +168,7 @@ def _off(job: h.Job, hours: float, limits: NeverCompletes) -> h.Finding:
         severity=h.Severity.INFO,
         state=h.State.ONGOING,
         title=f"Tasks ran for {hours:.1f} h and no checkpoint was triggered: checkpointing is off",
-        explain="Without checkpoints the job begins with empty state after a failure. That is right "
+        explain="Without checkpoints the job restarts with empty state after a failure. That is fine "
         "for batch jobs and for jobs without state.",
         rank=h.Rank.SYMPTOM,
         first_us=min((time for _, time in deployed), default=None),

@@ -1,35 +1,35 @@
-"""Checkpoints are not triggered any more.
+"""Checkpoints are no longer triggered.
 
 What it reports
 ---------------
-Triggers that Flink gave up, one after the other, until the end of the input: since tasks are not
-running or have finished, or since of limits. And triggers that just stopped.
+Triggers that Flink gave up, one after another, until the end of the input: because tasks are not
+running, have finished, or because of limits. And triggers that stopped without a message.
 
 Why it matters
 --------------
-Nobody sees it: the job runs, no checkpoint fails, and after hours there is nothing to restore from. Up
-to 1.13 one finished source subtask (parallelism above the number of partitions, a bounded input beside an
-unbounded one) is enough.
+The failure is silent: the job runs, no checkpoint fails, and hours later there is nothing to restore
+from. Up to 1.13, one finished source subtask is enough: parallelism above the number of partitions, or
+a bounded input next to an unbounded one.
 
 How it decides
 --------------
-At least `attempts` refused triggers (`finished-attempts` where they say that tasks have finished, over
-`finishing`) since the last one that worked, at the end of the input. Critical
-from `critical` times as many, a warning below; information as long as the sources have been finished for less
-than `finishing`. Or: the last trigger is more than `silence` intervals
-(and `silence-floor`) old, nothing is in progress, and the job goes on.
+At least `attempts` triggers were refused since the last successful trigger, at the end of the input.
+If the reason is that tasks have finished, `finished-attempts` over `finishing` are enough. Critical
+from `critical` times as many, a warning below that. Information while the sources have been finished
+for less than `finishing`. Or: the last trigger is more than `silence` intervals (and `silence-floor`)
+old, nothing is in progress, and the job continues.
 
 What to do
 ----------
-Finished sources: checkpoints with finished tasks (1.14+), or parallelism that fits the partitions. Tasks
-that are not running: look at what they wait for (slots, restores).
+Finished sources: enable checkpoints with finished tasks (1.14+), or match the parallelism to the
+partitions. Tasks that are not running: check what they wait for (slots, restores).
 
 False alarms
 ------------
-The triggers refused while the job starts or restarts, and those before a bounded job finishes, do not
-count. Nor does time in which the JobManager's log has no record at all: lines may be missing. A source that reads its backlog may switch checkpoints off for that time
-(`execution.checkpointing.interval-during-backlog`, 1.19+): where the option is seen, silence says
-nothing.
+Triggers refused while the job starts or restarts do not count, nor do those before a bounded job
+finishes. Time in which the JobManager's log has no record at all does not count, because lines may be
+missing. A source that reads its backlog may switch checkpoints off for that time
+(`execution.checkpointing.interval-during-backlog`, 1.19+): if that option is set, silence proves nothing.
 """
 
 from __future__ import annotations
@@ -50,17 +50,21 @@ class NotTriggered(h.Limits):
 
     attempts: float = h.limit(5, "attempts", "a start or a restart refuses one to three")
     finished_attempts: float = h.limit(
-        3, "attempts", "no start or restart says that tasks have finished: it does not pass"
+        3,
+        "attempts",
+        "a start or restart never gives finished tasks as the reason, and finished tasks stay finished",
     )
     critical: float = h.limit(
-        10.0, "ratio", "so many times `attempts` are no wait for something any more"
+        10.0, "ratio", "of `attempts`: so many refusals are no longer a temporary wait"
     )
     finishing: float = h.limit(
-        30_000.0, "ms", "a bounded job ends within seconds after its sources, and so may an excerpt"
+        30_000.0,
+        "ms",
+        "a bounded job ends within seconds after its sources, and an excerpt may end there too",
     )
     silence: float = h.limit(20.0, "intervals", "pauses stretch a gap to two or three intervals")
     silence_floor: float = h.limit(
-        600_000.0, "ms", "ten minutes: intervals of seconds make twenty of them short"
+        600_000.0, "ms", "ten minutes: with intervals of seconds, twenty intervals are short"
     )
 
 
@@ -68,27 +72,27 @@ def judge(job: h.Job, limits: NotTriggered) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
     if finished_us(job) is not None:
         return
-    refused = _refused(job)
-    if len(refused) >= limits.attempts or _have_finished(refused, limits):
-        yield _given_up(job, refused, limits)
+    refused = _refused_triggers(job)
+    if len(refused) >= limits.attempts or _all_finished(refused, limits):
+        yield _refusal_finding(job, refused, limits)
         return
     most = max(limits.silence_floor, limits.silence * (job.interval_ms or 0.0))
     silence = _silence_ms(job)
     if silence is not None and silence > most:
-        yield _silent(job, silence, most)
+        yield _silence_finding(job, silence, most)
 
 
-def _have_finished(refused: list[h.Incident], limits: NotTriggered) -> bool:
-    """Whether all say that tasks have finished, for longer than a bounded job needs to end."""
+def _all_finished(refused: list[h.Incident], limits: NotTriggered) -> bool:
+    """Whether all refusals name finished tasks, for longer than a bounded job needs to end."""
     if len(refused) < limits.finished_attempts:
         return False
     span = ((refused[-1].time_us or 0) - (refused[0].time_us or 0)) / 1000
     return span >= limits.finishing and all("finished" in (i.cause or "") for i in refused)
 
 
-def _refused(job: h.Job) -> list[h.Incident]:
-    """Refused triggers since the last one that worked; none if the job ended or restarted after."""
-    # A job that fails and does not come back explains its refused triggers: other rules say why.
+def _refused_triggers(job: h.Job) -> list[h.Incident]:
+    """Return the refused triggers since the last successful one; none if the job then failed."""
+    # A job that fails and does not recover explains its refused triggers: other rules report why.
     if any(crisis.state is h.State.ONGOING for crisis in crises(job)):
         return []
     last = max(
@@ -114,7 +118,7 @@ _EXCUSES: Final = (
 
 
 def _silence_ms(job: h.Job) -> float | None:
-    """Milliseconds since the last checkpoint; None where nothing says that another was due."""
+    """Return milliseconds since the last checkpoint; None if no further one was provably due."""
     triggered = [c for c in job.checkpoints if c.triggered_us is not None]
     if job.interval_ms is None or job.last_us is None or not triggered:
         return None
@@ -130,22 +134,22 @@ def _silence_ms(job: h.Job) -> float | None:
 
 
 _BROKEN: Final = (
-    "The JobManager fails before any task is asked: at the storage of the checkpoints, their counter or a coordinator "
-    "of a source. No checkpoint has been taken since."
+    "The JobManager fails before it contacts any task: at the checkpoint storage, the checkpoint counter or a "
+    "source coordinator. No checkpoint has been taken since."
 )
-_READ_ON: Final = h.Action(
-    text="Read the exceptions below these records in the JobManager's log: the deepest says why",
-    verify="'Triggering checkpoint' follows",
+_READ_EXCEPTION: Final = h.Action(
+    text="Read the deepest exception below these records in the JobManager's log",
+    verify="the log shows 'Triggering checkpoint' again",
 )
 
 
-def _given_up(job: h.Job, refused: list[h.Incident], limits: NotTriggered) -> h.Finding:
+def _refusal_finding(job: h.Job, refused: list[h.Incident], limits: NotTriggered) -> h.Finding:
     kinds = Counter(reason_kind(i.cause or "") or "unknown" for i in refused)
     span = ((refused[-1].time_us or 0) - (refused[0].time_us or 0)) / 1000
     reason = " ".join((refused[-1].cause or "").split())
-    usual = kinds.most_common(1)[0][0]
-    finished = usual == "finished" or "finished" in reason
-    broken = not finished and usual == "trigger_io"
+    main_kind = kinds.most_common(1)[0][0]
+    finished = main_kind == "finished" or "finished" in reason
+    broken = not finished and main_kind == "trigger_io"
     many = len(refused) >= limits.critical * limits.attempts
     ending = finished and span < limits.finishing
     return h.incident_finding(
@@ -153,8 +157,8 @@ def _given_up(job: h.Job, refused: list[h.Incident], limits: NotTriggered) -> h.
         refused,
         ongoing=True,
         severity=h.Severity.INFO if ending else h.Severity.CRITICAL if many else h.Severity.WARNING,
-        title=f"{len(refused)} triggers in a row were given up within {h.fmt.duration(span)}: "
-        f"{h.fmt.shorten(reason, 120) or 'no reason printed'}",
+        title=f"{len(refused)} triggers in a row failed within {h.fmt.duration(span)}: "
+        f"{h.fmt.shorten(reason, 120) or 'no reason in the log'}",
         explain=_BROKEN if broken else h.explanation("finished-tasks"),
         rank=h.Rank.SYMPTOM,
         cause="finished-tasks" if finished else None,
@@ -164,17 +168,17 @@ def _given_up(job: h.Job, refused: list[h.Incident], limits: NotTriggered) -> h.
                 len(refused),
                 "attempts",
                 limits.attempts,
-                over="since the last checkpoint that was triggered",
+                over="since the last triggered checkpoint",
             ),
         ),
-        actions=(_READ_ON,)
+        actions=(_READ_EXCEPTION,)
         if broken
         else h.remedies("finished-tasks", job, "let-them-finish")
         or h.remedies("finished-tasks", job, "keep-running"),
     )
 
 
-def _silent(job: h.Job, silence: float, most: float) -> h.Finding:
+def _silence_finding(job: h.Job, silence: float, most: float) -> h.Finding:
     last = max(
         (c for c in job.checkpoints if c.triggered_us is not None),
         key=lambda c: c.triggered_us or 0,
@@ -183,9 +187,9 @@ def _silent(job: h.Job, silence: float, most: float) -> h.Finding:
         job,
         severity=h.Severity.WARNING,
         state=h.State.ONGOING,
-        title=f"No checkpoint was triggered for {h.fmt.duration(silence)}, and nothing says why",
+        title=f"No checkpoint was triggered for {h.fmt.duration(silence)}, without a logged reason",
         explain=f"The interval is {h.fmt.duration(job.interval_ms)} ({job.interval_from}), and the last checkpoint had "
-        "ended. The log goes on, so the job has not.",
+        "ended. The log continues, so the job has not ended.",
         rank=h.Rank.SYMPTOM,
         first_us=last.ended_us,
         last_us=job.last_us,
@@ -193,8 +197,8 @@ def _silent(job: h.Job, silence: float, most: float) -> h.Finding:
         evidence=h.end_records([last]),
         actions=(
             h.Action(
-                text="Take a thread dump of the JobManager: the checkpoint coordinator's timer is stuck",
-                verify="'Triggering checkpoint' follows",
+                text="Take a thread dump of the JobManager: the checkpoint coordinator's timer is probably stuck",
+                verify="the log shows 'Triggering checkpoint' again",
             ),
         ),
     )

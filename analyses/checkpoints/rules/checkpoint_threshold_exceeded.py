@@ -1,29 +1,29 @@
-"""The job was failed for its failed checkpoints.
+"""The job failed because too many checkpoints failed.
 
 What it reports
 ---------------
-That the job was failed for "Exceeded checkpoint tolerable failure threshold", how often, and what the
-checkpoints before it failed of.
+That the job failed with "Exceeded checkpoint tolerable failure threshold", how often, and how the
+checkpoints before it failed.
 
 Why it matters
 --------------
-The exception says nothing about the reason (before 1.17 not even the last one), yet it is what users
-see first. By default a single failed checkpoint is one too many.
+The exception does not contain the reason (before 1.17 not even that of the last checkpoint), yet it is
+the first thing users see. By default a single failed checkpoint exceeds the threshold.
 
 How it decides
 --------------
-By the exception in the job's or a task's failure. The last `before` failed checkpoints, up to `together`
-after it, tell of what: expired ones are a matter for CP201, declined ones for CP301. It ranks as a
-consequence and accuses nobody.
+By the exception in the failure of the job or of a task. The last `before` failed checkpoints, up to
+`together` after it, show the kind of failure: CP201 covers expired ones, CP301 declined ones. It ranks
+as a consequence and accuses no task.
 
 What to do
 ----------
-Mend what fails the checkpoints. Tolerate a few failed ones, so that a hiccup does not restart the job:
-the restart costs more than the checkpoint.
+Fix the cause of the failed checkpoints. Tolerate a few failures, so that a hiccup does not restart the
+job: a restart costs more than a checkpoint.
 
 False alarms
 ------------
-None: the job was failed.
+None: the job did fail.
 """
 
 from __future__ import annotations
@@ -35,24 +35,22 @@ from flowdiag.analyses.flink import helpers as h
 
 
 class Exceeded(h.Limits):
-    """What CP304 looks at."""
+    """What CP304 compares with."""
 
-    before: float = h.limit(
-        5, "checkpoints", "what they failed of, one after the other, is a trend"
-    )
+    before: float = h.limit(5, "checkpoints", "five failures in order show a trend")
     together: float = h.limit(
         1000.0,
         "ms",
-        "the job's failure and the end of the last checkpoint are written in any order",
+        "the log may show the job's failure before or after the end of the last checkpoint",
     )
 
 
 def judge(job: h.Job, limits: Exceeded) -> h.Iterator[h.Finding]:
     """One finding per job."""
-    hit = [c for c in job.crises if c.of_kind("checkpoint-failures")]
-    if not hit:
+    exceeded = [c for c in job.crises if c.of_kind("checkpoint-failures")]
+    if not exceeded:
         return
-    until = (hit[-1].last_us or 0) + limits.together * 1000
+    until = (exceeded[-1].last_us or 0) + limits.together * 1000
     before = [
         c
         for c in job.in_order
@@ -60,23 +58,25 @@ def judge(job: h.Job, limits: Exceeded) -> h.Iterator[h.Finding]:
     ]
     words = Counter(str(c.status) for c in before[-int(limits.before) :])
     listed = ", ".join(f"{count} {word}" for word, count in words.most_common())
-    times = f" {len(hit)} times" if len(hit) > 1 else ""
+    times = f" {len(exceeded)} times" if len(exceeded) > 1 else ""
     yield h.crisis_finding(
         job,
-        hit,
-        title=f"The job was failed{times} for exceeding the threshold of tolerable failed checkpoints"
+        exceeded,
+        title=f"The job failed{times} because it exceeded the number of tolerable failed checkpoints"
         + (f" (before: {listed})" if listed else ""),
-        explain="This is a consequence: the checkpoints before it failed first. Each of them counts "
-        "once, and a completed one resets the count.",
+        explain="This is a consequence: the checkpoints failed first. Each failure counts "
+        "once, and a completed checkpoint resets the count.",
         rank=h.Rank.CONSEQUENCE,
         option=h.option("tolerable", job.version),
-        measurements=(h.measurement("exceeded", len(hit), "times"),),
+        measurements=(h.measurement("exceeded", len(exceeded), "times"),),
         evidence=h.records_of(
-            f.incident for crisis in reversed(hit) for f in crisis.of_kind("checkpoint-failures")
+            f.incident
+            for crisis in reversed(exceeded)
+            for f in crisis.of_kind("checkpoint-failures")
         ),
         actions=(
             h.Action(
-                text="Mend what fails the checkpoints: CP201 for expired, CP301 for declined ones"
+                text="Fix the cause of the failed checkpoints: see CP201 for expired, CP301 for declined ones"
             ),
             *h.shared_remedies(job, "tolerate"),
         ),

@@ -2,33 +2,37 @@
 
 What it reports
 ---------------
-A lasting rise of the duration or of the size of the periodic checkpoints, with its factor and, for
-the duration, when it will reach the timeout at this pace.
+A lasting rise in the duration or the size of the periodic checkpoints, with its factor. For the
+duration, also when it reaches the timeout at this pace.
 
 Why it matters
 --------------
 State that only grows (a missing time-to-live, an unbounded join, keys that never end) is harmless
-until the day it fills the disk or makes every checkpoint expire; on that day it takes long to mend.
+until it fills the disk or makes every checkpoint expire. By then the fix takes long.
 
 How it decides
 --------------
-Only within a stretch: never across a start, a restore, a rescaling or another version ("bytes" changed
-its meaning for incremental checkpoints). Savepoints and warm-up are left out. A stretch needs
-`checkpoints` of them over `span`. The median of its last fifth must be `factor` times that of its first
-fifth and by a floor larger (`floor-duration`, `floor-size`), the rank correlation with time (Kendall's
-tau, on at most 200 checkpoints) at least `tau`, and the second half must still rise, by `still` and by
-most of what the first half did (`straight`): state that fills up after a start and levels off is no
-growth. A stretch that may be the rising flank of a day (between a quarter of a day and a whole one)
-needs `daily-factor`. Medians and ranks ignore single outliers.
+Only within a stretch, never across a start, a restore, a rescaling or a version change ("bytes"
+changed its meaning for incremental checkpoints). Savepoints and warm-up are left out. A stretch needs
+`checkpoints` checkpoints over `span`. All of these must hold:
+
+- the median of the last fifth is `factor` times that of the first fifth, and larger by a floor
+  (`floor-duration`, `floor-size`)
+- the rank correlation with time (Kendall's tau, on at most 200 checkpoints) is at least `tau`
+- the second half still rises, by `still` and by most of the first half's rise (`straight`), because
+  state that fills up after a start and levels off is not growth
+
+A stretch that may be the rising flank of a day (between a quarter of a day and a whole day) needs
+`daily-factor`. Medians and ranks ignore single outliers.
 
 What to do
 ----------
-Look for state without an end: a time-to-live for keyed state, session windows that never close,
-joins without bounds. Then incremental checkpoints.
+Look for unbounded state: keyed state without a time-to-live, session windows that never close, joins
+without bounds. Then enable incremental checkpoints.
 
 False alarms
 ------------
-The rising flank of a steep daily rhythm, when the input holds only that flank: give it a whole day.
+The rising flank of a steep daily rhythm, if the input contains only that flank: pass a whole day.
 """
 
 from __future__ import annotations
@@ -45,36 +49,34 @@ class Growing(h.Limits):
     """What CP105 compares with."""
 
     checkpoints: float = h.limit(30, "checkpoints", "fewer points show no trend against noise")
-    span: float = h.limit(
-        1_800_000.0, "ms", "what happens within half an hour is an event, not a trend"
-    )
+    span: float = h.limit(1_800_000.0, "ms", "a rise within half an hour is an event, not a trend")
     factor: float = h.limit(
-        2.0, "ratio", "a daily rhythm or a larger input seldom doubles a checkpoint"
+        2.0, "ratio", "a daily rhythm or a larger input rarely doubles a checkpoint"
     )
     tau: float = h.limit(0.6, "ratio", "four of five pairs of checkpoints are in rising order")
     still: float = h.limit(
         1.15,
         "ratio",
-        "a straight line that doubles rises by a third in its second half, one that levels off "
-        "does not",
+        "a straight line that doubles rises by a third in its second half; a curve that levels "
+        "off does not",
     )
     straight: float = h.limit(
         0.7,
         "ratio",
-        "rise of the second half by that of the first: a straight line gives 1, filling up "
-        "towards a level at most 0.67 once its time constant has passed",
+        "rise of the second half divided by that of the first: 1 for a straight line, at most 0.67 "
+        "for state that approaches a level, once its time constant has passed",
     )
     daily_factor: float = h.limit(
         3.0,
         "ratio",
-        "a load that is half as large again by day and half by night triples in half a day",
+        "a load of 1.5 times the mean by day and half of it by night triples in half a day",
     )
-    floor_duration: float = h.limit(2000.0, "ms", "growth that nobody would notice")
-    floor_size: float = h.limit(67_108_864.0, "bytes", "64 MiB: less is nobody's problem")
+    floor_duration: float = h.limit(2000.0, "ms", "smaller growth goes unnoticed")
+    floor_size: float = h.limit(67_108_864.0, "bytes", "64 MiB: less growth is harmless")
 
 
 class Growth(NamedTuple):
-    """A rise that lasts: level before, level now, rank correlation with time."""
+    """A lasting rise: level before, level now, rank correlation with time."""
 
     points: h.Sequence[tuple[h.Checkpoint, float]]
     span_ms: float
@@ -84,7 +86,6 @@ class Growth(NamedTuple):
 
     @property
     def factor(self) -> float:
-        """How many times larger."""
         return self.after / max(self.before, 1.0)
 
 
@@ -105,7 +106,7 @@ def judge(job: h.Job, limits: Growing) -> h.Iterator[h.Finding]:
 def _growth(
     points: h.Sequence[tuple[h.Checkpoint, float]], limits: Growing, floor: float
 ) -> Growth | None:
-    """The growth in a stretch, None when there is none worth the name."""
+    """Return the growth in a stretch; None if any criterion of the page is missed."""
     values = [value for _, value in points]
     if not values or len(values) < limits.checkpoints:
         return None
@@ -130,12 +131,12 @@ def _growth(
 
 
 def median(values: h.Sequence[float]) -> float:
-    """The upper median of at least one value."""
+    """Return the upper median of at least one value."""
     return sorted(values)[len(values) // 2]
 
 
 def thin(values: h.Sequence[float], most: int) -> list[float]:
-    """At most so many values, evenly chosen.
+    """Return at most `most` values, evenly spaced.
 
     >>> thin([0, 1, 2, 3, 4, 5], 3)
     [0, 2, 4]
@@ -146,7 +147,7 @@ def thin(values: h.Sequence[float], most: int) -> list[float]:
 
 
 def kendall(values: h.Sequence[float]) -> float:
-    """Kendall's rank correlation of values with their order, -1 to 1; ties count as neither.
+    """Return Kendall's rank correlation of values with their order, -1 to 1; ties count 0.
 
     >>> kendall([1, 2, 3]), kendall([3, 2, 1]), kendall([5, 5])
     (1.0, -1.0, 0.0)
@@ -160,7 +161,7 @@ def kendall(values: h.Sequence[float]) -> float:
 
 
 def _finding(job: h.Job, grown: Growth, what: str, unit: str, limits: Growing) -> h.Finding:
-    told = h.fmt.duration if unit == "ms" else h.fmt.size
+    show = h.fmt.duration if unit == "ms" else h.fmt.size
     checkpoints = [c for c, _ in grown.points]
     return h.checkpoint_finding(
         job,
@@ -168,8 +169,8 @@ def _finding(job: h.Job, grown: Growth, what: str, unit: str, limits: Growing) -
         among=checkpoints,
         ongoing=True,
         title=f"Checkpoint {what} grew {grown.factor:.1f}-fold in {h.fmt.duration(grown.span_ms)}, "
-        f"from {told(grown.before)} to {told(grown.after)}",
-        explain="The rise is steady and goes on in the second half of the stretch, so it is not the "
+        f"from {show(grown.before)} to {show(grown.after)}",
+        explain="The rise is steady and continues in the second half of the stretch, so it is not state "
         f"filling up after a start.{_pace(job, grown) if unit == 'ms' else ''}",
         rank=h.Rank.SYMPTOM,
         option=f"checkpoint-{what}",
@@ -181,10 +182,9 @@ def _finding(job: h.Job, grown: Growth, what: str, unit: str, limits: Growing) -
         ),
         actions=(
             h.Action(
-                text="Find the state that never ends: set a time-to-live, close windows, bound "
-                "joins",
+                text="Find the unbounded state: set a time-to-live, close windows, bound joins",
                 option="table.exec.state.ttl",
-                measure="for how long results need old state; in the DataStream API it is StateTtlConfig",
+                measure="how long results need old state; in the DataStream API use StateTtlConfig",
                 risk="results that need older state change",
                 restart_needed=True,
                 verify="the full size levels off",
@@ -195,13 +195,13 @@ def _finding(job: h.Job, grown: Growth, what: str, unit: str, limits: Growing) -
 
 
 def _pace(job: h.Job, grown: Growth) -> str:
-    """When the duration will reach the timeout; nothing if that is not known, or has happened."""
+    """Return when the duration reaches the timeout; empty if unknown or already reached."""
     pace = (grown.after - grown.before) / max(1.0, grown.span_ms * 0.8)
     timeout = job.timeout_ms
     if not timeout or timeout <= grown.after or pace <= 0:
         return ""
     return (
-        f" At this pace they reach the timeout of {h.fmt.duration(timeout)} in "
+        f" At this pace checkpoints reach the timeout of {h.fmt.duration(timeout)} in "
         f"{h.fmt.duration((timeout - grown.after) / pace)}."
     )
 

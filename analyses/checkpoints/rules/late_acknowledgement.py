@@ -1,35 +1,35 @@
-"""Acknowledgements arrive after the expiry.
+"""Acknowledgements arrive after the checkpoint expired.
 
 What it reports
 ---------------
-Every late acknowledgement that belongs to an expired checkpoint, with its task, subtask,
-TaskManager, host, and how long after the trigger and after the expiry it arrived. Where no line says
-how any of these checkpoints ended, as on a console without INFO lines: who was late for which of them.
+Every late acknowledgement of an expired checkpoint, with its task, subtask, TaskManager and host, and
+how long after the trigger and after the expiry it arrived. If no line shows how any of these
+checkpoints ended, as on a console without INFO lines: which subtask was late for which checkpoint.
 
 Why it matters
 --------------
-It is the trace that a slow subtask leaves in the JobManager's log, often the only one. It does not
-convict by itself: measured on 27 runs with a known culprit, the TaskManager with most late messages
-was the right one 19 times, the wrong one 5 times, and 3 runs had no late message at all.
+Late messages are the trace that a slow subtask leaves in the JobManager's log, often the only trace.
+They are not proof. In 27 measured runs with a known culprit, the TaskManager with the most late messages
+was the right one 19 times and the wrong one 5 times. 3 runs had no late message at all.
 
 How it decides
 --------------
-"Received late message for now expired checkpoint attempt …" counts only when that checkpoint is
-known to have expired: up to 1.18 Flink words it the same after a decline or a fail-over. Messages
-whose expiry is cut off are listed as unmatched; they are information, and only where there are no others.
-Up to 1.10 nobody tells the tasks
-that a checkpoint is dead, so the culprit *and everything downstream of it* is late; from 1.11
-those are late that had begun their snapshot, that wait for the checkpoint lock (old sources), or
-that are stuck in one long record. The vote of CP201 knows the difference.
+"Received late message for now expired checkpoint attempt …" counts only if that checkpoint is known to
+have expired: up to 1.18 Flink prints the same line after a decline or a fail-over. Messages whose
+expiry is cut off are listed as unmatched. They are information, and only reported without matched ones.
+
+Up to 1.10 the tasks are not notified that a checkpoint is dead, so the culprit *and everything
+downstream* is late. From 1.11 on a task is late if it had begun its snapshot, waits for the checkpoint
+lock (old sources), or is stuck in one long record. The vote in CP201 accounts for the difference.
 
 What to do
 ----------
-Read CP201. If it is inconclusive, look up the subtasks listed here that are most upstream in the
-job graph: their input queues, their records in compared with their siblings, their state size.
+Read CP201. If it is inconclusive, check the most upstream of the listed subtasks: input queues, records
+in compared with sibling subtasks, state size.
 
 False alarms
 ------------
-None that is more than information: a late acknowledgement has happened.
+None above information: a late acknowledgement is a fact.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def judge(job: h.Job, limits: h.Limits) -> h.Iterator[h.Finding]:
     if not late:
         return
     checkpoints = {(item.run, item.checkpoint) for item in late}
-    # The checkpoint may be gone from the list (a cut log): then its message is all there is.
+    # In a cut log the message may be the only record of its checkpoint.
     series = [e for e in h.episodes(job) if e.ids & checkpoints]
     senders = {_sender(item.attempt) for item in late}
     managers = {item.attempt.taskmanager for item in late if item.attempt.taskmanager}
@@ -66,10 +66,9 @@ def judge(job: h.Job, limits: h.Limits) -> h.Iterator[h.Finding]:
         + (f" on {h.fmt.plural(len(managers), 'TaskManager')}" if managers else ""),
         explain=(f"Most often late: {listed}. " if listed else "No record names the senders. ")
         + ("" if matched else f"{_UNMATCHED.format(numbers=_numbers(late))} ")
-        + "The late sender is often not the culprit: up to Flink "
-        "1.10 everything downstream of the culprit is late too, from 1.11 a task that never "
-        "saw the barrier sends nothing at all. CP201 weighs these messages against the other "
-        "signals.",
+        + "The late sender is often not the culprit. Up to Flink 1.10 everything downstream of the "
+        "culprit is late too. From 1.11 a task that never received the barrier sends nothing. "
+        "CP201 weighs these messages against the other signals.",
         rank=h.Rank.CONSEQUENCE,
         first_us=min(received, default=None),
         last_us=max(received, default=None),
@@ -81,13 +80,13 @@ def judge(job: h.Job, limits: h.Limits) -> h.Iterator[h.Finding]:
             h.measurement(
                 "expired-without-late-message", len(expired - checkpoints), "checkpoints"
             ),
-            *_more(late),
+            *_optional_numbers(late),
         ),
         evidence=h.cite((item.ref, item.received_us) for item in late),
         actions=(
             h.Action(
-                text="Compare the listed subtasks with their siblings: records in, input queue, "
-                "state size; the most upstream of them first",
+                text="Compare the listed subtasks with their siblings, the most upstream first: records in, "
+                "input queue, state size",
                 verify="the same subtasks acknowledge within the timeout",
             ),
         ),
@@ -98,21 +97,21 @@ def judge(job: h.Job, limits: h.Limits) -> h.Iterator[h.Finding]:
 
 
 _UNMATCHED: Final = (
-    "They are of {numbers}; no line says how these ended. They may have been declined or cut short, of which "
-    "late messages are a mere consequence; the INFO lines of the JobManager's log would tell."
+    "They belong to {numbers}, and no line shows how these ended. Late messages also follow from declined or "
+    "aborted checkpoints. The INFO lines of the JobManager's log would show which."
 )
 _LISTED: Final = 6  # subtasks by name, and checkpoints by number
 
 
 def _sender(attempt: h.Attempt) -> tuple[str, int | None]:
-    """An attempt without a name is somebody all the same."""
+    """Return task and subtask index; an attempt without a name counts as a sender of its own."""
     if attempt.task is None:
         return attempt.attempt_id, None
     return attempt.task, attempt.subtask_index
 
 
 def _listed(late: list[h.LateAcknowledgement]) -> str:
-    """The subtasks that were late most often, of those that anything but the number of an attempt tells of."""
+    """Return the subtasks that were late most often; attempts known only by their id are left out."""
     late = [
         item
         for item in late
@@ -128,15 +127,15 @@ def _listed(late: list[h.LateAcknowledgement]) -> str:
 
 
 def _numbers(late: list[h.LateAcknowledgement]) -> str:
-    """The checkpoints by number, the first ones."""
+    """Return the first checkpoints by number."""
     found = sorted({item.checkpoint for item in late})
     more = len(found) - _LISTED
-    told = [str(number) for number in found[:_LISTED]] + ([f"{more} more"] if more > 0 else [])
-    return f"{'checkpoint' if len(found) == 1 else 'checkpoints'} {h.fmt.listed(told, ' and ')}"
+    shown = [str(number) for number in found[:_LISTED]] + ([f"{more} more"] if more > 0 else [])
+    return f"{'checkpoint' if len(found) == 1 else 'checkpoints'} {h.fmt.listed(shown, ' and ')}"
 
 
-def _more(late: list[h.LateAcknowledgement]) -> h.Iterator[h.Measurement]:
-    """What only some inputs tell."""
+def _optional_numbers(late: list[h.LateAcknowledgement]) -> h.Iterator[h.Measurement]:
+    """Yield numbers that only some inputs contain."""
     delays = sorted(item.after_expiry_ms for item in late if item.after_expiry_ms is not None)
     if delays:
         yield h.measurement("median-after-expiry", delays[len(delays) // 2], "ms")
@@ -146,7 +145,7 @@ def _more(late: list[h.LateAcknowledgement]) -> h.Iterator[h.Measurement]:
             "unknown-attempts",
             nameless,
             "messages",
-            over="attempt ids that no deployment line explains",
+            over="attempt ids without a deployment line",
         )
 
 

@@ -2,33 +2,32 @@
 
 What it reports
 ---------------
-Producers that were fenced, transactions in an invalid state, commits that were given up, with the
-TaskManager that logged them, and the longest time without a completed checkpoint beside the transaction
-timeout.
+Fenced producers, transactions in an invalid state and abandoned commits, with the TaskManager that
+logged them. Also the longest time without a completed checkpoint, next to the transaction timeout.
 
 Why it matters
 --------------
-An exactly-once sink commits when its checkpoint completes. If checkpoints fail, or the job is down, for
-longer than the transaction timeout, the broker throws the open transaction away. Flink cannot commit
-it any more: the records are lost although the checkpoint says that they were written.
+An exactly-once sink commits when its checkpoint completes. If checkpoints fail or the job is down for
+longer than the transaction timeout, the broker aborts the open transaction. Flink can no longer commit
+it: the records are lost although the checkpoint counts them as written.
 
 How it decides
 --------------
-By the messages of the sinks and producers in TaskManagers' logs. It is critical when Flink itself says
-that data may be lost, or when the gap between completed checkpoints reached the transaction timeout;
-otherwise a warning. The timeout is the one printed, the one configured, or `transaction-timeout`: 15
-minutes, which is the broker's default maximum.
+By the messages of sinks and producers in TaskManager logs. Critical if Flink itself reports possible
+data loss, or if the gap between completed checkpoints reached the transaction timeout. Otherwise a
+warning. The timeout is the printed value, else the configured one, else `transaction-timeout`: 15
+minutes, the broker's default maximum.
 
 What to do
 ----------
-Find out why checkpoints did not complete first. Make the transaction timeout longer than the longest
-outage that you want to survive, at the producer and at the broker.
+Find out first why checkpoints did not complete. Set the transaction timeout, at the producer and at the
+broker, longer than the longest outage the job must survive.
 
 False alarms
 ------------
-A producer of a second job with the same transactional id prefix fences the first: that is the cause
-then, and as bad. "Presumably this transaction has been already committed before" after a restore is
-usual and does not count.
+A producer of a second job with the same transactional ID prefix fences the first. That is then the
+cause, and just as bad. "Presumably this transaction has been already committed before" after a restore
+is normal and does not count.
 """
 
 from __future__ import annotations
@@ -39,6 +38,7 @@ from typing import Final
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.crises import said_of
 from flowdiag.analyses.flink.judging import milliseconds, setting
+from flowdiag.analyses.flink.silences import heard_until
 
 _TRANSACTIONS: Final = frozenset(
     {
@@ -51,9 +51,7 @@ _TRANSACTIONS: Final = frozenset(
         "invalid-producer-mapping",
     }
 )
-_SURE: Final = frozenset({"transaction-fenced", "transaction-given-up"})
-
-from flowdiag.analyses.flink.silences import heard_until
+_DATA_LOSS: Final = frozenset({"transaction-fenced", "transaction-given-up"})
 
 
 class Lost(h.Limits):
@@ -62,8 +60,8 @@ class Lost(h.Limits):
     transaction_timeout: float = h.limit(
         900_000.0,
         "ms",
-        "transaction.max.timeout.ms of a broker, 15 minutes by default; used where the input "
-        "prints no other",
+        "the broker's default transaction.max.timeout.ms, 15 minutes; used if the input shows no "
+        "other value",
     )
 
 
@@ -71,8 +69,8 @@ def judge(job: h.Job, limits: Lost) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
     failures = h.incidents(job, "external-failure")
     hit = [i for i in failures if i.text.get("template") in _TRANSACTIONS]
-    sure = [i for i in hit if i.text.get("template") in _SURE]
-    if not hit or (not job.checkpoints and not sure and _is_told(job)):
+    sure = [i for i in hit if i.text.get("template") in _DATA_LOSS]
+    if not hit or (not job.checkpoints and not sure and _reported_by_task_failure(job)):
         return
     timeout = _timeout_ms(job, failures) or limits.transaction_timeout
     gap = _longest_gap_ms(job)
@@ -92,13 +90,13 @@ def judge(job: h.Job, limits: Lost) -> h.Iterator[h.Finding]:
         why=h.fmt.plural(len(hit), "transaction record") + _while(gap, timeout),
         cause="lost-transactions",
         confidence=h.weigh(votes),
-        # What kept the checkpoints from completing is nearer to the root.
+        # The reason why no checkpoint completed is nearer to the root.
         rank=h.Rank.SYMPTOM if exceeded else h.Rank.MECHANISM,
-        explain="The broker threw open transactions away, so records that a checkpoint counts as "
+        explain="The broker aborted open transactions, so records that a checkpoint counts as "
         "written are missing in the output."
         if critical
-        else "A newer producer with the same transactional id took over, or a transaction was used "
-        "in a state in which it must not be.",
+        else "A newer producer with the same transactional ID took over, or a transaction was used "
+        "in an invalid state.",
         measurements=(
             h.measurement("failed-transactions", len(hit), "records"),
             *_measured_gap(job, gap, timeout),
@@ -116,7 +114,7 @@ def judge(job: h.Job, limits: Lost) -> h.Iterator[h.Finding]:
 
 
 def _while(gap: float, timeout: float) -> str:
-    """What is known of the checkpoints meanwhile; nothing where no two moments of them are."""
+    """Return the longest gap between checkpoints as a clause; empty without two of them."""
     if not gap:
         return ""
     return f"; no checkpoint for up to {h.fmt.duration(gap)}, transaction timeout {h.fmt.duration(timeout)}"
@@ -128,19 +126,19 @@ def _measured_gap(job: h.Job, gap: float, timeout: float) -> h.Iterator[h.Measur
         yield h.measurement("longest-gap-between-checkpoints", gap, "ms", timeout, over=over)
 
 
-_TOLD: Final = ("exception", "task-failure", "job-failing", "job-failure")
+_EXCEPTIONS: Final = ("exception", "task-failure", "job-failing", "job-failure")
 
 
-def _is_told(job: h.Job) -> bool:
-    """Whether these records are lines of an exception that stands by itself or ended a task: CP301 tells of it."""
-    said = (said_of(incident) for incident in h.incidents(job, *_TOLD))
-    return any(one is not None and one.name == "fenced-transaction" for one in said)
+def _reported_by_task_failure(job: h.Job) -> bool:
+    """Whether the records belong to a pasted exception or one that ended a task: CP301 reports it."""
+    classes = (said_of(incident) for incident in h.incidents(job, *_EXCEPTIONS))
+    return any(found is not None and found.name == "fenced-transaction" for found in classes)
 
 
 def _votes(sure: int, others: int, gap_ms: float | None) -> tuple[h.Vote, ...]:
     return h.votes_for(
         {
-            "commit-given-up": f"{h.fmt.plural(sure, 'commit')} given up" if sure else None,
+            "commit-given-up": f"{h.fmt.plural(sure, 'commit')} abandoned" if sure else None,
             "fenced-producer": f"{h.fmt.plural(others, 'record')} of fenced producers or invalid "
             "transactions"
             if others
@@ -154,7 +152,7 @@ def _votes(sure: int, others: int, gap_ms: float | None) -> tuple[h.Vote, ...]:
 
 
 def _longest_gap_ms(job: h.Job) -> float:
-    """Longest time between two completed checkpoints, or to the end of the input; holes in it do not count."""
+    """Return the longest time between completed checkpoints, or to the end; holes in the log do not count."""
     moments = [c.ended_us for c in job.completed if c.ended_us is not None]
     if moments and job.last_us is not None and job.last_us > moments[-1]:
         moments.append(job.last_us)
@@ -168,7 +166,7 @@ def _longest_gap_ms(job: h.Job) -> float:
 
 
 def _timeout_ms(job: h.Job, failures: list[h.Incident]) -> float | None:
-    """The transaction timeout as a record prints it, else as it is configured."""
+    """Return the transaction timeout that a record prints, else the configured one."""
     printed = (milliseconds(i.text.get("timeout_ms")) for i in failures)
     known = setting(job, "transaction.timeout.ms", "properties.transaction.timeout.ms")
     configured = milliseconds(known.value) if known is not None else None
@@ -180,7 +178,7 @@ RULE: Final = h.Rule(
     judge,
     Lost,
     signals=(
-        h.Signal("commit-given-up", 3, "Flink says that it gives the commit up"),
+        h.Signal("commit-given-up", 3, "Flink reports that it abandons the commit"),
         h.Signal("fenced-producer", 2, "the producer was fenced or its transaction is invalid"),
         h.Signal("gap-exceeds-timeout", 2, "no checkpoint completed for longer than the timeout"),
     ),

@@ -2,26 +2,26 @@
 
 What it reports
 ---------------
-Checkpoints that expired without a single acknowledgement from any source although nothing downstream
-held them up: the sources themselves do not take part.
+Checkpoints that expired without an acknowledgement from any source although nothing downstream blocked
+them: the sources themselves do not take part.
 
 Why it matters
 --------------
-It is mistaken for back pressure. A source of the old kind (SourceFunction) that reads a snapshot under
-the checkpoint lock, as CDC connectors do in their first phase, or an operator coordinator that never
-answers, blocks every checkpoint until it is done, and no tuning of buffers helps.
+It is mistaken for back pressure. An old-style source (SourceFunction) that reads a snapshot under the
+checkpoint lock, as CDC connectors do in their first phase, blocks every checkpoint until it is done. So
+does an operator coordinator that never answers. Buffer tuning does not help.
 
 How it decides
 --------------
 Per-subtask acknowledgements (REST, archive, dump) must show that all subtasks of all sources are
-missing, in `checkpoints` of the expired checkpoints and in `share` of those that tell. Back pressure
-looks the same from there, so it must be excluded: metrics must show that the sources are back-pressured
-for less than `back-pressured` of the time. Without metrics it says that it cannot tell.
+missing, in `checkpoints` of the expired checkpoints and in `share` of those with details. Back pressure
+looks the same, so metrics must exclude it: the sources are back-pressured for less than
+`back-pressured` of the time. Without metrics the rule is inconclusive.
 
 What to do
 ----------
-For CDC: a longer timeout and tolerated failures during the snapshot phase, or the incremental snapshot
-that does not hold the lock. For others: a thread dump of a source's TaskManager.
+CDC: set a longer timeout and tolerate failures during the snapshot phase, or use the incremental
+snapshot, which does not hold the lock. Other sources: take a thread dump of a source's TaskManager.
 
 False alarms
 ------------
@@ -41,18 +41,20 @@ from flowdiag.analyses.flink.topology import Topology, topology_of
 class NoSource(h.Limits):
     """What CP309 compares with."""
 
-    checkpoints: float = h.limit(2, "checkpoints", "once may be a busy moment")
-    share: float = h.limit(0.8, "share", "a held lock holds every checkpoint up")
+    checkpoints: float = h.limit(2, "checkpoints", "a single one may be a busy moment")
+    share: float = h.limit(0.8, "share", "a held lock blocks every checkpoint")
     back_pressured: float = h.limit(
-        PRESSED, "share", "a source that waits for others for most of the time is held up by them"
+        PRESSED,
+        "share",
+        "a source that waits for downstream tasks most of the time is back-pressured",
     )
 
 
 def judge(job: h.Job, limits: NoSource) -> h.Iterator[h.Finding | h.Inconclusive]:
     """At most one finding per job."""
     topology = topology_of(job)
-    silent, telling = _silent_checkpoints(job, topology)
-    if len(silent) < limits.checkpoints or len(silent) < limits.share * telling:
+    silent, detailed = _silent_checkpoints(job, topology)
+    if len(silent) < limits.checkpoints or len(silent) < limits.share * detailed:
         return
     pressed = [
         load.pressed
@@ -61,16 +63,16 @@ def judge(job: h.Job, limits: NoSource) -> h.Iterator[h.Finding | h.Inconclusive
     ]
     if not pressed:
         yield h.Inconclusive(
-            reason="no source acknowledged, and no input says whether they are back-pressured",
-            remedy="TaskManager logs with metric reports (back-pressured time, 1.13+)",
+            reason="no source acknowledged, and no input shows whether the sources are back-pressured",
+            remedy="add TaskManager logs with metric reports (back-pressured time, 1.13+)",
             job=job.key,
         )
     elif max(pressed) < limits.back_pressured:
-        yield _finding(job, topology, silent, telling, max(pressed), limits)
+        yield _finding(job, topology, silent, detailed, max(pressed), limits)
 
 
 def _silent_checkpoints(job: h.Job, topology: Topology) -> tuple[list[h.Checkpoint], int]:
-    """Expired checkpoints without any source's acknowledgement, and how many tell about sources."""
+    """Return expired checkpoints without an acknowledgement by a source, and how many show sources."""
     expired = {
         c.id: c for e in h.episodes(job) for c in e.checkpoints if c.status is h.Status.EXPIRED
     }
@@ -90,16 +92,16 @@ def _finding(
     job: h.Job,
     topology: Topology,
     silent: list[h.Checkpoint],
-    telling: int,
+    detailed: int,
     pressed: float,
     limits: NoSource,
 ) -> h.Finding:
     sources = [task for task in topology.tasks if task in topology.sources]
     votes = h.votes_for(
         {
-            "sources-missing": f"in {len(silent)} of {telling} expired checkpoints no source "
+            "sources-missing": f"in {len(silent)} of {detailed} expired checkpoints no source "
             "acknowledged",
-            "sources-not-back-pressured": "sources wait for those downstream "
+            "sources-not-back-pressured": "sources wait for downstream tasks "
             f"{h.fmt.percent(pressed)} of the time at most",
         },
         RULE.signals,
@@ -109,10 +111,18 @@ def _finding(
         job,
         [e for e in h.episodes(job) if e.count(h.Status.EXPIRED)],
         len(silent),
-        subject=_source(job, topology, sources[0]) if len(sources) == 1 else None,
+        subject=h.Subject(
+            kind="task",
+            job_id=job.key.job_id or None,
+            job_name=job.name,
+            task=sources[0],
+            parallelism=topology.parallelism.get(sources[0]) or None,
+        )
+        if len(sources) == 1
+        else None,
         title=f"No source acknowledged {h.fmt.plural(len(silent), 'checkpoint')}; "
-        "it is not back pressure",
-        why=f"{name}: no acknowledgement in {len(silent)} of {telling} expired checkpoints, "
+        "back pressure is not the reason",
+        why=f"{name}: no acknowledgement in {len(silent)} of {detailed} expired checkpoints, "
         f"back-pressured {h.fmt.percent(pressed)} at most",
         cause="checkpoint-lock-held",
         confidence=h.weigh(votes),
@@ -124,23 +134,13 @@ def _finding(
                 len(silent),
                 "checkpoints",
                 limits.checkpoints,
-                over=f"{telling} expired ones with details",
+                over=f"{detailed} expired ones with details",
             ),
             h.measurement("sources-back-pressured", round(pressed, 3), "share"),
         ),
         evidence=h.end_records(silent),
         actions=h.remedies("checkpoint-lock-held", job),
         votes=votes,
-    )
-
-
-def _source(job: h.Job, topology: Topology, task: str) -> h.Subject:
-    return h.Subject(
-        kind="task",
-        job_id=job.key.job_id or None,
-        job_name=job.name,
-        task=task,
-        parallelism=topology.parallelism.get(task) or None,
     )
 
 

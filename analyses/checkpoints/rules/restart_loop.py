@@ -2,25 +2,25 @@
 
 What it reports
 ---------------
-Series of restarts without a completed checkpoint between: how many, how often, and what began them.
+Series of restarts without a completed checkpoint in between: how many, how often, and the first failure.
 
 Why it matters
 --------------
-Between two restarts the job does the same work again, and downstream sees the same data again. The log
-is full of exceptions, most of which are not the reason.
+After each restart the job repeats the same work, and downstream receives the same data again. The log
+is full of exceptions, most of which are not the cause.
 
 How it decides
 --------------
-At least `restarts` failures in one crisis (see CP301). Critical while it goes on at the end of the input.
-The first cause stands in the title; the finding itself accuses nobody, CP301 to CP303 do.
+At least `restarts` failures in one crisis (see CP301). Critical while the loop continues at the end of
+the input. The title shows the first cause. The finding itself accuses no task: CP301 to CP303 do.
 
 What to do
 ----------
-Mend the first cause. Until then, a longer delay between restarts keeps the cluster usable.
+Fix the first cause. Until then, a longer delay between restarts keeps the cluster usable.
 
 False alarms
 ------------
-Restarts that were asked for (rescaling, a savepoint and a new submission) are no failures.
+Requested restarts (rescaling, a savepoint and a new submission) are not failures.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Loop(h.Limits):
     """What CP311 compares with."""
 
     restarts: float = h.limit(
-        LOOP, "restarts", "twice happens when the first restart meets the same broken thing"
+        LOOP, "restarts", "two happen when the first restart hits the same fault again"
     )
 
 
 def judge(job: h.Job, limits: Loop) -> h.Iterator[h.Finding]:
-    """One finding per job, of its last loop."""
+    """One finding per job, about its last loop."""
     loops = [crisis for crisis in job.crises if crisis.bursts >= limits.restarts]
     if not loops:
         return
@@ -63,9 +63,8 @@ def judge(job: h.Job, limits: Loop) -> h.Iterator[h.Finding]:
         + (f"; the first: {name}, {text}" if text else ""),
         rank=h.Rank.REPETITION,
         count=sum(crisis.bursts for crisis in loops),
-        explain="The failure that began it explains the others, unless they name another task: a "
-        "restart often fails for want of slots, connections or locks that the first failure left "
-        "behind.",
+        explain="The first failure explains the others unless they name another task. A restart often "
+        "fails because of missing slots, broken connections or locks that the first failure left behind.",
         measurements=(
             h.measurement(
                 "failures",
@@ -76,7 +75,7 @@ def judge(job: h.Job, limits: Loop) -> h.Iterator[h.Finding]:
             ),
         ),
         actions=(
-            h.Action(text="Mend the first cause (CP301, CP302, CP303)"),
+            h.Action(text="Fix the first cause (CP301, CP302, CP303)"),
             *h.shared_remedies(job, "back-off"),
         ),
     )

@@ -1,30 +1,30 @@
-"""Late subtasks gather on one TaskManager.
+"""Late subtasks cluster on one TaskManager.
 
 What it reports
 ---------------
-A TaskManager that has more late or missing subtasks than the number of its subtasks explains: how
-many, how many were expected, their ratio, and a p-value. It also says which of three pictures it is:
-one hot subtask (skewed data), a slow machine (all its subtasks), or lateness spread over the job.
+A TaskManager with more late or missing subtasks than its number of subtasks explains: how many, how
+many were expected, their ratio, and a p-value. It also shows which of three patterns applies: one hot
+subtask (skewed data), a slow TaskManager (all its subtasks), or lateness spread over the job.
 
 Why it matters
 --------------
-"Most late messages come from one machine" is how people find a slow machine by hand, and how they
-are misled: a TaskManager that runs more of the sick tasks has more late messages, and so has the one
-with the victims downstream.
+"Most late messages come from one host" is how people find a slow host by hand, and how they are
+misled. A TaskManager that runs more of the affected tasks has more late messages, and so has a
+TaskManager with the victims downstream.
 
 How it decides
 --------------
-One observation is one distinct subtask that was late or missing in one episode. Within each vertex
-the late ones are permuted over its subtasks; that keeps placement and downstream victims out. The
-p-value is exact and corrected for the number of TaskManagers. It is reported when the ratio reaches
-`ratio`, the p-value `p`, and the late subtasks that tell anything sit on that TaskManager alone. With
-few TaskManagers p cannot be small: then the table in the report is all there is, and the vote of
-CP201 uses the picture, not the p-value.
+One observation is one distinct subtask that was late or missing in one episode. Within each vertex the
+late subtasks are permuted over all its subtasks, which rules out placement and downstream victims. The
+p-value is exact and corrected for the number of TaskManagers. The rule reports a TaskManager if the
+ratio reaches `ratio`, the p-value is at most `p`, and all informative late subtasks run there. With few
+TaskManagers p cannot be small. Then only the table in the report shows the distribution, and the vote
+in CP201 uses the pattern instead of the p-value.
 
 What to do
 ----------
-Look at the machine: CPU, throttling, disk, garbage collection, network, neighbours. Compare the same
-tasks' subtasks elsewhere.
+Check the host: CPU, throttling, disk, garbage collection, network, neighbours. Compare with subtasks of
+the same tasks elsewhere.
 
 False alarms
 ------------
@@ -42,9 +42,13 @@ from flowdiag.analyses.flink.placement import Pattern, Placement, Share, place_a
 class Skewed(h.Limits):
     """What CP202 compares with."""
 
-    ratio: float = h.limit(1.5, "ratio", "half as many again as its share of the subtasks explains")
+    ratio: float = h.limit(
+        1.5, "ratio", "one and a half times the number that its share of the subtasks explains"
+    )
     p: float = h.limit(
-        0.05, "probability", "one in twenty healthy jobs at most, corrected for the table"
+        0.05,
+        "probability",
+        "at most one in twenty healthy jobs, corrected for the number of TaskManagers",
     )
 
 
@@ -67,7 +71,7 @@ def _finding(job: h.Job, placed: Placement, share: Share, limits: Skewed) -> h.F
         {
             "placement-p-value": f"{share.late} late, {h.fmt.number(share.expected or 0)} expected:"
             f" {h.fmt.chance(share.p_value or 0.0)}",
-            "all-its-subtasks": f"the late subtasks that stand out all run on {share.taskmanager}",
+            "all-its-subtasks": f"all outlying late subtasks run on {share.taskmanager}",
         },
         RULE.signals,
     )
@@ -83,8 +87,8 @@ def _finding(job: h.Job, placed: Placement, share: Share, limits: Skewed) -> h.F
         confidence=h.weigh(votes),
         rank=h.Rank.PLACE,
         count=share.late,
-        explain=f"All late subtasks that tell anything run there, of {placed.distinct} distinct late "
-        "ones. Subtasks of the same tasks on other TaskManagers were in time.",
+        explain=f"All informative late subtasks run there, out of {placed.distinct} distinct late "
+        "subtasks. Subtasks of the same tasks on other TaskManagers were on time.",
         measurements=(
             h.measurement("late-subtasks", share.late, "subtasks"),
             h.measurement("expected-late-subtasks", share.expected, "subtasks"),
@@ -121,7 +125,9 @@ RULE: Final = h.Rule(
     Skewed,
     signals=(
         h.Signal("placement-p-value", 2, "the exact p-value is below the threshold"),
-        h.Signal("all-its-subtasks", 1, "(nearly) all subtasks of the vertices there are late"),
+        h.Signal(
+            "all-its-subtasks", 1, "(nearly) all subtasks of the affected vertices on it are late"
+        ),
     ),
     causes=("slow-taskmanager",),
 )

@@ -2,35 +2,39 @@
 
 What it reports
 ---------------
-Periodic checkpoints that complete yet last for most of the interval, or for half of the timeout:
-how many, how long, and how near to the limit they come.
+Periodic checkpoints that complete but last for most of the interval or half of the timeout: how many,
+how long, and how close to the limit.
 
 Why it matters
 --------------
-A checkpoint that takes as long as the interval means that the job is always in one: exactly-once
-sinks commit late, each failure replays more, and the next hiccup turns slow into expired.
+If a checkpoint takes as long as the interval, the job is always in a checkpoint. Exactly-once sinks
+commit late, each failure replays more, and the next hiccup makes checkpoints expire.
 
 How it decides
 --------------
-A checkpoint is slow when its duration reaches `interval-share` of the interval or `timeout-share`
-of the timeout, and `floor` in any case. The interval is the configured one or the lower quartile
-of the gaps between triggers, the timeout the configured one, the one observed, or Flink's default
-of 10 minutes. Savepoints and the first checkpoints after a start or a restore are left out. It is
-reported when `slow-share` of the checkpoints and at least `checkpoints` of them were slow, or the last
-`checkpoints` were. Durations that only climb count from the first checkpoint on, the warm-up too: where each of
-the last `climb` took longer than the one before and the last reached `timeout-share` of the timeout. It is told as information only where they come in bursts that pass: fewer than
-`burst-share` of the checkpoints, none of them half of the timeout, and the last ones as fast as ever.
+A checkpoint is slow if its duration reaches `interval-share` of the interval or `timeout-share` of the
+timeout, and in any case `floor`. The interval is the configured one, else the lower quartile of the gaps
+between triggers. The timeout is the configured one, else the observed one, else Flink's default of 10
+minutes. Savepoints and the first checkpoints after a start or a restore are left out.
+
+The rule reports if `slow-share` of the checkpoints and at least `checkpoints` were slow, or if the last
+`checkpoints` were. If durations only climb, they count from the first checkpoint on, including the
+warm-up: each of the last `climb` took longer than the one before, and the last reached `timeout-share`
+of the timeout.
+
+Passing bursts are information only: fewer than `burst-share` of the checkpoints are slow, none takes
+half of the timeout, and the last ones are fast again.
 
 What to do
 ----------
-See CP203 for the half that is slow. Barriers that wait: mend the slow task, or let barriers
-overtake. Slow snapshots: incremental checkpoints, faster storage. When all is as it should be, make
-the interval longer, or set a pause so that the job gets its work done in between.
+CP203 shows which half is slow. If barriers wait: fix the slow task, or let barriers overtake. If
+snapshots are slow: incremental checkpoints, faster storage. If the durations are expected, increase the
+interval, or set a minimum pause so that the job makes progress between checkpoints.
 
 False alarms
 ------------
-An interval of a few seconds on purpose (small exactly-once commits) with checkpoints of about the
-same length is reported if they take longer than `floor`; raise it in the settings.
+A deliberate interval of a few seconds (small exactly-once commits) with checkpoints of about the same
+length is reported if they exceed `floor`. Raise `floor` in the settings.
 """
 
 from __future__ import annotations
@@ -50,33 +54,35 @@ class Slow(h.Limits):
     interval_share: float = h.limit(
         0.75,
         "share",
-        "beyond three quarters of the interval ordinary variation (a factor of 1.3) makes a "
-        "checkpoint run into the next one",
+        "beyond three quarters of the interval, ordinary variation (a factor of 1.3) makes a "
+        "checkpoint overrun the interval",
     )
     timeout_share: float = h.limit(
-        0.5, "share", "twice as slow, which back pressure does easily, and it expires"
+        0.5,
+        "share",
+        "at twice this duration it expires, and back pressure easily doubles a duration",
     )
     floor: float = h.limit(
-        2000.0, "ms", "faster checkpoints are nobody's problem, however short the interval"
+        2000.0, "ms", "faster checkpoints are harmless, however short the interval"
     )
     slow_share: float = h.limit(
         0.05, "share", "single slow checkpoints happen (a compaction, a pause)"
     )
     checkpoints: float = h.limit(
-        3, "checkpoints", "slow ones that make a present state: two in a row are an accident"
+        3, "checkpoints", "in a row at the end of the input: two may be an accident"
     )
     climb: float = h.limit(
         4,
         "checkpoints",
-        "a start is slow at first and gets faster; three steps up in a row, to half of the timeout, are no start",
+        "after a start durations fall; three rises in a row, up to half of the timeout, are not a start",
     )
     burst_share: float = h.limit(
         0.5,
         "share",
-        "where most are fast, the job gets over each burst by itself; healthy runs with bursts every half "
-        "minute (flink/1.14.6/bursts, flink/1.20.5/bursts) have a quarter of slow ones, no other healthy run any; "
-        "of sick runs half (flink/1.14.6/garbage) to nearly all (flink/1.14.6/moving-hot-key-completing), and "
-        "those with fewer reach half of the timeout (flink/2.3.0/unaligned-hot-key)",
+        "if most are fast, the job recovers from each burst. Healthy runs with bursts every half minute "
+        "(flink/1.14.6/bursts, flink/1.20.5/bursts) have a quarter of slow ones, other healthy runs none. Sick runs "
+        "have half (flink/1.14.6/garbage) to nearly all (flink/1.14.6/moving-hot-key-completing), and those with "
+        "fewer reach half of the timeout (flink/2.3.0/unaligned-hot-key)",
     )
 
 
@@ -105,7 +111,7 @@ def judge(job: h.Job, limits: Slow) -> h.Iterator[h.Finding]:
 
 
 def _climbing(job: h.Job, limits: Slow) -> list[h.Checkpoint]:
-    """The last completed checkpoints where each took longer than the one before, up to half of the timeout."""
+    """Return the completed checkpoints of the last stretch if the last `climb` only rise, to `timeout-share`."""
     every = [
         c
         for stretch in h.steady_checkpoints(job, 0)[-1:]
@@ -119,7 +125,7 @@ def _climbing(job: h.Job, limits: Slow) -> list[h.Checkpoint]:
 
 
 def _limit_ms(job: h.Job, limits: Slow) -> float:
-    """From when on a checkpoint is slow."""
+    """Return the duration from which a checkpoint is slow."""
     most = _timeout_ms(job) * limits.timeout_share
     if job.interval_ms is not None:
         most = min(most, job.interval_ms * limits.interval_share)
@@ -142,8 +148,8 @@ def _finding(
     at_the_end: bool,
 ) -> h.Finding:
     interval, timeout = job.interval_ms, _timeout_ms(job)
-    median, longest = _middle(_ms(c) for c in timed), max(_ms(c) for c in timed)
-    size = _middle(c.bytes for c in slow)
+    median, longest = _median(_ms(c) for c in timed), max(_ms(c) for c in timed)
+    size = _median(c.bytes for c in slow)
     measurements = [
         h.measurement(
             "slow-checkpoints",
@@ -155,7 +161,7 @@ def _finding(
         h.measurement("longest-duration", longest, "ms", timeout),
         *_known("interval", interval, "ms"),
         *_known("median-size", size, "bytes"),
-        *_known("median-request-in-queue", _middle(c.queue_ms for c in slow), "ms"),
+        *_known("median-request-in-queue", _median(c.queue_ms for c in slow), "ms"),
     ]
     against = (
         f"the interval is {h.fmt.duration(interval)} ({job.interval_from})"
@@ -169,9 +175,9 @@ def _finding(
         ongoing=at_the_end,
         title=f"{len(slow)} of {h.fmt.plural(len(timed), 'completed checkpoint')} took "
         f"{h.fmt.duration(limit_ms)} or longer, up to {h.fmt.duration(longest)}; {against}",
-        explain=f"In the median a completed one takes {h.fmt.duration(median)}."
+        explain=f"The median duration is {h.fmt.duration(median)}."
         + (f" The slow ones write {h.fmt.size(size)} each." if size is not None else "")
-        + " They still complete, but leave little room: a moment of back pressure makes them expire.",
+        + " They still complete, but with almost no headroom: a moment of back pressure makes them expire.",
         rank=h.Rank.SYMPTOM,
         measurements=tuple(measurements),
         evidence=h.end_records(sorted(slow, key=lambda c: (-_ms(c), c.run, c.id))),
@@ -180,8 +186,8 @@ def _finding(
     )
 
 
-def _middle(values: Iterable[float | None]) -> float | None:
-    """The upper median of the known values; None if none is."""
+def _median(values: Iterable[float | None]) -> float | None:
+    """Return the upper median of the known values; None without any."""
     known = sorted(value for value in values if value is not None)
     return known[len(known) // 2] if known else None
 
@@ -194,7 +200,7 @@ def _known(name: str, value: float | None, unit: str) -> h.Iterator[h.Measuremen
 def _actions(job: h.Job, interval: float | None) -> tuple[h.Action, ...]:
     return (
         h.Action(
-            text="See which half is slow (CP203): waiting for barriers, or taking the snapshot",
+            text="Check which half is slow (CP203): waiting for barriers, or taking the snapshot",
             verify="start delay, alignment, synchronous and asynchronous durations per subtask",
         ),
         *h.shared_remedies(job, "pause", proposed=interval / 2 if interval else None),
@@ -206,7 +212,6 @@ RULE: Final = h.Rule("CP104", judge, Slow)
 
 
 @once
-def slow(job: h.Job) -> h.Finding | None:
-    """What this rule says of a job, for those that explain it."""
-    said = RULE.judge(job, RULE.limits())
-    return next((finding for finding in said if isinstance(finding, h.Finding)), None)
+def slow_finding(job: h.Job) -> h.Finding | None:
+    """Return this rule's finding, for the rules that explain it."""
+    return next((f for f in RULE.judge(job, RULE.limits()) if isinstance(f, h.Finding)), None)

@@ -2,30 +2,31 @@
 
 What it reports
 ---------------
-Asynchronous parts that are slow on (nearly) all subtasks with state, at an ordinary size: the storage
-is slow or throttles. Or slow on all subtasks of one TaskManager only: its disk or its network.
+Slow asynchronous parts at an ordinary size. On (nearly) all subtasks with state: the storage is slow or
+throttles. On all subtasks of one TaskManager only: the disk or the network there is slow.
 
 Why it matters
 --------------
-It looks like "large state", and then people change the job, not the bucket's limits.
+It looks like "large state", and then people change the job instead of the bucket's limits.
 
 How it decides
 --------------
-From per-subtask details of the last checkpoints with at least `subtasks` that wrote state. A checkpoint
-counts when the asynchronous part of `subtask-share` of these and their median reach `async`, when it
-holds `share` of their end-to-end time, and the median throughput stays below `throughput`. One
-TaskManager: the fastest of its subtasks, two at least, reaches `async` and is `times` as slow as the
+From per-subtask details of the last checkpoints with at least `subtasks` subtasks that wrote state. A
+checkpoint counts if the asynchronous part reaches `async` in `subtask-share` of these and in their
+median, takes `share` of their end-to-end time, and the median throughput stays below `throughput`. One
+TaskManager: the fastest of its subtasks (two at least) reaches `async` and is `times` as slow as the
 slowest of all others. At least `checkpoints` must agree, and `agree` of those with details.
 
 What to do
 ----------
-Look at the storage's own metrics: throttled requests, latency, bandwidth. Fewer, larger files
-(`state.storage.fs.memory-threshold` and its successors), entropy in the path for object stores, less state.
+Check the storage's own metrics: throttled requests, latency, bandwidth. Write fewer, larger files
+(`state.storage.fs.memory-threshold` and its successors), use entropy in object store paths, reduce
+state.
 
 False alarms
 ------------
-A state that doubled is not this: see CP105. Small states over slow links are. Unaligned checkpoints are
-left out: their asynchronous part also waits for the barriers of all channels.
+Doubled state is not a case for this rule: see CP105. Small state over a slow link is. Unaligned
+checkpoints are left out: their asynchronous part also waits for the barriers of all channels.
 """
 
 from __future__ import annotations
@@ -44,18 +45,18 @@ class SlowStorage(h.Limits):
     """What CP306 compares with."""
 
     async_: float = h.limit(5000.0, "ms", "a healthy store takes seconds only for gigabytes")
-    share: float = h.limit(0.5, "share", "writing, not waiting, must be what takes the time")
+    share: float = h.limit(0.5, "share", "writing, not waiting, must take the time")
     throughput: float = h.limit(
         5_242_880.0,
         "bytes per s",
-        "5 MiB/s per subtask is far below what any disk or object store gives one stream",
+        "any disk or object store gives one stream far more than 5 MiB/s",
     )
-    times: float = h.limit(5.0, "ratio", "machines differ by a factor of two when all is well")
+    times: float = h.limit(5.0, "ratio", "healthy hosts differ by a factor of two")
     checkpoints: float = h.limit(2, "checkpoints", "one slow write is an accident")
-    subtasks: float = h.limit(3, "subtasks", "one or two with state are not everywhere")
-    subtask_share: float = h.limit(0.8, "share", "a few write little and are fast whatever happens")
+    subtasks: float = h.limit(3, "subtasks", "one or two subtasks with state are not 'everywhere'")
+    subtask_share: float = h.limit(0.8, "share", "a few write little and are always fast")
     agree: float = h.limit(
-        0.5, "share", "of the checkpoints with details: it is so, not: it was once"
+        0.5, "share", "of the checkpoints with details: a lasting state, not an incident"
     )
 
 
@@ -63,28 +64,28 @@ def judge(job: h.Job, limits: SlowStorage) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
     if unaligned(job, job.checkpoints):
         return
-    told = {n: rows for n, rows in _with_state(job).items() if len(rows) >= limits.subtasks}
+    detailed = {n: rows for n, rows in _with_state(job).items() if len(rows) >= limits.subtasks}
     everywhere: dict[int, Rows] = {}
     on_one: defaultdict[str, dict[int, Rows]] = defaultdict(dict)
-    for number, rows in sorted(told.items()):
+    for number, rows in sorted(detailed.items()):
         slow = [row for row in rows if _ms(row) >= limits.async_]
         if len(slow) >= limits.subtask_share * len(rows) and _writing(rows, limits):
             everywhere[number] = slow
         elif (manager := _one_taskmanager(rows, limits)) is not None:
             on_one[manager][number] = [row for row in slow if row.taskmanager == manager]
-    enough = max(limits.checkpoints, limits.agree * len(told))
+    enough = max(limits.checkpoints, limits.agree * len(detailed))
     if len(everywhere) >= enough:
-        middle = median(_ms(row) for row in told[max(everywhere)])
-        yield _finding(job, None, everywhere, middle, len(told))
+        middle = median(_ms(row) for row in detailed[max(everywhere)])
+        yield _finding(job, None, everywhere, middle, len(detailed))
         return
     for manager, checkpoints in on_one.items():
         if len(checkpoints) >= enough:
-            yield _finding(job, manager, checkpoints, None, len(told))
+            yield _finding(job, manager, checkpoints, None, len(detailed))
             return
 
 
 def _with_state(job: h.Job) -> dict[int, Rows]:
-    """What subtasks that wrote state tell, by checkpoint."""
+    """Return the rows of subtasks that wrote state, by checkpoint."""
     found: defaultdict[int, Rows] = defaultdict(list)
     for row in job.subtask_checkpoints:
         if row.acknowledged and row.async_ms is not None and (row.bytes or 0) > 0:
@@ -97,7 +98,7 @@ def _ms(row: h.SubtaskCheckpoint) -> float:
 
 
 def _writing(rows: Rows, limits: SlowStorage) -> bool:
-    """Whether writing takes long, takes most of the time, and writes little."""
+    """Whether writing is slow, dominates the time, and moves little data."""
     share = median(_ms(row) / max(1, row.end_to_end_ms or row.async_ms or 1) for row in rows)
     rate = median((row.bytes or 0) * 1000 / max(1, row.async_ms or 1) for row in rows)
     return (
@@ -108,7 +109,7 @@ def _writing(rows: Rows, limits: SlowStorage) -> bool:
 
 
 def _one_taskmanager(rows: Rows, limits: SlowStorage) -> str | None:
-    """The TaskManager all of whose subtasks write slowly, while those of all others are fast."""
+    """Return the TaskManager whose subtasks all write slowly while all others are fast."""
     places: defaultdict[str, list[float]] = defaultdict(list)
     for row in rows:
         if row.taskmanager is not None:
@@ -137,7 +138,7 @@ def _finding(
         c.id in slow for e in series[-1:] for c in e.checkpoints
     )
     if manager is None:
-        title = f"Writing state is slow on all subtasks: {h.fmt.duration(middle)} in the median"
+        title = f"Writing state is slow on all subtasks: {h.fmt.duration(middle)} median"
         says = {"slow-everywhere": f"the median asynchronous part took {h.fmt.duration(middle)}"}
         actions = h.remedies("slow-checkpoint-storage", job)
     else:
@@ -167,8 +168,8 @@ def _finding(
         confidence=h.weigh(votes),
         rank=h.Rank.SHARED_MECHANISM,
         count=len(slow),
-        explain="Synchronous parts and barriers are fast; the time goes into writing, and little is "
-        "written.",
+        explain="Synchronous parts and barriers are fast. Writing takes the time, although little "
+        "data is written.",
         measurements=tuple(measurements),
         evidence=h.cite((row.cited, None) for rows in slow.values() for row in rows),
         ranked=True,

@@ -2,13 +2,13 @@
 
 What it reports
 ---------------
-Completed checkpoints whose finalisation, after the last acknowledgement, took long: writing the
-metadata, and what the JobManager does then.
+Completed checkpoints whose finalisation took long: after the last acknowledgement, the JobManager writes
+the metadata and completes the checkpoint.
 
 Why it matters
 --------------
-All subtasks were in time, and still the next checkpoint has to wait. It is the JobManager's storage, or
-metadata that grew large (many small files, in-line state).
+All subtasks were on time, and still the next checkpoint has to wait. The reason is the JobManager's
+storage, or large metadata (many small files, in-line state).
 
 How it decides
 --------------
@@ -18,12 +18,12 @@ From 1.14 on "Completed checkpoint" prints `finalizationTime` apart from the dur
 
 What to do
 ----------
-Look at the latency of the checkpoint storage from the JobManager's host, and at the size of the
-metadata file. Fewer files: fewer in-line states, file merging (1.20+).
+Check the latency of the checkpoint storage from the JobManager's host, and the size of the metadata
+file. To write fewer files, reduce in-line state or enable file merging (1.20+).
 
 False alarms
 ------------
-None known; a single slow write is not reported.
+None known. A single slow write is not reported.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ class Slow(h.Limits):
     share: float = h.limit(0.25, "share", "a quarter of the checkpoint or of the interval")
     checkpoints: float = h.limit(3, "checkpoints", "single slow writes happen")
     at_the_end: float = h.limit(
-        3, "checkpoints", "it lasts if one of the last few was slow: not each of them is"
+        3,
+        "checkpoints",
+        "the problem persists if one of the last few was slow: not every checkpoint is",
     )
 
 

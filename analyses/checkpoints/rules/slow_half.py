@@ -38,7 +38,7 @@ from collections import defaultdict
 from typing import Final, NamedTuple
 
 from flowdiag.analyses.checkpoints.culprit import answers, names_somebody
-from flowdiag.analyses.checkpoints.rules.slow_checkpoint import slow
+from flowdiag.analyses.checkpoints.rules.slow_checkpoint import slow_finding
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.topology import topology_of
 
@@ -99,7 +99,7 @@ def judge(job: h.Job, limits: SlowHalf) -> h.Iterator[h.Finding | h.Inconclusive
         fields.update({"first_us": sick[0].triggered_us, "last_us": sick[-1].ended_us})
         yield h.episode_finding(job, series, len(sick), fatal=False, **fields)
     else:
-        found = slow(job)
+        found = slow_finding(job)
         if found is not None:
             fields["severity"] = found.severity
         ongoing = found is None or found.state is h.State.ONGOING
@@ -108,7 +108,7 @@ def judge(job: h.Job, limits: SlowHalf) -> h.Iterator[h.Finding | h.Inconclusive
 
 def _slowest(job: h.Job) -> list[h.Checkpoint]:
     """The ten slowest of a job that CP104 finds slow, in order."""
-    if slow(job) is None:
+    if slow_finding(job) is None:
         return []
     usual = [c for stretch in h.steady_checkpoints(job, h.WARM_UP) for c in stretch]
     slowest = sorted(usual, key=lambda c: -(c.duration_ms or 0))[:10]

@@ -2,30 +2,29 @@
 
 What it reports
 ---------------
-Tasks that were still in user code long after they had been told to stop, with the method they are stuck
-in.
+Tasks still in user code long after they were cancelled, with the method they are stuck in.
 
 Why it matters
 --------------
 A restart cannot begin before the old attempt is gone. After `task.cancellation.timeout` (3 minutes)
-Flink kills the whole TaskManager, with everybody else's tasks on it. And the method it is stuck in is
-often what held the checkpoints up before.
+Flink kills the whole TaskManager with all tasks on it. And the method the task is stuck in is often the
+reason why checkpoints were delayed before.
 
 How it decides
 --------------
-"Task '…' did not react to cancelling signal" with the stack below it: the first line names the method.
-From `repeats` records on, or where Flink's watchdog ended the TaskManager for it, it is serious: ongoing as
-long as no checkpoint has completed since. Below, it is information. The watchdog does not say which task it
-waited for: where no record names one, the TaskManager is told of alone.
+"Task '…' did not react to cancelling signal" precedes a stack: its first line names the method. From
+`repeats` records on, or if Flink's watchdog ended the TaskManager, the finding is serious: ongoing
+while no checkpoint has completed since. Below that it is information. The watchdog does not name the
+task it waited for. Without a record that does, the finding is about the TaskManager alone.
 
 What to do
 ----------
-Look at the method: a blocking call without a timeout, a loop that ignores interruption, a lock. Make it
+Check the method: a blocking call without a timeout, a loop that ignores interruption, a lock. Make it
 interruptible.
 
 False alarms
 ------------
-A task that takes a minute to close a connection says so once and then ends: information.
+A task that takes a minute to close a connection logs the line once and then ends: information.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class Stuck(h.Limits):
     repeats: float = h.limit(
         2,
         "records",
-        "Flink repeats the message every 30 seconds; once may be an orderly but slow close",
+        "Flink repeats the message every 30 seconds; one may be an orderly but slow close",
     )
 
 
@@ -50,7 +49,7 @@ _WATCHDOG: Final = "task-never-ended"
 
 
 def judge(job: h.Job, limits: Stuck) -> h.Iterator[h.Finding]:
-    """One finding per subtask; one for what the watchdog ended without any record that names a task."""
+    """One finding per subtask; one for all watchdog kills without a record that names the task."""
     groups: dict[tuple[str, int | None], list[h.Incident]] = {}
     ends: list[h.Incident] = []
     for incident in h.incidents(job, "task-stuck"):
@@ -58,18 +57,18 @@ def judge(job: h.Job, limits: Stuck) -> h.Iterator[h.Finding]:
             groups.setdefault((incident.task, incident.subtask_index), []).append(incident)
         elif incident.text.get("template") == _WATCHDOG:
             ends.append(incident)
-    told: set[Ref | None] = set()
+    explained: set[Ref | None] = set()
     for group in groups.values():
         end = _ended_by(group, ends, alone=len(groups) == 1)
         if end is not None:
-            told.add(end.ref)
+            explained.add(end.ref)
         yield _finding(job, group, end, limits)
-    if unnamed := [end for end in ends if end.ref not in told]:
+    if unnamed := [end for end in ends if end.ref not in explained]:
         yield _unnamed(job, unnamed)
 
 
 def _ended_by(group: list[h.Incident], ends: list[h.Incident], *, alone: bool) -> h.Incident | None:
-    """The record of the watchdog that waited for this task, or for one on the same TaskManager."""
+    """Return the record of the watchdog that waited for this task, or for a task on its TaskManager."""
     last = group[-1]
     for end in ends:
         here = end.ref is not None and last.ref is not None and end.ref.source == last.ref.source
@@ -81,7 +80,7 @@ def _ended_by(group: list[h.Incident], ends: list[h.Incident], *, alone: bool) -
 
 
 def _method(incident: h.Incident) -> str:
-    """The method a task is stuck in: the innermost frame, and the one of user code that called it."""
+    """Return the method a task is stuck in: the innermost frame, and the user frame that called it."""
     lines = [line.strip() for line in (incident.cause or "").splitlines() if line.strip()]
     innermost = h.fmt.shorten(lines[0].removeprefix("at "), 120) if lines else None
     own = incident.text.get("user_frame")
@@ -104,7 +103,7 @@ def _finding(
         },
         RULE.signals,
     )
-    ended = f", and its TaskManager was ended for it after {waited}" if end is not None else ""
+    ended = f"; the watchdog killed its TaskManager after {waited}" if end is not None else ""
     records = [*([end] if end is not None else []), *reversed(group)]
     return h.incident_finding(
         job,
@@ -117,10 +116,10 @@ def _finding(
         cause="task-hangs" if serious else None,
         confidence=h.weigh(votes),
         rank=h.Rank.SHARED_MECHANISM,
-        explain="Flink's watchdog ended the whole TaskManager, with all tasks on it: the job restarts elsewhere."
+        explain="Flink's watchdog killed the whole TaskManager with all tasks on it. The job restarts elsewhere."
         if end is not None
-        else "The job cannot be restarted before this task is gone; if it does not go, its "
-        "TaskManager is killed.",
+        else "The job cannot restart before this task ends. If it does not end, Flink kills its "
+        "TaskManager.",
         measurements=(h.measurement("repeated", len(group), "records", limits.repeats),),
         evidence=h.records_of(records),
         ranked=True,
@@ -130,7 +129,7 @@ def _finding(
 
 
 def _unnamed(job: h.Job, ends: list[h.Incident]) -> h.Finding:
-    """TaskManagers that the watchdog ended, where no record says for which task."""
+    """A finding about TaskManagers that the watchdog killed, without a record of the task."""
     last = ends[-1]
     waited = h.fmt.duration(last.duration_ms)
     says = f"a task did not end within {waited} of being cancelled"
@@ -141,13 +140,13 @@ def _unnamed(job: h.Job, ends: list[h.Incident]) -> h.Finding:
         ends,
         ongoing=not job.completed_after(last.time_us),
         share=1.0,
-        title=f"The TaskManager{where} was ended by the watchdog of cancelling: {says}; no record names the task",
-        why=f"{says}, and the TaskManager{where} was ended for it; no record names the task",
+        title=f"The cancellation watchdog killed TaskManager{where}: {says}, and no record names the task",
+        why=f"{says}, and the watchdog killed TaskManager{where}; no record names the task",
         cause="task-hangs",
         confidence=h.weigh(votes),
         rank=h.Rank.SHARED_MECHANISM,
-        explain="Flink's watchdog ended the whole TaskManager, with all tasks on it. Which task it was, and in which "
-        "method, stands in the records 'did not react to cancelling signal' before it.",
+        explain="Flink's watchdog killed the whole TaskManager with all tasks on it. The earlier records 'did not react to "
+        "cancelling signal' name the task and the method.",
         evidence=h.records_of(reversed(ends)),
         ranked=True,
         actions=h.remedies("task-hangs", job, "kill-sooner"),
@@ -161,9 +160,7 @@ RULE: Final = h.Rule(
     Stuck,
     signals=(
         h.Signal("stuck-stack", 3, "the stack of the task's thread"),
-        h.Signal(
-            "watchdog", 3, "the watchdog that ends the TaskManager of a task that does not end"
-        ),
+        h.Signal("watchdog", 3, "the watchdog killed the TaskManager because a task did not end"),
     ),
     causes=("task-hangs",),
 )
