@@ -1,4 +1,4 @@
-"""The `flowdiag` command: options, commands, and the one place where errors become exit codes."""
+"""The `flowdiag` command: its subcommands, and the one place that turns errors into exit codes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ app = typer.Typer(
     cls=HelpfulGroup,
     invoke_without_command=True,
     rich_markup_mode=None,
-    pretty_exceptions_enable=False,  # locals may hold secrets out of logs; `main` does it
+    pretty_exceptions_enable=False,  # local variables may contain secrets; `main` reports errors
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -60,7 +60,7 @@ app.add_typer(listener)
 app.add_typer(simulate)
 
 
-_OUTPUT_GONE: Final = (errno.EBADF, errno.EIO)  # closed from the start, or its terminal is
+_OUTPUT_GONE: Final = (errno.EBADF, errno.EIO)  # standard output or its terminal is closed
 
 _COMMANDS: Final = frozenset(
     {
@@ -74,8 +74,8 @@ _COMMANDS: Final = frozenset(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         from flowdiag.analyses.report.version import tool_version
 
         typer.echo(f"flowdiag {tool_version()}")
@@ -91,9 +91,9 @@ def flowdiag(
     ] = False,
     show_config: ShowConfig = False,
 ) -> None:
-    """Find the culprit in Flink and Spark streaming logs.
+    """Find the culprit when a Flink or Spark streaming job is sick.
 
-    Without a command it diagnoses everything that the inputs tell of.
+    Not sure which command you need? Just pass a path or a URL: flowdiag then runs `diagnose`.
 
     \b
     Examples:
@@ -119,10 +119,10 @@ def flowdiag(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; every way out of it is one of `ExitCode`.
+    """Run a command and return its `ExitCode`.
 
     Args:
-        arguments: the command line without the program's name; None takes the process's own.
+        arguments: command line without the program name (default: that of the process).
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
     from flowdiag.cli.output.console import discard_stdout, print_message, write_error
@@ -136,18 +136,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return ExitCode.USAGE
     except (KeyboardInterrupt, typer.Abort):
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:  # `| head` has read enough
+    except BrokenPipeError:  # the reader of a pipe, such as `head`, is done
         discard_stdout()
         return ExitCode.CLEAR
-    except Exception as error:  # noqa: BLE001 - the last place that can say it is our bug
+    except Exception as error:  # noqa: BLE001 - the last place that can report it as a bug
         if isinstance(error, OSError) and (is_disk_full(error) or error.errno in _OUTPUT_GONE):
             discard_stdout()
-            told = write_error(error.filename or "standard output", error)
-            print_message("error", told.message, told.hint)
+            failure = write_error(error.filename or "standard output", error)
+            print_message("error", failure.message, failure.hint)
             return ExitCode.USAGE
         if is_out_of_resources(error):
-            told = out_of_resources(error)
-            print_message("error", told.message, told.hint)
+            failure = out_of_resources(error)
+            print_message("error", failure.message, failure.hint)
             return ExitCode.USAGE
         usage = getattr(error, "format_message", None)
         if usage is not None:
@@ -166,7 +166,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _wrong_usage(message: str, context: object) -> ExitCode:
-    """Say what is wrong with the command line."""
     from flowdiag.cli.output.console import print_message
 
     path = getattr(context, "command_path", "flowdiag")

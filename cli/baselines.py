@@ -1,4 +1,4 @@
-"""What `flowdiag baseline` does: a file of known findings, written or brought up to date."""
+"""Runs `flowdiag baseline`: creates or updates a file of known findings."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ def write(
     until: str | None,
     least: MinSeverity | None,
 ) -> ExitCode:
-    """Write the baseline, and say what is in it that was not.
+    """Write the baseline and print its changes.
 
     Args:
         reports: paths of reports.
-        output: the baseline.
-        reason, until: of what is added.
-        least: severity from which on findings are added; None: warning.
+        output: path of the baseline.
+        reason, until: for new entries.
+        least: lowest severity of new entries (default: warning).
 
     Raises:
-        FlowdiagError: a report or the baseline cannot be read, or written, or something is missing.
+        FlowdiagError: a file cannot be read or written, or new entries lack a reason or a date.
     """
     from flowdiag.analyses.comparison.baseline import text_of, updated
     from flowdiag.analyses.model.finding import Severity
@@ -39,7 +39,9 @@ def write(
         raise FlowdiagError("a baseline is a file", hint="-o known.toml")
     check_output(output)
     if reason is not None and not reason.strip():
-        raise FlowdiagError("--reason is empty", hint="say why it stays as it is")
+        raise FlowdiagError(
+            "--reason is empty", hint="give the reason why these findings are accepted"
+        )
     today = date.today()
     found = updated(
         text_of(output) if os.path.exists(output) else "",
@@ -54,22 +56,18 @@ def write(
         write_report(found.text, output)
     print_message(
         "note",
-        f"{output}: {plural(len(found.added), 'finding')} added, {len(found.accepted)} muted anew",
+        f"{output}: {plural(len(found.added), 'finding')} added, {len(found.accepted)} renewed",
     )
     for fingerprint in found.unseen:
-        print_message("note", f"{output}: {fingerprint} is no longer seen: remove it")
+        print_message("note", f"{output}: {fingerprint} no longer occurs; remove it")
     return ExitCode.CLEAR
 
 
 def day_of(text: str, today: date) -> date:
-    """The last day on which something is muted.
-
-    Args:
-        text: a day, or so long from today.
-        today: from which it is counted.
+    """Parse a date, or a number of days from today such as `30d`.
 
     Raises:
-        FlowdiagError: it is none, or past.
+        FlowdiagError: the text is not a date, or the date has passed.
 
     >>> day_of("30d", date(2027, 1, 1)), day_of("2027-01-31", date(2027, 1, 1))
     (datetime.date(2027, 1, 31), datetime.date(2027, 1, 31))
@@ -82,8 +80,8 @@ def day_of(text: str, today: date) -> date:
             day = date.fromisoformat(text.strip())
     except (ValueError, OverflowError):
         raise FlowdiagError(
-            f"--until is '{text}', which is no day", hint="write 2027-01-31, or 30d"
+            f"--until is '{text}', which is not a date", hint="write 2027-01-31, or 30d"
         ) from None
     if day < today:
-        raise FlowdiagError(f"--until is {day}, which is past")
+        raise FlowdiagError(f"--until is {day}, which has passed")
     return day

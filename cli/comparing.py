@@ -1,4 +1,4 @@
-"""From the command line of `flowdiag compare` to its exit code."""
+"""Runs `flowdiag compare`, from its command line to its exit code."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from flowdiag.analyses.report.wire import Report
     from flowdiag.cli.output.console import Progress
 
-_HEAD: Final = 4096  # bytes: a report says at once what it is
-_SMALL: Final = 64 << 20  # bytes of a document that somebody may have sorted, so that it does not
+_HEAD: Final = 4096  # bytes; the schema is at the beginning of a report
+_SMALL: Final = 64 << 20  # bytes; another program may have sorted the keys of such a document
 _ONLY_INPUTS: Final = ("tz", "since", "until", "job", "strict_inputs")
 _BLANK: Final = b" \t\r\n"
 _SCHEMA: Final = re.compile(rb'\s*\{\s*"schema"\s*:\s*"flowdiag\.')
@@ -36,7 +36,7 @@ class _Schema(msgspec.Struct):
 
 
 class FailOnChange(StrEnum):
-    """What makes the exit code of a comparison 1."""
+    """Changes that lead to exit code 1."""
 
     REGRESSION = "regression"
     CHANGE = "change"
@@ -44,14 +44,14 @@ class FailOnChange(StrEnum):
 
 
 def run(before: str, after: str, given: Mapping[str, Any]) -> ExitCode:
-    """Read or make both reports, compare them, show it.
+    """Read both reports, or diagnose the inputs, and print the comparison.
 
     Args:
-        before, after: as given.
+        before, after: paths of reports or inputs.
         given: the options by name.
 
     Raises:
-        FlowdiagError: wrong usage, no input can be read, or the two have nothing in common.
+        FlowdiagError: wrong usage, no readable input, or reports that cannot be compared.
     """
     found = effective(o.flags(given), config=given["config"])
     if given["show_config"]:
@@ -61,7 +61,8 @@ def run(before: str, after: str, given: Mapping[str, Any]) -> ExitCode:
     settings = found.settings
     from flowdiag.analyses.report.muting import muted
     from flowdiag.cli.diagnosing import muting_of
-    from flowdiag.cli.output.console import Progress, check_output, write_report
+    from flowdiag.cli.output.console import Progress, check_output, print_message, write_report
+    from flowdiag.cli.text import words
 
     check_output(settings.output)
     renderer = _renderer(settings)
@@ -75,7 +76,8 @@ def run(before: str, after: str, given: Mapping[str, Any]) -> ExitCode:
         old, new = _reports(before, after, settings, given, progress)
     known = muting(new)
     if not settings.quiet:
-        _tell_known(known)
+        for line in words.baseline_lines(known):
+            print_message("note", line)
     comparison = compared(
         old,
         new,
@@ -91,15 +93,6 @@ def run(before: str, after: str, given: Mapping[str, Any]) -> ExitCode:
     return _exit_code(comparison, settings, given["fail_on_change"])
 
 
-def _tell_known(report: Report) -> None:
-    """What the baseline says of the later side: what got worse counts again, what is gone is to be taken out."""
-    from flowdiag.cli.output.console import print_message
-    from flowdiag.cli.text import words
-
-    for line in words.baseline_lines(report):
-        print_message("note", line)
-
-
 def _reports(
     before: str,
     after: str,
@@ -107,7 +100,7 @@ def _reports(
     given: Mapping[str, Any],
     progress: Progress,
 ) -> tuple[Report, Report]:
-    """Both reports; inputs are diagnosed in one session of Spark."""
+    """Return both reports; all inputs are diagnosed in one Spark session."""
     from flowdiag.cli.output.saved import read_report
 
     paths = (before, after)
@@ -119,14 +112,14 @@ def _reports(
         for name in _ONLY_INPUTS:
             if given[name]:
                 option = f"--{name.replace('_', '-')}"
-                raise FlowdiagError(f"{option} is for inputs, and both sides are reports")
+                raise FlowdiagError(f"{option} applies to inputs, but both sides are reports")
     made = _diagnosed(wanted, _command(saved), settings, given, progress) if wanted else {}
     found = {**saved, **made}
     return found[before], found[after]
 
 
 def _command(saved: Mapping[str, Report]) -> str:
-    """What inputs are diagnosed by: the command of the report they are compared with, else all."""
+    """Return the command for diagnosing inputs: that of the saved report, if there is one."""
     from flowdiag.analyses.topics import EVERYTHING
 
     return next((report.tool.command for report in saved.values()), EVERYTHING)
@@ -139,9 +132,8 @@ def _diagnosed(
     given: Mapping[str, Any],
     progress: Progress,
 ) -> dict[str, Report]:
-    """The reports of some inputs, one for each."""
     from flowdiag.analyses.inputs import find
-    from flowdiag.cli.diagnosing import asked_for, diagnosed, logged
+    from flowdiag.cli.diagnosing import library_logging, option_fields, report_on_paths
     from flowdiag.cli.options.routing import refuse_servers
     from flowdiag.cli.output.console import print_message
     from flowdiag.cli.output.writing import print_warnings
@@ -149,28 +141,30 @@ def _diagnosed(
 
     refuse_servers(paths, command)
     for path in paths:
-        if path != "-":  # which can be read only once
+        if path != "-":  # standard input can be read only once
             find([path], strict=settings.strict_inputs)
-    # Pseudonyms of two reports would not be the same: the comparison is redacted as a whole.
+    # Two reports would use different pseudonyms, so the comparison is redacted as a whole.
     plain = msgspec.structs.replace(settings, redact=False)
-    asked = asked_for(plain, given, "job")
+    fields = option_fields(plain, given, "job")
     made: dict[str, Report] = {}
-    told: list[str] = []
-    with logged(debug=settings.debug), ExitStack() as stack:
+    spark_lines: list[str] = []
+    with library_logging(debug=settings.debug), ExitStack() as stack:
         spark = stack.enter_context(spark_for(settings, paths))
         stack.enter_context(spark)
         for path in paths:
-            made[path] = diagnosed(command, [path], plain, asked, lambda: spark, progress, told)
+            made[path] = report_on_paths(
+                command, [path], plain, fields, lambda: spark, progress, spark_lines
+            )
     for report in made.values():
         if not settings.quiet:
             print_warnings(report)
-    for line in told:
+    for line in spark_lines:
         print_message("spark", line)
     return made
 
 
 def is_report(path: str) -> bool:
-    """Whether it is a document of flowdiag's, and no input; standard input is looked into, not read."""
+    """Return whether a path is a saved report; standard input is only peeked at."""
     if path == "-":
         return _begins_as_report(sys.stdin.buffer.peek(_HEAD)[:_HEAD])  # type: ignore[union-attr]
     try:
@@ -194,10 +188,10 @@ def _begins_as_report(head: bytes) -> bool:
 
 
 def _renderer(settings: Settings) -> Callable[[Comparison, Settings], str]:
-    """What writes the comparison in the wanted format.
+    """Return the renderer for the chosen format.
 
     Raises:
-        FlowdiagError: there is none for a comparison.
+        FlowdiagError: comparisons do not support the format.
     """
     from flowdiag.cli.render.comparison import RENDERERS
 
@@ -218,12 +212,11 @@ def _renderer(settings: Settings) -> Callable[[Comparison, Settings], str]:
 
 def _factor(given: float | None) -> float | None:
     if given is not None and not 1 < given <= 1000:
-        raise FlowdiagError(f"--factor is {given:g}", hint="write a number above 1, as 1.25")
+        raise FlowdiagError(f"--factor is {given:g}", hint="use a number above 1, such as 1.25")
     return given
 
 
 def _exit_code(comparison: Comparison, settings: Settings, fail_on: FailOnChange) -> ExitCode:
-    """A regression is one, whatever else could not be assessed."""
     if fail_on is FailOnChange.REGRESSION and comparison.regression:
         return ExitCode.FOUND
     if fail_on is FailOnChange.CHANGE and changed(comparison):
@@ -235,7 +228,7 @@ def _exit_code(comparison: Comparison, settings: Settings, fail_on: FailOnChange
 
 
 def changed(comparison: Comparison) -> bool:
-    """Whether anything is not what it was, as far as that is known."""
+    """Return whether any assessed finding or measure changed."""
     same = ("unchanged", "not-comparable")
     return any(one.change not in same and not one.muted for one in comparison.findings) or any(
         one.significant for one in comparison.measures

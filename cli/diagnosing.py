@@ -1,7 +1,7 @@
-"""From a command line to an exit code: what every command that diagnoses has in common.
+"""Runs the commands that diagnose, from the command line to the exit code.
 
-A command is its help, its own options and what they mean (`commands/*.py`); `diagnosing` gives it the
-options that all share and runs the one flow of `analyses.diagnosis` over its topic.
+A command consists of its help, its own options, and a function that converts them (`commands/*.py`). The
+decorator `diagnosing` adds the shared options, and runs the flow of `analyses.diagnosis` on the command's topic.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger("flowdiag")
 
 Own = Mapping[str, tuple[Any, Any]]
-"""Options of one command by name: what Typer reads of it (`Annotated[…]`), and the default."""
+"""Options of one command by name: the annotation for Typer (`Annotated[…]`) and the default."""
 
 Meaning = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-"""What a command's own options mean: fields of `analyses.options.Options`."""
+"""Converts a command's own options to fields of `analyses.model.options.Options`."""
 
 Inputs = Callable[[Callable[[str], None]], "tuple[Discovery, frozenset[str]]"]
-"""Finds what there is to be read, and whose it is: flink, spark."""
+"""Finds the inputs, and their engines: flink, spark."""
 
 Run = Callable[[str, "Settings", Mapping[str, Any], "SparkStarter | None"], int]
-"""What a command does instead of `run` over paths: told its name, the settings, fields of `Options`, Spark."""
+"""Replaces `run` for other inputs than paths; receives command name, settings, fields of `Options`, Spark."""
 
 
-# What all commands take, before and behind what is a command's own.
+# Shared options, before and after a command's own ones.
 _FIRST: Final = {
     "tz": o.Tz,
     "strict_inputs": o.StrictInputs,
@@ -102,23 +102,23 @@ def diagnosing(
     early: bool = True,
     otherwise: Callable[[Mapping[str, Any], Settings], Run | None] = lambda given, settings: None,
 ) -> Callable[[Meaning], Callable[..., int]]:
-    """Make a command of a function that is named as its topic.
+    """Turn a function with the name of a topic into a command.
 
-    The function's docstring is the help; it is given the values of all options, and returns what the
-    command's own ones mean.
+    The function's docstring is the help. It receives the values of all options, and returns the fields of
+    `Options` that the command's own options set.
 
     Args:
-        inputs: options of its own, before those that all share.
-        model: options of its own, behind the selection.
-        paths: the argument, and its default.
-        job: name of the option that selects a job, and what Typer reads of it; None: there is none.
-        early: whether it always needs Spark, which takes seconds: begin to start it at once.
-        otherwise: what to do where the inputs are no paths alone; None: nothing of the kind.
+        inputs: the command's own options, before the shared ones.
+        model: the command's own options, after the selection.
+        paths: annotation and default of the argument.
+        job: name and annotation of the option that selects a job, if there is one.
+        early: start Spark immediately, because the command always needs it.
+        otherwise: returns a replacement for `run` if the inputs are not just paths.
     """
     accepted = {"paths": paths, **_accepted(inputs or {}, job, model or {})}
 
-    def command_of(meaning: Meaning) -> Callable[..., int]:
-        name: str = meaning.__name__
+    def command_of(option_values: Meaning) -> Callable[..., int]:
+        name: str = option_values.__name__
 
         def command(**given: Any) -> int:
             found = effective(o.flags(given), config=given["config"])
@@ -129,11 +129,11 @@ def diagnosing(
             other = otherwise(given, settings)
             with ExitStack() as stack:
                 spark = stack.enter_context(spark_for(settings, wanted)) if early else None
-                asked = asked_for(settings, given, job[0] if job else None)
-                asked |= meaning(given)
+                fields = option_fields(settings, given, job[0] if job else None)
+                fields |= option_values(given)
                 if other is not None:
-                    return other(name, settings, asked, spark)
-                return run(name, wanted, settings, asked, spark)
+                    return other(name, settings, fields, spark)
+                return run(name, wanted, settings, fields, spark)
 
         command.__signature__ = Signature(  # type: ignore[attr-defined]
             [
@@ -142,14 +142,14 @@ def diagnosing(
             ]
         )
         command.__annotations__ = {each: kind for each, (kind, _) in accepted.items()}
-        command.__name__, command.__doc__ = name, meaning.__doc__
+        command.__name__, command.__doc__ = name, option_values.__doc__
         return command
 
     return command_of
 
 
 def _accepted(inputs: Own, job: tuple[str, Any] | None, model: Own) -> dict[str, tuple[Any, Any]]:
-    """What a command takes behind its paths, in the order of its help."""
+    """Return the options of a command, in the order of its help."""
     return {
         **inputs,
         **{name: (kind, None) for name, kind in _FIRST.items()},
@@ -159,18 +159,18 @@ def _accepted(inputs: Own, job: tuple[str, Any] | None, model: Own) -> dict[str,
     }
 
 
-def asked_for(
+def option_fields(
     settings: Settings, given: Mapping[str, Any], job: str | None = None
 ) -> dict[str, Any]:
-    """Settings and options of the command line in the terms of the analyses: fields of `Options`.
+    """Convert settings and options of the command line to fields of `analyses.model.options.Options`.
 
     Args:
-        settings: of all layers.
+        settings: the effective settings.
         given: the values of the command line.
         job: name of the option that selects a job.
 
     Raises:
-        FlowdiagError: a time, zone or threshold that is none.
+        FlowdiagError: an invalid time, zone, rule or threshold.
     """
     from flowdiag.analyses.model.span import Selection, parse_moment
     from flowdiag.analyses.report.privacy import Privacy
@@ -192,16 +192,16 @@ def asked_for(
 
 
 def rule_settings(settings: Settings) -> tuple[Mapping[str, Mapping[str, float]], Choice]:
-    """What the settings say about rules: thresholds by code, and which ones are heard.
+    """Return the configured thresholds by rule code, and the choice of rules.
 
     Raises:
-        FlowdiagError: a rule or a threshold that there is none of.
+        FlowdiagError: an unknown rule or threshold.
     """
     from flowdiag.analyses.model.choice import Choice, chosen, rule_overrides
 
     if not (settings.thresholds or settings.select or settings.ignore):
         return {}, Choice()
-    from flowdiag.analyses.topics import all_rules  # of all commands: many imports
+    from flowdiag.analyses.topics import all_rules  # imports every topic
 
     rules = all_rules()
     overrides = rule_overrides(settings.thresholds, rules)
@@ -209,10 +209,10 @@ def rule_settings(settings: Settings) -> tuple[Mapping[str, Mapping[str, float]]
 
 
 def show_config(found: Effective) -> ExitCode:
-    """Show the settings of all layers instead of doing anything.
+    """Print the effective settings with their sources.
 
     Raises:
-        FlowdiagError: a rule, a threshold or a zone that there is none of.
+        FlowdiagError: an unknown rule, threshold or zone.
     """
     from flowdiag.cli.options.configuration import shown
 
@@ -226,30 +226,30 @@ def run(
     name: str,
     paths: Sequence[str],
     settings: Settings,
-    asked: Mapping[str, Any],
+    fields: Mapping[str, Any],
     spark: SparkStarter | None,
     inputs: Inputs | None = None,
 ) -> ExitCode:
-    """Find the inputs, diagnose them, report.
+    """Find the inputs, diagnose them, and write the report.
 
     Args:
-        name: of the command without `flowdiag`: its topic, or `diagnose` for all that fit.
+        name: of the command: its topic, or `diagnose` for all topics.
         paths: as given.
-        settings: of all layers.
-        asked: fields of `Options`.
-        spark: on its way since the command began; None: started only where the inputs need it.
-        inputs: finds what there is to be read, where that is not what lies at the paths.
+        settings: the effective settings.
+        fields: of `Options`.
+        spark: if it is already starting; otherwise it starts only if the inputs need it.
+        inputs: finds the inputs, if they are not those at the paths.
 
     Raises:
-        FlowdiagError: wrong usage or configuration, or no input can be read.
+        FlowdiagError: wrong usage or configuration, or no readable input.
     """
-    told: list[str] = []
+    spark_lines: list[str] = []
     check_output(settings.output)
     check_format(settings.format)
     if inputs is None:
         refuse_servers(paths, name)
     muting = muting_of(settings)
-    tables_for(settings)  # what cannot be written is told before the work
+    tables_for(settings)  # fails early if the tables cannot be written
 
     def diagnosis(progress: Progress) -> Report:
         with ExitStack() as stack:
@@ -264,12 +264,14 @@ def run(
 
                 check_inputs_of(settings.master, paths)
             report = muting(
-                diagnosed(name, paths, settings, asked, running, progress, told, inputs)
+                report_on_paths(
+                    name, paths, settings, fields, running, progress, spark_lines, inputs
+                )
             )
-            return report if inputs is None else asked_again(report)
+            return report if inputs is None else with_rerun_command(report)
 
     code = deliver(name, settings, diagnosis)
-    for line in told:
+    for line in spark_lines:
         print_message("spark", line)
     if spark is not None and settings.master is None:
         _keep_for_later(settings)
@@ -277,10 +279,10 @@ def run(
 
 
 def muting_of(settings: Settings) -> Callable[[Report], Report]:
-    """What to do with a report that is judged, before it is shown: mute what the baseline knows.
+    """Return the function that mutes the known findings of a report.
 
     Raises:
-        FlowdiagError: something in the baseline is wrong.
+        FlowdiagError: the baseline is invalid.
     """
     if settings.baseline is None:
         return lambda report: report
@@ -292,8 +294,8 @@ def muting_of(settings: Settings) -> Callable[[Report], Report]:
     return lambda report: with_baseline(report, known, date.today(), private=settings.redact)
 
 
-def asked_again(report: Report) -> Report:
-    """A report on live servers, where what checks a remedy is to ask them again: only `diagnose` does."""
+def with_rerun_command(report: Report) -> Report:
+    """Replace the command that verifies a remedy with `diagnose`, the only one that accepts servers."""
     first = report.summary.first_action
     if first is None:
         return report
@@ -304,48 +306,47 @@ def asked_again(report: Report) -> Report:
     return changed(report, summary=changed(report.summary, first_action=first))
 
 
-def diagnosed(
+def report_on_paths(
     name: str,
     paths: Sequence[str],
     settings: Settings,
-    asked: Mapping[str, Any],
+    fields: Mapping[str, Any],
     running: Callable[[], SparkStarter],
     progress: Callable[[str], None],
-    told: list[str],
+    spark_lines: list[str],
     inputs: Inputs | None = None,
 ) -> Report:
     """Find the inputs and diagnose them.
 
     Args:
-        name, paths, settings, asked, inputs: as of `run`.
-        running: Spark on its way; called where the inputs need it.
-        progress: is told what is being done.
-        told: filled with what Spark runs on, if somebody asked for it.
+        name, paths, settings, fields, inputs: as in `run`.
+        running: returns the starting Spark; called only if the inputs need it.
+        progress: receives the name of each stage.
+        spark_lines: receives a description of Spark with `--verbose`.
 
     Raises:
-        FlowdiagError: as of `run`.
+        FlowdiagError: as in `run`.
     """
     from flowdiag.analyses.topics import names_of, topic
     from flowdiag.cli.spark.cluster import checked_session
 
     tables = tables_for(settings)
-    progress("looking at the inputs")
-    discovery, engines = (inputs or _found(name, paths, settings))(progress)
-    # Not before: to import what diagnoses takes as long as to look at small inputs, and Spark, which
-    # is waited for, is on its way meanwhile.
+    progress("inspecting the inputs")
+    discovery, engines = (inputs or _path_inputs(name, paths, settings))(progress)
+    # Imported late: the import takes as long as inspecting small inputs, while Spark starts in parallel.
     from flowdiag.analyses.diagnosis import diagnose, inspect_inputs
     from flowdiag.analyses.engine.reading import Resources
 
     topics = tuple(map(topic, names_of(name, engines)))
-    options = _options(name, paths, asked)
+    options = _options(name, paths, fields)
     inspected = inspect_inputs(topics, discovery, options)
     if not inspected.needs_spark:
         alone = partial(diagnose, topics, inspected, _no_session, options)
-        return _kept(tables, topics, lambda: alone(resources=Resources(keep=tables)))
+        return _with_tables(tables, topics, lambda: alone(resources=Resources(keep=tables)))
     starter = running()
 
     def attempt() -> Report:
-        resources = resources_of(starter, told if settings.verbose else None)
+        resources = resources_of(starter, spark_lines if settings.verbose else None)
         with starter.explaining():
             return diagnose(
                 topics,
@@ -356,11 +357,11 @@ def diagnosed(
                 progress=stages(progress, discovery),
             )
 
-    return _tried_again(lambda: _kept(tables, topics, attempt), starter)
+    return _with_retry(lambda: _with_tables(tables, topics, attempt), starter)
 
 
-def _tried_again(attempt: Callable[[], Report], starter: SparkStarter) -> Report:
-    """What an attempt comes to; the Java of an earlier command may end at any time: then all is done anew."""
+def _with_retry(attempt: Callable[[], Report], starter: SparkStarter) -> Report:
+    """Run a diagnosis, and repeat it if the Java process of an earlier command ended during it."""
     try:
         return attempt()
     except Exception:
@@ -369,9 +370,7 @@ def _tried_again(attempt: Callable[[], Report], starter: SparkStarter) -> Report
         return attempt()
 
 
-def _found(name: str, paths: Sequence[str], settings: Settings) -> Inputs:
-    """Finds what lies at the paths, if there are any."""
-
+def _path_inputs(name: str, paths: Sequence[str], settings: Settings) -> Inputs:
     def find(progress: Callable[[str], None]) -> tuple[Discovery, frozenset[str]]:
         from flowdiag.parsers.sources.discover import Discovery
 
@@ -382,18 +381,17 @@ def _found(name: str, paths: Sequence[str], settings: Settings) -> Inputs:
     return find
 
 
-def _kept(
+def _with_tables(
     tables: DataDir | None, topics: Sequence[Topic], diagnosis: Callable[[], Report]
 ) -> Report:
-    """What a diagnosis reports, its tables kept where they are wanted."""
     return diagnosis() if tables is None else tables.of(topics, diagnosis)
 
 
 def tables_for(settings: Settings) -> DataDir | None:
-    """What keeps the complete tables; None: nobody wants them.
+    """Return the writer of complete tables, or None without `--data-dir`.
 
     Raises:
-        FlowdiagError: they cannot be written where they are wanted.
+        FlowdiagError: the folder cannot be written.
     """
     if settings.data_dir is None:
         return None
@@ -402,8 +400,8 @@ def tables_for(settings: Settings) -> DataDir | None:
 
     if settings.redact:
         raise FlowdiagError(
-            "--data-dir and --redact do not go together: tables keep names as the logs have them",
-            hint="leave out one of them",
+            "--data-dir and --redact cannot be combined: tables contain the original names",
+            hint="remove one of them",
         )
     tables = DataDir(settings.data_dir, excerpts=not settings.no_excerpts)
     if is_remote(settings.master):
@@ -411,18 +409,18 @@ def tables_for(settings: Settings) -> DataDir | None:
     return tables
 
 
-def _options(name: str, paths: Sequence[str], asked: Mapping[str, Any]) -> Options:
-    """What was asked; URLs are named without what opens doors."""
+def _options(name: str, paths: Sequence[str], fields: Mapping[str, Any]) -> Options:
+    """Build the options, with URLs stripped of credentials."""
     from flowdiag.analyses.model.options import Options
     from flowdiag.analyses.topics import EVERYTHING
     from flowdiag.parsers.sources.remote import is_url, without_credentials
 
     named = tuple(without_credentials(path) if is_url(path) else path for path in paths)
-    return Options(**asked, named=named, everything=name == EVERYTHING)
+    return Options(**fields, named=named, everything=name == EVERYTHING)
 
 
 def _no_session() -> Any:
-    raise AssertionError("nothing was left to be scanned")
+    raise AssertionError("Spark is not needed for these inputs")
 
 
 def _keep_for_later(settings: Settings) -> None:
@@ -433,26 +431,25 @@ def _keep_for_later(settings: Settings) -> None:
     if warm_in_background(told=not settings.quiet):
         print_message(
             "note",
-            "a process in the background keeps what Java loaded, so that later runs start faster"
-            " (half a minute, 170 MB)",
-            "--warm never or FLOWDIAG_WARM=never turns that off; flowdiag warm --remove undoes it",
+            "caching Java's classes in the background for faster starts (half a minute, 170 MB)",
+            "--warm never or FLOWDIAG_WARM=never turns this off; flowdiag warm --remove deletes it",
         )
 
 
 def stages(progress: Callable[[str], None], discovery: Discovery) -> Callable[[str], None]:
-    """Shows the stages of a diagnosis; the reading of the inputs with how much there is of them."""
+    """Return a progress function that adds the number and size of the inputs to the reading stage."""
     from flowdiag.analyses.model.fmt import plural, size
 
     readable = [source for source in discovery.sources if source.kind != "not-read"]
-    told = f"{plural(len(readable), 'input')}, {size(sum(s.size for s in readable))}"
-    return lambda stage: progress(stage.replace("reading", f"reading {told}", 1))
+    amount = f"{plural(len(readable), 'input')}, {size(sum(s.size for s in readable))}"
+    return lambda stage: progress(stage.replace("reading", f"reading {amount}", 1))
 
 
-def interval_ms(text: str | None, option: str = "--trigger-interval") -> int | None:
-    """A length of time that a user wrote.
+def parse_interval_ms(text: str | None, option: str = "--trigger-interval") -> int | None:
+    """Parse a duration from the command line.
 
     Raises:
-        FlowdiagError: it is none, or has no unit.
+        FlowdiagError: the text is not a duration, or has no unit.
 
     >>> interval_ms("10s"), interval_ms("500 ms"), interval_ms(None)
     (10000, 500, None)
@@ -467,11 +464,11 @@ def interval_ms(text: str | None, option: str = "--trigger-interval") -> int | N
     return round(value)
 
 
-def configuration(pairs: Sequence[str]) -> dict[str, str]:
-    """Options of an application as a user wrote them.
+def parse_configuration(pairs: Sequence[str]) -> dict[str, str]:
+    """Parse the values of `--conf`.
 
     Raises:
-        FlowdiagError: one is no `KEY=VALUE`.
+        FlowdiagError: a value is not of the form `spark.KEY=VALUE`.
 
     >>> configuration(["spark.streaming.blockInterval=50ms"])
     {'spark.streaming.blockInterval': '50ms'}
@@ -480,22 +477,22 @@ def configuration(pairs: Sequence[str]) -> dict[str, str]:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip().startswith("spark."):
-            raise FlowdiagError(f"--conf: '{pair}' is no option", hint="write spark.key=value")
+            raise FlowdiagError(f"--conf: '{pair}' is not an option", hint="write spark.key=value")
         found[key.strip()] = value.strip()
     return found
 
 
 def deliver(command: str, settings: Settings, diagnosis: Callable[[Progress], Report]) -> ExitCode:
-    """Run a diagnosis and write its report; with `--format json` even a bug leaves a document.
+    """Run a diagnosis and write its report; with `--format json`, even a bug produces a document.
 
     Raises:
         FlowdiagError: from the diagnosis, or the report cannot be written.
     """
     try:
-        with logged(debug=settings.debug):
+        with library_logging(debug=settings.debug):
             with Progress(quiet=settings.quiet) as progress:
                 report = diagnosis(progress)
-            # Not before: what renders is imported when there is something to render.
+            # Imported late, when there is something to render.
             from flowdiag.cli.output.writing import (
                 add_faults,
                 filter_findings,
@@ -530,11 +527,11 @@ def deliver(command: str, settings: Settings, diagnosis: Callable[[Progress], Re
 
 
 @contextmanager
-def logged(*, debug: bool) -> Iterator[None]:
-    """Keep libraries from logging to stderr: py4j logs a traceback when Ctrl-C ends a query.
+def library_logging(*, debug: bool) -> Iterator[None]:
+    """Silence the loggers of libraries; py4j, for example, logs a traceback when Ctrl-C ends a query.
 
     Args:
-        debug: let them, and show the traces of faults.
+        debug: do not silence them, and show the tracebacks of bugs.
     """
     before, ours, handler = logging.root.manager.disable, _LOG.level, logging.StreamHandler()
     if debug:

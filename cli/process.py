@@ -1,13 +1,13 @@
-"""The process `flowdiag`, from its first moment to its last: signals, standard streams, the exit status.
+"""The `flowdiag` process from start to end: signals, standard streams, exit status.
 
-Ctrl-C, SIGTERM and a closed terminal end it at once, wherever it is: what it started is killed, what it
-made is removed (`flowdiag.parsers.cleanup`), and nothing is unwound or said. To raise an exception
-instead, as Python does at Ctrl-C, would lead through libraries that take it for a broken connection.
+Ctrl-C, SIGTERM and a closed terminal end the process immediately, wherever it is. `flowdiag.parsers.cleanup`
+kills child processes and removes temporary files; nothing is unwound or printed. An exception, which Python
+would raise at Ctrl-C, would pass through libraries that mistake it for a broken connection.
 
-`flowdiag.cli.app.main` is for whoever runs a command within a process of his own: it sets none of this.
+`flowdiag.cli.app.main` runs a command inside another process and changes none of this.
 """
 
-# Little is imported before signals are obeyed: until then Python answers them itself, with a traceback.
+# Few imports come before the signal handlers: until then Python answers signals with a traceback.
 from __future__ import annotations
 
 import os
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 _SIGNALS: Final = ("SIGINT", "SIGTERM", "SIGHUP")  # some systems lack the last
 
-_instead: Final[list[Callable[[int], None]]] = []
+_overrides: Final[list[Callable[[int], None]]] = []
 
 
 def start(run: Callable[[], int] | None = None) -> NoReturn:
     """Run the command line of the process.
 
     Args:
-        run: what it does instead, for a process that flowdiag starts itself.
+        run: replaces the command line in processes that flowdiag starts itself.
     """
-    _obey_signals(lambda number, frame: os._exit(128 + number))
+    _handle_signals(lambda number, frame: os._exit(128 + number))
     from flowdiag.parsers import cleanup
 
-    _obey_signals(_arrived)
+    _handle_signals(_on_signal)
     _open_streams()
     try:
         if run is None:
@@ -42,7 +42,7 @@ def start(run: Callable[[], int] | None = None) -> NoReturn:
 
             run = main
         status = int(run())
-    except (MemoryError, ImportError) as error:  # before anything is there that could tell it
+    except (MemoryError, ImportError) as error:  # before the error reporting is loaded
         from flowdiag.parsers.errors import is_out_of_resources
 
         if not is_out_of_resources(error):
@@ -50,60 +50,57 @@ def start(run: Callable[[], int] | None = None) -> NoReturn:
         os.write(2, b"error: not enough memory to start\n  hint: raise the limit (ulimit -a)\n")
         status = 2
     cleanup.clean_up()
-    # What the interpreter does at its end takes a while and is of no use.
+    # Skip the interpreter's own shutdown, which takes time and has no benefit here.
     os._exit(status)
 
 
-def _obey_signals(handler: Callable[[int, FrameType | None], None]) -> None:
-    """Handle signals, but for those that whoever started the process wants ignored (`nohup`)."""
+def _handle_signals(handler: Callable[[int, FrameType | None], None]) -> None:
+    """Install a signal handler, except for signals that the parent ignores (`nohup`)."""
     for name in _SIGNALS:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handler)
 
 
-def _arrived(number: int, frame: FrameType | None) -> None:
+def _on_signal(number: int, frame: FrameType | None) -> None:
     from flowdiag.parsers import cleanup
 
-    if _instead:
-        _instead.pop()(number)
+    if _overrides:
+        _overrides.pop()(number)
     else:
         cleanup.end_now(128 + number)
 
 
 def instead(act: Callable[[int], None]) -> AbstractContextManager[None]:
-    """Do something else at the first signal, in the main thread; the second one ends the process.
+    """Call `act` with the number of the first signal; the second signal ends the process.
 
-    Only for a process that `start` runs: elsewhere signals are not ours to handle.
-
-    Args:
-        act: given the signal's number.
+    This has an effect only in a process that `start` runs.
     """
     from contextlib import contextmanager
 
     @contextmanager
     def replaced() -> Iterator[None]:
-        _instead.append(act)
+        _overrides.append(act)
         try:
             yield
         finally:
-            if act in _instead:
-                _instead.remove(act)
+            if act in _overrides:
+                _overrides.remove(act)
 
     return replaced()
 
 
 def _open_streams() -> None:
-    """Put something in the place of standard streams that are closed.
+    """Replace closed standard streams.
 
-    A file opened later would get the number of a closed one, and what is meant for a reader would go
-    into it. What stands in for standard output takes no bytes, so that the report's loss is told.
+    Otherwise a file opened later would get the number of a closed stream, and receive text that is meant for a
+    reader. The replacement of standard output is read-only, so writing the report fails with an error.
     """
     for number, mode in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, mode)  # the lowest number that is free is this one
+            os.open(os.devnull, mode)  # opens the lowest free number, which is this one
     if sys.stdin is None:
         sys.stdin = os.fdopen(0)
     if sys.stdout is None:

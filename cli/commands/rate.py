@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flowdiag.cli.diagnosing import configuration, diagnosing, interval_ms
+from flowdiag.cli.diagnosing import diagnosing, parse_configuration, parse_interval_ms
 from flowdiag.cli.options import shared as o
 
 
@@ -35,9 +35,9 @@ def rate(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
     return {
         "rate": RateOptions(
-            trigger_interval_ms=interval_ms(given["trigger_interval"]),
+            trigger_interval_ms=parse_interval_ms(given["trigger_interval"]),
             real_time=given["real_time"],
-            configuration=configuration(given["conf"] or ()),
-            retention_ms=interval_ms(given["retention"], "--retention"),
+            configuration=parse_configuration(given["conf"] or ()),
+            retention_ms=parse_interval_ms(given["retention"], "--retention"),
         )
     }

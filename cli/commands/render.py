@@ -52,7 +52,7 @@ def render(
 
 def _show(report: str, settings: Settings) -> ExitCode:
     from flowdiag.analyses.report.wire import redacted
-    from flowdiag.cli.diagnosing import logged
+    from flowdiag.cli.diagnosing import library_logging
     from flowdiag.cli.output.console import write_report
     from flowdiag.cli.output.saved import read_report
     from flowdiag.cli.output.writing import (
@@ -65,7 +65,7 @@ def _show(report: str, settings: Settings) -> ExitCode:
     check_destination(settings)
     saved = read_report(report)
     shown = redacted(saved) if settings.redact else saved
-    with logged(debug=settings.debug):
+    with library_logging(debug=settings.debug):
         text, faults = render_with_faults(filter_findings(shown, settings), settings)
     print_faults(faults)
     write_report(text, settings.output)

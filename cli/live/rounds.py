@@ -68,24 +68,24 @@ class Plan:
     words: Sequence[str] = ()
 
     def __call__(
-        self, name: str, settings: Settings, asked: Mapping[str, Any], spark: SparkStarter | None
+        self, name: str, settings: Settings, fields: Mapping[str, Any], spark: SparkStarter | None
     ) -> int:
         """Run the plan; implements `diagnosing.Run`."""
-        with self._servers(asked) as servers:
+        with self._servers(fields) as servers:
             inputs = _Inputs(plan=self, servers=servers, strict=settings.strict_inputs)
             if self.every_s is None:
-                return diagnosing.run(name, self.paths, settings, asked, spark, inputs)
+                return diagnosing.run(name, self.paths, settings, fields, spark, inputs)
             return _RepeatedRounds(
-                plan=self, name=name, settings=settings, asked=asked, spark=spark, inputs=inputs
+                plan=self, name=name, settings=settings, fields=fields, spark=spark, inputs=inputs
             ).run()
 
     @contextmanager
-    def _servers(self, asked: Mapping[str, Any]) -> Iterator[Servers]:
+    def _servers(self, fields: Mapping[str, Any]) -> Iterator[Servers]:
         from flowdiag.analyses.report.version import tool_version
         from flowdiag.cli.live.servers import CollectOptions, Servers
         from flowdiag.parsers.cleanup import temporary_folder
 
-        selection = asked["selection"]
+        selection = fields["selection"]
         options = CollectOptions(
             access=self.access, for_s=self.for_s, selection=selection, tool=tool_version()
         )
@@ -148,7 +148,7 @@ class _RepeatedRounds:
     plan: Plan
     name: str
     settings: Settings
-    asked: Mapping[str, Any]
+    fields: Mapping[str, Any]
     spark: SparkStarter | None
     inputs: _Inputs
     before: Report | None = None
@@ -185,18 +185,18 @@ class _RepeatedRounds:
     def _round(self, number: int, stack: ExitStack) -> ExitCode:
         settings = self.settings
         try:
-            with diagnosing.logged(debug=settings.debug), self._progress() as progress:
-                report = diagnosing.diagnosed(
+            with diagnosing.library_logging(debug=settings.debug), self._progress() as progress:
+                report = diagnosing.report_on_paths(
                     self.name,
                     self.plan.paths,
                     settings,
-                    self.asked,
+                    self.fields,
                     lambda: self._start_spark(stack),
                     progress,
                     [],
                     self.inputs,
                 )
-                report = self.muting(diagnosing.asked_again(report))
+                report = self.muting(diagnosing.with_rerun_command(report))
         except InputError as trouble:
             if self.before is None:
                 raise

@@ -59,17 +59,17 @@ class Worker:
         self._answers.flush()
 
     def _diagnosed(self, request: Mapping[str, Any]) -> Report:
-        from flowdiag.cli.diagnosing import asked_for, diagnosed
+        from flowdiag.cli.diagnosing import option_fields, report_on_paths
 
         topic = request["topic"]
         selector = "application" if topic == "rate" else "job"
         given = {"since": request["since"], "until": request["until"], selector: request["job"]}
         settings = msgspec.structs.replace(self._settings, tz=request["tz"] or self._settings.tz)
-        return diagnosed(
+        return report_on_paths(
             topic,
             request["paths"],
             settings,
-            asked_for(settings, given, selector),
+            option_fields(settings, given, selector),
             self._running,
             lambda text: self._say(progress=text),
             [],

@@ -58,7 +58,7 @@ def same(one: Survey, other: Survey) -> bool:
     return sorted(map(str, one.rows)) == sorted(map(str, other.rows))
 
 
-def logged(offset: int, hour: float, **more: Any) -> Row:
+def library_logging(offset: int, hour: float, **more: Any) -> Row:
     return {
         "event": "known",
         "offset": offset,
@@ -70,17 +70,17 @@ def logged(offset: int, hour: float, **more: Any) -> Row:
 
 # Two processes in one stream, each below its header, over two midnights, with one late metric row.
 ROWS: list[Row] = [
-    logged(0, 22.0),
+    library_logging(0, 22.0),
     {"event": "section", "offset": 100, "process": "container_1"},
-    logged(200, 23.5, logger="JobMaster", job_id="a" * 32),
-    logged(300, 0.5, event="checkpoint_triggered", epoch_ms=90_000_000, checkpoint=1),
-    logged(400, 1.0, event="process_started", fields={"version": "1.20.5"}),
-    logged(500, 1.5, event="task_state", logger="ExecutionGraph", attempt_id="1", to_state="RUNNING"),
+    library_logging(200, 23.5, logger="JobMaster", job_id="a" * 32),
+    library_logging(300, 0.5, event="checkpoint_triggered", epoch_ms=90_000_000, checkpoint=1),
+    library_logging(400, 1.0, event="process_started", fields={"version": "1.20.5"}),
+    library_logging(500, 1.5, event="task_state", logger="ExecutionGraph", attempt_id="1", to_state="RUNNING"),
     {"event": "section", "offset": 600, "process": "container_2"},
-    logged(700, 23.0, event="task_state", logger="Task", attempt_id="1", to_state="RUNNING"),
-    logged(800, 0.2, process="labelled"),
-    logged(900, 0.3, event="abort_notified", checkpoint=1),
-    logged(850, 0.25, event="metric", taskmanager="tm", host="h", metric={"scope": "task"}),
+    library_logging(700, 23.0, event="task_state", logger="Task", attempt_id="1", to_state="RUNNING"),
+    library_logging(800, 0.2, process="labelled"),
+    library_logging(900, 0.3, event="abort_notified", checkpoint=1),
+    library_logging(850, 0.25, event="metric", taskmanager="tm", host="h", metric={"scope": "task"}),
 ]  # fmt: skip
 
 

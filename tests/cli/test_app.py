@@ -281,7 +281,7 @@ def test_without_arguments_help_goes_to_stderr(
 ) -> None:
     assert main([]) == 2
     out, err = capfdbinary.readouterr()
-    assert out == b"" and err.startswith(b"Find the culprit in Flink and Spark streaming logs.\n")
+    assert out == b"" and err.startswith(b"Find the culprit when a Flink or Spark")
 
 
 def test_help_begins_with_examples(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
@@ -304,7 +304,10 @@ Usage  flowdiag checkpoints [OPTIONS] PATH...
 
 
 @pytest.mark.parametrize("command", ["checkpoints", "startup", "queues", "compare"])
-def test_help_fits_one_screen(command: str, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_help_fits_one_screen(
+    command: str, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     assert main([command, "--help"]) == 0
     assert len(capfdbinary.readouterr().out.decode().splitlines()) <= 60
 
