@@ -10,8 +10,15 @@ import msgspec
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.pressure import Load, by_task
 from flowdiag.analyses.queues import wire
-from flowdiag.analyses.queues.facts import Gauge, JobQueues, Machine, QueueFacts, Sample, joined
-from flowdiag.analyses.queues.root import Spell, find_spells, linked, loads_in, samples_in
+from flowdiag.analyses.queues.facts import (
+    Gauge,
+    JobQueues,
+    Machine,
+    QueueFacts,
+    Sample,
+    merge_gauges,
+)
+from flowdiag.analyses.queues.root import Spell, find_spells, has_task_order, loads_in, samples_in
 from flowdiag.analyses.queues.saturation import saturated_share
 from flowdiag.analyses.queues.skew import skew_score
 
@@ -67,7 +74,7 @@ def _vertices(job: JobQueues, max_rows: int) -> list[wire.QueueVertex]:
                 inputs=[
                     wire.QueueInput(upstream=before, ship_strategy=shipping.get((before, task)))
                     for before in job.topology.upstream.get(task, ())
-                    if linked(job)
+                    if has_task_order(job)
                 ],
                 graph_from=job.topology.known_from,
                 subtasks=subtasks[:max_rows],
@@ -85,7 +92,7 @@ def role(job: JobQueues, task: str, members: Sequence[Load], spells: Iterable[Sp
         return "root"
     if any(load.waits for load in members):
         return "back-pressured"
-    if linked(job) and any(task in job.topology.downstream(end) for end in ends):
+    if has_task_order(job) and any(task in job.topology.downstream(end) for end in ends):
         return "fed-by-root"
     return "ok" if members else "unknown"
 
@@ -106,7 +113,7 @@ def _subtask(
     job: JobQueues, load: Load, each: Sequence[Sample], culprits: set[SubtaskKey]
 ) -> wire.QueueSubtask:
     def gauge(name: str) -> Gauge | None:
-        return joined(sample.gauges.get(name) for sample in each)
+        return merge_gauges(sample.gauges.get(name) for sample in each)
 
     def increase(name: str) -> float | None:
         known = [sample.increases[name] for sample in each if name in sample.increases]
@@ -184,7 +191,7 @@ def _taskmanager(
     job: JobQueues, name: str, loads: Sequence[Load], machines: Sequence[Machine], culprit: bool
 ) -> wire.QueueTaskManager:
     def gauge(key: str) -> Gauge | None:
-        return joined(machine.gauges.get(key) for machine in machines)
+        return merge_gauges(machine.gauges.get(key) for machine in machines)
 
     used, most = gauge("heap_used"), gauge("heap_max")
     host = next(

@@ -44,7 +44,7 @@ class Gauge(NamedTuple):
         return (self.mean - self.low) / (self.high - self.low)
 
 
-def joined(gauges: Iterable[Gauge | None]) -> Gauge | None:
+def merge_gauges(gauges: Iterable[Gauge | None]) -> Gauge | None:
     """The samples of several windows as one; None of nothing."""
     known = [gauge for gauge in gauges if gauge is not None and gauge.n > 0]
     if not known:

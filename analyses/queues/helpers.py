@@ -1,9 +1,9 @@
-"""All that a rule of `flowdiag queues` needs, under one import."""
+"""Everything that a rule of `flowdiag queues` needs, under one import."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Unpack
 
 from flowdiag.analyses.flink import judging
 from flowdiag.analyses.flink.helpers import explanation, measurement, remedies, votes_for
@@ -16,6 +16,7 @@ from flowdiag.analyses.model.finding import (
     Confidence,
     Evidence,
     Finding,
+    FindingFields,
     Inconclusive,
     Measurement,
     Rank,
@@ -23,87 +24,102 @@ from flowdiag.analyses.model.finding import (
     State,
     Subject,
     cite,
-    focused,
     weigh,
 )
 from flowdiag.analyses.model.rule import Limits, Rule, Signal, limit
-from flowdiag.analyses.queues.facts import GateQueue, JobQueues, Machine, Sample, joined
+from flowdiag.analyses.queues.facts import Gauge, JobQueues, Machine, Sample, merge_gauges
 from flowdiag.analyses.queues.judging import (
+    culprit_text,
+    evidence_of,
     host_of,
-    machine,
-    serious,
-    subtask,
-    task,
+    is_whole_task,
+    serious_spells,
+    spell_finding,
+    spells_of,
+    subtask_subject,
+    task_subject,
+    taskmanager_subject,
     waiting_tasks,
-    who,
 )
-from flowdiag.analyses.queues.proof import GC_TIME, WAITING, strongest, told_in
+from flowdiag.analyses.queues.proof import (
+    GC_TIME,
+    WAITING,
+    evidence_in,
+    gate_evidence,
+    strongest_reports,
+)
 from flowdiag.analyses.queues.root import (
     awaits_barrier,
-    ends,
     find_spells,
-    linked,
+    has_task_order,
     loads_in,
     most_samples,
     pressed_windows,
-    sampled,
     samples_in,
     subtask_name,
 )
-from flowdiag.parsers.focus import Focus
 
 
-def job_finding(job: JobQueues, *, subject: Subject | None = None, **said: Any) -> Finding:
-    """A finding about the flow of a job: a remark, for as long as it runs.
+def job_finding(
+    job: JobQueues, *, subject: Subject | None = None, **overrides: Unpack[FindingFields]
+) -> Finding:
+    """Return a finding about the flow of a job: by default an ongoing note.
 
     Args:
-        job: whose verdict counts it.
-        subject: who it is about; None: the job itself.
-        said: the other fields of `Finding`; they win. Without `explain` the cause explains itself.
+        job: the job whose verdict counts the finding.
+        subject: None: the job itself.
+        overrides: other fields of `Finding`. The explanation defaults to that of the cause.
     """
-    usual: dict[str, Any] = {"severity": Severity.INFO, "state": State.ONGOING}
-    if "explain" not in said:
-        usual["explain"] = explanation(said["cause"])
+    defaults: FindingFields = {"severity": Severity.INFO, "state": State.ONGOING}
+    if "explain" not in overrides:
+        defaults["explain"] = explanation(overrides["cause"] or "")
     return Finding(
-        job=job.job.key, subject=subject or judging.job_subject(job.job), **(usual | said)
+        job=job.job.key,
+        subject=subject or judging.job_subject(job.job),
+        **(defaults | overrides),
     )
 
 
 def subtask_finding(
-    job: JobQueues, key: SubtaskKey, taskmanager: str | None, **said: Any
+    job: JobQueues, key: SubtaskKey, taskmanager: str | None, **overrides: Unpack[FindingFields]
 ) -> Finding:
-    """A finding about a subtask and where it runs; `said` as in `job_finding`."""
-    return job_finding(job, subject=subtask(job, key, taskmanager), **said)
+    """Return a finding about a subtask and its TaskManager; `overrides` as in `job_finding`."""
+    return job_finding(job, subject=subtask_subject(job, key, taskmanager), **overrides)
 
 
-def task_finding(job: JobQueues, name: str, **said: Any) -> Finding:
-    """A finding about a whole vertex; `said` as in `job_finding`."""
-    return job_finding(job, subject=task(job, name), **said)
+def task_finding(job: JobQueues, name: str, **overrides: Unpack[FindingFields]) -> Finding:
+    """Return a finding about a whole vertex; `overrides` as in `job_finding`."""
+    return job_finding(job, subject=task_subject(job, name), **overrides)
 
 
-def taskmanager_finding(job: JobQueues, name: str, **said: Any) -> Finding:
-    """A finding about a TaskManager; `said` as in `job_finding`."""
-    return job_finding(job, subject=machine(job, name), **said)
+def taskmanager_finding(job: JobQueues, name: str, **overrides: Unpack[FindingFields]) -> Finding:
+    """Return a finding about a TaskManager; `overrides` as in `job_finding`."""
+    return job_finding(job, subject=taskmanager_subject(job, name), **overrides)
 
 
 def place_of(job: JobQueues, taskmanager: str) -> str:
-    """A TaskManager, for people."""
+    """Return a TaskManager with its host, for reports."""
     return fmt.place(taskmanager, host_of(job, taskmanager))
+
+
+def merged_gauge(reports: Iterable[Sample | Machine], name: str) -> Gauge | None:
+    """Return a gauge over several reports; None if no report contains it."""
+    return merge_gauges(report.gauges.get(name) for report in reports)
 
 
 def records_of(
     reports: Sequence[Sample | Machine], *gauges: str, key: SubtaskKey | None = None
 ) -> tuple[Evidence, ...]:
-    """Where the reports of a subtask or of a TaskManager are written.
+    """Return where the reports of a subtask or a TaskManager are written.
 
     Args:
         reports: in order.
-        gauges: by the names of `measure.GAUGES`; the first that is reported is what proves something.
-        key: of the subtask; None: they are of TaskManagers.
+        gauges: names of `measure.GAUGES`; the first one that a report contains is its evidence.
+        key: the subtask; None for reports of TaskManagers.
     """
-    return cite((told_in(report, gauges, key), report.first_us) for report in reports)
+    return cite((evidence_in(report, gauges, key), report.first_us) for report in reports)
 
 
 def tasks_wait(job: JobQueues) -> bool:
-    """Whether any subtask is measured to wait most of the time."""
+    """Return whether any subtask is measured to wait most of the time."""
     return any(load.waits and load.wait_measured for load in loads_in(job).values())

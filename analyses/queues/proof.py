@@ -1,4 +1,4 @@
-"""Where in a report of metrics what was judged stands: its line is shown, not the head of the report."""
+"""Evidence in metric reports: cites the line of the metric itself, not the head of the report."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Final
 
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.model.finding import Evidence, focused
-from flowdiag.analyses.queues.facts import Gauge, Machine, Sample
+from flowdiag.analyses.queues.facts import GateQueue, Gauge, Machine, Sample
 from flowdiag.analyses.queues.measure import COUNTERS, GAUGES, MACHINE_GAUGES
 from flowdiag.parsers.focus import Focus
 
 WORKING: Final = ("busy", "idle", "in_pool")
 WAITING: Final = ("back_pressured", "is_back_pressured", "out_pool")
-"""Gauges that say how busy a subtask is, and how long it waits for those downstream; the best first."""
+"""Gauges that show how busy a subtask is, and how long it waits for tasks downstream; the best first."""
 GC_TIME: Final = "gc"
 """As a gauge: the time of the garbage collectors, a counter."""
-_AT_WORST: Final = frozenset(
+_PEAKS: Final = frozenset(
     {"is_back_pressured", "in_pool", "out_pool", "floating", "exclusive", "input_queue"}
     | {"segments_requested"}
 )
-"""Flags, queues and shares of pools: it is their peaks that count, not what lies between."""
+"""Flags, queues and shares of pools: their peaks count, not their means."""
 _PER_SECOND: Final = {"is_back_pressured": 1000.0}
 _NAMES: Final = {
     **GAUGES,
@@ -31,29 +31,31 @@ _NAMES: Final = {
 
 
 def _best_first(report: Sample | Machine, gauges: Sequence[str]) -> list[str]:
-    """Those of the gauges that a report has; of the two that say who waits the one that says it louder.
+    """Return the gauges that a report contains, with the stronger of the two back-pressure gauges first.
 
-    The time is counted while a thread waits for a buffer, the flag is true between two such waits as well.
+    The time counts while a thread waits for a buffer. The flag is true between two such waits as well.
     """
     known = [name for name in gauges if name in report.gauges]
-    if known == ["in_pool"] and not _judged(report.gauges["in_pool"], "in_pool"):
-        return ["records_in"]  # empty buffers prove nothing; what it takes in is there always
+    if known == ["in_pool"] and not _judged_value(report.gauges["in_pool"], "in_pool"):
+        return ["records_in"]  # empty buffers prove nothing; the number of records is always there
     flag, time = (report.gauges.get(name) for name in ("is_back_pressured", "back_pressured"))
     if "back_pressured" in known and flag and time and 1000 * flag.mean > time.mean:
         known.sort(key=lambda name: name != "is_back_pressured")
     return known
 
 
-def _judged(gauge: Gauge | None, name: str) -> float | None:
+def _judged_value(gauge: Gauge | None, name: str) -> float | None:
     if gauge is None:
         return None
-    return gauge.high if name in _AT_WORST else gauge.mean
+    return gauge.high if name in _PEAKS else gauge.mean
 
 
-def strongest(reports: Sequence[Sample], gauges: Sequence[str], most: int = 2) -> list[Sample]:
-    """The reports that show most of the first of some gauges that is there, in order of time."""
+def strongest_reports(
+    reports: Sequence[Sample], gauges: Sequence[str], most: int = 2
+) -> list[Sample]:
+    """Return the reports with the highest values of the first gauge they contain, in order of time."""
 
-    def shown(report: Sample) -> float:
+    def strength(report: Sample) -> float:
         for name in _best_first(report, gauges):
             gauge = report.gauges.get(name)
             if gauge is None:
@@ -61,30 +63,44 @@ def strongest(reports: Sequence[Sample], gauges: Sequence[str], most: int = 2) -
             return -gauge.mean if name == "idle" else gauge.mean * _PER_SECOND.get(name, 1.0)
         return float("-inf")
 
-    return sorted(sorted(reports, key=shown, reverse=True)[:most], key=lambda one: one.window)
+    strongest = sorted(reports, key=strength, reverse=True)[:most]
+    return sorted(strongest, key=lambda report: report.window)
 
 
-def told_in(
+def evidence_in(
     report: Sample | Machine, gauges: Sequence[str], key: SubtaskKey | None
 ) -> Evidence | None:
-    """Where in a report the first of some gauges stands that it has.
+    """Return where a report contains the first of some gauges.
 
     Args:
-        report: of a subtask or of a TaskManager in one window.
-        gauges: by the names of `measure.GAUGES`.
-        key: of the subtask; None: it is of a TaskManager.
+        report: of a subtask or a TaskManager in one window.
+        gauges: names of `measure.GAUGES`.
+        key: the subtask; None for a report of a TaskManager.
     """
     return focused(
         report.ref,
         Focus(
             metrics=tuple(
-                (name, _judged(report.gauges.get(each), each))
-                for each in (*_best_first(report, gauges), *({GC_TIME} & set(gauges)))
-                for name in _NAMES[each]
+                (name, _judged_value(report.gauges.get(gauge), gauge))
+                for gauge in (*_best_first(report, gauges), *({GC_TIME} & set(gauges)))
+                for name in _NAMES[gauge]
             ),
             task=None if key is None else key.task,
             subtask_index=None if key is None else key.subtask_index,
             taskmanager=report.taskmanager,
             until_us=report.last_us,
+        ),
+    )
+
+
+def gate_evidence(gate: GateQueue) -> Evidence | None:
+    """Return where the longest queue of an input gate is printed."""
+    names = (f"{group}.Input.{gate.gate}.maxQueueLen" for group in ("Shuffle.Netty", "Network"))
+    return focused(
+        gate.ref,
+        Focus(
+            metrics=tuple((name, gate.longest) for name in names),
+            task=gate.key.task,
+            subtask_index=gate.key.subtask_index,
         ),
     )

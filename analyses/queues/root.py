@@ -1,8 +1,8 @@
-"""Where back pressure starts: windows are walked from the sources down, and what they say is joined.
+"""Finds the tasks at which back pressure starts, window by window, and joins the windows to spells.
 
-In each window `flowdiag.analyses.flink.pressure.roots` finds the tasks that are busy, not back-pressured
-themselves, and right behind one that waits. The windows in which the same task is an end, with at most
-one other between, are a spell; the numbers of the whole spell convict, never one window alone.
+In each window `flowdiag.analyses.flink.pressure.roots` finds the tasks that are busy, not back-pressured, and
+right behind a task that waits. Windows with the same root, with at most one other window in between, form a
+spell. The numbers of the whole spell convict, never a single window.
 """
 
 from __future__ import annotations
@@ -40,41 +40,41 @@ from flowdiag.analyses.flink.suspects.signals import SNAPSHOT_SHARE
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Confidence, State, Vote
-from flowdiag.analyses.queues.facts import Gauge, JobQueues, Sample, joined
+from flowdiag.analyses.queues.facts import Gauge, JobQueues, Sample, merge_gauges
 
 ENOUGH_TIMES: Final = 2
-"""Busy and back-pressured times are means over seconds already: one may be a burst, two are evidence where others wait."""
+"""Busy and back-pressured times are means over seconds: one may be a burst, two are evidence if others wait."""
 BRIDGE: Final = 1
-"""Windows without the root that a spell may have in its middle."""
+"""Windows without the root that a spell may contain."""
 FEW_SAMPLES: Final = 3
 NEAR_START_US: Final = 120_000_000
 CATCH_UP_US: Final = 600_000_000
 WARM_UP_US: Final = 60_000_000
 SHORT_US: Final = 300_000_000
 FILLED: Final = 0.25
-"""Of a queue's capacity, on average: a subtask that keeps up empties its input between two samples."""
+"""Share of a queue's capacity, on average: a subtask that keeps up empties its input between two samples."""
 MOST_CHANCE_LATE: Final = 2
 """Checkpoints that a subtask may be late for by chance."""
-
 FEWEST_EXPIRED: Final = 2
-"""Checkpoints: one alone may have expired for anything."""
+"""Checkpoints: a single one may expire for any reason."""
 
 Loads = dict[SubtaskKey, Load]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spell:
-    """One end of back pressure and the time it lasted.
+    """A root of back pressure and its time span.
 
     Args:
         task: the vertex.
-        conviction: who is to blame, and why.
-        convicted: the subtasks that are to blame, the worst first.
-        loads: of everything, over the spell.
-        whole: whether all that the vertex has is busy, not some of its subtasks.
-        before: the tasks that wait for it, and the largest share of the time that one of them does.
-        samples: of the subtask that has fewest.
-        then: who was to blame from its end on, where others waited on.
+        conviction: the culprit and the reasons.
+        convicted: the subtasks to blame, the worst first.
+        loads: of all subtasks, over the spell.
+        whole: whether all subtasks of the vertex are busy.
+        before: the tasks that wait for it, and the largest share of the time that a subtask of each waits.
+        samples: of the subtask with the fewest.
+        fatal: whether no checkpoint completes at the end of the input.
+        then: the culprit after the end of the spell, if others continue to wait.
     """
 
     task: str
@@ -97,26 +97,24 @@ class Spell:
 
     @property
     def cause(self) -> str | None:
-        """A word of `CAUSES`; None where nothing tells."""
+        """A key of `CAUSES`; None if unknown."""
         return self.conviction.cause
 
     @property
     def taskmanager(self) -> str | None:
-        """Where a machine is to blame."""
+        """The culprit, if it is a TaskManager."""
         return self.conviction.suspect.taskmanager or None
 
     @property
     def votes(self) -> tuple[Vote, ...]:
-        """Of the signals."""
         return self.conviction.votes
 
     @property
     def confidence(self) -> Confidence:
-        """From the votes."""
         return self.conviction.confidence
 
-    def joined(self, other: Spell) -> Spell:
-        """The same fault where it shows in another task: it lasted as long as either."""
+    def merged_with(self, other: Spell) -> Spell:
+        """Return this spell extended by the times of the same fault in another task."""
         firsts = [us for us in (self.first_us, other.first_us) if us is not None]
         lasts = [us for us in (self.last_us, other.last_us) if us is not None]
         return replace(
@@ -128,18 +126,16 @@ class Spell:
 
     @property
     def lasted_us(self) -> int:
-        """From the first sample to the last."""
         if self.first_us is None or self.last_us is None:
             return 0
         return self.last_us - self.first_us
 
     @property
     def ordinary(self) -> bool:
-        """Whether this is what a start, a restore or a rescaling costs: working off a backlog.
+        """Whether this is the usual cost of a start, a restore or a rescaling: working off a backlog.
 
-        A task that works off its backlog is busy in all of its subtasks and gets through; skewed or
-        slow subtasks are no part of it, unless they are over soon. Where checkpoints fail to the end,
-        nothing is ordinary. `fatal`: they do.
+        A task that works off its backlog is busy in all of its subtasks and catches up. Skewed or slow
+        subtasks are not part of that, unless they recover soon. No spell is ordinary if it is `fatal`.
         """
         if self.fatal:
             return False
@@ -167,7 +163,7 @@ def _by_window(job: JobQueues) -> dict[int, dict[SubtaskKey, Sample]]:
 
 
 def samples_in(job: JobQueues, windows: Iterable[int] | None) -> dict[SubtaskKey, list[Sample]]:
-    """The samples of each subtask in some windows; None means all of them."""
+    """Return the samples of each subtask in some windows; None means all windows."""
     if windows is None:
         return {key: list(each) for key, each in job.samples.items() if each}
     held = _by_window(job)
@@ -179,8 +175,8 @@ def samples_in(job: JobQueues, windows: Iterable[int] | None) -> dict[SubtaskKey
 
 
 @once
-def sampled(job: JobQueues) -> bool:
-    """Whether there are samples over time, not single answers only."""
+def has_samples_over_time(job: JobQueues) -> bool:
+    """Return whether the input holds samples over time, and not only single answers."""
     return any(
         sum(sample.samples for sample in each) >= ENOUGH_TIMES for each in job.samples.values()
     )
@@ -188,23 +184,23 @@ def sampled(job: JobQueues) -> bool:
 
 @once
 def most_samples(job: JobQueues) -> int:
-    """Samples over time of the subtask that has most."""
+    """Return the number of samples of the subtask with the most."""
     return max((sum(s.samples for s in each) for each in job.samples.values()), default=0)
 
 
 def loads_in(job: JobQueues, windows: Iterable[int] | None = None) -> Loads:
-    """Loads of all subtasks over some windows; totals of REST where there are no samples over time.
+    """Return the loads of all subtasks over some windows; totals of REST without samples over time.
 
-    The same windows give the same dictionary, which nobody may change.
+    The same windows return the same dictionary, which must not be changed.
     """
-    known, wanted = _known_loads(job), None if windows is None else tuple(windows)
-    if wanted not in known:
-        known[wanted] = _loads(job, wanted)
-    return known[wanted]
+    cache, key = _load_cache(job), None if windows is None else tuple(windows)
+    if key not in cache:
+        cache[key] = _loads(job, key)
+    return cache[key]
 
 
 @once
-def _known_loads(job: JobQueues) -> dict[tuple[int, ...] | None, Loads]:
+def _load_cache(job: JobQueues) -> dict[tuple[int, ...] | None, Loads]:
     return {}
 
 
@@ -213,28 +209,28 @@ def _loads(job: JobQueues, windows: tuple[int, ...] | None) -> Loads:
         key: replace(load_of(key, load_row(key, each)), buffers_peak=_peak(each))
         for key, each in samples_in(job, windows).items()
     }
-    if not sampled(job) and job.totals:
+    if not has_samples_over_time(job) and job.totals:
         return found | read_loads(job.job, job.topology)
-    return _filled_up(job, found)
+    return _with_queues_as_work(job, found)
 
 
-def _filled_up(job: JobQueues, loads: Loads) -> Loads:
-    """Count a long queue as work where no version measures work.
+def _with_queues_as_work(job: JobQueues, loads: Loads) -> Loads:
+    """Count a long queue as work where the version does not measure work.
 
-    Buffer usage knows remote channels only. From 1.9 the queue length takes in what waits at local
-    producers: alone it says little, far above the siblings' it does.
+    Buffer usage covers remote channels only. From 1.9 on the queue length includes data that waits at
+    local producers: it is evidence only if it is far above the siblings'.
     """
     grouped = by_task(loads)
     adjusted = {}
     for key, load in loads.items():
-        if not load.measured and _queues_up(job, load, grouped[key.task]):
+        if not load.measured and _has_long_queue(job, load, grouped[key.task]):
             load = replace(load, busy=max(load.busy or 0.0, FULL))
         adjusted[key] = load
     return adjusted
 
 
 def _peak(each: Iterable[Sample]) -> float | None:
-    gauge = joined(sample.gauges.get("in_pool") for sample in each)
+    gauge = merge_gauges(sample.gauges.get("in_pool") for sample in each)
     return None if gauge is None else gauge.high
 
 
@@ -243,13 +239,13 @@ def _mean(gauge: Gauge | None) -> float | None:
 
 
 def load_row(key: SubtaskKey, each: Sequence[Sample]) -> SubtaskLoad:
-    """The samples of a subtask as one row: means of gauges, sums of counters."""
+    """Return the samples of a subtask as one row: means of gauges, sums of counters."""
     alone = each[0].gauges if len(each) == 1 else None
 
     def gauge(name: str) -> Gauge | None:
         if alone is not None:
             return alone.get(name)
-        return joined(sample.gauges.get(name) for sample in each)
+        return merge_gauges(sample.gauges.get(name) for sample in each)
 
     def increase(name: str) -> float | None:
         known = [sample.increases[name] for sample in each if name in sample.increases]
@@ -286,38 +282,38 @@ def load_row(key: SubtaskKey, each: Sequence[Sample]) -> SubtaskLoad:
     )
 
 
-def linked(job: JobQueues) -> bool:
-    """Whether anything tells what comes before what."""
+def has_task_order(job: JobQueues) -> bool:
+    """Return whether the input shows the order of the tasks."""
     return job.topology.known_from not in (None, "metrics")
 
 
-def ends(job: JobQueues, loads: Loads) -> list[Root]:
-    """The ends of back pressure in one set of loads; without a graph a full input must do."""
-    if linked(job):
+def find_roots(job: JobQueues, loads: Loads) -> list[Root]:
+    """Return the roots of back pressure in one set of loads; without a graph, tasks with full inputs."""
+    if has_task_order(job):
         found = roots(loads, job.topology)
         known = {root.task for root in found}
-        behind = [*_behind(job, loads, bool(found)), *_slow_places(job, loads)]
+        behind = [*_lagging_subtasks(job, loads, bool(found)), *_slow_taskmanagers(job, loads)]
         return found + [root for root in behind if root.task not in known]
-    return _unlinked(job, loads)
+    return _roots_without_order(job, loads)
 
 
-def _behind(job: JobQueues, loads: Loads, pressed: bool) -> list[Root]:
-    """Subtasks that do not keep up while their siblings are idle, though nobody waits for them yet.
+def _lagging_subtasks(job: JobQueues, loads: Loads, pressed: bool) -> list[Root]:
+    """Return subtasks that lag while their siblings are idle, although no task waits for them yet.
 
-    They are busy, and part of their input is full on average: who is merely busy empties it. Or their
-    snapshots take much of the time.
+    They are busy, and part of their input is full on average: a subtask that keeps up empties its input.
+    Or their snapshots take much of the time.
 
     Args:
-        job: for the capacity of inputs, and what checkpoints say.
+        job: for the capacity of inputs, and the checkpoints.
         loads: of all subtasks.
-        pressed: whether an end of back pressure was found, which explains what checkpoints suffer.
+        pressed: whether a root of back pressure was found, which explains late checkpoints.
     """
     grouped = by_task(loads)
     found = []
     for load in busiest(loads, job.topology):
         members = grouped[load.key.task]
-        if not _queues_up(job, load, members) and (
-            pressed or not _holds_barriers(job, load, members)
+        if not _has_long_queue(job, load, members) and (
+            pressed or not _delays_barriers(job, load, members)
         ):
             continue
         before = [
@@ -339,10 +335,10 @@ def _behind(job: JobQueues, loads: Loads, pressed: bool) -> list[Root]:
     return found
 
 
-def _slow_places(job: JobQueues, loads: Loads) -> list[Root]:
-    """Tasks whose subtasks on one TaskManager are all busy with the same work that costs others half.
+def _slow_taskmanagers(job: JobQueues, loads: Loads) -> list[Root]:
+    """Return tasks whose subtasks on one TaskManager are all busy with work that takes others half as long.
 
-    Before anybody waits: see `pressure.slow_place`.
+    No task needs to wait for them: see `pressure.slow_place`.
     """
     found = []
     for task, members in by_task(loads).items():
@@ -364,8 +360,8 @@ def _slow_places(job: JobQueues, loads: Loads) -> list[Root]:
     return found
 
 
-def _queues_up(job: JobQueues, load: Load, members: Sequence[Load]) -> bool:
-    """Whether far more waits before a subtask than before its siblings, and much of what fits."""
+def _has_long_queue(job: JobQueues, load: Load, members: Sequence[Load]) -> bool:
+    """Return whether a subtask's queue is far longer than its siblings' and fills much of its capacity."""
     capacity = job.capacity.get(load.key)
     if load.queue is None or capacity is None:
         return False
@@ -375,8 +371,8 @@ def _queues_up(job: JobQueues, load: Load, members: Sequence[Load]) -> bool:
     return ratio is not None and ratio >= QUEUE_TIMES
 
 
-def _holds_barriers(job: JobQueues, load: Load, members: Sequence[Load]) -> bool:
-    """Whether its snapshots take much of its time, or it is late again and again and dear per record."""
+def _delays_barriers(job: JobQueues, load: Load, members: Sequence[Load]) -> bool:
+    """Return whether snapshots take much of its time, or it is late repeatedly and slow per record."""
     share = sync_share(job.job, load.key)
     if share is not None and share >= SNAPSHOT_SHARE:
         return True
@@ -385,8 +381,8 @@ def _holds_barriers(job: JobQueues, load: Load, members: Sequence[Load]) -> bool
     return len(late) >= MOST_CHANCE_LATE and cost is not None and cost >= COSTLY
 
 
-def _unlinked(job: JobQueues, loads: Loads) -> list[Root]:
-    """The busy tasks with full inputs, where some other task waits and nothing tells the order."""
+def _roots_without_order(job: JobQueues, loads: Loads) -> list[Root]:
+    """Return busy tasks with full inputs while another task waits, for input without a job graph."""
     found = []
     waits = [load for load in loads.values() if load.waits and load.wait_measured]
     for task, members in by_task(loads).items():
@@ -410,18 +406,17 @@ def _unlinked(job: JobQueues, loads: Loads) -> list[Root]:
 
 @once
 def find_spells(job: JobQueues) -> tuple[Spell, ...]:
-    """All ends of back pressure of a job, the ongoing and most convincing first."""
+    """Return all spells of back pressure of a job, ongoing ones first, then by confidence."""
     order = job.windows
-    if not sampled(job):
+    if not has_samples_over_time(job):
         if not job.totals:
-            return ()  # single answers convict nobody
-        whole = _spell(job, None, loads_in(job))
+            return ()  # single answers convict no subtask
+        whole = _spells(job, None, loads_in(job))
         return _ranked(whole)
     seen: dict[str, dict[int, Root]] = defaultdict(dict)
     for place, window in enumerate(order):
-        for root in ends(job, loads_in(job, [window])):
+        for root in find_roots(job, loads_in(job, [window])):
             seen[root.task][place] = root
-    # A root that shows only over all of the input: where windows are thin.
     found: list[Spell] = []
     for task, roots_at in seen.items():
         for run in _runs(list(roots_at)):
@@ -433,10 +428,10 @@ def find_spells(job: JobQueues) -> tuple[Spell, ...]:
 
 
 def _in_stages(job: JobQueues, task: str, stages: Iterable[Sequence[int]]) -> list[Spell]:
-    """The spells of a task in each of some series of windows; another culprit in each."""
+    """Return the spells of a task in each stage; none if two successive stages have the same culprit."""
     found: list[Spell] = []
     for windows in stages:
-        for spell in _spell(job, windows, loads_in(job, windows), only=task):
+        for spell in _spells(job, windows, loads_in(job, windows), only=task):
             before = found[-1] if found else None
             if before is not None and goes_with(before.conviction, spell.conviction):
                 return []
@@ -447,9 +442,9 @@ def _in_stages(job: JobQueues, task: str, stages: Iterable[Sequence[int]]) -> li
 
 
 def _stages(run: Sequence[int], roots_at: Mapping[int, Root]) -> list[tuple[int, int]]:
-    """First and last places of the parts of a run in which the same subtasks are the end, in order.
+    """Return the first and last positions of the parts of a run with the same roots, in order.
 
-    One window in which others are is an accident, unless it is the first or the last.
+    A single window with other roots is an accident, unless it is the first or the last.
     """
     stages: list[tuple[int, int, frozenset[SubtaskKey]]] = []
     for place in run:
@@ -492,39 +487,39 @@ def _ranked(found: Iterable[Spell]) -> tuple[Spell, ...]:
     )
 
 
-def _spell(
+def _spells(
     job: JobQueues, windows: Sequence[int] | None, loads: Loads, only: str | None = None
 ) -> list[Spell]:
     found = []
-    for root in ends(job, loads):
+    for root in find_roots(job, loads):
         if only is not None and root.task != only:
             continue
         samples = _samples_of(job, windows, [load.key for load in root.subtasks])
         enough = ENOUGH_TIMES if root.awaited else FEW_SAMPLES
-        if sampled(job) and samples < (enough if root.measured else ENOUGH_SAMPLES):
+        if has_samples_over_time(job) and samples < (enough if root.measured else ENOUGH_SAMPLES):
             continue
-        spell = _judged(job, windows, loads, root, samples)
+        spell = _judge_root(job, windows, loads, root, samples)
         if spell is not None:
             found.append(spell)
     return found
 
 
 def _samples_of(job: JobQueues, windows: Sequence[int] | None, keys: Sequence[SubtaskKey]) -> int:
-    """Samples of the fewest among the convicted, of a metric that tells of load."""
+    """Return the smallest number of samples of a load metric among the convicted subtasks."""
     held = samples_in(job, windows)
     counts = []
     for key in keys:
         gauges = [
             gauge.n
             for name in ("busy", "is_back_pressured", "in_pool", "input_queue")
-            if (gauge := joined(sample.gauges.get(name) for sample in held.get(key, ())))
+            if (gauge := merge_gauges(sample.gauges.get(name) for sample in held.get(key, ())))
             is not None
         ]
         counts.append(max(gauges, default=0))
     return min(counts, default=0)
 
 
-def _judged(
+def _judge_root(
     job: JobQueues,
     windows: Sequence[int] | None,
     loads: Loads,
@@ -552,16 +547,16 @@ def _judged(
         last_us=last_us,
         samples=samples,
         state=state,
-        after_start=_near(job.starts_us, first_us, NEAR_START_US),
+        after_start=_is_near(job.starts_us, first_us, NEAR_START_US),
         resumed=_resumed(job, first_us),
         ended_by_start=state is State.RECOVERED and _near_end(job, last_us),
         draining=_draining(job, windows),
-        fatal=state is State.ONGOING and fatal(job),
+        fatal=state is State.ONGOING and completes_no_checkpoint(job),
     )
 
 
 def _failing(job: JobFacts, first_us: int | None, last_us: int | None) -> Episode:
-    """The checkpoints that failed about a spell: the first of a series tell most."""
+    """Return the failed checkpoints around a spell."""
     low = first_us if first_us is not None else -(2**62)
     high = last_us if last_us is not None else 2**62
     found = [
@@ -580,17 +575,17 @@ def _failing(job: JobFacts, first_us: int | None, last_us: int | None) -> Episod
 
 
 def _convicted(root: Root, found: Conviction) -> tuple[Load, ...]:
-    """The loads of those who are to blame; of a task or a machine, what of the end it runs."""
+    """Return the loads of the culprits; for a task or a TaskManager, those of its subtasks at the root."""
     loads = {Suspect.of(load.key): load for load in root.subtasks}
-    named = [loads[one] for one in (found.suspect, *found.others) if one in loads]
+    named = [loads[suspect] for suspect in (found.suspect, *found.others) if suspect in loads]
     if found.suspect.kind == "taskmanager":
         named = [load for load in root.subtasks if load.taskmanager == found.suspect.taskmanager]
     return tuple(named or root.subtasks)
 
 
 def _before(job: JobQueues, loads: Loads, task: str) -> tuple[tuple[str, float], ...]:
-    """The tasks before one, and the largest share of the time that a subtask of each waits."""
-    if not linked(job):
+    """Return the tasks right upstream, and the largest share of the time that a subtask of each waits."""
+    if not has_task_order(job):
         waits = {(load.key.task, load.pressed or 0.0) for load in loads.values() if load.waits}
         return tuple(sorted(waits))
     grouped = by_task(loads)
@@ -601,7 +596,7 @@ def _before(job: JobQueues, loads: Loads, task: str) -> tuple[tuple[str, float],
 
 
 def _late_checkpoints(job: JobQueues, keys: set[SubtaskKey]) -> set[int]:
-    """The checkpoints that one of the subtasks acknowledged too late."""
+    """Return the checkpoints that at least one of the subtasks acknowledged too late."""
     return {
         item.checkpoint
         for item in job.job.late
@@ -612,7 +607,7 @@ def _late_checkpoints(job: JobQueues, keys: set[SubtaskKey]) -> set[int]:
 
 
 def _state(job: JobQueues, windows: Sequence[int] | None) -> State:
-    """Ongoing unless samples that came later tell otherwise."""
+    """Return `ONGOING` unless there are enough later samples."""
     if windows is None:
         return State.ONGOING
     later = [
@@ -624,14 +619,14 @@ def _state(job: JobQueues, windows: Sequence[int] | None) -> State:
     return State.RECOVERED if later and max(later) >= FEW_SAMPLES else State.ONGOING
 
 
-def _near(times: Iterable[int], us: int | None, distance: int) -> bool:
+def _is_near(times: Iterable[int], us: int | None, distance: int) -> bool:
     return us is not None and any(
         0 <= us - start + distance // 2 <= 1.5 * distance for start in times
     )
 
 
 def _near_end(job: JobQueues, last_us: int | None) -> bool:
-    """Whether the job began again as the spell ended."""
+    """Return whether the job restarted as the spell ended."""
     return last_us is not None and any(
         -job.window_us <= start - last_us <= NEAR_START_US for start in job.starts_us
     )
@@ -641,7 +636,7 @@ _RESUMING: Final = frozenset({"restored", "restart", "job-restarting"})
 
 
 def _resumed(job: JobQueues, first_us: int | None) -> bool:
-    """Whether the job had been running before and began again shortly before."""
+    """Return whether the job was running before and restarted shortly before the spell."""
     if first_us is None:
         return False
     times = [
@@ -654,11 +649,11 @@ def _resumed(job: JobQueues, first_us: int | None) -> bool:
         default=first_us,
     )
     times += [start for start in job.starts_us if start > first_sample + job.window_us]
-    return _near(times, first_us, NEAR_START_US)
+    return _is_near(times, first_us, NEAR_START_US)
 
 
 def _draining(job: JobQueues, windows: Sequence[int] | None) -> bool:
-    """Whether the sources' backlog shrinks all the while: working off is no sickness."""
+    """Return whether the sources' backlog shrinks during the spell: catching up is healthy."""
     held = samples_in(job, windows)
     ordered: dict[int, float] = defaultdict(float)
     for each in held.values():
@@ -673,33 +668,32 @@ def _draining(job: JobQueues, windows: Sequence[int] | None) -> bool:
 
 
 def subtask_name(job: JobQueues, key: SubtaskKey) -> str:
-    """A subtask for people."""
     return fmt.subtask_of(key.task, key.subtask_index, job.topology.parallelism.get(key.task))
 
 
-def fatal(job: JobQueues) -> bool:
-    """Whether no checkpoint completes at the end, by the rules of `flowdiag checkpoints`."""
+def completes_no_checkpoint(job: JobQueues) -> bool:
+    """Return whether no checkpoint completes at the end, by the rules of `flowdiag checkpoints`."""
     series = [e for e in spells(episodes(job.job), job.job) if e.checkpoints]
     return bool(series) and j.fatal_at_end(job.job, series)
 
 
 def awaits_barrier(job: JobQueues, windows: Sequence[int]) -> tuple[SubtaskKey, ...]:
-    """The subtasks of sources whose barrier others wait for, in windows in which checkpoints expired.
+    """Return the source subtasks whose barriers are awaited, in windows with expired checkpoints.
 
-    That looks like back pressure, and nobody downstream is slow.
+    This looks like back pressure, but no task downstream is slow.
     """
     held = samples_in(job, windows)
     firsts = [s.first_us for each in held.values() for s in each if s.first_us is not None]
     lasts = [s.last_us for each in held.values() for s in each if s.last_us is not None]
     failed = _failing(job.job, min(firsts, default=None), max(lasts, default=None)).checkpoints
-    expired = [one for one in failed if one.status is Status.EXPIRED]
+    expired = [checkpoint for checkpoint in failed if checkpoint.status is Status.EXPIRED]
     if len(expired) < FEWEST_EXPIRED or j.unaligned(job.job, expired):
         return ()
     return holders(loads_in(job, windows), job.topology)
 
 
 def pressed_windows(job: JobQueues) -> list[int]:
-    """Windows in which some task waits for those downstream most of the time."""
+    """Return the windows in which a task is back-pressured most of the time."""
     return [
         window
         for window in job.windows

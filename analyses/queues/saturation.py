@@ -1,7 +1,7 @@
-"""Whether inputs are full: usage of the buffers first, queue length against capacity where it may convict.
+"""Inputs that are full: by buffer usage, or by queue length against capacity where that is proof.
 
-Flink exposes no credits. What stands for them: all exclusive buffers of the remote channels in use and the
-floating pool empty means that a sender gets no credit; the channels that it waits for are not known.
+Flink exposes no credits. If all exclusive buffers of the remote channels are in use and the floating pool is
+empty, a sender gets no credit. The gauges do not show which channels it waits for.
 """
 
 from __future__ import annotations
@@ -13,47 +13,47 @@ from typing import Final
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.pressure import ENOUGH_SAMPLES
 from flowdiag.analyses.model.finding import Evidence
-from flowdiag.analyses.queues.facts import JobQueues, Sample, joined
-from flowdiag.analyses.queues.proof import told_in
+from flowdiag.analyses.queues.facts import JobQueues, Sample, merge_gauges
+from flowdiag.analyses.queues.proof import evidence_in
 from flowdiag.analyses.queues.root import find_spells, loads_in, samples_in
 
 SPENT: Final = 0.95
-"""Of exclusive and of floating buffers: rounding and races leave it below one."""
+"""Of exclusive and of floating buffers: rounding and races keep full pools below 1."""
 NEARLY: Final = 0.9
 """Of the capacity: the last buffers come and go."""
 OLD_POOL: Final = (1, 9)
-"""Before, a buffer that was not flushed yet counted as backlog, and full pools were usual."""
+"""Earlier versions count a buffer that is not flushed yet as backlog, and full pools are normal."""
 
 
-def saturated_share(job: JobQueues, key: SubtaskKey, each: Sequence[Sample]) -> float | None:
-    """About which share of the samples shows a full input; None where nothing can tell.
+def saturated_share(job: JobQueues, key: SubtaskKey, samples: Sequence[Sample]) -> float | None:
+    """Return the approximate share of the samples with a full input; None if it is unknown.
 
-    Up to 1.8, and where no producer is local, the queue length against the capacity; from 1.9 on the usage
-    of exclusive and floating buffers, which know the remote channels only.
+    Up to 1.8, and without local producers, the queue length counts against the capacity. From 1.9 on the
+    usage of exclusive and floating buffers counts, which covers remote channels only.
     """
     capacity = job.capacity.get(key)
-    floating = joined(sample.gauges.get("floating") for sample in each)
-    exclusive = joined(sample.gauges.get("exclusive") for sample in each)
+    floating = merge_gauges(sample.gauges.get("floating") for sample in samples)
+    exclusive = merge_gauges(sample.gauges.get("exclusive") for sample in samples)
     if floating is not None and exclusive is not None:
         if capacity is not None and not capacity.remote:
-            return None  # every producer is local: these two are always 0
+            return None  # with local producers only, both gauges are always 0
         return min(floating.share_above(SPENT), exclusive.share_above(SPENT))
-    queue = joined(sample.gauges.get("input_queue") for sample in each)
+    queue = merge_gauges(sample.gauges.get("input_queue") for sample in samples)
     if queue is not None and capacity is not None and capacity.buffers and capacity.convicts:
         return queue.share_above(NEARLY * capacity.buffers)
     return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Full:
-    """A subtask whose input is full in much of the time.
+class FullInput:
+    """A subtask whose input is full much of the time.
 
     Args:
-        share: of the samples, about.
-        samples: how many there are.
-        waits: whether the subtask itself waits for those downstream.
-        upstream: whether somebody before it has no output buffers left or waits.
-        told: the last report of it.
+        share: approximate share of the samples.
+        samples: their number.
+        waits: whether the subtask itself waits for tasks downstream.
+        upstream: whether a task upstream waits.
+        evidence: the subtask's last report.
     """
 
     key: SubtaskKey
@@ -65,38 +65,37 @@ class Full:
     capacity: int | None
     waits: bool
     upstream: bool
-    told: Evidence | None
+    evidence: Evidence | None
 
 
-def full_inputs(job: JobQueues, least: float) -> list[Full]:
-    """The subtasks whose input is full in at least such a share of the samples, of five and more."""
+def full_inputs(job: JobQueues, least: float) -> list[FullInput]:
+    """Return the subtasks whose input is full in at least this share of five or more samples."""
     spells = [spell for spell in find_spells(job) if not spell.ordinary]
     windows = spells[0].windows if spells and spells[0].windows else None
     loads = loads_in(job, windows)
     found = []
-    for key, each in samples_in(job, windows).items():
-        share = saturated_share(job, key, each)
-        gauge = joined(
-            sample.gauges.get("floating") or sample.gauges.get("input_queue") for sample in each
+    for key, samples in samples_in(job, windows).items():
+        share = saturated_share(job, key, samples)
+        gauge = merge_gauges(
+            s.gauges.get("floating") or s.gauges.get("input_queue") for s in samples
         )
         if share is None or share < least or gauge is None or gauge.n < ENOUGH_SAMPLES:
             continue
-        queue = joined(sample.gauges.get("input_queue") for sample in each)
+        queue = merge_gauges(sample.gauges.get("input_queue") for sample in samples)
         capacity = job.capacity.get(key)
-        load = loads[key]
         before = job.topology.upstream.get(key.task, ())
         found.append(
-            Full(
+            FullInput(
                 key=key,
-                taskmanager=each[-1].taskmanager,
-                host=each[-1].host,
+                taskmanager=samples[-1].taskmanager,
+                host=samples[-1].host,
                 share=share,
                 samples=gauge.n,
                 queue=None if queue is None else queue.mean,
                 capacity=None if capacity is None else capacity.total,
-                waits=load.waits,
-                upstream=any(other.waits for other in loads.values() if other.key.task in before),
-                told=told_in(each[-1], ("floating", "input_queue", "in_pool"), key),
+                waits=loads[key].waits,
+                upstream=any(load.waits for load in loads.values() if load.key.task in before),
+                evidence=evidence_in(samples[-1], ("floating", "input_queue", "in_pool"), key),
             )
         )
     return found

@@ -39,7 +39,7 @@ from flowdiag.analyses.memory.advice import more_heap, setting_of
 
 
 class Filling(h.Limits):
-    """What MM304 compares with."""
+    """Thresholds of MM304."""
 
     full: float = h.limit(0.85, "share", "what is left after collections; above it they run on end")
     growth: float = h.limit(0.1, "share", "of the heap, from the first quarter to the last")

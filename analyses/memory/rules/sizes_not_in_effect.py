@@ -33,7 +33,7 @@ from flowdiag.analyses.memory.advice import tried
 
 
 class NotInEffect(h.Limits):
-    """What MM103 compares with."""
+    """Thresholds of MM103."""
 
     difference: float = h.limit(1, "MiB", "the arithmetic is exact; less is rounding in a report")
 

@@ -34,7 +34,7 @@ _FLINK_WARNS: Final = 100  # %
 
 
 class Tight(h.Limits):
-    """What MM202 compares with."""
+    """Thresholds of MM202."""
 
     usage: float = h.limit(150, "%", "Flink warns at 100; half as much again costs throughput")
 

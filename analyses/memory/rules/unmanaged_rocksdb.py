@@ -43,7 +43,7 @@ _DEFAULT_SHARE: Final = 0.4
 
 
 class Unmanaged(h.Limits):
-    """What MM303 compares with."""
+    """Thresholds of MM303."""
 
     least: float = h.limit(64, "MiB", "per slot; below it write buffers alone take everything")
 

@@ -32,7 +32,7 @@ from flowdiag.analyses.memory.advice import current, tried
 
 
 class Unused(h.Limits):
-    """What MM302 compares with."""
+    """Thresholds of MM302."""
 
     share: float = h.limit(
         0.1, "share", "below a tenth of Flink's memory it is not worth a restart"

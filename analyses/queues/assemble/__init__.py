@@ -14,7 +14,14 @@ from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.queues.assemble.capacities import capacities_of, said_version, version_by
 from flowdiag.analyses.queues.assemble.owners import Owners, Places, Row, Tasks, with_graph
 from flowdiag.analyses.queues.assemble.samples import machine_of, ref_of, samples_of, starts_of
-from flowdiag.analyses.queues.facts import GateQueue, JobQueues, Machine, QueueFacts, Sample, joined
+from flowdiag.analyses.queues.facts import (
+    GateQueue,
+    JobQueues,
+    Machine,
+    QueueFacts,
+    Sample,
+    merge_gauges,
+)
 
 
 def assemble_queues(rows: Sequence[Row], common: ClusterFacts, *, window_us: int) -> QueueFacts:
@@ -145,9 +152,9 @@ def _gaps(
         found.append(
             f"counters of {resets} series fell back to zero: a restart; their increases are added up"
         )
-    queues = joined(s.gauges.get("input_queue") for each in samples.values() for s in each)
-    pools = joined(s.gauges.get("in_pool") for each in samples.values() for s in each)
-    times = joined(s.gauges.get("busy") for each in samples.values() for s in each)
+    queues = merge_gauges(s.gauges.get("input_queue") for each in samples.values() for s in each)
+    pools = merge_gauges(s.gauges.get("in_pool") for each in samples.values() for s in each)
+    times = merge_gauges(s.gauges.get("busy") for each in samples.values() for s in each)
     if queues is None and pools is None:
         found.append("no metrics of input queues and buffers")
     if times is None:

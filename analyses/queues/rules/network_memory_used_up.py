@@ -1,23 +1,24 @@
-"""Tasks would use more network buffers than there are.
+"""Tasks request more network buffers than exist.
 
 What it reports
 ---------------
-TaskManagers on which the buffers that tasks ask for are more than there are, or none was free.
+TaskManagers whose tasks request more buffers than exist, or that have no free buffer at times.
 
 Why it matters
 --------------
-Pools that get little above their minimum empty at every burst: tasks wait although nobody is slow.
+Pools with little more than their minimum run empty at every burst: tasks wait although none is slow.
 
 How it decides
 --------------
-`RequestedMemoryUsage` above `requested` (1.15 and later; Flink warns of it itself), on the mean of `samples` at
-least: a warning where a task waits for more than `waits` of the time and no slow task explains it, information
-otherwise, since full throughput may not need them. Or `hardly` a segment available on average, at times none,
-in windows with `samples`: a warning unless a slow task explains that everything fills up.
+`RequestedMemoryUsage` above `requested` (1.15 and later; Flink warns about it as well), on the mean of at
+least `samples`. It is a warning if a task waits for more than `waits` of the time and no slow task explains
+it. Otherwise it is information, since full throughput may not need the buffers. The other sign is an average
+of at most `hardly` of the segments available, none at times, in windows with `samples`. That is a warning
+unless a slow task explains why all buffers fill up.
 
 What to do
 ----------
-More network memory; fewer buffers per channel, or a smaller parallelism where channels are many.
+Add network memory. Use fewer buffers per channel, or a smaller parallelism if there are many channels.
 
 False alarms
 ------------
@@ -26,118 +27,95 @@ Jobs that are fast enough as they are.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from flowdiag.analyses.queues import helpers as h
 
 
 class UsedUp(h.Limits):
-    """What BP202 compares with."""
+    """Thresholds of BP202."""
 
     requested: float = h.limit(1.0, "share", "of the network memory; Flink warns above 100%")
     waits: float = h.limit(0.1, "share", "Flink's own limit between no and low back pressure")
     hardly: float = h.limit(0.05, "share", "of the segments, on average: the next burst has none")
-    samples: float = h.limit(5, "samples", "single ones are racy")
+    samples: float = h.limit(5, "samples", "single samples are racy")
 
 
-class _Tight(NamedTuple):
-    """A TaskManager short of segments: the share of them that is requested, free ones and all."""
+class _Shortage(NamedTuple):
+    """A TaskManager short of segments, and the share of them that its tasks request."""
 
-    name: str
+    taskmanager: str
     requested: float | None
-    free: float | None
-    total: float | None
+    measurements: tuple[h.Measurement, ...]
     exhausted: bool
 
 
 def judge(job: h.JobQueues, limits: UsedUp) -> h.Iterator[h.Finding]:
     """One finding per job."""
-    tight = [
-        found
-        for name, each in job.machines.items()
-        if (found := _tight(name, each, limits)) is not None
-    ]
-    if tight:
-        yield _finding(job, sorted(tight, key=lambda t: (-(t.requested or 0.0), t.name)), limits)
-
-
-def _tight(name: str, each: h.Sequence[h.Machine], limits: UsedUp) -> _Tight | None:
-    """The TaskManager in numbers; None if there are enough segments."""
-    requested = h.joined(m.gauges.get("segments_requested") for m in each)
-    free = h.joined(m.gauges.get("segments_free") for m in each)
-    total = h.joined(m.gauges.get("segments") for m in each)
-    too_many = (
-        requested is not None
-        and requested.n >= limits.samples
-        and requested.mean / 100 > limits.requested
-    )
-    exhausted = _exhausted(each, limits.hardly) >= limits.samples
-    if not too_many and not exhausted:
-        return None
-    return _Tight(
-        name,
-        None if requested is None else requested.mean / 100,
-        None if free is None else free.mean,
-        None if total is None else total.high,
-        exhausted,
-    )
-
-
-def _exhausted(each: h.Sequence[h.Machine], hardly: float) -> int:
-    """Samples of the windows in which hardly a segment was free, and at times none."""
-    return sum(
-        free.n
-        for m in each
-        if (free := m.gauges.get("segments_free")) is not None
-        and (total := m.gauges.get("segments")) is not None
-        and free.low <= 0
-        and free.mean <= hardly * total.high
-    )
-
-
-def _finding(job: h.JobQueues, tight: list[_Tight], limits: UsedUp) -> h.Finding:
-    waits = any(
-        load.wait_measured and (load.pressed or 0.0) > limits.waits
-        for load in h.loads_in(job).values()
-    )
-    unexplained = (waits or any(t.exhausted for t in tight)) and not h.serious(job)
-    worst = tight[0]
-    said = (
-        f"{h.fmt.percent(worst.requested)} of it is asked for"
-        if worst.requested is not None and worst.requested > limits.requested
-        else "at times no buffer is free"
-    )
-    taskmanagers = h.fmt.plural(len(tight), "TaskManager")
-    last = [report for t in tight for report in job.machines[t.name][-1:]]
-    return h.job_finding(
+    short = [_shortage(name, reports, limits) for name, reports in job.machines.items()]
+    found = sorted(filter(None, short), key=lambda s: (-(s.requested or 0.0), s.taskmanager))
+    if not found:
+        return
+    loads = h.loads_in(job).values()
+    waits = any(load.wait_measured and (load.pressed or 0.0) > limits.waits for load in loads)
+    exhausted = any(shortage.exhausted for shortage in found)
+    unexplained = (waits or exhausted) and not h.serious_spells(job)
+    worst = found[0]
+    problem = "no buffer is free at times"
+    if worst.requested is not None and worst.requested > limits.requested:
+        problem = f"tasks request {h.fmt.percent(worst.requested)} of it"
+    reports = [job.machines[shortage.taskmanager] for shortage in found]
+    yield h.job_finding(
         job,
-        subject=h.machine(job, worst.name) if len(tight) == 1 else None,
-        title=f"Network memory is tight on {taskmanagers}: {said}"
+        subject=h.taskmanager_subject(job, worst.taskmanager) if len(found) == 1 else None,
+        title=f"Network memory is tight on {h.fmt.plural(len(found), 'TaskManager')}: {problem}"
         + (", and tasks wait" if waits else ""),
         severity=h.Severity.WARNING if unexplained else h.Severity.INFO,
         cause="network-memory",
         confidence=h.Confidence.MEDIUM if unexplained else h.Confidence.LOW,
         rank=h.Rank.MECHANISM,
-        count=len(tight),
-        measurements=tuple(_measured(worst)),
-        # The last report of each TaskManager, of all that it wrote.
-        evidence=h.records_of(last, "segments_requested", "segments_free"),
-        evidence_total=sum(len(h.records_of(job.machines[t.name])) for t in tight),
+        count=len(found),
+        measurements=worst.measurements,
+        # The last report of each TaskManager, out of all its reports.
+        evidence=h.records_of(
+            [report for each in reports for report in each[-1:]],
+            "segments_requested",
+            "segments_free",
+        ),
+        evidence_total=sum(len(h.records_of(each)) for each in reports),
         ranked=True,
         actions=h.remedies("network-memory", job.job),
     )
 
 
-def _measured(tight: _Tight) -> h.Iterator[h.Measurement]:
-    over = f"mean on {tight.name}"
-    if tight.requested is not None:
-        yield h.measurement(
-            "requested-network-memory", round(tight.requested, 3), "share", over=over
-        )
-    if tight.free is not None:
-        yield h.measurement("free-segments", round(tight.free, 3), "buffers", over=over)
-    if tight.total is not None:
-        yield h.measurement("segments", round(tight.total, 3), "buffers", over=over)
+def _shortage(name: str, reports: h.Sequence[h.Machine], limits: UsedUp) -> _Shortage | None:
+    asked = h.merged_gauge(reports, "segments_requested")
+    free = h.merged_gauge(reports, "segments_free")
+    total = h.merged_gauge(reports, "segments")
+    # Samples of the windows with hardly any free segment on average, and none at times.
+    empty = sum(
+        gauge.n
+        for report in reports
+        if (gauge := report.gauges.get("segments_free")) is not None
+        and (segments := report.gauges.get("segments")) is not None
+        and gauge.low <= 0
+        and gauge.mean <= limits.hardly * segments.high
+    )
+    requested = None if asked is None else asked.mean / 100
+    too_many = asked and asked.n >= limits.samples and asked.mean / 100 > limits.requested
+    if not too_many and empty < limits.samples:
+        return None
+    numbers = (
+        ("requested-network-memory", requested, "share"),
+        ("free-segments", free and free.mean, "buffers"),
+        ("segments", total and total.high, "buffers"),
+    )
+    measurements = tuple(
+        h.measurement(what, round(value, 3), unit, over=f"mean on {name}")
+        for what, value, unit in numbers
+        if value is not None
+    )
+    return _Shortage(name, requested, measurements, empty >= limits.samples)
 
 
-RULE: Final = h.Rule("BP202", judge, UsedUp, causes=("network-memory",))
+RULE = h.Rule("BP202", judge, UsedUp, causes=("network-memory",))

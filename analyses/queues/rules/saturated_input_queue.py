@@ -2,93 +2,87 @@
 
 What it reports
 ---------------
-The subtasks whose exclusive and floating buffers are spent most of the time.
+The subtasks whose exclusive and floating buffers are in use most of the time.
 
 Why it matters
 --------------
-A sender without credit keeps its buffers, runs out of them and waits; a barrier behind a full queue waits
-for all of it.
+A sender without credit fills its own buffers and then waits. A barrier behind a full queue waits until the
+queue is processed.
 
 How it decides
 --------------
-Flink exposes no credits. All exclusive buffers of the remote channels in use and the floating pool empty
-(95%) mean that no channel can announce any. Without these gauges (up to 1.8) the queue length against
-what fits in: `C * 2 + 8` up to 1.4, exclusive and floating buffers of the remote channels from 1.5.
-From 1.9 on `inputQueueLength` counts what waits at local producers too, so it convicts nobody by itself.
-Samples are racy: `share` of them, five at least.
+Flink exposes no credits. If 95% of the exclusive buffers of the remote channels are in use and the floating
+pool is empty, no channel can announce credit. Without these gauges (up to 1.8) the queue length is compared
+with the capacity: `C * 2 + 8` up to 1.4, exclusive and floating buffers of the remote channels from 1.5.
+From 1.9 on `inputQueueLength` includes data from local producers, so it convicts no subtask on its own.
+Samples are racy: at least `share` of them must be full, and at least five must exist.
 
 What to do
 ----------
-Nothing about the buffers: more of them hold more data and no more throughput. Look at who does not empty
-them.
+Leave the buffers alone: more of them hold more data without more throughput. Find out why the subtask does
+not empty them.
 
 False alarms
 ------------
-Up to 1.8 a buffer that was not flushed counted as backlog, and full pools were usual: information only.
-While a barrier is aligned, channels that had theirs are not read and fill up.
+Up to 1.8 a buffer that was not flushed counted as backlog, and full pools were normal: information only.
+During alignment, channels whose barrier has arrived are not read and fill up.
 """
 
 from __future__ import annotations
 
-from typing import Final
-
 from flowdiag.analyses.queues import helpers as h
-from flowdiag.analyses.queues.saturation import OLD_POOL, Full, full_inputs
-
-_MOST_SHOWN: Final = 8
+from flowdiag.analyses.queues.saturation import OLD_POOL, FullInput, full_inputs
 
 
 class Saturated(h.Limits):
-    """What BP103 compares with."""
+    """Thresholds of BP103."""
 
-    share: float = h.limit(
-        0.5, "share", "of the samples; single ones are racy and bursts are usual"
-    )
+    share: float = h.limit(0.5, "share", "of the samples; single ones are racy, bursts are normal")
 
 
 def judge(job: h.JobQueues, limits: Saturated) -> h.Iterator[h.Finding]:
     """One finding per job."""
-    full = full_inputs(job, limits.share)
-    if full:
-        yield _finding(job, full, limits.share)
-
-
-def _finding(job: h.JobQueues, full: list[Full], share: float) -> h.Finding:
-    spells = h.serious(job)
+    spells = h.serious_spells(job)
     guilty = {load.key for spell in spells for load in spell.convicted}
-    ranked = sorted(full, key=lambda f: (f.key not in guilty, f.waits, -f.share, f.key))
-    first = ranked[0]
-    old = job.version is not None and job.version < OLD_POOL
-    more = len(full) - 1
-    inputs = "The inputs" if more else "The input"
-    full_ones = (
-        f"and of {h.fmt.plural(more, 'other subtask')} are full up to" if more else "is full"
+    ranked = sorted(
+        full_inputs(job, limits.share),
+        key=lambda f: (f.key not in guilty, f.waits, -f.share, f.key),
     )
-    return h.subtask_finding(
+    if not ranked:
+        return
+    worst = ranked[0]
+    name, share = h.subtask_name(job, worst.key), h.fmt.percent(worst.share)
+    title = f"The input of {name} is full {share} of the time"
+    if len(ranked) > 1:
+        others = h.fmt.plural(len(ranked) - 1, "other subtask")
+        title = f"The inputs of {name} and of {others} are full up to {share} of the time"
+    note = "" if worst.upstream else " No task waits for this subtask yet."
+    old = job.version is not None and job.version < OLD_POOL
+    yield h.subtask_finding(
         job,
-        first.key,
-        first.taskmanager,
+        worst.key,
+        worst.taskmanager,
         severity=h.Severity.WARNING if spells and not old else h.Severity.INFO,
         state=spells[0].state if spells else h.State.ONGOING,
-        title=f"{inputs} of {h.subtask_name(job, first.key)} {full_ones} {h.fmt.percent(first.share)} of the time",
+        title=title,
         confidence=h.Confidence.LOW if old else h.Confidence.MEDIUM,
         rank=h.Rank.SYMPTOM,
         first_us=spells[0].first_us if spells else None,
         last_us=spells[0].last_us if spells else None,
-        count=len(full),
+        count=len(ranked),
         explain="Its exclusive and floating buffers are in use: its senders have no credit left."
-        + ("" if first.upstream else " Nobody waits for it yet; that may come."),
-        measurements=tuple(_measured(job, item, share) for item in ranked[:_MOST_SHOWN]),
-        evidence=h.cite((item.told, None) for item in ranked),
+        + note,
+        measurements=tuple(_measured(job, full, limits.share) for full in ranked[:8]),
+        evidence=h.cite((full.evidence, None) for full in ranked),
         ranked=True,
     )
 
 
-def _measured(job: h.JobQueues, item: Full, share: float) -> h.Measurement:
-    over = f"{item.samples} samples of {h.subtask_name(job, item.key)}"
-    if item.queue is not None and item.capacity is not None:
-        over += f"; {item.queue:.0f} of {item.capacity} wait on average"
-    return h.measurement("saturated-share", round(item.share, 4), "share", share, over=over)
+def _measured(job: h.JobQueues, full: FullInput, share: float) -> h.Measurement:
+    over = f"{full.samples} samples of {h.subtask_name(job, full.key)}"
+    if full.queue is not None and full.capacity is not None:
+        over += f"; {full.queue:.0f} of {full.capacity} wait on average"
+    return h.measurement("saturated-share", round(full.share, 4), "share", share, over=over)
 
 
-RULE: Final = h.Rule("BP103", judge, Saturated)
+RULE = h.Rule("BP103", judge, Saturated)

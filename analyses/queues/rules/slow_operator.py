@@ -1,57 +1,47 @@
-"""Back pressure starts at a task that is slow in all its subtasks.
+"""Back pressure starts at a task whose subtasks are all slow.
 
 What it reports
 ---------------
-The task at which back pressure starts, where its subtasks are all as busy: it is the operator, not the
-data or a machine.
+The task at which back pressure starts, where all its subtasks are busy. The cause is the operator, not the
+data or a host.
 
 Why it matters
 --------------
-The job cannot go faster than this task; everything before it waits.
+The job cannot be faster than this task. All tasks upstream wait for it.
 
 How it decides
 --------------
-Each window of the metrics is walked from the sources down to the tasks that are busy (60% of the time and
-more), not back-pressured, and right behind one that waits (50% and more). Two thirds of the subtasks or
-more must be among them, none with twice its share of the records or bytes. Samples of several windows
-convict, five at least. Before 1.13 the usage of buffers stands in for the times, and weighs less. Who is
-named, and why, is decided as `checkpoint-culprit` decides it: the same signals, the same order of questions;
-here somebody of the task where the back pressure ends.
+Each window of the metrics is searched from the sources down. The source of back pressure is a task that is
+busy (at least 60% of the time), not back-pressured, and right behind a task that waits (at least 50%). At least two thirds of the
+subtasks must be among them, none with twice its share of the records or bytes. Several windows with at least
+five samples convict. Before 1.13 buffer usage replaces the times and weighs less. The culprit and its cause
+are determined as in `checkpoint-culprit`, with the same signals in the same order. Here the candidates are
+the subtasks of the task where the back pressure starts.
 
 What to do
 ----------
-Make a record cheaper (batch, cache, call asynchronously), or give the task more subtasks. A flame graph
-shows what it does.
+Make each record cheaper (batch, cache, call asynchronously), or add subtasks. A flame graph shows where the
+time goes.
 
 False alarms
 ------------
-A job that works off a backlog runs like this until it is done: after a restore or a rescaling that is
-said and weighs as information, and so does a backlog that shrinks.
+A job that works off a backlog looks like this until it has caught up. After a restore or a rescaling it is
+marked as such and counts as information. The same holds for a backlog that shrinks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
-
 from flowdiag.analyses.flink.suspects.signals import SIGNALS
-from flowdiag.analyses.model import fmt
-from flowdiag.analyses.model.finding import Finding, Inconclusive
-from flowdiag.analyses.model.rule import Limits, Rule
-from flowdiag.analyses.queues.facts import JobQueues
-from flowdiag.analyses.queues.judging import finding, of_the_whole
-from flowdiag.analyses.queues.root import find_spells
+from flowdiag.analyses.queues import helpers as h
 
 
-def judge(job: JobQueues, limits: Limits) -> Iterator[Finding | Inconclusive]:
+def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
     """One finding per task and spell."""
-    for spell in find_spells(job):
-        if not of_the_whole(spell):
-            continue
-        title = f"{fmt.shorten(spell.task)} is too slow for its input"
+    for spell in filter(h.is_whole_task, h.find_spells(job)):
+        title = f"{h.fmt.shorten(spell.task)} is too slow for its input"
         if spell.cause == "slow-sync-snapshot":
             title += ": its synchronous snapshots take up much of the time"
-        yield finding(job, spell, title)
+        yield h.spell_finding(job, spell, title)
 
 
-RULE: Final = Rule("BP102", judge, signals=SIGNALS, causes=("slow-operator", "slow-sync-snapshot"))
+RULE = h.Rule("BP102", judge, signals=SIGNALS, causes=("slow-operator", "slow-sync-snapshot"))

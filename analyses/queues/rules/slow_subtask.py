@@ -1,61 +1,54 @@
-"""Back pressure starts at single subtasks that get no more data.
+"""Back pressure starts at single subtasks with the same load as their siblings.
 
 What it reports
 ---------------
-The subtask, and what ails it where that shows: it hangs (`task-hangs`), its synchronous snapshots take up
-its time (`slow-sync-snapshot`), its state takes long to write (`slow-async-snapshot`), or each record costs
-it more (`slow-subtask`).
+The subtask and its problem, where the input shows it. The subtask hangs (`task-hangs`), its synchronous
+snapshots take up its time (`slow-sync-snapshot`), its state is slow to write (`slow-async-snapshot`), or each
+record takes longer (`slow-subtask`).
 
 Why it matters
 --------------
-One subtask is enough: those before it deal out records to all and wait for the slowest.
+One slow subtask is enough: the tasks upstream distribute records to all subtasks and wait for the slowest.
 
 How it decides
 --------------
-The end of back pressure as for `slow-operator`, where fewer than two thirds of the subtasks are busy and
-none of them gets twice its share. Or, before anybody waits: one subtask is busy among idle siblings, and
-its queue is long (three times its siblings', a quarter of what fits in), or its snapshots take 30% of
-the time. Being busy alone convicts nobody. What ails it is asked in the order of `checkpoint-culprit`:
-snapshots that lasted long or made it late alone come first, then being busy without taking in records (a
-hang), then time per record against siblings on other TaskManagers (three times).
+The source of back pressure is found as in `slow-operator`, with less than two thirds of the subtasks busy
+and none with twice its share. Even if no task waits, a busy subtask among idle siblings counts. It needs a long
+queue (three times its siblings', a quarter of the capacity), or snapshots that take 30% of the time. Being busy alone convicts no subtask. The causes are checked in the order of `checkpoint-culprit`.
+Snapshots that are long, or the only reason why the subtask is late, come first. A busy subtask that receives
+no records (a hang) comes next, then time per record against siblings on other TaskManagers (three times).
 
 What to do
 ----------
-A thread dump of its TaskManager for a hang; its keys, its state and what it calls otherwise.
+Take a thread dump of its TaskManager if it hangs. Otherwise check its keys, its state and its external calls.
 
 False alarms
 ------------
-A whole machine can be slow: that is looked for first, and needs two tasks to show it.
+A whole TaskManager can be slow. That is checked first, and needs two slow tasks as proof.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
-
 from flowdiag.analyses.flink.suspects.signals import SIGNALS
-from flowdiag.analyses.model.finding import Finding, Inconclusive
-from flowdiag.analyses.model.rule import Limits, Rule
-from flowdiag.analyses.queues.facts import JobQueues
-from flowdiag.analyses.queues.judging import finding, of_the_whole, spells_of, who
+from flowdiag.analyses.queues import helpers as h
 
-
-def judge(job: JobQueues, limits: Limits) -> Iterator[Finding | Inconclusive]:
-    """One finding per task and spell."""
-    for spell in spells_of(job, *_TITLES):
-        if not of_the_whole(spell) and not spell.taskmanager:
-            yield finding(job, spell, _TITLES[spell.cause].format(who(job, spell)))
-
-
-_TITLES: Final = {
-    "task-hangs": "{} takes in nothing and holds up those before it",
+TITLES: dict[str | None, str] = {
+    "task-hangs": "{} receives nothing and blocks the tasks upstream",
     "slow-sync-snapshot": "{} spends its time in synchronous snapshots",
-    "slow-async-snapshot": "{} takes long to write its state",
-    "garbage-collection": "{} does not keep up: its TaskManager collects garbage",
+    "slow-async-snapshot": "{} is slow to write its state",
+    "garbage-collection": "{} does not keep up: its TaskManager is busy with garbage collection",
     "slow-subtask": "{} needs far longer per record than its siblings",
     None: "{} does not keep up while its siblings do",
 }
 
-RULE: Final = Rule(
-    "BP104", judge, signals=SIGNALS, causes=tuple(cause for cause in _TITLES if cause)
-)
+
+def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
+    """One finding per task and spell."""
+    for spell in h.spells_of(job, *TITLES):
+        if not h.is_whole_task(spell) and not spell.taskmanager:
+            yield h.spell_finding(
+                job, spell, TITLES[spell.cause].format(h.culprit_text(job, spell))
+            )
+
+
+RULE = h.Rule("BP104", judge, signals=SIGNALS, causes=tuple(filter(None, TITLES)))

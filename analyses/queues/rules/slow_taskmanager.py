@@ -1,4 +1,4 @@
-"""Everything on one TaskManager is slow.
+"""All subtasks on one TaskManager are slow.
 
 What it reports
 ---------------
@@ -6,48 +6,44 @@ The TaskManager whose subtasks need several times as long per record as their si
 
 Why it matters
 --------------
-Every task that has a subtask there is as slow as that subtask.
+Every task with a subtask on this TaskManager is as slow as that subtask.
 
 How it decides
 --------------
-Busy time per record of its subtasks against the siblings on other TaskManagers: three times and more, in
-two tasks at least and in two thirds of those compared; or twice in several subtasks of the task where the
-back pressure ends, while those elsewhere are alike. Where nothing tells the time per record: the busy
-subtasks at the end of the back pressure are all that the TaskManager runs of that task, with no more data
-than their siblings, and those of another task lag there too or several do. One that spends 40% of its time
-and twice that of the others collecting garbage is called that.
+Busy time per record of its subtasks is compared with siblings on other TaskManagers. It must be at least
+three times as long, in two tasks and in two thirds of the compared tasks. Twice as long is enough in several
+subtasks of the task where back pressure starts, if the subtasks elsewhere are alike. Without times per
+record, the busy subtasks at the source of back pressure must be all subtasks of that task on the
+TaskManager, and get the same load as their siblings. In addition, several of them or those of another task
+must lag. The cause is garbage collection if a TaskManager spends 40% of its time on it, and twice as much as the
+others.
 
 What to do
 ----------
-Look at the machine: CPU steal, throttling, disk, neighbours, garbage collection; take it out of service.
+Check the host: CPU steal, throttling, disk, neighbours, garbage collection. Take it out of service.
 
 False alarms
 ------------
-Where a TaskManager runs a single task nothing tells the machine from the subtask.
+If a TaskManager runs a single task, the metrics do not distinguish a slow host from a slow subtask.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
-
 from flowdiag.analyses.flink.suspects.signals import SIGNALS
-from flowdiag.analyses.model.finding import Finding, Inconclusive
-from flowdiag.analyses.model.rule import Limits, Rule
-from flowdiag.analyses.queues.facts import JobQueues
-from flowdiag.analyses.queues.judging import finding, spells_of, who
+from flowdiag.analyses.queues import helpers as h
 
-
-def judge(job: JobQueues, limits: Limits) -> Iterator[Finding | Inconclusive]:
-    """One finding per TaskManager."""
-    for spell in spells_of(job, *_TITLES):
-        if spell.taskmanager:
-            yield finding(job, spell, _TITLES[spell.cause or ""].format(who(job, spell)))
-
-
-_TITLES: Final = {
-    "slow-taskmanager": "{} is slow at everything it runs",
-    "garbage-collection": "{} collects garbage and is slow at everything it runs",
+TITLES = {
+    "slow-taskmanager": "All subtasks on {} are slow",
+    "garbage-collection": "All subtasks on {} are slow during garbage collection",
 }
 
-RULE: Final = Rule("SK102", judge, signals=SIGNALS, causes=tuple(_TITLES))
+
+def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
+    """One finding per TaskManager."""
+    for spell in h.spells_of(job, *TITLES):
+        if spell.taskmanager:
+            title = TITLES[spell.cause or ""].format(h.culprit_text(job, spell))
+            yield h.spell_finding(job, spell, title)
+
+
+RULE = h.Rule("SK102", judge, signals=SIGNALS, causes=tuple(TITLES))

@@ -1,22 +1,22 @@
-"""One subtask takes in far more records than its siblings.
+"""One subtask receives far more records than its siblings.
 
 What it reports
 ---------------
-The subtask that takes in most, how many times the mean of its siblings, and Flink's own score of skew.
+The subtask that receives most records, how many times the mean of its siblings, and Flink's skew score.
 
 Why it matters
 --------------
-It is the first that will not keep up when the load grows.
+It is the first subtask to fall behind when the load grows.
 
 How it decides
 --------------
-Records in over all of the input: `ratio` times the mean of the siblings and more, at least `records`, in a job
-in which nobody is slow; a subtask that is known to be busy for less than `idle` is not worth a word. The score is
-the one of Flink's web interface (1.19 and later).
+Records in over all of the input: at least `ratio` times the mean of the siblings and at least `records`, in a
+job without a slow task. A subtask that is known to be busy for less than `idle` is not reported. The score is
+the one in Flink's Web UI (1.19 and later).
 
 What to do
 ----------
-Look at the keys, or at how partitions are assigned; nothing urgent.
+Check the keys, or how partitions are assigned. It is not urgent.
 
 False alarms
 ------------
@@ -25,33 +25,35 @@ Few records, few keys.
 
 from __future__ import annotations
 
-from typing import Final
-
 from flowdiag.analyses.flink.pressure import IDLE, records_ratio
 from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.skew import skew_score
 
 
 class Uneven(h.Limits):
-    """What SK103 compares with."""
+    """Thresholds of SK103."""
 
     ratio: float = h.limit(
-        3, "ratio", "of the mean of its siblings; key groups alone give up to 1.5"
+        3, "ratio", "of the mean of its siblings; key groups alone cause up to 1.5"
     )
-    records: float = h.limit(1000, "records", "fewer say nothing about a ratio")
-    idle: float = h.limit(IDLE, "share", "of the time; who is busy for less has nothing to do")
+    records: float = h.limit(1000, "records", "a ratio of fewer records means nothing")
+    idle: float = h.limit(IDLE, "share", "of the time; a subtask less busy than this is idle")
 
 
-_CHECKPOINTS: Final = h.Action(
-    text="If checkpoints are late for it: flowdiag checkpoints says what helps meanwhile",
+CHECKPOINTS = h.Action(
+    text="If this subtask delays checkpoints, run `flowdiag checkpoints` for stopgaps",
     command="checkpoints",
+)
+AWAITED = (
+    "Tasks upstream wait, so the subtask has no headroom. There are too few samples, or not all its "
+    "subtasks have any, to determine whether they wait for this subtask."
 )
 
 
 def judge(job: h.JobQueues, limits: Uneven) -> h.Iterator[h.Finding]:
-    """One remark per task of a job in which nobody is slow."""
+    """One note per task of a job without a slow task."""
     if h.find_spells(job):
-        return  # what is uneven there follows from it, or is said with it
+        return  # the unevenness follows from the slow task, or is reported with it
     for task, members in h.by_task(h.loads_in(job)).items():
         worst = max(members, key=lambda load: (load.records or 0.0, load.key))
         size = max(job.topology.parallelism.get(task, 0), len(members))
@@ -60,46 +62,35 @@ def judge(job: h.JobQueues, limits: Uneven) -> h.Iterator[h.Finding]:
             continue
         if worst.busy is not None and worst.measured and worst.busy < limits.idle:
             continue
-        yield _finding(job, worst, members, ratio, limits.ratio)
-
-
-def _awaited(job: h.JobQueues, load: h.Load) -> bool:
-    """Whether any task right before a subtask waits in any window."""
-    before = job.topology.upstream.get(load.key.task, ())
-    return any(
-        other.waits and other.key.task in before
-        for window in job.windows
-        for other in h.loads_in(job, [window]).values()
-    )
-
-
-def _finding(
-    job: h.JobQueues, worst: h.Load, members: list[h.Load], ratio: float, most: float
-) -> h.Finding:
-    score = skew_score(load.records for load in members if load.records is not None)
-    return h.subtask_finding(
-        job,
-        worst.key,
-        worst.taskmanager,
-        title=f"{h.subtask_name(job, worst.key)} takes in {ratio:.1f} times the records of its siblings",
-        cause="data-skew",
-        actions=(*h.remedies("data-skew", job.job, "key"), _CHECKPOINTS),
-        rank=h.Rank.SYMPTOM,
-        explain="Those before it wait, so it has no room; too few samples, or none of all its subtasks, "
-        "tell whether they wait for it."
-        if _awaited(job, worst)
-        else "Nobody waits for it yet: it has room. More data, and it is the first to be too slow.",
-        measurements=(
-            h.measurement("records-ratio", round(ratio, 2), "ratio", most),
-            h.measurement(
-                "skew-score",
-                None if score is None else round(score, 1),
-                "percent",
-                over="Flink's own: 0 is even, 100 the most",
+        upstream = job.topology.upstream.get(task, ())
+        awaited = any(
+            load.waits and load.key.task in upstream
+            for window in job.windows
+            for load in h.loads_in(job, [window]).values()
+        )
+        score = skew_score(load.records for load in members if load.records is not None)
+        yield h.subtask_finding(
+            job,
+            worst.key,
+            worst.taskmanager,
+            title=f"{h.subtask_name(job, worst.key)} receives {ratio:.1f} times the records of its siblings",
+            cause="data-skew",
+            actions=(*h.remedies("data-skew", job.job, "key"), CHECKPOINTS),
+            rank=h.Rank.SYMPTOM,
+            explain=AWAITED
+            if awaited
+            else "No task waits for it yet. It is the first to fall behind when the load grows.",
+            measurements=(
+                h.measurement("records-ratio", round(ratio, 2), "ratio", limits.ratio),
+                h.measurement(
+                    "skew-score",
+                    None if score is None else round(score, 1),
+                    "percent",
+                    over="Flink's score: 0 is even, 100 the maximum",
+                ),
             ),
-        ),
-        evidence=h.cite([(worst.work, None)]),
-    )
+            evidence=h.cite([(worst.work, None)]),
+        )
 
 
-RULE: Final = h.Rule("SK103", judge, Uneven, causes=("data-skew",))
+RULE = h.Rule("SK103", judge, Uneven, causes=("data-skew",))

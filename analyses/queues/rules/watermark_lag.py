@@ -2,60 +2,85 @@
 
 What it reports
 ---------------
-The subtask whose input watermark is minutes behind that of the other subtasks of its task.
+The subtask whose input watermark is minutes behind the other subtasks of its task.
 
 Why it matters
 --------------
-Windows and timers there fire late, state piles up, and whoever joins with it waits in event time.
+Windows and timers of the subtask fire late, state grows, and downstream joins wait in event time.
 
 How it decides
 --------------
-`currentInputWatermark`, by window: as far as `behind` or more behind the median sibling in every window of the
-input, on `samples` at least.
+`currentInputWatermark`, by window: at least `behind` the median sibling in every window of the input, over at
+least `samples`.
 
 What to do
 ----------
-Look at what feeds it: an idle partition or split (withIdleness), a source that is behind.
+Check the upstream of the subtask: an idle partition or split (withIdleness), a source that lags.
 
 False alarms
 ------------
-Chains that do not shuffle carry the watermark of their own source. A remark, not more.
+Chains without a shuffle carry the watermark of their own source. The finding is only a note.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Final
 
 from flowdiag.analyses.queues import helpers as h
 
-_END_OF_INPUT: Final = 9e15  # watermarks from here on say nothing about lag
+END_OF_INPUT = 9e15  # larger watermarks mark the end of the input
 
 
 class Behind(h.Limits):
-    """What SK106 compares with."""
+    """Thresholds of SK106."""
 
-    behind: float = h.limit(60, "s", "windows of a minute are the shortest that people care about")
-    samples: float = h.limit(5, "samples", "single ones are racy")
+    behind: float = h.limit(60, "s", "windows of a minute are the shortest in common use")
+    samples: float = h.limit(5, "samples", "single samples are racy")
 
 
 def judge(job: h.JobQueues, limits: Behind) -> h.Iterator[h.Finding]:
-    """One remark per task."""
+    """One note per task."""
     for task in job.topology.tasks:
-        steady = _steady_lags(job, task, limits.samples)
-        worst = max(steady, key=lambda key: (steady[key], key), default=None)
-        if worst is not None and steady[worst] >= limits.behind * 1000:
-            yield _finding(job, worst, steady[worst], limits.behind)
+        lags = _steady_lags(job, task, limits.samples)
+        key = max(lags, key=lambda key: (lags[key], key), default=None)
+        if key is None or lags[key] < limits.behind * 1000:
+            continue
+        samples = job.samples[key]
+        yield h.subtask_finding(
+            job,
+            key,
+            samples[-1].taskmanager,
+            title=f"The watermark of {h.subtask_name(job, key)} is {h.fmt.duration(lags[key])} behind its "
+            "siblings'",
+            confidence=h.Confidence.MEDIUM,
+            rank=h.Rank.SYMPTOM,
+            explain="The upstream of this subtask holds event time back.",
+            measurements=(
+                h.measurement(
+                    "watermark-behind",
+                    round(lags[key]),
+                    "ms",
+                    limits.behind * 1000,
+                    over="the smallest difference to the median sibling in any window",
+                ),
+            ),
+            evidence=h.records_of(samples, "watermark", key=key),
+            actions=(
+                h.Action(
+                    text="Find idle partitions or splits upstream, and mark them idle (withIdleness)"
+                ),
+            ),
+        )
 
 
 def _steady_lags(job: h.JobQueues, task: str, enough: float) -> dict[h.SubtaskKey, float]:
-    """By how much at least subtasks are behind their median sibling, in ms, in every window."""
+    """Return each subtask's smallest lag behind its median sibling over all windows, in ms."""
     marks: dict[int, dict[h.SubtaskKey, float]] = defaultdict(dict)
     samples: dict[h.SubtaskKey, int] = defaultdict(int)
     for key, each in job.samples.items():
         for sample in each if key.task == task else ():
             gauge = sample.gauges.get("watermark")
-            if gauge is not None and gauge.high < _END_OF_INPUT:
+            if gauge is not None and gauge.high < END_OF_INPUT:
                 marks[sample.window][key] = gauge.mean
                 samples[key] += gauge.n
     windows = [known for known in marks.values() if len(known) > 1]
@@ -71,33 +96,4 @@ def _steady_lags(job: h.JobQueues, task: str, enough: float) -> dict[h.SubtaskKe
     }
 
 
-def _finding(job: h.JobQueues, key: h.SubtaskKey, lag_ms: float, most_s: float) -> h.Finding:
-    each = job.samples[key]
-    behind = h.fmt.duration(lag_ms)
-    return h.subtask_finding(
-        job,
-        key,
-        each[-1].taskmanager,
-        title=f"The watermark of {h.subtask_name(job, key)} is {behind} behind its siblings'",
-        confidence=h.Confidence.MEDIUM,
-        rank=h.Rank.SYMPTOM,
-        explain="What feeds this subtask holds event time back there.",
-        measurements=(
-            h.measurement(
-                "watermark-behind",
-                round(lag_ms),
-                "ms",
-                most_s * 1000,
-                over="the smallest difference to the median sibling in any window",
-            ),
-        ),
-        evidence=h.records_of(each, "watermark", key=key),
-        actions=(
-            h.Action(
-                text="Look for idle partitions or splits that feed it, and mark them idle (withIdleness)"
-            ),
-        ),
-    )
-
-
-RULE: Final = h.Rule("SK106", judge, Behind)
+RULE = h.Rule("SK106", judge, Behind)

@@ -1,0 +1,126 @@
+"""Reasons why back pressure, or the task that causes it, cannot be determined."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from flowdiag.analyses.flink.pressure import Load, unseen_end
+from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.finding import Inconclusive
+from flowdiag.analyses.queues.facts import JobQueues
+from flowdiag.analyses.queues.root import (
+    awaits_barrier,
+    find_roots,
+    has_samples_over_time,
+    has_task_order,
+    loads_in,
+    most_samples,
+    subtask_name,
+)
+
+_COLLECT: Final = (
+    "save metrics: `flowdiag collect` from a live cluster, metric reports in the logs (Slf4jReporter), or "
+    "Prometheus"
+)
+_MORE_SAMPLES: Final = "collect metrics for a few minutes, at least every 15 seconds"
+_MOST_NAMED: Final = 3
+
+
+def missing_metrics(job: JobQueues, known: float) -> Inconclusive | None:
+    """Return why a job cannot be judged at all.
+
+    Args:
+        job: the job.
+        known: the share of its subtasks whose metrics are required.
+    """
+    size = sum(job.topology.parallelism.values())
+    loads = loads_in(job).values()
+    if not job.samples and not job.totals:
+        reason = "the input holds no metrics of this job's tasks"
+    elif all(load.busy is None and load.pressed is None for load in loads):
+        reason = (
+            "the metrics contain no busy times, back pressure or buffer usage"
+            if job.samples
+            else "saved answers count records, and no busy or back-pressured times (1.16 and later)"
+        )
+    elif not has_samples_over_time(job):
+        reason = _single_answers(job)
+    elif size and len(job.samples) < known * size:
+        reason = f"the metrics of {size - len(job.samples)} of {size} subtasks are missing"
+    else:
+        return None
+    return Inconclusive(reason=reason, remedy=_COLLECT, job=job.job.key)
+
+
+def _single_answers(job: JobQueues) -> str:
+    loads = [*loads_in(job).values()]
+    wait = {load.key.task for load in loads if load.waits and load.wait_measured}
+    busy = [load for load in loads if load.works and load.measured and load.key.task not in wait]
+    if wait and busy:
+        return f"{_busy_tasks(job, busy)} in a single answer: nothing shows that it lasts"
+    return "single answers and counts since the start show no lasting back pressure: no samples over time"
+
+
+def _busy_tasks(job: JobQueues, busy: Sequence[Load], where: str = "") -> str:
+    """Name the subtasks that work while others wait, without convicting any of them."""
+    names = list(dict.fromkeys(subtask_name(job, load.key) for load in busy))
+    hidden = len(names) - _MOST_NAMED
+    shown = ", ".join(names[:_MOST_NAMED]) + (f" and {hidden} more" if hidden > 0 else "")
+    return f"tasks wait and {shown}{where} {'works' if len(names) == 1 else 'work'} all the time"
+
+
+def too_few_samples(job: JobQueues, windows: Sequence[int]) -> Inconclusive:
+    """Return that a job has too few samples, with the subtasks under suspicion."""
+    number = fmt.plural(most_samples(job), "sample")
+    roots = [root for window in windows for root in find_roots(job, loads_in(job, [window]))]
+    busy = [load for root in roots for load in root.subtasks]
+    if busy:
+        reason = f"{_busy_tasks(job, busy, ' downstream')}, in {number} only"
+    elif windows:
+        reason = f"tasks wait, in too few samples ({number}) to find the task they wait for"
+    else:
+        reason = f"at most {number} of each subtask: too few to rule out back pressure"
+    return Inconclusive(reason=reason, remedy=_MORE_SAMPLES, job=job.job.key)
+
+
+def late_barriers(job: JobQueues, windows: Sequence[int]) -> Inconclusive | None:
+    """Return that sources wait for the barriers of others, which is no back pressure."""
+    holding = awaits_barrier(job, windows)
+    if not holding:
+        return None
+    names = fmt.listed((subtask_name(job, key) for key in holding[:_MOST_NAMED]), " and ")
+    return Inconclusive(
+        reason=f"sources wait while no downstream task works: the barriers of {names} do not arrive, "
+        "and data behind the other barriers is not read",
+        remedy="run `flowdiag checkpoints` to see which subtask blocks the checkpoints; a thread dump of its "
+        "TaskManager shows why",
+        job=job.job.key,
+    )
+
+
+def unknown_root(job: JobQueues, windows: Sequence[int], *, few: bool) -> Inconclusive | None:
+    """Return why the task that others wait for cannot be determined.
+
+    Args:
+        job: the job.
+        windows: in which tasks wait.
+        few: whether there are too few samples in them.
+    """
+    unseen = None
+    if few:
+        reason = "tasks wait, in too few samples to find the task they wait for"
+        remedy = _MORE_SAMPLES
+    elif not has_task_order(job):
+        reason = "tasks wait, and the input does not show the order of the tasks"
+        remedy = (
+            "add the job graph: the answer of /jobs/:id or /jobs/:id/plan, or the JobManager's log"
+        )
+    elif unseen := unseen_end(loads_in(job, windows), job.topology):
+        reason = (
+            f"tasks wait for {fmt.shorten(unseen)}, and metrics of some of its subtasks are missing"
+        )
+        remedy = "add the logs or metrics of every TaskManager"
+    else:
+        return None
+    return Inconclusive(reason=reason, remedy=remedy, job=job.job.key)
