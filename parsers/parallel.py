@@ -1,10 +1,9 @@
-"""Parsing by several processes of this machine, into files, while Spark still starts.
+"""Parsing in several local processes, into files, while Spark is still starting.
 
-Spark could do that as well (`parsers.spark.frame`), and does where its tasks run on other machines.
-On this one it has to be up first, and its Python workers take another second and a half to start:
-by then these processes have read a gigabyte. Files instead of messages, since a large log with metric
-reports is millions of rows, which would not stay in memory, and Spark reads of a Parquet file only
-the columns that a query names.
+Spark can parse as well (`parsers.spark.frame`), and does so if its tasks run on other hosts. Locally, Spark
+has to start first, and its Python workers take another 1.5 seconds: by then these processes have read a
+gigabyte. The processes write files because a large log with metric reports gives millions of rows, too many
+for memory. From a Parquet file, Spark reads only the columns of a query.
 """
 
 from __future__ import annotations
@@ -37,34 +36,38 @@ from flowdiag.parsers.rows import EVENTS, Event, RowBuilder, fault_row
 from flowdiag.parsers.split import Split, parse_splits
 
 Answer = tuple[int, int] | OSError | MemoryError | InternalFault
-"""What comes back from a process: numbers of rows, or what was in the way."""
+"""Answer of a process: numbers of rows, or the error."""
 
-_GONE: Final = (EOFError, OSError, pickle.PickleError)  # what a pipe to a process says that died
-_GROUP_ROWS: Final = 32_768  # of a Parquet file: what is in memory at once
+_PROCESS_DIED: Final = (
+    EOFError,
+    OSError,
+    pickle.PickleError,
+)  # errors of the pipe to a dead process
+_GROUP_ROWS: Final = 32_768  # rows of a Parquet file in memory at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """Parquet files (schema `EVENTS`) of one kind of row, in the order of the tasks, and how many rows."""
+    """Parquet files (schema `EVENTS`) of one kind of row, in task order, and the number of rows."""
 
     files: tuple[str, ...] = ()
     count: int = 0
 
     def table(self) -> pa.Table:
-        """All rows in memory, in one piece."""
+        """Return all rows in memory, in contiguous chunks."""
         tables = list(self._groups())
         return pa.concat_tables(tables or [EVENTS.empty_table()]).combine_chunks()
 
     def of_kinds(self, kinds: Collection[str]) -> pa.Table:
-        """The rows of some kinds of event in memory."""
-        wanted = pa.array(sorted(kinds))
+        """Return the rows of some kinds of event in memory."""
+        values = pa.array(sorted(kinds))
         tables = [
-            group.filter(pc.is_in(group["event"], value_set=wanted)) for group in self._groups()
+            group.filter(pc.is_in(group["event"], value_set=values)) for group in self._groups()
         ]
         return pa.concat_tables(tables or [EVENTS.empty_table()])
 
     def _groups(self) -> Iterator[pa.Table]:
-        for file in self.files:  # not by `read_table`, which imports a third of a second's worth
+        for file in self.files:  # not `read_table`: its imports take a third of a second
             with pq.ParquetFile(file) as opened:
                 for number in range(opened.num_row_groups):
                     yield opened.read_row_group(number, use_threads=False)
@@ -72,11 +75,11 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
-    """What was parsed into files.
+    """All parsed rows, in files.
 
     Args:
-        events: all rows but those of metrics; each task's end with rows of `marks`.
-        metrics: rows of metrics, and again the section headers, which tell whose metrics they are.
+        events: all rows except metrics; the rows of each task end with rows of `marks`.
+        metrics: metric rows, and copies of the section headers, which name the process of the metrics.
     """
 
     events: Rows
@@ -89,29 +92,29 @@ def parse_in_processes(
     *,
     processes: int,
     metrics: Collection[str] | None = None,
-    tell: Callable[[float], None] = lambda share: None,
+    on_progress: Callable[[float], None] = lambda share: None,
 ) -> Parsed:
-    """Parse tasks with so many processes, which end before this returns.
+    """Parse tasks in this many processes, which all end before this function returns.
 
-    A process that dies takes nothing with it: what it left undone is parsed again, split by split (`_one_by_one`).
+    The death of a process loses nothing: its unfinished task is parsed again, split by split.
 
     Args:
-        tasks: from `parse.plan_splits`.
-        folder: gets the files; its owner removes it.
+        tasks: from `split.plan_splits`.
+        folder: receives the files; its owner removes it.
         processes: at least one.
-        metrics: as in `parse.parse_split`.
-        tell: told which share of the tasks is done, from several threads.
+        metrics: as in `split.parse_split`.
+        on_progress: receives the finished share of the tasks, from several threads.
 
     Raises:
         FlowdiagError: the files cannot be written.
-        MemoryError: there is not enough for a process.
+        MemoryError: a process ran out of memory.
     """
-    wanted = None if metrics is None else frozenset(metrics)
+    names = None if metrics is None else frozenset(metrics)
     with _writing_to(folder):
-        written = _side_by_side(tasks, folder, processes, wanted, tell)
+        written = _parse_concurrently(tasks, folder, processes, names, on_progress)
         for number, task in enumerate(tasks):
             if number not in written:
-                written[number] = _one_by_one(task, folder, number, wanted)
+                written[number] = _parse_split_by_split(task, folder, number, names)
     numbers = sorted(written)
     events = [file for number in numbers for file in _files(folder, "events", number)]
     series = [file for number in numbers for file in _files(folder, "metrics", number)]
@@ -122,14 +125,14 @@ def parse_in_processes(
 
 
 def rows_in_file(rows: pa.Table, folder: Path) -> Rows:
-    """The same rows in a file, of which Spark reads what a query names.
+    """Write rows to a file, from which Spark reads only the columns of a query.
 
     Args:
         rows: of the schema `EVENTS`.
-        folder: gets the file; its owner removes it.
+        folder: receives the file; its owner removes it.
 
     Raises:
-        FlowdiagError: it cannot be written.
+        FlowdiagError: the file cannot be written.
     """
     path = _file(folder, "events", 0)
     with _writing_to(folder), _Writer(path) as writer:
@@ -145,34 +148,34 @@ def _writing_to(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise FlowdiagError(
-            f"cannot write what was parsed to {folder}: {error.strerror or error}",
-            hint="set TMPDIR to a folder with more room",
+            f"cannot write parsed rows to {folder}: {error.strerror or error}",
+            hint="set TMPDIR to a folder with more free space",
         ) from error
 
 
 def parse_task(
     task: Sequence[Split], folder: Path, number: int, metrics: frozenset[str] | None, part: int = 0
 ) -> tuple[int, int]:
-    """Parse one task, or a part of it, into at most two files; the numbers of rows in them.
+    """Parse one task, or a part of it, into at most two files; return their numbers of rows.
 
     Raises:
-        OSError: a file cannot be written. What is wrong with an input is said in its `split` row.
+        OSError: a file cannot be written. The `split` row reports problems with an input.
     """
-    return _written(rows_of_task(task, metrics), folder, number, part)
+    return _write(rows_of_task(task, metrics), folder, number, part)
 
 
-def _written(
+def _write(
     batches: Iterable[pa.RecordBatch], folder: Path, number: int, part: int
 ) -> tuple[int, int]:
     events = _Writer(_file(folder, "events", number, part))
     series = _Writer(_file(folder, "metrics", number, part))
     for writer in (events, series):
-        writer.path.unlink(missing_ok=True)  # what a process left that died
+        writer.path.unlink(missing_ok=True)  # left over from a dead process
     with events, series:
         for batch in batches:
             measured = pc.equal(batch.column("event"), Event.METRIC.value)
             count = measured.true_count
-            if count == batch.num_rows:  # as nearly all of them are that have any
+            if count == batch.num_rows:  # nearly all batches with metrics
                 series.add(batch)
                 continue
             if count:
@@ -188,18 +191,17 @@ def _written(
 def rows_of_task(
     task: Sequence[Split], metrics: Collection[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a task's splits and, of Flink, rows of `marks` behind them.
+    """Yield the rows of a task's splits, followed by rows of `marks` for Flink.
 
-    What records add up to must be told here: nobody sees all the rows of a source again before its clock
-    is settled.
+    The sums over records are computed here: no later step before the clock resolution sees all rows.
     """
     parsed = parse_splits(task, metrics=metrics)
-    # Of all splits at once, which are of different sources.
+    # For all splits at once; they belong to different sources.
     yield from with_marks(parsed) if any(s.source.engine == "flink" for s in task) else parsed
 
 
 class _Writer:
-    """A Parquet file that exists once it has rows."""
+    """A Parquet file, created with its first rows."""
 
     def __init__(self, path: Path) -> None:
         self.rows = 0
@@ -229,7 +231,7 @@ class _Writer:
         if not self._waiting:
             return
         if self._file is None:
-            # Not compressed: it is read once, from memory; dictionaries make it small enough.
+            # Uncompressed: the file is read once, from the page cache, and dictionaries keep it small.
             self._file = pq.ParquetWriter(self.path, EVENTS, compression="none")
         self._file.write_table(pa.Table.from_batches(self._waiting))
         self.rows += self._waiting_rows
@@ -244,18 +246,18 @@ def _files(folder: Path, kind: str, number: int) -> list[str]:
     return sorted(map(str, folder.glob(f"{kind}-{number:06d}-*.parquet")))
 
 
-def _side_by_side(
+def _parse_concurrently(
     tasks: Sequence[Sequence[Split]],
     folder: Path,
     processes: int,
     metrics: frozenset[str] | None,
-    tell: Callable[[float], None],
+    on_progress: Callable[[float], None],
 ) -> dict[int, tuple[int, int]]:
-    """What processes finished, by the number of the task; fewer than all if one died or met a fault.
+    """Return the numbers of rows by task number, without the tasks of processes that died or had a fault.
 
     Raises:
-        OSError: one could not write.
-        MemoryError: one had not enough.
+        OSError: a process could not write.
+        MemoryError: a process ran out of memory.
     """
     waiting = deque(enumerate(tasks))
     done: dict[int, tuple[int, int]] = {}
@@ -266,14 +268,14 @@ def _side_by_side(
             number, task = waiting.popleft()
             try:
                 counts = process.parse(task, folder, number, metrics)
-            except _GONE:
+            except _PROCESS_DIED:
                 return
             if isinstance(counts, OSError | MemoryError):
                 failed.append(counts)
                 return
             if not isinstance(counts, InternalFault):
                 done[number] = counts
-                tell(len(done) / len(tasks))
+                on_progress(len(done) / len(tasks))
 
     running: list[_Process] = []
     threads: list[threading.Thread] = []
@@ -285,7 +287,7 @@ def _side_by_side(
             threads[-1].start()
         for thread in threads:
             thread.join()
-    finally:  # also at Ctrl-C; a thread whose process is gone ends, and only then its pipes are closed
+    finally:  # also after Ctrl-C; threads end with their processes, and only then the pipes close
         for process in running:
             process.kill()
         for thread in threads:
@@ -297,15 +299,15 @@ def _side_by_side(
     return done
 
 
-def _one_by_one(
+def _parse_split_by_split(
     task: Sequence[Split], folder: Path, number: int, metrics: frozenset[str] | None
 ) -> tuple[int, int]:
-    """Parse what a process left that died, each split by itself: one that kills another process is left out.
+    """Parse the task of a dead process again, and skip a split that kills a second process.
 
-    Where no process starts at all, this one does the work.
+    If no process can start, this process parses the splits.
 
     Raises:
-        OSError, MemoryError: as `_side_by_side`.
+        OSError, MemoryError: as in `_parse_concurrently`.
     """
     for file in (*_files(folder, "events", number), *_files(folder, "metrics", number)):
         Path(file).unlink()
@@ -319,9 +321,9 @@ def _one_by_one(
                     process = _Process()
             try:
                 answer = process.parse([split], folder, number, metrics, part)
-            except _GONE:
+            except _PROCESS_DIED:
                 process.kill()
-                answer = _died(process.status)
+                answer = _process_death(process.status)
                 if not process.started:
                     answer = parse_task([split], folder, number, metrics, part)
                 process.close()
@@ -334,7 +336,7 @@ def _one_by_one(
                 )
                 rows = RowBuilder()
                 rows.add(fault_row(fault))
-                answer = _written([rows.take()], folder, number, part)
+                answer = _write([rows.take()], folder, number, part)
             counts = [have + more for have, more in zip(counts, answer, strict=True)]
     finally:
         if process is not None:
@@ -343,10 +345,10 @@ def _one_by_one(
     return counts[0], counts[1]
 
 
-def _died(status: int) -> InternalFault:
-    """What there is to say of a split that two processes died of."""
+def _process_death(status: int) -> InternalFault:
+    """Return the fault for a split that killed two processes."""
     if status == -signal.SIGKILL:
-        what = "the process that read it was killed, perhaps by the system for want of memory"
+        what = "the process that read it was killed, possibly by the out-of-memory killer"
         return InternalFault(what=what, fingerprint="", modules=("parsers",), bug=False)
     how = f"exit status {status}"
     with contextlib.suppress(ValueError):
@@ -355,8 +357,8 @@ def _died(status: int) -> InternalFault:
     return msgspec.structs.replace(died, modules=("parsers",))
 
 
-# PyArrow imports NumPy and pandas, where they are installed, to ask whether a value is one of theirs:
-# half of the time that such a process takes to start.
+# PyArrow imports NumPy and pandas, if installed, to recognise their values: half of the start time of
+# such a process.
 _SERVE: Final = (
     "import sys; sys.modules.update(numpy=None, pandas=None);"
     f" from {__name__} import serve; serve()"
@@ -364,10 +366,9 @@ _SERVE: Final = (
 
 
 class _Process:
-    """Another Python that runs `serve`: it gets tasks through a pipe, and ends when that does.
+    """A Python process that runs `serve`: it receives tasks through a pipe and ends when the pipe closes.
 
-    Not of `multiprocessing`, whose processes first run the main module again: the script of whoever
-    uses flowdiag as a library.
+    A process of `multiprocessing` would first run the main module again: the script of a library user.
     """
 
     def __init__(self) -> None:
@@ -377,14 +378,14 @@ class _Process:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            process_group=0 if os.name == "posix" else None,  # Ctrl-C is for us to handle
+            process_group=0 if os.name == "posix" else None,  # only the parent handles Ctrl-C
         )
         self._forget = at_exit(partial(kill_now, self._process))
         self.started = False
 
     @property
     def status(self) -> int:
-        """How it ended, as `Popen.returncode`."""
+        """Exit status, as in `Popen.returncode`."""
         return self._process.returncode
 
     def kill(self) -> None:
@@ -394,7 +395,7 @@ class _Process:
 
     def close(self) -> None:
         for pipe in (self._process.stdin, self._process.stdout):
-            with contextlib.suppress(OSError):  # what a dead process did not take
+            with contextlib.suppress(OSError):  # data that a dead process did not read
                 if pipe is not None:
                     pipe.close()
 
@@ -406,7 +407,7 @@ class _Process:
         metrics: frozenset[str] | None,
         part: int = 0,
     ) -> Answer:
-        """What `parse_task` returns, or raised.
+        """Run `parse_task` in the process; return its result or its exception.
 
         Raises:
             EOFError, OSError, pickle.PickleError: the process died.
@@ -422,15 +423,15 @@ class _Process:
 
 
 def serve() -> None:
-    """Parse the tasks that come through standard input until it ends; answers go to standard output."""
-    asked, answers = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    # Whatever prints must not talk into the answers.
+    """Parse tasks from standard input until it ends, and write answers to standard output."""
+    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    # Printed output must not mix with the answers.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     pickle.dump(True, answers)  # it has started
     answers.flush()
     while True:
         try:
-            task, folder, number, metrics, part, added = pickle.load(asked)
+            task, folder, number, metrics, part, added = pickle.load(requests)
         except EOFError:
             return
         use_messages(added)
@@ -439,7 +440,7 @@ def serve() -> None:
             answer = parse_task(task, folder, number, metrics, part)
         except (OSError, MemoryError) as error:
             answer = error
-        except Exception as error:  # noqa: BLE001 - travels to whoever asked
+        except Exception as error:  # noqa: BLE001 - returned to the parent process
             answer = describe_fault(error)
         pickle.dump(answer, answers)
         answers.flush()

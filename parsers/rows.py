@@ -1,34 +1,33 @@
-"""The one physical shape of everything that a parser emits, and what makes it of rows and columns.
+"""The schema of all parser output, and its construction from rows and columns.
 
-`EVENTS` is an Arrow schema, so that parsing neither needs nor starts Spark; the Spark
-`StructType` is derived from it in `flowdiag.parsers.spark.frame`. A row is what one record *prints*:
-zones, missing dates and the owner of a record are settled later, in `flowdiag.analyses.flink.clocks.settle`.
+`EVENTS` is an Arrow schema, so parsing does not need or start Spark; `flowdiag.parsers.spark.frame` derives
+the Spark `StructType`. A row holds the values that one record *prints*. Time zones, missing dates and the
+process of a record are resolved later, in `flowdiag.analyses.flink.clocks.settle`.
 
-Columns (null where the record does not say):
+Columns (null if the record does not contain the value):
 
 | column | meaning |
 |---|---|
 | source, offset | index of the source in the input list; first byte of the record in its decoded stream |
 | event, template | kind of event (`Event`); id of the message template that recognised it |
 | local_us | wall clock as printed, without zone: microseconds since 1970-01-01T00:00 *of that clock* |
-| utc_us | the instant, where the record itself or its carrier says it (zone, epoch) |
-| clock | what `local_us` lacks: null (nothing), `time-of-day` (no date), `elapsed` (since process start) |
+| utc_us | the instant, if the record or its carrier contains it (zone, epoch) |
+| clock | kind of `local_us`: null (complete), `time-of-day` (no date), `elapsed` (since process start) |
 | level, logger, thread | as printed; the logger is the simple class name |
-| process | the process as the carrier labels it (pod, container, compose service, log stream) |
+| process | carrier's label of the process (pod, container, compose service, log stream) |
 | subtask_index | 0-based, unlike the `i/n` of Flink's logs |
 | attempt | attempt number, 0-based as Flink prints it |
 | taskmanager, host | resource id (without trailing `(host:port)`), host name |
-| checkpoint, epoch_ms | checkpoint id; trigger timestamp as printed behind `@` |
+| checkpoint, epoch_ms | checkpoint id; trigger timestamp as printed after `@` |
 | duration_ms, bytes | as printed |
 | from_state, to_state | of a task or job transition |
 | cause | deepest cause of the stack trace that belongs to the record, or the reason in its text |
-| fields | everything else that the template captured |
+| fields | all other values captured by the template |
 | metric | one aggregated metric series of one minute (event `metric` only) |
 | application | id of a Spark application, with `/attempt` from the second attempt on |
 
-What Spark writes uses the same columns: `epoch_ms` is the batch time (DStreams), `duration_ms` the
-processing or trigger time, `job_name` the name of an application or query. Lists stand in `fields` as
-JSON text.
+Spark's records use the same columns: `epoch_ms` is the batch time (DStreams), `duration_ms` the processing
+or trigger time, `job_name` the name of an application or query. `fields` contains lists as JSON text.
 """
 
 from __future__ import annotations
@@ -95,12 +94,14 @@ EVENTS: Final = pa.schema(
 
 
 class Event(StrEnum):
-    """Kinds of event. A message template, a REST reader or a report parser names one of these."""
+    """Kinds of event, named by message templates, REST readers and report parsers."""
 
     # bookkeeping
-    SPLIT = "split"  # exactly one per split: what was read, what was not understood
-    MARKS = "marks"  # what the records of a split add up to (`flink.marks`), where executors parse
-    SECTION = "section"  # a header inside a stream: process is the new owner, fields.file its file
+    SPLIT = "split"  # exactly one per split: counts of lines read and not recognised
+    MARKS = "marks"  # sums over the records of a split (`flink.marks`), if executors parse
+    SECTION = (
+        "section"  # a header inside a stream: process is the new process, fields.file its file
+    )
     # checkpoint coordinator
     CHECKPOINT_TRIGGERED = "checkpoint_triggered"
     CHECKPOINT_COMPLETED = "checkpoint_completed"
@@ -109,7 +110,9 @@ class Event(StrEnum):
     CHECKPOINT_DISCARDED = "checkpoint_discarded"
     CHECKPOINT_FAILED = "checkpoint_failed"
     CHECKPOINT_NOT_TRIGGERED = "checkpoint_not_triggered"
-    CHECKPOINT_STATUS = "checkpoint_status"  # REST, archive or DEBUG dump: its life at one look
+    CHECKPOINT_STATUS = (
+        "checkpoint_status"  # REST, archive or DEBUG dump: its history in one record
+    )
     CHECKPOINT_VERTEX = "checkpoint_vertex"  # the same per vertex
     CHECKPOINT_SUBTASK = "checkpoint_subtask"  # the same per subtask
     CHECKPOINT_CONFIG = "checkpoint_config"
@@ -133,7 +136,7 @@ class Event(StrEnum):
     VERTEX = "vertex"
     EDGE = "edge"  # fields.upstream -> vertex_id, fields.ship_strategy
     DEPLOYED = "deployed"
-    PLACED = "placed"  # a subtask's place from REST, archive or a metric scope
+    PLACED = "placed"  # a subtask's location from REST, archive or a metric scope
     TASK_STATE = "task_state"
     TASK_RECEIVED = "task_received"
     TASK_STUCK = "task_stuck"
@@ -149,7 +152,7 @@ class Event(StrEnum):
     SLOTS = "slots"
     LEADERSHIP = "leadership"
     MEMORY = "memory"  # sizes of memory pools as a process prints them
-    EXCEPTION = "exception"  # a trace that stands below no record: fields.class, fields.exception
+    EXCEPTION = "exception"  # a trace outside records: fields.class, fields.exception
     RESOURCE_FAILURE = "resource_failure"  # out of memory, network buffers, container killed
     # checkpoints as a TaskManager sees them
     BARRIER_RECEIVED = "barrier_received"
@@ -168,27 +171,27 @@ class Event(StrEnum):
     SPARK_LOG_STARTED = "spark_log_started"  # first line of an event log: fields.version
     SPARK_APPLICATION = "spark_application"  # id, name, start, end, version, batch interval
     SPARK_SETTINGS = "spark_settings"  # fields: option -> value
-    SPARK_BATCH = "spark_batch"  # of a DStream application; fields.origin says who tells
+    SPARK_BATCH = "spark_batch"  # of a DStream application; fields.origin names the kind of input
     SPARK_OUTPUT = "spark_output"  # an output operation of a batch
     SPARK_RECEIVER = "spark_receiver"  # fields.what: started | stopped | error | statistics
     SPARK_JOB = "spark_job"  # fields.what: started | ended
     SPARK_STAGE = "spark_stage"  # a completed stage
-    SPARK_TASKS = "spark_tasks"  # its tasks on one executor in one split, added up
+    SPARK_TASKS = "spark_tasks"  # sums over its tasks on one executor in one split
     SPARK_EXECUTOR = "spark_executor"  # fields.what: added | removed
     SPARK_QUERY = "spark_query"  # fields.what: started | idle | terminated
     SPARK_PROGRESS = "spark_progress"  # one trigger of a query
-    SPARK_PID = "spark_pid"  # what the rate estimator prints
-    SPARK_RATE_LIMIT = "spark_rate_limit"  # a receiver takes a new limit
+    SPARK_PID = "spark_pid"  # output of the rate estimator
+    SPARK_RATE_LIMIT = "spark_rate_limit"  # a receiver applies a new limit
     SPARK_RANGE = "spark_range"  # a task of a direct stream reads offsets of a topic's partition
     SPARK_BLOCK = "spark_block"  # a receiver's block in some memory: fields.size, fields.free
     SPARK_DROPPED = "spark_dropped"  # listener events were lost: fields.count, fields.queue
-    SPARK_INCIDENT = "spark_incident"  # what explains slow or failed batches, by template
-    # recognised, and of no interest to any rule: keeps the drift alarm quiet
+    SPARK_INCIDENT = "spark_incident"  # possible reason for slow or failed batches, by template
+    # recognised but not used by any rule: such lines do not count as drift
     KNOWN = "known"
 
 
 def empty_row() -> dict[str, object]:
-    """A row with every column null, to be filled by a reader.
+    """Return a row with all columns null, for a reader to fill.
 
     >>> sorted(empty_row())[:3]
     ['application', 'attempt', 'attempt_id']
@@ -199,20 +202,20 @@ def empty_row() -> dict[str, object]:
 # -- rows and columns --------------------------------------------------------------------------
 
 Row = dict[str, Any]
-"""One row: values by column; what is absent is null, and `fields` is a mapping."""
+"""One row: values by column. Absent columns are null; `fields` is a mapping."""
 
 BATCH_ROWS: Final = 2048
-"""Rows per batch: with more, their memory is fresh each time, and its page faults cost more."""
+"""Rows per batch; larger batches would need new memory each time, and page faults are expensive."""
 METRIC_ROWS: Final = 8192
-"""The same where rows come in masses, and are read column by column."""
+"""Rows per batch of metrics, which are numerous and built column by column."""
 
 
 def batch_of(columns: Mapping[str, Sequence[Any] | pa.Array], size: int) -> pa.RecordBatch:
-    """A batch of `EVENTS` of the columns that are given; all others are null.
+    """Return a batch of `EVENTS`; columns that are not given are null.
 
     Args:
-        columns: values or arrays by name; those of `fields` are mappings or lists of pairs.
-        size: the number of rows.
+        columns: values or arrays by name; values of `fields` are mappings or lists of pairs.
+        size: number of rows.
     """
     arrays = []
     for column in EVENTS:
@@ -227,7 +230,7 @@ def batch_of(columns: Mapping[str, Sequence[Any] | pa.Array], size: int) -> pa.R
 
 
 def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """The values of a column; what does not fit into it is null: nothing real is so large, or half a character."""
+    """Return an array; values that do not fit are null, because only damage is so large or a lone surrogate."""
     try:
         return pa.array(values, type=kind)
     except (OverflowError, UnicodeError, pa.ArrowInvalid):
@@ -235,7 +238,7 @@ def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def repeat_value(value: Any, kind: pa.DataType, size: int) -> pa.Array:
-    """A column that says the same in each row, of one value as `array_of` has it."""
+    """Return an array with the same value in every row, converted by `array_of`."""
     return pa.repeat(array_of([value], kind)[0], size)
 
 
@@ -248,36 +251,34 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
 
 
 class RowBuilder:
-    """Collects rows and makes record batches of `EVENTS` of them."""
+    """Collects rows into record batches of `EVENTS`; it is full at `capacity` rows."""
 
-    def __init__(self, most: int = BATCH_ROWS) -> None:
-        """Start with no rows; with `most` of them it is full."""
-        self._most = most
+    def __init__(self, capacity: int = BATCH_ROWS) -> None:
+        self._capacity = capacity
         self._rows: list[Row] = []
         self._used: set[str] = set()
 
     def __len__(self) -> int:
-        """The number of rows not yet taken."""
+        """Return the number of rows not yet taken."""
         return len(self._rows)
 
     @property
     def full(self) -> bool:
-        """Whether the rows should be taken."""
-        return len(self._rows) >= self._most
+        return len(self._rows) >= self._capacity
 
     def add(self, row: Row) -> None:
-        """Add one row; columns that it lacks are null."""
+        """Add one row; missing columns are null."""
         self._rows.append(row)
         self._used.update(row)
 
     def take(self) -> pa.RecordBatch:
-        """The rows so far as one batch; the builder is empty afterwards."""
+        """Return the collected rows as one batch, and empty the builder."""
         rows = self._rows
         columns: dict[str, list[Any]] = {
             name: [row.get(name) for row in rows] for name in self._used
         }
         if "fields" in columns:
-            # Arrow takes a map as pairs.
+            # Arrow expects maps as lists of pairs.
             columns["fields"] = [
                 None if value is None else list(value.items()) for value in columns["fields"]
             ]
@@ -285,14 +286,14 @@ class RowBuilder:
         self._used = set()
         try:
             return batch_of(columns, len(rows))
-        except (ValueError, TypeError, ArithmeticError):  # Arrow's own are of these
-            return _of_good_rows(rows)
+        except (ValueError, TypeError, ArithmeticError):  # base classes of Arrow's errors
+            return _batch_of_valid_rows(rows)
 
 
-def _of_good_rows(rows: Iterable[Row]) -> pa.RecordBatch:
-    """The rows that have a place in a batch; of each source whose rows have none, what is wrong with the first."""
+def _batch_of_valid_rows(rows: Iterable[Row]) -> pa.RecordBatch:
+    """Return the valid rows, and one fault per source for its first invalid row."""
     batches: list[pa.RecordBatch] = []
-    refused: dict[int, Row] = {}
+    rejected: dict[int, Row] = {}
     for row in rows:
         columns: dict[str, list[Any]] = {name: [value] for name, value in row.items()}
         if row.get("fields") is not None:
@@ -301,15 +302,15 @@ def _of_good_rows(rows: Iterable[Row]) -> pa.RecordBatch:
             batches.append(batch_of(columns, 1))
         except (ValueError, TypeError, ArithmeticError) as error:
             fault = describe_fault(error, source=row["source"], offset=row.get("offset"))
-            refused.setdefault(row["source"], fault_row(fault))
-    told = RowBuilder()
-    for row in refused.values():
-        told.add(row)
-    table = pa.Table.from_batches([*batches, told.take()]).combine_chunks()
+            rejected.setdefault(row["source"], fault_row(fault))
+    faults = RowBuilder()
+    for row in rejected.values():
+        faults.add(row)
+    table = pa.Table.from_batches([*batches, faults.take()]).combine_chunks()
     return table.to_batches()[0]
 
 
-# -- what became of a split --------------------------------------------------------------------
+# -- outcome of a split ------------------------------------------------------------------------
 
 SAMPLES: Final = 3
 SAMPLE_CHARACTERS: Final = 300
@@ -317,20 +318,20 @@ SAMPLE_CHARACTERS: Final = 300
 
 @dataclass(slots=True)
 class Tally:
-    """What the `split` row says: each reader counts while it reads.
+    """Counts for the `split` row, updated by the reader.
 
     Attributes:
         bytes: decoded bytes read.
-        candidates: lines with an anchor, answers or samples: what might have been understood.
-        recognised: those that were.
-        not_understood: those that should have been.
-        logger_hits: lines of a class whose every line should be understood.
-        truncated: lines and reports that were cut since they are too long.
-        first_us, last_us: of the times; wall clocks as printed, or instants where only these are.
-        samples: the beginnings of a few that were not understood.
-        error: one clause on why it was not read to its end; None if it was.
-        fault: of flowdiag's own, which ended the reading.
-        at: where the record begins that was looked at last, as far as the reader tells.
+        candidates: potentially known records: lines with an anchor, answers or samples.
+        recognised: candidates that were recognised.
+        not_understood: unrecognised records that flowdiag should know.
+        logger_hits: lines of a class whose lines flowdiag should all know.
+        truncated: lines and reports truncated for their length.
+        first_us, last_us: range of times; printed wall clocks, or instants if nothing else is printed.
+        samples: starts of a few unrecognised records.
+        error: one clause about an early end of reading; None if the reader reached the end.
+        fault: an internal fault that ended reading.
+        at: start of the last record, if the reader reports it.
     """
 
     bytes: int = 0
@@ -347,7 +348,7 @@ class Tally:
     at: int | None = None
 
     def add_time(self, time_us: int | None) -> None:
-        """Widen the range of times by one, where there is one."""
+        """Extend the range of times; ignores None."""
         if time_us is None:
             return
         if self.first_us is None or time_us < self.first_us:
@@ -356,13 +357,13 @@ class Tally:
             self.last_us = time_us
 
     def add_unrecognised(self, what: str) -> None:
-        """Count what was not understood, and keep the first few as samples."""
+        """Count an unrecognised record, and keep the first few as samples."""
         self.not_understood += 1
         if len(self.samples) < SAMPLES:
             self.samples.append(what[:SAMPLE_CHARACTERS])
 
     def row(self, source: int, offset: int) -> Row:
-        """The `split` row, with which every split ends."""
+        """Return the `split` row, the last row of every split."""
         fields = {
             "bytes": str(self.bytes),
             "candidates": str(self.candidates),
@@ -382,7 +383,7 @@ class Tally:
 
 
 def fault_row(fault: InternalFault) -> Row:
-    """A `split` row that says nothing but what went wrong with a source."""
+    """Return a `split` row that only reports a fault."""
     return _split_row(fault.source or 0, fault.offset or 0, {}, fault)
 
 
@@ -391,5 +392,5 @@ def _split_row(
 ) -> Row:
     if fault is not None:
         fields["fault"] = encode_fault(fault)
-        fields.setdefault("error", "what comes behind a fault of flowdiag is not read")
+        fields.setdefault("error", "an internal fault of flowdiag ended reading")
     return {"source": source, "offset": offset, "event": Event.SPLIT.value, "fields": fields}

@@ -1,12 +1,12 @@
-"""From a byte range of a source to Arrow batches of events: the one generator.
+"""Parsing of a byte range of a source into Arrow batches of events.
 
-`parse_split` is pure Python and Arrow, needs no Spark and never raises for bad input: whatever
-goes wrong is said in the `split` row with which every split ends, a fault of flowdiag's own as well.
+`parse_split` is pure Python and Arrow, needs no Spark and never raises for bad input. The `split` row at the
+end of every split reports all problems, including internal faults.
 
-A candidate line (one that holds an anchor, `scan`) goes through: carriers and JSON envelopes off,
-header read (`prefix`), message recognised and its place judged (`records`), the lines below it
-read (`reader`, `traces`). Every decision depends on the record and the
-lines beside it, never on what came before in the split.
+A candidate line, one with an anchor (`scan`), goes through these steps: strip carriers and JSON envelopes,
+parse the header (`prefix`), recognise the message and check its position (`records`), read the lines below
+it (`reader`, `traces`). Every decision depends only on the record and its neighbouring lines, never on
+earlier parts of the split.
 """
 
 from __future__ import annotations
@@ -39,15 +39,17 @@ from flowdiag.parsers.spark.reports import holds_report, printed_reports
 from flowdiag.parsers.spark.rest import answer_rows
 
 TASK_BYTES: Final = 96 * 1024 * 1024
-"""Bytes per task, at most: a reused Spark worker stalls some 40 ms for each, so not many small ones."""
-_LEAST_BYTES: Final = 16 * 1024 * 1024  # at least, unless there is less of all
-_TASKS: Final = 16  # so many share out evenly what is not large: nobody is long at one when all others have none
-UNPACKED: Final = 10  # logs shrink about so much
+"""Maximum bytes per task; a reused Spark worker stalls about 40 ms per task, so tasks should not be small."""
+_LEAST_BYTES: Final = 16 * 1024 * 1024  # minimum, unless the whole input is smaller
+_TASKS: Final = (
+    16  # tasks of an input of medium size: enough to keep all workers busy until the end
+)
+UNPACKED: Final = 10  # typical compression ratio of logs
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A byte range of a source's decoded stream; `end` is -1 for "to the end"."""
+    """A byte range of a source's decoded stream; `end` is -1 for the end of the stream."""
 
     source: Source
     start: int
@@ -55,14 +57,14 @@ class Split:
 
 
 def plan_splits(sources: Sequence[Source], target_bytes: int | None = None) -> list[list[Split]]:
-    """Cut the sources into tasks of about `target_bytes` each; small files are packed together.
+    """Divide the sources into tasks of about `target_bytes` each; small files share a task.
 
-    Without a target, the size of all sources decides, and nothing else: on any machine they are the same tasks, so
-    that the same rows of metrics come of them, which are added up within one.
+    The default target depends only on the size of all sources. Metrics are aggregated within a task, so equal
+    tasks on every host give equal metric rows.
 
-    Sources that cannot be cut (compressed, UTF-16, documents) are one split each; a compressed one
-    counts as `UNPACKED` times its size. Sources that are not read get no split. Small files are
-    packed in the order of the sources.
+    Sources that cannot be divided (compressed, UTF-16, documents) are one split each; a compressed source
+    counts as `UNPACKED` times its size. Sources that are not read get no split. Small files share tasks in
+    the order of the sources.
     """
     if target_bytes is None:
         target_bytes = task_bytes(sum(_weight(each) for each in sources))
@@ -75,7 +77,7 @@ def plan_splits(sources: Sequence[Source], target_bytes: int | None = None) -> l
         if source.splittable and source.size > target_bytes:
             count = -(-source.size // target_bytes)
             edges = [source.size * i // count for i in range(count)]
-            # The last one is open, so that a file that grows meanwhile is read to its end once.
+            # The last split is open-ended: it includes data appended to a growing file.
             ends = [*edges[1:], -1]
             tasks.extend(
                 [Split(source, start, end)] for start, end in zip(edges, ends, strict=True)
@@ -93,7 +95,7 @@ def plan_splits(sources: Sequence[Source], target_bytes: int | None = None) -> l
 
 
 def task_bytes(whole: int) -> int:
-    """How large a task is, of so many bytes in all.
+    """Return the size of a task for this many input bytes.
 
     >>> [task_bytes(megabytes * 10**6) // 10**6 for megabytes in (100, 300, 1000, 10_000)]
     [16, 18, 62, 100]
@@ -102,7 +104,7 @@ def task_bytes(whole: int) -> int:
 
 
 def _weight(source: Source) -> int:
-    """What a source comes to when it is unpacked, about."""
+    """Return the estimated decompressed size of a source."""
     if source.kind == "not-read":
         return 0
     return source.size if source.codec == "none" else source.size * UNPACKED
@@ -110,13 +112,13 @@ def _weight(source: Source) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """A split that is being read.
+    """Context of a split that is being read.
 
     Attributes:
-        split: what is read.
-        tally: counts meanwhile, for the `split` row.
-        rows: takes rows; a reader takes batches from it when it is full.
-        metrics: names of the metrics of reports that become rows; None for all that are known.
+        split: the split.
+        tally: running counts for the `split` row.
+        rows: collects rows; readers take a batch when it is full.
+        metrics: names of the metrics to extract from reports; None for all known metrics.
         catalogue: messages to recognise.
     """
 
@@ -138,22 +140,21 @@ def parse_split(
 
     Args:
         split: from `plan_splits`.
-        catalogue: messages to recognise; by default all that flowdiag knows.
-        metrics: names of the metrics of reports that become rows; None for all that are known.
-        builder: gets the rows of several splits in turn, and keeps the last ones of each, except of
-            the kinds in `_ALONE`.
+        catalogue: messages to recognise; by default all known messages.
+        metrics: names of the metrics to extract from reports; None for all known metrics.
+        builder: collects the rows of several splits and keeps the last rows of each, except for the kinds
+            in `_OWN_BATCHES`.
 
     Yields:
-        batches of at most 2048 rows (of metrics: 8192); the very last row is the only one of event `split`, with
-        fields bytes, candidates (lines with an anchor), recognised, not_understood (lines of a
-        checkpoint class that match no message), sample_1 to sample_3 of them, logger_hits (lines
-        of a checkpoint class), truncated_lines, first_us and last_us (wall clock as printed, or
-        the instant where only that is printed), error (one clause, absent if all went well), fault
-        (`parsers.faults.as_text`, where flowdiag itself failed; rows that Arrow refuses have a
-        `split` row of their own, in their place).
+        batches of at most 2048 rows (8192 for metrics). The last row is the only one of event `split`. Its
+        fields are bytes, candidates (lines with an anchor), recognised, not_understood (lines of a
+        checkpoint class that match no message), sample_1 to sample_3 of these lines, logger_hits (lines of a
+        checkpoint class), truncated_lines, first_us and last_us (printed wall clock, or the instant if only
+        that is printed), error (one clause; absent on success) and fault (`faults.encode_fault`, after a
+        bug in flowdiag). Rows that Arrow rejects are replaced by `split` rows of their own.
     """
     source, tally = split.source, Tally()
-    shared = builder is not None and source.kind not in _ALONE
+    shared = builder is not None and source.kind not in _OWN_BATCHES
     rows = builder if builder is not None and shared else RowBuilder()
     read = _READERS.get(source.kind, _read_log)
     try:
@@ -171,7 +172,7 @@ def parse_split(
 
 
 def _fault(error: Exception, split: Split, at: int | None) -> InternalFault:
-    """A fault with its place, as far as the reader told it."""
+    """Return the fault for an error at a stream offset, with the line number if it can be determined."""
     line = None
     if at is not None and split.source.kind in LINES:
         with contextlib.suppress(OSError, ValueError), open_source(split.source) as stream:
@@ -180,7 +181,7 @@ def _fault(error: Exception, split: Split, at: int | None) -> InternalFault:
 
 
 def lines_before(stream: BinaryIO, offset: int) -> int:
-    r"""How many lines end before a place in a stream.
+    r"""Count the line ends before an offset in a stream.
 
     >>> lines_before(io.BytesIO(b"a\nb\nc"), 4)
     2
@@ -195,9 +196,9 @@ def lines_before(stream: BinaryIO, offset: int) -> int:
 def parse_splits(
     splits: Iterable[Split], *, metrics: Collection[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Read splits as `parse_split` does, one after the other, those of small logs into one batch.
+    """Parse splits one after the other; the rows of small logs share a batch.
 
-    A batch costs as much as the rows of a small file.
+    Creating a batch takes as long as parsing the rows of a small file.
     """
     builder = RowBuilder()
     for split in splits:
@@ -209,7 +210,7 @@ def parse_splits(
 def parse_on_driver(
     tasks: Sequence[Sequence[Split]], metrics: Collection[str] | None = None
 ) -> pa.Table:
-    """Parse here and now, without Spark; one `split` row per split, as everywhere."""
+    """Parse in this process, without Spark; the table has one `split` row per split."""
     splits = (split for task in tasks for split in task)
     return pa.Table.from_batches(list(parse_splits(splits, metrics=metrics)), schema=EVENTS)
 
@@ -218,7 +219,7 @@ def parse_on_driver(
 
 
 def _read_log(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:
-    """Lines of a log, or the events of a document, which are lines as well."""
+    """Read the lines of a log, or the events of a document, which `open_source` turns into lines."""
     split, tally, rows = task.split, task.tally, task.rows
     catalogue = task.catalogue
     if catalogue is None:
@@ -232,7 +233,7 @@ def _read_log(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:
             if isinstance(found, pa.RecordBatch):
                 yield found
                 continue
-            failed = failed or _tells_failure(found)
+            failed = failed or _is_failure(found)
             rows.add(found)
             if rows.full:
                 yield rows.take()
@@ -247,8 +248,8 @@ def _read_log(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:
         _count_lines(scanner, tally)
 
 
-def _tells_failure(row: Row) -> bool:
-    """Whether a record says that something failed: what stands below others only repeats it."""
+def _is_failure(row: Row) -> bool:
+    """Return whether a record reports a failure; exceptions below other records then only repeat it."""
     return row["event"] in _FAILURES or row.get("to_state") in ("FAILED", "FAILING")
 
 
@@ -264,7 +265,7 @@ _FAILURES: Final = frozenset(
 )
 
 
-_OF_EXCEPTIONS: Final = (
+_EXCEPTION_WORDS: Final = (
     b"Exception",
     b"Error",
     b"Throwable",
@@ -275,25 +276,25 @@ _OF_EXCEPTIONS: Final = (
 
 
 def _add_pasted(task: _Task, failed: bool | None) -> None:
-    """Add the exceptions that no record tells of, of all of a small text, else of its beginning.
+    """Add exceptions outside known records: from all of a small text, or the start of a large one.
 
     Args:
-        task: the split that begins the source.
-        failed: whether records of the source tell of failures; None if only some of it was read.
+        task: the first split of the source.
+        failed: whether records of the source report failures; None if only a part was read.
     """
     split, tally = task.split, task.tally
     source = split.source
     with open_source(source) as stream:
         data = stream.read(HEAD_BYTES)
-        if _owned(data) and not 0 <= source.size <= PASTE_BYTES:
+        if _starts_with_record(data) and not 0 <= source.size <= PASTE_BYTES:
             return
         rest = stream.read(PASTE_BYTES + 1 - len(data)) if len(data) == HEAD_BYTES else b""
     whole = len(data) + len(rest) <= PASTE_BYTES
     text = data + rest if whole else data
-    if not any(word in text for word in _OF_EXCEPTIONS):
+    if not any(word in text for word in _EXCEPTION_WORDS):
         return
     if failed is None:
-        failed = whole and _fails(text, source)
+        failed = whole and _reports_failure(text, source)
     for row in paste_rows(text, source.engine, source.index, whole=whole, failed=failed):
         task.rows.add(row)
         tally.candidates += 1
@@ -303,7 +304,7 @@ def _add_pasted(task: _Task, failed: bool | None) -> None:
 
 
 def _add_reports(task: _Task) -> None:
-    """Add the reports of streaming queries that somebody printed between the records, or alone."""
+    """Add printed reports of streaming queries, between records or alone."""
     source = task.split.source
     if source.engine == "flink" or not 0 <= source.size <= REPORT_TEXT_BYTES:
         return
@@ -319,7 +320,7 @@ def _add_reports(task: _Task) -> None:
 
 
 def _add_tables(task: _Task) -> None:
-    """Add the tables of Flink's web UI that somebody copied, alone or between other things."""
+    """Add tables copied from Flink's Web UI, alone or between other text."""
     source = task.split.source
     if source.engine == "spark" or not 0 <= source.size <= TABLE_TEXT_BYTES:
         return
@@ -335,33 +336,33 @@ def _add_tables(task: _Task) -> None:
             task.tally.add_time(row["local_us"])
 
 
-def _fails(text: bytes, source: Source) -> bool:
-    """Whether records of a small text tell of failures: rows must not depend on how it is split."""
+def _reports_failure(text: bytes, source: Source) -> bool:
+    """Return whether records of a small text report failures, so that rows do not depend on the splits."""
     known = _recogniser(load_catalogue("spark" if source.engine == "spark" else "flink"))
     scanner = LineScanner(io.BytesIO(text), known.matcher)
     reader = Reader(source.index, scanner, known, Tally(), ())
-    return any(isinstance(row, dict) and _tells_failure(row) for row in reader.events())
+    return any(isinstance(row, dict) and _is_failure(row) for row in reader.events())
 
 
-def _owned(data: bytes) -> bool:
-    """Whether the first line is a record's, so that what is below it has an owner."""
+def _starts_with_record(data: bytes) -> bool:
+    """Return whether the first line is a record, which owns the lines below it."""
     line = data[:2048].lstrip().split(b"\n", 1)[0]
     return open_record(line.decode("utf-8", "replace")).head.complete
 
 
 def _read_answers(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:
-    """Answers of Flink's REST interface, and archives of its History Server."""
+    """Read answers of Flink's REST API and archives of its History Server."""
     yield from read_document(stream, task.split.source, task.tally, task.metrics)
 
 
 def _read_samples(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:
-    """What Prometheus scrapes or keeps."""
+    """Read metrics that Prometheus scraped or stored."""
     yield from read_prometheus(stream, task.split.source, task.tally, task.metrics)
     task.tally.error = stream_error(stream)
 
 
 def _read_spark_answers(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:
-    """Saved answers of Spark's REST interface."""
+    """Read saved answers of Spark's REST API."""
     source, tally = task.split.source, task.tally
     data = stream.read()
     tally.bytes = len(data)
@@ -376,7 +377,7 @@ def _read_spark_answers(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatc
 
 
 def _read_spark_events(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:
-    """A Spark event log or the lines of flowdiag's listener."""
+    """Read a Spark event log or the lines of flowdiag's listener."""
     split, tally, rows = task.split, task.tally, task.rows
     reader = EventReader(split.source.index, tally)
     scanner = reader.scanner(stream, split.start, split.end)
@@ -400,10 +401,10 @@ _READERS: Final[dict[str, Callable[[BinaryIO, _Task], Iterator[pa.RecordBatch]]]
     "spark-rest": _read_spark_answers,
     "spark-events": _read_spark_events,
 }
-"""Who reads a kind of source (`Source.kind`): an open stream in, batches out, rows into `task.rows`."""
+"""Reader of each kind of source (`Source.kind`): takes an open stream, yields batches, fills `task.rows`."""
 
-_ALONE: Final = frozenset({"prometheus", "spark-rest", "spark-events"})
-"""Kinds whose rows stand in batches of their own, not with those of the splits beside them."""
+_OWN_BATCHES: Final = frozenset({"prometheus", "spark-rest", "spark-events"})
+"""Kinds whose rows do not share batches with other splits."""
 
 
 def _count_lines(scanner: LineScanner, tally: Tally) -> None:

@@ -151,7 +151,7 @@ def read(
         resources.folder or _own_folder(),
         processes=resources.processes or usable_processors(),
         metrics=metrics,
-        tell=lambda share: progress(f"reading, {share:.0%}"),
+        on_progress=lambda share: progress(f"reading, {share:.0%}"),
     )
     count = parsed.events.count
     if not resources.are_few(count):

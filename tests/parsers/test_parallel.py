@@ -188,7 +188,7 @@ def test_what_cannot_be_written_is_one_clear_error(
 ) -> None:
     (tmp_path / in_the_way).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / in_the_way).write_text("")
-    with pytest.raises(FlowdiagError, match="cannot write what was parsed") as raised:
+    with pytest.raises(FlowdiagError, match="cannot write parsed rows") as raised:
         parse_in_processes(tasks, tmp_path / "rows", processes=1)
     assert "TMPDIR" in (raised.value.hint or "")
 
