@@ -15,7 +15,8 @@ from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate.facts import ApplicationFacts
 from flowdiag.analyses.rate.model import Job, Outcome, Settings, changed, simulate
 from flowdiag.analyses.rate.pid import Gains
-from flowdiag.analyses.rate.present import Assessed, StreamState, at_once
+from flowdiag.analyses.rate.present import Assessed, StreamState
+from flowdiag.analyses.rate.present.batches import concurrent_jobs
 from flowdiag.analyses.rate.stability import Line
 
 BATCHES: Final = 60
@@ -117,7 +118,7 @@ def predict(assessed: Assessed, state: StreamState, **changes: object) -> Predic
         fixed_ms=line.base,
         per_record_ms=line.per_x,
         error_ms=line.error,
-        at_once=at_once(assessed.app.settings),
+        at_once=concurrent_jobs(assessed.app.settings),
     )
     settings = settings_of(assessed.app)
     tried = changed(settings, **changes)

@@ -119,7 +119,7 @@ def _missing_of(query: x.QueryFacts) -> str | None:
     """What a query is not judged by, since no report holds it."""
     if query.real_time or query.trigger_interval_ms or len(query.triggers) < 3:
         return None
-    return f"the trigger interval of {query.called}, which is recorded nowhere: --trigger-interval"
+    return f"the trigger interval of {query.label}, which is recorded nowhere: --trigger-interval"
 
 
 def _keep(rows: Sequence[Row], limit: int, badness: Callable[[Row], tuple[bool, int]]) -> list[Row]:
@@ -180,9 +180,9 @@ def keeping(state: StreamState) -> wire.Keeping:
         processing_ms=state.processing_ms,
         use=rounded(state.use, 4),
         delay_ms=state.delay_ms,
-        growth_per_s=rounded(state.waiting.slope, 4) if state.waiting else None,
+        growth_per_s=rounded(state.delay_trend.slope, 4) if state.delay_trend else None,
         queued=state.queued,
-        since_ms=state.turned_ms,
+        since_ms=state.behind_since_ms,
         cost_per_batch_ms=rounded(line.base) if line else None,
         # Of nine digits, not decimals: who simulates it gets the same sustainable rate.
         cost_per_record_ms=float(f"{line.per_x:.9g}") if line else None,
@@ -239,7 +239,7 @@ def _query(query: x.QueryFacts, state: StreamState, max_rows: int) -> wire.RateQ
         keeping=keeping(state),
         real_time=query.real_time,
         real_time_from=query.real_time_from,
-        row_rates_void=state.rows_void,
+        row_rates_void=state.rows_overcounted,
         triggers=[_trigger(trigger) for trigger in kept],
     )
 

@@ -283,7 +283,7 @@ class QueryFacts:
     files_taken: tuple[int, ...] = ()  # new files per trigger, as the source logs them
 
     @property
-    def called(self) -> str:
+    def label(self) -> str:
         """It, inside a sentence: a paste may name it nowhere."""
         known = self.name or self.id
         return f"query {known}" if known else "the query"

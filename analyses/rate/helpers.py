@@ -1,15 +1,16 @@
-"""All that a rule about a Spark application needs, under one import.
+"""Everything that a rule about a Spark application needs, under one import.
 
-A constructor per kind of subject fills in what follows from the facts. Most rules of `rate` speak of
-the present: unless they say otherwise, a finding is a warning, is ongoing, and lasts to the end of the
-input; its explanation is that of its cause.
+Each constructor fills in the fields of a finding that follow from the facts. Unless a rule overrides
+them, a finding is a warning, is ongoing, lasts to the end of the input, and has the explanation of its
+cause.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from statistics import median
+from typing import Final, TypedDict, TypeVar, Unpack
 
 from flowdiag.analyses.flink.judging import milliseconds, without_package
 from flowdiag.analyses.knowledge.causes import CAUSES, Remedy
@@ -18,6 +19,7 @@ from flowdiag.analyses.knowledge.option_types import (
     TRIGGER_INTERVAL,
     Value,
     helps,
+    shown,
     write,
 )
 from flowdiag.analyses.model import fmt
@@ -40,27 +42,48 @@ from flowdiag.analyses.model.finding import (
     weigh,
 )
 from flowdiag.analyses.model.rule import Limits, Rule, limit
-from flowdiag.analyses.rate import judging, present
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate.facts import (
     ApplicationFacts,
     Batch,
+    Executor,
     QueryFacts,
     Record,
     StageLoad,
     Trigger,
 )
-from flowdiag.analyses.rate.judging import (
-    limited,
-    rate_text,
-    records_of,
-    setting,
-    short_of_time,
-    slowest,
+from flowdiag.analyses.rate.present import (
+    Assessed,
+    StreamState,
+    batches,
+    caps,
+    late_triggers,
+    late_window,
+    parts,
+    triggers,
 )
-from flowdiag.analyses.rate.present import Assessed, StreamState, late_triggers, late_window
+from flowdiag.analyses.rate.present import state as defaults
 from flowdiag.analyses.rate.replay import Replay
 from flowdiag.analyses.rate.stability import Stability
+
+# Defaults of the limits of RT202 (see `fixed_cost`).
+COST: Final = 0.9  # of the interval
+SMALL: Final = 0.25  # of the records of the largest batch
+BATCHES: Final = 3
+SPREAD: Final = 0.5  # of the largest batch: with less, the fitted line has no reliable base
+
+DEFAULTS: Final = {
+    "spark.streaming.backpressure.enabled": "false",
+    "spark.streaming.backpressure.pid.proportional": "1.0",
+    "spark.streaming.backpressure.pid.integral": "0.2",
+    "spark.streaming.backpressure.pid.derived": "0.0",
+    "spark.streaming.backpressure.pid.minRate": "100",
+    "spark.streaming.blockInterval": "200ms",
+    "spark.streaming.concurrentJobs": "1",
+    "spark.streaming.kafka.maxRatePerPartition": "0",
+}
+Cited = TypeVar("Cited", bound=Batch | Trigger | Record)
+_WEEKS_MS: Final = 14 * 86_400_000.0
 
 
 def measurement(
@@ -70,103 +93,183 @@ def measurement(
     threshold: float | None = None,
     over: str | None = None,
 ) -> Measurement:
-    """A number that a finding rests on.
+    """Return a number that supports a finding.
 
     Args:
         name: kebab-case, e.g. `swing`.
-        value, unit: the number; None as unit for words.
-        threshold: what it was compared with, in the same unit.
-        over: what it was measured over, or against, in a few words.
+        value, unit: the number; the unit of a text is None.
+        threshold: the limit that the value is compared with, in the same unit.
+        over: the population or the reference, in a few words.
     """
     return Measurement(name=name, value=value, unit=unit, threshold=threshold, population=over)
 
 
-def rounded(value: float | None, digits: int = 3) -> float | None:
-    """A number as reports have it; None stays None."""
+def round_or_none(value: float | None, digits: int = 3) -> float | None:
     return None if value is None else round(value, digits)
+
+
+# -- subjects and evidence -----------------------------------------------------------------------
+
+
+def application_subject(app: ApplicationFacts) -> Subject:
+    return Subject(kind="application", job_name=app.name, application=app.application)
+
+
+def option_subject(app: ApplicationFacts, option: str) -> Subject:
+    return Subject(kind="option", job_name=app.name, application=app.application, option=option)
+
+
+def query_subject(app: ApplicationFacts, query: QueryFacts) -> Subject:
+    """Return the subject of a streaming query: its name, or its id if it has no name."""
+    return Subject(
+        kind="query",
+        job_name=app.name,
+        application=app.application,
+        query=query.name or query.id,
+    )
+
+
+def executor_subject(app: ApplicationFacts, executor: Executor) -> Subject:
+    return Subject(
+        kind="executor",
+        job_name=app.name,
+        application=app.application,
+        executor=executor.executor,
+        host=executor.host,
+    )
+
+
+def receiver_subject(app: ApplicationFacts, stream: int | None) -> Subject:
+    """Return the subject of an input stream, with its receiver if the input names one."""
+    mine = [r for r in app.receivers if r.fields.get("stream") == str(stream)]
+    last = mine[-1] if mine else None
+    return Subject(
+        kind="receiver" if mine else "stream",
+        job_name=app.name,
+        application=app.application,
+        stream_id=stream,
+        receiver=next((r.fields["name"] for r in mine if r.fields.get("name")), None),
+        executor=(last.fields.get("executor") or None) if last else None,
+        host=last.host if last else None,
+    )
+
+
+def partition_subject(app: ApplicationFacts, partition: str, query: str | None = None) -> Subject:
+    """Return the subject of a topic partition that an application or one of its queries reads."""
+    return Subject(
+        kind="partition",
+        job_name=app.name,
+        application=app.application,
+        query=query,
+        partition=partition,
+    )
+
+
+def receiver_name(app: ApplicationFacts, stream: int | None) -> str | None:
+    return receiver_subject(app, stream).receiver
+
+
+def evidence_of(items: Iterable[Cited]) -> tuple[Evidence, ...]:
+    """Return the records behind batches, triggers or single records, each once."""
+    return cite(
+        (
+            item.ref,
+            (item.end_ms or item.time_ms) * 1000 if isinstance(item, Batch) else item.time_us,
+        )
+        for item in items
+    )
 
 
 # -- findings ------------------------------------------------------------------------------------
 
 
-def of_application(assessed: Assessed, *, subject: Subject | None = None, **said: Any) -> Finding:
-    """A finding about an application, or about something of it.
+class FindingFields(TypedDict, total=False):
+    """The fields of `Finding` that a rule may set; the job follows from the application."""
 
-    Args:
-        assessed: whose verdict counts it.
-        subject: who it is about; None: the application itself.
-        said: the other fields of `Finding`.
-    """
-    app = assessed.app
-    usual: dict[str, Any] = {
+    severity: Severity
+    state: State
+    subject: Subject
+    title: str
+    explain: str
+    confidence: Confidence
+    why: str | None
+    cause: str | None
+    rank: int
+    option: str | None
+    first_us: int | None
+    last_us: int | None
+    count: int
+    measurements: tuple[Measurement, ...]
+    evidence: tuple[Evidence, ...]
+    ranked: bool
+    evidence_total: int | None
+    actions: tuple[Action, ...]
+    votes: tuple[Vote, ...]
+
+
+def application_finding(assessed: Assessed, **fields: Unpack[FindingFields]) -> Finding:
+    """Return a finding about an application, or about the given subject in it."""
+    app, cause = assessed.app, fields.get("cause")
+    filled: FindingFields = {
+        "subject": application_subject(app),
         "severity": Severity.WARNING,
         "state": State.ONGOING,
         "last_us": app.last_us,
     }
-    if said.get("cause") is not None:
-        usual["explain"] = explanation(said["cause"])
-    return Finding(
-        job=assessed.key,
-        subject=subject or judging.application_subject(app),
-        **(usual | said),
-    )
+    if cause is not None:
+        filled["explain"] = explanation(cause)
+    return Finding(job=assessed.key, **(filled | fields))
 
 
-def of_option(assessed: Assessed, option: str, **said: Any) -> Finding:
-    """A finding about a setting of an application."""
-    subject = judging.option_subject(assessed.app, option)
-    return of_application(assessed, subject=subject, option=option, **said)
+def option_finding(assessed: Assessed, key: str, **fields: Unpack[FindingFields]) -> Finding:
+    filled: FindingFields = {"subject": option_subject(assessed.app, key), "option": key}
+    return application_finding(assessed, **(filled | fields))
 
 
-def of_stream(assessed: Assessed, stream: int | None, **said: Any) -> Finding:
-    """A finding about an input stream, with the receiver that feeds it as far as it is known."""
-    return of_application(assessed, subject=judging.receiver_subject(assessed.app, stream), **said)
-
-
-def of_batches(assessed: Assessed, batches: Sequence[Batch], **said: Any) -> Finding:
-    """A finding about some of an application's batches: times, count and records follow from them."""
-    usual: dict[str, Any] = {
-        "first_us": batches[0].time_ms * 1000,
-        "last_us": batches[-1].time_ms * 1000,
-        "count": len(batches),
-        "evidence": records_of(batches),
-    }
-    return of_application(assessed, **(usual | said))
-
-
-def of_query(assessed: Assessed, query: QueryFacts, **said: Any) -> Finding:
-    """A finding about a streaming query."""
-    return of_application(
-        assessed, **({"subject": judging.query_subject(assessed.app, query)} | said)
-    )
-
-
-def of_triggers(
-    assessed: Assessed, query: QueryFacts, triggers: Sequence[Trigger], **said: Any
+def stream_finding(
+    assessed: Assessed, stream: int | None, **fields: Unpack[FindingFields]
 ) -> Finding:
-    """A finding about some of a query's triggers: times, count and records follow from them."""
-    usual: dict[str, Any] = {
-        "first_us": triggers[0].time_us if triggers else None,
-        "last_us": triggers[-1].time_us if triggers else None,
-        "count": len(triggers),
-        "evidence": records_of(triggers),
+    filled: FindingFields = {"subject": receiver_subject(assessed.app, stream)}
+    return application_finding(assessed, **(filled | fields))
+
+
+def query_finding(
+    assessed: Assessed, query: QueryFacts, **fields: Unpack[FindingFields]
+) -> Finding:
+    filled: FindingFields = {"subject": query_subject(assessed.app, query)}
+    return application_finding(assessed, **(filled | fields))
+
+
+def batch_finding(
+    assessed: Assessed, affected: Sequence[Batch], **fields: Unpack[FindingFields]
+) -> Finding:
+    """Return a finding about some batches, with their times, count and records."""
+    filled: FindingFields = {
+        "first_us": affected[0].time_ms * 1000,
+        "last_us": affected[-1].time_ms * 1000,
+        "count": len(affected),
+        "evidence": evidence_of(affected),
     }
-    return of_query(assessed, query, **(usual | said))
+    return application_finding(assessed, **(filled | fields))
+
+
+def trigger_finding(
+    assessed: Assessed,
+    query: QueryFacts,
+    affected: Sequence[Trigger],
+    **fields: Unpack[FindingFields],
+) -> Finding:
+    """Return a finding about some triggers of a query, with their times, count and records."""
+    filled: FindingFields = {
+        "first_us": affected[0].time_us if affected else None,
+        "last_us": affected[-1].time_us if affected else None,
+        "count": len(affected),
+        "evidence": evidence_of(affected),
+    }
+    return query_finding(assessed, query, **(filled | fields))
 
 
 # -- batches and triggers alike ------------------------------------------------------------------
-
-
-def sure_of(lasted: Sequence[int | None], few: float) -> Confidence:
-    """How sure an overload is that so many batches or triggers show: few may be a start that catches up.
-
-    Args:
-        lasted: how long each waited or took, in their order.
-        few: as many as tell by themselves; with fewer the last one has to be the worst.
-    """
-    known = [ms for ms in lasted if ms is not None]
-    worst_at_last = len(known) > 2 and known[-1] >= max(known)
-    return Confidence.HIGH if len(lasted) >= few or worst_at_last else Confidence.LOW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,11 +277,11 @@ class Unit:
     """A batch or a trigger, for rules that judge both.
 
     Args:
-        record: itself.
-        lasted_ms: how long it took.
-        stage: the one with the longest task; None where no task is told.
-        gap_ms: of the time in which its jobs run, what certainly had none; None where it is not told.
-        rows: whether it read any; of batches it is taken for granted.
+        record: the batch or trigger.
+        lasted_ms: its duration.
+        stage: the stage with the longest task; None if the input has no tasks.
+        gap_ms: minimum time without any Spark job; None if the input has no jobs.
+        rows: whether it read any rows; assumed for batches.
     """
 
     record: Batch | Trigger
@@ -187,16 +290,21 @@ class Unit:
     gap_ms: int | None
     rows: bool
 
+    @property
+    def records(self) -> int | None:
+        """Records of the batch, or rows of the trigger; None if the input has no counts."""
+        return self.record.records if isinstance(self.record, Batch) else self.record.rows
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """The present of an application's batches, or of a query's triggers.
+    """The present batches of an application, or the present triggers of one query.
 
     Args:
         assessed: the application.
-        query: None for its batches.
-        state: how it keeps up.
-        units: of the present.
+        query: None for the batches of the application.
+        state: how well it keeps up.
+        units: its present batches or triggers.
     """
 
     assessed: Assessed
@@ -204,73 +312,166 @@ class Flow:
     state: StreamState
     units: tuple[Unit, ...]
 
-    def counted(self, number: int) -> str:
-        """So many of its units: `1 batch`, `5 triggers`."""
+    def plural(self, number: int) -> str:
+        """Return the number with its noun: `1 batch`, `5 triggers`."""
         return fmt.plural(number, *(("trigger",) if self.query else ("batch", "batches")))
 
     @property
     def subject(self) -> Subject:
-        """The application, or the query."""
+        """The query, or the application."""
         app = self.assessed.app
-        if self.query is None:
-            return judging.application_subject(app)
-        return judging.query_subject(app, self.query)
+        return query_subject(app, self.query) if self.query else application_subject(app)
 
 
 def flows_of(assessed: Assessed) -> Iterator[Flow]:
-    """The batches of an application, then the triggers of each query."""
+    """Yield the batches of an application, then the triggers of each query."""
     for state in assessed.dstreams:
-        batches = tuple(_of_batch(b) for b in late_window(assessed.app.completed))
-        yield Flow(assessed=assessed, query=None, state=state, units=batches)
+        units = tuple(
+            Unit(
+                record=b,
+                lasted_ms=b.processing_ms or 0,
+                stage=b.stage,
+                gap_ms=None if b.approximate else _gap_ms(b, b.processing_ms),
+                rows=True,
+            )
+            for b in late_window(assessed.app.completed)
+        )
+        yield Flow(assessed=assessed, query=None, state=state, units=units)
     for query, state in assessed.queries:
-        triggers = tuple(_of_trigger(t) for t in late_triggers(query.triggers))
-        yield Flow(assessed=assessed, query=query, state=state, units=triggers)
+        units = tuple(
+            Unit(
+                record=t,
+                lasted_ms=t.duration_ms or 0,
+                stage=t.stage,
+                gap_ms=_gap_ms(t, t.durations.get("addBatch")),
+                rows=bool(t.rows),
+            )
+            for t in late_triggers(query.triggers)
+        )
+        yield Flow(assessed=assessed, query=query, state=state, units=units)
 
 
-def _of_batch(batch: Batch) -> Unit:
-    work, lasted = batch.work, batch.processing_ms
-    gap = None
-    if work is not None and work.busy_ms is not None and lasted is not None:
-        gap = None if batch.approximate else max(0, lasted - work.busy_ms)
-    return Unit(record=batch, lasted_ms=lasted or 0, stage=batch.stage, gap_ms=gap, rows=True)
+def _gap_ms(record: Batch | Trigger, working_ms: int | None) -> int | None:
+    """Return the part of the working time that no Spark job covers."""
+    busy = record.work.busy_ms if record.work is not None else None
+    return None if busy is None or working_ms is None else max(0, working_ms - busy)
 
 
-def _of_trigger(trigger: Trigger) -> Unit:
-    work, job = trigger.work, trigger.durations.get("addBatch")
-    gap = None
-    if work is not None and work.busy_ms is not None and job is not None:
-        gap = max(0, job - work.busy_ms)
-    return Unit(
-        record=trigger,
-        lasted_ms=trigger.duration_ms or 0,
-        stage=trigger.stage,
-        gap_ms=gap,
-        rows=bool(trigger.rows),
-    )
+def flow_finding(flow: Flow, units: Iterable[Unit], **fields: Unpack[FindingFields]) -> Finding:
+    """Return a finding about an application or query, with the records of the given units."""
+    filled: FindingFields = {
+        "subject": flow.subject,
+        "evidence": evidence_of(unit.record for unit in units),
+    }
+    return application_finding(flow.assessed, **(filled | fields))
 
 
-def of_flow(flow: Flow, units: Iterable[Unit], **said: Any) -> Finding:
-    """A finding about an application or a query, by some of its batches or triggers.
+def overload_confidence(lasted: Sequence[int | None], few: float) -> Confidence:
+    """Return the confidence in an overload; a few late units may be a start that catches up.
 
     Args:
-        flow: whose they are.
-        units: whose records prove it.
-        said: the other fields of `Finding`.
+        lasted: wait or duration of each batch or trigger, in order.
+        few: number from which confidence is high; below it, the last value must be the highest.
     """
-    usual: dict[str, Any] = {
-        "subject": flow.subject,
-        "evidence": records_of(unit.record for unit in units),
-    }
-    return of_application(flow.assessed, **(usual | said))
+    known = [ms for ms in lasted if ms is not None]
+    worst_at_last = len(known) > 2 and known[-1] >= max(known)
+    return Confidence.HIGH if len(lasted) >= few or worst_at_last else Confidence.LOW
 
 
-# -- what to do ----------------------------------------------------------------------------------
+def slowest_first(items: Iterable[Batch]) -> list[Batch]:
+    return sorted(items, key=lambda b: (-(b.processing_ms or 0), b.time_ms))
+
+
+def is_limited(state: StreamState) -> bool:
+    """Return whether the job gets less than it could process, or is overloaded."""
+    return state.stability in (Stability.THROTTLED, Stability.OVERLOADED)
+
+
+def short_of_time(state: StreamState, *, use: float = defaults.NARROW) -> bool:
+    """Return whether batches queue, fill almost the whole interval, or are kept small to fit it.
+
+    Args:
+        state: of batches or triggers.
+        use: share of the interval that counts as almost all of it.
+    """
+    if state.stability is Stability.THROTTLED:
+        return any(cap.kind == "pid" for cap in state.caps)
+    return state.stability is Stability.OVERLOADED or batches.has_low_headroom(state, use=use)
+
+
+def floor_share(estimator: Replay) -> float:
+    """Return the share of late updates whose rate the floor decided.
+
+    Updates less than 1% below the floor do not count.
+    """
+    late = estimator.updates[-max(6, len(estimator.updates) // 3) :]
+    floor = 0.99 * estimator.gains.min_rate
+    held = sum(step.at_floor and (step.unclamped_rate or 0.0) < floor for step in late)
+    return held / len(late) if late else 0.0
+
+
+def fixed_cost(
+    assessed: Assessed,
+    state: StreamState,
+    *,
+    cost: float = COST,
+    small: float = SMALL,
+    fewest: float = BATCHES,
+    spread: float = SPREAD,
+) -> float | None:
+    """Return the duration of an almost empty batch if it is about the interval, else None.
+
+    Args:
+        assessed: the application.
+        state: of its batches, with the fitted cost.
+        cost: share of the interval that counts as about all of it.
+        small: share of the largest batch that counts as almost empty.
+        fewest: number of small batches that are needed.
+        spread: spread of batch sizes that the fitted line needs.
+    """
+    interval, line = state.interval_ms or 0, state.line
+    warm = assessed.app.completed[defaults.COLD :]
+    done = [b for b in warm if b.processing_ms and not b.failed_outputs]
+    sized = [(b.records, float(b.processing_ms or 0)) for b in done if b.records is not None]
+    if not sized or len(done) < defaults.FEW:
+        return None
+    top = max(records for records, _ in sized)
+    took = [ms for records, ms in sized if records <= small * top]
+    if top and len(took) >= fewest and median(took) >= cost * interval:
+        return median(took)
+    fitted = line is not None and line.spread >= spread and line.base >= cost * interval
+    return line.base if line is not None and fitted else None
+
+
+def time_to(state: StreamState, limit_intervals: float) -> str | None:
+    """Return the time until the delay reaches this many intervals; None if never or above two weeks."""
+    slope, interval, delay = state.delay_trend, state.interval_ms, state.delay_ms
+    if slope is None or slope.slope <= 0 or not interval or delay is None:
+        return None
+    left = limit_intervals * interval - delay
+    # The slope is per second of batch times; a batch is processed after its wait.
+    takes_ms = left / slope.slope * (1 + slope.slope)
+    return fmt.duration(takes_ms) if 0 < takes_ms < _WEEKS_MS else None
+
+
+# -- actions -------------------------------------------------------------------------------------
 
 
 def explanation(cause: str, **fill: str) -> str:
-    """What a cause does to an application; `fill` stands for the names in braces."""
+    """Return the explanation of a cause; `fill` replaces the names in braces."""
     text = CAUSES[cause].explanation
     return text.format(**fill) if fill else text
+
+
+def current_value(app: ApplicationFacts, option: str) -> Present | None:
+    """Return the value of an option with its unit; marked as default if Spark's default applies."""
+    value = app.settings.get(option)
+    if value is not None:
+        return Present(shown(option, value))
+    default = DEFAULTS.get(option)
+    if default is None or not app.settings_known:
+        return None
+    return Present(shown(option, default), Origin.DEFAULT)
 
 
 def remedies(
@@ -280,16 +481,14 @@ def remedies(
     proposed: Mapping[str, Value | None] | None = None,
     **fill: str,
 ) -> tuple[Action, ...]:
-    """What to do about a cause, in this application: options with the values they have now.
-
-    Left out is what the configuration has already.
+    """Return the actions against a cause, without those that the configuration already applies.
 
     Args:
         cause: a word of `causes.CAUSES`.
         app: its settings.
-        names: which remedies, in this order; none: all.
-        proposed: values to try, by remedy, where they depend on the application.
-        fill: what stands for the names in braces.
+        names: the remedies to return, in this order; none: all.
+        proposed: values to try, by remedy, if they depend on the application.
+        fill: replaces the names in braces.
     """
     table = CAUSES[cause].remedies or {}
     advice = [
@@ -304,17 +503,17 @@ def _action(
     key, value = remedy.option, remedy.proposed if proposed is None else proposed
     if remedy.engine == "flink":
         return None
-    wanted = write(key, value) if key is not None and value is not None else None
-    now = setting(app, key) if key is not None else None
+    text = write(key, value) if key is not None and value is not None else None
+    now = current_value(app, key) if key is not None else None
     known = (app.settings.get(key) or (now.value if now else None)) if key is not None else None
-    if wanted and known and key and not helps(remedy.only, key, known, wanted, None):
+    if text and known and key and not helps(remedy.only, key, known, text, None):
         return None
     return Action(
         text=remedy.text.format(**fill) if fill else remedy.text,
         option=key,
         current=now,
-        proposed=wanted,
-        measure=None if wanted else remedy.measure,
+        proposed=text,
+        measure=None if text else remedy.measure,
         risk=remedy.risk,
         restart_needed=remedy.restart_needed,
         verify=remedy.verify,
@@ -323,23 +522,41 @@ def _action(
 
 
 def longer_interval(
-    option: str, now_ms: float, wanted_ms: float, text: str, *, verify: str
+    option: str, now_ms: float, proposed_ms: float, text: str, *, verify: str
 ) -> Action:
-    """The advice to have batches or triggers less often.
+    """Return the advice to run batches or triggers less often.
 
     Args:
         option: `BATCH_INTERVAL` or `TRIGGER_INTERVAL`.
-        now_ms, wanted_ms: the interval; a longer one than a second is proposed in whole seconds.
-        text: what to do, and why.
-        verify: how to see that it helped.
+        now_ms, proposed_ms: the intervals; from one second up, the proposal has whole seconds.
+        text: the advice with its reason.
+        verify: how to check that it worked.
     """
-    wanted = -(-wanted_ms // 1000) * 1000 if wanted_ms >= 1000 else wanted_ms
+    whole = -(-proposed_ms // 1000) * 1000 if proposed_ms >= 1000 else proposed_ms
     return Action(
         text=text,
         option=option,
         current=Present(fmt.duration(now_ms), Origin.OBSERVED),
-        proposed=write(option, wanted),
-        risk="results come later",
+        proposed=write(option, whole),
+        risk="results arrive later",
         restart_needed=True,
         verify=verify,
     )
+
+
+__all__ = [
+    "BATCH_INTERVAL",
+    "TRIGGER_INTERVAL",
+    "Inconclusive",
+    "Limits",
+    "Rule",
+    "caps",
+    "grade",
+    "limit",
+    "milliseconds",
+    "parts",
+    "pid",
+    "triggers",
+    "weigh",
+    "without_package",
+]

@@ -10,10 +10,9 @@ from __future__ import annotations
 from statistics import median
 
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.rate import present
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate.facts import Batch
-from flowdiag.analyses.rate.present import Assessed
+from flowdiag.analyses.rate.present import Assessed, batches
 from flowdiag.analyses.rate.replay import Replay
 
 
@@ -44,7 +43,7 @@ def held_by(assessed: Assessed, stream: int) -> tuple[str, str]:
                 "no rate has been published yet, and without initialRate none holds",
             )
         return "first-batch", "no rate has been published yet: initialRate holds"
-    if state is not None and present.overloaded(state) and _beyond(assessed, estimator):
+    if state is not None and batches.overloaded(state) and _beyond(assessed, estimator):
         return "cannot-act", "batches hold far more than the published rate: it is not heeded"
     if any(cap.kind == "pid" for cap in caps) or _floored(estimator):
         return term(estimator, several=len(assessed.estimators) > 1)
@@ -89,7 +88,7 @@ def _busy(batches: tuple[Batch, ...]) -> bool:
 
 
 def _beyond(assessed: Assessed, estimator: Replay) -> bool:
-    late = present.late_window(assessed.app.completed)
+    late = batches.late_window(assessed.app.completed)
     rate = max((step.new_rate or 0.0 for step in estimator.updates[-6:]), default=0.0)
     most = 2 * rate * ((assessed.app.interval_ms or 0) / 1000 + 1)
     taken = [s.records for b in late for s in b.streams if s.stream == estimator.stream]

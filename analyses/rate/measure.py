@@ -71,7 +71,7 @@ class Owner:
     last_us: int | None = None
 
 
-def own(
+def assign_owners(
     rows: Iterable[Mapping[str, Any]], sources: Sequence[Source], tz: str | None = None
 ) -> tuple[Owner, ...]:
     """Decide which application each part of each source belongs to, and what its clock lacks.
@@ -100,8 +100,8 @@ def own(
     settled = dict(told)
     for source in streams:
         if source not in settled:
-            settled[source] = _kin(source, streams, told, sources) or ""
-    _join_strangers(settled, streams, sources)
+            settled[source] = _related_application(source, streams, told, sources) or ""
+    _name_unknown_applications(settled, streams, sources)
     owners = []
     for source, row in streams.items():
         shift, shift_from = _shift(row, tz)
@@ -144,7 +144,7 @@ def _parts(marks: Sequence[Mapping[str, Any]]) -> list[tuple[int, str | None]]:
     return parts
 
 
-def _kin(
+def _related_application(
     source: int,
     streams: Mapping[int, Mapping[str, Any]],
     told: Mapping[int, str],
@@ -203,7 +203,7 @@ def _nearness(one: str, other: str) -> int:
         return 0
 
 
-def _join_strangers(
+def _name_unknown_applications(
     settled: dict[int, str], streams: Mapping[int, Mapping[str, Any]], sources: Sequence[Source]
 ) -> None:
     """Give sources of unknown applications made-up keys, the same where they share batches or runs."""

@@ -94,10 +94,10 @@ def _owners(
     faults: Faults,
 ) -> tuple[Owner, ...]:
     """Which application each part of each source belongs to; a source that sets off a fault to none."""
-    from flowdiag.analyses.rate.measure import own
+    from flowdiag.analyses.rate.measure import assign_owners
 
     def of_some(some: Sequence[int]) -> tuple[Owner, ...]:
-        return own([row for row in surveyed if row["source"] in some], sources, tz)
+        return assign_owners([row for row in surveyed if row["source"] in some], sources, tz)
 
     found = sorted({row["source"] for row in surveyed})
     return faults.run_skipping_failures(

@@ -17,12 +17,13 @@ from flowdiag.analyses.model.finding import Confidence, RuleOutcome, Understood
 from flowdiag.analyses.model.keys import JobKey, Process
 from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.model.span import Span
-from flowdiag.analyses.rate.assemble import Told, assemble
+from flowdiag.analyses.rate.assemble import UserSettings, assemble
 from flowdiag.analyses.rate.assemble.rows import JSON
 from flowdiag.analyses.rate.data import rate_data
 from flowdiag.analyses.rate.facts import ApplicationFacts, RateFacts
 from flowdiag.analyses.rate.owned import owned_events
-from flowdiag.analyses.rate.present import Assessed, Assessment, assess, failed_tasks, stretches
+from flowdiag.analyses.rate.present import Assessed, Assessment, assess
+from flowdiag.analyses.rate.present.batches import failed_tasks, split_at_gaps
 from flowdiag.analyses.rate.rules import RULES
 from flowdiag.analyses.report.faults import Faults
 from flowdiag.analyses.report.wire import Data, Where, iso
@@ -93,7 +94,7 @@ def _assembled(
     faults: Faults,
 ) -> RateFacts:
     """The facts of the applications, but for one that sets off a fault."""
-    told = Told(
+    told = UserSettings(
         trigger_interval_ms=options.rate.trigger_interval_ms,
         real_time=options.rate.real_time,
         configuration=options.rate.configuration,
@@ -229,7 +230,7 @@ RATE: Final = Rate()
 
 def hole_notes(app: ApplicationFacts) -> Iterator[InputNote]:
     """A warning for each time in which batches were due and there is none."""
-    for before, after in pairwise(stretches(app.batches)):
+    for before, after in pairwise(split_at_gaps(app.batches)):
         last = before[-1]
         begun, ended = (last.end_ms or last.time_ms) * 1000, after[0].time_ms * 1000
         yield InputNote(

@@ -86,14 +86,14 @@ class Trouble:
     ref: Ref | None = None
 
 
-def trouble_in(text: str | None) -> tuple[str, str | None] | None:
+def classify_failure(text: str | None) -> tuple[str, str | None] | None:
     """Where a failure comes from, and what it names.
 
-    >>> trouble_in("requirement failed: Failed to get records for g orders-3 12 after polling for 512")
+    >>> classify_failure("requirement failed: Failed to get records for g orders-3 12 after polling for 512")
     ('slow-kafka', 'orders-3')
-    >>> trouble_in("java.lang.Exception: Could not compute split, block input-0-1 of RDD 3 not found")
+    >>> classify_failure("java.lang.Exception: Could not compute split, block input-0-1 of RDD 3 not found")
     ('block-not-found', 'input-0-1')
-    >>> trouble_in("java.lang.NullPointerException") is None
+    >>> classify_failure("java.lang.NullPointerException") is None
     True
     """
     for kind, words in _WORDS:
@@ -101,17 +101,17 @@ def trouble_in(text: str | None) -> tuple[str, str | None] | None:
         if found is not None:
             groups = found.groupdict()
             before, after = groups.pop("before", None), groups.pop("after", None)
-            if went_back(before, after):
+            if offset_went_back(before, after):
                 return None  # a topic that was made anew: nothing was deleted too early
             named = next((value for value in groups.values() if value), None)
             return kind, named if kind == BLOCK else partition_in(named)
     return None
 
 
-def went_back(before: str | None, after: str | None) -> bool:
+def offset_went_back(before: str | None, after: str | None) -> bool:
     """Whether a partition ends before what was read of it: the topic is another one.
 
-    >>> went_back("8812", "14"), went_back("14", "8812"), went_back(None, None)
+    >>> offset_went_back("8812", "14"), offset_went_back("14", "8812"), offset_went_back(None, None)
     (True, False, False)
     """
     return before is not None and after is not None and int(after) < int(before)
@@ -134,10 +134,10 @@ def partition_in(text: str | None) -> str | None:
     return None
 
 
-def error_of(text: str | None) -> str:
+def error_line(text: str | None) -> str:
     """The line of a failure that says what went wrong: of a Python traceback the last one.
 
-    >>> error_of("o.a.s.SparkException: Job aborted\\nTraceback (most recent call last):\\n  File x"
+    >>> error_line("o.a.s.SparkException: Job aborted\\nTraceback (most recent call last):\\n  File x"
     ...          "\\nValueError: no number")
     'ValueError: no number'
     """
@@ -160,7 +160,7 @@ def error_of(text: str | None) -> str:
 def rank_of(reasons: Iterable[str | None]) -> Rank:
     """A failure by itself is the root; what Kafka or a lost executor brought about is a symptom."""
     told = list(reasons)
-    from_outside = sum(trouble_in(reason) is not None for reason in told)
+    from_outside = sum(classify_failure(reason) is not None for reason in told)
     return Rank.SYMPTOM if told and from_outside > len(told) / 2 else Rank.ROOT_CAUSE
 
 
@@ -178,7 +178,7 @@ def _told(app: ApplicationFacts) -> Iterator[Trouble]:
     for record in app.incidents:
         yield from _of_record(record)
     for output in app.outputs:
-        if (said := trouble_in(output.failure)) is not None:
+        if (said := classify_failure(output.failure)) is not None:
             yield Trouble(
                 kind=said[0],
                 what=said[1],
@@ -188,7 +188,7 @@ def _told(app: ApplicationFacts) -> Iterator[Trouble]:
             )
     for query in app.queries:
         for event in query.events:
-            if event.what == "terminated" and (said := trouble_in(event.cause)) is not None:
+            if event.what == "terminated" and (said := classify_failure(event.cause)) is not None:
                 run = event.fields.get("run_id")
                 # A task whose failure ended the run tells of it in a line of its own, too.
                 text = f"{event.fields.get('exception', '')} {event.cause}"
@@ -206,14 +206,14 @@ def _of_record(record: Record) -> Iterator[Trouble]:
     template = record.template or ""
     fields = record.fields
     if template in _TEMPLATES:
-        if went_back(fields.get("before"), fields.get("after")):
+        if offset_went_back(fields.get("before"), fields.get("after")):
             return
         kind = _TEMPLATES[template]
         named = fields.get("partition")
         what = fields.get("block") if kind == BLOCK else partition_in(named)
         key = f"{kind} {named or fields.get('block')} {record.time_us}"
     elif template in ("task-lost", "task-exception"):
-        said = trouble_in(record.cause)
+        said = classify_failure(record.cause)
         if said is None:
             return
         kind, what = said

@@ -8,9 +8,10 @@ from typing import Final
 
 import msgspec
 
-from flowdiag.analyses.rate import advice, present
+from flowdiag.analyses.rate import advice
 from flowdiag.analyses.rate import replay as rate_pid
 from flowdiag.analyses.rate.model import Job, Outcome, Settings, simulate
+from flowdiag.analyses.rate.present.batches import concurrent_jobs
 from flowdiag.analyses.report.wire import RateApplication
 from flowdiag.cli.exit_codes import ExitCode
 from flowdiag.cli.options.values import length, positive
@@ -128,7 +129,7 @@ def _job(wanted: Wanted, app: RateApplication | None) -> Job:
             "what a record costs is not known",
             hint="give --cost-per-record, or a report whose batches differ enough in size",
         )
-    slots = 1 if app is None else present.at_once(app.settings)
+    slots = 1 if app is None else concurrent_jobs(app.settings)
     return Job(fixed_ms=max(0.0, fixed or 0.0), per_record_ms=each, error_ms=error, at_once=slots)
 
 

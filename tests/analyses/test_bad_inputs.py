@@ -10,7 +10,7 @@ import pytest
 
 from flowdiag.analyses.flink.clocks.settle import Writer, settle
 from flowdiag.analyses.flink.clocks.survey import RARE_COLUMNS, survey
-from flowdiag.analyses.rate.measure import Owner, own
+from flowdiag.analyses.rate.measure import Owner, assign_owners
 from flowdiag.analyses.rate.survey import survey_table
 from flowdiag.parsers.flink.marks import marks_of
 from flowdiag.parsers.sources.discover import discover
@@ -38,7 +38,7 @@ def writers(table: pa.Table) -> tuple[Writer, ...]:
 
 def owners(folder: Path, **files: bytes) -> tuple[Owner, ...]:
     table = parsed(folder, **files)
-    return own(survey_table(table), discover([str(folder)]).sources)
+    return assign_owners(survey_table(table), discover([str(folder)]).sources)
 
 
 @pytest.mark.parametrize("absurd", ["9223372036854775807", "99999999999999999", "253402300800000"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flowdiag.analyses.rate.assemble import Told, assemble
+from flowdiag.analyses.rate.assemble import UserSettings, assemble
 from flowdiag.analyses.rate.facts import ApplicationFacts, QueryFacts, Work
 
 from . import rate_workbench as w
@@ -37,7 +37,7 @@ def progress(batch: int, run: str = "r", **values: Any) -> tuple[str, str]:
 
 
 def application(rows: Rows, **told: Any) -> ApplicationFacts:
-    (app,) = assemble(rows, told=Told(**told)).applications
+    (app,) = assemble(rows, told=UserSettings(**told)).applications
     return app
 
 

@@ -154,17 +154,19 @@ def test_rows_that_are_read_twice_void_the_rates() -> None:
         return state_of(app_of(triggers))
 
     twice, once = query(2), query(1)
-    assert twice.rows_void and twice.records_per_s is None and twice.headroom_per_s is None
-    assert not once.rows_void and once.records_per_s == 50.0 and once.headroom_per_s is not None
-    assert not query(2, sink="ConsoleSink").rows_void
+    assert twice.rows_overcounted and twice.records_per_s is None and twice.headroom_per_s is None
+    assert (
+        not once.rows_overcounted and once.records_per_s == 50.0 and once.headroom_per_s is not None
+    )
+    assert not query(2, sink="ConsoleSink").rows_overcounted
 
 
 def test_without_offsets_nothing_is_known_of_foreach_batch() -> None:
     triggers = [w.trigger(n, 400, sink="ForeachBatchSink") for n in range(30)]
-    assert state_of(app_of(triggers)).rows_void
+    assert state_of(app_of(triggers)).rows_overcounted
     for jobs, void in ((1, False), (2, True)):
         told = [replace(t, work=Work(jobs=jobs, busy_ms=300)) for t in triggers]
-        assert state_of(app_of(told)).rows_void is void
+        assert state_of(app_of(told)).rows_overcounted is void
 
 
 # -- concurrent jobs -----------------------------------------------------------------------------
@@ -713,7 +715,9 @@ def test_back_pressure_is_recommended_with_numbers() -> None:
 # -- triggers of an unknown interval ---------------------------------------------------------------
 
 
-def breathless(rows: list[int], *, pause_ms: int = 20, took_ms: int = 3000, **more: Any) -> Any:
+def runs_back_to_back(
+    rows: list[int], *, pause_ms: int = 20, took_ms: int = 3000, **more: Any
+) -> Any:
     """Triggers one behind the other, whose interval nobody told."""
     triggers = [
         w.trigger(n, took_ms, time_us=(w.T0 + n * (took_ms + pause_ms)) * 1000, rows=count)
@@ -723,20 +727,20 @@ def breathless(rows: list[int], *, pause_ms: int = 20, took_ms: int = 3000, **mo
 
 
 def test_triggers_of_seconds_without_a_pause_are_not_healthy() -> None:
-    assert w.verdict(breathless([20] * 12)) == "inconclusive"
+    assert w.verdict(runs_back_to_back([20] * 12)) == "inconclusive"
 
 
 def test_short_triggers_and_those_that_wait_are_healthy() -> None:
-    assert w.verdict(breathless([20] * 12, took_ms=300)) == "healthy"
-    assert w.verdict(breathless([20] * 12, pause_ms=2000)) == "healthy"
+    assert w.verdict(runs_back_to_back([20] * 12, took_ms=300)) == "healthy"
+    assert w.verdict(runs_back_to_back([20] * 12, pause_ms=2000)) == "healthy"
 
 
 def test_a_query_that_ends_by_itself_once_all_is_read_is_healthy() -> None:
     end_ms = 11 * 3020 + 3000
     over = w.record(kind="spark_query", what="terminated", run_id="r", at=end_ms + 300)
-    assert w.verdict(breathless([20] * 11 + [5], events=(over,))) == "healthy"
+    assert w.verdict(runs_back_to_back([20] * 11 + [5], events=(over,))) == "healthy"
     stopped = w.record(kind="spark_query", what="terminated", run_id="r", at=end_ms + 2500)
-    assert w.verdict(breathless([20] * 11 + [5], events=(stopped,))) == "inconclusive"
+    assert w.verdict(runs_back_to_back([20] * 11 + [5], events=(stopped,))) == "inconclusive"
 
 
 @pytest.mark.parametrize(("busy_ms", "told"), [(2900, "the job itself"), (90, "while no job runs")])

@@ -110,7 +110,7 @@ def test_batches_that_wait_before_a_hole_have_not_waited_through_it() -> None:
     after = [w.batch(DAY + n) for n in range(1)]
     app = w.application([*before, *after])
     state = state_of(app)
-    assert state.stability is Stability.INCONCLUSIVE and "since the last hole" in state.because
+    assert state.stability is Stability.INCONCLUSIVE and "since the last gap" in state.because
     assert state.queued == 0 and w.verdict(app) != "failing"
 
 

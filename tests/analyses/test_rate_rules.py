@@ -26,7 +26,7 @@ from flowdiag.analyses.rate.pid import Gains
 from flowdiag.analyses.rate.present import assess
 from flowdiag.analyses.rate.rules import driver_killed
 from flowdiag.analyses.rate.stability import Stability
-from flowdiag.analyses.rate.troubles import error_of, troubles
+from flowdiag.analyses.rate.troubles import error_line, troubles
 
 from . import rate_workbench as w
 
@@ -65,7 +65,7 @@ def test_overloaded_without_back_pressure() -> None:
     (one,) = w.assessed(app).applications
     assert one.state is not None and one.state.queued > 10
     assert one.state.headroom_per_s == pytest.approx(188, rel=0.1)
-    turned = (one.state.turned_ms or 0) - w.T0
+    turned = (one.state.behind_since_ms or 0) - w.T0
     assert 19_000 <= turned <= 25_000
 
 
@@ -497,10 +497,10 @@ def test_too_little_is_inconclusive() -> None:
 
 
 def test_the_error_of_a_trace() -> None:
-    assert error_of("a.b.SparkException: x\n\tat a.b.C\nCaused by: java.io.IOException: y") == (
+    assert error_line("a.b.SparkException: x\n\tat a.b.C\nCaused by: java.io.IOException: y") == (
         "java.io.IOException: y"
     )
-    assert error_of(None) == "an unknown error"
+    assert error_line(None) == "an unknown error"
 
 
 @pytest.mark.parametrize("interval", [500, 1000, 2000, 5000, 10_000, 60_000])
@@ -544,7 +544,7 @@ def test_receivers_that_take_what_they_like() -> None:
 
 
 def test_triggers_that_are_missing_are_no_pauses() -> None:
-    """Every second progress of a query that never rests, as a script that polls them has it."""
+    """Every second progress of a query that never pauses, as a script that polls them has it."""
     triggers = [w.trigger(n, 3000, time_us=(w.T0 + 3000 * n) * 1000) for n in range(60)]
     for step in (1, 2, 3):
         query = w.query(triggers[::step], trigger_interval_ms=1000)
@@ -555,7 +555,7 @@ def test_a_query_that_rests_little_has_little_headroom() -> None:
     triggers = [w.trigger(n, 1700, interval=2000) for n in range(30)]
     app = w.application(queries=(w.query(triggers, trigger_interval_ms=500),))
     (finding,) = (x for o in w.outcomes(app) for x in o.findings if o.code == "RT106")
-    assert "85% of the time from one to the next" in finding.title
+    assert "85% of the time between triggers" in finding.title
     assert "interval" not in finding.actions[0].text
     assert w.assessed(app).applications[0].queries[0][1].delay_ms is None
 

@@ -30,7 +30,7 @@ from flowdiag.analyses.flink.clocks.settle import settle
 from flowdiag.analyses.flink.clocks.survey import survey
 from flowdiag.analyses.flink.settled import rare_of
 from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.rate.measure import own
+from flowdiag.analyses.rate.measure import assign_owners
 from flowdiag.analyses.rate.survey import survey_table
 from flowdiag.analyses.topics import ENGINES, topic
 from flowdiag.parsers import split as splitting
@@ -167,7 +167,7 @@ def _settle(table: pa.Table, sources: tuple[Source, ...]) -> None:
     groups = {source.index: source.group for source in sources}
     surveyed = survey(*rare_of(Rows(table=table, rows=table.num_rows)))
     settle(surveyed.rows, groups, None, {source.index: source.name for source in sources})
-    own(survey_table(table), sources)
+    assign_owners(survey_table(table), sources)
 
 
 def _valid(batches: list[pa.RecordBatch], sources: list[Source]) -> list[dict[str, Any]]:

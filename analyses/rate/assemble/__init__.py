@@ -23,7 +23,7 @@ from flowdiag.parsers.rows import Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class UserSettings:
     """What only the user can tell.
 
     Args:
@@ -41,7 +41,7 @@ def assemble(
     rows: Iterable[tuple[str, str]],
     damaged: Iterable[str] = (),
     *,
-    told: Told | None = None,
+    told: UserSettings | None = None,
 ) -> RateFacts:
     """Make facts of the rows of `measure.facts_frame`.
 
@@ -50,7 +50,7 @@ def assemble(
         damaged: keys of applications of whose inputs one is cut.
         told: what the user says.
     """
-    said = told or Told()
+    said = told or UserSettings()
     by_app: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for what, text in rows:
         row = JSON.decode(text)
@@ -64,7 +64,7 @@ def assemble(
 
 
 def _application(
-    key: str, kinds: Mapping[str, list[Row]], damaged: bool, told: Told
+    key: str, kinds: Mapping[str, list[Row]], damaged: bool, told: UserSettings
 ) -> ApplicationFacts:
     singles: dict[str, list[Row]] = defaultdict(list)
     order = sorted(
@@ -132,7 +132,7 @@ def _work(rows: Iterable[Row]) -> dict[tuple[int | None, str | None, str | None]
     }
 
 
-def _settings(rows: Iterable[Row], told: Told) -> dict[str, str]:
+def _settings(rows: Iterable[Row], told: UserSettings) -> dict[str, str]:
     settings: dict[str, str] = {}
     for row in rows:
         settings |= row.get("fields") or {}
@@ -158,7 +158,7 @@ def _origins(batches: Iterable[Row], about: Iterable[Row]) -> frozenset[str]:
 
 
 def _real_time(
-    singles: Mapping[str, list[Row]], settings: Mapping[str, str], told: Told
+    singles: Mapping[str, list[Row]], settings: Mapping[str, str], told: UserSettings
 ) -> tuple[bool | None, str | None]:
     """Whether queries run in real-time mode, which progress does not tell, and who says so."""
     if told.real_time is not None:

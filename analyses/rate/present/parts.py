@@ -1,69 +1,70 @@
-"""What serves batches and triggers alike: stops that look as failures, holes, and how a word is said."""
+"""Helpers for batches and triggers alike: failures caused by a stop, gaps, and clauses for verdicts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate.facts import Batch, QueryFacts, Record, Trigger
-from flowdiag.analyses.rate.present.state import Cap, StreamState
-from flowdiag.analyses.rate.stability import Stability
+from flowdiag.analyses.rate.present.state import Cap
+from flowdiag.analyses.rate.stability import Line, Stability
 
-Told = TypeVar("Told", Batch, Trigger)
+Unit = TypeVar("Unit", Batch, Trigger)
+Verdict = tuple[object, Stability, str]
+"""A condition, the verdict if it holds, and the reason."""
+
+_STOP_MESSAGES: Final = (
+    "sparkcontext was shut down",
+    "sparkcontext is shutting down",
+    "cancelled because sparkcontext",
+    "sparkcontext was stopped",
+    "as part of cancellation",
+    "cancelled part of cancelled job group",
+    "part of cancelled job group",
+)
+_CAPS: Final = {
+    "pid": "the estimator's rate",
+    "max-rate": pid.MAX_RATE,
+    "max-per-partition": pid.MAX_PER_PARTITION,
+    "rows": "a fixed number of rows",
+    "files": "maxFilesPerTrigger",
+}
 
 
 def harmless_failure(reason: str | None) -> bool:
-    """Whether a failure is that of a stop: stopping a context cancels what runs."""
+    """Return whether a stop caused the failure: stopping a context cancels its running jobs."""
     text = (reason or "").lower()
-    return any(
-        word in text
-        for word in (
-            "sparkcontext was shut down",
-            "sparkcontext is shutting down",
-            "cancelled because sparkcontext",
-            "sparkcontext was stopped",
-            "as part of cancellation",
-            "cancelled part of cancelled job group",
-            "part of cancelled job group",
-        )
-    )
+    return any(message in text for message in _STOP_MESSAGES)
 
 
-def parted(
-    told: Sequence[Told], gaps: Sequence[float], longest: float
-) -> tuple[tuple[Told, ...], ...]:
-    """Cut wherever the distance to the next one is longer than that; one part at least."""
-    bounds = [0, *(n for n, gap in enumerate(gaps, 1) if gap > longest), len(told)]
-    return tuple(tuple(told[a:b]) for a, b in pairwise(bounds))
+def split_where(
+    units: Sequence[Unit], gaps: Sequence[float], longest: float
+) -> tuple[tuple[Unit, ...], ...]:
+    """Cut the units at every gap above `longest`; return at least one part."""
+    bounds = [0, *(n for n, gap in enumerate(gaps, 1) if gap > longest), len(units)]
+    return tuple(tuple(units[a:b]) for a, b in pairwise(bounds))
 
 
-def called(
-    state: StreamState, word: Stability, because: str, turned: int | None = None
-) -> StreamState:
-    """A state with its word, the clause behind it, and since which batch time it is so."""
-    return replace(state, stability=word, because=because, turned_ms=turned)
+def first_verdict(verdicts: Sequence[Verdict]) -> tuple[Stability, str]:
+    """Return the first verdict whose condition holds, with its reason."""
+    return next((word, because) for condition, word, because in verdicts if condition)
 
 
-def capped(cap: Cap) -> str:
-    """Which limit the latest batches are filled up to, in a clause."""
-    of = {
-        "pid": "the estimator's rate",
-        "max-rate": pid.MAX_RATE,
-        "max-per-partition": pid.MAX_PER_PARTITION,
-        "rows": "a fixed number of rows",
-        "files": "maxFilesPerTrigger",
-    }[cap.kind]
-    # Of files the option says how many; how many rows they hold is the files' matter.
+def cap_clause(caps: Sequence[Cap]) -> str:
+    """Return the limit that the latest batches reach, in a clause; empty without a limit."""
+    if not caps:
+        return ""
+    cap = caps[0]
+    # A limit of files does not limit their rows.
     rate = f" ({cap.per_s:.0f} records/s)" if cap.kind != "files" else ""
-    return f"{fmt.percent(cap.share)} of the latest batches are filled up to {of}{rate}"
+    return f"{fmt.percent(cap.share)} of the latest batches reach {_CAPS[cap.kind]}{rate}"
 
 
-def ended(query: QueryFacts) -> tuple[Record, ...]:
-    """The records that a run ended with an exception; listener and event log may both tell of one."""
+def exception_records(query: QueryFacts) -> tuple[Record, ...]:
+    """Return the records of runs that an exception ended; listener and event log may both have one."""
     return tuple(
         record
         for record in query.events
@@ -71,9 +72,14 @@ def ended(query: QueryFacts) -> tuple[Record, ...]:
     )
 
 
-def too_few(count: int, one: str, several: str, *, behind: bool) -> str:
-    """That so many tell nothing; `behind`: as many as there are since the last hole."""
-    told = (
-        f"{fmt.plural(count, one, several)}{' since the last hole in the input' if behind else ''}"
-    )
-    return f"{told} {'is' if count == 1 else 'are'} too few"
+def too_few_clause(count: int, noun: str, several: str, *, after_gap: bool) -> str:
+    """Return the clause for a number too small to judge."""
+    where = " since the last gap in the input" if after_gap else ""
+    return f"{fmt.plural(count, noun, several)}{where} {'is' if count == 1 else 'are'} too few"
+
+
+def sustainable_per_s(line: Line | None, interval_ms: int | None, slots: int = 1) -> float | None:
+    """Return the most records per second that fit into the interval, by the fitted cost."""
+    if line is None or line.per_x <= 0 or not interval_ms:
+        return None
+    return max(0.0, (slots * interval_ms - line.base) / line.per_x) / (interval_ms / 1000)

@@ -83,19 +83,19 @@ class StreamState:
         because: one clause with the number that decided.
         interval_ms: batch or trigger interval; None where not known.
         processing_ms: median of the present.
-        use: processing over interval; of a query that rests, over the time from one trigger to the next.
-        rests: for queries, whether triggers overrun and wait for rows all the same.
+        use: processing over interval; of a query that pauses, over the time from one trigger to the next.
+        pauses: for queries, whether triggers overrun and wait for rows all the same.
         delay_ms: how late the present is: the wait of the last batch, or the age of the oldest queued.
-        waiting: trend of the waits, milliseconds per millisecond.
+        delay_trend: trend of the waits, milliseconds per millisecond.
         queued: batches that were waiting when the input ended.
-        turned_ms: batch time at which the delay began to grow for good.
+        behind_since_ms: batch time at which the delay began to grow for good.
         line: cost of a batch over its records.
         headroom_per_s: most records per second that fit into the interval, by that line.
         caps: limits that are reached.
         failed: failed batches or runs.
         limit: what ends a growing delay, and when.
         periodic: for queries, batches that are long at regular distances.
-        rows_void: whether rows are counted more than once, so that no rate of them means anything.
+        rows_overcounted: whether rows are counted more than once, so that no rate of them means anything.
     """
 
     stability: Stability
@@ -104,9 +104,9 @@ class StreamState:
     processing_ms: float | None = None
     use: float | None = None
     delay_ms: float | None = None
-    waiting: Trend | None = None
+    delay_trend: Trend | None = None
     queued: int = 0
-    turned_ms: int | None = None
+    behind_since_ms: int | None = None
     line: Line | None = None
     headroom_per_s: float | None = None
     records_per_s: float | None = None
@@ -115,8 +115,8 @@ class StreamState:
     backlog: Trend | None = None
     limit: Limit | None = None
     periodic: Periodic | None = None
-    rows_void: bool = False
-    rests: bool = False
+    rows_overcounted: bool = False
+    pauses: bool = False
 
     @property
     def delay_intervals(self) -> float | None:

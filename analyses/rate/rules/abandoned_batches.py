@@ -32,10 +32,10 @@ from flowdiag.analyses.rate import helpers as h
 def judge(assessed: h.Assessed, limits: h.Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One note per application with such batches."""
     app = assessed.app
-    left = h.present.abandoned(app)
+    left = h.batches.abandoned_batches(app)
     if not left:
         return
-    yield h.of_batches(
+    yield h.batch_finding(
         assessed,
         left,
         severity=h.Severity.INFO,

@@ -28,35 +28,34 @@ off.
 from __future__ import annotations
 
 from flowdiag.analyses.rate import helpers as h
-from flowdiag.analyses.rate.judging import option_subject, query_subject
 
 
 class Capped(h.Limits):
     """What RT403 compares with."""
 
-    share: float = h.limit(h.present.NARROW, "share", "of the late triggers, filled up")
+    share: float = h.limit(h.defaults.NARROW, "share", "of the late triggers, filled up")
     behind: float = h.limit(
-        h.present.MOSTLY, "share", "of the late triggers, with a backlog behind"
+        h.defaults.MOSTLY, "share", "of the late triggers, with a backlog behind"
     )
     same: float = h.limit(
-        h.present.SAME, "share", "of the most rows that one read: it read as many"
+        h.defaults.SAME, "share", "of the most rows that one read: it read as many"
     )
 
 
 def judge(assessed: h.Assessed, limits: Capped) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per query that a limit holds back."""
     for query, state in assessed.queries:
-        rests = state.stability in (
+        pauses = state.stability in (
             h.Stability.THROTTLED,
             h.Stability.STABLE,
             h.Stability.BORDERLINE,
         )
-        if query.real_time or not rests:
+        if query.real_time or not pauses:
             continue
-        caps = h.present.query_caps(
+        caps = h.triggers.query_caps(
             query,
-            h.present.timed(query),
-            void=state.rows_void,
+            h.triggers.timed_triggers(query),
+            overcounted=state.rows_overcounted,
             filled=limits.share,
             behind=limits.behind,
             same=limits.same,
@@ -76,7 +75,7 @@ def _finding(
     assessed: h.Assessed,
     query: h.QueryFacts,
     state: h.StreamState,
-    cap: h.present.Cap,
+    cap: h.defaults.Cap,
     limits: Capped,
 ) -> h.Finding:
     app, option = assessed.app, _option(query, cap.kind)
@@ -88,12 +87,12 @@ def _finding(
         if query.file_limit and state.use:
             more = max(query.file_limit + 1, int(query.file_limit * 0.6 / state.use))
     told = (option or "a limit per trigger") + (f" = {current}" if current else "")
-    return h.of_triggers(
+    return h.trigger_finding(
         assessed,
         query,
         late,
-        subject=option_subject(app, option) if option else query_subject(app, query),
-        title=f"{h.fmt.percent(cap.share)} of the triggers of {query.called} take all that {told} "
+        subject=h.option_subject(app, option) if option else h.query_subject(app, query),
+        title=f"{h.fmt.percent(cap.share)} of the triggers of {query.label} take all that {told} "
         f"permits, in {use} of the interval",
         explain="More is there than the limit lets through, and the triggers have time left.",
         why=f"{told} lets through less than comes in",
@@ -103,7 +102,7 @@ def _finding(
         count=round(cap.share * len(late)),
         measurements=(
             h.measurement("triggers-at-limit", round(cap.share, 3), "share", limits.share),
-            h.measurement("use", h.rounded(state.use), "share"),
+            h.measurement("use", h.round_or_none(state.use), "share"),
         ),
         actions=(
             h.Action(

@@ -37,9 +37,9 @@ _OPTIONS: Final = {"max-rate": h.pid.MAX_RATE, "max-per-partition": h.pid.MAX_PE
 class Capped(h.Limits):
     """What RT204 compares with."""
 
-    share: float = h.limit(h.present.NARROW, "share", "of the latest batches, filled up")
+    share: float = h.limit(h.defaults.NARROW, "share", "of the latest batches, filled up")
     full: float = h.limit(
-        h.present.AT_LIMIT, "share", "of limit times interval: blocks are not exact"
+        h.defaults.AT_LIMIT, "share", "of limit times interval: blocks are not exact"
     )
 
 
@@ -47,9 +47,9 @@ def judge(assessed: h.Assessed, limits: Capped) -> h.Iterator[h.Finding | h.Inco
     """One finding per option that limits an application."""
     late = h.late_window(assessed.app.completed)
     for state in assessed.dstreams:
-        if state.stability is h.Stability.INCONCLUSIVE or h.present.overloaded(state):
+        if state.stability is h.Stability.INCONCLUSIVE or h.batches.overloaded(state):
             continue
-        caps = h.present.dstream_caps(
+        caps = h.caps.dstream_caps(
             assessed.app, late, assessed.estimators, full=limits.full, fixed=limits.share
         )
         # One that binds several streams is told once.
@@ -60,12 +60,12 @@ def judge(assessed: h.Assessed, limits: Capped) -> h.Iterator[h.Finding | h.Inco
 
 
 def _finding(
-    assessed: h.Assessed, state: h.StreamState, cap: h.present.Cap, limits: Capped
+    assessed: h.Assessed, state: h.StreamState, cap: h.defaults.Cap, limits: Capped
 ) -> h.Finding:
     app, option = assessed.app, _OPTIONS[cap.kind]
     late = h.late_window(app.completed)
     use = h.fmt.percent(state.use) if state.use is not None else "an unknown part"
-    return h.of_option(
+    return h.option_finding(
         assessed,
         option,
         title=f"{h.fmt.percent(cap.share)} of the latest batches are filled up to {option} = {cap.per_s:g}, while "
@@ -76,14 +76,14 @@ def _finding(
         count=round(cap.share * len(late)),
         measurements=(
             h.measurement("batches-at-limit", round(cap.share, 3), "share", limits.share),
-            h.measurement("use", h.rounded(state.use), "share"),
+            h.measurement("use", h.round_or_none(state.use), "share"),
         ),
-        evidence=h.records_of(late),
+        evidence=h.evidence_of(late),
         actions=(_raise(assessed, state, cap),),
     )
 
 
-def _raise(assessed: h.Assessed, state: h.StreamState, cap: h.present.Cap) -> h.Action:
+def _raise(assessed: h.Assessed, state: h.StreamState, cap: h.defaults.Cap) -> h.Action:
     app, option, line = assessed.app, _OPTIONS[cap.kind], state.line
     streams = max(1, len({s.stream for b in app.batches for s in b.streams}))
     wanted = None
@@ -101,7 +101,7 @@ def _raise(assessed: h.Assessed, state: h.StreamState, cap: h.present.Cap) -> h.
     return h.Action(
         text=f"Raise the limit, or leave it to back pressure{'.' if model else ''}{model}",
         option=option,
-        current=h.setting(app, option),
+        current=h.current_value(app, option),
         proposed=h.write(option, wanted) if wanted else None,
         measure=None if wanted else "processing time of batches of different sizes",
         risk="more load on what the job writes to",

@@ -42,7 +42,7 @@ class Overtaken(h.Limits):
 
 def judge(assessed: h.Assessed, limits: Overtaken) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per application whose estimators miss batches."""
-    if h.present.at_once(assessed.app.settings) < 2:
+    if h.batches.concurrent_jobs(assessed.app.settings) < 2:
         return
     for estimator in assessed.estimators:
         missed, counted = overtaken(estimator)
@@ -68,8 +68,8 @@ def overtaken(estimator: h.Replay) -> tuple[int, int]:
 
 
 def _finding(assessed: h.Assessed, missed: int, counted: int, limits: Overtaken) -> h.Finding:
-    slots = h.present.at_once(assessed.app.settings)
-    return h.of_option(
+    slots = h.batches.concurrent_jobs(assessed.app.settings)
+    return h.option_finding(
         assessed,
         OPTION,
         title=f"{missed} of {counted} batches were overtaken by a later one, which the rate estimator "
@@ -87,7 +87,7 @@ def _finding(assessed: h.Assessed, missed: int, counted: int, limits: Overtaken)
                 over=f"{h.fmt.plural(counted, 'batch', 'batches')} with records",
             ),
         ),
-        evidence=h.records_of(h.late_window(assessed.app.completed)),
+        evidence=h.evidence_of(h.late_window(assessed.app.completed)),
         actions=h.remedies("concurrent-jobs", assessed.app),
     )
 

@@ -39,8 +39,8 @@ class Gaps(h.Limits):
     share: float = h.limit(0.5, "share", "of the batch: more than all its jobs together")
     floor: float = h.limit(500, "ms", "to start and end jobs takes tens of milliseconds")
     batches: float = h.limit(0.6, "share", "of the present batches")
-    fewest: float = h.limit(h.present.FEW, "batches", "fewer are chance")
-    use: float = h.limit(h.present.NARROW, "share", "of the interval: with less, nothing is short")
+    fewest: float = h.limit(h.defaults.FEW, "batches", "fewer are chance")
+    use: float = h.limit(h.defaults.NARROW, "share", "of the interval: with less, nothing is short")
 
 
 def judge(assessed: h.Assessed, limits: Gaps) -> h.Iterator[h.Finding | h.Inconclusive]:
@@ -67,10 +67,10 @@ def _gap(unit: h.Unit) -> int:
 def _finding(flow: h.Flow, told: list[h.Unit], over: int, limits: Gaps) -> h.Finding:
     gap = median(_gap(unit) for unit in told)
     share = median(_gap(unit) / max(1, unit.lasted_ms) for unit in told)
-    return h.of_flow(
+    return h.flow_finding(
         flow,
         told,
-        title=f"In {over} of {flow.counted(len(told))} no job runs for {h.fmt.duration(gap)}, "
+        title=f"In {over} of {flow.plural(len(told))} no job runs for {h.fmt.duration(gap)}, "
         f"{h.fmt.percent(share)} of the time",
         why=f"no job runs for {h.fmt.duration(gap)} of each batch",
         cause="driver-gaps",
@@ -82,7 +82,7 @@ def _finding(flow: h.Flow, told: list[h.Unit], over: int, limits: Gaps) -> h.Fin
                 round(gap),
                 "ms",
                 limits.floor,
-                over=f"median of {flow.counted(len(told))}",
+                over=f"median of {flow.plural(len(told))}",
             ),
             h.measurement("share", round(share, 3), "share", limits.share),
         ),

@@ -123,7 +123,7 @@ def _before(app: h.ApplicationFacts) -> list[h.Batch | h.Trigger]:
 def _finding(assessed: h.Assessed, votes: tuple[h.Vote, ...]) -> h.Finding:
     app, sure = assessed.app, h.weigh(votes)
     again = any(vote.signal == "started-again" for vote in votes)
-    flying = h.present.unfinished(app)
+    flying = h.batches.unfinished_batches(app)
     known = [*assessed.dstreams, *(state for _, state in assessed.queries)]
     well = all(state.stability in _WELL for state in known)
     if sure is h.Confidence.LOW:
@@ -134,7 +134,7 @@ def _finding(assessed: h.Assessed, votes: tuple[h.Vote, ...]) -> h.Finding:
         title = "The driver was killed" + (", and the application started again" if again else "")
     lost = [one for one in app.incidents if one.template == DISASSOCIATED]
     flight = f"{h.fmt.plural(len(flying), 'batch', 'batches')} had not ended" if flying else None
-    return h.of_application(
+    return h.application_finding(
         assessed,
         severity=severity,
         state=h.State.RECOVERED if again else h.State.ONGOING,
@@ -146,9 +146,9 @@ def _finding(assessed: h.Assessed, votes: tuple[h.Vote, ...]) -> h.Finding:
         first_us=app.last_us,
         measurements=(h.measurement("unfinished-batches", len(flying), "batches"),),
         evidence=(
-            *h.records_of(_before(app)),
+            *h.evidence_of(_before(app)),
             *h.cite((one.ref, one.time_us) for one in lost),
-            *h.records_of(flying),
+            *h.evidence_of(flying),
         ),
         ranked=True,
         actions=h.remedies("driver-killed", app),

@@ -37,7 +37,6 @@ from typing import Final
 
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.facts import Executor
-from flowdiag.analyses.rate.judging import receiver_subject
 from flowdiag.analyses.rate.present import stop_us
 from flowdiag.analyses.rate.troubles import BLOCK, Trouble, troubles
 
@@ -111,7 +110,7 @@ def _subject(assessed: h.Assessed, executor: Executor) -> h.Subject:
 
 
 def _slow(assessed: h.Assessed, executor: Executor, ratio: float, limits: Lost) -> h.Finding:
-    return h.of_application(
+    return h.application_finding(
         assessed,
         subject=_subject(assessed, executor),
         title=f"Tasks on executor {executor.executor} take {ratio:.1f} times as long as tasks of the "
@@ -144,16 +143,19 @@ def _blocks(
     last = max(one.time_us or 0 for one in blocks)
     recent = (app.last_us or 0) - last < limits.quiet * 1000
     streams = {name.split("-")[1] for name in names if name.count("-") >= 2}
-    subject, how = None, "and no executor was lost: they were dropped from memory"
+    subject, how = (
+        h.application_subject(app),
+        "and no executor was lost: they were dropped from memory",
+    )
     if taken:
         subject = _subject(assessed, taken[-1])
         reason = h.fmt.shorten(taken[-1].reason or "", 80)
         how = f"after executor {taken[-1].executor} was taken away ({reason})"
     elif len(streams) == 1:
-        subject = receiver_subject(app, int(streams.pop()))
+        subject = h.receiver_subject(app, int(streams.pop()))
     many = len(names) or len(blocks)
     gone = h.fmt.plural(many, "block of receivers is gone", "blocks of receivers are gone")
-    return h.of_application(
+    return h.application_finding(
         assessed,
         subject=subject,
         severity=h.Severity.CRITICAL if recent else h.Severity.WARNING,
@@ -194,7 +196,7 @@ def _gone(
     were, them = ("executors were", "them") if len(lost) > 1 else ("executor was", "it")
     executors = h.cite((one.ref, one.removed_us) for one in lost)
     missing = h.cite((one.ref, one.time_us) for one in blocks)
-    return h.of_application(
+    return h.application_finding(
         assessed,
         subject=_subject(assessed, last),
         severity=h.Severity.CRITICAL if blocks and recent else h.Severity.WARNING,

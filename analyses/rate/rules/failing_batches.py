@@ -49,29 +49,29 @@ from flowdiag.analyses.rate.said import (
     numbers_of,
     remedies_of_failure,
 )
-from flowdiag.analyses.rate.troubles import error_of, rank_of
+from flowdiag.analyses.rate.troubles import error_line, rank_of
 
 
 class Failing(h.Limits):
     """What RT103 compares with."""
 
     failed_share: float = h.limit(
-        h.present.FAILED_SHARE, "share", "one in twenty batches lost is data loss, not an incident"
+        h.defaults.FAILED_SHARE, "share", "one in twenty batches lost is data loss, not an incident"
     )
-    last: float = h.limit(h.present.FAILED_LAST, "batches", "it does not work any more")
+    last: float = h.limit(h.defaults.FAILED_LAST, "batches", "it does not work any more")
     recent: float = h.limit(10, "batches", "or the last third: what failed in them is not over")
 
 
 def judge(assessed: h.Assessed, limits: Failing) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per application with failed batches."""
     for _ in assessed.dstreams:
-        failed = h.present.failed_batches(assessed.app)
+        failed = h.batches.failed_batches(assessed.app)
         if failed:
             yield _finding(assessed, failed, limits)
     pasted = [one for one in assessed.app.incidents if one.fields.get("origin") == "paste"]
     if pasted:
         yield _told(assessed, pasted)
-    elif tasks := h.present.failed_tasks(assessed.app):
+    elif tasks := h.batches.failed_tasks(assessed.app):
         yield _of_tasks(assessed, tasks)
 
 
@@ -96,14 +96,14 @@ def _finding(assessed: h.Assessed, failed: tuple[h.Batch, ...], limits: Failing)
         and len(failed) > 1
         and (share >= limits.failed_share or at_the_end)
     )
-    error = h.fmt.shorten(_most_told(map(error_of, reasons)), 200)
+    error = h.fmt.shorten(_most_told(map(error_line, reasons)), 200)
     faster = (
         "A failed batch ends early, so that the rate estimator takes the job for faster than it is."
     )
-    return h.of_batches(
+    return h.batch_finding(
         assessed,
         failed,
-        subject=_subject(assessed, outputs),
+        subject=_subject(assessed, outputs) or h.application_subject(app),
         severity=h.Severity.CRITICAL if fatal else h.grade(state=state, share=share),
         state=state,
         title=f"{len(failed)} of {h.fmt.plural(len(done), 'batch', 'batches')} failed: {error}",
@@ -116,7 +116,7 @@ def _finding(assessed: h.Assessed, failed: tuple[h.Batch, ...], limits: Failing)
             h.measurement("failed-batches", len(failed), "batches", over=f"{len(done)} completed"),
             h.measurement("failed-share", round(share, 4), "share", limits.failed_share),
         ),
-        evidence=h.cite((one.ref, one.batch_ms * 1000) for one in outputs) or h.records_of(failed),
+        evidence=h.cite((one.ref, one.batch_ms * 1000) for one in outputs) or h.evidence_of(failed),
         actions=h.remedies("failing-batches", app, *remedies_of_failure(error, "catch")),
     )
 
@@ -127,7 +127,7 @@ def _told(assessed: h.Assessed, records: list[h.Record]) -> h.Finding:
         assessed,
         records,
         "a batch failed",
-        h.fmt.shorten(error_of(records[-1].cause), 200),
+        h.fmt.shorten(error_line(records[-1].cause), 200),
         severity=h.Severity.CRITICAL,
     )
 
@@ -145,7 +145,7 @@ def _of_tasks(assessed: h.Assessed, records: list[h.Record]) -> h.Finding:
         assessed,
         records,
         f"{h.fmt.plural(tasks, 'task')} failed{', and the job was given up' if given_up else ''}",
-        h.fmt.shorten(_most_told(error_of(one.cause) for one in records), 200),
+        h.fmt.shorten(_most_told(error_line(one.cause) for one in records), 200),
         what_followed,
         severity=h.Severity.CRITICAL if given_up else h.Severity.WARNING,
         confidence=h.Confidence.HIGH if given_up else h.Confidence.MEDIUM,
@@ -165,7 +165,7 @@ def _by_exception(
     cause, names = cause_of(found)
     times = [one.time_us for one in records if one.time_us]
     explanation = h.explanation(cause) or "What was to be processed then is not written."
-    return h.of_application(
+    return h.application_finding(
         assessed,
         title=f"{h.fmt.capital(failed)}: {h.without_package(error)}",
         explain=" ".join(filter(None, (explained_by(found), explanation, what_followed))),
@@ -176,7 +176,7 @@ def _by_exception(
         last_us=max(times, default=None),
         count=len(records),
         measurements=tuple(numbers_of(found)),
-        evidence=h.records_of(records),
+        evidence=h.evidence_of(records),
         actions=actions_of(assessed, cause, names, found, records[-1])
         if cause != "failing-batches"
         else actions_of_failure(assessed, records[-1], error, "catch"),

@@ -39,14 +39,14 @@ from flowdiag.analyses.rate.said import (
     explained_by,
     numbers_of,
 )
-from flowdiag.analyses.rate.troubles import error_of, rank_of
+from flowdiag.analyses.rate.troubles import error_line, rank_of
 
 
 class Failing(h.Limits):
     """What RT402 compares with."""
 
     worked: float = h.limit(
-        h.present.WORKED, "triggers", "after the last exception: it works again"
+        h.defaults.WORKED, "triggers", "after the last exception: it works again"
     )
 
 
@@ -54,7 +54,7 @@ def judge(assessed: h.Assessed, limits: Failing) -> h.Iterator[h.Finding | h.Inc
     """One finding per query that failed."""
     for query, _ in assessed.queries:
         ended: dict[str, h.Record] = {}
-        told = [*h.present.ended(query)]
+        told = [*h.parts.exception_records(query)]
         for record in told:
             # The longest text names the cause; the log and the listener both tell of it.
             run = record.fields.get("run_id", "")
@@ -75,17 +75,17 @@ def _finding(
     pasted = all(record.fields.get("origin") == "paste" for record in ended)
     after = _after(query, {record.fields.get("run_id") for record in ended}, last)
     recovered = after >= limits.worked
-    error = h.fmt.shorten(error_of(ended[-1].cause), 200)
+    error = h.fmt.shorten(error_line(ended[-1].cause), 200)
     shown = h.without_package(error)
     runs = len(query.runs)
-    return h.of_query(
+    return h.query_finding(
         assessed,
         query,
         severity=h.Severity.WARNING if recovered else h.Severity.CRITICAL,
         state=h.State.RECOVERED if recovered else h.State.ONGOING,
         title=f"{_who(query)} ended with an exception: {shown}"
         if pasted or len(ended) == runs == 1
-        else f"{len(ended)} of {h.fmt.plural(runs, 'run')} of {query.called} "
+        else f"{len(ended)} of {h.fmt.plural(runs, 'run')} of {query.label} "
         f"ended with an exception: {shown}",
         explain=" ".join(
             filter(
@@ -113,7 +113,7 @@ def _finding(
             h.measurement("failed-runs", len(ended), "runs", over=h.fmt.plural(runs, "run")),
             *numbers_of(found),
         ),
-        evidence=h.records_of(ended),
+        evidence=h.evidence_of(ended),
         actions=actions_of(assessed, cause, names, found, ended[-1])
         if cause != "failing-batches"
         else actions_of_failure(assessed, ended[-1], error, "tolerate"),

@@ -37,7 +37,6 @@ from typing import Final
 
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.cores import cores_of, free_cores
-from flowdiag.analyses.rate.judging import held_by_unit
 
 BLOCK_INTERVAL: Final = "spark.streaming.blockInterval"
 SHORTEST_MS: Final = 50  # blocks of less cost more to schedule than they bring
@@ -52,7 +51,7 @@ class Few(h.Limits):
     longest: float = h.limit(
         0.5, "share", "of the batch, for its longest task: it holds the batch up"
     )
-    use: float = h.limit(h.present.NARROW, "share", "of the interval: with less, nothing is short")
+    use: float = h.limit(h.defaults.NARROW, "share", "of the interval: with less, nothing is short")
 
 
 def judge(assessed: h.Assessed, limits: Few) -> h.Iterator[h.Finding | h.Inconclusive]:
@@ -82,10 +81,10 @@ def _finding(flow: h.Flow, few: list[h.Unit], count: int, cores: int, limits: Fe
     longest = h.fmt.duration(median(stage.longest_ms for stage in stages))
     told = f"{tasks:.0f} task{'s' if tasks > 1 else ''}"
     alone = tasks <= limits.few * cores and _to_spread(few, cores)
-    return h.of_flow(
+    return h.flow_finding(
         flow,
         few,
-        title=f"{len(few)} of {flow.counted(count)} run in {told} of {longest} while {h.fmt.plural(cores, 'core is', 'cores are')} "
+        title=f"{len(few)} of {flow.plural(count)} run in {told} of {longest} while {h.fmt.plural(cores, 'core is', 'cores are')} "
         "free for them",
         explain=h.explanation("few-tasks"),
         why=f"its longest stage has {told} for {cores} cores",
@@ -108,7 +107,7 @@ def _finding(flow: h.Flow, few: list[h.Unit], count: int, cores: int, limits: Fe
 
 def _to_spread(few: list[h.Unit], cores: int) -> bool:
     """Whether the batches hold more than that many tasks could have shared: unknown is no."""
-    return median(held_by_unit(unit.record) or 0 for unit in few) >= cores
+    return median(unit.records or 0 for unit in few) >= cores
 
 
 def _actions(flow: h.Flow, cores: int) -> tuple[h.Action, ...]:

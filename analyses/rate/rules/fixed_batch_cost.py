@@ -29,17 +29,16 @@ Batches whose few records are the expensive ones.
 from __future__ import annotations
 
 from flowdiag.analyses.rate import helpers as h
-from flowdiag.analyses.rate import judging
 from flowdiag.analyses.rate.advice import what_if
 
 
 class Fixed(h.Limits):
     """What RT202 compares with."""
 
-    cost: float = h.limit(judging.COST, "share", "of the interval: nothing is left for the records")
-    small: float = h.limit(judging.SMALL, "share", "of the largest batch: the records cost little")
-    batches: float = h.limit(judging.BATCHES, "batches", "fewer small ones are chance")
-    spread: float = h.limit(judging.SPREAD, "share", "of the largest batch, for a line through all")
+    cost: float = h.limit(h.COST, "share", "of the interval: nothing is left for the records")
+    small: float = h.limit(h.SMALL, "share", "of the largest batch: the records cost little")
+    batches: float = h.limit(h.BATCHES, "batches", "fewer small ones are chance")
+    spread: float = h.limit(h.SPREAD, "share", "of the largest batch, for a line through all")
 
 
 def judge(assessed: h.Assessed, limits: Fixed) -> h.Iterator[h.Finding | h.Inconclusive]:
@@ -47,12 +46,12 @@ def judge(assessed: h.Assessed, limits: Fixed) -> h.Iterator[h.Finding | h.Incon
     for state in assessed.dstreams:
         if state.stability not in (h.Stability.OVERLOADED, h.Stability.BORDERLINE):
             continue
-        cost = judging.fixed_cost(
+        cost = h.fixed_cost(
             assessed,
             state,
             cost=limits.cost,
             small=limits.small,
-            batches=limits.batches,
+            fewest=limits.batches,
             spread=limits.spread,
         )
         if cost is not None:
@@ -61,10 +60,10 @@ def judge(assessed: h.Assessed, limits: Fixed) -> h.Iterator[h.Finding | h.Incon
 
 def _finding(assessed: h.Assessed, state: h.StreamState, cost: float, limits: Fixed) -> h.Finding:
     app, interval = assessed.app, state.interval_ms or 1
-    in_vain = any(judging.floor_share(one) > 0.5 for one in assessed.estimators)
-    counted = (b for b in app.completed[h.present.COLD :] if b.records is not None)
+    in_vain = any(h.floor_share(one) > 0.5 for one in assessed.estimators)
+    counted = (b for b in app.completed[h.defaults.COLD :] if b.records is not None)
     longer = max(2 * cost, 1.5 * interval)
-    return h.of_application(
+    return h.application_finding(
         assessed,
         title=f"A batch takes {h.fmt.duration(cost)} whatever it holds; the interval is "
         f"{h.fmt.duration(interval)}",
@@ -81,7 +80,7 @@ def _finding(assessed: h.Assessed, state: h.StreamState, cost: float, limits: Fi
             ),
         ),
         # The smallest batches prove it.
-        evidence=h.records_of(sorted(counted, key=lambda b: (b.records or 0, b.time_ms))),
+        evidence=h.evidence_of(sorted(counted, key=lambda b: (b.records or 0, b.time_ms))),
         ranked=True,
         actions=(
             h.longer_interval(

@@ -39,7 +39,7 @@ class Lag(h.Limits):
 
     share: float = h.limit(0.5, "share", "half an interval spent before the job begins")
     floor: float = h.limit(500, "ms", "a busy driver is late by tens of milliseconds")
-    fewest: float = h.limit(h.present.FEW, "batches", "fewer are chance")
+    fewest: float = h.limit(h.defaults.FEW, "batches", "fewer are chance")
 
 
 def judge(assessed: h.Assessed, limits: Lag) -> h.Iterator[h.Finding | h.Inconclusive]:
@@ -54,7 +54,7 @@ def judge(assessed: h.Assessed, limits: Lag) -> h.Iterator[h.Finding | h.Inconcl
     slope = trend([float(b.time_ms) for b in late], lags)
     if middle < least or (slope is not None and slope.falls):
         return
-    yield h.of_batches(
+    yield h.batch_finding(
         assessed,
         late,
         title=f"Batches are submitted {h.fmt.duration(middle)} after their time, of an interval of "

@@ -51,7 +51,7 @@ def judge(assessed: h.Assessed, limits: Growing) -> h.Iterator[h.Finding | h.Inc
         slope = trend([t.time_us / 1e6 for t in late], [float(t.state_rows or 0) for t in late])
         if slope is None or not slope.rises or last < limits.floor:
             continue
-        if slope.rise >= limits.rise * (last - slope.rise) and may_leave(late):
+        if slope.rise >= limits.rise * (last - slope.rise) and could_be_dropped(late):
             yield _finding(assessed, query, late, slope, limits)
 
 
@@ -60,7 +60,7 @@ def removed(triggers: h.Sequence[h.Trigger]) -> bool:
     return any(one.get("removed") for t in triggers for one in t.state)
 
 
-def may_leave(triggers: h.Sequence[h.Trigger]) -> bool:
+def could_be_dropped(triggers: h.Sequence[h.Trigger]) -> bool:
     """Whether something should have left the state by now, or never can."""
     marks = [t.watermark_us for t in triggers if t.watermark_us is not None and t.watermark_us > 0]
     if not marks:
@@ -87,11 +87,11 @@ def _finding(
         if watermark
         else "The query has no watermark: nothing may be dropped."
     )
-    return h.of_triggers(
+    return h.trigger_finding(
         assessed,
         query,
         late,
-        title=f"The state of {query.called} grew to {h.fmt.plural(last, 'row')}, by {h.fmt.percent(growth)} within "
+        title=f"The state of {query.label} grew to {h.fmt.plural(last, 'row')}, by {h.fmt.percent(growth)} within "
         f"{span}, and no row left it",
         explain=f"At this pace it doubles in {h.fmt.duration(last / slope.slope * 1000)}. {why_not}",
         why=f"its state grows by {h.fmt.rate(slope.slope, 'rows')} and nothing leaves it",

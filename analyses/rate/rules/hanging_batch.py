@@ -42,17 +42,19 @@ def judge(assessed: h.Assessed, limits: Hanging) -> h.Iterator[h.Finding | h.Inc
     """One finding per application with a batch that hangs at the end."""
     app = assessed.app
     running = [
-        b for b in h.present.unfinished(app) if b.state == "processing" and b.start_ms is not None
+        b
+        for b in h.batches.unfinished_batches(app)
+        if b.state == "processing" and b.start_ms is not None
     ]
     if not running or not app.interval_ms or app.last_us is None:
         return
     oldest = min(running, key=lambda b: b.start_ms or 0)
     begun = oldest.start_ms or 0
-    since = min(app.last_us // 1000, h.present.heard_until_ms(app, begun)) - begun
+    since = min(app.last_us // 1000, h.batches.contiguous_until_ms(app, begun)) - begun
     usual = max((b.processing_ms or 0 for b in app.completed), default=0)
     if since < limits.intervals * app.interval_ms or since < limits.ratio * usual:
         return
-    yield h.of_batches(
+    yield h.batch_finding(
         assessed,
         [oldest],
         severity=h.Severity.CRITICAL,

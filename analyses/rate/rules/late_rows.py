@@ -47,13 +47,13 @@ def judge(assessed: h.Assessed, limits: Dropped) -> h.Iterator[h.Finding | h.Inc
         share = min(1.0, lost / max(rows, 1))
         ongoing = any(t.dropped for t in query.triggers[-max(1, int(limits.recent)) :])
         state = h.State.ONGOING if ongoing else h.State.RECOVERED
-        yield h.of_triggers(
+        yield h.trigger_finding(
             assessed,
             query,
             dropped,
             severity=h.grade(state=state, share=share),
             state=state,
-            title=f"{h.fmt.capital(query.called)} dropped {h.fmt.thousands(lost)} of {h.fmt.plural(rows, 'row')} "
+            title=f"{h.fmt.capital(query.label)} dropped {h.fmt.thousands(lost)} of {h.fmt.plural(rows, 'row')} "
             f"({h.fmt.share(share)}) that "
             "came later than the watermark allows",
             why=f"dropped {h.fmt.thousands(lost)} of {h.fmt.plural(rows, 'row')} as too late",

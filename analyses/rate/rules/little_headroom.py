@@ -33,8 +33,10 @@ from flowdiag.analyses.rate import helpers as h
 class Tight(h.Limits):
     """What RT106 compares with."""
 
-    use: float = h.limit(h.present.NARROW, "share", "a fifth is what single batches vary by anyway")
-    delay: float = h.limit(h.present.GROWN, "intervals", "a single long batch delays by less")
+    use: float = h.limit(
+        h.defaults.NARROW, "share", "a fifth is what single batches vary by anyway"
+    )
+    delay: float = h.limit(h.defaults.GROWN, "intervals", "a single long batch delays by less")
 
 
 def judge(assessed: h.Assessed, limits: Tight) -> h.Iterator[h.Finding | h.Inconclusive]:
@@ -43,7 +45,7 @@ def judge(assessed: h.Assessed, limits: Tight) -> h.Iterator[h.Finding | h.Incon
         if flow.state.stability not in (h.Stability.STABLE, h.Stability.BORDERLINE):
             continue
         filled = flow.state.use is not None and flow.state.use >= limits.use
-        waits = flow.query is None and h.present.waits(flow.state, delay=limits.delay)
+        waits = flow.query is None and h.batches.is_waiting(flow.state, delay=limits.delay)
         if filled or waits:
             yield _finding(flow, limits)
 
@@ -60,13 +62,13 @@ def _finding(flow: h.Flow, limits: Tight) -> h.Finding:
             verify="processing time below four fifths of the interval",
         )
     else:
-        who = h.fmt.capital(query.called)
+        who = h.fmt.capital(query.label)
         explain = "Triggers are in time, but the next burst has nowhere to go."
         action = h.Action(
             text="More cores and partitions, or a longer trigger interval",
             verify="triggerExecution below four fifths of the interval",
         )
-        if state.rests:
+        if state.pauses:
             explain = (
                 "Triggers take longer than their interval and wait for rows all the same; the next burst "
                 "has nowhere to go."
@@ -75,8 +77,8 @@ def _finding(flow: h.Flow, limits: Tight) -> h.Finding:
                 text="More cores and partitions",
                 verify="triggerExecution below the trigger interval",
             )
-    over = f"median of {flow.counted(len(flow.units))}"
-    return h.of_flow(
+    over = f"median of {flow.plural(len(flow.units))}"
+    return h.flow_finding(
         flow,
         sorted(flow.units, key=lambda unit: -unit.lasted_ms),
         ranked=True,
@@ -84,7 +86,9 @@ def _finding(flow: h.Flow, limits: Tight) -> h.Finding:
         explain=explain,
         cause=None,
         rank=h.Rank.SYMPTOM,
-        measurements=(h.measurement("use", h.rounded(state.use), "share", limits.use, over=over),),
+        measurements=(
+            h.measurement("use", h.round_or_none(state.use), "share", limits.use, over=over),
+        ),
         actions=(action,),
     )
 

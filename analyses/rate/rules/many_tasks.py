@@ -33,7 +33,6 @@ from statistics import median
 
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.cores import cores_of
-from flowdiag.analyses.rate.judging import held_by_unit
 
 
 class Many(h.Limits):
@@ -44,9 +43,9 @@ class Many(h.Limits):
     )
     part: float = h.limit(0.5, "share", "of the batch, for its tasks: other things matter more")
     longest: float = h.limit(0.2, "share", "of the batch, for one task: it has something to do")
-    share: float = h.limit(h.present.MOSTLY, "share", "of the present batches")
+    share: float = h.limit(h.defaults.MOSTLY, "share", "of the present batches")
     fewest: float = h.limit(2, "batches", "a single one is chance")
-    use: float = h.limit(h.present.NARROW, "share", "of the interval: with less, nothing is short")
+    use: float = h.limit(h.defaults.NARROW, "share", "of the interval: with less, nothing is short")
 
 
 def judge(assessed: h.Assessed, limits: Many) -> h.Iterator[h.Finding]:
@@ -55,7 +54,7 @@ def judge(assessed: h.Assessed, limits: Many) -> h.Iterator[h.Finding]:
     for flow in h.flows_of(assessed):
         if cores is None or not h.short_of_time(flow.state, use=limits.use):
             continue
-        units = [unit for unit in flow.units if held_by_unit(unit.record)]
+        units = [unit for unit in flow.units if unit.records]
         many = [unit for unit in units if _idle_tasks(unit, cores, limits)]
         if len(many) >= max(1.0, limits.fewest, limits.share * len(units)):
             yield _finding(flow, many, len(units), cores, limits)
@@ -67,7 +66,7 @@ def _idle_tasks(unit: h.Unit, cores: int, limits: Many) -> bool:
     return (
         stage is not None
         and stage.tasks >= limits.more * cores
-        and stage.tasks > (held_by_unit(unit.record) or 0)
+        and stage.tasks > (unit.records or 0)
         and stage.longest_ms <= limits.longest * unit.lasted_ms
         and stage.total_ms / cores >= limits.part * unit.lasted_ms
     )
@@ -76,16 +75,16 @@ def _idle_tasks(unit: h.Unit, cores: int, limits: Many) -> bool:
 def _finding(flow: h.Flow, many: list[h.Unit], count: int, cores: int, limits: Many) -> h.Finding:
     stages = [unit.stage for unit in many if unit.stage is not None]
     tasks = round(median(stage.tasks for stage in stages))
-    held = round(median(held_by_unit(unit.record) or 0 for unit in many))
+    held = round(median(unit.records or 0 for unit in many))
     took = h.fmt.duration(median(unit.lasted_ms for unit in many))
     told = f"{h.fmt.plural(tasks, 'task')} for {h.fmt.plural(held, 'record')}"
-    return h.of_flow(
+    return h.flow_finding(
         flow,
         many,
-        title=f"{len(many)} of {flow.counted(count)} take {took} for {told}: what costs the time is the tasks",
+        title=f"{len(many)} of {flow.plural(count)} take {took} for {told}: what costs the time is the tasks",
         why=f"each runs {told}",
         cause="fixed-cost",
-        confidence=h.Confidence.HIGH if len(many) >= h.present.FEW else h.Confidence.MEDIUM,
+        confidence=h.Confidence.HIGH if len(many) >= h.defaults.FEW else h.Confidence.MEDIUM,
         rank=h.Rank.ROOT_CAUSE,
         count=len(many),
         measurements=(
@@ -96,7 +95,7 @@ def _finding(flow: h.Flow, many: list[h.Unit], count: int, cores: int, limits: M
                 round(limits.more * cores, 1),
                 over=f"median of the longest stage; {h.fmt.plural(cores, 'core')}",
             ),
-            h.measurement("records", held, "records", over=f"median of {flow.counted(len(many))}"),
+            h.measurement("records", held, "records", over=f"median of {flow.plural(len(many))}"),
         ),
         actions=h.remedies("fixed-cost", flow.assessed.app, "fewer-tasks", cores=str(cores)),
     )

@@ -38,7 +38,7 @@ class Starved(h.Limits):
 
     waiting: float = h.limit(3, "batches", "without an end: one or two wait at any start")
     ran: float = h.limit(
-        h.present.COLD, "batches", "with an end: the first ones are empty, and run nothing"
+        h.defaults.COLD, "batches", "with an end: the first ones are empty, and run nothing"
     )
 
 
@@ -48,7 +48,7 @@ def judge(assessed: h.Assessed, limits: Starved) -> h.Iterator[h.Finding]:
     cores = cores_of(app)
     holding = _holding(app)
     refused = [record for record in app.incidents if record.template == "no-resources"]
-    waiting = h.present.unfinished(app)
+    waiting = h.batches.unfinished_batches(app)
     held = cores is not None and len(holding) >= cores and len(waiting) >= limits.waiting
     if held and len(_ran(app)) <= limits.ran:
         yield _held(assessed, [*holding.values()], waiting)
@@ -67,7 +67,7 @@ def _holding(app: h.ApplicationFacts) -> dict[str, h.Record]:
 
 def _ran(app: h.ApplicationFacts) -> list[h.Batch]:
     """The batches that ended while nobody stopped the application."""
-    stopped = h.present.stop_us(app)
+    stopped = h.batches.stop_us(app)
     return [b for b in app.completed if stopped is None or (b.end_ms or 0) * 1000 < stopped]
 
 
@@ -76,7 +76,7 @@ def _held(assessed: h.Assessed, holding: list[h.Record], waiting: h.Sequence[h.B
     receivers, there = h.fmt.plural(len(holding), "receiver"), h.fmt.plural(cores, "core")
     takes = "takes" if len(holding) == 1 else "take"
     told: list[h.Record | h.Batch] = [*holding, *waiting]
-    return h.of_application(
+    return h.application_finding(
         assessed,
         severity=h.Severity.CRITICAL,
         title=f"{receivers} {takes} all there is, {there}: none is left for the batches, and {len(waiting)} wait",
@@ -90,7 +90,7 @@ def _held(assessed: h.Assessed, holding: list[h.Record], waiting: h.Sequence[h.B
             h.measurement("cores", cores, "cores"),
             h.measurement("waiting-batches", len(waiting), "batches"),
         ),
-        evidence=h.records_of(told),
+        evidence=h.evidence_of(told),
         actions=h.remedies("no-core-left", assessed.app, "more", least=str(len(holding) + 1)),
     )
 
@@ -112,7 +112,7 @@ def _refused(assessed: h.Assessed, refused: list[h.Record]) -> h.Finding:
     told = f"; {there} {'are' if len(known) > 1 else 'is'} there" if known else ""
     over_quota = [record for record in app.incidents if record.template == "pods-over-quota"]
     told += _forbidden(over_quota)
-    return h.of_application(
+    return h.application_finding(
         assessed,
         severity=h.Severity.INFO if over else h.Severity.CRITICAL,
         state=h.State.RECOVERED if over else h.State.ONGOING,
@@ -126,7 +126,7 @@ def _refused(assessed: h.Assessed, refused: list[h.Record]) -> h.Finding:
         last_us=last or None,
         count=len(refused),
         measurements=(h.measurement("refused", len(refused), "times"),),
-        evidence=h.records_of([*refused[:4], *over_quota[-4:]] if over_quota else refused),
+        evidence=h.evidence_of([*refused[:4], *over_quota[-4:]] if over_quota else refused),
         evidence_total=len(refused) + len(over_quota),
         actions=h.remedies("no-core-left", app, "quota", quota=over_quota[-1].fields["quota"])
         if over_quota

@@ -44,17 +44,16 @@ from typing import Any
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.advice import what_if
 from flowdiag.analyses.rate.cores import free_cores
-from flowdiag.analyses.rate.judging import time_to
 
 
 class Late(h.Limits):
     """What RT101 compares with."""
 
-    delay: float = h.limit(h.present.GROWN, "intervals", "a single long batch delays by less")
-    rise: float = h.limit(h.present.RISE, "intervals", "within the present; less is noise")
-    lost: float = h.limit(h.present.LOST, "intervals", "no batch makes up for that by itself")
+    delay: float = h.limit(h.defaults.GROWN, "intervals", "a single long batch delays by less")
+    rise: float = h.limit(h.defaults.RISE, "intervals", "within the present; less is noise")
+    lost: float = h.limit(h.defaults.LOST, "intervals", "no batch makes up for that by itself")
     few: float = h.limit(
-        h.present.LATE,
+        h.defaults.LATE,
         "batches",
         "less may be a start that catches up, unless the last is the worst",
     )
@@ -62,10 +61,10 @@ class Late(h.Limits):
         3, "batches", "on time before an overload that is over: the first ones are a start"
     )
     settled: float = h.limit(
-        h.present.LATE, "batches", "on time, with back pressure: it finds its rate by being late"
+        h.defaults.LATE, "batches", "on time, with back pressure: it finds its rate by being late"
     )
     failing: float = h.limit(
-        h.present.FAILING_DELAY,
+        h.defaults.FAILING_DELAY,
         "intervals",
         "ten intervals of delay are ten batches in memory, and no burst any more",
     )
@@ -80,7 +79,7 @@ def judge(assessed: h.Assessed, limits: Late) -> h.Iterator[h.Finding | h.Inconc
                 remedy="flowdiag listener export DIR writes what records batches",
                 job=assessed.key,
             )
-        elif h.present.overloaded(state, delay=limits.delay, rise=limits.rise, lost=limits.lost):
+        elif h.batches.overloaded(state, delay=limits.delay, rise=limits.rise, lost=limits.lost):
             yield _finding(assessed, state, limits)
         elif (drained := _drained(assessed, state, limits)) is not None:
             series, on_time = drained
@@ -165,7 +164,7 @@ def _of_series(
     assessed: h.Assessed, state: h.StreamState, series: list[h.Batch], **said: Any
 ) -> h.Finding:
     """A finding about batches that were late, and are no more."""
-    return h.of_application(
+    return h.application_finding(
         assessed,
         state=h.State.RECOVERED,
         rank=h.Rank.SYMPTOM,
@@ -181,33 +180,37 @@ def _of_series(
             ),
             h.measurement("late-batches", len(series), "batches"),
         ),
-        evidence=h.records_of(h.slowest(series)),
+        evidence=h.evidence_of(h.slowest_first(series)),
         ranked=True,
         **said,
     )
 
 
 def _finding(assessed: h.Assessed, state: h.StreamState, limits: Late) -> h.Finding:
-    app, slope = assessed.app, state.waiting
+    app, slope = assessed.app, state.delay_trend
     late = state.delay_intervals or 0.0
     queued = f", {h.fmt.plural(state.queued, 'batch', 'batches')} waiting" if state.queued else ""
-    tail = [b for b in app.batches if state.turned_ms is None or b.time_ms >= state.turned_ms]
+    tail = [
+        b
+        for b in app.batches
+        if state.behind_since_ms is None or b.time_ms >= state.behind_since_ms
+    ]
     further = "fall back further" if slope is not None and slope.rises else "do not catch up"
     took, interval = h.fmt.duration(state.processing_ms), h.fmt.duration(state.interval_ms)
-    return h.of_application(
+    return h.application_finding(
         assessed,
         severity=h.Severity.CRITICAL if late >= limits.failing else h.Severity.WARNING,
         title=f"Batches are {late:.1f} intervals late and {further}{queued}; one takes {took}, and the "
         f"interval is {interval}",
-        explain=_explain(assessed, state, time_to(state, 2 * late)),
+        explain=_explain(assessed, state, h.time_to(state, 2 * late)),
         why=f"needs {took} for what comes in within {interval}",
         cause="overloaded",
-        confidence=h.sure_of([b.waited_ms for b in app.completed], limits.few),
+        confidence=h.overload_confidence([b.waited_ms for b in app.completed], limits.few),
         rank=h.Rank.SYMPTOM,
-        first_us=None if state.turned_ms is None else state.turned_ms * 1000,
+        first_us=None if state.behind_since_ms is None else state.behind_since_ms * 1000,
         count=len(tail),
         measurements=tuple(_measurements(state, late, limits)),
-        evidence=h.records_of(h.slowest(tail)),
+        evidence=h.evidence_of(h.slowest_first(tail)),
         ranked=True,
         actions=tuple(_actions(assessed, state)),
     )
@@ -223,19 +226,19 @@ def _measurements(state: h.StreamState, late: float, limits: Late) -> h.Iterator
         over="median of the last third of the batches",
     )
     yield h.measurement("queued-batches", state.queued, "batches")
-    if state.waiting is not None:
+    if state.delay_trend is not None:
         yield h.measurement(
             "growth",
-            round(state.waiting.slope, 3),
+            round(state.delay_trend.slope, 3),
             "s of delay per s",
-            over=f"95% between {state.waiting.low:.3f} and {state.waiting.high:.3f}",
+            over=f"95% between {state.delay_trend.low:.3f} and {state.delay_trend.high:.3f}",
         )
     if state.headroom_per_s is not None:
         yield h.measurement(
             "sustainable-rate",
             round(state.headroom_per_s, 1),
             "records/s",
-            over=f"the present rate is {h.rate_text(state.records_per_s)}",
+            over=f"the present rate is {h.fmt.rate(state.records_per_s)}",
         )
 
 

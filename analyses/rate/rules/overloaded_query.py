@@ -59,17 +59,17 @@ _PARTS: Final = {
 class Late(h.Limits):
     """What RT401 compares with."""
 
-    overrun: float = h.limit(h.present.MOSTLY, "share", "of the triggers; single ones are bursts")
+    overrun: float = h.limit(h.defaults.MOSTLY, "share", "of the triggers; single ones are bursts")
     faster: float = h.limit(
-        h.present.FASTER, "share", "of what is processed: no two rates are equal"
+        h.defaults.FASTER, "share", "of what is processed: no two rates are equal"
     )
     few: float = h.limit(
-        h.present.LATE,
+        h.defaults.LATE,
         "triggers",
         "less may be a start that catches up, unless the last is the worst",
     )
     failing: float = h.limit(
-        h.present.FAILING_DELAY,
+        h.defaults.FAILING_DELAY,
         "intervals",
         "a trigger that takes ten intervals is no burst any more",
     )
@@ -81,8 +81,8 @@ def judge(assessed: h.Assessed, limits: Late) -> h.Iterator[h.Finding | h.Inconc
         if state.stability is h.Stability.INCONCLUSIVE:
             yield _cannot_tell(assessed, query, state)
         elif state.stability not in (h.Stability.FAILING, h.Stability.IDLE):
-            late = h.present.timed(query)
-            because = h.present.falling_behind(
+            late = h.triggers.timed_triggers(query)
+            because = h.triggers.falling_behind(
                 state, query, late, overrun=limits.overrun, faster=limits.faster
             )
             if because is not None:
@@ -91,13 +91,13 @@ def judge(assessed: h.Assessed, limits: Late) -> h.Iterator[h.Finding | h.Inconc
 
 def _cannot_tell(assessed: h.Assessed, query: h.QueryFacts, state: h.StreamState) -> h.Inconclusive:
     if query.real_time is None and "real-time" in state.because:
-        reason, remedy = f"{query.called}: {state.because}", "--real-time or --no-real-time"
-    elif len(query.triggers) >= h.present.FEW:
-        reason = f"{query.called}: {state.because}"
+        reason, remedy = f"{query.label}: {state.because}", "--real-time or --no-real-time"
+    elif len(query.triggers) >= h.defaults.FEW:
+        reason = f"{query.label}: {state.because}"
         longer = "a longer event log or driver log"
         remedy = longer if state.interval_ms is not None else "--trigger-interval"
     else:
-        reason, remedy = f"{state.because} of {query.called}", "a longer event log or driver log"
+        reason, remedy = f"{state.because} of {query.label}", "a longer event log or driver log"
     return h.Inconclusive(reason=reason, remedy=remedy, job=assessed.key)
 
 
@@ -129,19 +129,19 @@ def _finding(
         if eaten[0] == "addBatch" and _outside_jobs(late):
             what = "what the sink does while no job runs"
         explain = f"{h.fmt.percent(eaten[1])} of the time goes to {what} ({eaten[0]})."
-    return h.of_triggers(
+    return h.trigger_finding(
         assessed,
         query,
         late,
         severity=h.Severity.CRITICAL if fatal else h.Severity.WARNING,
-        title=f"{h.fmt.capital(query.called)} cannot keep up: {because}",
+        title=f"{h.fmt.capital(query.label)} cannot keep up: {because}",
         explain=explain,
         why=because,
         cause="overloaded",
-        confidence=h.sure_of([t.duration_ms for t in query.triggers], limits.few),
+        confidence=h.overload_confidence([t.duration_ms for t in query.triggers], limits.few),
         rank=h.Rank.SYMPTOM,
         measurements=tuple(_measurements(state, late)),
-        evidence=h.records_of(sorted(late, key=lambda t: -(t.duration_ms or 0))),
+        evidence=h.evidence_of(sorted(late, key=lambda t: -(t.duration_ms or 0))),
         ranked=True,
         actions=tuple(_actions(assessed, state, late, eaten)),
     )
@@ -170,7 +170,7 @@ def _measurements(state: h.StreamState, late: h.Sequence[h.Trigger]) -> h.Iterat
             "sustainable-rate",
             round(state.headroom_per_s, 1),
             "rows/s",
-            over=f"the present rate is {h.rate_text(state.records_per_s)}",
+            over=f"the present rate is {h.fmt.rate(state.records_per_s)}",
         )
     if state.backlog is not None and late and late[-1].backlog is not None:
         yield h.measurement("backlog", late[-1].backlog, "rows")

@@ -41,9 +41,9 @@ _DEFAULT: Final = "10"
 class Regular(h.Limits):
     """What RT408 compares with."""
 
-    ratio: float = h.limit(h.present.PERIODIC, "ratio", "of the usual length")
-    longer: float = h.limit(h.present.LONGER_MS, "ms", "than the usual ones: less is noise")
-    times: float = h.limit(h.present.TIMES, "times", "two are at some distance in any case")
+    ratio: float = h.limit(h.defaults.PERIODIC, "ratio", "of the usual length")
+    longer: float = h.limit(h.defaults.LONGER_MS, "ms", "than the usual ones: less is noise")
+    times: float = h.limit(h.defaults.TIMES, "times", "two are at some distance in any case")
 
 
 def judge(assessed: h.Assessed, limits: Regular) -> h.Iterator[h.Finding | h.Inconclusive]:
@@ -52,14 +52,14 @@ def judge(assessed: h.Assessed, limits: Regular) -> h.Iterator[h.Finding | h.Inc
         if query.real_time or state.stability is h.Stability.FAILING:
             continue
         timed = [t for t in query.triggers if t.duration_ms is not None]
-        found = h.present.periodic(
+        found = h.triggers.periodic(
             timed, ratio=limits.ratio, longer_ms=limits.longer, times=limits.times
         )
         if found is not None:
             yield _finding(assessed, query, found, limits)
 
 
-def merging(app: h.ApplicationFacts, query: h.QueryFacts, found: h.present.Periodic) -> str | None:
+def merging(app: h.ApplicationFacts, query: h.QueryFacts, found: h.defaults.Periodic) -> str | None:
     """The option of the log whose merging explains it; None where none does."""
     if found.phase != found.every - 1:
         return None
@@ -75,18 +75,18 @@ def merging(app: h.ApplicationFacts, query: h.QueryFacts, found: h.present.Perio
 
 
 def _finding(
-    assessed: h.Assessed, query: h.QueryFacts, found: h.present.Periodic, limits: Regular
+    assessed: h.Assessed, query: h.QueryFacts, found: h.defaults.Periodic, limits: Regular
 ) -> h.Finding:
     app = assessed.app
     option = merging(app, query, found)
     of = {_SINK: "the log of its file sink", _SOURCE: "the log of its file source"}
     why = f"it merges {of[option]}" if option else "the input does not say why"
-    return h.of_triggers(
+    return h.trigger_finding(
         assessed,
         query,
         [t for t in query.triggers if t.batch in found.batches],
         severity=h.Severity.INFO,
-        title=f"Every {found.every}th batch of {query.called} takes "
+        title=f"Every {found.every}th batch of {query.label} takes "
         f"{h.fmt.duration(found.long_ms)} instead of {h.fmt.duration(found.usual_ms)}: {why}",
         explain="No overload: the batches behind them are as short as the others.",
         cause=None,

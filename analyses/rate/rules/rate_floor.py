@@ -34,27 +34,26 @@ from statistics import median
 
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.advice import what_if
-from flowdiag.analyses.rate.judging import fixed_cost, floor_share
 
 
 class Floor(h.Limits):
     """What RT201 compares with."""
 
-    share: float = h.limit(h.present.MOSTLY, "share", "of the late updates, held at the floor")
+    share: float = h.limit(h.defaults.MOSTLY, "share", "of the late updates, held at the floor")
     full: float = h.limit(
-        h.present.AT_LIMIT, "share", "of what the floor lets in: with less, it is not what binds"
+        h.defaults.AT_LIMIT, "share", "of what the floor lets in: with less, it is not what binds"
     )
 
 
 def judge(assessed: h.Assessed, limits: Floor) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per application whose floor is above what it processes."""
     for state in assessed.dstreams:
-        if state.stability is not h.Stability.OVERLOADED or fixed_cost(assessed, state):
+        if state.stability is not h.Stability.OVERLOADED or h.fixed_cost(assessed, state):
             continue
         held = [
             one
             for one in assessed.estimators
-            if floor_share(one) >= limits.share and too_high(one) and _binds(one, state, limits)
+            if h.floor_share(one) >= limits.share and too_high(one) and _binds(one, state, limits)
         ]
         if held:
             yield _finding(assessed, state, held)
@@ -80,12 +79,12 @@ def _finding(assessed: h.Assessed, state: h.StreamState, held: list[h.Replay]) -
     wanted = [step.unclamped_rate for step in late if step.unclamped_rate]
     proposed = max(1.0, able / 10)
     model = what_if(assessed, state, min_rate=proposed * max(1, len(assessed.estimators)))
-    return h.of_option(
+    return h.option_finding(
         assessed,
         h.pid.MIN_RATE,
-        title=f"The rate is held at minRate ({h.rate_text(floor)}), above the {h.rate_text(able)} that "
+        title=f"The rate is held at minRate ({h.fmt.rate(floor)}), above the {h.fmt.rate(able)} that "
         "are processed",
-        why=f"lets in {h.rate_text(floor)} where {h.rate_text(able)} are processed",
+        why=f"lets in {h.fmt.rate(floor)} where {h.fmt.rate(able)} are processed",
         cause="rate-floor",
         # Too few batches to tell what one costs with fewer records: it may cost as much.
         confidence=h.Confidence.HIGH if state.line is not None else h.Confidence.LOW,
@@ -102,13 +101,13 @@ def _finding(assessed: h.Assessed, state: h.StreamState, held: list[h.Replay]) -
             ),
             h.measurement(
                 "wanted-rate",
-                h.rounded(median(wanted), 1) if wanted else None,
+                h.round_or_none(median(wanted), 1) if wanted else None,
                 "records/s",
                 over="before it was clamped",
             ),
-            h.measurement("updates-at-floor", round(floor_share(held[0]), 3), "share"),
+            h.measurement("updates-at-floor", round(h.floor_share(held[0]), 3), "share"),
         ),
-        evidence=h.records_of(h.late_window(app.completed)),
+        evidence=h.evidence_of(h.late_window(app.completed)),
         actions=h.remedies("rate-floor", app, proposed={"min-rate": proposed}, model=model),
     )
 

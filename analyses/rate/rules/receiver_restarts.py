@@ -29,7 +29,6 @@ from __future__ import annotations
 from collections import defaultdict
 
 from flowdiag.analyses.rate import helpers as h
-from flowdiag.analyses.rate.judging import receiver_name
 
 
 class Restarts(h.Limits):
@@ -98,7 +97,7 @@ def _finding(
     if _stopped_since(assessed, records):
         again += ", and stopped once more"
     number = int(stream) if stream.isdecimal() else None
-    name = receiver_name(app, number) or f"The receiver of stream {stream}"
+    name = h.receiver_name(app, number) or f"The receiver of stream {stream}"
     causes = [record.cause for record in records if record.cause and record.what != "started"]
     cause = f": {h.fmt.shorten(causes[-1].splitlines()[0], 160)}" if causes else ""
     told = [record for record in records if record.what != "error"]
@@ -106,7 +105,7 @@ def _finding(
     ended = app.last_us
     over = last is not None and ended is not None and ended - last > limits.quiet * 1000
     state = h.State.RECOVERED if over else h.State.ONGOING
-    return h.of_stream(
+    return h.stream_finding(
         assessed,
         number,
         severity=h.grade(state=state, share=restarts / max(1, len(app.completed))),
@@ -126,7 +125,7 @@ def _finding(
                 over=h.fmt.plural(len(app.completed), "batch", "batches"),
             ),
         ),
-        evidence=h.records_of(since),
+        evidence=h.evidence_of(since),
         actions=h.remedies("receiver-restarts", app),
     )
 

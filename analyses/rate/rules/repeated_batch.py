@@ -51,11 +51,11 @@ def _finding(assessed: h.Assessed, query: h.QueryFacts, batch: int, limits: Repe
     near = ended or [t for t in query.triggers if (t.batch or 0) <= batch][-1:]
     runs_told = [event for event in query.events if event.what in ("started", "terminated")]
     told: list[h.Trigger | h.Record] = [*near, *runs_told]
-    return h.of_query(
+    return h.query_finding(
         assessed,
         query,
         state=h.State.RECOVERED if passed else h.State.ONGOING,
-        title=f"Batch {batch} of {query.called} was begun in {runs} runs"
+        title=f"Batch {batch} of {query.label} was begun in {runs} runs"
         + ("" if passed else ", and none passed it"),
         explain="It came to its end at last."
         if passed
@@ -69,7 +69,7 @@ def _finding(assessed: h.Assessed, query: h.QueryFacts, batch: int, limits: Repe
                 "tries", runs, "runs", limits.tries, over=h.fmt.plural(len(query.runs), "run")
             ),
         ),
-        evidence=h.records_of(sorted(told, key=lambda one: one.time_us or 0)),
+        evidence=h.evidence_of(sorted(told, key=lambda one: one.time_us or 0)),
         actions=h.remedies("failing-batches", assessed.app, "look"),
     )
 

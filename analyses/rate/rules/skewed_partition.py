@@ -32,7 +32,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flowdiag.analyses.rate import helpers as h
-from flowdiag.analyses.rate.judging import partition_subject
 from flowdiag.analyses.rate.partitions import (
     Least,
     Uneven,
@@ -49,9 +48,9 @@ class Skew(h.Limits):
     ratio: float = h.limit(3.0, "ratio", "keys spread partitions by less")
     floor: float = h.limit(1000, "records", "a task reads as many in no time")
     partitions: float = h.limit(3, "partitions", "of two, one has more")
-    share: float = h.limit(h.present.MOSTLY, "share", "of the present batches")
-    fewest: float = h.limit(h.present.FEW, "batches", "fewer are chance")
-    use: float = h.limit(h.present.NARROW, "share", "of the interval: with less, nothing is short")
+    share: float = h.limit(h.defaults.MOSTLY, "share", "of the present batches")
+    fewest: float = h.limit(h.defaults.FEW, "batches", "fewer are chance")
+    use: float = h.limit(h.defaults.NARROW, "share", "of the interval: with less, nothing is short")
 
 
 def judge(assessed: h.Assessed, limits: Skew) -> h.Iterator[h.Finding | h.Inconclusive]:
@@ -66,10 +65,10 @@ def judge(assessed: h.Assessed, limits: Skew) -> h.Iterator[h.Finding | h.Inconc
         fewest=limits.fewest,
     )
     for state in assessed.dstreams:
-        if not h.limited(state) and not h.short_of_time(state, use=limits.use):
+        if not h.is_limited(state) and not h.short_of_time(state, use=limits.use):
             continue
         counts = [read_by(batch) for batch in late]
-        found, cited = uneven(counts, least), h.records_of(late)
+        found, cited = uneven(counts, least), h.evidence_of(late)
         if found is None and not any(counts):
             # Nothing describes the batches: what the tasks of executors say of all of them.
             found, cited = read_by_tasks(app.partitions, least), ()
@@ -84,7 +83,7 @@ def judge(assessed: h.Assessed, limits: Skew) -> h.Iterator[h.Finding | h.Inconc
         triggers = h.late_triggers(query.triggers)
         found = uneven([waiting_by(trigger) for trigger in triggers], least)
         if found is not None:
-            yield _finding(assessed, query.name or query.id, found, h.records_of(triggers), limits)
+            yield _finding(assessed, query.name or query.id, found, h.evidence_of(triggers), limits)
 
 
 def _finding(
@@ -101,9 +100,9 @@ def _finding(
         else f"brings {h.fmt.percent(share)} of the records"
     )
     units = "triggers" if query else "batches"
-    return h.of_application(
+    return h.application_finding(
         assessed,
-        subject=partition_subject(assessed.app, found.partition, query),
+        subject=h.partition_subject(assessed.app, found.partition, query),
         title=f"Partition {found.partition} {what} of {found.partitions} partitions, and stands out "
         f"in {found.units} of {found.of} {units}",
         explain="One task reads it, and the batch is as long as that task.",

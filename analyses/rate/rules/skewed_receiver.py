@@ -29,7 +29,6 @@ Streams that differ by nature; they matter only where the application is held ba
 from __future__ import annotations
 
 from flowdiag.analyses.rate import helpers as h
-from flowdiag.analyses.rate.judging import receiver_name
 
 
 class Skew(h.Limits):
@@ -43,7 +42,7 @@ def judge(assessed: h.Assessed, limits: Skew) -> h.Iterator[h.Finding | h.Inconc
     late = h.late_window(assessed.app.completed)
     for state in assessed.dstreams:
         totals, unit = brought(assessed, late)
-        if not h.limited(state) or len(totals) < 2:
+        if not h.is_limited(state) or len(totals) < 2:
             continue
         biggest = max(sorted(totals), key=lambda stream: totals[stream])
         others = sum(totals.values()) - totals[biggest]
@@ -74,8 +73,8 @@ def _finding(
 ) -> h.Finding:
     totals, unit = told
     most, total = totals[biggest], sum(totals.values())
-    name = receiver_name(assessed.app, biggest) or f"stream {biggest}"
-    return h.of_stream(
+    name = h.receiver_name(assessed.app, biggest) or f"stream {biggest}"
+    return h.stream_finding(
         assessed,
         biggest,
         title=f"{name} brings {h.fmt.percent(most / total)} of the {unit}, {most / mean:.1f} times as many as the "
@@ -100,7 +99,7 @@ def _finding(
                 over="against the mean of the others",
             ),
         ),
-        evidence=h.records_of(late or assessed.app.batches),
+        evidence=h.evidence_of(late or assessed.app.batches),
         actions=h.remedies("skewed-receiver", assessed.app),
     )
 

@@ -39,8 +39,8 @@ class Slow(h.Limits):
 
     share: float = h.limit(0.3, "share", "of the trigger")
     floor: float = h.limit(500, "ms", "a commit to an object store takes some hundred")
-    fewest: float = h.limit(h.present.FEW, "triggers", "fewer are chance")
-    use: float = h.limit(h.present.NARROW, "share", "of the interval: with less, nothing is short")
+    fewest: float = h.limit(h.defaults.FEW, "triggers", "fewer are chance")
+    use: float = h.limit(h.defaults.NARROW, "share", "of the interval: with less, nothing is short")
 
 
 def judge(assessed: h.Assessed, limits: Slow) -> h.Iterator[h.Finding | h.Inconclusive]:
@@ -85,11 +85,11 @@ def _finding(
 ) -> h.Finding:
     kind, took, share = told
     what = "committing its state" if kind == "state" else "writing offsets and commits"
-    return h.of_triggers(
+    return h.trigger_finding(
         assessed,
         query,
         late,
-        title=f"{h.fmt.capital(query.called)} spends {h.fmt.duration(took)} of each trigger on {what}, "
+        title=f"{h.fmt.capital(query.label)} spends {h.fmt.duration(took)} of each trigger on {what}, "
         f"{h.fmt.percent(share)} of its time",
         explain=h.explanation("slow-state-commits"),
         why=f"spends {h.fmt.percent(share)} of its triggers on {what}",

@@ -34,7 +34,7 @@ class Slow(h.Limits):
 
     share: float = h.limit(0.7, "share", "of the time of all output operations")
     batches: float = h.limit(10, "batches", "fewer are chance")
-    use: float = h.limit(h.present.NARROW, "share", "of the interval: with less, nothing is short")
+    use: float = h.limit(h.defaults.NARROW, "share", "of the interval: with less, nothing is short")
 
 
 def judge(assessed: h.Assessed, limits: Slow) -> h.Iterator[h.Finding | h.Inconclusive]:
@@ -56,7 +56,7 @@ def _finding(
     share = slow.total_ms / sum(one.total_ms for one in told)
     mean = slow.total_ms / slow.batches
     name = f" ({slow.name})" if slow.name else ""
-    return h.of_application(
+    return h.application_finding(
         assessed,
         subject=h.Subject(
             kind="output",
@@ -81,7 +81,7 @@ def _finding(
             ),
             h.measurement("per-batch", round(mean), "ms"),
         ),
-        evidence=h.records_of(h.slowest(h.late_window(app.completed))),
+        evidence=h.evidence_of(h.slowest_first(h.late_window(app.completed))),
         ranked=True,
         actions=h.remedies("slow-output", app),
     )

@@ -37,9 +37,8 @@ from statistics import median
 from typing import Final
 
 from flowdiag.analyses.rate import helpers as h
-from flowdiag.analyses.rate.judging import partition_subject
 from flowdiag.analyses.rate.limits import RETENTION_MS
-from flowdiag.analyses.rate.troubles import GONE, POLL, Trouble, trouble_in, troubles
+from flowdiag.analyses.rate.troubles import GONE, POLL, Trouble, classify_failure, troubles
 
 _FAILED: Final = {
     "graph-checkpoint-failed": ("checkpoint of the driver", "checkpoints of the driver"),
@@ -77,7 +76,7 @@ def _is_the_end(app: h.ApplicationFacts, polls: h.Sequence[Trouble]) -> bool:
     return len(polls) == 1 and any(
         event.what == "terminated"
         and event.fields.get("origin") == "paste"
-        and (said := trouble_in(event.cause)) is not None
+        and (said := classify_failure(event.cause)) is not None
         and said[0] == POLL
         for query in app.queries
         for event in query.events
@@ -212,9 +211,9 @@ def _finding(
     count = h.measurement(
         "records", len(told), "records", over=h.fmt.plural(units, "batch", "batches")
     )
-    return h.of_application(
+    return h.application_finding(
         assessed,
-        subject=partition_subject(app, partition) if partition else None,
+        subject=h.partition_subject(app, partition) if partition else h.application_subject(app),
         severity=h.grade(state=state, share=len(told) / max(1, units), fatal=fatal),
         state=state,
         title=title,

@@ -86,13 +86,12 @@ def _finding(flow: h.Flow, slow: list[h.Unit], population: int, limits: Slow) ->
     ratio = median(s.longest_ms / max(s.others_ms or 1.0, 1.0) for s in stages)
     longest = median(s.longest_ms for s in stages)
     told = f", with {h.fmt.percent(share)} of the records" if share is not None and skew else ""
-    of = f" of {flow.query.called}" if flow.query else ""
-    said = {"explain": _skew_explained(bool(known))} if skew else {}
-    return h.of_flow(
+    of = f" of {flow.query.label}" if flow.query else ""
+    return h.flow_finding(
         flow,
         slow,
         subject=_task(flow, stages[-1], same),
-        title=f"In {len(slow)} of {flow.counted(population)}{of} one task takes {ratio:.1f} times as "
+        title=f"In {len(slow)} of {flow.plural(population)}{of} one task takes {ratio:.1f} times as "
         f"long as the others{told}",
         why=f"one task takes {h.fmt.duration(longest)}, {ratio:.1f} times as long as its siblings{told}",
         confidence=h.Confidence.HIGH if known else h.Confidence.LOW,
@@ -104,7 +103,7 @@ def _finding(flow: h.Flow, slow: list[h.Unit], population: int, limits: Slow) ->
         actions=h.remedies("data-skew", flow.assessed.app, "spread")
         if skew
         else h.remedies("stragglers", flow.assessed.app),
-        **said,
+        explain=_skew_explained(bool(known)) if skew else h.explanation("stragglers"),
     )
 
 
@@ -115,7 +114,9 @@ def _measurements(
     return (
         h.measurement("ratio", round(ratio, 2), "ratio", limits.ratio, over=against),
         h.measurement("slowest-task", longest, "ms"),
-        h.measurement("record-share", h.rounded(share), "share", over=h.fmt.plural(tasks, "task")),
+        h.measurement(
+            "record-share", h.round_or_none(share), "share", over=h.fmt.plural(tasks, "task")
+        ),
     )
 
 

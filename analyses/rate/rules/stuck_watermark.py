@@ -60,11 +60,11 @@ def _still(
     assessed: h.Assessed, query: h.QueryFacts, late: h.Sequence[h.Trigger], limits: Stuck
 ) -> h.Finding:
     span = (late[-1].time_us - late[0].time_us) / 1e6
-    return h.of_triggers(
+    return h.trigger_finding(
         assessed,
         query,
         late,
-        title=f"The watermark of {query.called} has not moved for {h.fmt.plural(len(late), 'trigger')} "
+        title=f"The watermark of {query.label} has not moved for {h.fmt.plural(len(late), 'trigger')} "
         f"({span:.0f} s)",
         why=f"its watermark stands still for {span:.0f} s",
         cause="stuck-watermark",
@@ -99,11 +99,11 @@ def _behind(
     limits: Stuck,
 ) -> h.Finding:
     last = max(0, (late[-1].max_event_us or 0) - (late[-1].watermark_us or 0)) / 1000
-    return h.of_triggers(
+    return h.trigger_finding(
         assessed,
         query,
         late,
-        title=f"The watermark of {query.called} is {h.fmt.duration(last)} behind the "
+        title=f"The watermark of {query.label} is {h.fmt.duration(last)} behind the "
         f"newest event, {h.fmt.duration(slope.rise)} more than {len(late)} triggers before",
         why=f"its watermark falls behind by {slope.slope / 1000:.2f} s per s",
         cause="lagging-watermark",

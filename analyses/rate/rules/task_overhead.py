@@ -44,8 +44,8 @@ class Overhead(h.Limits):
     fetch: float = h.limit(0.3, "share", "of the tasks' time")
     spill: float = h.limit(1_000_000, "bytes", "of a stage: less costs nothing")
     share: float = h.limit(0.6, "share", "of the present batches")
-    fewest: float = h.limit(h.present.FEW, "batches", "fewer are chance")
-    use: float = h.limit(h.present.NARROW, "share", "of the interval: with less, nothing is short")
+    fewest: float = h.limit(h.defaults.FEW, "batches", "fewer are chance")
+    use: float = h.limit(h.defaults.NARROW, "share", "of the interval: with less, nothing is short")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +102,10 @@ def _finding(
 ) -> h.Finding:
     usual = median(values)
     words = kind.words.format(h.fmt.size(usual) if kind.unit == "bytes" else h.fmt.percent(usual))
-    return h.of_flow(
+    return h.flow_finding(
         flow,
         [unit for unit in flow.units if unit.stage is not None],
-        title=f"In {over} of {flow.counted(len(values))} the tasks of the longest stage {words}",
+        title=f"In {over} of {flow.plural(len(values))} the tasks of the longest stage {words}",
         why=f"its tasks {words}",
         cause=kind.cause,
         rank=h.Rank.MECHANISM,
@@ -116,7 +116,7 @@ def _finding(
                 round(median(values), 3),
                 kind.unit,
                 kind.least(limits),
-                over=f"median of {flow.counted(len(values))}, all tasks of the longest stage",
+                over=f"median of {flow.plural(len(values))}, all tasks of the longest stage",
             ),
         ),
         actions=h.remedies(kind.cause, flow.assessed.app),

@@ -37,9 +37,9 @@ from flowdiag.analyses.rate.holding import term
 class Throttled(h.Limits):
     """What RT203 compares with."""
 
-    share: float = h.limit(h.present.MOSTLY, "share", "of the latest batches, filled up")
+    share: float = h.limit(h.defaults.MOSTLY, "share", "of the latest batches, filled up")
     full: float = h.limit(
-        h.present.AT_LIMIT, "share", "of what is permitted: rates change meanwhile"
+        h.defaults.AT_LIMIT, "share", "of what is permitted: rates change meanwhile"
     )
 
 
@@ -53,7 +53,7 @@ def judge(assessed: h.Assessed, limits: Throttled) -> h.Iterator[h.Finding | h.I
             h.Stability.BORDERLINE,
         ):
             continue
-        caps = h.present.dstream_caps(
+        caps = h.caps.dstream_caps(
             assessed.app, late, assessed.estimators, full=limits.full, permitted=limits.share
         )
         permitted = [cap for cap in caps if cap.kind == "pid"]
@@ -62,7 +62,7 @@ def judge(assessed: h.Assessed, limits: Throttled) -> h.Iterator[h.Finding | h.I
 
 
 def _finding(
-    assessed: h.Assessed, state: h.StreamState, caps: list[h.present.Cap], limits: Throttled
+    assessed: h.Assessed, state: h.StreamState, caps: list[h.defaults.Cap], limits: Throttled
 ) -> h.Finding:
     late = h.late_window(assessed.app.completed)
     reached = [one for one in assessed.estimators if one.updates]
@@ -71,12 +71,12 @@ def _finding(
     most = max(caps, key=lambda cap: cap.per_s)
     mine = next((one for one in reached if one.stream == most.stream), reached[0])
     held, words = term(mine, several=len(reached) > 1)
-    return h.of_application(
+    return h.application_finding(
         assessed,
-        title=f"Back pressure lets in {h.rate_text(rate)}, and {h.fmt.percent(caps[0].share)} of the latest batches "
+        title=f"Back pressure lets in {h.fmt.rate(rate)}, and {h.fmt.percent(caps[0].share)} of the latest batches "
         "are filled up to that",
         explain=h.explanation("throttled", held=words),
-        why=f"takes no more than {h.rate_text(state.records_per_s)} of what the source has",
+        why=f"takes no more than {h.fmt.rate(state.records_per_s)} of what the source has",
         cause="throttled",
         rank=h.Rank.MECHANISM,
         count=round(caps[0].share * len(late)),
@@ -91,12 +91,12 @@ def _finding(
             ),
             h.measurement(
                 "sustainable-rate",
-                h.rounded(state.headroom_per_s, 1),
+                h.round_or_none(state.headroom_per_s, 1),
                 "records/s",
                 over="by the fitted cost of batches and records",
             ),
         ),
-        evidence=h.records_of(late),
+        evidence=h.evidence_of(late),
         actions=tuple(_actions(assessed, state, held)),
     )
 

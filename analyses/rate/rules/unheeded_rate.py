@@ -40,24 +40,24 @@ class Unheeded(h.Limits):
     """What RT206 compares with."""
 
     ratio: float = h.limit(2.0, "ratio", "a late batch may hold two intervals' worth, not more")
-    share: float = h.limit(h.present.MOSTLY, "share", "of the latest batches")
+    share: float = h.limit(h.defaults.MOSTLY, "share", "of the latest batches")
 
 
 def judge(assessed: h.Assessed, limits: Unheeded) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per application whose receivers take what they like."""
     app = assessed.app
     for state in assessed.dstreams:
-        if h.pid.enabled(app) is not True or not h.present.overloaded(state):
+        if h.pid.enabled(app) is not True or not h.batches.overloaded(state):
             continue
         late = h.late_window(app.completed)
         known = [b.records for b in app.batches if b.records is not None]
-        if known and len(late) >= h.present.FEW and not any(known):
+        if known and len(late) >= h.defaults.FEW and not any(known):
             why = "no batch counts a record, so that no rate is computed"
             yield _finding(assessed, late, why)
             continue
         # The batches that wait are newer than the rates, those that completed may be older.
         counted = [b for b in app.batches if b.records is not None]
-        late = tuple(counted[-max(h.present.LATE, len(counted) // 3) :])
+        late = tuple(counted[-max(h.defaults.LATE, len(counted) // 3) :])
         for estimator in assessed.estimators:
             over = [b for b in late if beyond(b, estimator, app, limits.ratio)]
             if late and len(over) >= limits.share * len(late):
@@ -87,12 +87,12 @@ def _finding(
         "rank": h.Rank.ROOT_CAUSE,
         "count": len(batches),
         "measurements": (h.measurement("batches-beyond", len(batches), "batches"),),
-        "evidence": h.records_of(batches),
+        "evidence": h.evidence_of(batches),
         "actions": h.remedies("unheeded-rate", assessed.app),
     }
     if stream is None:
-        return h.of_application(assessed, cause="unheeded-rate", **said)
-    return h.of_stream(assessed, stream, cause="unheeded-rate", **said)
+        return h.application_finding(assessed, cause="unheeded-rate", **said)
+    return h.stream_finding(assessed, stream, cause="unheeded-rate", **said)
 
 
 RULE = h.Rule("RT206", judge, Unheeded, causes=("unheeded-rate",))

@@ -40,7 +40,7 @@ class First(h.Limits):
 
     ratio: float = h.limit(5.0, "ratio", "more than any burst between two batches")
     intervals: float = h.limit(5.0, "intervals", "shorter ones are a cold start")
-    batches: float = h.limit(h.present.FEW, "batches", "with records: fewer tell of no usual size")
+    batches: float = h.limit(h.defaults.FEW, "batches", "with records: fewer tell of no usual size")
 
 
 def judge(assessed: h.Assessed, limits: First) -> h.Iterator[h.Finding | h.Inconclusive]:
@@ -58,9 +58,9 @@ def judge(assessed: h.Assessed, limits: First) -> h.Iterator[h.Finding | h.Incon
     much = (first.records or 0) >= limits.ratio * later
     if not direct or not much or took < limits.intervals * app.interval_ms:
         return
-    lasting = any(h.present.overloaded(state) for state in assessed.dstreams)
+    lasting = any(h.batches.overloaded(state) for state in assessed.dstreams)
     option = h.pid.INITIAL_RATE if h.pid.enabled(app) else h.pid.MAX_PER_PARTITION
-    yield h.of_option(
+    yield h.option_finding(
         assessed,
         option,
         severity=h.Severity.WARNING if lasting else h.Severity.INFO,
@@ -76,7 +76,7 @@ def judge(assessed: h.Assessed, limits: First) -> h.Iterator[h.Finding | h.Incon
             h.measurement("records", first.records, "records"),
             h.measurement("later-batches", later, "records"),
         ),
-        evidence=h.records_of([first]),
+        evidence=h.evidence_of([first]),
         actions=h.remedies(
             "unlimited-first-batch",
             app,

@@ -100,7 +100,7 @@ def _finding(
     first = len(published) - _late(estimator, limits.updates)
     late = {time for number, time in enumerate(published) if number >= first}
     model = what_if(assessed, state, **{gain: 1.0 if gain == "proportional" else 0.0})
-    return h.of_option(
+    return h.option_finding(
         assessed,
         option,
         title=f"The rate swings between {low:.0f} and {high:.0f} records/s and turns at "
@@ -113,7 +113,7 @@ def _finding(
             h.measurement("swing", round(found[0], 3), "share", limits.swing),
             h.measurement("turns", round(found[1], 3), "share", limits.turns),
         ),
-        evidence=h.records_of(b for b in app.completed if b.time_ms in late),
+        evidence=h.evidence_of(b for b in app.completed if b.time_ms in late),
         actions=h.remedies("unstable-gains", app, gain, model=model),
     )
 
