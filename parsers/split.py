@@ -33,9 +33,9 @@ from flowdiag.parsers.lines.records import Recogniser, open_record
 from flowdiag.parsers.lines.scan import LineScanner
 from flowdiag.parsers.rows import EVENTS, Event, Row, RowBuilder, Tally
 from flowdiag.parsers.sources.open import LINES, Source, open_source, stream_error
-from flowdiag.parsers.spark.events import EventReader, fit
+from flowdiag.parsers.spark.events import EventReader, drop_oversized_numbers
 from flowdiag.parsers.spark.reports import TEXT_BYTES as REPORT_TEXT_BYTES
-from flowdiag.parsers.spark.reports import holds_report, printed_reports
+from flowdiag.parsers.spark.reports import contains_report, printed_reports
 from flowdiag.parsers.spark.rest import answer_rows
 
 TASK_BYTES: Final = 96 * 1024 * 1024
@@ -310,7 +310,7 @@ def _add_reports(task: _Task) -> None:
         return
     with open_source(source) as stream:
         data = stream.read(REPORT_TEXT_BYTES)
-    if not holds_report(data):
+    if not contains_report(data):
         return
     for offset, row in printed_reports(data):
         task.rows.add({"source": source.index, "offset": offset, "template": "printed", **row})
@@ -368,7 +368,7 @@ def _read_spark_answers(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatc
     tally.bytes = len(data)
     tally.error = stream_error(stream)
     for row in answer_rows(data, source.name):
-        fit(row)
+        drop_oversized_numbers(row)
         task.rows.add({**row, "source": source.index})
         tally.candidates += 1
         tally.recognised += 1

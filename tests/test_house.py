@@ -194,15 +194,12 @@ COMPLEX: Final[dict[str, str]] = {
     "parsers/sniff/text.py:_sniff_text": "42",
     "parsers/sources/discover.py:_Search._add_tar": "17",
     "parsers/sources/printed.py:json_printed": "17",
-    "parsers/spark/log.py:finish": "20",
-    "parsers/spark/progress.py:progress_row": "19",
 }
 LONG: Final[dict[str, str]] = {
     "analyses/flink/suspects/signals.py": "949",
     "analyses/memory/model.py": "1041",
     "analyses/report/build.py": "821",
     "analyses/report/wire.py": "894",
-    "parsers/spark/events.py": "809",
 }
 CROWDED: Final[dict[str, str]] = {
     "analyses/flink": "20",

@@ -16,7 +16,7 @@ from typing import Final
 from flowdiag.analyses.model.finding import Rank
 from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.rate.facts import ApplicationFacts, Record
-from flowdiag.parsers.spark.causes import python_error, telling
+from flowdiag.parsers.spark.causes import decisive_exception, python_error
 
 POLL: Final = "slow-kafka"
 GONE: Final = "offsets-out-of-range"
@@ -153,7 +153,7 @@ def error_line(text: str | None) -> str:
     causes = [line for line in lines if line.startswith("Caused by:")]
     if causes:
         below = [cause.removeprefix("Caused by:").strip() for cause in causes]
-        return telling([lines[0], *below]) or below[-1]
+        return decisive_exception([lines[0], *below]) or below[-1]
     return errors[-1] if errors else (lines[0] if lines else "an unknown error")
 
 

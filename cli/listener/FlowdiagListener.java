@@ -44,7 +44,7 @@ import org.apache.spark.streaming.scheduler.StreamingListenerStreamingStarted;
 
 /**
  * Writes the streaming events of a Spark application to a file, one JSON object per line, so that
- * {@code flowdiag rate} can read them later. It needs Spark 3.0 or later, and nothing else:
+ * {@code flowdiag rate} can read them later. It requires only Spark 3.0 or later:
  *
  * <pre>
  * spark-submit --jars FlowdiagListener.jar
@@ -52,14 +52,14 @@ import org.apache.spark.streaming.scheduler.StreamingListenerStreamingStarted;
  *   --conf spark.flowdiag.listener.path=/var/log/my-app/ ...
  * </pre>
  *
- * The path is on the machine of the driver: a file, or a folder (one that exists, or a name that
- * ends with a slash), where the file is named after the application. Further settings:
+ * The path is on the driver's host. It is a file, or a folder (an existing folder, or a name ending
+ * with a slash); in a folder, the file is named after the application. Further settings:
  * {@code spark.flowdiag.listener.maxBytes} (64000000) is the size at which the file is moved to
- * {@code <path>.1}, {@code spark.flowdiag.listener.keep} (4) how many moved files are kept. Nothing
- * here can fail or slow the application: what cannot be written, or comes faster than it can be
- * written, is dropped, and counted in the file.
+ * {@code <path>.1}, {@code spark.flowdiag.listener.keep} (4) is the number of moved files to keep.
+ * The listener never fails or slows down the application: events that cannot be written in time are
+ * dropped and counted in the file.
  *
- * <p>The lines are described in docs/listener.md of flowdiag.
+ * <p>docs/listener.md of flowdiag describes the lines.
  */
 public class FlowdiagListener extends SparkListener {
   private static final int SCHEMA = 1;
@@ -145,7 +145,7 @@ public class FlowdiagListener extends SparkListener {
   private final SparkConf configuration;
   private final BlockingQueue<Object[]> events = new ArrayBlockingQueue<>(QUEUE_EVENTS);
   private final AtomicLong lost = new AtomicLong();
-  private final AtomicLong lostNow = new AtomicLong(); // since the last line about it
+  private final AtomicLong lostNow = new AtomicLong(); // since the last "dropped" line
   private final long maxBytes;
   private final int keep;
   private final Thread thread;
@@ -154,7 +154,7 @@ public class FlowdiagListener extends SparkListener {
   private volatile String applicationName;
   private volatile long startTime = -1;
 
-  // Of the writer's thread alone.
+  // Used only by the writer's thread.
   private Path path;
   private OutputStream file;
   private long written;
@@ -192,7 +192,7 @@ public class FlowdiagListener extends SparkListener {
   @Override
   public void onOtherEvent(SparkListenerEvent event) {
     Object wanted = event;
-    // The wrapper of the events of a StreamingContext is private to Spark.
+    // The wrapper of a StreamingContext's events is private to Spark.
     if (event.getClass().getName().endsWith("$WrappedStreamingListenerEvent")) {
       try {
         Method method = event.getClass().getMethod("streamingListenerEvent");
@@ -230,7 +230,7 @@ public class FlowdiagListener extends SparkListener {
     lostNow.incrementAndGet();
   }
 
-  // What the events hold. Everything below runs in the writer's thread.
+  // Contents of the events. Everything below runs in the writer's thread.
 
   private Json read(Object event, long seen) {
     Json json = new Json();
@@ -278,7 +278,7 @@ public class FlowdiagListener extends SparkListener {
       json.kind("query_idle", seen).put("id", optional(event, "id"));
       json.put("run_id", optional(event, "runId")).put("timestamp", optional(event, "timestamp"));
     } else {
-      return null; // an event of a later Spark
+      return null; // an event of a later Spark version
     }
     return json;
   }
@@ -359,15 +359,15 @@ public class FlowdiagListener extends SparkListener {
   }
 
   /**
-   * A failure without the frames of Java and PySpark. A long one loses its middle: the cause may be
-   * its first line or its last.
+   * Returns a failure without the stack frames of Java and PySpark. A long text loses its middle,
+   * because the cause may be its first line or its last.
    */
   private static String failure(String text) {
     if (text == null || text.isEmpty()) {
       return null;
     }
     StringBuilder kept = new StringBuilder();
-    boolean inside = false; // the source lines of a frame that is left out
+    boolean inside = false; // within the source lines of a removed frame
     boolean first = true;
     for (String line : text.split("\\R")) {
       if (inside && line.startsWith("    ")) {
@@ -457,7 +457,7 @@ public class FlowdiagListener extends SparkListener {
         dropped = 0;
       }
       line(line);
-    } catch (IOException | RuntimeException error) { // a full disk, a folder that is gone
+    } catch (IOException | RuntimeException error) { // the disk is full, or the folder is gone
       lostNow.addAndGet(dropped);
       lose();
       if (retryAt == 0) {

@@ -1,5 +1,5 @@
-"""The listener that users attach to their own applications, and how it is handed out.
+"""The listener that users attach to their own applications, and its export.
 
-`flowdiag_listener.py` and `FlowdiagListener.java` run in Spark drivers where nothing of flowdiag is
-installed: they import nothing from here, and nothing here imports them.
+`flowdiag_listener.py` and `FlowdiagListener.java` run in Spark drivers without flowdiag: they import nothing
+from this package, and nothing in this package imports them.
 """

@@ -1,4 +1,4 @@
-"""Write the listener's files into a folder, and build the jar where that can be done."""
+"""Writes the listener's files into a folder, and builds the jar if a JDK and Spark are available."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from flowdiag.parsers.errors import FlowdiagError
 PYTHON: Final = "flowdiag_listener.py"
 JAVA: Final = "FlowdiagListener.java"
 JAR: Final = "FlowdiagListener.jar"
-BYTECODE: Final = "8"  # of Spark 3; later ones run it as well
+BYTECODE: Final = "8"  # of Spark 3; later versions run it as well
 COMPILE_SECONDS: Final = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """What was written.
+    """The written files.
 
     Attributes:
-        files: the files, in the order in which they are named to the user.
-        without_jar: why there is no jar; None if there is one.
-        spark: the Spark whose jars it was built against.
+        files: in the order shown to the user.
+        without_jar: why there is no jar; None if there is a jar.
+        spark: the Spark installation that the jar was compiled against.
     """
 
     files: tuple[Path, ...]
@@ -41,11 +41,11 @@ def export(folder: Path, *, spark_home: str | None = None) -> Exported:
     """Write the Python file, the Java source and, if a JDK and Spark's jars are found, the jar.
 
     Args:
-        folder: where to; it is created.
-        spark_home: the Spark to build against; by default `SPARK_HOME`, else PySpark's own jars.
+        folder: target folder; created if missing.
+        spark_home: the Spark installation to compile against; by default `SPARK_HOME`, else PySpark's own jars.
 
     Raises:
-        FlowdiagError: the folder cannot be written, or `spark_home` is no Spark.
+        FlowdiagError: the folder is not writable, or `spark_home` contains no Spark.
     """
     jars = _jars(spark_home)
     try:
@@ -55,9 +55,9 @@ def export(folder: Path, *, spark_home: str | None = None) -> Exported:
         raise FlowdiagError(f"cannot write to {folder}: {error.strerror}") from error
     javac = _javac()
     if jars is None:
-        why = "no Spark was found to build it against; --spark-home names one"
+        why = "no Spark installation found; pass --spark-home"
     elif javac is None:
-        why = "no JDK was found (javac); JAVA_HOME names one"
+        why = "no JDK found (javac); set JAVA_HOME"
     else:
         why = _build(javac, jars, folder)
         if not why:
@@ -72,12 +72,13 @@ def _copy(name: str, folder: Path) -> Path:
 
 
 def _jars(spark_home: str | None) -> Path | None:
-    """Spark's folder of jars: the one asked for, the environment's, or the one in PySpark."""
+    """Find Spark's `jars` folder: in `spark_home`, in the environment's Spark, or in PySpark."""
     if spark_home is not None:
         jars = Path(spark_home) / "jars"
         if not _has_streaming(jars):
             raise FlowdiagError(
-                f"no Spark in {spark_home}", hint="its folder `jars` holds spark-streaming_*.jar"
+                f"no Spark in {spark_home}",
+                hint="its folder `jars` must contain spark-streaming_*.jar",
             )
         return jars
     places = [Path(named) for named in (os.environ.get("SPARK_HOME"),) if named]
@@ -97,7 +98,7 @@ def _javac() -> str | None:
 
 
 def _build(javac: str, jars: Path, folder: Path) -> str:
-    """Compile and pack; return why it failed, or nothing."""
+    """Compile and pack the jar; return the reason of a failure, or ""."""
     with temporary_folder("flowdiag-") as classes:
         command = [javac, "-nowarn", "-Xlint:none", "--release", BYTECODE, "-encoding", "UTF-8"]
         command += ["-cp", f"{jars}{os.sep}*", "-d", str(classes), str(folder / JAVA)]
@@ -123,7 +124,7 @@ def _build(javac: str, jars: Path, folder: Path) -> str:
 
 
 def _entry(name: str) -> zipfile.ZipInfo:
-    """An entry without the time, so that the same source gives the same jar."""
+    """Create a zip entry without a time, so that builds are reproducible."""
     entry = zipfile.ZipInfo(name)
     entry.compress_type = zipfile.ZIP_DEFLATED
     return entry

@@ -1,20 +1,20 @@
 """Write the streaming events of a Spark application to a file, one JSON object per line.
 
 Spark keeps the numbers of its batches (records, delays, receivers, failures) in memory only. This
-file writes them down while the application runs, so that `flowdiag rate` can read them later. It
-needs Python 3.8 and PySpark 3.0 or later, and nothing else. One line attaches it:
+listener writes them to a file while the application runs, so that `flowdiag rate` can read them later.
+It requires Python 3.8 and PySpark 3.0 or later, and no other package. One line attaches it:
 
     import flowdiag_listener
 
     flowdiag_listener.attach(ssc, "/var/log/my-app/")            # a StreamingContext, before start()
     flowdiag_listener.attach(spark.streams, "/var/log/my-app/")  # Structured Streaming, PySpark 3.4+
 
-The path is on the machine of the driver: a file, or a folder (one that exists, or a name that ends
-with a slash), where the file is named after the application; `file:/...` is understood. The file
-is rotated by size. Nothing here can fail or slow the application: what cannot be written, or comes
-faster than it can be written, is dropped, and counted in the file.
+The path is on the driver's host. It is a file, or a folder (an existing folder, or a name ending with a slash); in
+a folder, the file is named after the application. `file:/...` URLs work, too. The file is rotated by size.
+The listener never fails or slows down the application: events that cannot be written in time are dropped and
+counted in the file.
 
-The lines are described in docs/listener.md of flowdiag.
+docs/listener.md of flowdiag describes the lines.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ CONFIGURATION = (
     "spark.task.cpus",
     "spark.task.maxFailures",
 )
-"""What the header may hold of the configuration; other keys may be secrets and are left out."""
+"""Options in the header; other options may be secrets and are left out."""
 
 _JAVA_FRAME = re.compile(r"\s+(at |\.\.\. \d+ (more|common))")
 _PYSPARK_FRAME = re.compile(r"\s+File \"[^\"]*/(pyspark|py4j)[^\"]*\", line \d")
@@ -121,14 +121,14 @@ def attach(target: Any, path: Any, max_bytes: int = 64_000_000, keep: int = 4) -
 
     Args:
         target: a `StreamingContext`, the `streams` of a `SparkSession`, or a `SparkSession`.
-        path: where to write: a file, or a folder; `file:/...` is understood.
-        max_bytes: size at which the file is moved to `<path>.1` and a new one is begun.
-        keep: how many moved files are kept.
+        path: a file or a folder; `file:/...` URLs work, too.
+        max_bytes: size at which the file is moved to `<path>.1` and a new file is started.
+        keep: number of moved files to keep.
 
     Returns:
-        The listener. Its `close` writes what is left; it is called when Python ends. This function
-        raises nothing: when it cannot attach, it says so on standard error, and the listener's
-        `attached` is False.
+        The listener. Its `close` writes the remaining events; it is called when Python exits. This
+        function never raises: if it cannot attach, it prints an error to standard error, and the
+        listener's `attached` is False.
     """
     listener = Listener()
     try:
@@ -139,16 +139,16 @@ def attach(target: Any, path: Any, max_bytes: int = 64_000_000, keep: int = 4) -
 
 
 class Listener:
-    """What `attach` returns."""
+    """A listener, as returned by `attach`."""
 
     def __init__(self) -> None:
-        """Make one that is not attached."""
+        """Create a listener that is not attached."""
         self.attached = False
         self.path: str | None = None
         self._writer: _Writer | None = None
 
     def close(self, timeout: float = CLOSE_SECONDS) -> None:
-        """Write what is left, at most `timeout` seconds long; later events are not written."""
+        """Write the remaining events for at most `timeout` seconds; later events are not written."""
         if self._writer is not None:
             self._writer.close(timeout)
 
@@ -160,8 +160,8 @@ class Listener:
             raise TypeError("neither a StreamingContext nor the streams of a SparkSession")
         if not dstream and not hasattr(target, "addListener"):
             raise TypeError(
-                "this PySpark has no listeners of its own for Structured Streaming (3.4 and later"
-                " have); use FlowdiagListener.jar with spark.extraListeners"
+                "this PySpark has no Python listeners for Structured Streaming (3.4 and later"
+                " do); use FlowdiagListener.jar with spark.extraListeners"
             )
         application = _application(target if dstream else None)
         writer = _writer(
@@ -176,12 +176,12 @@ class Listener:
         self.attached = True
 
 
-# What the events hold. Everything here runs in the writer's thread: reading an event of the JVM
-# takes dozens of calls, and the JVM delivers nothing else while a callback has not returned.
+# Contents of the events. Everything here runs in the writer's thread: reading an event from the JVM
+# takes dozens of calls, and the JVM delivers no other event until a callback returns.
 
 
 def _time(value: int) -> int | None:
-    return None if value < 0 else value  # PySpark says -1 where Scala has None
+    return None if value < 0 else value  # PySpark returns -1 for Scala's None
 
 
 def _cut(text: Any, longest: int) -> str | None:
@@ -190,14 +190,14 @@ def _cut(text: Any, longest: int) -> str | None:
 
 
 def _failure(text: Any) -> str | None:
-    """A failure without the frames of Java and PySpark.
+    """Return a failure without the stack frames of Java and PySpark.
 
-    A long one loses its middle: the cause may be its first line or its last.
+    A long text loses its middle, because the cause may be its first line or its last.
     """
     if not text:
         return None
     lines = []
-    inside = False  # the source lines of a frame that is left out
+    inside = False  # within the source lines of a removed frame
     for line in str(text).splitlines():
         if inside and line.startswith("    "):
             continue
@@ -323,7 +323,7 @@ def _query_listener(writer: _Writer) -> Any:
 
 
 def _subclass(base: Any, writer: _Writer, kinds: dict[str, Any]) -> Any:
-    """An instance of a class of PySpark whose methods only put the event into the queue."""
+    """Create an instance of a PySpark listener class whose methods only enqueue the event."""
 
     def method(kind: str, read: Callable[[Any], dict[str, Any]]) -> Callable[[Any, Any], None]:
         return lambda _, event: writer.offer(kind, read, event)
@@ -332,18 +332,18 @@ def _subclass(base: Any, writer: _Writer, kinds: dict[str, Any]) -> Any:
     return type("FlowdiagListener", (base,), methods)()
 
 
-# What the header holds.
+# Contents of the header.
 
 
 def _application(context: Any) -> dict[str, Any]:
-    """The header, as far as the application tells: of a `StreamingContext`, or the current one."""
+    """Build the header from a `StreamingContext`, or from the active session."""
     interval: int | None = None
     if context is not None:
         spark = context.sparkContext
         try:
             interval = context._jssc.ssc().graph().batchDuration().milliseconds()
         except Exception as error:  # noqa: BLE001 - private to Spark
-            _complain(f"the batch interval cannot be read: {error}")
+            _complain(f"cannot read the batch interval: {error}")
         values = dict(spark.getConf().getAll())
         names = spark.applicationId, spark.appName, spark.version, spark.startTime
     else:
@@ -382,7 +382,7 @@ def _file_of(path: Any, application_id: str | None) -> str:
     if parts.scheme == "file":
         text = unquote(parts.path)
     elif len(parts.scheme) > 1:
-        raise ValueError(f"{text} is not a path on this machine")
+        raise ValueError(f"{text} is not a local path")
     if text.endswith(("/", os.sep)) or os.path.isdir(text):
         text = os.path.join(text, f"flowdiag-{application_id or 'application'}.jsonl")
     return os.path.abspath(text)
@@ -395,7 +395,7 @@ _writers_lock = threading.Lock()
 
 
 def _writer(path: str, application: dict[str, Any], max_bytes: int, keep: int) -> _Writer:
-    """The writer of a file: one for both, if a context and its session are attached to it."""
+    """Return the writer of a file; a context and its session share one writer."""
     with _writers_lock:
         known = _writers.get(path)
         if known is None or known.closed:
@@ -419,7 +419,7 @@ class _Writer:
         self._files = 0
         self._written = 0  # bytes of the file
         self._lost_lock = threading.Lock()
-        self._lost_now = 0  # since the last line about it
+        self._lost_now = 0  # since the last "dropped" line
         self._lost = 0
         self._retry_at = 0.0
         self._open()
@@ -428,7 +428,7 @@ class _Writer:
         atexit.register(self.close)
 
     def offer(self, kind: str, read: Callable[[Any], dict[str, Any]], event: Any) -> None:
-        """Take an event, or count it as lost; never waits, never raises."""
+        """Enqueue an event, or count it as dropped; never waits, never raises."""
         if self.closed:
             return
         try:
@@ -437,7 +437,7 @@ class _Writer:
             self._lose()
 
     def close(self, timeout: float = CLOSE_SECONDS) -> None:
-        """Write what is in the queue, at most `timeout` seconds long."""
+        """Write the queued events for at most `timeout` seconds."""
         if self.closed:
             return
         self.closed = True
@@ -485,7 +485,7 @@ class _Writer:
                         self._lost_now += lost
                     raise
             self._line(event)
-        except Exception as error:  # noqa: BLE001 - a full disk, a folder that is gone
+        except Exception as error:  # noqa: BLE001 - the disk is full, or the folder is gone
             self._lose()
             if self._retry_at == 0.0:
                 _complain(f"cannot write {self.path}: {error}")
@@ -500,7 +500,7 @@ class _Writer:
             self._written += len(text)
 
     def _open(self) -> None:
-        """Begin a file with a header, after moving the one that is there."""
+        """Start a file with a header, after moving the existing file."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -540,5 +540,5 @@ def _now() -> int:
 def _complain(text: str) -> None:
     try:
         sys.stderr.write(f"flowdiag_listener: {text}\n")
-    except Exception:  # noqa: BLE001, S110 - nobody listens
+    except Exception:  # noqa: BLE001, S110 - standard error is closed
         pass

@@ -32,7 +32,7 @@ from flowdiag.parsers.lines.traces import (
     read_trace,
 )
 from flowdiag.parsers.rows import SAMPLE_CHARACTERS, Event, Tally
-from flowdiag.parsers.spark.causes import full_heap, python_frame, telling
+from flowdiag.parsers.spark.causes import decisive_exception, full_heap, python_frame
 from flowdiag.parsers.spark.log import finish
 from flowdiag.parsers.spark.rest import application_of_container
 
@@ -415,7 +415,7 @@ class Reader:
         trace = read_trace(lines, given)
         of_spark = self._known.catalogue.engine == "spark"
         if trace.cause is not None:
-            row["cause"] = (telling(trace.chain) if of_spark else None) or trace.cause
+            row["cause"] = (decisive_exception(trace.chain) if of_spark else None) or trace.cause
         extra: dict[str, str] = {}
         if of_spark and row["event"] == Event.SPARK_QUERY:
             extra |= full_heap(lines)

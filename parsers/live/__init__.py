@@ -1,1 +1,1 @@
-"""Collectors that ask a live cluster, and the folder they write. Nothing here imports httpx before it is used."""
+"""Collectors for live systems, and the folder they write. httpx is only imported when it is used."""

@@ -30,7 +30,7 @@ from flowdiag.parsers.sniff.signs import (
 )
 from flowdiag.parsers.sniff.verdict import GC_LOG, Sample, Sniffed, not_read
 from flowdiag.parsers.sources.printed import json_printed
-from flowdiag.parsers.spark.reports import holds_report
+from flowdiag.parsers.spark.reports import contains_report
 
 _DOUBTFUL_BYTES: Final = 8 * 1024 * 1024  # of a text without a sign of a log, searched for messages
 
@@ -223,7 +223,7 @@ def _exceptions(sample: Sample) -> Sniffed | None:
 
 def _reports(sample: Sample) -> Sniffed | None:
     """A text that is not read otherwise, and holds a report of a query as Python shows it."""
-    if not holds_report(sample.head):
+    if not contains_report(sample.head):
         return None
     return replace(log_of(Signs(sample.head)), engine="spark", role="driver")
 

@@ -1,1 +1,1 @@
-"""What only Spark prints: event logs, listener dumps, progress, REST answers; and the bridge to PySpark."""
+"""Formats that only Spark prints: event logs, listener files, progress reports, REST responses; and the bridge to PySpark."""

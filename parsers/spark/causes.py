@@ -1,4 +1,4 @@
-"""What a long exception of Spark's says in the end: Python's own error, or the deepest cause."""
+"""Extracts the decisive line of a long Spark exception: the Python error, or the deepest cause."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _LINE: Final = 500
 
 
 def python_error(lines: Iterable[str]) -> str | None:
-    """The last line of the last Python traceback in a stack trace: the JVM's own words say less.
+    """Return the last line of the last Python traceback in a stack trace; the JVM's message has fewer details.
 
-    What Py4J says is none: it only tells that the JVM failed.
+    Errors of Py4J do not count: they only report that the JVM failed.
     """
     inside, found = False, None
     for line in lines:
@@ -40,25 +40,25 @@ _LIBRARY: Final = re.compile(
 
 
 def python_frame(lines: Iterable[str]) -> str | None:
-    """The deepest frame of a Python traceback that is the user's own: its function, file and line.
+    """Return the deepest frame of a Python traceback in user code: function, file and line.
 
     >>> python_frame(['  File "/opt/app/job.py", line 61, in upsert', '    c = connect()',
     ...               '  File "/usr/lib/python3.10/site-packages/psycopg2/__init__.py", line 122, in connect'])
     'upsert(job.py:61)'
     """
-    said = None
+    deepest = None
     for line in lines:
         found = _PYTHON_FRAME.match(line) if 'File "' in line else None
         if found is not None and _LIBRARY.search(found["file"]) is None:
             name = re.split(r"[\\/]", found["file"])[-1]
-            said = f"{found['function']}({name}:{found['line']})"
-    return said
+            deepest = f"{found['function']}({name}:{found['line']})"
+    return deepest
 
 
-def telling(chain: Sequence[str]) -> str | None:
-    """What a chain of exceptions says, outermost first: the deepest that is known to say why, else the deepest.
+def decisive_exception(chain: Sequence[str]) -> str | None:
+    """Pick the decisive exception of a chain: the deepest known root cause, else the deepest exception.
 
-    >>> telling(["a.B: Multiple streaming queries are concurrently using hdfs://n/ck/offsets/7",
+    >>> decisive_exception(["a.B: Multiple streaming queries are concurrently using hdfs://n/ck/offsets/7",
     ...          "c.FileAlreadyExistsException: Rename destination exists"])
     'a.B: Multiple streaming queries are concurrently using hdfs://n/ck/offsets/7'
     """
@@ -68,9 +68,9 @@ def telling(chain: Sequence[str]) -> str | None:
     return chain[-1] if chain else None
 
 
-_FULL: Final = "OutOfMemoryError"
-_OF_EXECUTOR: Final = re.compile(r"org\.apache\.spark\.executor\.|Lost task |Exception in task ")
-_OF_DRIVER: Final = re.compile(
+_OUT_OF_MEMORY: Final = "OutOfMemoryError"
+_EXECUTOR_FRAME: Final = re.compile(r"org\.apache\.spark\.executor\.|Lost task |Exception in task ")
+_DRIVER_FRAME: Final = re.compile(
     r"\b(?:MicroBatchExecution|ContinuousExecution|StreamExecution|DAGScheduler|TaskResultGetter)\b"
     r"|stream execution thread for "
 )
@@ -81,34 +81,34 @@ _COLLECT: Final = re.compile(
 
 
 def full_heap(lines: Iterable[str]) -> Mapping[str, str]:
-    """Whose heap is full, by the frames of an OutOfMemoryError, and what filled it; nothing where they tell neither.
+    """Name the process with a full heap and the cause, by the frames of an OutOfMemoryError, if they reveal both.
 
     >>> full_heap(["java.lang.OutOfMemoryError: Java heap space", "at a.SparkPlan.executeCollect(S.scala:4)"])
     {'where': 'driver', 'by': 'collect'}
     >>> full_heap(["java.lang.OutOfMemoryError: x", "at org.apache.spark.executor.Executor$TaskRunner.run(E.scala:1)"])
     {}
     """
-    of: list[str] = []
+    trace: list[str] = []
     inside = False
     for line in lines:
         begins = line.strip().startswith("Caused by: ")
-        if _FULL in line:
-            of, inside = [], True
+        if _OUT_OF_MEMORY in line:
+            trace, inside = [], True
         elif begins or line.startswith("Driver stacktrace"):
             inside = False
         if inside:
-            of.append(line[:_LINE])
-    text = "\n".join(of)
-    if _OF_EXECUTOR.search(text) is not None:
+            trace.append(line[:_LINE])
+    text = "\n".join(trace)
+    if _EXECUTOR_FRAME.search(text) is not None:
         return {}
     collected = _COLLECT.search(text) is not None
-    if not collected and _OF_DRIVER.search(text) is None:
+    if not collected and _DRIVER_FRAME.search(text) is None:
         return {}
     return {"where": "driver", **({"by": "collect"} if collected else {})}
 
 
 def last_cause(text: str) -> str | None:
-    """The line of a trace that says what went wrong; None if it has no causes.
+    """Return the decisive line of a stack trace; None if it has no causes.
 
     >>> last_cause("a.E: x\\n\\tat b.C\\nCaused by: d.F: y\\n\\tat b.C\\nCaused by: g.H: z")
     'Caused by: g.H: z'
@@ -118,12 +118,12 @@ def last_cause(text: str) -> str | None:
     return python_error(lines) or next(causes, None)
 
 
-def shortened(text: str, most: int) -> str:
-    """The beginning of a long trace, and what it says in the end.
+def shorten(text: str, most: int) -> str:
+    """Return the beginning of a long stack trace and its decisive line.
 
     Args:
         text: the trace.
-        most: characters.
+        most: maximum number of characters.
     """
     if len(text) <= most:
         return text

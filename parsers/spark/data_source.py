@@ -1,8 +1,7 @@
-"""`spark.read.format("flowdiag").load(path)`: raw events as a data source of Spark (PySpark 4.0 and later).
+"""`spark.read.format("flowdiag").load(path)`: raw events as a Spark data source (PySpark 4.0 and later).
 
-Each record is what it prints: clocks are not settled and no record knows its writer, since that takes a
-look at all of them (`flowdiag.read` does it). Everything runs in Python processes of Spark's, which need
-flowdiag installed.
+Records are returned as printed. Clocks and writers are not resolved, because that requires all records (use
+`flowdiag.read`). Everything runs in Spark's Python processes, which need flowdiag installed.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from flowdiag.parsers.split import Split, parse_splits, plan_splits
 COLUMNS: Final = pa.schema(
     [pa.field("input", pa.string(), nullable=False), *list(EVENTS)[1:]],
 )
-"""`parsers.rows.EVENTS` with the name of the input in place of its number."""
+"""`parsers.rows.EVENTS` with the name of the input instead of its number."""
 
 _OPTIONS: Final = ("path", "paths")
 _BOOKKEEPING: Final = (Event.SPLIT.value, Event.MARKS.value)
@@ -36,7 +35,7 @@ _BOOKKEEPING: Final = (Event.SPLIT.value, Event.MARKS.value)
 
 @dataclass
 class _Task(InputPartition):
-    """What one task of Spark reads: splits, or a container that it unpacks by itself."""
+    """Input of one Spark task: splits, or a container that the task unpacks."""
 
     splits: Sequence[Split]
     container: str | None
@@ -44,32 +43,30 @@ class _Task(InputPartition):
 
 
 class FlowdiagDataSource(DataSource):
-    """The data source; `flowdiag.register(spark)` makes it known to a session."""
+    """The data source; `flowdiag.register(spark)` registers it with a session."""
 
     @classmethod
     def name(cls) -> str:
-        """What stands in `format(…)`."""
+        """Return the name for `format(…)`."""
         return "flowdiag"
 
     def schema(self) -> T.StructType:
-        """The columns of `COLUMNS`."""
+        """Return the schema of `COLUMNS`."""
         return spark_schema(COLUMNS)
 
     def reader(self, schema: T.StructType) -> DataSourceReader:
-        """Reads the columns of a schema; fewer and in another order where the user gave one.
+        """Return a reader for the columns of a schema; the user's schema may reorder or omit columns.
 
         Raises:
-            FlowdiagError: a column or an option that there is none of, or no path.
+            FlowdiagError: an unknown column or option, or no path.
         """
         known = {each.name: each for each in spark_schema(COLUMNS)}
         for each in schema:
             if each.name not in known:
-                raise FlowdiagError(
-                    _with_hint(f"there is no column '{each.name}'", each.name, known)
-                )
+                raise FlowdiagError(_with_hint(f"unknown column '{each.name}'", each.name, known))
             if each.dataType != known[each.name].dataType:
                 kind = known[each.name].dataType.simpleString()
-                raise FlowdiagError(f"column '{each.name}' is of type {kind}")
+                raise FlowdiagError(f"column '{each.name}' has type {kind}")
         return _Reader(_paths(dict(self.options)), [each.name for each in schema])
 
 
@@ -79,20 +76,20 @@ class _Reader(DataSourceReader):
         self._columns = list(columns)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The tasks.
+        """Plan the tasks.
 
         Raises:
-            InputError: no input can be read.
+            InputError: no input is readable.
         """
         discovery = discover(self._paths)
         if not discovery.sources:
-            raise InputError(str(next(iter(discovery.errors), "no input is found")))
-        # What is unpacked here is gone before tasks look for it.
+            raise InputError(str(next(iter(discovery.errors), "no input found")))
+        # Files unpacked here are deleted before the tasks run.
         packed = [source for source in discovery.sources if is_private(source.path)]
         containers = dict.fromkeys(source.name.partition("!")[0] for source in packed)
         missing = next((name for name in containers if not os.path.exists(name)), None)
         if missing is not None:
-            raise InputError(f"{missing}: cannot be unpacked by Spark's tasks: unpack it before")
+            raise InputError(f"{missing}: Spark tasks cannot unpack this file; unpack it first")
         plain = [source for source in discovery.sources if not is_private(source.path)]
         added = messages()
         return [
@@ -101,7 +98,7 @@ class _Reader(DataSourceReader):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The rows of a task, as Arrow batches."""
+        """Yield the rows of a task as Arrow batches."""
         assert isinstance(partition, _Task)
         use_messages(partition.added)
         splits = partition.splits
@@ -117,7 +114,7 @@ class _Reader(DataSourceReader):
                 yield self._projected(batch, names)
 
     def _projected(self, batch: pa.RecordBatch, names: Mapping[int, str]) -> pa.RecordBatch:
-        """The columns that are wanted, the name of the input among them."""
+        """Select the requested columns and fill in the name of the input."""
         inputs = pa.array([names[n] for n in batch.column("source").to_pylist()], pa.string())
         arrays = [inputs if name == "input" else batch.column(name) for name in self._columns]
         return pa.RecordBatch.from_arrays(
@@ -126,22 +123,22 @@ class _Reader(DataSourceReader):
 
 
 def _paths(options: Mapping[str, str]) -> list[str]:
-    """The paths of `load`: one, or several as JSON.
+    """Return the paths of `load`: a single path, or several as JSON.
 
     Raises:
-        FlowdiagError: there is none, or an option that we do not know.
+        FlowdiagError: no path, or an unknown option.
     """
     for name in options:
         if name.lower() not in _OPTIONS:
-            raise FlowdiagError(_with_hint(f"there is no option '{name}'", name, _OPTIONS))
+            raise FlowdiagError(_with_hint(f"unknown option '{name}'", name, _OPTIONS))
     given = {name.lower(): value for name, value in options.items()}
     paths = json.loads(given["paths"]) if "paths" in given else []
     paths += [given["path"]] if "path" in given else []
     if not paths or STDIN in paths:
-        raise InputError("no path is given: spark.read.format('flowdiag').load('logs/')")
+        raise InputError("no path given; use spark.read.format('flowdiag').load('logs/')")
     return [str(path) for path in paths]
 
 
 def _with_hint(message: str, word: str, known: Any) -> str:
-    """Spark hands on what an exception says, and nothing else of it."""
+    """Append the hint to the message, because Spark only passes on the message of an exception."""
     return f"{message}: {nearest(word, known)}"

@@ -1,9 +1,9 @@
-"""Spark's event log, and the lines of flowdiag's listener: JSON lines in, rows of `EVENTS` out.
+"""Reads Spark event logs and the files of flowdiag's listener: JSON lines in, rows of `EVENTS` out.
 
-Most of an event log are tasks, and most of a task is of no interest: only lines with the name of a
-relevant event are decoded, only the keys that are needed, and tasks are added up by stage and executor
-while they pass (event `spark_tasks`), never kept one by one. Sums of different splits of a file add up
-again later. Shapes: catalogue/spark.md 5.3 (event log) and 4.2 (progress), docs/listener.md.
+Most of an event log are task events, and most of a task event is irrelevant. So only lines with the name of a relevant
+event are decoded, only with the required keys. Tasks are summed per stage and executor while they are read (event
+`spark_tasks`), never kept individually. The sums of a file's splits are combined later. Shapes:
+catalogue/spark.md 5.3 (event log) and 4.2 (progress), docs/listener.md.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ import msgspec
 from flowdiag.parsers.lines.scan import Line, LineScanner, make_matcher
 from flowdiag.parsers.messages import MOMENT_MAX
 from flowdiag.parsers.rows import Event, Row, Tally
-from flowdiag.parsers.spark.causes import shortened
+from flowdiag.parsers.spark.causes import shorten
 from flowdiag.parsers.spark.lines import FIRST_KEY, EventScanner
 from flowdiag.parsers.spark.progress import instant, progress_row
+from flowdiag.parsers.spark.tasks import TASK_END, TaskSum
 
-# Names as they stand in lines; the listener's are distinct words, too.
+# Event names as they appear in lines; the listener's names are distinct words, too.
 _LOGGED: Final = (
     "SparkListenerLogStart",
     "SparkListenerApplicationStart",
@@ -73,67 +74,22 @@ SETTINGS: Final = (
     "spark.submit.deployMode",
     "spark.task.",
 )
-"""Beginnings of the options that a report may need; all others may be secrets and are left out."""
+"""Prefixes of the options that a report may need; other options may be secrets and are dropped."""
 
-_TEXT: Final = 2000
+_TEXT_CHARACTERS: Final = 2000
 _MAX_SETTINGS: Final = 400
 
 
-class _Who(msgspec.Struct):
+class _EventName(msgspec.Struct):
     Event: str = ""
     event: str = ""
 
 
-_WHO = msgspec.json.Decoder(_Who)
+_EVENT_NAME = msgspec.json.Decoder(_EventName)
 _ANY = msgspec.json.Decoder()
 _DAMAGE: Final = (
     msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError, TypeError
 )  # fmt: skip
-
-
-class _TaskInfo(msgspec.Struct, gc=False):
-    index: int = msgspec.field(name="Index", default=-1)
-    launched: int = msgspec.field(name="Launch Time", default=0)
-    finished: int = msgspec.field(name="Finish Time", default=0)
-    executor: str = msgspec.field(name="Executor ID", default="")
-    host: str = msgspec.field(name="Host", default="")
-    failed: bool = msgspec.field(name="Failed", default=False)
-    killed: bool = msgspec.field(name="Killed", default=False)
-
-
-class _Input(msgspec.Struct, gc=False):
-    records: int = msgspec.field(name="Records Read", default=0)
-    bytes: int = msgspec.field(name="Bytes Read", default=0)
-
-
-class _ShuffleRead(msgspec.Struct, gc=False):
-    waited: int = msgspec.field(name="Fetch Wait Time", default=0)
-    records: int = msgspec.field(name="Total Records Read", default=0)
-    remote: int = msgspec.field(name="Remote Bytes Read", default=0)
-    local: int = msgspec.field(name="Local Bytes Read", default=0)
-
-
-class _Metrics(msgspec.Struct, gc=False):
-    run: int = msgspec.field(name="Executor Run Time", default=0)
-    gc: int = msgspec.field(name="JVM GC Time", default=0)
-    spilled: int = msgspec.field(name="Disk Bytes Spilled", default=0)
-    input: _Input | None = msgspec.field(name="Input Metrics", default=None)
-    shuffle: _ShuffleRead | None = msgspec.field(name="Shuffle Read Metrics", default=None)
-
-
-class _Reason(msgspec.Struct, gc=False):
-    reason: str = msgspec.field(name="Reason", default="")
-
-
-class _TaskEnd(msgspec.Struct, gc=False):
-    stage: int = msgspec.field(name="Stage ID")
-    info: _TaskInfo = msgspec.field(name="Task Info")
-    attempt: int = msgspec.field(name="Stage Attempt ID", default=0)
-    metrics: _Metrics | None = msgspec.field(name="Task Metrics", default=None)
-    end: _Reason | None = msgspec.field(name="Task End Reason", default=None)
-
-
-_TASK_END = msgspec.json.Decoder(_TaskEnd)
 
 
 class _StageInfo(msgspec.Struct):
@@ -181,8 +137,8 @@ class _JobEnd(msgspec.Struct):
 _JOB_END = msgspec.json.Decoder(_JobEnd)
 
 
-def fit(row: Row) -> None:
-    """Forget numbers that no column can hold: nothing real is so large."""
+def drop_oversized_numbers(row: Row) -> None:
+    """Remove numbers that no column can store; real values are never that large."""
     for name, value in row.items():
         if isinstance(value, int) and not isinstance(value, bool):
             most = 2**31 if name in ("attempt", "parallelism") else 2**63
@@ -191,19 +147,21 @@ def fit(row: Row) -> None:
 
 
 class EventReader:
-    """Turns the candidate lines of one scanner into rows.
+    """Converts the candidate lines of one scanner to rows.
 
-    Not understood are lines that are damaged or of an unknown version of the listener.
+    Damaged lines, and lines of an unknown listener version, count as unrecognised.
     """
 
     def __init__(self, source: int, tally: Tally) -> None:
-        """Begin with nothing read; `tally` counts the lines of events while rows are drawn."""
+        """Start without lines; `tally` counts the event lines while rows are drawn."""
         self._source = source
-        self._tasks: dict[tuple[int, int, str], _Sum] = {}
+        self._tasks: dict[tuple[int, int, str], TaskSum] = {}
         self._tally = tally
 
     def scanner(self, stream: BinaryIO, start: int = 0, end: int = -1) -> EventScanner:
-        """What finds the lines for `rows` in a byte range, and hands over the tasks."""
+        """Return a scanner that finds the lines for `rows` in a byte range and passes tasks to this
+        reader.
+        """
         return EventScanner(
             stream,
             make_matcher((*_LOGGED, *_DUMPED)),
@@ -214,11 +172,11 @@ class EventReader:
         )
 
     def rows(self, scanner: LineScanner) -> Iterator[Row]:
-        """Every row of the range of `scanner`; those of tasks come when their stage is complete."""
+        """Yield every row of the scanner's range; task sums follow once their stage is complete."""
         for line in scanner:
             self._tally.candidates += 1
             for row in self._line(line):
-                fit(row)
+                drop_oversized_numbers(row)
                 if row.get("checkpoint", 0) is None and row["event"] != Event.SPARK_PROGRESS:
                     continue  # a job or stage without a number
                 row["source"] = self._source
@@ -234,20 +192,20 @@ class EventReader:
             if first is not None:
                 name = first[1].decode()
             else:
-                who = _WHO.decode(line.data)
+                who = _EVENT_NAME.decode(line.data)
                 name = who.Event or who.event
             if name == "SparkListenerTaskEnd":
-                self._tally.candidates -= 1  # counted there
+                self._tally.candidates -= 1  # `_add_task` counts it
                 self._add_task(line.data, line.offset)
                 return []
             read = _READERS.get(name)
             if read is None and "StreamingQueryListener$Query" in name:
                 read = _query_event
             if read is None:
-                return []  # its text mentions an event
+                return []  # another line whose text mentions an event
             rows = read(line.data)
         except _DAMAGE:
-            self._missed(line.data)
+            self._add_unrecognised(line.data)
             return []
         self._tally.recognised += 1
         if name == "SparkListenerStageCompleted":
@@ -257,7 +215,7 @@ class EventReader:
             return [*self._flush(None), *rows]
         return rows
 
-    def _missed(self, data: bytes | memoryview) -> None:
+    def _add_unrecognised(self, data: bytes | memoryview) -> None:
         self._tally.add_unrecognised(
             bytes(data[:200]).removesuffix(b"\r").decode("utf-8", "replace")
         )
@@ -265,20 +223,20 @@ class EventReader:
     def _add_task(self, data: bytes | memoryview, offset: int) -> None:
         self._tally.candidates += 1
         try:
-            end = _TASK_END.decode(data)
+            end = TASK_END.decode(data)
         except _DAMAGE:
-            self._missed(data)
+            self._add_unrecognised(data)
             return
         self._tally.recognised += 1
         info = end.info
         key = (end.stage, end.attempt, info.executor)
         total = self._tasks.get(key)
         if total is None:
-            total = self._tasks[key] = _Sum(offset, info.host)
+            total = self._tasks[key] = TaskSum(offset, info.host)
         total.add(end)
 
     def _flush(self, stage: tuple[int, int] | None) -> list[Row]:
-        """The sums of one stage, or of all, which are forgotten."""
+        """Return and drop the sums of one stage, or of all stages."""
         keys = [key for key in self._tasks if stage is None or key[:2] == stage]
         rows = []
         for key in keys:
@@ -286,78 +244,6 @@ class EventReader:
             row["source"] = self._source
             rows.append(row)
         return rows
-
-
-class _Sum:
-    """Tasks of one stage attempt on one executor, added up."""
-
-    __slots__ = (
-        "bytes", "failed", "fetch", "first", "gc", "host", "index", "last", "longest", "offset",
-        "reason", "records", "slowest_records", "spilled", "tasks", "total",
-    )  # fmt: skip
-
-    def __init__(self, offset: int, host: str) -> None:
-        self.offset, self.host = offset, host
-        self.tasks = self.failed = self.total = self.records = self.bytes = 0
-        self.gc = self.spilled = self.fetch = 0
-        self.longest, self.index, self.slowest_records = -1, -1, 0
-        self.first, self.last = 2**62, 0
-        self.reason: str | None = None
-
-    def add(self, end: _TaskEnd) -> None:
-        info, metrics = end.info, end.metrics
-        if info.failed or info.killed:
-            self.failed += info.failed
-            if info.failed and self.reason is None and end.end is not None:
-                self.reason = end.end.reason
-            return
-        launched, finished = info.launched, info.finished
-        lasted = finished - launched if finished > launched else 0
-        records = 0
-        if metrics is not None:
-            read, shuffle = metrics.input, metrics.shuffle
-            if read is not None:
-                records += read.records
-                self.bytes += read.bytes
-            if shuffle is not None:
-                records += shuffle.records
-                self.bytes += shuffle.remote + shuffle.local
-                self.fetch += shuffle.waited
-            self.gc += metrics.gc
-            self.spilled += metrics.spilled
-        self.tasks += 1
-        self.total += lasted
-        self.records += records
-        self.first = min(self.first, launched)
-        self.last = max(self.last, finished)
-        if lasted > self.longest or (lasted == self.longest and info.index < self.index):
-            self.longest, self.index, self.slowest_records = lasted, info.index, records
-
-    def row(self, key: tuple[int, int, str]) -> Row:
-        fields = {
-            "executor": key[2],
-            "tasks": self.tasks,
-            "failed": self.failed,
-            "total_ms": self.total,
-            "longest_ms": self.longest,
-            "index": self.index,
-            "slowest_records": self.slowest_records,
-            "records": self.records,
-            "gc_ms": self.gc,
-            "spilled": self.spilled,
-            "fetch_ms": self.fetch,
-            "reason": self.reason,
-        }
-        return {
-            "offset": self.offset,
-            "event": Event.SPARK_TASKS.value,
-            "checkpoint": key[0],
-            "attempt": key[1],
-            "host": self.host or None,
-            "bytes": self.bytes,
-            "utc_us": self.last * 1000 if self.last else None,
-            "fields": {name: str(value) for name, value in fields.items() if value is not None},
-        }
 
 
 # -- the event log -------------------------------------------------------------------------------
@@ -377,13 +263,13 @@ def _us(milliseconds: object) -> int | None:
 
 
 def _moment(value: object) -> int | None:
-    """Epoch milliseconds."""
+    """Return epoch milliseconds if they are plausible."""
     time = _whole(value)
     return time if time is not None and time <= MOMENT_MAX else None
 
 
 def _whole(value: object) -> int | None:
-    """An integer that fits, -1 (PySpark's "none") and less excluded."""
+    """Return an integer in range; negative numbers (PySpark's -1 for "none") give None."""
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if 0 <= value < 2**62 else None
@@ -393,15 +279,15 @@ def _fields(values: Mapping[str, object]) -> dict[str, str]:
     return {key: str(value) for key, value in values.items() if value is not None}
 
 
-def _short(value: object, most: int = _TEXT) -> str | None:
+def _text(value: object, most: int = _TEXT_CHARACTERS) -> str | None:
     if not isinstance(value, str) or not value.strip():
         return None
     return value[:most]
 
 
 def _cause(value: object) -> str | None:
-    """An exception with its trace: what it says in the end counts more than its middle."""
-    return shortened(value, _TEXT) if isinstance(value, str) and value.strip() else None
+    """Shorten an exception with its stack trace, keeping its decisive line."""
+    return shorten(value, _TEXT_CHARACTERS) if isinstance(value, str) and value.strip() else None
 
 
 def _row(event: Event, utc_us: int | None = None, **columns: object) -> Row:
@@ -427,7 +313,7 @@ def _application_start(data: bytes) -> list[Row]:
             Event.SPARK_APPLICATION,
             started,
             application=key,
-            job_name=_short(event.get("App Name"), 500),
+            job_name=_text(event.get("App Name"), 500),
             fields=_fields({"what": "started", "origin": "event-log"}),
         )
     ]
@@ -439,12 +325,12 @@ def _application_end(data: bytes) -> list[Row]:
 
 
 def settings_of(values: object) -> dict[str, str]:
-    """The options that a report may need.
+    """Select the options that a report may need.
 
     >>> settings_of({"spark.streaming.blockInterval": "50ms", "spark.hadoop.secret": "s"})
     {'spark.streaming.blockInterval': '50ms'}
     """
-    if isinstance(values, list):  # up to 2.x some exports write pairs
+    if isinstance(values, list):  # up to 2.x, some exports write pairs
         values = {
             str(pair[0]): pair[1] for pair in values if isinstance(pair, list) and len(pair) == 2
         }
@@ -467,18 +353,18 @@ def _job_start(data: bytes) -> list[Row]:
     event = _JOB_START.decode(data)
     properties = event.properties or {}
 
-    def told(key: str) -> str | None:
+    def text(key: str) -> str | None:
         value = properties.get(key)
         return value if isinstance(value, str) else None
 
-    time = told("spark.streaming.internal.batchTime")
+    time = text("spark.streaming.internal.batchTime")
     fields = {
         "what": "started",
-        "output": told("spark.streaming.internal.outputOpId"),
-        "query": told("sql.streaming.queryId"),
-        "run_id": told("spark.jobGroup.id") if told("sql.streaming.queryId") else None,
-        "batch_id": told("streaming.sql.batchId"),
-        "call_site": _short(told("callSite.short"), 200),
+        "output": text("spark.streaming.internal.outputOpId"),
+        "query": text("sql.streaming.queryId"),
+        "run_id": text("spark.jobGroup.id") if text("sql.streaming.queryId") else None,
+        "batch_id": text("streaming.sql.batchId"),
+        "call_site": _text(text("callSite.short"), 200),
         "stages": msgspec.json.encode(event.stages).decode(),
     }
     return [
@@ -518,7 +404,7 @@ def _stage_completed(data: bytes) -> list[Row]:
             _us(info.completed),
             checkpoint=info.stage,
             attempt=info.attempt,
-            task=_short(info.name, 300),
+            task=_text(info.name, 300),
             parallelism=info.tasks,
             duration_ms=lasted,
             cause=_cause(info.failure),
@@ -539,7 +425,7 @@ def _executor_added(data: bytes) -> list[Row]:
         _row(
             Event.SPARK_EXECUTOR,
             _us(event.get("Timestamp")),
-            host=_short(info.get("Host"), 300),
+            host=_text(info.get("Host"), 300),
             fields=_fields(fields),
         )
     ]
@@ -551,14 +437,14 @@ def _executor_removed(data: bytes) -> list[Row]:
         _row(
             Event.SPARK_EXECUTOR,
             _us(event.get("Timestamp")),
-            cause=_short(event.get("Removed Reason")),
+            cause=_text(event.get("Removed Reason")),
             fields=_fields({"what": "removed", "executor": event.get("Executor ID")}),
         )
     ]
 
 
 def _query_event(data: bytes) -> list[Row]:
-    """An event of Structured Streaming, which Jackson wrote with the name of its class."""
+    """Read an event of Structured Streaming, which Jackson writes with its class name."""
     event = _dict(data)
     kind = str(event.get("Event", "")).rpartition("$")[2]
     if kind.startswith("QueryProgress"):
@@ -585,7 +471,7 @@ def _query(what: str, identity: object, run: object, event: dict[str, Any], orig
     return _row(
         Event.SPARK_QUERY,
         instant(event.get("timestamp")),
-        job_name=_short(event.get("name"), 300),
+        job_name=_text(event.get("name"), 300),
         cause=_cause(event.get("exception")),
         fields=_fields(fields),
     )
@@ -601,8 +487,8 @@ def _header(data: bytes) -> list[Row]:
         _row(
             Event.SPARK_APPLICATION,
             _us(event.get("start_time")),
-            application=_short(event.get("application_id"), 200),
-            job_name=_short(event.get("application_name"), 500),
+            application=_text(event.get("application_id"), 200),
+            job_name=_text(event.get("application_name"), 500),
             fields=_fields(
                 {
                     "what": "started",
@@ -617,18 +503,18 @@ def _header(data: bytes) -> list[Row]:
     if settings:
         rows.append(_row(Event.SPARK_SETTINGS, fields=settings))
     if _whole(event.get("dropped")):
-        rows.append(_lost(event["dropped"], _us(event.get("time"))))
+        rows.append(_dropped_row(event["dropped"], _us(event.get("time"))))
     return rows
 
 
-def _lost(count: object, utc_us: int | None) -> Row:
+def _dropped_row(count: object, utc_us: int | None) -> Row:
     fields = _fields({"count": count, "queue": "flowdiag_listener"})
     return _row(Event.SPARK_DROPPED, utc_us, fields=fields)
 
 
 def _dropped(data: bytes) -> list[Row]:
     event = _dict(data)
-    return [_lost(event.get("count", 1), _us(event.get("time")))]
+    return [_dropped_row(event.get("count", 1), _us(event.get("time")))]
 
 
 def _streaming_started(data: bytes) -> list[Row]:
@@ -661,7 +547,7 @@ def _batch_event(state: str) -> Callable[[bytes], list[Row]]:
             {
                 "stream": one.get("stream_id"),
                 "records": one.get("num_records"),
-                "description": _short(one.get("description"), 4000),
+                "description": _text(one.get("description"), 4000),
             }
             for one in _items(event.get("streams"))
         ]
@@ -699,8 +585,8 @@ def _output(time: int, one: dict[str, Any]) -> Row:
     fields = {
         "origin": "listener",
         "output": one.get("id"),
-        "name": _short(one.get("name"), 300),
-        "description": _short(one.get("description"), 300),
+        "name": _text(one.get("name"), 300),
+        "description": _text(one.get("description"), 300),
     }
     return _row(
         Event.SPARK_OUTPUT,
@@ -731,15 +617,15 @@ def _receiver_event(what: str) -> Callable[[bytes], list[Row]]:
             "origin": "listener",
             "what": what,
             "stream": event.get("stream_id"),
-            "name": _short(event.get("name"), 300),
+            "name": _text(event.get("name"), 300),
             "executor": event.get("executor_id"),
         }
         return [
             _row(
                 Event.SPARK_RECEIVER,
                 _us(event.get("time")),
-                host=_short(event.get("location"), 300),
-                cause=_short(event.get("last_error_message")) or _short(event.get("last_error")),
+                host=_text(event.get("location"), 300),
+                cause=_text(event.get("last_error_message")) or _text(event.get("last_error")),
                 fields=_fields(fields),
             )
         ]
@@ -788,12 +674,12 @@ _READERS: Final[dict[str, Callable[[bytes], list[Row]]]] = {
     "query_idle": _listener_query("idle"),
     "query_terminated": _listener_query("terminated"),
     "dropped": _dropped,
-    "unreadable": lambda data: [_lost(1, _us(_dict(data).get("time")))],
+    "unreadable": lambda data: [_dropped_row(1, _us(_dict(data).get("time")))],
 }
 
 
 def is_event_log(line: bytes) -> bool:
-    """Whether this is a line of an event log or of the listener.
+    """Whether a line belongs to an event log or a listener file.
 
     >>> is_event_log(b'{"Event":"SparkListenerLogStart","Spark Version":"3.5.1"}')
     True
@@ -801,7 +687,7 @@ def is_event_log(line: bytes) -> bool:
     (True, False)
     """
     try:
-        who = _WHO.decode(line.strip())
+        who = _EVENT_NAME.decode(line.strip())
     except _DAMAGE:
         return False
     if who.Event.startswith(("SparkListener", "org.apache.spark.")):

@@ -1,8 +1,7 @@
-"""Raw events as a Spark DataFrame: the only module of the parsers that knows Spark.
+"""Raw events as a Spark DataFrame; the only parser module that imports Spark.
 
-Small inputs are parsed on the driver while the JVM still starts, and handed over as one Arrow
-table; large ones are parsed where Spark runs its tasks. Both ways call the same `parse_split`, so
-that they cannot differ in what an event means.
+Small inputs are parsed on the driver while the JVM starts, and passed on as one Arrow table. Large inputs are
+parsed in Spark tasks. Both ways call the same `parse_split`, so the events are identical.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ _SIMPLE: Final[dict[pa.DataType, T.DataType]] = {
 
 
 def spark_type(arrow_type: pa.DataType) -> T.DataType:
-    """The Spark type with the same values; only the types that our tables have are known.
+    """Return the Spark type with the same values, for the types in flowdiag's tables.
 
     Raises:
-        TypeError: a type that has no counterpart here.
+        TypeError: an unsupported type.
 
     >>> spark_type(pa.map_(pa.string(), pa.int64())).simpleString()
     'map<string,bigint>'
@@ -53,7 +52,7 @@ def spark_type(arrow_type: pa.DataType) -> T.DataType:
 
 
 def spark_schema(fields: Sequence[pa.Field] | pa.Schema) -> T.StructType:
-    """The Spark schema of Arrow fields, nullability kept.
+    """Convert Arrow fields to a Spark schema, including nullability.
 
     >>> spark_schema([pa.field("n", pa.int32(), nullable=False)]).simpleString()
     'struct<n:int>'
@@ -64,7 +63,7 @@ def spark_schema(fields: Sequence[pa.Field] | pa.Schema) -> T.StructType:
 
 
 EVENTS: Final = spark_schema(ARROW_EVENTS)
-"""`flowdiag.parsers.rows.EVENTS` for Spark: derived, never written by hand."""
+"""`flowdiag.parsers.rows.EVENTS` as a Spark schema."""
 
 
 def events_frame(
@@ -72,22 +71,22 @@ def events_frame(
     events: pa.Table | Sequence[Sequence[Split]],
     metrics: Collection[str] | None = None,
 ) -> DataFrame:
-    """Raw events (schema `EVENTS`), in no particular order.
+    """Return raw events (schema `EVENTS`) in no particular order.
 
     Args:
         spark: the session.
-        events: a table from `flowdiag.parsers.split.parse_on_driver`, or the tasks still to be parsed; each inner
-            sequence becomes one Spark task.
+        events: a table from `flowdiag.parsers.split.parse_on_driver`, or the tasks to parse; each inner sequence
+            becomes one Spark task.
         metrics: for tasks, as in `parse_split`.
     """
     if isinstance(events, pa.Table):
-        # In one piece: each batch of its own costs Spark more than its rows.
+        # Combined: a separate batch costs Spark more than its rows.
         return spark.createDataFrame(events.combine_chunks(), schema=EVENTS)
-    tasks = [pickle.dumps([_anchored(split) for split in task]) for task in events]
+    tasks = [pickle.dumps([_with_absolute_path(split) for split in task]) for task in events]
     if not tasks:
         return spark.createDataFrame([], schema=EVENTS)
 
-    added = messages()  # executors have none of the user's packages
+    added = messages()  # executors lack the user's packages
 
     def parse(tasks_in: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         use_messages(added)
@@ -99,22 +98,22 @@ def events_frame(
 
 
 def files_frame(spark: SparkSession, files: Sequence[str]) -> DataFrame:
-    """Raw events (schema `EVENTS`) in Parquet files, from `flowdiag.parsers.parallel`."""
+    """Return raw events (schema `EVENTS`) from the Parquet files of `flowdiag.parsers.parallel`."""
     return spark.read.schema(EVENTS).parquet(*files)
 
 
 def check_executors(
     spark: SparkSession, files: Mapping[str, int] | None = None, *, tasks: int = 8
 ) -> list[str]:
-    """What stands in the way of parsing where Spark runs its tasks.
+    """Find problems that prevent parsing in Spark tasks.
 
     Args:
         spark: a session on a cluster.
-        files: local paths that the tasks will open, and their sizes here.
-        tasks: how many to send: a few more than there are executors meet most of them.
+        files: local paths that the tasks will open, with their sizes here.
+        tasks: number of tasks to send; a few more than executors reach most of them.
 
     Returns:
-        One clause per host and problem, sorted; empty if nothing was found.
+        One clause per host and problem, sorted; empty without problems.
     """
     needed = dict(files or {})
 
@@ -145,8 +144,8 @@ def check_executors(
     return sorted({row["problem"] for row in frame.collect()})
 
 
-def _anchored(split: Split) -> Split:
-    """The split with an absolute path: Spark's workers run in another folder."""
+def _with_absolute_path(split: Split) -> Split:
+    """Return the split with an absolute path: Spark's workers run in another folder."""
     path = os.path.abspath(split.source.path)
     if path == split.source.path or "://" in split.source.path:
         return split

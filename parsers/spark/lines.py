@@ -1,8 +1,8 @@
-"""The lines of an event log that matter, told by how they begin.
+"""Finds the relevant lines of an event log by their beginnings.
 
-Spark writes the name of the event first, so a few bytes of a line say whether it is wanted; a literal
-search through all of it, as logs need, would take twice as long as decoding what is found. Ends of
-tasks, nearly all of a log, are handed over where they lie in the window: nothing is copied.
+Spark writes the event name first, so a few bytes decide whether a line is relevant. A literal search through
+whole lines, as for logs, would take twice as long as decoding the hits. Task ends, nearly all of an event log, are
+passed on inside the read buffer without copying.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from flowdiag.parsers.lines.scan import (
 FIRST_KEY: Final = re.compile(
     rb'[^\S\n]{0,16}\{[^\S\n]{0,16}"[Ee]vent"[^\S\n]{0,4}:[^\S\n]{0,4}"([\w.$]{1,200})"'
 )
-"""The beginning of a line whose first key names the event."""
+"""Beginning of a line whose first key is the event name."""
 
 TASK_END: Final = b"SparkListenerTaskEnd"
 _TASK_LINE: Final = b'{"Event":"SparkListenerTaskEnd",'  # as Spark writes it
@@ -33,16 +33,16 @@ TakeTask = Callable[[bytes | memoryview, int], None]
 
 
 class EventScanner(LineScanner):
-    """Iterates over the wanted lines of one byte range, except those that end tasks.
+    """Iterates over the relevant lines of one byte range, except task ends.
 
-    A line whose first key is not the event's name is wanted where `matcher` finds something in it.
+    A line without the event name as first key is relevant if `matcher` finds a match in it.
 
     Args:
-        stream, start, end, buffer_bytes: as of `LineScanner`.
-        matcher: for lines that begin otherwise.
+        stream, start, end, buffer_bytes: as for `LineScanner`.
+        matcher: for lines without the event name as first key.
         wanted: names of events.
-        take_task: gets each line that ends a task, and its offset, in the order of the stream; the
-            bytes are valid during the call only.
+        take_task: receives each task end line with its offset, in the order of the stream; the bytes are only
+            valid during the call.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class EventScanner(LineScanner):
         take_task: TakeTask,
         buffer_bytes: int = BUFFER_BYTES,
     ) -> None:
-        """Place the scanner in front of the range; nothing is read yet."""
+        """Position the scanner before the range; nothing is read yet."""
         super().__init__(stream, matcher, start, end, buffer_bytes=buffer_bytes)
         self._wanted = frozenset(name.encode() for name in wanted)
         self._take_task = take_task
@@ -69,7 +69,9 @@ class EventScanner(LineScanner):
             yield line
 
     def _next(self, position: int, stop: int) -> tuple[Line | None, int]:
-        """The next wanted line in window positions [position, stop), and where to look on."""
+        """Return the next relevant line in buffer positions [position, stop), and the position to
+        continue at.
+        """
         buffer, base, take = self._buffer, self._base, self._take_task
         find, begins = buffer.find, buffer.startswith
         last = stop if self._end is None else min(stop, self._end - base)

@@ -1,10 +1,10 @@
-"""What is left to do with a message of a Spark log once it is recognised: units, failures, progress."""
+"""Completes recognised messages of a Spark log: units, failures, progress."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -22,20 +22,20 @@ _REASON: Final = 500
 _KEPT: Final = ("source", "offset", "template", "local_us", "level", "logger", "process")
 
 
-def milliseconds(text: str) -> int | None:
-    """Seconds with three digits, printed with the decimal sign of some locale.
+def parse_seconds_ms(text: str) -> int | None:
+    """Parse seconds with three decimals, in any locale, into milliseconds.
 
-    >>> milliseconds("14.831"), milliseconds("14,831"), milliseconds("1.2.3")
+    >>> parse_seconds_ms("14.831"), parse_seconds_ms("14,831"), parse_seconds_ms("1.2.3")
     (14831, 14831, None)
     """
     found = duration_ms(text.replace(",", "."), bare="s")
     return None if found is None else round(found)
 
 
-def size(text: str) -> int | None:
-    """Bytes, as Spark prints them: powers of 1024, whether it says KB (up to 2.4) or KiB.
+def parse_size(text: str) -> int | None:
+    """Parse a size as Spark prints it: powers of 1024, as KB (up to 2.4) or KiB.
 
-    >>> size("415.0 B"), size("12.5 KiB"), size("2,4 GB"), size("much")
+    >>> parse_size("415.0 B"), parse_size("12.5 KiB"), parse_size("2,4 GB"), parse_size("much")
     (415, 12800, 2576980378, None)
     """
     found = size_bytes(text)
@@ -43,66 +43,81 @@ def size(text: str) -> int | None:
 
 
 def finish(row: Row, following: Iterable[str]) -> list[Row]:
-    """The rows that a recognised message comes to.
+    """Return the rows of a recognised message.
 
     Args:
-        row: as the catalogue made it; its `fields` may be changed.
-        following: the lines that belong to the record, for objects that go on there.
+        row: from the catalogue; its `fields` may be changed.
+        following: the remaining lines of the record, for objects that continue there.
     """
     if row["event"] == Event.KNOWN:
-        return []  # of no interest to any rule: it only keeps the drift alarm quiet
+        return []  # no rule uses it; it only prevents the warning about unrecognised records
     fields = row.get("fields") or {}
     if "application" in fields:
         row["application"] = fields.pop("application")
-    template = row["template"]
-    if template == "executor-lost":
-        row["cause"] = row.get("cause") or _reason_below(following)
-    elif template == "total-delay":
-        row["duration_ms"] = milliseconds(fields.pop("execution", ""))
-        total = milliseconds(fields.pop("total", ""))
-        if total is not None:
-            fields["log_total"] = str(total)
-    elif template == "job-error":
-        # A failed batch has no "Total delay".
-        failed = {"origin": "log", "state": "completed", "failed": "1"}
-        batch = {**row, "event": Event.SPARK_BATCH.value, "fields": failed}
-        row["cause"] = python_error(following) or row.get("cause") or "an error"
-        return [row, batch]
-    elif "Traceback (most recent call last)" in (row.get("cause") or ""):
+    has_traceback = "Traceback (most recent call last)" in (row.get("cause") or "")
+    if has_traceback and row["template"] not in _WITH_OWN_CAUSE:
         row["cause"] = python_error(following) or row["cause"]
-    elif template == "progress":
-        return _progress(row, fields.pop("progress", ""), following)
-    elif template == "block-added":
-        row["bytes"] = size(fields.pop("size", ""))
-        free = size(fields.pop("free", ""))
-        if free is not None:
-            fields["free"] = str(free)
-    elif template == "pid-input" and str(fields.get("time", "")).isdecimal():
-        told_ms = int(fields["time"][:20])
-        row["utc_us"] = told_ms * 1000 if told_ms <= MOMENT_MAX else None
+        return [row]
+    finish_template = _TEMPLATES.get(row["template"])
+    return [row] if finish_template is None else finish_template(row, fields, following)
+
+
+def _executor_lost(row: Row, fields: Fields, following: Iterable[str]) -> list[Row]:
+    row["cause"] = row.get("cause") or _reason_below(following)
+    return [row]
+
+
+def _total_delay(row: Row, fields: Fields, following: Iterable[str]) -> list[Row]:
+    row["duration_ms"] = parse_seconds_ms(fields.pop("execution", ""))
+    total = parse_seconds_ms(fields.pop("total", ""))
+    if total is not None:
+        fields["log_total"] = str(total)
+    return [row]
+
+
+def _job_error(row: Row, fields: Fields, following: Iterable[str]) -> list[Row]:
+    # A failed batch has no "Total delay".
+    failed = {"origin": "log", "state": "completed", "failed": "1"}
+    batch = {**row, "event": Event.SPARK_BATCH.value, "fields": failed}
+    row["cause"] = python_error(following) or row.get("cause") or "an error"
+    return [row, batch]
+
+
+def _block_added(row: Row, fields: Fields, following: Iterable[str]) -> list[Row]:
+    row["bytes"] = parse_size(fields.pop("size", ""))
+    free = parse_size(fields.pop("free", ""))
+    if free is not None:
+        fields["free"] = str(free)
+    return [row]
+
+
+def _pid_input(row: Row, fields: Fields, following: Iterable[str]) -> list[Row]:
+    if str(fields.get("time", "")).isdecimal():
+        time_ms = int(fields["time"][:20])
+        row["utc_us"] = time_ms * 1000 if time_ms <= MOMENT_MAX else None
     return [row]
 
 
 def _reason_below(following: Iterable[str]) -> str | None:
-    """Why Kubernetes ended an executor, as it stands below the line: what exited, and the container's own reason."""
+    """Return why Kubernetes ended an executor, from the lines below: the container that exited and its reason."""
     lines = [text for line in islice(following, _REASON_LINES) if (text := line.strip())]
     if not lines:
         return None
     first = lines[0] if lines[0].endswith(".") else f"{lines[0]}."
-    told = next((line for line in lines[1:] if line.startswith("termination reason: ")), "")
-    return f"{first} {told}".strip()[:_REASON]
+    reason = next((line for line in lines[1:] if line.startswith("termination reason: ")), "")
+    return f"{first} {reason}".strip()[:_REASON]
 
 
-def _progress(row: Row, begin: str, following: Iterable[str]) -> list[Row]:
-    """The report that begins in a line and goes on below it; none where it is cut."""
-    text = begin
+def _progress(row: Row, fields: Fields, following: Iterable[str]) -> list[Row]:
+    """Parse the report that starts in the message and continues below; a truncated report gives no row."""
+    text = fields.pop("progress", "")
     found = _decoded(text)
     if found is None:
         for line in following:
             text += "\n" + line
             if len(text) > PROGRESS_BYTES:
                 return []
-            # Only a closing brace at the margin can end it: decoding at each line is quadratic.
+            # Only an unindented closing brace can end it; decoding after each line would be quadratic.
             if line[:1] == "}":
                 found = _decoded(text)
                 break
@@ -111,6 +126,19 @@ def _progress(row: Row, begin: str, following: Iterable[str]) -> list[Row]:
         return []
     kept = {name: row[name] for name in _KEPT if row.get(name) is not None}
     return [{**kept, **progress}]
+
+
+Fields = dict[str, Any]
+
+_TEMPLATES: Final[dict[str, Callable[[Row, Fields, Iterable[str]], list[Row]]]] = {
+    "executor-lost": _executor_lost,
+    "total-delay": _total_delay,
+    "job-error": _job_error,
+    "progress": _progress,
+    "block-added": _block_added,
+    "pid-input": _pid_input,
+}
+_WITH_OWN_CAUSE: Final = ("executor-lost", "total-delay", "job-error")
 
 
 def _decoded(text: str) -> object:

@@ -1,4 +1,4 @@
-"""Writing a frame as Parquet files from where Spark runs its tasks, secrets masked."""
+"""Writes a frame as Parquet files in Spark tasks, with secrets masked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 GROUP_ROWS: Final = 32_768
-"""Of a file: what a task holds in memory at once."""
+"""Rows of a row group, which a task holds in memory."""
 
 _TEXTS: Final = ("cause", "thread")
 
@@ -21,19 +21,19 @@ _TEXTS: Final = ("cause", "thread")
 def write_parts(
     frame: DataFrame, folder: str, schema: pa.Schema, *, name: str, excerpts: bool
 ) -> list[tuple[str, int]]:
-    """Write each partition that has rows as a file; the names of the files, and their rows.
+    """Write each partition with rows as a file; return the file names with their row counts.
 
-    A task that Spark runs twice leaves a file that is not among them.
+    If Spark repeats a task, the file of the other attempt remains but is not in the result.
 
     Args:
         frame: with the columns of the schema.
-        folder: a path or a URL, that tasks can write.
+        folder: a path or a URL that tasks can write to.
         schema: of the files.
-        name: with which their names begin.
-        excerpts: False leaves log text out.
+        name: prefix of the file names.
+        excerpts: False omits log text.
 
     Raises:
-        Exception: of Spark's, where a task could not write.
+        Exception: from Spark, if a task could not write.
     """
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -57,16 +57,16 @@ def write_parts(
 def write_file(
     path: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch], *, always: bool = False
 ) -> int:
-    """Write batches as a Parquet file; the number of rows.
+    """Write batches as a Parquet file; return the number of rows.
 
     Args:
-        path: or a URL.
+        path: a path or a URL.
         schema: of the batches.
-        batches: made one by one.
-        always: write a file even if there is no row.
+        batches: generated one by one.
+        always: write a file even without rows.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file is not writable.
     """
     rows = 0
     writer: Any = None
@@ -76,11 +76,11 @@ def write_file(
             if batch.num_rows == 0:
                 continue
             if writer is None:
-                stream, writer = _opened(path, schema)
+                stream, writer = _open_parquet(path, schema)
             writer.write_batch(batch, row_group_size=GROUP_ROWS)
             rows += batch.num_rows
         if writer is None and always:
-            stream, writer = _opened(path, schema)
+            stream, writer = _open_parquet(path, schema)
     finally:
         if writer is not None:
             writer.close()
@@ -89,7 +89,7 @@ def write_file(
     return rows
 
 
-def _opened(path: str, schema: pa.Schema) -> tuple[Any, Any]:
+def _open_parquet(path: str, schema: pa.Schema) -> tuple[Any, Any]:
     import fsspec
     import pyarrow.parquet as pq
 
@@ -102,7 +102,7 @@ def _opened(path: str, schema: pa.Schema) -> tuple[Any, Any]:
 def _masked(
     batches: Iterator[pa.RecordBatch], schema: pa.Schema, excerpts: bool
 ) -> Iterator[pa.RecordBatch]:
-    """The batches in the types of the schema, what looks like a secret masked."""
+    """Convert batches to the schema's types and mask possible secrets."""
     for batch in batches:
         arrays = []
         for field in schema:
@@ -111,28 +111,28 @@ def _masked(
                 values = [text and mask_secrets(text) for text in column.to_pylist()]
                 column = pa.array(values if excerpts else [None] * len(values), field.type)
             elif field.name == "fields":
-                pairs = [_fields(each) for each in column.to_pylist()]
+                pairs = [_masked_fields(each) for each in column.to_pylist()]
                 column = pa.array(pairs if excerpts else [None] * len(pairs), field.type)
             arrays.append(column if column.type == field.type else column.cast(field.type))
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _fields(pairs: list[tuple[str, str]] | None) -> list[tuple[str, str | None]] | None:
-    """Captured texts; the value of an option that is a secret is masked whatever it looks like.
+def _masked_fields(pairs: list[tuple[str, str]] | None) -> list[tuple[str, str | None]] | None:
+    """Mask secrets in captured texts; the value of a secret option is always masked.
 
-    >>> _fields([("key", "s3.secret-key"), ("value", "abc")])
+    >>> _masked_fields([("key", "s3.secret-key"), ("value", "abc")])
     [('key', 's3.secret-key'), ('value', '***')]
     """
     if pairs is None:
         return None
     secret = any(name == "key" and is_secret_key(text) for name, text in pairs)
     return [
-        (name, _field(name, text, secret=secret) if text is not None else None)
+        (name, _masked_field(name, text, secret=secret) if text is not None else None)
         for name, text in pairs
     ]
 
 
-def _field(name: str, text: str, *, secret: bool) -> str:
+def _masked_field(name: str, text: str, *, secret: bool) -> str:
     if is_secret_key(name) or (secret and name == "value"):
         return MASK
     return mask_secrets(text)

@@ -1,32 +1,35 @@
-"""One progress report of a streaming query, in either of its JSON shapes, as a row.
+"""Parses one progress report of a streaming query, in either of its JSON shapes, into a row.
 
-The event log writes the fields of the class (offsets are JSON inside strings, rates may be the text
-`NaN`, totals are absent), `lastProgress` and the driver's log the form made for people (offsets are
-JSON, unknown rates are left out, totals present): catalogue/spark.md 4.2. Both give the same row.
+The event log contains the fields of the class: offsets are JSON in strings, rates may be the text `NaN`, and there
+are no totals. `lastProgress` and the driver's log contain the readable form: offsets are JSON, unknown rates are
+omitted, and there are totals (catalogue/spark.md 4.2). Both give the same row.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from flowdiag.parsers.rows import Event, Row
 
+N = TypeVar("N", int, float)
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_DEPTH: Final = 4  # of offsets: source, topic, partition
-PARTITIONS: Final = 16  # those with the largest backlog that are kept
-TEXT: Final = 400  # characters of a description that are kept
+_DEPTH: Final = 4  # nesting of offsets: source, topic, partition
+PARTITIONS: Final = 16  # kept, the largest backlogs first
+TEXT: Final = 400  # characters kept of a description
 
 
 def progress_row(progress: object) -> Row | None:
-    """A row of event `spark_progress` without source and offset; None if this is no progress.
+    """Return a row of event `spark_progress` without source and offset; None for other objects.
 
-    Columns: `utc_us` the start of the trigger, `duration_ms` its execution, `checkpoint` the batch id,
-    `job_name` the name of the query, and in `fields`: id, run_id, rows, durations, sources, input_per_s,
-    processed_per_s, watermark_us, max_event_us, state, sink, written; lists and objects as JSON.
+    Columns: `utc_us` the start of the trigger, `duration_ms` its execution, `checkpoint` the batch id, and
+    `job_name` the name of the query. The keys of `fields` are id, run_id, rows, durations, sources, input_per_s,
+    processed_per_s, watermark_us, max_event_us, state, sink and written; lists and objects are JSON.
     """
     if not isinstance(progress, dict):
         return None
@@ -39,16 +42,15 @@ def progress_row(progress: object) -> Row | None:
         if _number(value) is not None
     }
     sources = [_source(item) for item in _list(progress.get("sources")) if isinstance(item, dict)]
-    rows = _integer(progress.get("numInputRows"))
-    if rows is None:
-        counted = [source["rows"] for source in sources if source["rows"] is not None]
-        rows = sum(counted) if counted else None
     times = _map(progress.get("eventTime"))
     sink = _map(progress.get("sink"))
     fields = {
         "id": str(progress.get("id") or ""),
         "run_id": run,
-        "rows": rows,
+        "rows": _first_known(
+            _integer(progress.get("numInputRows")),
+            _sum_of_known(source["rows"] for source in sources),
+        ),
         "durations": _json(durations),
         "sources": _json(sources),
         "input_per_s": _rate(progress, sources, "inputRowsPerSecond"),
@@ -59,15 +61,15 @@ def progress_row(progress: object) -> Row | None:
         "sink": str(sink.get("description") or "")[:TEXT],
         "written": _integer(sink.get("numOutputRows")),
     }
-    duration = durations.get("triggerExecution")
-    if duration is None:
-        duration = _integer(progress.get("batchDuration"))
+    name = progress.get("name")
     return {
         "event": Event.SPARK_PROGRESS.value,
         "utc_us": timestamp,
         "checkpoint": _integer(progress.get("batchId")),
-        "job_name": progress["name"] if isinstance(progress.get("name"), str) else None,
-        "duration_ms": duration,
+        "job_name": name if isinstance(name, str) else None,
+        "duration_ms": _first_known(
+            durations.get("triggerExecution"), _integer(progress.get("batchDuration"))
+        ),
         "fields": {key: str(value) for key, value in fields.items() if value is not None},
     }
 
@@ -80,7 +82,7 @@ def _source(item: dict[str, Any]) -> dict[str, Any]:
     behind = _by_partition(end, latest)
     backlog = _behind(end, latest)
     if backlog is None and lag[1] is not None and (parts := _partitions(end)):
-        backlog = round(lag[1] * parts)  # the average is over all partitions
+        backlog = round(lag[1] * parts)  # the average covers all partitions
     return {
         "name": str(item.get("description") or "")[:TEXT],
         "rows": _integer(item.get("numInputRows")),
@@ -119,17 +121,23 @@ def _rate(progress: dict[str, Any], sources: list[dict[str, Any]], key: str) -> 
     if value is not None:
         return value
     if key == "inputRowsPerSecond":
-        known = [source["input_per_s"] for source in sources if source["input_per_s"] is not None]
-        return sum(known) if known else None
-    raw = [
-        _number(item.get(key)) for item in _list(progress.get("sources")) if isinstance(item, dict)
-    ]
-    known = [rate for rate in raw if rate is not None]
-    return sum(known) if known else None
+        return _sum_of_known(source["input_per_s"] for source in sources)
+    items = (item for item in _list(progress.get("sources")) if isinstance(item, dict))
+    return _sum_of_known(_number(item.get(key)) for item in items)
+
+
+def _first_known(*values: int | None) -> int | None:
+    return next((value for value in values if value is not None), None)
+
+
+def _sum_of_known(values: Iterable[N | None]) -> N | None:
+    """Sum the known values; None if all are unknown."""
+    known = [value for value in values if value is not None]
+    return sum(known[1:], known[0]) if known else None
 
 
 def _offsets(value: object) -> object:
-    """Offsets as JSON: given as such, or inside a string."""
+    """Decode offsets, which may be JSON inside a string."""
     if not isinstance(value, str):
         return value
     try:
@@ -139,19 +147,21 @@ def _offsets(value: object) -> object:
 
 
 def _behind(earlier: object, later: object, depth: int = 0) -> int | None:
-    """How far a later offset is ahead, summed over partitions; None where they cannot be compared."""
+    """Return how far a later offset is ahead, summed over partitions; None if they are not
+    comparable.
+    """
     if isinstance(later, int) and not isinstance(later, bool):
         before = earlier if isinstance(earlier, int) and not isinstance(earlier, bool) else None
         return None if before is None else max(0, later - before)
     if isinstance(later, dict) and isinstance(earlier, dict) and depth < _DEPTH:
-        parts = [_behind(earlier.get(key), value, depth + 1) for key, value in later.items()]
-        known = [part for part in parts if part is not None]
-        return sum(known) if known else None
+        return _sum_of_known(
+            _behind(earlier.get(key), value, depth + 1) for key, value in later.items()
+        )
     return None
 
 
 def _by_partition(end: object, latest: object) -> dict[str, int]:
-    """How far the end of a trigger is behind, by `topic-partition`; empty for other offsets.
+    """Return how far the end of a trigger is behind, by `topic-partition`; empty for other offsets.
 
     >>> _by_partition({"t": {"0": 5, "1": 9}}, {"t": {"0": 15, "1": 9}})
     {'t-0': 10, 't-1': 0}
@@ -167,7 +177,7 @@ def _by_partition(end: object, latest: object) -> dict[str, int]:
 
 
 def _partitions(offsets: object) -> int:
-    """How many partitions offsets of Kafka's shape name; 0 for other shapes."""
+    """Count the partitions in Kafka offsets; 0 for other shapes."""
     return sum(len(_map(one)) for one in _map(offsets).values())
 
 
@@ -184,7 +194,7 @@ def _list(value: object) -> list[Any]:
 
 
 def _number(value: object) -> float | None:
-    """A finite number, also one that was written as text.
+    """Parse a finite number, which may be text.
 
     >>> _number("12.5"), _number("NaN"), _number(True), _number(3)
     (12.5, None, None, 3.0)
@@ -204,7 +214,7 @@ def _integer(value: object) -> int | None:
 
 
 def instant(value: object) -> int | None:
-    """An ISO instant in microseconds since the epoch.
+    """Parse an ISO instant into microseconds since the epoch.
 
     >>> instant("1970-01-01T00:00:01.500Z"), instant("soon")
     (1500000, None)

@@ -1,7 +1,7 @@
-"""Reports of streaming queries that somebody printed: `lastProgress` as JSON or as Python shows a dict, anywhere
-in a text, also between the records of a driver's log.
+"""Finds printed reports of streaming queries (`lastProgress` as JSON or as a Python dict) anywhere in a text.
 
-What Spark itself logs ("Streaming query made progress: ") is a record, and read as one.
+Reports may be between the records of a driver's log. The reports that Spark logs itself ("Streaming query
+made progress: ") are records, and are parsed as records.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from flowdiag.parsers.spark.log import PROGRESS_BYTES
 from flowdiag.parsers.spark.progress import progress_row
 
 TEXT_BYTES: Final = 16 * 1024 * 1024
-"""Texts up to this size are searched, of larger ones only what is a record is read."""
-_MOST: Final = 20_000  # reports of one text
+"""Maximum size of a searched text; in larger texts only records are read."""
+_MOST: Final = 20_000  # reports per text
 _DEPTH: Final = 12
 _BEGIN: Final = re.compile(
     rb"""\{\s{0,20}(["'])id\1\s{0,3}:\s{0,3}\1[0-9a-f]{8}-[0-9a-f-]{27}\1\s{0,20},\s{0,20}\1runId\1"""
@@ -29,13 +29,13 @@ _TOKEN: Final = re.compile(rb"""\"(?:[^"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'|[{}]""",
 _NO_NUMBER: Final = re.compile(r"(?<=[:\s,\[])-?(?:nan|inf)(?=\s{0,8}[,}\]])")
 
 
-def holds_report(data: bytes) -> bool:
-    """Whether a text holds what looks like a report."""
+def contains_report(data: bytes) -> bool:
+    """Whether a text seems to contain a report."""
     return b"runId" in data and _BEGIN.search(data) is not None
 
 
 def printed_reports(data: bytes) -> Iterator[tuple[int, Row]]:
-    """The reports that are no records of Spark's: where each begins, and its row without source and offset.
+    """Yield the offset and the row, without source and offset, of each report outside Spark's records.
 
     Args:
         data: the text.
@@ -55,7 +55,9 @@ def printed_reports(data: bytes) -> Iterator[tuple[int, Row]]:
 
 
 def _end(data: bytes, begin: int, following: int) -> int | None:
-    """Behind the brace that closes the one at `begin`; None if none does before the next report, which none holds."""
+    """Return the end of the object that starts at `begin`; None if it is not closed before the next
+    report.
+    """
     depth = 0
     for token in _TOKEN.finditer(data, begin, min(following, begin + PROGRESS_BYTES)):
         if token[0] == b"{":
@@ -70,7 +72,7 @@ def _end(data: bytes, begin: int, following: int) -> int | None:
 
 
 def _decoded(text: bytes) -> Any:
-    """The object that JSON or Python shows; None if it is neither."""
+    """Decode JSON or a Python literal; None for other text."""
     try:
         return decode_json(text)
     except ValueError:

@@ -1,10 +1,10 @@
-"""Saved answers of Spark's REST interface about DStreams: `/streaming/statistics` and its siblings.
+"""Reads saved responses of Spark's REST API about DStreams: `/streaming/statistics` and its siblings.
 
-`/environment` is read, too: without it no other answer tells whether back pressure is on.
+`/environment` is read as well: no other response shows whether back pressure is enabled.
 
-Live applications only have it (catalogue/spark.md 3.3 b). An answer does not say whose it is: its kind
-is recognised by its keys, the application by its file name where that holds an id, or later by its
-batch times. `totalDelay` and `schedulingDelay` count from the submission, which is not told.
+Only running applications offer this API (catalogue/spark.md 3.3 b). A response does not name its application:
+its kind is recognised by its keys, its application by an id in the file name, or later by its batch times.
+`totalDelay` and `schedulingDelay` count from the submission, which no response contains.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _BATCH_IN_NAME = re.compile(r"(?<!\d)\d{13}(?!\d)")
 
 
 def recognise_answer(data: bytes) -> str | None:
-    """Which answer a document is: statistics, batches, receivers, operations, environment, or None.
+    """Recognise a response: statistics, batches, receivers, operations, environment, or None.
 
-    Reports of streaming queries (`lastProgress`) are `progress`. Of several values the first one counts.
+    Reports of streaming queries (`lastProgress`) are `progress`. The first of several values counts.
 
     >>> recognise_answer(b'{"batchDuration": 1000, "numReceivers": 1}')
     'statistics'
@@ -53,7 +53,7 @@ def recognise_answer(data: bytes) -> str | None:
 
 
 def kind_of(value: object) -> str | None:
-    """The same for a decoded document."""
+    """Recognise a decoded response, as `recognise_answer` does."""
     if isinstance(value, dict):
         if isinstance(value.get("sparkProperties"), list):
             return "environment"
@@ -78,7 +78,7 @@ def _kind_of_item(item: dict[str, Any]) -> str | None:
 
 
 def application_in(name: str) -> str | None:
-    """The id of an application in a file name, as every cluster manager writes them.
+    """Find an application id in a file name, in the format of any cluster manager.
 
     >>> application_in("rest/applications_app-20260101120000-0003_streaming_batches.json")
     'app-20260101120000-0003'
@@ -88,7 +88,7 @@ def application_in(name: str) -> str | None:
 
 
 def application_of_container(container: str) -> str | None:
-    """The application of a container of YARN, with its attempt from the second on.
+    """Return the application of a YARN container, with the attempt number from the second on.
 
     >>> application_of_container("container_e17_1466086160000_0007_02_000003")
     'application_1466086160000_0007/2'
@@ -101,13 +101,13 @@ def application_of_container(container: str) -> str | None:
 
 
 def answer_rows(data: bytes, name: str) -> Iterator[Row]:
-    """The rows of one answer, or of several with something printed around them.
+    """Yield the rows of one response, or of several with other printed text around them.
 
-    `offset` is 0, since documents have no lines; of several it is where each begins.
+    `offset` is 0, because documents have no lines; with several responses it is the start of each.
 
     Args:
         data: the document.
-        name: of its file: it may hold the application's id and, for operations, the batch time.
+        name: of its file; it may contain the application id and, for operations, the batch time.
     """
     value = _decoded(data)
     if value is None:
@@ -133,7 +133,7 @@ def _decoded(data: bytes) -> object:
 
 
 def _values(printed: Printed) -> list[tuple[int, bytes]]:
-    """Where each value begins, and its text."""
+    """Return the offset and text of each value."""
     ends = [*printed.values[1:], len(printed.data)]
     pairs = zip(printed.values, ends, strict=True)
     return [(begin, printed.data[begin:end].strip()) for begin, end in pairs]
@@ -143,9 +143,9 @@ def _printed_rows(data: bytes, name: str) -> Iterator[Row]:
     printed = json_printed(data)
     if printed is None:
         raise Unreadable("damaged JSON")
-    asked = printed.path or ""
-    application = application_in(asked) or application_in(name)
-    times = _BATCH_IN_NAME.findall(asked) or _BATCH_IN_NAME.findall(name.rpartition("/")[2])
+    path = printed.path or ""
+    application = application_in(path) or application_in(name)
+    times = _BATCH_IN_NAME.findall(path) or _BATCH_IN_NAME.findall(name.rpartition("/")[2])
     for offset, text in _values(printed):
         for row in _rows_of(_decoded(text), application, times):
             row["offset"] = offset
@@ -153,7 +153,7 @@ def _printed_rows(data: bytes, name: str) -> Iterator[Row]:
 
 
 def _rows_of(value: object, application: str | None, time: list[str]) -> Iterator[Row]:
-    """The rows of one decoded answer; `time` holds the batch time, if something told it."""
+    """Yield the rows of one decoded response; `time` contains the batch time, if known."""
     kind = kind_of(value)
     items = [
         one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)
@@ -220,7 +220,7 @@ def _statistics(item: Row) -> list[Row]:
 
 
 def _environment(item: Row) -> list[Row]:
-    """The configuration; `/environment` is the one answer that has it."""
+    """Read the configuration, which only `/environment` contains."""
     settings = settings_of(item.get("sparkProperties"))
     return [{"event": Event.SPARK_SETTINGS.value, "fields": settings}] if settings else []
 
@@ -279,10 +279,10 @@ def _operation(item: Row, time: int | None) -> list[Row]:
 def _receiver(item: Row) -> list[Row]:
     error = _text(item.get("lastErrorMessage")) or _text(item.get("lastError"))
     at = _millis(item.get("lastErrorTime"))
-    told = item.get("eventRates")
+    listed = item.get("eventRates")
     rates = [
         pair
-        for pair in (told if isinstance(told, list) else ())
+        for pair in (listed if isinstance(listed, list) else ())
         if isinstance(pair, list)
         and len(pair) == 2
         and all(isinstance(one, (int, float)) for one in pair)
@@ -300,7 +300,7 @@ def _receiver(item: Row) -> list[Row]:
                 name=_text(item.get("streamName"), 300),
                 executor=_text(item.get("executorId"), 100),
                 active=str(bool(item.get("isActive", True))).lower(),
-                # Records of one stream per batch, as records per second: multiplied back later.
+                # Records of one stream per batch as records per second; converted back later.
                 rates=msgspec.json.encode(rates).decode() if rates else None,
             ),
         }

@@ -288,7 +288,7 @@ def test_export_without_a_jdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.delenv("JAVA_HOME", raising=False)
     done = export(tmp_path)
     assert done.files == (tmp_path / PYTHON, tmp_path / JAVA)
-    assert done.without_jar == "no JDK was found (javac); JAVA_HOME names one"
+    assert done.without_jar == "no JDK found (javac); set JAVA_HOME"
 
 
 def test_export_says_what_is_wrong(tmp_path: Path) -> None:

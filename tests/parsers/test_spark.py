@@ -77,9 +77,9 @@ def test_nothing_to_parse_is_an_empty_frame(spark: SparkSession) -> None:
     assert frame.count() == 0
 
 
-def test_splits_are_anchored_once(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_splits_are_with_absolute_path_once(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(log.parent)
     (source,) = discover([log.name]).sources
-    anchored = spark_module._anchored(Split(source, 0, -1))
+    anchored = spark_module._with_absolute_path(Split(source, 0, -1))
     assert anchored.source.path == str(log)
-    assert spark_module._anchored(anchored) is anchored
+    assert spark_module._with_absolute_path(anchored) is anchored

@@ -1,0 +1,124 @@
+"""Task ends in an event log, and their sums."""
+
+from __future__ import annotations
+
+import msgspec
+
+from flowdiag.parsers.rows import Event, Row
+
+
+class _TaskInfo(msgspec.Struct, gc=False):
+    index: int = msgspec.field(name="Index", default=-1)
+    launched: int = msgspec.field(name="Launch Time", default=0)
+    finished: int = msgspec.field(name="Finish Time", default=0)
+    executor: str = msgspec.field(name="Executor ID", default="")
+    host: str = msgspec.field(name="Host", default="")
+    failed: bool = msgspec.field(name="Failed", default=False)
+    killed: bool = msgspec.field(name="Killed", default=False)
+
+
+class _Input(msgspec.Struct, gc=False):
+    records: int = msgspec.field(name="Records Read", default=0)
+    bytes: int = msgspec.field(name="Bytes Read", default=0)
+
+
+class _ShuffleRead(msgspec.Struct, gc=False):
+    waited: int = msgspec.field(name="Fetch Wait Time", default=0)
+    records: int = msgspec.field(name="Total Records Read", default=0)
+    remote: int = msgspec.field(name="Remote Bytes Read", default=0)
+    local: int = msgspec.field(name="Local Bytes Read", default=0)
+
+
+class _Metrics(msgspec.Struct, gc=False):
+    run: int = msgspec.field(name="Executor Run Time", default=0)
+    gc: int = msgspec.field(name="JVM GC Time", default=0)
+    spilled: int = msgspec.field(name="Disk Bytes Spilled", default=0)
+    input: _Input | None = msgspec.field(name="Input Metrics", default=None)
+    shuffle: _ShuffleRead | None = msgspec.field(name="Shuffle Read Metrics", default=None)
+
+
+class _Reason(msgspec.Struct, gc=False):
+    reason: str = msgspec.field(name="Reason", default="")
+
+
+class TaskEnd(msgspec.Struct, gc=False):
+    stage: int = msgspec.field(name="Stage ID")
+    info: _TaskInfo = msgspec.field(name="Task Info")
+    attempt: int = msgspec.field(name="Stage Attempt ID", default=0)
+    metrics: _Metrics | None = msgspec.field(name="Task Metrics", default=None)
+    end: _Reason | None = msgspec.field(name="Task End Reason", default=None)
+
+
+TASK_END = msgspec.json.Decoder(TaskEnd)
+
+
+class TaskSum:
+    """The sum of the tasks of one stage attempt on one executor."""
+
+    __slots__ = (
+        "bytes", "failed", "fetch", "first", "gc", "host", "index", "last", "longest", "offset",
+        "reason", "records", "slowest_records", "spilled", "tasks", "total",
+    )  # fmt: skip
+
+    def __init__(self, offset: int, host: str) -> None:
+        self.offset, self.host = offset, host
+        self.tasks = self.failed = self.total = self.records = self.bytes = 0
+        self.gc = self.spilled = self.fetch = 0
+        self.longest, self.index, self.slowest_records = -1, -1, 0
+        self.first, self.last = 2**62, 0
+        self.reason: str | None = None
+
+    def add(self, end: TaskEnd) -> None:
+        info, metrics = end.info, end.metrics
+        if info.failed or info.killed:
+            self.failed += info.failed
+            if info.failed and self.reason is None and end.end is not None:
+                self.reason = end.end.reason
+            return
+        launched, finished = info.launched, info.finished
+        lasted = finished - launched if finished > launched else 0
+        records = 0
+        if metrics is not None:
+            read, shuffle = metrics.input, metrics.shuffle
+            if read is not None:
+                records += read.records
+                self.bytes += read.bytes
+            if shuffle is not None:
+                records += shuffle.records
+                self.bytes += shuffle.remote + shuffle.local
+                self.fetch += shuffle.waited
+            self.gc += metrics.gc
+            self.spilled += metrics.spilled
+        self.tasks += 1
+        self.total += lasted
+        self.records += records
+        self.first = min(self.first, launched)
+        self.last = max(self.last, finished)
+        if lasted > self.longest or (lasted == self.longest and info.index < self.index):
+            self.longest, self.index, self.slowest_records = lasted, info.index, records
+
+    def row(self, key: tuple[int, int, str]) -> Row:
+        fields = {
+            "executor": key[2],
+            "tasks": self.tasks,
+            "failed": self.failed,
+            "total_ms": self.total,
+            "longest_ms": self.longest,
+            "index": self.index,
+            "slowest_records": self.slowest_records,
+            "records": self.records,
+            "gc_ms": self.gc,
+            "spilled": self.spilled,
+            "fetch_ms": self.fetch,
+            "reason": self.reason,
+        }
+        return {
+            "offset": self.offset,
+            "event": Event.SPARK_TASKS.value,
+            "checkpoint": key[0],
+            "attempt": key[1],
+            "host": self.host or None,
+            "bytes": self.bytes,
+            "utc_us": self.last * 1000 if self.last else None,
+            "fields": {name: str(value) for name, value in fields.items() if value is not None},
+        }
