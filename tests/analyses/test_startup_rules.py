@@ -288,7 +288,7 @@ def test_what_was_asked_for_against_what_there_is() -> None:
     seen = w.facts(waiting, troubles=(large,), wanted_workers=2, first_request_us=w.BEGIN)
     (finding,) = w.findings(WORKERS, seen)
     assert finding.cause == "no-container"
-    assert "<memory:12288, vCores:4> asked for, the largest container is" in (finding.why or "")
+    assert "<memory:12288, vCores:4> requested, the largest container is" in (finding.why or "")
 
 
 # --- restores ------------------------------------------------------------------------------------

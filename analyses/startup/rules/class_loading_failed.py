@@ -1,92 +1,81 @@
-"""A class is missing, or of another version.
+"""A class is missing, or has the wrong version.
 
 What it reports
 ---------------
-Submissions and tasks that fail since a class or a method is not found, is of another version than it was
-compiled against, or was made for a newer Java.
+Submissions and tasks that fail because a class or a method is not found, differs from the version it
+was compiled against, or was compiled for a newer Java.
 
 Why it matters
 --------------
-No restart mends it: the job fails until its jar, or the cluster's `lib/`, is another one.
+No restart helps: the job fails until its jar, or the cluster's `lib/`, changes.
 
 How it decides
 --------------
-By the class names of Java's linkage errors, as deepest or outermost cause of a failed task or submission.
+By the class names of Java's linkage errors, as the deepest or outermost cause of a failed task or
+submission.
 
 What to do
 ----------
-Depends on the error: a missing class belongs into the job's jar (or into `lib/` where it is provided), a
-missing method means two versions of a library.
+Depends on the error. A missing class belongs into the job's jar (or into `lib/` if it is provided). A
+missing method means that two versions of a library are loaded.
 
 False alarms
 ------------
-A NoClassDefFoundError also follows an exception in a class's static initialiser: the first one in the log of
-that TaskManager names it.
+A NoClassDefFoundError also follows an exception in the static initialiser of a class. The first error in
+that TaskManager's log names the exception.
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from flowdiag.analyses.flink.linkage import linkage
 from flowdiag.analyses.startup import helpers as h
 
-_WORDS: Final = {
+_TITLES: Final = {
     "missing": "{} is not found",
     "conflict": "Two versions of a class: {}",
     "java": "Compiled for a newer Java: {}",
 }
-
-
-class _Hit(NamedTuple):
-    kind: str
-    what: str
-    time_us: int | None
-    ref: h.Ref | None
-    job: h.JobStarts | None
+_Text = tuple[str, int | None, h.Ref | None, h.JobStarts | None]  # text, time, record, job
 
 
 def judge(facts: h.StartupFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
     """One finding for each class."""
-    groups: dict[tuple[str, str], list[_Hit]] = {}
-    for hit in _hits(facts):
-        groups.setdefault((hit.kind, hit.what), []).append(hit)
-    for (kind, what), hits in groups.items():
-        yield _finding(facts, kind, _WORDS[kind].format(h.fmt.shorten(what, 90)), hits)
+    groups: dict[tuple[str, str], list[_Text]] = {}
+    for text in _failure_texts(facts):
+        if (error := linkage(text[0])) is not None:
+            groups.setdefault(error, []).append(text)
+    for (kind, name), group in groups.items():
+        times = [time_us for _, time_us, _, _ in group if time_us is not None]
+        job = next((job for _, _, _, job in group if job is not None), None)
+        title = _TITLES[kind].format(h.fmt.shorten(name, 90))
+        yield h.of_start(
+            job,
+            ongoing=not h.ran_after(facts, max(times, default=None), whole=True),
+            title=title,
+            why=title,
+            cause="class-loading",
+            rank=h.Rank.FATAL,
+            first_us=min(times, default=None),
+            last_us=max(times, default=None),
+            count=len(group),
+            measurements=(h.measurement("failures", len(group), "failures"),),
+            evidence=h.cite((ref, time_us) for _, time_us, ref, _ in group),
+            ranked=True,
+            actions=h.remedies("class-loading", job.job if job else h.UNKNOWN_JOB, kind),
+        )
 
 
-def _hits(facts: h.StartupFacts) -> h.Iterator[_Hit]:
+def _failure_texts(facts: h.StartupFacts) -> h.Iterator[_Text]:
+    """Yield every text that may name a class: failures of each job, its end, troubles of processes."""
     for job in facts.jobs:
         for incident in job.job.incidents:
-            if (found := linkage(h.failure_text(incident) or "")) is not None:
-                yield _Hit(*found, incident.time_us, incident.ref, job)
-        if (found := linkage(job.ended_cause or "")) is not None:
-            yield _Hit(*found, job.ended_us, job.ended_ref, job)
+            yield h.failure_text(incident) or "", incident.time_us, incident.ref, job
+        yield job.ended_cause or "", job.ended_us, job.ended_ref, job
     for trouble in facts.troubles:
         text = h.joined(trouble.cause, trouble.values.get("exception"))
-        if (found := linkage(text)) is not None:
-            yield _Hit(*found, trouble.first_us, trouble.ref, None)
-
-
-def _finding(facts: h.StartupFacts, kind: str, words: str, hits: list[_Hit]) -> h.Finding:
-    times = [hit.time_us for hit in hits if hit.time_us is not None]
-    job = next((hit.job for hit in hits if hit.job is not None), None)
-    last = max(times, default=None)
-    return h.of_start(
-        job,
-        ongoing=not h.ran_after(facts, last, whole=True),
-        title=words,
-        why=words,
-        cause="class-loading",
-        rank=h.Rank.FATAL,
-        first_us=min(times, default=None),
-        last_us=last,
-        count=len(hits),
-        measurements=(h.measurement("failures", len(hits), "failures"),),
-        evidence=h.cite((hit.ref, hit.time_us) for hit in hits),
-        ranked=True,
-        actions=h.remedies("class-loading", job.job if job else h.UNKNOWN_JOB, kind),
-    )
+        yield text, trouble.first_us, trouble.ref, None
 
 
 RULE: Final = h.Rule("ST104", judge, whole=True, causes=("class-loading",))

@@ -2,16 +2,16 @@
 
 What it reports
 ---------------
-A TaskManager with a multiple of the tasks that an even spread would give it.
+A TaskManager with a multiple of the tasks that an even distribution would assign to it.
 
 Why it matters
 --------------
-Its processors, memory and network buffers serve more tasks than those of the others.
+Its CPU cores, memory and network buffers serve more tasks than those of the others.
 
 How it decides
 --------------
-By the last start that ran: `ratio` times the even share, and at least `tasks`. A cluster with fewer than
-`taskmanagers` is left alone, since slots are filled as they come.
+By the last start that ran: `ratio` times the even share, and at least `tasks`. Clusters with fewer than
+`taskmanagers` TaskManagers are skipped, because slots are filled in the order in which they register.
 
 What to do
 ----------
@@ -35,10 +35,10 @@ class Crowded(h.Limits):
     """What ST303 compares with."""
 
     ratio: float = h.limit(
-        2, "ratio", "twice its share; slots are filled in no order, so less is chance"
+        2, "ratio", "twice its share; slots are filled in no particular order, so less is chance"
     )
     taskmanagers: float = h.limit(4, "TaskManagers", "with fewer, twice the share is common")
-    tasks: float = h.limit(4, "tasks", "two or three tasks on one TaskManager are no crowd")
+    tasks: float = h.limit(4, "tasks", "two or three tasks on one TaskManager are normal")
 
 
 def judge(job: h.JobStarting, limits: Crowded) -> h.Iterator[h.Finding]:
@@ -65,7 +65,7 @@ def judge(job: h.JobStarting, limits: Crowded) -> h.Iterator[h.Finding]:
         rank=h.Rank.MECHANISM,
         option=option,
         first_us=start.started_us,
-        explain="Slots are taken as they are offered.",
+        explain="By default Flink takes slots in the order in which TaskManagers offer them.",
         measurements=(h.measurement("tasks", most, "tasks", round(even, 1)),),
         evidence=h.cite((t.ref, None) for t in start.tasks if t.taskmanager == name),
         actions=(

@@ -1,31 +1,30 @@
-"""A job does not get to RUNNING.
+"""A job does not reach RUNNING.
 
 What it reports
 ---------------
-A job whose last start has not brought every task to RUNNING, the step in which it stopped, and for how
-long.
+A job whose last start has not brought every task to RUNNING, the step that blocks it, and for how long.
 
 Why it matters
 --------------
-Nothing is processed, and Flink says so nowhere in one line: a start that waits is silent.
+The job processes nothing, and no single Flink log line reports it: a waiting start is silent.
 
 How it decides
 --------------
-The steps of each start are rebuilt from the logs: submission, slots, deployment, initialisation. The first
-one without an end holds. A start that is younger than `grace`, without a failure, is not judged: the log may
-just end there; nor is a job that ran before and was cancelled within `cancelled`. A start counts as one that
-ran if nothing failed for `stable`.
+The rule rebuilds the steps of each start from the logs: submission, slots, deployment, initialisation.
+The first step without an end blocks the start. It does not judge a start without a failure that is younger
+than `grace`, because the log may simply end there. Nor does it judge a job that ran before and was
+cancelled within `cancelled`. A start counts as successful if nothing failed for `stable`.
 
 What to do
 ----------
-Other findings say why where the logs tell. Without them: look at the resource manager (YARN, Kubernetes)
-for a start that waits for slots, at a thread dump of the task for one that waits in its initialisation.
+Other findings give the reason if the logs show it. Otherwise, for a start that waits for slots, check the
+resource manager (YARN, Kubernetes). For a task that waits in its initialisation, take a thread dump.
 
 False alarms
 ------------
-A task waits as long as its own log, or the JobManager's, goes on: what other logs say later, and holes in
-them, do not count. Where the input tells of some of the tasks only and all of these run, nothing is said of the
-job. Batch jobs start their stages later.
+A task's waiting time ends with the last record of its own log or the JobManager's. Later records of other
+logs and holes do not count. If the input covers only some of the tasks and all of these run, the rule is
+inconclusive. Batch jobs start their stages later.
 """
 
 from __future__ import annotations
@@ -42,29 +41,27 @@ from flowdiag.analyses.startup import helpers as h
 class Held(h.Limits):
     """What ST101 compares with."""
 
-    grace: float = h.limit(
-        60, "s", "starting processes and downloading state take this long at times"
-    )
+    grace: float = h.limit(60, "s", "starting processes and downloading state may take this long")
     cancelled: float = h.limit(
-        30, "s", "who cancels a job that did not come back has waited for it"
+        30, "s", "users who cancel a job that does not recover have waited longer than this"
     )
-    stable: float = h.limit(10, "s", "who fails sooner after RUNNING never really ran")
+    stable: float = h.limit(10, "s", "a start that fails sooner after RUNNING never really ran")
 
 
 def judge(job: h.JobStarting, limits: Held) -> h.Iterator[h.Finding | Inconclusive]:
     """One finding per job that does not run at the end."""
-    last = _last_real(job)
+    last = _last_start(job)
     ended = any(i.kind == "finished" for i in job.job.incidents)
     if last is None or last.held is None or ended:
         return
-    if _elsewhere(job, last):
+    if _is_partial(job, last):
         yield Inconclusive(
-            reason=f"the input tells of {len(last.tasks)} of the job's {last.expected} tasks",
-            remedy="add the JobManager's log, or those of the other TaskManagers",
+            reason=f"the input shows {len(last.tasks)} of the job's {last.expected} tasks",
+            remedy="add the JobManager's log, or the logs of the other TaskManagers",
             job=job.job.key,
         )
         return
-    ran = _ran(job, limits.stable * 1_000_000)
+    ran = _last_successful(job, limits.stable * 1_000_000)
     waited = _waited_ms(job, last, ran)
     failed = any(start.failed_us is not None for start in job.starts)
     grace = limits.grace if not failed else 0.0
@@ -74,24 +71,24 @@ def judge(job: h.JobStarting, limits: Held) -> h.Iterator[h.Finding | Inconclusi
         yield _finding(job, last, waited)
 
 
-def _last_real(job: h.JobStarts) -> h.Start | None:
-    """The last start that began anything: a cancelled job leaves an empty one behind."""
+def _last_start(job: h.JobStarts) -> h.Start | None:
+    """Return the last start with tasks, else with steps: a cancelled job leaves an empty one behind."""
     with_tasks = next((s for s in reversed(job.starts) if s.tasks), None)
     return with_tasks or next((s for s in reversed(job.starts) if s.steps), None)
 
 
-def _elsewhere(job: h.JobStarting, last: h.Start) -> bool:
-    """Whether all tasks that the input tells of run, and the others may do so where it tells nothing of them.
+def _is_partial(job: h.JobStarting, last: h.Start) -> bool:
+    """Whether the input covers only some tasks, and all of these run.
 
-    A JobManager's log that holds the start names every task of it.
+    A JobManager's log of the whole start names every task.
     """
     return 0 < len(last.tasks) < (last.expected or 0) and all(
         task.running_us is not None for task in last.tasks
     )
 
 
-def _ran(job: h.JobStarts, stable_us: float) -> int | None:
-    """Place of the last start that ran for a while; None if none did."""
+def _last_successful(job: h.JobStarts, stable_us: float) -> int | None:
+    """Return the index of the last start that ran for `stable_us`; None without any."""
     return max(
         (
             place
@@ -104,9 +101,9 @@ def _ran(job: h.JobStarts, stable_us: float) -> int | None:
 
 
 def _waited_ms(job: h.JobStarting, last: h.Start, ran: int | None) -> int | None:
-    """How long the job has not been running at the end of the input, or at its cancellation.
+    """Return how long the job has not been running at the end of the input, or when it was cancelled.
 
-    Only as long as a log tells of the tasks that do not run: it may have been cut before that of others.
+    The logs that cover the tasks that do not run limit it: they may end before other logs.
     """
     begun = job.starts[0].started_us
     if ran is not None:
@@ -115,12 +112,12 @@ def _waited_ms(job: h.JobStarting, last: h.Start, ran: int | None) -> int | None
     end = min(cancelled, default=None) or max(job.job.last_us or 0, job.cluster.last_us or 0)
     if not end:
         return None
-    told = [
+    heard = [
         told_until(job.cluster.common, task.taskmanager, since, end)
         for task in last.tasks
         if task.running_us is None and (since := task.begins_us) is not None
     ]
-    end = max(told, default=None) or told_until(job.cluster.common, None, last.started_us, end)
+    end = max(heard, default=None) or told_until(job.cluster.common, None, last.started_us, end)
     return max(0, end - begun) // 1000
 
 
@@ -140,7 +137,7 @@ def _finding(job: h.JobStarting, last: h.Start, waited: int) -> h.Finding:
             task=step.task if step else None,
             subtask_index=step.subtask_index if step else None,
         ),
-        title=f"The job is not RUNNING: {words} holds it{repeated}"
+        title=f"The job is not RUNNING: {words} blocks it{repeated}"
         + (f", for {h.fmt.duration(waited)}" if waited else ""),
         why=_why(last),
         cause=CAUSE_OF_FAILURE.get(last.trigger or ""),
@@ -148,7 +145,7 @@ def _finding(job: h.JobStarting, last: h.Start, waited: int) -> h.Finding:
         first_us=job.starts[0].started_us,
         last_us=job.cluster.last_us,
         count=tries,
-        explain=f"{done} of {total} tasks got to RUNNING in the last start."
+        explain=f"{done} of {total} tasks reached RUNNING in the last start."
         if total
         else "No task was deployed.",
         measurements=(
@@ -158,7 +155,7 @@ def _finding(job: h.JobStarting, last: h.Start, waited: int) -> h.Finding:
         evidence=h.cite((ref, None) for ref in (step.refs if step else ())),
         actions=(
             h.Action(
-                text="See the other findings for why; while it waits, a thread dump of the JobManager "
+                text="Check the other findings for the reason. While the job waits, a thread dump of the JobManager "
                 "and /jobs/:id show what it waits for"
             ),
         ),
@@ -166,11 +163,11 @@ def _finding(job: h.JobStarting, last: h.Start, waited: int) -> h.Finding:
 
 
 def _why(last: h.Start) -> str | None:
-    """What the start followed, which is all that is known of why it does not run."""
+    """Return the failure before this start, the only known reason why the job does not run."""
     if last.trigger is None:
         return None
-    said = h.fmt.shorten(without_package((last.cause or "").split("\n", 1)[0]), 100)
-    return "the run before it failed" + (f": {said}" if said else "")
+    failure = h.fmt.shorten(without_package((last.cause or "").split("\n", 1)[0]), 100)
+    return "the run before it failed" + (f": {failure}" if failure else "")
 
 
 RULE: Final = h.Rule(

@@ -2,25 +2,25 @@
 
 What it reports
 ---------------
-The TaskManager that came last while a start waited for slots, and how much later than the others.
+The TaskManager that registered last while a start waited for slots, and how much later than the others.
 
 Why it matters
 --------------
-A job starts when the last slot is there: one slow node holds all.
+A job starts when the last slot is available: one slow node delays the whole start.
 
 How it decides
 --------------
-Registrations within the wait for slots of one start; the last one came `late` or more after the median of
-the others.
+By registrations during the wait for slots of one start: the last TaskManager registered `late` or more
+after the median of the others.
 
 What to do
 ----------
-Look at that node: image pull, disk, DNS, a busy machine.
+Check that node: image pull, disk, DNS, other load.
 
 False alarms
 ------------
-Workers that were asked for later come later: with an active resource manager the time from the request
-counts where it is known. A wait within which the JobManager's log is silent for ten minutes or more is left out.
+Workers that were requested later register later. With an active resource manager, the time counts from
+the request if known. The rule skips a wait in which the JobManager's log is silent for ten minutes or more.
 """
 
 from __future__ import annotations
@@ -47,26 +47,28 @@ def judge(job: h.JobStarting, limits: Late) -> h.Iterator[h.Finding]:
         if step is None or step.started_us is None or step.ended_us is None:
             continue
         if heard_until(job.cluster.common, step.started_us, step.ended_us) < step.ended_us:
-            continue  # the TaskManagers may have come to different starts
-        came = [
+            continue  # the TaskManagers may belong to different starts
+        registered = [
             w for w in job.cluster.workers if w.registered_us and w.registered_us <= step.ended_us
         ]
-        came.sort(key=_registered)
-        if len(came) < 2 or _registered(came[-1]) < step.started_us:
+        registered.sort(key=_registered_us)
+        if len(registered) < 2 or _registered_us(registered[-1]) < step.started_us:
             continue
-        late = _late_ms(came)
+        late = _late_ms(registered)
         if late >= limits.late * 1000:
-            yield _finding(job, came[-1], late, start.started_us)
+            yield _finding(job, registered[-1], late, start.started_us)
 
 
-def _registered(worker: h.Worker) -> int:
+def _registered_us(worker: h.Worker) -> int:
     return worker.registered_us or 0
 
 
-def _late_ms(came: list[h.Worker]) -> float:
-    """How much later the last one was than the median of the others, from its request if known."""
-    asked = all(worker.requested_us for worker in came)
-    *others, last = (_registered(w) - (w.requested_us or 0 if asked else 0) for w in came)
+def _late_ms(workers: list[h.Worker]) -> float:
+    """Return the delay of the last worker to the median of the others, from the requests if known."""
+    by_request = all(worker.requested_us for worker in workers)
+    *others, last = (
+        _registered_us(w) - (w.requested_us or 0 if by_request else 0) for w in workers
+    )
     return (last - statistics.median(others)) / 1000
 
 
@@ -80,8 +82,8 @@ def _finding(job: h.JobStarting, worker: h.Worker, late: float, begun: int) -> h
         subject=h.Subject(
             kind="taskmanager", job_name=job.job.name, taskmanager=worker.name, host=worker.host
         ),
-        title=f"{place} registered {after} after the others, and the job waited",
-        why=f"{worker.name} came {after} after the others",
+        title=f"{place} registered {after} after the others, and the job waited for it",
+        why=f"{worker.name} registered {after} after the others",
         cause="late-taskmanager",
         rank=h.Rank.MECHANISM,
         first_us=begun,

@@ -1,4 +1,4 @@
-"""A leadership was lost.
+"""A JobManager lost its leadership.
 
 What it reports
 ---------------
@@ -6,19 +6,19 @@ Revoked leaderships of Dispatcher, ResourceManager or JobMaster, how often and w
 
 Why it matters
 --------------
-With every change of the leader all jobs are suspended and started again.
+With every leader change all jobs are suspended and restarted.
 
 How it decides
 --------------
-From Flink's own lines. A component that stops lays its leadership down too: what comes less than `end` before
-the end of the input is not counted, unless less than `after` before it the election itself failed: a lock that
-was not renewed, a session that timed out, a connection that was lost. That counts where it cost a leadership,
-or suspended a job; a job that is suspended since its JobManager is no longer the leader says so itself.
+By Flink's own log lines. A component that stops also gives up its leadership, so a revocation less than
+`end` before the end of the input does not count. It counts anyway if the election itself failed less than
+`after` before it: a lock was not renewed, a session timed out, or a connection was lost. A failed election
+counts if it cost a leadership or suspended a job. A job suspended because its JobManager is no longer the
+leader logs that reason.
 
 What to do
 ----------
-Look at ZooKeeper or the Kubernetes API server, at long pauses of the JobManager, and at the timeouts of
-the lease.
+Check ZooKeeper or the Kubernetes API server, long pauses of the JobManager, and the lease timeouts.
 
 False alarms
 ------------
@@ -38,7 +38,9 @@ from flowdiag.analyses.startup.failures import leadership_signs
 class Lost(h.Limits):
     """What ST304 compares with."""
 
-    end: float = h.limit(15, "s", "before the end of the input: a cluster that stops revokes too")
+    end: float = h.limit(
+        15, "s", "before the end of the input: a cluster that stops also revokes leaderships"
+    )
     after: float = h.limit(60, "s", "a lost leadership suspends the jobs within seconds")
 
 
@@ -65,7 +67,7 @@ def judge(facts: h.StartupFacts, limits: Lost) -> h.Iterator[h.Finding]:
 
 
 def _revoked(revoked: list[h.Incident]) -> h.Finding:
-    """Leaderships that were revoked, nothing says why."""
+    """Revoked leaderships without a logged reason."""
     return h.of_cluster(
         None,
         ongoing=False,
@@ -87,16 +89,16 @@ def _failed(
     revoked: list[h.Incident],
     suspended: list[h.Incident],
 ) -> h.Finding:
-    """The election failed, and what that did: no task is to blame for it."""
+    """A failed election and its effect: no task is to blame."""
     known = {sign.ref for sign in signs}
-    told = [*signs, *revoked, *(i for i in suspended if i.ref not in known)]
-    told.sort(key=lambda i: i.time_us or 0)
-    last = max(i.time_us or 0 for i in told)
+    records = [*signs, *revoked, *(i for i in suspended if i.ref not in known)]
+    records.sort(key=lambda i: i.time_us or 0)
+    last = max(i.time_us or 0 for i in records)
     back = any(
         (i.time_us or 0) > last and (i.kind == "job-running" or i.text.get("template") in _GRANTED)
         for i in h.incidents_of(facts)
     )
-    says = h.fmt.shorten(" ".join((signs[0].cause or "").split()).rstrip("."), 120)
+    sign = h.fmt.shorten(" ".join((signs[0].cause or "").split()).rstrip("."), 120)
     names = {i.job: i.text.get("job_name") or (i.job.job_id if i.job else "") for i in suspended}
     what = ""
     if suspended:
@@ -109,20 +111,20 @@ def _failed(
     return h.of_cluster(
         facts,
         ongoing=bool(suspended) and not back,
-        title=f"The JobManager lost its leadership: {says}{what}",
-        why=f"the JobManager lost its leadership: {says}",
+        title=f"The JobManager lost its leadership: {sign}{what}",
+        why=f"the JobManager lost its leadership: {sign}",
         cause="leadership-lost",
         rank=h.Rank.ROOT_CAUSE,
-        first_us=told[0].time_us,
-        last_us=told[-1].time_us,
+        first_us=records[0].time_us,
+        last_us=records[-1].time_us,
         count=max(1, len(revoked)),
-        evidence=h.cite((i.ref, i.time_us) for i in told),
+        evidence=h.cite((i.ref, i.time_us) for i in records),
         actions=h.remedies("leadership-lost", h.UNKNOWN_JOB),
     )
 
 
 def _follows(one: h.Incident, signs_us: Sequence[int], after_s: float) -> bool:
-    """Whether an incident comes with a sign that the election failed, or soon after it; signs in order."""
+    """Whether an incident comes with or soon after a sign of a failed election; signs in order."""
     at = one.time_us or 0
     before = bisect_right(signs_us, at)
     return before > 0 and at - signs_us[before - 1] <= after_s * 1_000_000
@@ -134,7 +136,7 @@ _GRANTED: Final = ("leadership-session", "leadership-granted")
 
 
 def _of_templates(facts: h.StartupFacts, templates: tuple[str, ...]) -> list[h.Incident]:
-    """Each once, though it is known to the cluster and to every job; in order."""
+    """Return the incidents of some templates in order, without the copies that each job holds."""
     seen = {
         (incident.time_us, incident.ref): incident
         for incident in h.incidents_of(facts)

@@ -2,27 +2,27 @@
 
 What it reports
 ---------------
-How many slots the job required, how many it got, from how many TaskManagers, and which number to change.
+How many slots the job requires, how many it got, from how many TaskManagers, and which number to change.
 
 Why it matters
 --------------
-A standalone cluster fails such a start within seconds, YARN, Kubernetes and the adaptive scheduler wait;
-the messages never put required and offered side by side.
+A standalone cluster fails such a start within seconds. YARN, Kubernetes and the adaptive scheduler wait.
+No log line shows required and offered slots together.
 
 How it decides
 --------------
-From the declared requirements (1.13 and later), the slots that were allocated, and the message that says
-what was acquired; before 1.13 from the slot requests. If a TaskManager was lost right before, missing
-slots are a consequence, and this is ranked lower.
+By the declared requirements (1.13 and later), the allocated slots, and the message about acquired slots.
+Before 1.13, by the slot requests. If a TaskManager was lost right before, missing slots are a
+consequence and rank lower.
 
 What to do
 ----------
-More slots per TaskManager, more TaskManagers, or less parallelism; with slot sharing the job needs as many
-slots as its widest vertex.
+Configure more slots per TaskManager, start more TaskManagers, or reduce the parallelism. With slot
+sharing a job needs as many slots as its widest vertex has subtasks.
 
 False alarms
 ------------
-TaskManagers that are about to register: see the finding about late ones.
+TaskManagers that are about to register: see the finding about late TaskManagers.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _is_refusal(incident: h.Incident) -> bool:
 
 
 def _is_short(start: h.Start, times: list[int]) -> bool:
-    """Whether a start had too few slots: by its numbers, else by an error for slots within it."""
+    """Whether a start had too few slots: by its numbers, else by a slot error during it."""
     if start.held not in ("slots", "back-off"):
         return False
     slots = start.slots
@@ -69,7 +69,7 @@ def _finding(job: h.JobStarting, short: list[h.Start], refusals: list[h.Incident
     numbers = (
         f"{required or '?'} required, {acquired if acquired is not None else 'fewer'} acquired"
     )
-    # Those that offer slots, where the slots of each are known: others may have gone since.
+    # With known slots per TaskManager, count those that offered slots: others may be gone by now.
     each = setting(job.job, "taskmanager.numberOfTaskSlots")
     slots = int(each.value) if each is not None and each.value.isdecimal() else None
     offering = (acquired // slots if slots and acquired else None) or taskmanagers
@@ -94,7 +94,7 @@ def _finding(job: h.JobStarting, short: list[h.Start], refusals: list[h.Incident
             h.measurement("acquired-slots", acquired, "slots", required),
             h.measurement("taskmanagers", taskmanagers, "TaskManagers"),
         ),
-        # Of both kinds: the numbers first, then who failed for them.
+        # Both kinds: the numbers first, then the failures.
         evidence=h.cite([*numbered[:2], *refused[:6]]),
         evidence_total=len(h.cite([*numbered, *refused])),
         actions=h.remedies(
@@ -104,12 +104,14 @@ def _finding(job: h.JobStarting, short: list[h.Start], refusals: list[h.Incident
 
 
 def _numbers(job: h.JobStarting, short: list[h.Start]) -> tuple[int | None, int | None]:
-    """Slots required and acquired, by the latest start that says; else by the widest vertex."""
+    """Return required and acquired slots of the latest start with numbers, else of the widest vertex."""
     slots = [start.slots for start in short if start.slots]
-    told = next((s for s in reversed(slots) if s.acquired is not None), slots[0] if slots else None)
+    latest = next(
+        (s for s in reversed(slots) if s.acquired is not None), slots[0] if slots else None
+    )
     vertices = job.job.graph.vertices if job.job.graph else ()
     widest = max((vertex.parallelism for vertex in vertices), default=0) or None
-    return (told.required if told else None) or widest, told.acquired if told else None
+    return (latest.required if latest else None) or widest, latest.acquired if latest else None
 
 
 RULE: Final = h.Rule("ST201", judge, causes=("not-enough-slots",))

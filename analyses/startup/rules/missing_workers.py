@@ -1,29 +1,30 @@
-"""Workers were asked for and did not come.
+"""Requested workers did not arrive.
 
 What it reports
 ---------------
 Requests to YARN or Kubernetes that are still open, containers that were killed or ended before they
-registered, workers that never registered.
+registered, and workers that never registered.
 
 Why it matters
 --------------
-The job waits for slots, in silence, until the request times out (five minutes by default).
+The job silently waits for slots until the request times out (five minutes by default).
 
 How it decides
 --------------
-A worker ended before it registered where its request or its start is in the input, its registration is not, and no
-task is known to have run on it. Requests are counted against the workers that registered or ended, once the first one is `wait` old; what the
-cluster says about an ended container is quoted.
+A worker ended before it registered if the input contains its request or its start but no registration,
+and no task is known to have run on it. Open requests are compared with the workers that registered or
+ended, once the first request is `wait` old. The finding quotes the cluster's diagnostics of an ended
+container.
 
 What to do
 ----------
-Nothing granted: the queue, the quota and the size asked for against the largest container. Granted and
-ended: the diagnostics, and the worker's own log. Started and never registered: the address of the
-JobManager, from the worker's host.
+Nothing granted: check the queue, the quota, and the requested size against the largest container. Granted
+and ended: check the diagnostics and the worker's own log. Started and never registered: check that the
+worker's host can reach the JobManager's address.
 
 False alarms
 ------------
-A log that ends while a container is being started.
+A log that ends while a container is starting.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ from flowdiag.parsers.flink.failures import failure_kind
 class Missing(h.Limits):
     """What ST202 compares with."""
 
-    wait: float = h.limit(60, "s", "containers of a cluster with room start within a minute")
+    wait: float = h.limit(
+        60, "s", "containers of a cluster with free capacity start within a minute"
+    )
 
 
 def judge(facts: h.StartupFacts, limits: Missing) -> h.Iterator[h.Finding]:
@@ -58,13 +61,13 @@ def judge(facts: h.StartupFacts, limits: Missing) -> h.Iterator[h.Finding]:
     begun = [w for w in dead if w not in unbegun]
     if begun:
         yield _dead(facts, begun, " before registering", running=running)
-    # Nothing says whether they had registered: what killed them for their memory is MM301's to tell.
+    # These may have registered before the log begins; CP303 reports the ones killed for their memory.
     if unbegun := [w for w in unbegun if failure_kind(w.diagnostics or "") != "out-of-memory"]:
         yield _dead(facts, unbegun, "", running=running)
 
 
 def _ran_tasks(facts: h.StartupFacts) -> set[str]:
-    """TaskManagers that are known to have had tasks: these had registered."""
+    """Return the TaskManagers known to have run tasks: these had registered."""
     placed = (
         task.taskmanager
         for job in facts.jobs
@@ -90,7 +93,7 @@ def _open(facts: h.StartupFacts, wanted: int, waited: float, *, running: bool) -
     return h.of_cluster(
         facts,
         ongoing=not running,
-        state=h.State.ONGOING,  # the requests are open, whether or not the job runs without them
+        state=h.State.ONGOING,  # the requests stay open even if the job runs without them
         title=f"{h.fmt.plural(wanted, 'worker')} {what} for {h.fmt.duration(waited)}"
         + (f": {h.fmt.shorten(refused, 90)}" if refused else ""),
         why=refused
@@ -111,12 +114,12 @@ def _open(facts: h.StartupFacts, wanted: int, waited: float, *, running: bool) -
 
 
 def _refusal(facts: h.StartupFacts) -> tuple[str | None, h.Cited]:
-    """What the resource manager says to the requests, where it says anything."""
+    """Return why the resource manager refuses the requests, and the records; None if it logs no reason."""
     large = facts.of_kind("yarn-request-too-large")
     if large:
         values = large[-1].values
-        said = f"{values.get('asked')} asked for, the largest container is {values.get('offered')}"
-        return said, [(t.ref, t.first_us) for t in large]
+        text = f"{values.get('asked')} requested, the largest container is {values.get('offered')}"
+        return text, [(t.ref, t.first_us) for t in large]
     failed = [
         incident
         for incident in h.incidents_of(facts)
@@ -133,14 +136,14 @@ def _refusal(facts: h.StartupFacts) -> tuple[str | None, h.Cited]:
 
 def _dead(facts: h.StartupFacts, dead: list[h.Worker], when: str, *, running: bool) -> h.Finding:
     last = dead[-1]
-    said = h.fmt.shorten(last.diagnostics or "no diagnostics", 120)
+    reason = h.fmt.shorten(last.diagnostics or "no diagnostics", 120)
     return h.of_worker(
         facts,
         last.name,
         last.host,
         ongoing=not running,
-        title=f"{h.fmt.plural(len(dead), 'worker')} ended{when}: {said}",
-        why=said if last.name in said else f"{last.name}: {said}",
+        title=f"{h.fmt.plural(len(dead), 'worker')} ended{when}: {reason}",
+        why=reason if last.name in reason else f"{last.name}: {reason}",
         cause="worker-failed",
         rank=h.Rank.ROOT_CAUSE,
         first_us=dead[0].ended_us,

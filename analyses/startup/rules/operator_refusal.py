@@ -2,8 +2,8 @@
 
 What it reports
 ---------------
-Warnings and errors that the operator's log tells of a resource: a refused specification, pods that
-crash or cannot pull their image, a lost JobManager, a job that failed for good.
+Warnings and errors about a resource in the operator's log: a refused specification, pods that crash or
+cannot pull their image, a lost JobManager, a job that failed for good.
 
 Why it matters
 --------------
@@ -11,16 +11,16 @@ The pods of such a deployment may never exist, so that there is no other log.
 
 How it decides
 --------------
-By the operator's own audit lines (`>>> Event`, `>>> Status`). A resource that reaches STABLE, or whose job
-reaches RUNNING, after its last trouble has recovered.
+By the operator's own audit lines (`>>> Event`, `>>> Status`). A resource has recovered if it reaches
+STABLE, or its job reaches RUNNING, after its last trouble.
 
 What to do
 ----------
-What the message says; `kubectl describe` of the resource and its pods shows the events behind it.
+Follow the message. `kubectl describe` of the resource and its pods shows the underlying events.
 
 False alarms
 ------------
-Retries that the operator makes by itself; they show as recovered.
+Automatic retries of the operator: they show as recovered.
 """
 
 from __future__ import annotations
@@ -43,51 +43,47 @@ def judge(facts: h.StartupFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
     for trouble in facts.troubles:
         if trouble.kind.startswith("operator-"):
             groups[trouble.resource or ""].append(trouble)
-    for resource, told in sorted(groups.items()):
-        bad = [trouble for trouble in told if _is_bad(trouble)]
+    for resource, troubles in sorted(groups.items()):
+        bad = [t for t in troubles if t.kind in _BAD or t.values.get("state") == "FAILED"]
         if bad:
-            yield _finding(resource, told, bad)
-
-
-def _is_bad(trouble: h.Trouble) -> bool:
-    return trouble.kind in _BAD or trouble.values.get("state") == "FAILED"
+            yield _finding(resource, troubles, bad)
 
 
 def _is_good(trouble: h.Trouble) -> bool:
-    said = trouble.values.get("said", "").rstrip()
-    return trouble.values.get("state") == "STABLE" or said.endswith("to RUNNING")
+    message = trouble.values.get("said", "").rstrip()
+    return trouble.values.get("state") == "STABLE" or message.endswith("to RUNNING")
 
 
-def said_by(trouble: h.Trouble) -> str:
-    """The sentence in an audit line; a status error is a JSON document with a message.
+def message_of(trouble: h.Trouble) -> str:
+    """Return the message of an audit line; a status error is a JSON document that contains it.
 
-    >>> said_by(h.Trouble(kind="operator-status-error", count=1, first_us=None, last_us=None,
+    >>> message_of(h.Trouble(kind="operator-status-error", count=1, first_us=None, last_us=None,
     ...     values={"said": '{"type":"x","message":"exceeded quota"}'}))
     'exceeded quota'
     """
-    said = trouble.values.get("said", "").strip()
-    found = _MESSAGE.search(said)
-    return found[1].replace('\\"', '"') if found is not None else said
+    text = trouble.values.get("said", "").strip()
+    found = _MESSAGE.search(text)
+    return found[1].replace('\\"', '"') if found is not None else text
 
 
-def _finding(resource: str, told: list[h.Trouble], bad: list[h.Trouble]) -> h.Finding:
+def _finding(resource: str, troubles: list[h.Trouble], bad: list[h.Trouble]) -> h.Finding:
     last = max(bad, key=lambda trouble: trouble.last_us or 0)
     recovered = any(
-        _is_good(trouble) and (trouble.last_us or 0) > (last.last_us or 0) for trouble in told
+        _is_good(trouble) and (trouble.last_us or 0) > (last.last_us or 0) for trouble in troubles
     )
-    # A warning's reason says more than the status that follows it.
-    speaking = next((t for t in reversed(bad) if t.kind == "operator-event-warning"), last)
-    reason = speaking.values.get("reason") or last.values.get("state") or "?"
-    said = said_by(speaking) or said_by(last)
-    remedy = _remedy(f"{speaking.values.get('reason', '')} {said}")
+    # The reason of a warning is more specific than the status that follows it.
+    described = next((t for t in reversed(bad) if t.kind == "operator-event-warning"), last)
+    reason = described.values.get("reason") or last.values.get("state") or "?"
+    message = message_of(described) or message_of(last)
+    remedy = _remedy(f"{described.values.get('reason', '')} {message}")
     job = h.Subject(kind="job", job_name=resource.rpartition("/")[2] or None)
     return h.of_troubles(
         None,
         bad,
         ongoing=not recovered,
         subject=job if resource else None,
-        title=f"{resource or 'a deployment'}: {reason}: {h.fmt.shorten(said, 100)}",
-        why=f"{reason}: {h.fmt.shorten(said, 120)}",
+        title=f"{resource or 'a deployment'}: {reason}: {h.fmt.shorten(message, 100)}",
+        why=f"{reason}: {h.fmt.shorten(message, 120)}",
         cause="out-of-memory" if remedy == "memory" else "deployment-failed",
         rank=h.Rank.REPORTED_CAUSE,
         explain=h.explanation("deployment-failed"),

@@ -2,27 +2,27 @@
 
 What it reports
 ---------------
-Remote processes that the RPC layer quarantined or found unreachable, and calls that ran into their
-timeout, with the other side.
+Remote processes that the RPC layer quarantined or could not reach, and calls that timed out, with the
+remote process.
 
 Why it matters
 --------------
-A quarantined process is not talked to again until one of the two is restarted. Calls without an answer make
+No process contacts a quarantined one again until either is restarted. Calls without a response make
 deployments and registrations fail.
 
 How it decides
 --------------
-By the RPC layer's own words, while a job started or ran. A gate of some milliseconds after a broken connection
-is normal and does not count by itself. Fewer than `timeouts` calls without an answer are an information only, if
-the job runs. Timeouts that follow a message that was too large are that rule's.
+By the RPC layer's own log lines, while a job started or ran. A gate of some milliseconds after a broken
+connection is normal and does not count on its own. Fewer than `timeouts` calls without a response are
+information if the job runs. Timeouts caused by an oversized message belong to ST307.
 
 What to do
 ----------
-Look at the load and the garbage collection of the other side, at its name resolution and its ports.
+Check the load and the garbage collection of the remote process, its name resolution and its ports.
 
 False alarms
 ------------
-One timeout of the web interface while the JobManager was busy.
+A single timeout of the Web UI while the JobManager was busy.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ from flowdiag.analyses.flink.options import version_of
 from flowdiag.analyses.startup import helpers as h
 
 _QUARANTINES: Final = ("remote-quarantined", "rpc-quarantined-by-peer", "rpc-unreachable")
-_TIME_OUTS: Final = ("rpc-ask-timed-out", "rpc-invocation-timed-out")
+_TIMEOUTS: Final = ("rpc-ask-timed-out", "rpc-invocation-timed-out")
 
 
 class Troubled(h.Limits):
     """What ST306 compares with."""
 
-    timeouts: float = h.limit(3, "calls", "one slow answer of a busy process is common")
+    timeouts: float = h.limit(3, "calls", "one slow response of a busy process is common")
 
 
 def judge(facts: h.StartupFacts, limits: Troubled) -> h.Iterator[h.Finding]:
     """One finding for quarantines, one for timeouts."""
-    quarantined = [t for t in facts.of_kind(*_QUARANTINES) if _in_time(facts, t)]
+    quarantined = [t for t in facts.of_kind(*_QUARANTINES) if _before_shutdown(facts, t)]
     if quarantined:
         yield _quarantined(facts, quarantined)
     if h.oversized(facts):
         return  # the messages never went out
-    timed_out = [t for t in facts.of_kind(*_TIME_OUTS) if _in_time(facts, t)]
+    timed_out = [t for t in facts.of_kind(*_TIMEOUTS) if _before_shutdown(facts, t)]
     if timed_out:
         yield _timed_out(facts, timed_out, limits.timeouts)
 
 
-def _in_time(facts: h.StartupFacts, trouble: h.Trouble) -> bool:
-    """Not in the tail of a cluster that is shut down."""
+def _before_shutdown(facts: h.StartupFacts, trouble: h.Trouble) -> bool:
+    """Whether trouble occurred before the shutdown of the cluster."""
     if trouble.first_us is None or not facts.jobs:
         return True
     ends = [
@@ -74,7 +74,7 @@ def _in_time(facts: h.StartupFacts, trouble: h.Trouble) -> bool:
 def _quarantined(facts: h.StartupFacts, troubles: list[h.Trouble]) -> h.Finding:
     peer, _ = _peer(troubles)
     count = sum(trouble.count for trouble in troubles)
-    title = f"{peer or 'A process'} is quarantined: it is not talked to any more"
+    title = f"{peer or 'A process'} is quarantined: no process contacts it any longer"
     return h.of_troubles(
         facts,
         troubles,
@@ -93,7 +93,7 @@ def _quarantined(facts: h.StartupFacts, troubles: list[h.Trouble]) -> h.Finding:
 def _timed_out(facts: h.StartupFacts, troubles: list[h.Trouble], most: float) -> h.Finding:
     peer, from_peer = _peer(troubles)
     count = sum(trouble.count for trouble in troubles)
-    title = f"{h.fmt.plural(count, 'call')} got no answer in time"
+    title = f"{h.fmt.plural(count, 'call')} timed out without a response"
     if peer is not None:
         title += f", {from_peer} of them from {peer}"
     versions = [v for p in facts.processes if (v := version_of(p.version)) is not None]
@@ -115,21 +115,21 @@ def _timed_out(facts: h.StartupFacts, troubles: list[h.Trouble], most: float) ->
         actions=(
             *h.remedies("rpc-trouble", h.UNKNOWN_JOB, "other-side"),
             h.Action(
-                text="Wait longer, where the other side is only slow (large jobs, many deployments)",
+                text="Increase the timeout if the remote process is merely slow (large jobs, many deployments)",
                 option=option,
                 current=h.Present(h.shown(option, str(timeout))) if timeout else None,
-                proposed=h.write(option, _LONGER_MS),
+                proposed=h.write(option, _PROPOSED_TIMEOUT_MS),
                 restart_needed=True,
             ),
         ),
     )
 
 
-_LONGER_MS: Final = 60_000  # six times Flink's default
+_PROPOSED_TIMEOUT_MS: Final = 60_000  # six times Flink's default
 
 
 def _peer(troubles: list[h.Trouble]) -> tuple[str | None, int]:
-    """The other side that is named most, and how often; None where most name nobody."""
+    """Return the remote host named most often, and how often; None if most records name no host."""
     peers: Counter[str | None] = Counter()
     for trouble in troubles:
         peers[trouble.peer or None] += trouble.count

@@ -2,27 +2,27 @@
 
 What it reports
 ---------------
-The subtask, or all of them, whose initialisation takes long, and whether state was restored.
+The subtask, or all subtasks, whose initialisation takes long, and whether state was restored.
 
 Why it matters
 --------------
-A job processes nothing until the last task is RUNNING; the first checkpoint waits for it too.
+A job processes nothing until the last task is RUNNING. The first checkpoint waits for it too.
 
 How it decides
 --------------
-From 1.13 on a task is INITIALIZING while it opens its operators and reads its state; before, RUNNING comes
-first and nothing can be seen. The slowest one has to take `slow`. If that is `ratio` times the median of all
-others, the subtask is named; if all are slow, the vertex or the storage is. Reading state is the reason if its
-TaskManager read for `reading` of that time.
+From 1.13 on a task is INITIALIZING while it opens its operators and reads its state. Before 1.13, RUNNING
+comes first and the time is not visible. The slowest task has to take `slow`. If that is `ratio` times the
+median of all others, the finding names the subtask. If all are slow, the vertex or the storage is slow.
+The restore is the reason if the task's TaskManager read state for `reading` of that time.
 
 What to do
 ----------
-Look at what open() does (connections, caches, models); for restores at the size of the state of that
-subtask, and at local recovery.
+Check what open() does (connections, caches, models). For restores, check the size of the subtask's state,
+and local recovery.
 
 False alarms
 ------------
-Large state takes its time; compare with its size.
+Large state takes time to restore: compare with its size.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ class Slow(h.Limits):
     """What ST301 compares with."""
 
     slow: float = h.limit(
-        10, "s", "opening connections takes seconds; ten of them are worth a look"
+        10, "s", "opening connections takes seconds; ten seconds are worth a check"
     )
     ratio: float = h.limit(5, "ratio", "against the median of all tasks of the same start")
-    reading: float = h.limit(
-        0.5, "share", "of the initialisation: for as long, state was being read"
-    )
+    reading: float = h.limit(0.5, "share", "of the initialisation, during which state was read")
 
 
 _SIGNALS: Final = (
-    h.Signal("far-above-the-others", 2, "the subtask is alone: it, its state or its node is slow"),
+    h.Signal(
+        "far-above-the-others", 2, "only this subtask is slow: its code, its state or its node"
+    ),
     h.Signal("again", 2, "the same subtask or vertex was the slowest in another start too"),
     h.Signal("alone-in-its-vertex", 1, "its siblings of the same vertex are fast"),
     h.Signal(
@@ -57,7 +57,7 @@ _SIGNALS: Final = (
 
 
 class _Slowest(NamedTuple):
-    """The task that took longest in one start, and what the others took, in milliseconds."""
+    """The slowest task of one start, and the times of the others, in milliseconds."""
 
     took: int
     task: h.TaskTimes
@@ -66,7 +66,7 @@ class _Slowest(NamedTuple):
     siblings: list[int]
 
     @property
-    def who(self) -> str:
+    def name(self) -> str:
         return h.fmt.subtask_of(self.task.task, self.task.subtask_index, self.task.parallelism)
 
     def is_far_above(self, others: list[int], ratio: float) -> bool:
@@ -100,27 +100,27 @@ def _slowest(job: h.JobStarting, start: h.Start) -> _Slowest | None:
 
 
 def _took(task: h.TaskTimes, start: h.Start, job: h.JobStarting) -> int | None:
-    """Milliseconds in INITIALIZING; until the end of what is known where it never ended."""
+    """Return the milliseconds in INITIALIZING; up to the end of the input if it never ended."""
     if task.initializing_us is None:
         return None
     end = task.running_us or task.ended_us or start.ended_us or job.job.last_us
     if end is not None and task.running_us is None and task.ended_us is None:
         end = told_until(job.cluster.common, task.taskmanager, task.initializing_us, end)
     if end is None or (task.running_us is None and task.end_state in ("CANCELED", "FAILED")):
-        return None  # somebody else failed meanwhile
+        return None  # another task failed first
     return max(0, end - task.initializing_us) // 1000
 
 
 def _read_ms(start: h.Start, task: h.TaskTimes) -> int | None:
-    """How long the task's TaskManager read state in that start; None where its log does not tell."""
-    took = [
+    """Return how long the task's TaskManager read state in that start; None if no log shows it."""
+    read_ms = [
         ms
         for restore in start.restores
         if restore.taskmanager is not None
         and restore.taskmanager == task.taskmanager
         and (ms := restore.took_ms(task.running_us or start.ended_us)) is not None
     ]
-    return max(took, default=None)
+    return max(read_ms, default=None)
 
 
 def _votes(
@@ -139,7 +139,7 @@ def _votes(
             "far-above-the-others": f"{took}, the median is {median}"
             if worst.is_far_above(worst.others, ratio)
             else None,
-            "again": f"{worst.who} in {len(slow)} starts" if again else None,
+            "again": f"{worst.name} in {len(slow)} starts" if again else None,
             "alone-in-its-vertex": f"its siblings take {siblings}" if alone else None,
             "restore-lines": read,
         },
@@ -153,7 +153,7 @@ def _finding(job: h.JobStarting, slow: list[_Slowest], limits: Slow) -> h.Findin
     median = statistics.median(others) if others else 0.0
     alone = worst.is_far_above(others, limits.ratio)
     read = _read_ms(start, task)
-    # The TaskManager's own lines tell reading state from what comes after it.
+    # The TaskManager's own lines separate reading state from the work after it.
     restoring = start.restored if read is None else read >= took * limits.reading
     lines = None
     if restoring and read is not None:
@@ -168,10 +168,10 @@ def _finding(job: h.JobStarting, slow: list[_Slowest], limits: Slow) -> h.Findin
         ongoing=start.running_us is None,
         severity=h.Severity.WARNING,
         subject=_subject(job, task) if alone else h.job_subject(job),
-        title=f"{worst.who} took {long} {what}; the job waited"
+        title=f"{worst.name} took {long} {what}; the job waited for it"
         if alone
         else f"Tasks take up to {long} {what.replace('its', 'their')}",
-        why=f"{worst.who}: {long} from INITIALIZING to RUNNING"
+        why=f"{worst.name}: {long} from INITIALIZING to RUNNING"
         + (f", the others {h.fmt.duration(median)}" if others else ""),
         cause=cause,
         confidence=h.weigh(votes),

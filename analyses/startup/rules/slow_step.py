@@ -2,27 +2,28 @@
 
 What it reports
 ---------------
-The allocation of the cluster, RPC, REST, leadership, submission, registration or deployment, where one of
-them takes long.
+Slow steps of a start: allocation of the cluster, RPC, REST, leadership, submission, registration or
+deployment.
 
 Why it matters
 --------------
-Each of them stands between the user and a running job, in every restart too.
+Each step delays the start of the job, and every restart.
 
 How it decides
 --------------
-By its duration, which reaches `slow`; slots and initialisation have rules of their own.
+By its duration, which reaches `slow`. Slots and initialisation have rules of their own.
 
 What to do
 ----------
-RPC and REST: name resolution. Leadership: ZooKeeper or the Kubernetes API. Submission: main() of the job,
-fetching its jar, restoring the checkpoint store. Deployment: jars fetched by TaskManagers.
+RPC and REST: check name resolution. Leadership: check ZooKeeper or the Kubernetes API. Submission: check
+main() of the job, fetching its jar, and restoring the checkpoint store. Deployment: check the jar
+downloads of TaskManagers.
 
 False alarms
 ------------
-In a session cluster the gap between two steps may be idle time; only steps that follow each other directly
-are timed. A step within which the JobManager's log is silent for ten minutes or more is left out: lines are
-missing there. Where the log of a TaskManager alone tells of several rounds of deployment, the last one is.
+In a session cluster the gap between two steps may be idle time: only steps that follow directly are timed.
+A step in which the JobManager's log is silent for ten minutes or more is left out, because lines are
+missing there. If only the log of a TaskManager shows several rounds of deployment, the last round counts.
 """
 
 from __future__ import annotations
@@ -38,28 +39,26 @@ _JUDGED: Final = ("submission", "resource-manager", "deployment")
 class Slow(h.Limits):
     """What ST302 compares with."""
 
-    slow: float = h.limit(
-        30, "s", "every one of these steps is a matter of seconds on a quiet cluster"
-    )
+    slow: float = h.limit(30, "s", "on an idle cluster each of these steps takes seconds")
 
 
 def judge(facts: h.StartupFacts, limits: Slow) -> h.Iterator[h.Finding]:
-    """One finding per step of the cluster, and one per job and step, the longest of all starts."""
+    """One finding per step of the cluster, and one per job and step, for the longest of all starts."""
     longest = limits.slow * 1000
     for step in facts.cluster_steps:
-        if _took(step) >= longest and not _cut(facts, step):
+        if _took_ms(step) >= longest and not _has_hole(facts, step):
             yield _finding(None, step, longest)
     for job in facts.jobs:
         for name in _JUDGED:
             found = filter(None, (start.step(name) for start in job.starts))
-            steps = (step for step in found if not _cut(facts, step))
-            worst = max(steps, key=_took, default=None)
-            if worst is not None and _took(worst) >= longest:
+            steps = (step for step in found if not _has_hole(facts, step))
+            worst = max(steps, key=_took_ms, default=None)
+            if worst is not None and _took_ms(worst) >= longest:
                 yield _finding(job, worst, longest)
 
 
-def _cut(facts: h.StartupFacts, step: h.Step) -> bool:
-    """Whether lines are missing between the begin of a step and its end: they may be of two starts."""
+def _has_hole(facts: h.StartupFacts, step: h.Step) -> bool:
+    """Whether log lines are missing within a step: its begin and end may belong to different starts."""
     if step.started_us is None or step.ended_us is None:
         return False
     begun, ended = step.started_us, step.ended_us
@@ -72,8 +71,8 @@ def _cut(facts: h.StartupFacts, step: h.Step) -> bool:
     )
 
 
-def _took(step: h.Step) -> int:
-    """How long it took; TaskManagers are started one after the other, so that the slowest counts."""
+def _took_ms(step: h.Step) -> int:
+    """Return the duration in ms; for registrations that of the slowest TaskManager."""
     if step.name == "registration" and step.spread is not None:
         return step.spread.max_ms
     return step.duration_ms or 0
@@ -92,12 +91,12 @@ def _finding(job: h.JobStarts | None, step: h.Step, longest: float) -> h.Finding
             subtask_index=step.subtask_index,
             taskmanager=step.taskmanager,
         ),
-        title=f"{words[:1].upper()}{words[1:]} takes {h.fmt.duration(_took(step))}",
+        title=f"{words[:1].upper()}{words[1:]} takes {h.fmt.duration(_took_ms(step))}",
         cause="slow-start",
         rank=h.Rank.MECHANISM,
         first_us=step.started_us,
         last_us=step.ended_us,
-        measurements=(h.measurement(step.name, _took(step), "ms", round(longest)),),
+        measurements=(h.measurement(step.name, _took_ms(step), "ms", round(longest)),),
         evidence=h.cite((ref, None) for ref in step.refs),
         actions=h.remedies("slow-start", job.job if job else h.UNKNOWN_JOB, step.name),
     )

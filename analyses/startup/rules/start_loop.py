@@ -1,29 +1,29 @@
-"""A job restarts in vain, and what began it.
+"""Restart loop and its first cause.
 
 What it reports
 ---------------
 Jobs that failed and restarted again and again without a recovery in between, with the first cause of the
-whole series, not with what followed from it.
+whole series instead of its consequences.
 
 Why it matters
 --------------
-Each restart fails for another reason that is near at hand: missing slots, closed connections, cancelled
-tasks. The first one is the cause, and it scrolls away.
+Each restart fails for another, more recent reason: missing slots, closed connections, cancelled tasks. The
+first failure is the cause, and it scrolls away.
 
 How it decides
 --------------
-Failures are grouped until the job recovers (a checkpoint completes, or nothing fails for ten minutes);
-`restarts` of them, or of the starts between the first and the last, give or take `slack`, are a loop. The
-cause is the failure nearest to a root among those of the first minute: memory, buffers, a lost
-TaskManager, user code, before missing slots.
+Failures form one series until the job recovers (a checkpoint completes, or nothing fails for ten minutes).
+At least `restarts` failures, or starts between the first and the last failure within `slack`, are a loop.
+The cause is the failure nearest to a root among those of the first minute: memory, buffers, a lost
+TaskManager and user code come before missing slots.
 
 What to do
 ----------
-Look at the first failure; the restart strategy only decides how often you see it.
+Fix the first failure. The restart strategy only determines how often it repeats.
 
 False alarms
 ------------
-A log that begins in the middle of the series: its first failure is not the first.
+A log that begins in the middle of the series: its first failure is not the first of the series.
 """
 
 from __future__ import annotations
@@ -35,15 +35,17 @@ from flowdiag.analyses.knowledge.causes import CAUSES, checking_command
 from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_FAILURE
 from flowdiag.analyses.startup import helpers as h
 
-# In a failure for buffers or slots the task that failed is arbitrary: nobody is accused.
+# If buffers or slots are missing, the failed task is arbitrary: no task is accused.
 _ARBITRARY: Final = ("network-buffers", "no-resource")
 
 
 class Loop(h.Limits):
     """What ST102 compares with."""
 
-    restarts: float = h.limit(3, "restarts", "once is a failure, three times in vain is a loop")
-    slack: float = h.limit(1, "s", "a failure and the restart after it are logged by two threads")
+    restarts: float = h.limit(
+        3, "restarts", "one restart follows a failure, three without success are a loop"
+    )
+    slack: float = h.limit(1, "s", "two threads log a failure and the following restart")
 
 
 def judge(job: h.JobStarting, limits: Loop) -> h.Iterator[h.Finding]:
@@ -55,7 +57,7 @@ def judge(job: h.JobStarting, limits: Loop) -> h.Iterator[h.Finding]:
 
 
 def _restarts(job: h.JobStarts, crisis: Crisis, slack_us: float) -> int:
-    """The restarts of a crisis: with a short back-off several failures look like one burst."""
+    """Count the restarts in a crisis: with a short back-off several failures look like one burst."""
     if crisis.first_us is None or crisis.last_us is None:
         return 0
     low, high = crisis.first_us - slack_us, crisis.last_us + slack_us
@@ -64,55 +66,55 @@ def _restarts(job: h.JobStarts, crisis: Crisis, slack_us: float) -> int:
 
 def _finding(job: h.JobStarts, crisis: Crisis, restarts: int) -> h.Finding:
     root = crisis.root.incident
-    # Nor is a task that lost its connection to somebody else: it runs on a survivor.
-    bereaved = crisis.root.kind == "taskmanager-lost" and root.task is not None
-    arbitrary = bereaved or crisis.root.kind in _ARBITRARY
+    # A task that lost its connection runs on a survivor, and is not accused either.
+    survivor = crisis.root.kind == "taskmanager-lost" and root.task is not None
+    arbitrary = survivor or crisis.root.kind in _ARBITRARY
     cause = CAUSE_OF_FAILURE.get(crisis.root.kind, "task-failure")
-    said = root.cause or root.text.get("exception") or root.text.get("text") or crisis.root.kind
-    first_line = said.split("\n", 1)[0]
+    text = root.cause or root.text.get("exception") or root.text.get("text") or crisis.root.kind
+    first_line = text.split("\n", 1)[0]
     strategy = h.fmt.shorten(job.restart_strategy, 120) if job.restart_strategy else None
     return h.of_start(
         job,
         ongoing=crisis.state is h.State.ONGOING,
         subject=h.job_subject(job) if arbitrary else h.job_subject(job, **_accused(root)),
-        title=f"{restarts} restarts in vain; the first failure: {h.fmt.shorten(first_line, 90)}"
-        + ("; it failed for good" if crisis.final else ""),
-        why=_why(cause, first_line) if arbitrary else f"{_place(root)}: {h.fmt.shorten(said, 110)}",
+        title=f"{restarts} restarts without success; the first failure: {h.fmt.shorten(first_line, 90)}"
+        + ("; the job failed for good" if crisis.final else ""),
+        why=_why(cause, first_line) if arbitrary else f"{_place(root)}: {h.fmt.shorten(text, 110)}",
         cause=cause,
         rank=h.Rank.REPETITION
-        if bereaved
+        if survivor
         else h.Rank.ARBITRARY_CAUSE
         if arbitrary
         else h.Rank.ROOT_CAUSE,
         first_us=crisis.first_us,
         last_us=crisis.last_us,
         count=restarts,
-        explain="What failed later in the series is a consequence, or the same again."
+        explain="Later failures in the series are consequences or repetitions."
         + (f" Restart strategy: {strategy}." if strategy else ""),
         measurements=(h.measurement("restarts", restarts, "restarts"),),
         evidence=h.cite(crisis.refs),
         ranked=True,
-        actions=(_mend(cause),),
+        actions=(_fix_first(cause),),
     )
 
 
-def _why(cause: str, said: str) -> str:
-    """What an exception says of nobody in particular; a bare name of a class says too little."""
-    meaning = CAUSES[cause].meaning if cause in CAUSES and " " not in said else None
-    return h.fmt.shorten(f"{meaning}: {said}" if meaning else said, 120)
+def _why(cause: str, text: str) -> str:
+    """Return the reason without a task; a bare class name is preceded by the meaning of the cause."""
+    meaning = CAUSES[cause].meaning if cause in CAUSES and " " not in text else None
+    return h.fmt.shorten(f"{meaning}: {text}" if meaning else text, 120)
 
 
-def _mend(cause: str) -> h.Action:
-    """The cure of the first failure stands where it is judged: in another command, or another finding."""
+def _fix_first(cause: str) -> h.Action:
+    """Point to the remedy of the first failure: another finding, or another command."""
     command = checking_command(cause) or "checkpoints"
-    text = "Mend the first failure, the later ones follow from it"
+    text = "Fix the first failure: the later ones follow from it"
     if command == "startup":
-        return h.Action(text=f"{text}: another finding says how")
-    return h.Action(text=f"{text}: flowdiag {command} says how", command=command)
+        return h.Action(text=f"{text}. Another finding lists the remedy")
+    return h.Action(text=f"{text}. flowdiag {command} lists the remedy", command=command)
 
 
 def _accused(root: h.Incident) -> dict[str, Any]:
-    """Who failed first, as fields of a subject."""
+    """Return the first failure's place as fields of a subject."""
     somewhere = root.taskmanager or root.host
     kind = "subtask" if root.subtask_index is not None else "taskmanager" if somewhere else "job"
     return {

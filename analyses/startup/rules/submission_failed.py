@@ -2,27 +2,29 @@
 
 What it reports
 ---------------
-Submissions that failed in the client (main() of the job throws, the cluster cannot be reached, YARN does
-not give what is asked for), in the Dispatcher, or while the JobMaster was made (a savepoint that is not
-there, state that does not fit), and entry points that end before they lead anything.
+- Submissions that failed in the client: main() of the job throws, the cluster cannot be reached, YARN
+  does not grant the request.
+- Submissions that failed in the Dispatcher, or while the JobMaster was created: a savepoint is missing,
+  state does not fit.
+- Entry points that end before they become leader.
 
 Why it matters
 --------------
-There is no job to look at in the web interface: all that is left is a stack trace in one log.
+The Web UI shows no job: a stack trace in one log is the only record.
 
 How it decides
 --------------
-By the client's and the JobManager's own words for it; the deepest cause of the stack trace is the reason. A
-client that waits for its job and reports that job's failure is no failed submission. Of a job of which no
-start is known, an exception that stands by itself and says what keeps it from running counts, too.
+By the log lines of the client and the JobManager. The deepest cause of the stack trace is the reason. A
+client that waits for its job and reports that job's failure is not a failed submission. For a job without
+a known start, a pasted exception that keeps a job from running counts too.
 
 What to do
 ----------
-Mend what the deepest cause says, then submit again.
+Fix the deepest cause, then submit again.
 
 False alarms
 ------------
-Somebody tried with wrong arguments and did better in the next attempt: then it is reported as recovered.
+A submission with wrong arguments, followed by a successful one: it is reported as recovered.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ from flowdiag.analyses.startup import helpers as h
 from flowdiag.analyses.startup.failures import KEEPS, keeps_from_running
 
 _UNKNOWN: Final = "no reason is logged"
-# Nearest to the reason first: what the JobManager says before what a client was told.
+# Nearest to the reason first: the JobManager's records before the client's.
 _KINDS: Final = (
     "entrypoint-failed",
     "job-submission-failed",
@@ -67,8 +69,8 @@ _WORDS: Final = {
 
 
 def judge(facts: h.StartupFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
-    """One finding for each job that was refused, else one for the submissions without a job."""
-    # Failed for good, and no task ever got a state.
+    """One finding for each refused job, else one for the submissions without a job."""
+    # Failed for good before any task was scheduled.
     refused = [
         job
         for job in facts.jobs
@@ -80,50 +82,50 @@ def judge(facts: h.StartupFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
     for job in facts.jobs:
         if not job.starts:
             yield from _of_exceptions(job)
-    troubles = [t for t in _told(facts) if _is_submission(facts, t)]
+    troubles = [t for t in _submission_troubles(facts) if _is_submission(facts, t)]
     if troubles:
         yield _of_troubles(facts, troubles)
 
 
-def _told(facts: h.StartupFacts) -> list[h.Trouble]:
+def _submission_troubles(facts: h.StartupFacts) -> list[h.Trouble]:
     return [trouble for kind in _KINDS for trouble in facts.of_kind(kind)]
 
 
 def _is_submission(facts: h.StartupFacts, trouble: h.Trouble) -> bool:
-    told = " ".join(filter(None, [trouble.cause, trouble.values.get("exception")]))
-    if _RAN.search(told):
+    text = " ".join(filter(None, [trouble.cause, trouble.values.get("exception")]))
+    if _RAN.search(text):
         return False
     accepted = facts.accepted_us.get(trouble.source) if trouble.source is not None else None
     if accepted is not None and (trouble.first_us or 0) >= accepted:
         return False
     if trouble.kind in ("application-failed", "rest-request-failed", "rest-handler-failed"):
-        # Where a job was scheduled meanwhile, its own failures say more.
+        # If a job was scheduled since, its own failures are more specific.
         return not any(start.tasks for job in facts.jobs for start in job.starts)
     return True
 
 
 def _of_job(facts: h.StartupFacts, job: h.JobStarts) -> h.Finding:
-    # Up to 1.12 the JobMaster's end says no reason; whoever sent the job was told.
-    told = [trouble for trouble in _told(facts) if trouble.cause]
-    said = job.ended_cause or next((t.cause for t in told if t.cause), _UNKNOWN)
+    # Up to 1.12 only the client's log has the reason, not the end of the JobMaster.
+    troubles = [trouble for trouble in _submission_troubles(facts) if trouble.cause]
+    reason = job.ended_cause or next((t.cause for t in troubles if t.cause), _UNKNOWN)
     name = job.job.name or job.job.key.job_id
     return h.of_start(
         job,
         ongoing=not h.ran_after(facts, job.ended_us),
-        title=f"{h.fmt.shorten(name, 40)} was refused: {h.fmt.shorten(said, 100)}",
-        why=h.fmt.shorten(said, 160),
+        title=f"{h.fmt.shorten(name, 40)} was refused: {h.fmt.shorten(reason, 100)}",
+        why=h.fmt.shorten(reason, 160),
         cause="submission-failed",
         rank=h.Rank.ROOT_CAUSE,
         first_us=job.ended_us,
         measurements=(h.measurement("submissions", 1, "submissions"),),
-        evidence=h.cite([(job.ended_ref, job.ended_us), *((t.ref, t.first_us) for t in told)]),
+        evidence=h.cite([(job.ended_ref, job.ended_us), *((t.ref, t.first_us) for t in troubles)]),
         ranked=True,
-        actions=h.remedies("submission-failed", h.UNKNOWN_JOB, *_remedies(said)),
+        actions=h.remedies("submission-failed", h.UNKNOWN_JOB, *_remedies(reason)),
     )
 
 
 def _of_exceptions(job: h.JobStarts) -> h.Iterator[h.Finding]:
-    """What exceptions by themselves say of a job of which no start is known: one finding per cause."""
+    """Yield one finding per cause for the pasted exceptions of a job without a known start."""
     by_class: dict[str, list[Incident]] = {}
     for incident in job.job.incidents:
         if (name := keeps_from_running(incident)) is not None:
@@ -131,7 +133,7 @@ def _of_exceptions(job: h.JobStarts) -> h.Iterator[h.Finding]:
     for name, incidents in by_class.items():
         cause, names = cause_of_class(name, "submission-failed")
         text = h.fmt.shorten(incidents[-1].cause or "no reason is given", 200)
-        known = h.remedies(cause, _dated_by(job.job, text), *names)
+        known = h.remedies(cause, _with_version(job.job, text), *names)
         yield h.of_start(
             job,
             ongoing=True,
@@ -149,14 +151,14 @@ def _of_exceptions(job: h.JobStarts) -> h.Iterator[h.Finding]:
         )
 
 
-def _dated_by(job: JobFacts, text: str) -> JobFacts:
-    """A job of unknown version, as old as the words of its exception: Akka was left for Pekko in 1.18."""
+def _with_version(job: JobFacts, text: str) -> JobFacts:
+    """Return the job with a version: a text with Akka is older than 1.18, which switched to Pekko."""
     return job if job.version or "akka" not in text else replace(job, version="1.17")
 
 
 def _of_troubles(facts: h.StartupFacts, troubles: list[h.Trouble]) -> h.Finding:
     first = troubles[0]
-    said = first.cause or first.values.get("exception") or _UNKNOWN
+    reason = first.cause or first.values.get("exception") or _UNKNOWN
     what = _WORDS.get(first.kind, "The submission failed")
     yarn = facts.of_kind(*_OF_YARN)
     hint = f"; YARN: {_yarn_text(yarn[0])}" if yarn else ""
@@ -165,15 +167,15 @@ def _of_troubles(facts: h.StartupFacts, troubles: list[h.Trouble]) -> h.Finding:
         None,
         troubles,
         ongoing=not h.ran_after(facts, max(t.last_us or 0 for t in troubles)),
-        title=f"{what}: {h.fmt.shorten(said, 110)}{hint}",
-        why=h.fmt.shorten(said, 160),
+        title=f"{what}: {h.fmt.shorten(reason, 110)}{hint}",
+        why=h.fmt.shorten(reason, 160),
         cause="submission-failed",
         rank=h.Rank.ROOT_CAUSE,
         last_us=None,
-        count=count,  # the client, the Dispatcher and the JobMaster tell of the same submissions
+        count=count,  # client, Dispatcher and JobMaster log the same submissions
         measurements=(h.measurement("submissions", count, "submissions"),),
         evidence=h.cite((t.ref, t.first_us) for t in (*troubles, *yarn)),
-        actions=h.remedies("submission-failed", h.UNKNOWN_JOB, *_remedies(said)),
+        actions=h.remedies("submission-failed", h.UNKNOWN_JOB, *_remedies(reason)),
     )
 
 
@@ -181,17 +183,17 @@ def _yarn_text(trouble: h.Trouble) -> str:
     values = trouble.values
     if trouble.kind == "yarn-queue-missing":
         return f"queue '{values.get('queue')}' does not exist"
-    asked = values.get("asked") or f"{values.get('asked_mb')} MB"
+    requested = values.get("asked") or f"{values.get('asked_mb')} MB"
     offered = values.get("offered") or f"{values.get('offered_mb')} MB"
-    return f"{asked} asked for, {offered} offered"
+    return f"{requested} requested, {offered} offered"
 
 
-def _remedies(said: str) -> tuple[str, ...]:
-    if said == _UNKNOWN:
+def _remedies(reason: str) -> tuple[str, ...]:
+    if reason == _UNKNOWN:
         return ("ask",)
-    if re.search(r"avepoint|checkpoint", said) and re.search(r"FileNotFound|Cannot find", said):
+    if re.search(r"avepoint|checkpoint", reason) and re.search(r"FileNotFound|Cannot find", reason):
         return "path", "reason"
-    if re.search(r"Cannot map .*state|no operator|allowNonRestoredState", said):
+    if re.search(r"Cannot map .*state|no operator|allowNonRestoredState", reason):
         return "uids", "reason"
     return ("reason",)
 
