@@ -1,8 +1,8 @@
-"""What of a record is worth quoting, where the record holds far more than what it proves.
+"""Selection of the text to quote from large records.
 
-A metrics report has a line per metric of a whole TaskManager, an answer of REST all subtasks of a vertex, an
-event of Spark's event log every property of a job. Quoted is the sample, the subtask, or the few fields
-that somebody judged, in the words of the format.
+A metrics report has one line per metric of a TaskManager, a REST answer contains all subtasks of a vertex,
+and an event in Spark's event log contains all properties of a job. A quote shows only the judged sample,
+subtask or fields, in the words of the format.
 """
 
 from __future__ import annotations
@@ -27,24 +27,28 @@ MAX_LINE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A line of a block: how many lines stand before it, where it begins, what it says.
+    """A line of a block.
 
-    `off` is how far its value is from the one that was judged.
+    Attributes:
+        line: number of lines before it.
+        start: offset of its first byte.
+        text: of the line.
+        distance: absolute difference between its value and the judged value.
     """
 
     line: int
     start: int
     text: str
-    off: float
+    distance: float
 
 
 # -- lines ---------------------------------------------------------------------------------------
 
 
 def samples_in(block: bytes, focus: Focus) -> Iterator[Sample]:
-    r"""The lines of a report or of a Prometheus text that hold what was judged, in order.
+    r"""Yield the lines of a metrics report or Prometheus text with the judged metric, in order.
 
-    Only lines of the first metric of `focus` that is there; those of another metric prove something else.
+    All lines belong to the first metric of `focus` in the block: other metrics support other claims.
 
     >>> report = b"head\nw1.taskmanager.t1.orders.enrich.1.busyTimeMsPerSecond: 981\n"
     >>> focus = Focus(metrics=(("busyTimeMsPerSecond", None),), task="enrich", subtask_index=1)
@@ -55,7 +59,7 @@ def samples_in(block: bytes, focus: Focus) -> Iterator[Sample]:
         found = list(_lines_of(block, metric, near, focus))
         named = [sample for sample, by_name in found if by_name]
         if not named and len({sample.text.rpartition(" ")[0] for sample, _ in found}) == 1:
-            # Names of tasks are shortened and mangled in many ways: the number of the subtask must do.
+            # Task names are shortened and mangled in many ways: accept the subtask number alone.
             named = [sample for sample, _ in found]
         if named:
             yield from named
@@ -65,25 +69,26 @@ def samples_in(block: bytes, focus: Focus) -> Iterator[Sample]:
 def _lines_of(
     block: bytes, metric: str, near: float | None, focus: Focus
 ) -> Iterator[tuple[Sample, bool]]:
-    """Lines of one metric and subtask; whether the task's name is in it as well."""
+    """Yield lines of one metric and subtask, and whether each contains the task's name."""
     literal, pattern = _pattern(metric)
     lines = at = 0
     literals = {literal.encode(), literal.replace(".", "_").encode()}
-    starts = sorted({start for one in literals for start in _starts_of_lines(block, one)})
+    starts = sorted({start for each in literals for start in _starts_of_lines(block, each)})
     for start in starts:
         end = block.find(b"\n", start)
         text = block[start : end if end >= 0 else len(block)][:MAX_LINE].decode("utf-8", "replace")
         text = text.rstrip()
         series = _series_in(text) if "{" in text else None
         if series is not None:
-            told, text = _by_series(*series, metric, focus), _series_text(*series)
+            match, text = _match_series(*series, metric, focus), _series_text(*series)
         else:
-            told = _by_scope(text, pattern, focus)
-        if told is None:
+            match = _match_report_line(text, pattern, focus)
+        if match is None:
             continue
+        value, named = match
         lines += block.count(b"\n", at, start)
         at = start
-        yield Sample(lines, start, text, 0.0 if near is None else abs(told[0] - near)), told[1]
+        yield Sample(lines, start, text, 0.0 if near is None else abs(value - near)), named
 
 
 def _starts_of_lines(block: bytes, literal: bytes) -> Iterator[int]:
@@ -95,14 +100,16 @@ def _starts_of_lines(block: bytes, literal: bytes) -> Iterator[int]:
 
 @lru_cache(maxsize=256)
 def _pattern(metric: str) -> tuple[str, re.Pattern[str]]:
-    """The longest literal part of a metric's name, and what a line of a report with it looks like."""
+    """Return the longest literal part of a metric name, and the pattern of its report lines."""
     literal = max(re.split(r"[#*]", metric), key=len)
     name = re.escape(metric).replace(r"\*", r"[^:\s]+?").replace(r"\#", r"\d+")
     return literal, re.compile(rf"(?P<scope>.*?)\W{name}: (?P<value>[-+\w.]+)$")
 
 
-def _by_scope(text: str, pattern: re.Pattern[str], focus: Focus) -> tuple[float, bool] | None:
-    """Value of a line of a report, and whether the task is named; None: it is somebody else's."""
+def _match_report_line(
+    text: str, pattern: re.Pattern[str], focus: Focus
+) -> tuple[float, bool] | None:
+    """Return the value of a report line and whether it names the owner; None for another owner."""
     found = pattern.match(text)
     value = None if found is None else _number(found["value"])
     if found is None or value is None:
@@ -119,7 +126,7 @@ def _by_scope(text: str, pattern: re.Pattern[str], focus: Focus) -> tuple[float,
 
 
 def _series_in(text: str) -> tuple[str, dict[str, str], float] | None:
-    """The series of a line of Prometheus, and its value; None of other lines."""
+    """Return the series and value of a Prometheus line; None for other lines."""
     return parse_sample(text.encode()) if FLINK_METRIC.match(text.encode().lstrip(b'{"')) else None
 
 
@@ -127,34 +134,32 @@ _LABELS: Final = ("tm_id", "task_name", "operator_name", "subtask_index")
 
 
 def _series_text(name: str, labels: Mapping[str, str], value: float) -> str:
-    """A series by the labels that tell who it is; the others are ids that fill lines."""
-    told = {key.removeprefix("exported_"): text for key, text in labels.items()}
-    shown = ",".join(f'{key}="{told[key]}"' for key in _LABELS if told.get(key))
+    """Format a series with the labels that identify its owner, without long IDs."""
+    texts = {key.removeprefix("exported_"): text for key, text in labels.items()}
+    shown = ",".join(f'{key}="{texts[key]}"' for key in _LABELS if texts.get(key))
     return f"{name}{{{shown}}} {value:.15g}"
 
 
-def _by_series(
+def _match_series(
     name: str, labels: Mapping[str, str], value: float, metric: str, focus: Focus
 ) -> tuple[float, bool] | None:
-    """The same of a series of Prometheus."""
+    """Return the value of a Prometheus series and whether it names the owner; None for another owner."""
     tail = re.escape(metric.replace(".", "_")).replace(r"\*", r"\w+?").replace(r"\#", r"\d+")
     if not re.search(rf"_{tail}(?:_total)?$", name.replace(".", "_")) or not math.isfinite(value):
         return None
-    told = {key.removeprefix("exported_"): text for key, text in labels.items()}
-    index = told.get("subtask_index")
+    texts = {key.removeprefix("exported_"): text for key, text in labels.items()}
+    index = texts.get("subtask_index")
     if focus.subtask_index is not None:
-        named = mangle(told.get("task_name", "")) == mangle(focus.task or "")
+        named = mangle(texts.get("task_name", "")) == mangle(focus.task or "")
         return (value, named) if index == str(focus.subtask_index) else None
     if index is not None:
         return None
-    machine = focus.taskmanager is None or mangle(told.get("tm_id", "")) == mangle(
-        focus.taskmanager
-    )
-    return value, machine
+    manager = focus.taskmanager
+    return value, manager is None or mangle(texts.get("tm_id", "")) == mangle(manager)
 
 
 def _number(text: str) -> float | None:
-    """A finite number, or what a flag stands for."""
+    """Parse a finite number or a boolean; None for anything else."""
     if text in ("true", "false"):
         return float(text == "true")
     try:
@@ -168,35 +173,30 @@ def _number(text: str) -> float | None:
 
 
 def entry_text(block: bytes, focus: Focus | None = None) -> str | None:
-    """What a JSON answer says of what was judged, in one line; None where that cannot be told.
+    """Return the judged part of a JSON answer in one line; None if it cannot be determined.
 
     Args:
-        block: the answer of REST, of an archive, of a collection or of Prometheus from its first byte on;
-            what follows it does not matter.
-        focus: whose entry; None: what the answer says as a whole.
+        block: starts with an answer of REST, an archive, a collection or Prometheus; later bytes are ignored.
+        focus: owner of the entry; None for the answer as a whole.
 
-    >>> entry_of(b'[{"id": "1.busyTimeMsPerSecond", "value": "981"}]',
+    >>> entry_text(b'[{"id": "1.busyTimeMsPerSecond", "value": "981"}]',
     ...     Focus(metrics=(("busyTimeMsPerSecond", None),), subtask_index=1))
     '1.busyTimeMsPerSecond: 981'
     """
     focus = focus or Focus()
-    about: str | None = None
+    first: list[str] | None = None
     for body, path in _bodies(block):
-        # What one tick of a collection asked for stands together, and a subtask has its number only.
-        about = _about(path) if about is None else about
-        told = _entry(body, path, focus) if _about(path) == about else None
-        if told:
-            return told
+        # A collection stores all answers of a tick together, and entries of subtasks only have a number:
+        # stay with the resource of the first answer, such as `/jobs/1/vertices/2`.
+        resource = path.split("/")[:5]
+        first = resource if first is None else first
+        if resource == first and (text := _entry(body, path, focus)):
+            return text
     return None
 
 
-def _about(path: str) -> str:
-    """What an answer is about: `/jobs/1/vertices/2` of all that lies below it."""
-    return "/".join(path.split("/")[:5])
-
-
 def _bodies(block: bytes) -> Iterator[tuple[Any, str]]:
-    """The answers from the beginning of a block on, with their paths where those are said."""
+    """Yield the answers from the start of a block, with their paths if the block contains them."""
     text = block.decode("utf-8", "replace").lstrip("\ufeff \t\r\n,")
     decoder = json.JSONDecoder()
     while text[:1] in ("{", "[", '"'):
@@ -207,7 +207,7 @@ def _bodies(block: bytes) -> Iterator[tuple[Any, str]]:
                 body, end = json.loads(close_truncated_json(text.encode())), len(text)
             except (ValueError, RecursionError):
                 return
-        if isinstance(body, str):  # in an archive an answer is a text
+        if isinstance(body, str):  # archives contain answers as text
             try:
                 body = json.loads(body)
             except (ValueError, RecursionError):
@@ -227,22 +227,24 @@ def _entry(body: Any, path: str, focus: Focus) -> str | None:
         return _listed_metric(body, focus)
     if not isinstance(body, Mapping):
         return None
-    say = _SAID.get(kind or "")
-    return say(body, focus) if say is not None else None
+    describe = _ENTRY_TEXTS.get(kind or "")
+    return describe(body, focus) if describe is not None else None
 
 
 def _range_series(body: Mapping[str, Any], focus: Focus) -> str | None:
-    """The series that was judged, of an answer of Prometheus or a line of VictoriaMetrics."""
+    """Return the judged series in an answer of Prometheus or a line of VictoriaMetrics."""
     results = objects_at(object_at(body, "data"), "result") or [body]
     for metric, near in focus.metrics:
         for item in results:
             labels = {k: v for k, v in object_at(item, "metric").items() if isinstance(v, str)}
             name = labels.get("__name__", "")
             values = [v for v in _values(item) if v is not None]
-            told = _by_series(name, labels, values[0], metric, focus) if values and name else None
-            if told is None or not told[1]:
-                continue
-            return _series_text(name, labels, _nearest(values, near))
+            match = (
+                _match_series(name, labels, values[0], metric, focus) if values and name else None
+            )
+            if match is not None and match[1]:
+                value = values[0] if near is None else min(values, key=lambda v: abs(v - near))
+                return _series_text(name, labels, value)
     return None
 
 
@@ -252,14 +254,8 @@ def _values(item: Mapping[str, Any]) -> Iterator[float | None]:
         yield _number(str(pair[1] if isinstance(pair, list) and len(pair) == 2 else pair))
 
 
-def _nearest(values: Iterable[float], near: float | None) -> float:
-    return (
-        min(values, key=lambda value: abs(value - near)) if near is not None else next(iter(values))
-    )
-
-
 def _listed_metric(items: list[Any], focus: Focus) -> str | None:
-    """A metric of `…/metrics`: `1.busyTimeMsPerSecond: 981`."""
+    """Return the judged metric of an answer of `…/metrics`: `1.busyTimeMsPerSecond: 981`."""
     prefix = "" if focus.subtask_index is None else f"{focus.subtask_index}."
     known = {
         str(item["id"]): item.get("value")
@@ -269,14 +265,14 @@ def _listed_metric(items: list[Any], focus: Focus) -> str | None:
     for metric, _ in focus.metrics:
         _, pattern = _pattern(metric)
         for name, value in known.items():
-            ours = name == metric or name.startswith(prefix)
-            if ours and pattern.match(f".{name}: {value}") and _number(str(value)) is not None:
+            matches = name == metric or name.startswith(prefix)
+            if matches and pattern.match(f".{name}: {value}") and _number(str(value)) is not None:
                 return f"{name}: {value}"
     return None
 
 
-def _with(values: Mapping[str, Any], names: Iterable[str], unit: str = "") -> list[str]:
-    """`name value` of those that say something."""
+def _named_values(values: Mapping[str, Any], names: Iterable[str], unit: str = "") -> list[str]:
+    """Return `name value` for each known value."""
     return [
         f"{name} {json.dumps(values[name]) if isinstance(values[name], bool) else values[name]}"
         f"{unit if isinstance(values[name], int | float) else ''}"
@@ -286,48 +282,49 @@ def _with(values: Mapping[str, Any], names: Iterable[str], unit: str = "") -> li
 
 
 def _subtask(body: Mapping[str, Any], focus: Focus) -> Mapping[str, Any] | None:
-    for one in objects_at(body, "subtasks"):
-        if focus.subtask_index is not None and focus.subtask_index in (
-            one.get("subtask"),
-            one.get("index"),
-        ):
-            return one
-    return None
+    index = focus.subtask_index
+    if index is None:
+        return None
+    entries = objects_at(body, "subtasks")
+    return next((e for e in entries if index in (e.get("subtask"), e.get("index"))), None)
 
 
-def _said_of_subtask(*groups: tuple[str, tuple[str, ...], str]) -> Callable[..., str | None]:
-    """What says fields of the subtask's entry: the object below it, its fields, their unit."""
+def _subtask_text(*groups: tuple[str, tuple[str, ...], str]) -> Callable[..., str | None]:
+    """Return a formatter of a subtask's entry.
 
-    def say(body: Mapping[str, Any], focus: Focus) -> str | None:
-        one = _subtask(body, focus)
-        if one is None:
+    Args:
+        groups: key of a nested object (empty for the entry), its fields, their unit.
+    """
+
+    def describe(body: Mapping[str, Any], focus: Focus) -> str | None:
+        entry = _subtask(body, focus)
+        if entry is None or focus.subtask_index is None:
             return None
-        told = [
+        parts = [
             f"{below}.{text}" if below else text
             for below, names, unit in groups
-            for text in _with(object_at(one, below) if below else one, names, unit)
+            for text in _named_values(object_at(entry, below) if below else entry, names, unit)
         ]
         checkpoint = f"checkpoint {body['id']}, " if isinstance(body.get("id"), int) else ""
-        number = (
-            None if focus.subtask_index is None else focus.subtask_index + 1
-        )  # as Flink shows it
-        return f"{checkpoint}subtask {number}: {', '.join(told)}" if told else None
+        number = focus.subtask_index + 1  # as Flink displays it
+        return f"{checkpoint}subtask {number}: {', '.join(parts)}" if parts else None
 
-    return say
+    return describe
 
 
 def _checkpoint(body: Mapping[str, Any], focus: Focus) -> str | None:
-    told = _with(body, ("status",))
+    parts = _named_values(body, ("status",))
     if isinstance(body.get("num_subtasks"), int):
-        told.append(
+        parts.append(
             f"{body.get('num_acknowledged_subtasks')} of {body['num_subtasks']} subtasks acknowledged"
         )
-    told += _with(body, ("end_to_end_duration",), " ms") + _with(body, ("failure_message",))
-    return f"checkpoint {body.get('id')}: {', '.join(told)}"
+    parts += _named_values(body, ("end_to_end_duration",), " ms")
+    parts += _named_values(body, ("failure_message",))
+    return f"checkpoint {body.get('id')}: {', '.join(parts)}"
 
 
 def _exception(body: Mapping[str, Any], focus: Focus) -> str | None:
-    """The first line of the exception, and its deepest cause."""
+    """Return the first line of the exception and its deepest cause."""
     text = body.get("root-exception")
     if not isinstance(text, str):
         entries = objects_at(object_at(body, "exceptionHistory"), "entries")
@@ -337,17 +334,17 @@ def _exception(body: Mapping[str, Any], focus: Focus) -> str | None:
     return _first_and_last(text)
 
 
-_SAID: Final[Mapping[str, Callable[[Mapping[str, Any], Focus], str | None]]] = {
-    Kind.BACKPRESSURE: _said_of_subtask(
+_ENTRY_TEXTS: Final[Mapping[str, Callable[[Mapping[str, Any], Focus], str | None]]] = {
+    Kind.BACKPRESSURE: _subtask_text(
         ("", ("busyRatio", "ratio", "idleRatio", "backpressure-level"), "")
     ),
-    Kind.VERTEX: _said_of_subtask(
+    Kind.VERTEX: _subtask_text(
         ("", ("status",), ""),
         ("", ("duration",), " ms"),
         ("metrics", ("accumulated-busy-time", "accumulated-backpressured-time"), " ms"),
         ("metrics", ("read-records", "read-bytes"), ""),
     ),
-    Kind.SUBTASKS: _said_of_subtask(
+    Kind.SUBTASKS: _subtask_text(
         ("", ("status",), ""),
         ("", ("end_to_end_duration",), " ms"),
         ("checkpoint", ("sync", "async"), " ms"),
@@ -363,15 +360,15 @@ _SAID: Final[Mapping[str, Callable[[Mapping[str, Any], Focus], str | None]]] = {
 
 
 def event_text(line: bytes) -> str | None:
-    """An event of Spark's event log, or of flowdiag's listener, by the few fields that count.
+    """Return an event of Spark's event log or of flowdiag's listener, reduced to its main fields.
 
-    >>> event_of(b'{"event":"batch_completed","num_records":609,"scheduling_delay":2638,"streams":[]}')
+    >>> event_text(b'{"event":"batch_completed","num_records":609,"scheduling_delay":2638,"streams":[]}')
     'batch_completed: num_records 609, scheduling_delay 2638 ms'
     """
     try:
         event = json.loads(line)
     except (ValueError, RecursionError):
-        try:  # an event of many kilobytes is cut
+        try:  # an event of many kilobytes is truncated
             event = json.loads(close_truncated_json(line))
         except (ValueError, RecursionError):
             return None
@@ -387,28 +384,31 @@ def event_text(line: bytes) -> str | None:
             progress = json.loads(progress)
         except ValueError:
             progress = None
-    told = _of_progress(progress) if isinstance(progress, Mapping) else list(_of_event(event))
-    return f"{name}: {', '.join(told)}" if told else name
+    is_progress = isinstance(progress, Mapping)
+    parts = _progress_parts(progress) if is_progress else list(_event_parts(event))
+    return f"{name}: {', '.join(parts)}" if parts else name
 
 
 _DELAYS: Final = ("scheduling_delay", "processing_delay", "total_delay")
 
 
-def _of_event(event: Mapping[str, Any]) -> Iterator[str]:
-    yield from _with(event, ("Job ID", "Stage ID", "name", "num_records"))
-    yield from _with(event, _DELAYS, " ms")
+def _event_parts(event: Mapping[str, Any]) -> Iterator[str]:
+    yield from _named_values(event, ("Job ID", "Stage ID", "name", "num_records"))
+    yield from _named_values(event, _DELAYS, " ms")
     streams = objects_at(event, "streams")
     if len(streams) > 1:
-        yield from (f"stream {one.get('stream_id')}: {one.get('num_records')}" for one in streams)
-    yield from _of_partitions(streams)
-    yield from _with(event, ("Executor ID", "executor_id", "location"))
-    yield from _with(event, ("Removed Reason", "last_error_message"))
-    for one in objects_at(event, "output_operations"):
-        reason = one.get("failure_reason")
+        yield from (
+            f"stream {each.get('stream_id')}: {each.get('num_records')}" for each in streams
+        )
+    yield from _largest_partitions(streams)
+    yield from _named_values(event, ("Executor ID", "executor_id", "location"))
+    yield from _named_values(event, ("Removed Reason", "last_error_message"))
+    for operation in objects_at(event, "output_operations"):
+        reason = operation.get("failure_reason")
         if isinstance(reason, str) and reason.strip():
             yield f"failed: {_first_and_last(reason)}"
     result = object_at(event, "Job Result")
-    yield from _with(result, ("Result",))
+    yield from _named_values(result, ("Result",))
     for text in (object_at(result, "Exception").get("Message"), event.get("exception")):
         if isinstance(text, str) and text.strip():
             yield _first_and_last(text)
@@ -419,7 +419,7 @@ _TRACEBACK: Final = "Traceback (most recent call last):"
 
 
 def _first_and_last(text: str) -> str:
-    """The first line of an exception, and its deepest cause: of Java, or of Python inside it.
+    """Return the first line of an exception and its deepest cause, in Java or in Python inside it.
 
     >>> _first_and_last("a.B: no\\n\\tat c.D\\nCaused by: e.FException: Traceback (most recent call last):"
     ...     "\\n  File x\\nValueError: bad\\n\\tat g.H")
@@ -434,40 +434,42 @@ def _first_and_last(text: str) -> str:
 _PARTITION = re.compile(r"partition: (\d+)\s+offsets: \d+ to \d+\s+count: (\d+)")
 
 
-def _of_partitions(streams: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """The partition with most records of each stream that describes its own."""
-    for one in streams:
-        counts = _PARTITION.findall(one.get("description") or "")
+def _largest_partitions(streams: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the partition with the most records of each stream with a description of its partitions."""
+    for stream in streams:
+        counts = _PARTITION.findall(stream.get("description") or "")
         if len(counts) > 1:
             partition, count = max(counts, key=lambda pair: int(pair[1]))
             yield f"partition {partition}: {count} records"
 
 
-def _of_progress(progress: Mapping[str, Any]) -> list[str]:
-    told = _with(progress, ("name", "batchId"))
+def _progress_parts(progress: Mapping[str, Any]) -> list[str]:
+    parts = _named_values(progress, ("name", "batchId"))
     sources = objects_at(progress, "sources")
-    rows = [one["numInputRows"] for one in sources if isinstance(one.get("numInputRows"), int)]
+    rows = [each["numInputRows"] for each in sources if isinstance(each.get("numInputRows"), int)]
     total = progress.get("numInputRows", sum(rows) if rows else None)
-    told += [f"numInputRows {total}"] if isinstance(total, int) else []
+    parts += [f"numInputRows {total}"] if isinstance(total, int) else []
     durations = {
         key: value
         for key, value in object_at(progress, "durationMs").items()
         if isinstance(value, int | float)
     }
     longest = sorted(durations, key=lambda key: (key != "triggerExecution", -durations[key]))[:3]
-    told += [f"{key} {durations[key]} ms" for key in longest]
-    for one in sources:
-        told += _largest_partition(one)
-    for one in objects_at(progress, "stateOperators"):
-        dropped = one.get("numRowsDroppedByWatermark")
-        told += _with(one, ("numRowsTotal", *(["numRowsDroppedByWatermark"] if dropped else ())))
-        told += _with(one, ("memoryUsedBytes",), " B") + _with(one, ("commitTimeMs",), " ms")
-    told += _with(object_at(progress, "eventTime"), ("watermark",))
-    return told
+    parts += [f"{key} {durations[key]} ms" for key in longest]
+    for source in sources:
+        parts += _largest_partition(source)
+    for operator in objects_at(progress, "stateOperators"):
+        dropped = operator.get("numRowsDroppedByWatermark")
+        names = ("numRowsTotal", "numRowsDroppedByWatermark") if dropped else ("numRowsTotal",)
+        parts += _named_values(operator, names)
+        parts += _named_values(operator, ("memoryUsedBytes",), " B")
+        parts += _named_values(operator, ("commitTimeMs",), " ms")
+    parts += _named_values(object_at(progress, "eventTime"), ("watermark",))
+    return parts
 
 
 def _largest_partition(source: Mapping[str, Any]) -> list[str]:
-    """The partition of a source that gave most, where offsets tell."""
+    """Return the partition of a source with the most records, if offsets are available."""
     start, end = (_offsets(source.get(key)) for key in ("startOffset", "endOffset"))
     counts = {key: end[key] - start[key] for key in end if key in start}
     if len(counts) < 2 or not any(counts.values()):
@@ -477,7 +479,7 @@ def _largest_partition(source: Mapping[str, Any]) -> list[str]:
 
 
 def _offsets(value: Any) -> dict[str, int]:
-    """Offsets by `topic-partition`."""
+    """Return offsets by `topic-partition`."""
     if isinstance(value, str):
         try:
             value = json.loads(value)

@@ -3,9 +3,9 @@
 `parse_split` is pure Python and Arrow, needs no Spark and never raises for bad input. The `split` row at the
 end of every split reports all problems, including internal faults.
 
-A candidate line, one with an anchor (`scan`), goes through these steps: strip carriers and JSON envelopes,
-parse the header (`prefix`), recognise the message and check its position (`records`), read the lines below
-it (`reader`, `traces`). Every decision depends only on the record and its neighbouring lines, never on
+A candidate line contains an anchor (`scan`). Its processing strips carriers and JSON envelopes, parses the
+header (`prefix`), recognises the message and checks its position (`records`), and reads the lines below it
+(`reader`, `traces`). Every decision depends only on the record and its neighbouring lines, never on
 earlier parts of the split.
 """
 

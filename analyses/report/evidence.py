@@ -116,7 +116,7 @@ def _quoted(record: bytes, line: int, focus: Focus | None, kind: str, zone: int 
     for sample in quotes.samples_in(text, focus):
         when = _report_us(text, sample.start, zone)
         late = when is not None and focus.until_us is not None and when > focus.until_us
-        if best is not None and (late or sample.off >= best.off):
+        if best is not None and (late or sample.distance >= best.distance):
             continue
         best, best_us = sample, when
     if best is None:
