@@ -1,7 +1,7 @@
 """Selection of the text to quote from large records.
 
-A metrics report has one line per metric of a TaskManager, a REST answer contains all subtasks of a vertex,
-and an event in Spark's event log contains all properties of a job. A quote shows only the judged sample,
+A metrics report has one line per metric of a TaskManager. A REST answer contains all subtasks of a vertex,
+and an event in Spark's event log all properties of a job. A quote shows only the judged sample,
 subtask or fields, in the words of the format.
 """
 
@@ -384,8 +384,10 @@ def event_text(line: bytes) -> str | None:
             progress = json.loads(progress)
         except ValueError:
             progress = None
-    is_progress = isinstance(progress, Mapping)
-    parts = _progress_parts(progress) if is_progress else list(_event_parts(event))
+    if isinstance(progress, Mapping):
+        parts = _progress_parts(progress)
+    else:
+        parts = list(_event_parts(event))
     return f"{name}: {', '.join(parts)}" if parts else name
 
 
