@@ -60,15 +60,9 @@ COMPLEX: Final[dict[str, str]] = {
     "analyses/flink/pressure.py:slow_place": "24",
     "analyses/flink/pressure.py:windowed": "18",
     "analyses/flink/silences.py:_was_due": "16",
-    "analyses/flink/suspects/__init__.py:_most_accused": "33",
-    "analyses/flink/suspects/__init__.py:convict": "19",
-    "analyses/flink/suspects/__init__.py:subject_of": "20",
     "analyses/flink/suspects/acknowledgements.py:reported_readings": "17",
     "analyses/flink/suspects/case.py:_collecting": "20",
     "analyses/flink/suspects/case.py:_slow_parts": "18",
-    "analyses/flink/suspects/signals.py:_from_readings": "32",
-    "analyses/flink/suspects/signals.py:end_of_back_pressure": "16",
-    "analyses/flink/suspects/signals.py:nobody_works": "16",
     "analyses/flink/topology.py:Topology.__init__": "27",
     "analyses/memory/assemble/buffers.py:_needs_of": "18",
     "analyses/memory/assemble/logged.py:_process": "18",
@@ -196,7 +190,6 @@ COMPLEX: Final[dict[str, str]] = {
     "parsers/sources/printed.py:json_printed": "17",
 }
 LONG: Final[dict[str, str]] = {
-    "analyses/flink/suspects/signals.py": "949",
     "analyses/memory/model.py": "1041",
     "analyses/report/build.py": "821",
     "analyses/report/wire.py": "894",

@@ -16,7 +16,7 @@ from flowdiag.analyses.flink.episodes import Episode, all_spells
 from flowdiag.analyses.flink.job import Attempt, JobFacts, LateAcknowledgement, Status
 from flowdiag.analyses.flink.options import at_least
 from flowdiag.analyses.flink.pressure import during, overall, unseen_end
-from flowdiag.analyses.flink.suspects import Conviction, convict, goes_with
+from flowdiag.analyses.flink.suspects import Conviction, convict, same_culprit
 from flowdiag.analyses.flink.suspects.case import Case
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
@@ -190,7 +190,7 @@ def _points(answer: Answer) -> int:
 def _agree(one: Answer, other: Answer) -> bool:
     """Whether two answers accuse the same, or one of them the task or the TaskManager of the other."""
     mine, theirs = one.conviction, other.conviction
-    return mine is None or theirs is None or goes_with(mine, theirs)
+    return mine is None or theirs is None or same_culprit(mine, theirs)
 
 
 def _bound(job: JobFacts, spell: Episode, before: _Run, after: _Run) -> int:

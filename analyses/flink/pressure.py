@@ -298,6 +298,11 @@ def by_task(loads: Loads) -> dict[str, list[Load]]:
     return dict(found)
 
 
+def is_idle(load: Load) -> bool:
+    """Whether a subtask neither waits nor is busy most of the time."""
+    return not load.waits and (load.busy or 0.0) < BUSY
+
+
 def holders(loads: Loads, topology: Topology) -> tuple[SubtaskKey, ...]:
     """The subtasks of sources that do not wait, where others of them do and nobody behind them works.
 
@@ -307,7 +312,7 @@ def holders(loads: Loads, topology: Topology) -> tuple[SubtaskKey, ...]:
     of_sources = [load for load in loads.values() if load.key.task in topology.sources]
     behind = [load for load in loads.values() if load.key.task not in topology.sources]
     measured = [load for load in behind if load.sampled and load.busy is not None]
-    if not measured or any(load.waits or (load.busy or 0.0) >= BUSY for load in behind):
+    if not measured or not all(map(is_idle, behind)):
         return ()
     if not any(load.waits and load.wait_measured for load in of_sources):
         return ()

@@ -7,8 +7,8 @@ from typing import Final
 
 from flowdiag.analyses.flink import judging
 from flowdiag.analyses.flink.placement import SubtaskKey
-from flowdiag.analyses.flink.suspects import numbers_of
-from flowdiag.analyses.flink.suspects.remedies import cures, explanation
+from flowdiag.analyses.flink.suspects import conviction_measurements
+from flowdiag.analyses.flink.suspects.remedies import explanation, remedies_for
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import (
     MAX_CITED,
@@ -110,7 +110,7 @@ def culprit_text(job: JobQueues, spell: Spell) -> str:
 def measurements_of(spell: Spell) -> tuple[Measurement, ...]:
     upstream = [max(spell.before, key=lambda pair: pair[1])] if spell.before else []
     return (
-        *numbers_of(spell.conviction),
+        *conviction_measurements(spell.conviction),
         *(
             Measurement(
                 name="back-pressured-before",
@@ -173,7 +173,7 @@ def spell_finding(job: JobQueues, spell: Spell, title: str) -> Finding:
         explain=explanation(found) + note,
         measurements=measurements_of(spell),
         evidence=evidence_of(job, spell),
-        actions=cures(job.job, found),
+        actions=remedies_for(job.job, found),
         votes=found.votes,
     )
 

@@ -34,9 +34,9 @@ from flowdiag.analyses.flink.pressure import (
     slow_place,
     view_of,
 )
-from flowdiag.analyses.flink.suspects import Conviction, convict, goes_with
+from flowdiag.analyses.flink.suspects import Conviction, convict, same_culprit
 from flowdiag.analyses.flink.suspects.case import Case, Suspect, sync_share
-from flowdiag.analyses.flink.suspects.signals import SNAPSHOT_SHARE
+from flowdiag.analyses.flink.suspects.snapshot_signals import SNAPSHOT_SHARE
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Confidence, State, Vote
@@ -433,7 +433,7 @@ def _in_stages(job: JobQueues, task: str, stages: Iterable[Sequence[int]]) -> li
     for windows in stages:
         for spell in _spells(job, windows, loads_in(job, windows), only=task):
             before = found[-1] if found else None
-            if before is not None and goes_with(before.conviction, spell.conviction):
+            if before is not None and same_culprit(before.conviction, spell.conviction):
                 return []
             if before is not None:
                 found[-1] = replace(before, state=State.RECOVERED, then=spell.conviction)

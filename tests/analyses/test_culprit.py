@@ -647,8 +647,8 @@ def test_metrics_of_some_taskmanagers_are_less_sure() -> None:
     )
     part = judged(unseen(hot_by_metrics_alone(), other))
     assert whole.suspect == part.suspect == HOT
-    assert "unseen-taskmanagers" not in signals(whole)
-    assert signals(part)["unseen-taskmanagers"] == -1
+    assert "unmonitored-taskmanagers" not in signals(whole)
+    assert signals(part)["unmonitored-taskmanagers"] == -1
     assert sum(signals(part).values()) < sum(signals(whole).values())
 
 

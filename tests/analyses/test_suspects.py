@@ -13,8 +13,8 @@ from flowdiag.analyses.checkpoints.culprit import hot_spot
 from flowdiag.analyses.flink.job import JobFacts
 from flowdiag.analyses.flink.suspects import Conviction
 from flowdiag.analyses.flink.suspects.case import Suspect
-from flowdiag.analyses.flink.suspects.causes import CONVICTS_OF
-from flowdiag.analyses.flink.suspects.signals import MEASURED_BY_METRICS, SIGNALS
+from flowdiag.analyses.flink.suspects.causes import CULPRIT_CAUSES
+from flowdiag.analyses.flink.suspects.signals import METRIC_SIGNALS, SIGNALS
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.root import find_spells, load_row, samples_in
@@ -150,10 +150,10 @@ def test_a_sibling_that_reports_less_is_no_measure_of_skew() -> None:
 
 
 def test_every_cause_says_what_it_means_and_what_to_do() -> None:
-    assert all(CAUSES[cause].explanation and CAUSES[cause].remedies for cause in CONVICTS_OF)
+    assert all(CAUSES[cause].explanation and CAUSES[cause].remedies for cause in CULPRIT_CAUSES)
 
 
 def test_the_table_knows_each_signal_once() -> None:
     names = [signal.name for signal in SIGNALS]
     assert len(names) == len(set(names))
-    assert set(names) >= MEASURED_BY_METRICS
+    assert set(names) >= METRIC_SIGNALS

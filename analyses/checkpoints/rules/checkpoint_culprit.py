@@ -80,9 +80,9 @@ from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import Episode, concluded, incidents
 from flowdiag.analyses.flink.job import JobFacts, Status
-from flowdiag.analyses.flink.suspects import Conviction, numbers_of
-from flowdiag.analyses.flink.suspects.causes import CONVICTS_OF
-from flowdiag.analyses.flink.suspects.remedies import cures, explanation
+from flowdiag.analyses.flink.suspects import Conviction, conviction_measurements
+from flowdiag.analyses.flink.suspects.causes import CULPRIT_CAUSES
+from flowdiag.analyses.flink.suspects.remedies import explanation, remedies_for
 from flowdiag.analyses.flink.suspects.signals import SIGNALS
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import (
@@ -363,14 +363,14 @@ def _said(job: JobFacts, found: Conviction, what: str, **said: Any) -> Finding:
         confidence=found.confidence,
         rank=Rank.MECHANISM,
         measurements=(
-            *numbers_of(found),
+            *conviction_measurements(found),
             Measurement(name="points-for", value=pro, unit="points"),
             Measurement(name="points-against", value=contra, unit="points"),
         ),
-        actions=cures(job, found),
+        actions=remedies_for(job, found),
         votes=found.votes,
         **said,
     )
 
 
-RULE: Final = Rule("CP201", judge, signals=(*SIGNALS, LATE_ALONE), core=True, causes=CONVICTS_OF)
+RULE: Final = Rule("CP201", judge, signals=(*SIGNALS, LATE_ALONE), core=True, causes=CULPRIT_CAUSES)

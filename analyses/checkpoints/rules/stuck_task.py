@@ -98,7 +98,7 @@ def _finding(
     waited = h.fmt.duration(end.duration_ms) if end is not None else None
     votes = h.votes_for(
         {
-            "stuck-stack": f"stuck in {method} ({len(group)}×)",
+            "stuck-task": f"stuck in {method} ({len(group)}×)",
             "watchdog": f"the watchdog gave up after {waited}" if end is not None else None,
         },
         RULE.signals,
@@ -159,7 +159,7 @@ RULE: Final = h.Rule(
     judge,
     Stuck,
     signals=(
-        h.Signal("stuck-stack", 3, "the stack of the task's thread"),
+        h.Signal("stuck-task", 3, "the stack of the task's thread"),
         h.Signal("watchdog", 3, "the watchdog killed the TaskManager because a task did not end"),
     ),
     causes=("task-hangs",),

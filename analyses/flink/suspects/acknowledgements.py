@@ -1,15 +1,15 @@
-"""Who acknowledged a failed checkpoint when, and what the shape of it along the graph says.
+"""The shape of late and missing acknowledgements along the job graph.
 
-Three shapes tell sicknesses apart (measured on recorded clusters, ten Flink versions):
+Three shapes distinguish faults (measured on recorded clusters, ten Flink versions):
 
-- *slow snapshot*: a subtask is late and everything downstream acknowledged before it, since a task
-  passes the barrier on before it takes its snapshot;
+- *slow snapshot*: a subtask is late and everything downstream acknowledged before it, because a task
+  forwards the barrier before it takes its snapshot
 - *stuck barrier*: a subtask of a vertex and all subtasks of every vertex downstream are late, the
-  latter together with it or never;
-- *uniform*: whole vertices are late or missing, and no subtask stands out.
+  latter together with it or never
+- *uniform*: whole vertices are late or missing, and no subtask stands out
 
-Late messages name only those that acknowledged after the expiry. What the others did follows in part
-from the barriers' way: nobody can be in time if all subtasks of a vertex upstream were late.
+Late messages name only subtasks that acknowledged after the expiry. The path of the barriers partly
+shows the rest: no subtask is in time if all subtasks of an upstream vertex were late.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from flowdiag.analyses.flink.topology import Topology, topology_of
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Cited
 
-# Acknowledgements of one cascade arrive within milliseconds; the order within is no cause.
+# Acknowledgements of one cascade arrive within milliseconds; their order shows no cause.
 CASCADE_MS: Final = 1_000.0
-# Two subtasks of a vertex whose acknowledgements lie this far apart did not wait for the same thing:
-# at least this, and at least this part of the timeout.
+# Subtasks of a vertex whose acknowledgements are this far apart did not wait for the same thing:
+# at least this long, and at least this share of the timeout.
 APART_MS: Final = 2_000.0
 APART_SHARE: Final = 0.25
 APART_TIMES: Final = 2.0
 
 
 class Shape(StrEnum):
-    """What the late and missing acknowledgements of one checkpoint look like."""
+    """The pattern of late and missing acknowledgements of one checkpoint."""
 
     SLOW_SNAPSHOT = "slow-snapshot"
     STUCK_BARRIER = "stuck-barrier"
-    ONE_LATE = "one-late"  # one of the two above: nothing says whether downstream was in time
+    ONE_LATE = "one-late"  # one of the two above: no input shows whether downstream was in time
     UNIFORM = "uniform"
     UNKNOWN = "unknown"
 
@@ -54,8 +54,8 @@ class Reading:
     """The shape of one checkpoint.
 
     `task` is the frontier: the most upstream vertex that was not in time. `laggards` are its
-    subtasks that lag far behind their siblings; `whole` says that there are none, so that the
-    vertex is late as a whole as far as one can tell. `overdue` are all of it that were not in time.
+    subtasks that lag far behind their siblings. `whole` means that there are none: the vertex is
+    probably late as a whole. `overdue` holds all its subtasks that were not in time.
     """
 
     checkpoint: Checkpoint
@@ -68,8 +68,8 @@ class Reading:
 
 
 NEVER: Final = float("inf")
-# Milliseconds after the trigger; inf: never. Somebody in time of whom no more is known counts as just
-# in time: nothing must follow from how early it may have been.
+# Milliseconds after the trigger; inf: never. A subtask that was in time at an unknown moment counts as
+# just in time, so that no conclusion rests on how early it was.
 Times = Mapping[SubtaskKey, float]
 
 
@@ -83,7 +83,7 @@ class Late:
 
 @once
 def late_messages(job: JobFacts) -> Late:
-    """Late messages of expired checkpoints, under the names of the graph."""
+    """Return the late messages of expired checkpoints, with the task names of the graph."""
     topology = topology_of(job)
     times: dict[tuple[int, int], dict[SubtaskKey, float]] = defaultdict(dict)
     refs: dict[tuple[int, int], dict[SubtaskKey, Cited]] = defaultdict(dict)
@@ -98,16 +98,16 @@ def late_messages(job: JobFacts) -> Late:
 
 
 def late_readings(job: JobFacts, episode: Episode, topology: Topology) -> list[Reading]:
-    """Shapes from the late messages alone, one per expired checkpoint that has any."""
+    """Return the shapes of expired checkpoints with late messages, from these messages alone."""
     late = late_messages(job)
     readings = []
-    told = at_least(job.version, 1, 11) is not False
+    notified = at_least(job.version, 1, 11) is not False
     for checkpoint in episode.checkpoints:
         identity = (checkpoint.run, checkpoint.id)
         times, limit = late.times.get(identity), limit_of(checkpoint)
         if checkpoint.status is not Status.EXPIRED or not times or limit is None:
             continue
-        vertices, certain = _complete(times, topology, limit, notified=told)
+        vertices, certain = _complete(times, topology, limit, notified=notified)
         readings.append(
             _read(
                 checkpoint, vertices, topology, downstream_known=certain, refs=late.refs[identity]
@@ -117,7 +117,7 @@ def late_readings(job: JobFacts, episode: Episode, topology: Topology) -> list[R
 
 
 def limit_of(checkpoint: Checkpoint) -> float | None:
-    """Milliseconds from the trigger to the expiry."""
+    """Return the milliseconds from the trigger to the expiry."""
     if checkpoint.duration_ms is not None:
         return float(checkpoint.duration_ms)
     if checkpoint.triggered_us is None or checkpoint.ended_us is None:
@@ -127,48 +127,47 @@ def limit_of(checkpoint: Checkpoint) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class _Vertex:
-    """When the subtasks of a vertex acknowledged: some are told of, all others did at `rest_at`.
+    """When the subtasks of a vertex acknowledged: at `reported`, all others at `rest_at`.
 
-    Thousands of subtasks take no longer than the few that are told of.
+    Storing one time for the rest keeps vertices with thousands of subtasks cheap.
     """
 
     task: str
-    told: Times
+    reported: Times
     size: int
     rest_at: float
 
     @property
     def rest(self) -> bool:
-        """Whether there are any that are not told of."""
-        return len(self.told) < self.size
+        """Whether some subtasks are not in `reported`."""
+        return len(self.reported) < self.size
 
     def some(self, test: Callable[[float], bool]) -> bool:
-        """Whether the time of any of them passes a test."""
-        return any(map(test, self.told.values())) or (self.rest and test(self.rest_at))
+        """Whether the time of any subtask passes a test."""
+        return any(map(test, self.reported.values())) or (self.rest and test(self.rest_at))
 
     def others(self) -> Iterator[SubtaskKey]:
-        """Those that are not told of."""
         if self.rest:
             for index in range(self.size):
                 key = SubtaskKey(self.task, index)
-                if key not in self.told:
+                if key not in self.reported:
                     yield key
 
 
 def _complete(
     late: Times, topology: Topology, limit: float, *, notified: bool
 ) -> tuple[dict[str, _Vertex], bool]:
-    """Say of the subtasks without a late message whether they were in time or never acknowledged.
+    """Infer whether subtasks without a late message were in time or never acknowledged.
 
     Args:
         late: milliseconds after the trigger.
         topology: the graph.
         limit: the timeout, in the same unit.
-        notified: whether tasks are told that a checkpoint is dead (1.11+), so that one that had not
-            yet seen the barrier sends nothing at all.
+        notified: whether tasks are notified of aborted checkpoints (1.11+): a task that has not
+            received the barrier by then sends nothing.
 
     Returns:
-        Times of all subtasks by task, and whether those downstream of the late ones are known.
+        Times of all subtasks by task, and whether the times downstream of the late ones are known.
     """
     vertices: dict[str, _Vertex] = {}
     certain = not notified
@@ -191,11 +190,11 @@ def _complete(
 
 
 def reported_readings(job: JobFacts, episode: Episode, topology: Topology) -> list[Reading]:
-    """Shapes from per-subtask acknowledgements (REST, archive, DEBUG dump), one per checkpoint.
+    """Return the shapes from per-subtask acknowledgements (REST, archive, DEBUG dump).
 
-    Up to 1.11 these do not take in late acknowledgements; the late messages fill them in.
+    Up to 1.11 these lack late acknowledgements; the late messages fill them in.
     """
-    # Answers of REST and archives are of the last run; ids may repeat in earlier ones.
+    # REST and archives describe the last run; its ids may occur in earlier runs, too.
     failed = {
         c.id: c for c in episode.checkpoints if c.status is Status.EXPIRED and c.run == job.runs
     }
@@ -207,13 +206,13 @@ def reported_readings(job: JobFacts, episode: Episode, topology: Topology) -> li
         limit = limit_of(checkpoint)
         if limit is None:
             continue
-        told = late.times.get((checkpoint.run, checkpoint.id), {})
+        late_times = late.times.get((checkpoint.run, checkpoint.id), {})
         for row in rows.get(number, ()):
             task = topology.canonical(row.task)
             if task is None or row.source == "debug":
                 continue
             key = SubtaskKey(task, row.subtask_index)
-            after = told.get(key, NEVER)
+            after = late_times.get(key, NEVER)
             if row.acknowledged:
                 after = float(row.end_to_end_ms) if row.end_to_end_ms is not None else limit
             known = by_checkpoint[number].get(key, NEVER)
@@ -235,15 +234,17 @@ def read_shape(
     downstream_known: bool,
     refs: Mapping[SubtaskKey, Cited] | None = None,
 ) -> Reading:
-    """Find the frontier, and who lags in it.
+    """Find the frontier and its laggards.
 
-    A majority that is late together is no set of laggards: then the vertex as a whole got its
-    barriers late, or takes long to get through what lies before them.
+    A majority that is late together are no laggards: the whole vertex received its barriers late, or
+    takes long to process the data before them.
     """
     by_task: dict[str, dict[SubtaskKey, float]] = defaultdict(dict)
     for key, after in times.items():
         by_task[key.task][key] = after
-    vertices = {task: _Vertex(task, told, len(told), NEVER) for task, told in by_task.items()}
+    vertices = {
+        task: _Vertex(task, reported, len(reported), NEVER) for task, reported in by_task.items()
+    }
     return _read(checkpoint, vertices, topology, downstream_known=downstream_known, refs=refs)
 
 
@@ -261,12 +262,12 @@ def _read(
         return Reading(checkpoint, Shape.UNKNOWN)
     task = min(late, key=topology.order)
     vertex = vertices[task]
-    overdue = frozenset(key for key, after in vertex.told.items() if after > limit)
+    overdue = frozenset(key for key, after in vertex.reported.items() if after > limit)
     if vertex.rest and vertex.rest_at > limit:
         overdue |= frozenset(vertex.others())
     laggards = _laggards(vertex, limit)
     if not laggards or len(laggards) * 2 > vertex.size:
-        cited = _cited(refs, vertex.told)
+        cited = _cited(refs, vertex.reported)
         return Reading(checkpoint, Shape.UNIFORM, task, whole=True, overdue=overdue, refs=cited)
     shape = _shape(vertex, laggards, vertices, topology, limit, downstream_known)
     cited = _cited(refs, laggards)
@@ -276,22 +277,21 @@ def _read(
 def _cited(
     refs: Mapping[SubtaskKey, Cited] | None, keys: Iterable[SubtaskKey]
 ) -> tuple[Cited, ...]:
-    """The records of those who stand out, not of their victims."""
+    """Return the records of the laggards, without those of their victims."""
     return tuple(refs[key] for key in sorted(keys) if refs and key in refs)
 
 
 def _laggards(vertex: _Vertex, limit: float) -> frozenset[SubtaskKey]:
-    """The subtasks of one vertex that were not in time, and much later than their siblings.
+    """Return the subtasks of a vertex that were not in time, and much later than their siblings.
 
-    One that never acknowledged was at least as late as the expiry; among siblings that were late it
-    was later than they.
+    A subtask that never acknowledged was at least as late as the expiry, and later than late siblings.
     """
     some_late = vertex.some(lambda after: limit < after < NEVER)
     ranked = sorted(
         (limit if after == NEVER and not some_late else after, after, key)
-        for key, after in vertex.told.items()
+        for key, after in vertex.reported.items()
     )
-    if vertex.rest:  # no one of them stands out among the others: one stands for all
+    if vertex.rest:  # the rest share one time: one entry represents them all
         after = vertex.rest_at
         rest = SubtaskKey(vertex.task, -1)
         insort(ranked, (limit if after == NEVER and not some_late else after, after, rest))
@@ -299,7 +299,7 @@ def _laggards(vertex: _Vertex, limit: float) -> frozenset[SubtaskKey]:
     for number, ((ahead, _, _), (effective, after, _)) in enumerate(pairwise(ranked), start=1):
         if after <= limit or effective - ahead < apart:
             continue
-        # Where all are late, they differ by what lay before them: only a multiple stands out.
+        # If all are late, the data before the barriers differs: only a multiple stands out.
         if ahead <= limit or effective >= APART_TIMES * ahead:
             found = {key for _, _, key in ranked[number:]}
             if vertex.rest and rest in found:
@@ -316,14 +316,14 @@ def _shape(
     limit: float,
     downstream_known: bool,
 ) -> Shape:
-    mine = min(vertex.told.get(key, vertex.rest_at) for key in laggards)
+    mine = min(vertex.reported.get(key, vertex.rest_at) for key in laggards)
     behind = [vertices[task] for task in topology.downstream(vertex.task) if task in vertices]
     if not behind:
         return Shape.ONE_LATE
     before = NEVER if mine == NEVER else mine - CASCADE_MS
     if not any(other.some(lambda after: after < before) for other in behind):
         return Shape.STUCK_BARRIER
-    told = downstream_known or any(
+    known = downstream_known or any(
         other.some(lambda after: limit < after < NEVER) for other in behind
     )
-    return Shape.SLOW_SNAPSHOT if told else Shape.ONE_LATE
+    return Shape.SLOW_SNAPSHOT if known else Shape.ONE_LATE

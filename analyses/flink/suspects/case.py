@@ -1,8 +1,8 @@
-"""A case: everything about one span of a job that the signals and the causes look at, read once.
+"""A case: the facts of one span of a job that signals and causes share, collected once.
 
 `flowdiag checkpoints` has a case for each spell of failed checkpoints, `flowdiag queues` for each end of
-back pressure. Both know the same facts of the job; what differs is where the loads come from (`View`) and
-whether the case is about an end.
+back pressure. Both use the same facts of the job. They differ in the source of the loads (`View`), and in
+whether the case is about an end of back pressure.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Cited
 
 AT_THE_ABORT_US: Final = 2_000_000
-"""An abort reaches a TaskManager within a heartbeat of its RPC, even over clocks that differ a little."""
+"""An abort reaches a TaskManager within a heartbeat of its RPC, even if the clocks differ slightly."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Suspect:
-    """Who can be accused: a subtask, a whole task (no index), or a TaskManager (no task)."""
+    """A subtask, a whole task (no index), or a TaskManager (no task)."""
 
     task: str = ""
     subtask_index: int = -1
@@ -53,13 +53,12 @@ class Suspect:
 
     @classmethod
     def of(cls, key: SubtaskKey) -> Suspect:
-        """A subtask."""
         return cls(task=key.task, subtask_index=key.subtask_index)
 
 
 @dataclass(frozen=True, slots=True)
 class SlowPart:
-    """A snapshot's part that lasted for half of the timeout or longer, as measured by the subtask."""
+    """The part of a subtask's snapshot that used up half the timeout, as the subtask reports it."""
 
     part: str  # sync | async
     longest_ms: float
@@ -68,19 +67,19 @@ class SlowPart:
 
 
 class Case:
-    """Everything the signals look at for one span, read once."""
+    """The facts of one span that signals and causes share."""
 
     def __init__(
         self, job: JobFacts, episode: Episode, view: View, *, end: Root | None = None
     ) -> None:
-        """Collect it.
+        """Collect the facts.
 
         Args:
-            job: the facts.
-            episode: the failed checkpoints of the span, none of them where all complete.
+            job: the job.
+            episode: the failed checkpoints of the span; empty if all complete.
             view: the loads of the span.
-            end: where back pressure ends, if that is what the case is about: then somebody of it did
-                it, and other signals tell who.
+            end: the end of back pressure that the case is about: one of its subtasks is the culprit,
+                and the other signals decide which.
         """
         self.job = job
         self.episode = episode
@@ -100,15 +99,15 @@ class Case:
         self.placement = place(job, [episode], accused_only=True)
         self.timeout_ms = j.timeout_ms(job)
         self.unaligned = j.unaligned(job, episode.checkpoints)
-        self.told_of_aborts = at_least(job.version, 1, 11) is not False
+        self.aborts_notified = at_least(job.version, 1, 11) is not False
         self.where = whereabouts(job, episode.last_us).attempts
-        self.cut_off = _cut_off(job, episode, unaligned=self.unaligned)
+        self.aborted_parts = _aborted_parts(job, episode, unaligned=self.unaligned)
         self.slow_parts = _slow_parts(self)
         self.collecting = _collecting(job, episode)
-        self.unseen = self._unseen()
+        self.unmonitored = self._find_unmonitored()
 
     def manager_of(self, key: SubtaskKey) -> str | None:
-        """Where a subtask ran."""
+        """Return the TaskManager of a subtask: its resource id, or else its host."""
         attempt = self.where.get(key)
         if attempt is not None and (attempt.taskmanager or attempt.host):
             return attempt.taskmanager or attempt.host
@@ -117,14 +116,14 @@ class Case:
             return load.taskmanager
         return _reported_places(self.job).get(key)
 
-    def _unseen(self) -> frozenset[str]:
-        """TaskManagers that run tasks of the job and of which there are no metrics, though there are of others."""
+    def _find_unmonitored(self) -> frozenset[str]:
+        """Return the job's TaskManagers without metrics, if others have some."""
         measured: defaultdict[str, bool] = defaultdict(bool)
         for key in self.where:
             manager = self.manager_of(key)
             if manager is not None:
                 measured[manager] |= key in self.loads
-        # A late message names the TaskManager of its sender, also where nothing names the task.
+        # A late message names the TaskManager of its sender, even if no input names the task.
         known = {load.taskmanager for load in self.loads.values()}
         for manager in _late_managers(self.job):
             measured[manager] |= manager in known
@@ -133,26 +132,24 @@ class Case:
         return frozenset(manager for manager, known in measured.items() if not known)
 
     def members(self, task: str) -> list[Load]:
-        """Loads of the subtasks of a task."""
         return self.view.by_task.get(task, [])
 
     def size(self, task: str) -> int:
-        """Parallelism of a task."""
+        """Return the parallelism of a task, 0 if unknown."""
         return self.topology.parallelism.get(task, 0)
 
     def name(self, suspect: Suspect) -> str:
-        """A suspect as people know it."""
+        """Return the display name of a suspect."""
         if suspect.kind == "taskmanager":
             return suspect.taskmanager
         index = suspect.subtask_index if suspect.kind == "subtask" else None
         return fmt.subtask_of(suspect.task, index, self.size(suspect.task) or None)
 
     def end_of(self, task: str) -> Root | None:
-        """The end of back pressure in a task."""
         return next((root for root in self.roots if root.task == task), None)
 
     def worst_of(self, suspect: Suspect) -> Load | None:
-        """The load of a subtask; of a task or a machine, of the busiest where back pressure ends."""
+        """Return a subtask's load, or for a task or TaskManager that of its busiest subtask at an end."""
         if suspect.kind == "subtask":
             return self.loads.get(SubtaskKey(suspect.task, suspect.subtask_index))
         for root in self.roots:
@@ -164,15 +161,14 @@ class Case:
         return None
 
     def at_end(self, key: SubtaskKey) -> bool:
-        """Whether back pressure ends at a subtask, or would if those before it had to wait already."""
+        """Whether back pressure ends at a subtask, or will end there once upstream tasks wait."""
         return any(load.key == key for root in self.roots for load in root.subtasks)
 
     def awaited(self, key: SubtaskKey) -> bool:
-        """Whether back pressure ends at a subtask: others wait for it."""
+        """Whether back pressure ends at a subtask: upstream tasks wait for it."""
         return any(load.key == key for r in self.roots if r.awaited for load in r.subtasks)
 
-    def happened_to(self, key: SubtaskKey, found: Sequence[Incident]) -> list[Incident]:
-        """Those of some incidents that a subtask had."""
+    def incidents_of(self, key: SubtaskKey, found: Sequence[Incident]) -> list[Incident]:
         return [
             incident
             for incident in found
@@ -183,26 +179,26 @@ class Case:
 
 @once
 def _late_managers(job: JobFacts) -> frozenset[str]:
-    """The TaskManagers that late messages came from."""
+    """Return the TaskManagers that sent late messages."""
     return frozenset(item.attempt.taskmanager for item in job.late if item.attempt.taskmanager)
 
 
-COLLECTS: Final = 0.4
-"""Of the time: what collects garbage for as long is slow for it, whatever else it does."""
-COLLECTS_MORE: Final = 2.0
-"""Times the median of the other TaskManagers: where all collect alike, none is the slow one for it."""
+GC_SHARE: Final = 0.4
+"""Share of time: a TaskManager that collects garbage this long is slow because of it."""
+GC_TIMES: Final = 2.0
+"""Times the median of the other TaskManagers: if all collect alike, none of them is the slow one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Collecting:
-    """A TaskManager that spends its time collecting garbage."""
+class GarbageCollection:
+    """The share of time that a TaskManager spends collecting garbage."""
 
     share: float
     refs: tuple[Cited, ...]
 
 
-def _collecting(job: JobFacts, episode: Episode) -> dict[str, Collecting]:
-    """The TaskManagers that collect garbage for much of a span, and far longer than the others."""
+def _collecting(job: JobFacts, episode: Episode) -> dict[str, GarbageCollection]:
+    """Return the TaskManagers that collect garbage for much of a span, and far longer than the others."""
     spent: defaultdict[str, list[Garbage]] = defaultdict(list)
     low, high = episode.first_us or episode.since_us, episode.last_us
     for item in job.garbage:
@@ -216,18 +212,18 @@ def _collecting(job: JobFacts, episode: Episode) -> dict[str, Collecting]:
     found = {}
     for name, share in shares.items():
         others = sorted(value for other, value in shares.items() if other != name)
-        usual = others[len(others) // 2] if others else 0.0
-        if share >= COLLECTS and share >= COLLECTS_MORE * usual:
+        median = others[len(others) // 2] if others else 0.0
+        if share >= GC_SHARE and share >= GC_TIMES * median:
             refs = tuple(item.ref for item in spent[name] if item.ref is not None)
-            found[name] = Collecting(min(share, 1.0), refs)
+            found[name] = GarbageCollection(min(share, 1.0), refs)
     return found
 
 
 def at_the_abort(case: Case, incident: Incident) -> bool:
-    """Whether an asynchronous part was running at the expiry, not begun (and ended) after it.
+    """Whether an asynchronous part was running at the expiry, instead of starting after it.
 
-    A task that is blocked in its synchronous part begins the asynchronous one too late, and logs the
-    same words then.
+    A task that is blocked in its synchronous part starts the asynchronous one too late, and logs the
+    same words.
     """
     ends = case.ends.get(incident.checkpoint, ())
     if not ends or incident.time_us is None:
@@ -236,13 +232,13 @@ def at_the_abort(case: Case, incident: Incident) -> bool:
 
 
 def was_cancelled(incident: Incident) -> bool:
-    """Whether an asynchronous part ended since somebody else aborted the checkpoint."""
+    """Whether an asynchronous part ended because the checkpoint was aborted elsewhere."""
     text = incident.cause or ""
     return not text or "CancellationException" in text or "was closed" in text.lower()
 
 
 def sync_share(job: JobFacts, key: SubtaskKey) -> float | None:
-    """Share of the time that a subtask spent in the synchronous part of its snapshots, of two or more."""
+    """Return the share of time a subtask spent in synchronous snapshots, if it reports two or more."""
     times = _triggers(job)
     dated = sorted(
         (us, part.sync_ms or 0)
@@ -262,7 +258,7 @@ def _triggers(job: JobFacts) -> Mapping[int, int | None]:
 
 @once
 def _measured_snapshots(job: JobFacts) -> Mapping[SubtaskKey, list[SubtaskCheckpoint]]:
-    """What subtasks reported of their synchronous parts."""
+    """Return the reported checkpoints with a synchronous duration, by subtask."""
     topology = topology_of(job)
     found: dict[SubtaskKey, list[SubtaskCheckpoint]] = defaultdict(list)
     for part in job.subtask_checkpoints:
@@ -274,7 +270,7 @@ def _measured_snapshots(job: JobFacts) -> Mapping[SubtaskKey, list[SubtaskCheckp
 
 @once
 def _reported_places(job: JobFacts) -> Mapping[tuple[str | None, int], str]:
-    """Where REST, archives and dumps first saw each subtask."""
+    """Return the first TaskManager of each subtask in REST, archives and dumps."""
     found: dict[tuple[str | None, int], str] = {}
     for row in job.subtask_checkpoints:
         if row.taskmanager:
@@ -283,7 +279,7 @@ def _reported_places(job: JobFacts) -> Mapping[tuple[str | None, int], str]:
 
 
 def _slow_parts(case: Case) -> dict[SubtaskKey, SlowPart]:
-    """Subtasks whose own snapshot lasted for half of the timeout."""
+    """Return the subtasks whose own snapshot used up half the timeout."""
     limit = (case.timeout_ms or 0.0) / 2
     if limit <= 0:
         return {}
@@ -296,7 +292,7 @@ def _slow_parts(case: Case) -> dict[SubtaskKey, SlowPart]:
             continue
         for part, took in (("sync", row.sync_ms), ("async", row.async_ms)):
             if part == "async" and case.unaligned:
-                continue  # it waits for the barriers of all channels
+                continue  # an unaligned one waits for the barriers of all channels
             if took is not None and took >= limit:
                 rows[SubtaskKey(task, row.subtask_index)].append((part, row, float(took)))
     found = {}
@@ -313,7 +309,7 @@ def _slow_parts(case: Case) -> dict[SubtaskKey, SlowPart]:
 
 
 def _between(job: JobFacts, low: int, high: int) -> Sequence[SubtaskCheckpoint]:
-    """What subtasks reported for checkpoints from one number to another."""
+    """Return the reports of subtasks for checkpoints from `low` to `high`."""
     rows = _by_number(job)
     first = bisect_left(rows, low, key=attrgetter("checkpoint"))
     last = bisect(rows, high, key=attrgetter("checkpoint"))
@@ -325,10 +321,10 @@ def _by_number(job: JobFacts) -> tuple[SubtaskCheckpoint, ...]:
     return tuple(sorted(job.subtask_checkpoints, key=attrgetter("checkpoint")))
 
 
-def _cut_off(job: JobFacts, episode: Episode, *, unaligned: bool) -> list[Incident]:
-    """Aborted asynchronous parts within the spell (not those that failed by themselves).
+def _aborted_parts(job: JobFacts, episode: Episode, *, unaligned: bool) -> list[Incident]:
+    """Return the asynchronous parts that an abort interrupted within the spell.
 
-    None of unaligned checkpoints: their asynchronous part waits for the barriers of all channels.
+    Unaligned checkpoints are left out: their asynchronous part waits for the barriers of all channels.
     """
     if unaligned:
         return []
@@ -340,7 +336,7 @@ def _cut_off(job: JobFacts, episode: Episode, *, unaligned: bool) -> list[Incide
 
 @once
 def _cancelled_parts(job: JobFacts) -> Mapping[int, list[tuple[int, Incident]]]:
-    """Asynchronous parts that were aborted, by checkpoint, each with its place in their order."""
+    """Return the aborted asynchronous parts by checkpoint, each with its position in the log."""
     found: defaultdict[int, list[tuple[int, Incident]]] = defaultdict(list)
     for number, incident in enumerate(incidents(job, "async-failure")):
         if incident.checkpoint is not None and was_cancelled(incident):

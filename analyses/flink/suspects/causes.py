@@ -1,9 +1,10 @@
-"""What ails the accused: the questions in the one order in which they decide.
+"""The cause of a culprit's trouble: questions in a fixed order, the first answer decides.
 
-`QUESTIONS` is that order. What a subtask measured of its own snapshots comes first, since it is proof;
-then what only a slow snapshot looks like; then data, since a subtask with a hot key also holds barriers
-up, hangs or seems slow; then a TaskManager that collects garbage, where everything is slow for it; last what is left: nothing comes in, or a record costs too much. A cause needs
-evidence of its own and stays None without.
+`QUESTIONS` is that order. A subtask's own snapshot measurements come first, because they are proof. Next
+come signs that only a slow snapshot explains. Skewed data precedes the rest, because a subtask with a hot
+key also blocks barriers, hangs or seems slow. Garbage collection follows, because everything on its
+TaskManager is slow. Last come missing input and expensive records. A cause requires evidence of its own;
+without it the cause stays None.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ from flowdiag.analyses.flink.pressure import (
 )
 from flowdiag.analyses.flink.suspects.acknowledgements import Shape
 from flowdiag.analyses.flink.suspects.case import Case, Suspect, at_the_abort, sync_share
-from flowdiag.analyses.flink.suspects.signals import SNAPSHOT_SHARE, nobody_works, skew
+from flowdiag.analyses.flink.suspects.load_signals import all_idle, skew
+from flowdiag.analyses.flink.suspects.snapshot_signals import SNAPSHOT_SHARE
 
-CONVICTS_OF: Final = (
+CULPRIT_CAUSES: Final = (
     "data-skew",
     "slow-subtask",
     "slow-operator",
@@ -47,15 +49,15 @@ CONVICTS_OF: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What ails a suspect.
+    """The cause found for a suspect.
 
     Args:
-        cause: a word of `CAUSES`; None where nothing tells.
-        half: where the time of a checkpoint goes: `barrier`, `sync`, `async`, `snapshot` or None.
-        reason: the number behind it, for people.
-        numbers: those that decided, by the names of `measured`.
-        rank: of the question that decided, smaller ones are asked first.
-        degree: how bad it is, among subtasks with the same cause.
+        cause: a word of `CAUSES`; None if no input shows one.
+        half: the part of a checkpoint that takes long: `barrier`, `sync`, `async`, `snapshot` or None.
+        reason: the decisive number, formatted.
+        numbers: decisive measurements, under the names of `suspect_numbers`.
+        rank: position of the decisive question in `QUESTIONS`.
+        degree: severity among subtasks with the same cause.
     """
 
     cause: str | None = None
@@ -67,7 +69,6 @@ class Diagnosis:
 
 
 def diagnose(case: Case, suspect: Suspect) -> Diagnosis:
-    """What ails a suspect: the first question with an answer decides."""
     if suspect.kind == "taskmanager":
         machine = case.machine
         ratio = machine.ratio if machine and machine.taskmanager == suspect.taskmanager else None
@@ -79,24 +80,23 @@ def diagnose(case: Case, suspect: Suspect) -> Diagnosis:
             )
         return Diagnosis("slow-taskmanager", numbers=numbers)
     if suspect.kind == "task":
-        return _of_a_task(case, suspect)
+        return _diagnose_task(case, suspect)
     key = SubtaskKey(suspect.task, suspect.subtask_index)
-    part = Part(case, key)
+    subtask = SubtaskCase(case, key)
     half = None
     for rank, question in enumerate(QUESTIONS):
-        found = question(part)
+        found = question(subtask)
         if found is not None and found.cause is not None:
             return replace(found, rank=rank)
         half = half or (found.half if found is not None else None)
-    waits = part.shape is Shape.STUCK_BARRIER or case.awaited(key)
+    waits = subtask.shape is Shape.STUCK_BARRIER or case.awaited(key)
     return Diagnosis(None, half or ("barrier" if waits else None))
 
 
-class Part:
-    """A subtask and what is known of it."""
+class SubtaskCase:
+    """A subtask with the facts that the questions ask about."""
 
     def __init__(self, case: Case, key: SubtaskKey) -> None:
-        """Look it up."""
         self.case = case
         self.key = key
         self.load: Load | None = case.loads.get(key)
@@ -108,79 +108,79 @@ class Part:
 
     @property
     def skewed(self) -> bool:
-        """Whether it gets at least twice its siblings' data."""
+        """Whether the subtask receives at least twice its siblings' data."""
         return self.ratio is not None and self.ratio >= SKEWED
 
 
-def _measured_snapshot(part: Part) -> Diagnosis | None:
-    """A part of its snapshot lasted for half of the timeout."""
-    slow = part.case.slow_parts.get(part.key)
+def _slow_snapshot(subtask: SubtaskCase) -> Diagnosis | None:
+    """Ask whether a part of its snapshot used up half the timeout."""
+    slow = subtask.case.slow_parts.get(subtask.key)
     return None if slow is None else Diagnosis(f"slow-{slow.part}-snapshot", slow.part)
 
 
-def _cut_off_snapshot(part: Part) -> Diagnosis | None:
-    """Its asynchronous part was running when the checkpoint was aborted.
+def _aborted_snapshot(subtask: SubtaskCase) -> Diagnosis | None:
+    """Ask whether its asynchronous part was running when the checkpoint was aborted.
 
-    Where back pressure ends, the asynchronous part of an unaligned checkpoint waits for barriers, and
-    logs do not say whether it was one.
+    At the end of back pressure, the asynchronous part of an unaligned checkpoint waits for barriers, and
+    logs do not show whether the checkpoint was unaligned.
     """
-    cut = part.case.happened_to(part.key, part.case.cut_off)
-    if not part.awaited and any(at_the_abort(part.case, incident) for incident in cut):
+    cut = subtask.case.incidents_of(subtask.key, subtask.case.aborted_parts)
+    if not subtask.awaited and any(at_the_abort(subtask.case, incident) for incident in cut):
         return Diagnosis("slow-async-snapshot", "async")
     return None
 
 
-def _late_alone(part: Part) -> Diagnosis | None:
-    """It is late and those behind it are not: its snapshot is slow, and busy time says which half."""
-    if part.shape is Shape.ONE_LATE and (part.load is None or part.awaited):
+def _only_one_late(subtask: SubtaskCase) -> Diagnosis | None:
+    """Ask whether it is late and its downstream is not: then busy time shows which half is slow."""
+    if subtask.shape is Shape.ONE_LATE and (subtask.load is None or subtask.awaited):
         return None
-    if part.shape not in (Shape.SLOW_SNAPSHOT, Shape.ONE_LATE):
+    if subtask.shape not in (Shape.SLOW_SNAPSHOT, Shape.ONE_LATE):
         return None
-    load = part.load
+    load = subtask.load
     if load is None:
         return Diagnosis(None, "snapshot")
     if load.measured and load.busy is not None:
-        if load.works and not part.skewed:
+        if load.works and not subtask.skewed:
             return Diagnosis("slow-sync-snapshot", "sync")
         if load.busy <= IDLE:
             return Diagnosis("slow-async-snapshot", "async")
         return Diagnosis(None, "snapshot")
-    return _half_by_queues(part, load)
+    return _half_by_queues(subtask, load)
 
 
-def _half_by_queues(part: Part, load: Load) -> Diagnosis:
-    """A synchronous part keeps the task from reading its input."""
-    if load.queue is None or part.skewed:
+def _half_by_queues(subtask: SubtaskCase, load: Load) -> Diagnosis:
+    """Infer the half from input queues: a synchronous part keeps the task from reading its input."""
+    if load.queue is None or subtask.skewed:
         return Diagnosis(None, "snapshot")
-    queue = queue_ratio(load, part.members)
+    queue = queue_ratio(load, subtask.members)
     if queue is not None and queue >= QUEUE_TIMES:
         return Diagnosis(
             "slow-sync-snapshot", "sync", f"{queue:.1f} times the queue of its siblings"
         )
-    before = part.case.topology.upstream.get(load.key.task, ())
-    waiting = any(other.waits for other in part.case.loads.values() if other.key.task in before)
+    before = subtask.case.topology.upstream.get(load.key.task, ())
+    waiting = any(other.waits for other in subtask.case.loads.values() if other.key.task in before)
     if queue is None and not waiting:
         return Diagnosis("slow-async-snapshot", "async")
     return Diagnosis(None, "snapshot")
 
 
-def _skew(part: Part) -> Diagnosis | None:
-    """It gets at least twice its siblings' data and others wait, for it or for its barrier."""
-    load, ratio = part.load, part.ratio
-    if load is None or ratio is None or not part.skewed:
+def _skewed_data(subtask: SubtaskCase) -> Diagnosis | None:
+    """Ask whether it gets at least twice its siblings' data while others wait for it or its barrier."""
+    load, ratio = subtask.load, subtask.ratio
+    if load is None or ratio is None or not subtask.skewed:
         return None
-    if not part.case.at_end(part.key) and part.shape is not Shape.STUCK_BARRIER:
+    if not subtask.case.at_end(subtask.key) and subtask.shape is not Shape.STUCK_BARRIER:
         return None
-    by_records = records_ratio(load, part.members, part.size)
+    by_records = records_ratio(load, subtask.members, subtask.size)
     what = "records" if ratio == by_records else "bytes"
     return Diagnosis(
         "data-skew", "barrier", f"{ratio:.1f} times the {what} of its siblings", degree=ratio
     )
 
 
-def _collects(part: Part) -> Diagnosis | None:
-    """Its TaskManager stands still to collect garbage."""
-    collects = part.case.collecting.get(part.case.manager_of(part.key) or "")
+def _collects_garbage(subtask: SubtaskCase) -> Diagnosis | None:
+    """Ask whether its TaskManager pauses to collect garbage."""
+    collects = subtask.case.collecting.get(subtask.case.manager_of(subtask.key) or "")
     if collects is None:
         return None
     return Diagnosis(
@@ -191,34 +191,34 @@ def _collects(part: Part) -> Diagnosis | None:
     )
 
 
-def _busy_with_snapshots(part: Part) -> Diagnosis | None:
-    """Its synchronous snapshots take up much of its time."""
-    share = sync_share(part.case.job, part.key)
+def _busy_with_snapshots(subtask: SubtaskCase) -> Diagnosis | None:
+    """Ask whether synchronous snapshots use up much of its time."""
+    share = sync_share(subtask.case.job, subtask.key)
     if share is None or share < SNAPSHOT_SHARE:
         return None
     return Diagnosis("slow-sync-snapshot", "sync", numbers={"snapshot-share": share})
 
 
-def _hang(part: Part) -> Diagnosis | None:
-    """It is busy and takes in nothing."""
-    if part.load is None or not stalled(part.load):
+def _hangs(subtask: SubtaskCase) -> Diagnosis | None:
+    """Ask whether it is busy and receives no records."""
+    if subtask.load is None or not stalled(subtask.load):
         return None
     return Diagnosis(
         "task-hangs",
         "barrier",
-        "busy without taking in a single record",
-        {"records": part.load.records or 0.0},
+        "busy without receiving a single record",
+        {"records": subtask.load.records or 0.0},
     )
 
 
-def _dear(part: Part) -> Diagnosis | None:
-    """A record costs it three times what it costs its siblings elsewhere.
+def _expensive_records(subtask: SubtaskCase) -> Diagnosis | None:
+    """Ask whether a record takes it three times as long as its siblings elsewhere.
 
-    Totals over its life cannot tell a slow subtask from one that hangs.
+    Totals since the start do not distinguish a slow subtask from one that hangs.
     """
-    if part.load is None or not part.case.at_end(part.key) or not part.load.sampled:
+    if subtask.load is None or not subtask.case.at_end(subtask.key) or not subtask.load.sampled:
         return None
-    cost = cost_ratio(part.load, part.members)
+    cost = cost_ratio(subtask.load, subtask.members)
     if cost is None or cost < COSTLY:
         return None
     return Diagnosis(
@@ -229,45 +229,45 @@ def _dear(part: Part) -> Diagnosis | None:
     )
 
 
-def _stuck(part: Part) -> Diagnosis | None:
-    """It did not react to cancelling."""
-    if part.case.happened_to(part.key, incidents(part.case.job, "task-stuck")):
+def _ignores_cancellation(subtask: SubtaskCase) -> Diagnosis | None:
+    """Ask whether it ignored its cancellation."""
+    if subtask.case.incidents_of(subtask.key, incidents(subtask.case.job, "task-stuck")):
         return Diagnosis("task-hangs", "barrier")
     return None
 
 
-def _holds_lock(part: Part) -> Diagnosis | None:
-    """A source that is first to acknowledge late, while nobody is busy or waits."""
-    source = part.key.task in part.case.topology.sources
-    if not source or part.shape is Shape.SLOW_SNAPSHOT or not nobody_works(part.case):
+def _holds_checkpoint_lock(subtask: SubtaskCase) -> Diagnosis | None:
+    """Ask whether a source acknowledges late first, while no task is busy or waits."""
+    source = subtask.key.task in subtask.case.topology.sources
+    if not source or subtask.shape is Shape.SLOW_SNAPSHOT or not all_idle(subtask.case):
         return None
     return Diagnosis("checkpoint-lock-held", "barrier")
 
 
-def _alone(part: Part) -> Diagnosis | None:
-    """It is all that its task has."""
-    if part.size == 1 and part.awaited:
+def _single_subtask(subtask: SubtaskCase) -> Diagnosis | None:
+    """Ask whether it is the only subtask of its task."""
+    if subtask.size == 1 and subtask.awaited:
         return Diagnosis("slow-operator", "barrier")
     return None
 
 
-QUESTIONS: Final[tuple[Callable[[Part], Diagnosis | None], ...]] = (
-    _measured_snapshot,
-    _cut_off_snapshot,
-    _late_alone,
-    _skew,
-    _collects,
+QUESTIONS: Final[tuple[Callable[[SubtaskCase], Diagnosis | None], ...]] = (
+    _slow_snapshot,
+    _aborted_snapshot,
+    _only_one_late,
+    _skewed_data,
+    _collects_garbage,
     _busy_with_snapshots,
-    _hang,
-    _dear,
-    _stuck,
-    _holds_lock,
-    _alone,
+    _hangs,
+    _expensive_records,
+    _ignores_cancellation,
+    _holds_checkpoint_lock,
+    _single_subtask,
 )
-"""In the order in which they decide."""
+"""The first question with an answer decides."""
 
 
-def _of_a_task(case: Case, suspect: Suspect) -> Diagnosis:
+def _diagnose_task(case: Case, suspect: Suspect) -> Diagnosis:
     root = case.end_of(suspect.task)
     if root is None or not root.whole:
         return Diagnosis()
@@ -278,7 +278,7 @@ def _of_a_task(case: Case, suspect: Suspect) -> Diagnosis:
 
 
 def shape_of(case: Case, key: SubtaskKey) -> Shape:
-    """The shape most of a subtask's checkpoints have; reported acknowledgements before messages."""
+    """Return the shape of most of a subtask's checkpoints; reported acknowledgements precede messages."""
     for readings in (case.reported, case.late):
         shapes = Counter(reading.shape for reading in readings if key in reading.laggards)
         if shapes[Shape.SLOW_SNAPSHOT] or shapes[Shape.STUCK_BARRIER]:
@@ -290,8 +290,8 @@ def shape_of(case: Case, key: SubtaskKey) -> Shape:
     return Shape.UNKNOWN
 
 
-def measured(case: Case, suspect: Suspect) -> dict[str, float]:
-    """What is known of a suspect in numbers, whatever they say; of several, of the busiest."""
+def suspect_numbers(case: Case, suspect: Suspect) -> dict[str, float]:
+    """Return all measurements of a suspect; a task or TaskManager gets those of its busiest subtask."""
     load = case.worst_of(suspect)
     if load is None:
         return {}

@@ -1,4 +1,4 @@
-"""What a cause means for whom, and what to do about it, filled in from `CAUSES`: the same in every command."""
+"""The explanation and the remedies of a conviction, filled in from `CAUSES`: the same in every command."""
 
 from __future__ import annotations
 
@@ -11,45 +11,44 @@ from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Action
 
-_HALVES: Final = {
-    "barrier": "Its barrier waits (behind data, or for the task); the snapshot itself was not begun.",
+_SLOW_HALVES: Final = {
+    "barrier": "Its barrier waits behind data or for the task, and the snapshot has not started.",
     "snapshot": (
-        "Its barrier arrived and was passed on, but its snapshot took too long; no input says "
-        "whether the synchronous or the asynchronous part."
+        "Its barrier arrived and was forwarded, but its snapshot took too long. No input shows "
+        "whether the synchronous or the asynchronous part is slow."
     ),
 }
-_UNKNOWN: Final = (
-    "Nothing tells yet what ails it. Records in and busy time per subtask would tell whether its data, its "
-    "machine or its snapshot is to blame."
+_UNKNOWN_CAUSE: Final = (
+    "The cause is not known yet. Records in and busy time per subtask would show whether its data, its "
+    "TaskManager or its snapshot is slow."
 )
 
-# Of the remedies of a cause, those that the accused calls for; all where a cause is not named here.
-_CURES: Final = {
+# The remedies of a cause that fit a culprit; all remedies for causes not listed here.
+_FITTING_REMEDIES: Final = {
     "slow-taskmanager": ("look-at-machine",),
     "task-hangs": ("thread-dump", "timeout"),
 }
 
 
 def explanation(found: Conviction) -> str:
-    """What it means, and who does not agree."""
+    """Return the effect of the cause, and the strongest opposing vote."""
     cause = CAUSES[found.cause].explanation if found.cause else ""
-    text = cause or _HALVES.get(found.half or "", _UNKNOWN)
+    text = cause or _SLOW_HALVES.get(found.half or "", _UNKNOWN_CAUSE)
     against = next((vote.text for vote in found.votes if vote.weight < 0), None)
     return text if against is None else f"{text} Not all signals agree: {against}."
 
 
-def cures(job: JobFacts, found: Conviction) -> tuple[Action, ...]:
-    """What to do about it, in order."""
+def remedies_for(job: JobFacts, found: Conviction) -> tuple[Action, ...]:
     subject = found.subject
     place = fmt.place(subject.taskmanager, subject.host)
     if found.cause is None:
         compare = Action(
-            text=f"Compare it with its siblings: records in, busy time, state size; then look at {place}",
-            verify="it acknowledges together with its siblings, and nobody waits for it",
+            text=f"Compare the subtask with its siblings: records in, busy time, state size. Then check {place}",
+            verify="it acknowledges together with its siblings, and no task waits for it",
         )
         return (compare, *h.remedies("data-skew", job, "overtake", "debloat"))
     chained = " -> " in (subject.task or "")
-    known = _CURES.get(found.cause) or tuple(CAUSES[found.cause].remedies)
+    known = _FITTING_REMEDIES.get(found.cause) or tuple(CAUSES[found.cause].remedies)
     names = [name for name in known if name != "chain" or chained]
     return h.remedies(
         found.cause,

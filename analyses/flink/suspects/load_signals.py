@@ -1,0 +1,205 @@
+"""Signals from the load of subtasks: busy and waiting time, queues, records and bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from flowdiag.analyses.flink import pressure as p
+from flowdiag.analyses.flink.placement import SubtaskKey
+from flowdiag.analyses.flink.pressure import Load, Root
+from flowdiag.analyses.flink.suspects.case import Case, Suspect
+from flowdiag.analyses.flink.suspects.signals import Accusation, accuse, group_suspects
+from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.finding import Evidence
+
+HALF_FULL: Final = 0.5
+"""Of the input buffers, on average: with peaks of `FULL` a subtask does not keep up."""
+_REPEATED: Final = 2  # checkpoints
+
+
+def cited_work(loads: Iterable[Load]) -> tuple[Evidence, ...]:
+    """Return the records that report the subtasks' busy time."""
+    return tuple(work for load in loads if (work := load.work) is not None)
+
+
+def end_of_back_pressure(case: Case) -> Iterator[Accusation]:
+    """Accuse the subtasks where back pressure ends or, before any task waits, that fall behind."""
+    for root in case.roots[:1]:
+        chosen = _most_skewed(case, root)
+        suspects, text = group_suspects(case, frozenset(load.key for load in chosen))
+        if root.whole and len(chosen) == len(root.subtasks):
+            suspects = frozenset({Suspect(task=root.task)})
+            text = case.name(Suspect(task=root.task))
+        taskmanager = only_taskmanager(case, root)
+        if taskmanager is not None:
+            suspects = frozenset({Suspect(taskmanager=taskmanager)})
+        certain = root.measured and not root.blocked and len(suspects) == 1
+        if len(root.subtasks) == root.known < root.siblings:
+            # All subtasks with metrics are busy. The others may be busy, too: then it is the task.
+            certain = False
+            if root.known * 2 >= root.siblings:
+                suspects |= {Suspect(task=root.task)}
+        measure = "busy" if root.measured else "input buffers in use"
+        detail = f"{measure} {fmt.percent(chosen[0].busy or 0)}"
+        text = f"{text}: {detail} and not back-pressured"
+        if root.awaited:
+            before = fmt.percent(root.pressed_before)
+            text += f", while upstream tasks wait up to {before} of the time"
+            detail += " while upstream waits"
+        signal = "end-of-back-pressure" if root.awaited else "falling-behind"
+        yield accuse(signal, suspects, text, detail, cited_work(chosen), certain=certain)
+
+
+def _most_skewed(case: Case, root: Root) -> list[Load]:
+    """Return the skewed subtasks of an end of back pressure, or all its subtasks if none is skewed."""
+    skewed = [load for load in root.subtasks if is_skewed(case, load)]
+    return skewed or list(root.subtasks)
+
+
+def skew(case: Case, load: Load) -> float | None:
+    """Return a subtask's data against its siblings', unless its records cost that much more."""
+    members = case.members(load.key.task)
+    ratio = p.data_ratio(load, members, case.size(load.key.task))
+    cost = p.cost_ratio(load, members)
+    if ratio is not None and cost is not None and cost >= max(p.COSTLY, ratio):
+        return None
+    return ratio
+
+
+def is_skewed(case: Case, load: Load) -> bool:
+    return (skew(case, load) or 0.0) >= p.SKEWED
+
+
+def busiest_subtask(case: Case) -> Iterator[Accusation]:
+    """Accuse busy subtasks whose siblings are idle, or nearly so."""
+    found = p.busiest(case.loads, case.topology)
+    if not found or len(found) > 3:
+        return
+    suspects, text = group_suspects(case, frozenset(load.key for load in found))
+    first = found[0]
+    members = case.members(first.key.task)
+    others = max(other.busy or 0.0 for other in members if other.key != first.key)
+    among = "among idle siblings"
+    if others > p.IDLE:
+        among = f"while its siblings are busy at most {fmt.percent(others)}"
+    share = fmt.percent(first.busy or 0)
+    yield accuse(
+        "busiest-subtask",
+        suspects,
+        f"{text}: busy {share} of the time {among}",
+        f"busy {share} {among}",
+        cited_work(found),
+    )
+
+
+def evenly_loaded(case: Case, load: Load) -> bool:
+    """Whether a subtask gets the usual share of data, or spends far more time on each record."""
+    if is_skewed(case, load):
+        return False
+    members = case.members(load.key.task)
+    cost = p.cost_ratio(load, members)
+    return p.data_ratio(load, members, case.size(load.key.task)) is not None or (
+        cost is not None and cost >= p.COSTLY
+    )
+
+
+def only_taskmanager(case: Case, root: Root) -> str | None:
+    """Return the TaskManager that runs all subtasks of an end of back pressure, and no other of its task.
+
+    Their data must not explain their load. Several of them are slow, or another task lags there as well.
+    """
+    managers = {load.taskmanager for load in root.subtasks}
+    manager = next(iter(managers))
+    if len(managers) != 1 or manager is None:
+        return None
+    if any(is_skewed(case, load) or p.stalled(load) for load in root.subtasks):
+        return None
+    members = case.members(root.task)
+    here = {load.key for load in members if load.taskmanager == manager}
+    if here != {load.key for load in root.subtasks} or len(here) == len(members):
+        return None
+    several = 1 < len(here) <= len(members) / 2
+    return manager if several or lagging_task(case, root.task, manager) is not None else None
+
+
+def lagging_task(case: Case, task: str, taskmanager: str) -> str | None:
+    """Return another task whose subtasks work far more on this TaskManager than elsewhere."""
+    for other, members in case.view.by_task.items():
+        here = [load.busy or 0.0 for load in members if load.taskmanager == taskmanager]
+        elsewhere = [load.busy or 0.0 for load in members if load.taskmanager != taskmanager]
+        if other in (task, *case.topology.sources) or not here or not elsewhere:
+            continue
+        if min(here) >= p.PRESSED and min(here) >= p.COSTLY * (p.median(elsewhere) or 0.0):
+            return other
+    return None
+
+
+def all_idle(case: Case) -> bool:
+    """Whether metrics show that no task is busy or waits; False without metrics.
+
+    Sources may wait for the barrier of a sibling (`pressure.holders`).
+    """
+    sampled = [load for load in case.loads.values() if load.sampled]
+    if all(load.busy is None for load in sampled):
+        return False
+    sources = case.topology.sources
+    if not all(p.is_idle(load) for load in sampled if load.key.task not in sources):
+        return False
+    aligned = not case.unaligned and len(case.expired) >= _REPEATED
+    if aligned and p.holders(case.loads, case.topology):
+        return True
+    return not any(load.waits and load.wait_measured for load in case.loads.values())
+
+
+def of_a_subtask(case: Case, suspect: Suspect) -> Iterator[Accusation]:
+    """Support the accusation of a subtask: skew and queues alone are common in healthy jobs."""
+    load = case.loads.get(SubtaskKey(suspect.task, suspect.subtask_index))
+    if load is None:
+        return
+    name, members, cited = case.name(suspect), case.members(suspect.task), cited_work([load])
+    ratio = p.data_ratio(load, members, case.size(suspect.task))
+    if ratio is not None and ratio >= p.SKEWED:
+        by_records = p.records_ratio(load, members, case.size(suspect.task))
+        detail = (
+            f"{ratio:.1f} times the {'records' if ratio == by_records else 'bytes'} of its siblings"
+        )
+        yield accuse("records-in", {suspect}, f"{name} receives {detail}", detail, cited)
+    queue = p.queue_ratio(load, members)
+    if queue is not None and queue >= p.QUEUE_TIMES:
+        buffers = fmt.plural(round(load.queue or 0), "buffer is", "buffers are")
+        yield accuse(
+            "input-queue",
+            {suspect},
+            f"{buffers} queued at {name}, {queue:.1f} times as many as at its siblings",
+            f"{queue:.1f} times the queue of its siblings",
+            cited,
+        )
+    yield from _saturated_input(suspect, load)
+    cost = p.cost_ratio(load, members)
+    if case.at_end(load.key) and load.sampled and cost is not None and cost >= p.COSTLY:
+        yield accuse(
+            "time-per-record",
+            {suspect},
+            f"{name} takes {cost:.1f} times as long per record as its siblings elsewhere",
+            f"{cost:.1f} times its siblings' time per record",
+            cited,
+        )
+    if p.stalled(load):
+        yield accuse("no-records", {suspect}, f"{name} receives no records", "no records in", cited)
+
+
+def of_several(case: Case, suspect: Suspect, worst: Load) -> Iterator[Accusation]:
+    """Support the accusation of a whole task or of a TaskManager."""
+    root = case.end_of(worst.key.task)
+    if suspect.kind == "task" and root is not None and root.whole:
+        text = f"{len(root.subtasks)} of {root.siblings} subtasks are equally busy"
+        yield accuse("whole-task-busy", {suspect}, text, text)
+    yield from _saturated_input(suspect, worst)
+
+
+def _saturated_input(suspect: Suspect, load: Load) -> Iterator[Accusation]:
+    used, peak = load.buffers, load.buffers_peak
+    if used is not None and (used >= p.FULL or (used >= HALF_FULL and (peak or 0.0) >= p.FULL)):
+        text = f"{fmt.percent(used)} of its input buffers in use on average"
+        yield accuse("saturated-input", {suspect}, text, text, cited_work([load]))

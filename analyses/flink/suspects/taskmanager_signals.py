@@ -1,0 +1,89 @@
+"""Signals that accuse a TaskManager: slow records, garbage collection, the placement of late subtasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from flowdiag.analyses.flink.placement import Pattern
+from flowdiag.analyses.flink.suspects.case import Case, Suspect
+from flowdiag.analyses.flink.suspects.load_signals import cited_work, lagging_task, only_taskmanager
+from flowdiag.analyses.flink.suspects.signals import Accusation, accuse
+from flowdiag.analyses.model import fmt
+
+_SIGNIFICANT: Final = 0.01  # p-value, corrected for the number of TaskManagers
+
+
+def time_per_record(case: Case) -> Iterator[Accusation]:
+    """Accuse the TaskManager on which every record is slow."""
+    slow = case.machine
+    if slow is None:
+        return
+    vertices = fmt.plural(len(slow.vertices), "vertex", "vertices")
+    yield accuse(
+        "time-per-record",
+        {Suspect(taskmanager=slow.taskmanager)},
+        f"subtasks on {slow.taskmanager} take {slow.ratio:.1f} times as long per record as their "
+        f"siblings, in {vertices}",
+        f"{slow.ratio:.1f} times the siblings' time per record",
+        cited_work(
+            load
+            for load in case.loads.values()
+            if load.taskmanager == slow.taskmanager and load.key.task in slow.vertices
+        ),
+        certain=len(slow.vertices) > 1,
+    )
+
+
+def same_taskmanager(case: Case) -> Iterator[Accusation]:
+    """Accuse the TaskManager that runs all subtasks of the end and no other subtask of their task.
+
+    For versions without busy times, and for jobs with too few records to measure their cost.
+    """
+    for root in case.roots[:1]:
+        name = only_taskmanager(case, root)
+        if name is None or (case.machine is not None and case.machine.taskmanager == name):
+            continue
+        other = lagging_task(case, root.task, name)
+        tasks = "" if other is None else f", and those of {fmt.shorten(other)} lag there as well"
+        task = fmt.shorten(root.task)
+        yield accuse(
+            "same-taskmanager",
+            {Suspect(taskmanager=name)},
+            f"{name} runs exactly the slow subtasks of {task} and none of the others{tasks}",
+            f"all its subtasks of {fmt.shorten(root.task, 40)} are slow",
+            cited_work(root.subtasks),
+        )
+
+
+def late_placement(case: Case) -> Iterator[Accusation]:
+    """Accuse the TaskManager that runs all late subtasks."""
+    placed = case.placement
+    if placed.pattern is not Pattern.ONE_TASKMANAGER or placed.taskmanager is None:
+        return
+    share = next(s for s in placed.shares if s.taskmanager == placed.taskmanager)
+    number = f"{share.late} of them"
+    if share.expected:
+        number += f", {fmt.number(share.expected)} expected"
+    if share.p_value is not None:
+        number += f"; {fmt.chance(share.p_value)}"
+    yield accuse(
+        "placement",
+        {Suspect(taskmanager=placed.taskmanager)},
+        f"all outlying late subtasks run on {placed.taskmanager} ({number})",
+        f"all outlying late subtasks run there ({number})",
+        certain=share.p_value is not None and share.p_value <= _SIGNIFICANT,
+    )
+
+
+def garbage_collection(case: Case) -> Iterator[Accusation]:
+    """Accuse TaskManagers that pause to collect garbage."""
+    for name, found in sorted(case.collecting.items()):
+        share = f"{100 * found.share:.0f}% of its time collecting garbage"
+        yield accuse(
+            "garbage-collection",
+            {Suspect(taskmanager=name)},
+            f"{name} spends {share}",
+            share,
+            found.refs[:2],
+        )

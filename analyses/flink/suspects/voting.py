@@ -1,0 +1,269 @@
+"""Counts the votes: the signals accuse, and the suspect with the most weight is the culprit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from flowdiag.analyses.flink.placement import SubtaskKey
+from flowdiag.analyses.flink.pressure import ENOUGH_SAMPLES
+from flowdiag.analyses.flink.suspects import acknowledgement_signals as acknowledgements
+from flowdiag.analyses.flink.suspects import load_signals as loads
+from flowdiag.analyses.flink.suspects import snapshot_signals as snapshots
+from flowdiag.analyses.flink.suspects import taskmanager_signals as taskmanagers
+from flowdiag.analyses.flink.suspects.case import Case, Suspect
+from flowdiag.analyses.flink.suspects.signals import METRIC_SIGNALS, WEIGHTS, Accusation
+from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.finding import Confidence, Vote, weigh
+
+ACCUSERS: Final[tuple[Callable[[Case], Iterable[Accusation]], ...]] = (
+    acknowledgements.late_acknowledgements,
+    acknowledgements.subtask_acknowledgements,
+    snapshots.snapshot_duration,
+    snapshots.snapshot_aborted,
+    loads.end_of_back_pressure,
+    loads.busiest_subtask,
+    taskmanagers.time_per_record,
+    taskmanagers.same_taskmanager,
+    taskmanagers.late_placement,
+    taskmanagers.garbage_collection,
+    acknowledgements.first_source,
+    snapshots.stuck_task,
+)
+_MEASURED: Final = frozenset(
+    {"snapshot-duration", "end-of-back-pressure", "time-per-record", "stuck-task"}
+)
+_MOST_NAMED: Final = 3  # TaskManagers without metrics
+
+
+def accuse_all(case: Case) -> list[Accusation]:
+    """Return the accusations of all signals that need no prior suspect."""
+    return [accusation for accuser in ACCUSERS for accusation in accuser(case)]
+
+
+def supporting_accusations(case: Case, suspect: Suspect) -> list[Accusation]:
+    """Return the signals that only support an accusation: healthy jobs show skew and queues, too."""
+    if suspect.kind != "subtask":
+        worst = case.worst_of(suspect)
+        if worst is None:
+            return []
+        found = list(loads.of_several(case, suspect, worst))
+        if suspect.kind == "task":
+            found += snapshots.snapshot_time(case, suspect, worst.key)
+        return found
+    key = SubtaskKey(suspect.task, suspect.subtask_index)
+    taskmanager = Suspect(taskmanager=case.manager_of(key) or "")
+    return [
+        *snapshots.snapshot_time(case, suspect, key),
+        *(
+            replace(accusation, suspects=frozenset({suspect}))
+            for accusation in acknowledgements.abort_notifications(case)
+            if taskmanager in accusation.suspects
+        ),
+        *loads.of_a_subtask(case, suspect),
+    ]
+
+
+def most_accused(case: Case, accusations: Sequence[Accusation]) -> tuple[Suspect, ...]:
+    """Return the suspect with the most weight, several at a tie, none if no suspect stands out.
+
+    A TaskManager on which every record is slow explains its subtasks, unless the accused one has more
+    to do than its siblings.
+    """
+    scores = _scores(case, accusations)
+    ranked = [
+        suspect
+        for suspect in sorted(scores, key=lambda s: (-scores[s][0], -scores[s][1], s))
+        if _in_scope(case, suspect)
+    ]
+    if not ranked or _placed_by_chance(accusations, ranked[0]):
+        return ()
+    best = ranked[0]
+    slow = _slow_taskmanager_of(case, best)
+    if slow is not None:
+        return (slow,)
+    return _resolve_tie(case, accusations, [s for s in ranked if scores[s] == scores[best]])
+
+
+def _resolve_tie(
+    case: Case, accusations: Sequence[Accusation], tied: Sequence[Suspect]
+) -> tuple[Suspect, ...]:
+    """Return the tied suspects that are the culprits; one alone always is."""
+    taskmanagers_tied = [suspect for suspect in tied if suspect.kind == "taskmanager"]
+    if len(taskmanagers_tied) == 1:
+        (taskmanager,) = taskmanagers_tied
+        if all(_fits(case, suspect, taskmanager) for suspect in tied if suspect != taskmanager):
+            return (taskmanager,)  # only its own subtasks tie with it
+    if len(tied) > 1 and case.end is None and not _equally_guilty(case, accusations, tied):
+        # Only a signal of its own can accuse the task or the TaskManager that tied suspects share.
+        return ()
+    return tuple(suspect for suspect in tied if suspect.kind == tied[0].kind)
+
+
+def _scores(case: Case, accusations: Sequence[Accusation]) -> dict[Suspect, tuple[float, float]]:
+    """Return the total weight of each suspect, and its strongest single accusation.
+
+    An accusation of several suspects counts half for each. An accusation of the suspect's task or
+    TaskManager adds at most one point.
+    """
+    scores: dict[Suspect, tuple[float, float]] = {}
+    for accusation in accusations:
+        number = len(accusation.suspects)
+        for suspect in accusation.suspects:
+            total, strongest = scores.get(suspect, (0.0, 0.0))
+            scores[suspect] = (
+                total + accusation.weight / (1 if number == 1 else 2),
+                max(strongest, accusation.weight / number),
+            )
+    for suspect, (total, strongest) in scores.items():
+        for accusation in accusations:
+            if suspect not in accusation.suspects and _fits_any(case, suspect, accusation):
+                total += min(1.0, accusation.weight / 2)
+        scores[suspect] = (total, strongest)
+    return scores
+
+
+def _in_scope(case: Case, suspect: Suspect) -> bool:
+    """Whether a case can be about a suspect: an end of back pressure names its own subtasks only."""
+    if case.end is None:
+        return True
+    if suspect.kind == "taskmanager":
+        return any(load.taskmanager == suspect.taskmanager for load in case.end.subtasks)
+    return suspect.task == case.end.task and (
+        suspect.kind == "task"
+        or any(load.key.subtask_index == suspect.subtask_index for load in case.end.subtasks)
+    )
+
+
+def _slow_taskmanager_of(case: Case, suspect: Suspect) -> Suspect | None:
+    """Return the TaskManager that slows down an evenly loaded subtask."""
+    if suspect.kind != "subtask" or case.machine is None:
+        return None
+    key, name = SubtaskKey(suspect.task, suspect.subtask_index), case.machine.taskmanager
+    even = key in case.loads and loads.evenly_loaded(case, case.loads[key])
+    return Suspect(taskmanager=name) if even and case.manager_of(key) == name else None
+
+
+def _placed_by_chance(accusations: Sequence[Accusation], suspect: Suspect) -> bool:
+    """Whether only a weak placement accuses: with few TaskManagers and subtasks that is chance."""
+    weights = {item.signal: item.weight for item in accusations if suspect in item.suspects}
+    return weights.keys() == {"placement"} and weights["placement"] < 2
+
+
+def _equally_guilty(case: Case, accusations: Sequence[Accusation], tied: Sequence[Suspect]) -> bool:
+    """Whether tied suspects are all culprits: one signal accuses them all, and all of them are busy.
+
+    They must be a minority of one task: a majority is no exception.
+    """
+    task = tied[0].task
+    return (
+        all(s.kind == "subtask" and s.task == task and is_busy(case, s) for s in tied)
+        and len(tied) * 2 <= case.size(task)
+        and any(accusation.suspects.issuperset(tied) for accusation in accusations)
+    )
+
+
+def is_busy(case: Case, suspect: Suspect) -> bool:
+    """Whether metrics show that a subtask works all the time and is not back-pressured."""
+    load = case.loads.get(SubtaskKey(suspect.task, suspect.subtask_index))
+    return load is not None and load.works and load.measured and not load.waits
+
+
+def _fits_any(case: Case, suspect: Suspect, accusation: Accusation) -> bool:
+    return any(_fits(case, suspect, other) for other in accusation.suspects)
+
+
+def _fits(case: Case, one: Suspect, other: Suspect) -> bool:
+    """Whether one suspect is the task or the TaskManager of the other."""
+    kinds = {one.kind, other.kind}
+    if kinds == {"subtask", "task"}:
+        return one.task == other.task
+    if kinds == {"subtask", "taskmanager"}:
+        return _taskmanager(case, one) == _taskmanager(case, other)
+    return False
+
+
+def _taskmanager(case: Case, suspect: Suspect) -> str | None:
+    if suspect.kind == "taskmanager":
+        return suspect.taskmanager
+    return case.manager_of(SubtaskKey(suspect.task, suspect.subtask_index))
+
+
+def vote_on(case: Case, suspect: Suspect, accusation: Accusation) -> Vote:
+    """Return an accusation as a vote for or against a suspect."""
+    if suspect in accusation.suspects:
+        alone = len(accusation.suspects) == 1
+        weight = accusation.weight if alone else max(1, accusation.weight - 1)
+    elif _fits_any(case, suspect, accusation):
+        weight = 1
+    else:
+        weight = -accusation.weight
+    return Vote(signal=accusation.signal, text=accusation.text, weight=weight)
+
+
+def supporting(accusations: Sequence[Accusation], votes: Sequence[Vote]) -> list[Accusation]:
+    """Return the accusations that vote for the suspect, the strongest first."""
+    pairs = sorted(zip(accusations, votes, strict=True), key=lambda pair: -pair[1].weight)
+    return [accusation for accusation, vote in pairs if vote.weight > 0]
+
+
+def confidence_of(case: Case, votes: Sequence[Vote]) -> Confidence:
+    """Return the confidence of the votes; hints alone, or one unmeasured checkpoint, are never high."""
+    confidence = weigh(votes)
+    pro = [vote for vote in votes if vote.weight > 0]
+    measured = any(vote.signal in _MEASURED for vote in pro)
+    few = 0 < len(case.episode.checkpoints) < 2
+    # The existence of an end of back pressure is no hint: then the votes only decide who causes it.
+    hints = case.end is None and all(vote.weight == 1 for vote in pro)
+    if confidence is Confidence.HIGH and (hints or (few and not measured)):
+        return Confidence.MEDIUM
+    return confidence
+
+
+def on_unmonitored_taskmanager(case: Case, signals: Collection[str]) -> bool:
+    """Whether the late subtasks all run on TaskManagers without metrics, and only metrics accuse.
+
+    Args:
+        case: the case.
+        signals: the signals that accuse the suspect.
+    """
+    late = {key for reading in case.reported for key in reading.overdue}
+    if not late or not _only_metrics(signals):
+        return False
+    return all(case.manager_of(key) in case.unmonitored for key in late)
+
+
+def _only_metrics(signals: Collection[str]) -> bool:
+    return bool(signals) and METRIC_SIGNALS.issuperset(signals)
+
+
+def caveats(case: Case, suspect: Suspect, signals: Collection[str]) -> list[Vote]:
+    """Return the votes against a suspect whom only metrics accuse.
+
+    Args:
+        case: the case of the suspect.
+        suspect: the accused.
+        signals: the signals that accuse it.
+    """
+    if not _only_metrics(signals):
+        return []
+    tasks = {suspect.task} if suspect.task else {root.task for root in case.roots[:1]}
+    members = [load for root in case.roots if root.task in tasks for load in root.subtasks]
+    fewest = min((load.samples for load in members), default=ENOUGH_SAMPLES)
+    unmonitored = sorted(case.unmonitored) if case.expired else []
+    found = (
+        (fewest == 0, "totals-only", "REST responses and archives count since the start"),
+        (0 < fewest < ENOUGH_SAMPLES, "few-samples", f"only {fmt.plural(fewest, 'sample')}"),
+        (case.topology.known_from in (None, "metrics"), "no-graph", "the job graph is unknown"),
+        (
+            bool(unmonitored),
+            "unmonitored-taskmanagers",
+            f"no metrics from {fmt.listed(unmonitored[:_MOST_NAMED])}",
+        ),
+    )
+    return [
+        Vote(signal=name, text=text, weight=WEIGHTS[name])
+        for applies, name, text in found
+        if applies
+    ]
