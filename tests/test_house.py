@@ -181,7 +181,6 @@ COMPLEX: Final[dict[str, str]] = {
     "parsers/lines/records.py:Recogniser._plausible": "22",
     "parsers/lines/records.py:open_record": "21",
     "parsers/lines/traces.py:read_trace": "27",
-    "parsers/live/prometheus.py:_History.tick": "17",
     "parsers/sniff/documents.py:_sniff_lines": "16",
     "parsers/sniff/documents.py:sniff_json": "16",
     "parsers/sniff/text.py:_is_exposition": "17",

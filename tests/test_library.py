@@ -236,8 +236,8 @@ def test_spark_says_what_it_cannot_read(spark: SparkSession, logs: Path, tmp_pat
     assert {row.input for row in rows} == {f"{tmp_path}/logs.tar.gz!inner/jobmanager.log"}
     for reader, path, words in (
         (spark.read, str(tmp_path / "no"), "no such file"),
-        (spark.read, None, "no path is given"),
-        (spark.read.option("pth", "x"), str(logs), "there is no option 'pth'"),
+        (spark.read, None, "no path given"),
+        (spark.read.option("pth", "x"), str(logs), "unknown option 'pth'"),
         (spark.read.schema("chekpoint long"), str(logs), "did you mean 'checkpoint'"),
     ):
         with pytest.raises(Exception, match=words):

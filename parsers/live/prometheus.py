@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.flink.prometheus import named_metric
 from flowdiag.parsers.json_values import object_at, objects_at
-from flowdiag.parsers.live.client import Client, RequestFailed
+from flowdiag.parsers.live.client import Answer, Client, RequestFailed
 from flowdiag.parsers.live.folder import Folder
 from flowdiag.parsers.live.metric_names import (
     JOB_METRICS,
@@ -182,41 +182,46 @@ class _History:
         asked: list[dict[str, Any]] = []
         self._watch.tick.more = {"asked": asked}  # stored even if interrupted
         while self._todo and self._todo[0][1] == begun and size < FILE_BYTES:
-            batch = [one for one in self._todo[:4] if one[1] == begun]
+            batch = [window for window in self._todo[:4] if window[1] == begun]
             before = len(self._watch.tick.failed)
             answers = await self._watch.ask_all(
-                (
-                    f"{API}/query_range",
-                    urlencode(
-                        {
-                            "query": _expression(name, self._options),
-                            "start": start,
-                            "end": end,
-                            "step": self._options.step_s,
-                        }
-                    ),
-                )
-                for name, start, end in batch
+                (f"{API}/query_range", self._query(*window)) for window in batch
             )
             failed = self._watch.tick.failed[before:]
-            if not any(answers) and not any(map(_is_permanent, failed)):
+            if not (any(answers) or any(map(_is_permanent, failed))):
                 # The server is down and may return soon; the next tick requests the same windows.
                 await asyncio.sleep(1.0)
                 return None
-            for (name, start, end), answer in zip(batch, answers, strict=True):
-                self._todo.remove((name, start, end))
+            for window, answer in zip(batch, answers, strict=True):
+                self._todo.remove(window)
                 if answer is None:
                     continue
+                name, start, end = window
                 asked.append(
                     {"query": _expression(name, self._options), "start": start, "end": end}
                 )
-                body = answer.body if isinstance(answer.body, Mapping) else {}
-                if objects_at(object_at(body, "data"), "result"):
-                    self._watch.keep(f"{API}/query_range", body, answer.time_ms, compare=False)
-                    size += answer.bytes
+                size += self._keep(answer)
             done = self._count - len(self._todo)
             self._progress(f"{done} of {self._count} queries, {self._client.bytes // 1000} kB")
         return None if self._todo else "the span is complete"
+
+    def _query(self, name: str, start: int, end: int) -> str:
+        return urlencode(
+            {
+                "query": _expression(name, self._options),
+                "start": start,
+                "end": end,
+                "step": self._options.step_s,
+            }
+        )
+
+    def _keep(self, answer: Answer) -> int:
+        """Store a response with samples; return its size."""
+        body = answer.body if isinstance(answer.body, Mapping) else {}
+        if not objects_at(object_at(body, "data"), "result"):
+            return 0
+        self._watch.keep(f"{API}/query_range", body, answer.time_ms, compare=False)
+        return answer.bytes
 
 
 def _is_permanent(failed: RequestFailed) -> bool:
