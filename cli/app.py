@@ -29,8 +29,8 @@ from flowdiag.cli.commands.startup import startup
 from flowdiag.cli.commands.warm import warm
 from flowdiag.cli.exit_codes import ExitCode
 from flowdiag.cli.options.help import ComparingCommand, HelpfulCommand, HelpfulGroup
-from flowdiag.cli.options.routing import routed
-from flowdiag.cli.options.settings import effective
+from flowdiag.cli.options.routing import with_default_command
+from flowdiag.cli.options.settings import resolve_settings
 from flowdiag.cli.options.shared import ShowConfig
 from flowdiag.parsers.errors import (
     FlowdiagError,
@@ -112,7 +112,7 @@ def flowdiag(
     if show_config:
         from flowdiag.cli.diagnosing import show_config as show
 
-        raise typer.Exit(show(effective({})))
+        raise typer.Exit(show(resolve_settings({})))
     if context.invoked_subcommand is None:
         typer.echo(context.get_help(), err=True)
         raise typer.Exit(ExitCode.USAGE)
@@ -128,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from flowdiag.cli.output.console import discard_stdout, print_message, write_error
 
     try:
-        given = routed(given, _COMMANDS)
+        given = with_default_command(given, _COMMANDS)
         result = app(args=given, prog_name="flowdiag", standalone_mode=False)
         sys.stdout.flush()
     except FlowdiagError as error:

@@ -16,7 +16,7 @@ import msgspec
 
 from flowdiag.cli.exit_codes import ExitCode
 from flowdiag.cli.options import shared as o
-from flowdiag.cli.options.settings import Settings, effective
+from flowdiag.cli.options.settings import Settings, resolve_settings
 from flowdiag.parsers.errors import FlowdiagError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def run(before: str, after: str, given: Mapping[str, Any]) -> ExitCode:
     Raises:
         FlowdiagError: wrong usage, no readable input, or reports that cannot be compared.
     """
-    found = effective(o.flags(given), config=given["config"])
+    found = resolve_settings(o.flags(given), config=given["config"])
     if given["show_config"]:
         from flowdiag.cli.diagnosing import show_config
 

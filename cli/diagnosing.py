@@ -19,7 +19,7 @@ from flowdiag.analyses.model.zones import zone_name
 from flowdiag.cli.exit_codes import ExitCode, exit_code
 from flowdiag.cli.options import shared as o
 from flowdiag.cli.options.routing import refuse_servers
-from flowdiag.cli.options.settings import Effective, Format, Settings, Warm, effective
+from flowdiag.cli.options.settings import Effective, Format, Settings, Warm, resolve_settings
 from flowdiag.cli.output.console import Progress, check_output, print_message, write_report
 from flowdiag.cli.render import check_format
 from flowdiag.cli.spark.early import spark_for
@@ -121,7 +121,7 @@ def diagnosing(
         name: str = option_values.__name__
 
         def command(**given: Any) -> int:
-            found = effective(o.flags(given), config=given["config"])
+            found = resolve_settings(o.flags(given), config=given["config"])
             if given["show_config"]:
                 return show_config(found)
             settings = found.settings
@@ -214,11 +214,11 @@ def show_config(found: Effective) -> ExitCode:
     Raises:
         FlowdiagError: an unknown rule, threshold or zone.
     """
-    from flowdiag.cli.options.configuration import shown
+    from flowdiag.cli.options.configuration import render_settings
 
     rule_settings(found.settings)
     zone_name(found.settings.tz)
-    write_report(shown(found), found.settings.output)
+    write_report(render_settings(found), found.settings.output)
     return ExitCode.CLEAR
 
 
@@ -456,9 +456,10 @@ def parse_interval_ms(text: str | None, option: str = "--trigger-interval") -> i
     """
     if text is None:
         return None
-    from flowdiag.cli.options.values import length
 
-    value = length(text, option, below=1e12)
+    from flowdiag.cli.options.values import parse_duration_ms
+
+    value = parse_duration_ms(text, option, below=1e12)
     if value < 1:
         raise FlowdiagError(f"{option} must be at least 1 ms")
     return round(value)

@@ -10,7 +10,7 @@ import typer
 
 from flowdiag.cli.live.access import ACCESS_OPTIONS, Timeout, access_from, seconds
 from flowdiag.cli.options.help import DEBUG, HelpfulCommand, HelpfulGroup
-from flowdiag.cli.options.signature import Options, taking
+from flowdiag.cli.options.signature import Options, with_options
 from flowdiag.cli.process import instead
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ _HISTORY: Final[Options] = {**ACCESS_OPTIONS, "timeout": (Timeout, "30s"), **_ME
 
 
 @collect.command(cls=HelpfulCommand)
-@taking(_LIVE)
+@with_options(_LIVE)
 def flink(
     url: Url,
     output: Out,
@@ -129,7 +129,7 @@ def flink(
 
 
 @collect.command(cls=HelpfulCommand)
-@taking(_LIVE)
+@with_options(_LIVE)
 def spark(
     url: Url,
     output: Out,
@@ -167,7 +167,7 @@ def spark(
 
 
 @collect.command(cls=HelpfulCommand)
-@taking(_HISTORY)
+@with_options(_HISTORY)
 def prometheus(
     url: Url,
     output: Out,

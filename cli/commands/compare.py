@@ -9,7 +9,7 @@ import typer
 from flowdiag.cli.comparing import FailOnChange
 from flowdiag.cli.options import shared as o
 from flowdiag.cli.options.help import VERDICT
-from flowdiag.cli.options.signature import Options, taking
+from flowdiag.cli.options.signature import Options, with_options
 
 _OPTIONS: Final[Options] = {
     "factor": (
@@ -69,7 +69,7 @@ _OPTIONS: Final[Options] = {
 }
 
 
-@taking(_OPTIONS)
+@with_options(_OPTIONS)
 def compare(
     before: Annotated[
         str, typer.Argument(metavar="BEFORE", help="A report in JSON, or inputs as for `diagnose`.")

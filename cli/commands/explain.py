@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 
 from flowdiag.cli.options import shared as o
-from flowdiag.cli.options.completion import rule_word
+from flowdiag.cli.options.completion import complete_rule
 
 
 def explain(
     rule: Annotated[
         str,
-        typer.Argument(metavar="RULE", help="Code or name.", autocompletion=rule_word),
+        typer.Argument(metavar="RULE", help="Code or name.", autocompletion=complete_rule),
     ],
     output: o.TextOutput = None,
 ) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flowdiag.cli.options import shared as o
-from flowdiag.cli.options.settings import Settings, effective
+from flowdiag.cli.options.settings import Settings, resolve_settings
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -49,13 +49,15 @@ def mcp(
     server answers one request at a time and keeps Spark between requests.
     """
     from flowdiag.cli.mcp.roots import Roots
-    from flowdiag.cli.options.values import length
+    from flowdiag.cli.options.values import parse_duration_ms
     from flowdiag.cli.output.console import print_message
     from flowdiag.parsers.errors import FlowdiagError
 
     flags = {"redact": redact, "no_excerpts": no_excerpts, "java_heap": java_heap, "debug": debug}
-    settings = effective({**flags, "max_rows": _MOST_ROWS, "quiet": True}, config=config).settings
-    timeout_s = length(timeout, "--timeout") / 1000
+    settings = resolve_settings(
+        {**flags, "max_rows": _MOST_ROWS, "quiet": True}, config=config
+    ).settings
+    timeout_s = parse_duration_ms(timeout, "--timeout") / 1000
     if timeout_s < 1:
         raise FlowdiagError("--timeout must be at least 1 s")
     server = _server(Roots(root or []), settings, timeout_s)

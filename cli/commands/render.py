@@ -8,7 +8,7 @@ import typer
 
 from flowdiag.cli.exit_codes import ExitCode
 from flowdiag.cli.options import shared as o
-from flowdiag.cli.options.settings import Settings, effective
+from flowdiag.cli.options.settings import Settings, resolve_settings
 
 
 def render(
@@ -42,7 +42,7 @@ def render(
 
     The exit code is 0 for any verdict, and 4 if a bug in flowdiag prevents a section from being shown.
     """
-    found = effective(o.flags(locals()), config=config)
+    found = resolve_settings(o.flags(locals()), config=config)
     if show_config:
         from flowdiag.cli.diagnosing import show_config as show
 

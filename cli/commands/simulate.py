@@ -9,7 +9,7 @@ import typer
 from flowdiag.cli.options import shared as o
 from flowdiag.cli.options.help import HelpfulCommand, HelpfulGroup
 from flowdiag.cli.options.settings import Listing
-from flowdiag.cli.options.signature import Options, taking
+from flowdiag.cli.options.signature import Options, with_options
 
 simulate = typer.Typer(
     name="simulate",
@@ -106,7 +106,7 @@ _PID: Final[Options] = {
 
 
 @simulate.command(cls=HelpfulCommand)
-@taking(_PID)
+@with_options(_PID)
 def pid(**given: Any) -> int:
     """Simulate Spark's rate estimator with other settings.
 
@@ -188,7 +188,7 @@ _CREDITS: Final[Options] = {
 
 
 @simulate.command(cls=HelpfulCommand)
-@taking(_CREDITS)
+@with_options(_CREDITS)
 def credits(**given: Any) -> int:
     """Simulate a Flink job under back pressure with other buffers, checkpoints or parallelism.
 

@@ -20,7 +20,7 @@ from typing import Final
 
 from flowdiag.analyses.report.changes import Change, Kind
 from flowdiag.analyses.report.wire import Report, encode
-from flowdiag.cli.options.settings import COLLECTING_VARIABLES
+from flowdiag.cli.options.settings import CREDENTIAL_VARIABLES
 from flowdiag.cli.output.console import print_message
 from flowdiag.parsers.cleanup import at_exit, kill_now, signals_deferred
 from flowdiag.parsers.errors import FlowdiagError
@@ -73,7 +73,7 @@ def run(
         "FLOWDIAG_VERDICT_BEFORE": before or "",
         **changed_codes(changes),
     }
-    environment = {k: v for k, v in os.environ.items() if k not in COLLECTING_VARIABLES}
+    environment = {k: v for k, v in os.environ.items() if k not in CREDENTIAL_VARIABLES}
     try:
         with signals_deferred():
             process = subprocess.Popen(

@@ -311,9 +311,9 @@ def plan_from(
     Raises:
         FlowdiagError: options contradict each other or do not apply to the inputs.
     """
-    from flowdiag.cli.options.routing import live_among
+    from flowdiag.cli.options.routing import split_servers
 
-    urls, doubtful, others = live_among(paths)
+    urls, doubtful, others = split_servers(paths)
     live = bool(urls or doubtful)
     _check_option_conflicts(given, live=live)
     if not live and given["every"] is None:

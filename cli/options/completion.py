@@ -1,15 +1,15 @@
-"""What the shell offers for a rule: its code, or its name, with what it finds. Typer calls these."""
+"""Shell completion for rule codes and names, called by Typer."""
 
 from __future__ import annotations
 
 
-def rule_word(incomplete: str) -> list[tuple[str, str]]:
-    """Codes and names that begin as what was typed; shells drop what does not to the letter.
+def complete_rule(incomplete: str) -> list[tuple[str, str]]:
+    """Return the codes and names that start with the typed text, each with the rule's title.
 
     >>> rule_word("cp201")
     [('cp201', 'One subtask, task or TaskManager holds the checkpoints up')]
     """
-    from flowdiag.analyses.topics import all_rules  # of all commands: many imports
+    from flowdiag.analyses.topics import all_rules  # imports every topic
 
     codes = [(rule.code, rule) for rule in all_rules()]
     if incomplete.islower():
@@ -19,11 +19,11 @@ def rule_word(incomplete: str) -> list[tuple[str, str]]:
     return [(word, rule.title) for word, rule in codes if word.startswith(incomplete)]
 
 
-def rule_words(incomplete: str) -> list[tuple[str, str]]:
-    """The same behind the last comma of a list.
+def complete_rules(incomplete: str) -> list[tuple[str, str]]:
+    """Complete the last element of a comma-separated list.
 
     >>> [word for word, _ in rule_words("RT1,cp201")]
     ['RT1,cp201']
     """
     before, comma, word = incomplete.rpartition(",")
-    return [(f"{before}{comma}{found}", title) for found, title in rule_word(word)]
+    return [(f"{before}{comma}{found}", title) for found, title in complete_rule(word)]

@@ -1,4 +1,4 @@
-"""`--show-config`: every setting with where it comes from, as a `flowdiag.toml` that says the same."""
+"""Renders `--show-config`: every setting with its source, as a valid `flowdiag.toml` or JSON."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import msgspec
 
 from flowdiag.cli.options.settings import FILE, NOT_IN_FILE, Effective, Format, Given, Origin
 
-_WHERE: Final = 34  # column of the comments, where there is room
+_WHERE: Final = 34  # column of the comments
 
 
-def shown(found: Effective) -> str:
-    """The settings for people, or as JSON where that is the format."""
+def render_settings(found: Effective) -> str:
     if found.settings.format is Format.JSON:
         document = msgspec.json.encode(_document(found))
         return msgspec.json.format(document, indent=2).decode() + "\n"
@@ -27,16 +26,16 @@ def _values(found: Effective) -> dict[str, Any]:
 
 def _lines(found: Effective) -> Iterator[str]:
     if found.file is None:
-        yield f"# no {FILE} in the working directory, and none given"
+        yield f"# no settings file: {FILE} is not in the working directory"
     else:
-        yield f"# with {found.file}"
+        yield f"# settings file: {found.file}"
     for key, value in _values(found).items():
         given = found.given.get(key)
         where = "default" if given is None else given.where
         if value is None:
             yield f"{f'# {key}: not set':<{_WHERE}}# {where}"
             continue
-        # What belongs to one run has no place in a file.
+        # Settings of a single run are not allowed in a file.
         text = f"{'# ' if key in NOT_IN_FILE else ''}{key} = {_toml(value)}"
         yield f"{text:<{_WHERE}}# {where}"
     thresholds = found.given.get("thresholds")
@@ -48,7 +47,7 @@ def _lines(found: Effective) -> Iterator[str]:
 
 
 def _toml(value: Any) -> str:
-    """A value as TOML writes it; of the kinds that settings have.
+    """Format a setting as TOML, which equals JSON for these types.
 
     >>> _toml(True), _toml("a\\"b"), _toml(["CP1"]), _toml(5)
     ('true', '"a\\\\"b"', '["CP1"]', '5')
@@ -61,19 +60,21 @@ def _key(name: str) -> str:
 
 
 def _document(found: Effective) -> dict[str, Any]:
-    settings = {key: _told(value, found.given.get(key)) for key, value in _values(found).items()}
+    settings = {
+        key: _with_origin(value, found.given.get(key)) for key, value in _values(found).items()
+    }
     thresholds = found.given.get("thresholds")
     return {
         "file": found.file,
         "settings": settings,
         "thresholds": {
-            rule: {name: _told(limit, thresholds) for name, limit in limits.items()}
+            rule: {name: _with_origin(limit, thresholds) for name, limit in limits.items()}
             for rule, limits in found.settings.thresholds.items()
         },
     }
 
 
-def _told(value: Any, given: Given | None) -> dict[str, Any]:
+def _with_origin(value: Any, given: Given | None) -> dict[str, Any]:
     return {
         "value": value,
         "origin": Origin.DEFAULT if given is None else given.origin,

@@ -1,4 +1,4 @@
-"""`flowdiag PATH…` without a command is `flowdiag diagnose PATH…`; a live server is no path."""
+"""Inserts the default command `diagnose`, and distinguishes live servers from files behind URLs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Final
 
 from flowdiag.analyses.topics import EVERYTHING
 
-# Where the servers listen, unless somebody says otherwise.
+# Default ports.
 _PORTS: Final = {"8081": "flink", "9090": "prometheus", "4040": "spark", "4041": "spark"}
 _SERVER: Final = re.compile(r"https?://([^/?#]*?)(?::(\d+))?(/[^?#]*)?(?:[?#].*)?", re.IGNORECASE)
-# What a browser shows of their pages, and what they answer to requests; a file's path is none of these.
+# Paths of the servers' pages and REST APIs.
 _PAGES: Final = re.compile(
     r"/*(?:(?:proxy/[^/]+|history|jobs|api/v1|graph|overview|streaming|StreamingQuery|stages|executors|query"
     r"|targets)(?:/.*)?)?/*"
@@ -23,11 +23,11 @@ _FILE: Final = re.compile(r"[*?\[]|\.[A-Za-z0-9]{1,6}$")
 _OPTIONS_ALONE: Final = frozenset({"-h", "--help", "-V", "--version"})
 
 
-def routed(arguments: Sequence[str], commands: Collection[str]) -> list[str]:
-    """The command line, with the command over everything where it names inputs and no command.
+def with_default_command(arguments: Sequence[str], commands: Collection[str]) -> list[str]:
+    """Return the command line, with `diagnose` inserted if it names inputs but no command.
 
     Args:
-        arguments: without the program's name.
+        arguments: command line without the program name.
         commands: names of all commands.
 
     >>> routed(["-", "--since", "2h"], {"diagnose", "rate"}), routed(["rate", "-"], {"diagnose", "rate"})
@@ -50,14 +50,10 @@ def _is_input(text: str) -> bool:
 
 
 def refuse_servers(paths: Sequence[str], command: str) -> None:
-    """Tell from a file behind a URL a live server, which is not read but collected from.
-
-    Args:
-        paths: as given.
-        command: that was called.
+    """Raise an error for URLs of live servers, which only `diagnose` and `collect` accept.
 
     Raises:
-        InputError: one is a server's.
+        InputError: a path is the URL of a server.
     """
     for path in paths:
         kind = server_kind(path, command)
@@ -74,8 +70,8 @@ def refuse_servers(paths: Sequence[str], command: str) -> None:
         )
 
 
-def live_among(paths: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
-    """Inputs by what their names look like: servers, what may be one or a file behind a URL, and all others.
+def split_servers(paths: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
+    """Split inputs into servers, URLs that may be a server or a file, and all others.
 
     >>> live_among(["http://jm:8081/#/overview", "https://host/flink", "https://host/jm.log", "logs/"])
     (['http://jm:8081/#/overview'], ['https://host/flink'], ['https://host/jm.log', 'logs/'])
@@ -95,7 +91,7 @@ def live_among(paths: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
 
 
 def server_kind(path: str, command: str) -> str | None:
-    """What `flowdiag collect` would call the server that a URL names; None: it is none.
+    """Return the subcommand of `flowdiag collect` for the server behind a URL, or None.
 
     >>> server_kind("http://jobmanager:8081", "checkpoints"), server_kind("https://x:4040/jobs/", "rate")
     ('flink', 'spark')

@@ -1,4 +1,4 @@
-"""What the user wants: flags before `FLOWDIAG_*` variables before `flowdiag.toml` before defaults.
+"""Settings: flags override `FLOWDIAG_*` variables, which override `flowdiag.toml`, which overrides defaults.
 
 Each setting is one field of `Settings`. Its flag is `--field-name`, its variable
 `FLOWDIAG_FIELD_NAME`, its key in the file `field-name`. Unknown keys are errors, with a suggestion.
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 FILE: Final = "flowdiag.toml"
 PREFIX: Final = "FLOWDIAG_"
 _LONGEST_STAY_MS: Final = 86_400_000
-_LEAST_HEAP: Final = 512 << 20  # with 450 MB or less Spark does not even start
+_LEAST_HEAP: Final = 512 << 20  # Spark does not start with 450 MB
 
 
 class Format(StrEnum):
-    """How the report is written; `flowdiag.cli.render.RENDERERS` has one renderer for each."""
+    """Output formats; `flowdiag.cli.render.RENDERERS` has a renderer for each."""
 
     TABLE = "table"
     JSON = "json"
@@ -41,7 +41,7 @@ class Format(StrEnum):
 
 
 class When(StrEnum):
-    """When the terminal report has what only some terminals show: colour, links."""
+    """When to use features that only some terminals support: colour, links."""
 
     AUTO = "auto"
     ALWAYS = "always"
@@ -49,14 +49,14 @@ class When(StrEnum):
 
 
 class Listing(StrEnum):
-    """How what is no report is written."""
+    """Output formats of lists."""
 
     TABLE = "table"
     JSON = "json"
 
 
 class FailOn(StrEnum):
-    """From which severity on a finding makes the exit code 1."""
+    """Lowest severity that leads to exit code 1."""
 
     INFO = "info"
     WARNING = "warning"
@@ -65,21 +65,20 @@ class FailOn(StrEnum):
 
     @property
     def severity(self) -> Severity | None:
-        """The severity of that name; None for never."""
         from flowdiag.analyses.model.finding import Severity
 
         return None if self is FailOn.NEVER else Severity(self.value)
 
 
 class Warm(StrEnum):
-    """Whether an interactive run keeps what Java loaded, for faster starts (`flowdiag warm`)."""
+    """Whether an interactive run caches Java's classes for faster starts (`flowdiag warm`)."""
 
     AUTO = "auto"
     NEVER = "never"
 
 
 class MinSeverity(StrEnum):
-    """From which severity on a finding is shown."""
+    """Lowest severity of the findings shown."""
 
     INFO = "info"
     WARNING = "warning"
@@ -122,29 +121,29 @@ class Settings(
     thresholds: Overrides = {}
 
 
-# What makes no sense for every run alike, or that an environment variable cannot hold.
+# Settings that only make sense for one run, or that a variable cannot hold.
 NOT_IN_FILE: Final = frozenset({"output", "data-dir", "debug"})
 _NOT_IN_ENVIRONMENT: Final = frozenset({"output", "data-dir", "debug", "thresholds", "verbose"})
-# Of `flowdiag collect`: what opens a door is given in no other way.
-COLLECTING_VARIABLES: Final = frozenset(
+# Credentials for `flowdiag collect`, which are accepted only this way or from files.
+CREDENTIAL_VARIABLES: Final = frozenset(
     {"FLOWDIAG_COLLECT_TOKEN", "FLOWDIAG_COLLECT_USER", "FLOWDIAG_COLLECT_PASSWORD"}
 )
-# What a command of `--exec` is told, which may call flowdiag itself.
-TOLD_VARIABLES: Final = frozenset(
+# Set for the command of `--exec`, which may call flowdiag itself.
+HOOK_VARIABLES: Final = frozenset(
     f"FLOWDIAG_{name}"
     for name in (
         *("ROUND", "VERDICT", "VERDICT_BEFORE"),
         *("NEW", "GONE", "WORSE", "BETTER", "NOT_ASSESSED"),
     )
 )
-# Variables that other parts of flowdiag read; kept here so that a typo is told from them.
+# Variables that other parts of flowdiag read; listed here so that typos are detected.
 OTHER_VARIABLES: Final = (
     frozenset({"FLOWDIAG_CONFIG", "FLOWDIAG_CACHE_DIR", "FLOWDIAG_WITHOUT"})
-    | COLLECTING_VARIABLES
-    | TOLD_VARIABLES
+    | CREDENTIAL_VARIABLES
+    | HOOK_VARIABLES
 )
 
-_LISTS: Final = frozenset({"select", "ignore"})  # words, or one text with commas between them
+_LISTS: Final = frozenset({"select", "ignore"})  # lists of words, or one comma-separated text
 
 _PAGES: Final = (".html", ".htm")
 
@@ -153,7 +152,7 @@ _FALSE: Final = frozenset({"0", "false", "no", "off"})
 
 
 class Origin(StrEnum):
-    """Which layer a value is from."""
+    """Layer that a value comes from."""
 
     FLAG = "flag"
     ENVIRONMENT = "environment"
@@ -163,14 +162,7 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A value of one layer.
-
-    Args:
-        value: as given.
-        origin: the layer.
-        where: the flag, the variable, the file.
-        key: of the setting.
-    """
+    """A value from one layer; `where` is the flag, the variable or the file."""
 
     value: Any
     origin: Origin
@@ -179,7 +171,7 @@ class Given:
 
     @property
     def place(self) -> str:
-        """For messages: where somebody finds what he wrote."""
+        """Location of the value, for error messages."""
         return f"'{self.key}' in '{self.where}'" if self.origin is Origin.FILE else self.where
 
 
@@ -188,13 +180,7 @@ Layer = dict[str, Given]  # by key
 
 @dataclass(frozen=True, slots=True)
 class Effective:
-    """The settings of one run, and where each that was given comes from.
-
-    Args:
-        settings: of all layers.
-        given: by key, what some layer gave; the others are defaults.
-        file: the configuration that was read, if one was.
-    """
+    """The settings of one run; `given` has those that are not defaults, `file` the settings file."""
 
     settings: Settings
     given: Layer
@@ -208,34 +194,34 @@ def load_settings(
     environ: Mapping[str, str] = os.environ,
     folder: Path | None = None,
 ) -> Settings:
-    """Put the layers together; arguments and errors as of `effective`."""
-    return effective(flags, config=config, environ=environ, folder=folder).settings
+    """Return the merged settings; see `resolve_settings`."""
+    return resolve_settings(flags, config=config, environ=environ, folder=folder).settings
 
 
-def effective(
+def resolve_settings(
     flags: Mapping[str, Any],
     *,
     config: str | None = None,
     environ: Mapping[str, str] = os.environ,
     folder: Path | None = None,
 ) -> Effective:
-    """Put the layers together.
+    """Merge the layers.
 
     Args:
-        flags: by field name, as given on the command line; None where one was not given.
-        config: `--config`; without it `FLOWDIAG_CONFIG`, then `flowdiag.toml` in `folder`.
-        environ: the environment.
-        folder: where the file is looked for; the working directory by default.
+        flags: values of the command line by field name; None for those not given.
+        config: `--config` (default: `FLOWDIAG_CONFIG`, then `flowdiag.toml` in `folder`).
+        environ: the environment variables.
+        folder: folder of the settings file (default: the working directory).
 
     Raises:
-        FlowdiagError: an unknown key, a value of the wrong kind, an unreadable file.
+        FlowdiagError: an unknown key, a value of the wrong type, or an unreadable file.
     """
     file, values = _from_file(config or environ.get(f"{PREFIX}CONFIG") or None, folder or Path())
     values |= _from_environment(environ)
     for name, value in flags.items():
         if value is not None:
             key = _key(name)
-            values[key] = Given(_parts(key, value), Origin.FLAG, f"--{key}", key)
+            values[key] = Given(_split_list(key, value), Origin.FLAG, f"--{key}", key)
     if _is_page(values.get("output")) and not _is_flag(values.get("format")):
         values["format"] = Given(Format.HTML, Origin.FLAG, "--output", "format")
     try:
@@ -247,7 +233,7 @@ def effective(
     if settings.show_tz is not None:
         from flowdiag.cli.text.zones import shown_zone
 
-        shown_zone(settings.show_tz)  # now, and not when the report is shown
+        shown_zone(settings.show_tz)  # fails early, not when the report is rendered
     if settings.java_heap is not None:
         parse_heap(settings.java_heap, values["java-heap"].place)
     if settings.stay is not None:
@@ -256,7 +242,7 @@ def effective(
 
 
 def _is_page(output: Given | None) -> bool:
-    """Whether the file's name says that it is a web page: nobody wants a table in one."""
+    """Return whether the output file is a web page by its name."""
     return output is not None and str(output.value).lower().endswith(_PAGES)
 
 
@@ -264,8 +250,8 @@ def _is_flag(given: Given | None) -> bool:
     return given is not None and given.origin is Origin.FLAG
 
 
-def _parts(key: str, value: Any) -> Any:
-    """A list as settings hold it, however it was given: words, or texts with commas.
+def _split_list(key: str, value: Any) -> Any:
+    """Split comma-separated values of list settings.
 
     >>> _parts("ignore", "CP101, RT"), _parts("select", ["CP1,CP2", "RT"]), _parts("tz", "UTC")
     (['CP101', 'RT'], ['CP1', 'CP2', 'RT'], 'UTC')
@@ -279,21 +265,21 @@ def _parts(key: str, value: Any) -> Any:
 
 
 def parse_heap(text: str, where: str = "--java-heap") -> int:
-    """Bytes of a heap.
+    """Parse a heap size such as 4g or 1500m, in bytes.
 
     Args:
-        text: as Java takes it: 4g, 1500m.
-        where: it was given, for the error.
+        text: in Java's notation.
+        where: location of the setting, for the error message.
 
     Raises:
-        FlowdiagError: it is no size, or too small for Spark to start.
+        FlowdiagError: the text is not a size, or too small for Spark.
 
     >>> parse_heap("2g") == parse_heap("2048 MB") == 2 << 30
     True
     """
     found = re.fullmatch(r"(\d{1,7})\s*([kmgt])(?:i?b)?", text.strip(), re.IGNORECASE)
     if found is None:
-        raise FlowdiagError(f"{where} is '{text}', which is no size", hint="write 4g or 1500m")
+        raise FlowdiagError(f"{where} is '{text}', which is not a size", hint="write 4g or 1500m")
     size = int(found[1]) << {"k": 10, "m": 20, "g": 30, "t": 40}[found[2].lower()]
     if size < _LEAST_HEAP:
         raise FlowdiagError(f"{where} is '{text}', too little for Spark", hint="write 512m or more")
@@ -301,14 +287,14 @@ def parse_heap(text: str, where: str = "--java-heap") -> int:
 
 
 def parse_stay(text: str, where: str = "--stay") -> float:
-    """Seconds that Java stays when nobody asks; 0 is not at all.
+    """Parse how long Java keeps running without use, in seconds; 0 turns it off.
 
     Args:
-        text: a number and a unit: 15m, 90s, 1h; or 0.
-        where: it was given, for the error.
+        text: a number and a unit (15m, 90s, 1h), or 0.
+        where: location of the setting, for the error message.
 
     Raises:
-        FlowdiagError: it is no time, or more than a day.
+        FlowdiagError: the text is not a duration, or exceeds a day.
 
     >>> parse_stay("15m"), parse_stay("0")
     (900.0, 0.0)
@@ -318,7 +304,7 @@ def parse_stay(text: str, where: str = "--stay") -> float:
     ms = 0.0 if text.strip() == "0" else duration_ms(text, bare="")
     if ms is None or not 0 <= ms <= _LONGEST_STAY_MS:
         raise FlowdiagError(
-            f"{where} is '{text}', which is no time", hint="write 15m, 1h or 0, at most 24h"
+            f"{where} is '{text}', which is not a duration", hint="write 15m, 1h or 0, at most 24h"
         )
     return ms / 1000
 
@@ -329,7 +315,7 @@ def _from_file(config: str | None, folder: Path) -> tuple[str | None, Layer]:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         if config:
-            raise FlowdiagError(f"there is no configuration file '{config}'") from None
+            raise FlowdiagError(f"settings file '{config}' does not exist") from None
         return None, {}
     except (OSError, UnicodeDecodeError) as error:
         raise FlowdiagError(f"cannot read '{path}': {error}") from None
@@ -340,7 +326,7 @@ def _from_file(config: str | None, folder: Path) -> tuple[str | None, Layer]:
         if key not in keys:
             raise FlowdiagError(f"unknown key '{key}' in '{path}'", hint=nearest(key, keys))
     return str(path), {
-        key: Given(_parts(key, value), Origin.FILE, str(path), key)
+        key: Given(_split_list(key, value), Origin.FILE, str(path), key)
         for key, value in document.items()
     }
 
@@ -364,7 +350,7 @@ def _from_environment(environ: Mapping[str, str]) -> Layer:
             if not text.strip().isdecimal():
                 raise FlowdiagError(f"{name} is '{text}'", hint="write a number")
             value = int(text)
-        layer[key] = Given(_parts(key, value), Origin.ENVIRONMENT, name, key)
+        layer[key] = Given(_split_list(key, value), Origin.ENVIRONMENT, name, key)
     return layer
 
 
@@ -380,4 +366,4 @@ def _explain(error: msgspec.ValidationError, values: Layer) -> tuple[str]:
     message, _, place = str(error).partition(" - at `$.")
     key = place.strip("`").split(".")[0].split("[")[0]
     where = values[key].place if key in values else "the settings"
-    return (f"{where} is wrong: {message[:1].lower()}{message[1:]}",)
+    return (f"{where}: {message[:1].lower()}{message[1:]}",)

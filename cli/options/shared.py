@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from flowdiag.cli.options.completion import rule_words
+from flowdiag.cli.options.completion import complete_rules
 from flowdiag.cli.options.help import DEBUG, GENERAL, INPUT, OUTPUT, SPARK, VERDICT
 from flowdiag.cli.options.settings import FailOn, Format, MinSeverity, Settings, Warm, When
 
@@ -174,7 +174,7 @@ Select = Annotated[
         "--select",
         metavar="RULE,...",
         help="Only these rules: codes, prefixes (CP, RT4) or names; repeatable.",
-        autocompletion=rule_words,
+        autocompletion=complete_rules,
     ),
 ]
 Ignore = Annotated[
@@ -183,7 +183,7 @@ Ignore = Annotated[
         "--ignore",
         metavar="RULE,...",
         help="Ignore these rules; the report lists them.",
-        autocompletion=rule_words,
+        autocompletion=complete_rules,
     ),
 ]
 Config = Annotated[

@@ -1,4 +1,4 @@
-"""Commands that share options: what Typer reads is put together from groups of them."""
+"""Builds the signatures that Typer reads from groups of shared options."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from inspect import Parameter, Signature, signature
 from typing import Any, get_type_hints
 
 Options = Mapping[str, tuple[Any, Any]]
-"""By the parameter's name: its annotation (with what Typer wants to know), and its default."""
+"""Annotation (for Typer) and default, by the name of the parameter."""
 
 
-def taking(*groups: Options) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Let the `**` parameter of a command stand for these options, behind its own ones."""
+def with_options(*groups: Options) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Replace the `**` parameter of a command with these options, after the command's own ones."""
     options = {name: option for group in groups for name, option in group.items()}
 
     def settle(command: Callable[..., int]) -> Callable[..., int]:

@@ -1,4 +1,4 @@
-"""What flags say, as numbers."""
+"""Parses numbers from the command line."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from flowdiag.analyses.flink.judging import milliseconds
 from flowdiag.parsers.errors import FlowdiagError
 
 
-def length(text: str, option: str, *, below: float = 1e9) -> float:
-    """A length of time, in milliseconds. It has a unit: people mean seconds, options milliseconds.
+def parse_duration_ms(text: str, option: str, *, below: float = 1e9) -> float:
+    """Parse a duration in milliseconds. The unit is mandatory: users mean seconds, Flink means milliseconds.
 
     Raises:
-        FlowdiagError: it is none, has no unit, or is not below the limit.
+        FlowdiagError: the text is not a duration, has no unit, or reaches the limit.
 
     >>> length("2s", "--interval"), length("0.5 ms", "--interval"), length("0", "--interval")
     (2000.0, 0.5, 0.0)
     """
     value = milliseconds(text)
     if value is None or not 0 <= value < below:
-        raise FlowdiagError(f"{option} '{text}' is no length of time", hint="write 5ms or 2s")
+        raise FlowdiagError(f"{option} '{text}' is not a duration", hint="write 5ms or 2s")
     number = text.strip()
     if value and number[-1:] in "0123456789.":
         raise FlowdiagError(
@@ -27,10 +27,10 @@ def length(text: str, option: str, *, below: float = 1e9) -> float:
 
 
 def positive(value: float | None, option: str) -> float | None:
-    """A rate or a gain's limit that must be above 0; None stays.
+    """Return a rate or a gain unchanged if it is valid or None.
 
     Raises:
-        FlowdiagError: it is not above 0, or no finite number.
+        FlowdiagError: the value is not finite, or not above 0.
     """
     if value is not None and not 0 < value < 1e15:
         raise FlowdiagError(f"{option} must be above 0")

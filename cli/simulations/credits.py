@@ -29,7 +29,7 @@ from flowdiag.analyses.queues.credits.job import (
     Task,
 )
 from flowdiag.cli.exit_codes import ExitCode
-from flowdiag.cli.options.values import length
+from flowdiag.cli.options.values import parse_duration_ms
 from flowdiag.cli.output.console import Progress, check_output, write_report
 from flowdiag.parsers.errors import FlowdiagError
 
@@ -225,7 +225,7 @@ def _sizes(text: str) -> list[int]:
 
 def _costs(text: str, tasks: int) -> list[float]:
     """What a record takes each task after the source; a single figure is the sink's."""
-    costs = [length(part, "--service") for part in text.split(",")]
+    costs = [parse_duration_ms(part, "--service") for part in text.split(",")]
     if len(costs) == 1:
         costs = [0.0] * (tasks - 1) + costs
     if len(costs) != tasks:
@@ -267,9 +267,13 @@ def changed(flow: Flow, wanted: Wanted, version: tuple[int, int]) -> Flow:
             raise FlowdiagError(f"{option} must be at least {least}")
     if wanted.unaligned and version < (1, 11):
         raise FlowdiagError("unaligned checkpoints are there from Flink 1.11 on")
-    flush = length(wanted.buffer_timeout, "--buffer-timeout") if wanted.buffer_timeout else None
+    flush = (
+        parse_duration_ms(wanted.buffer_timeout, "--buffer-timeout")
+        if wanted.buffer_timeout
+        else None
+    )
     interval = (
-        length(wanted.checkpoint_interval, "--checkpoint-interval")
+        parse_duration_ms(wanted.checkpoint_interval, "--checkpoint-interval")
         if wanted.checkpoint_interval
         else None
     )
@@ -296,7 +300,7 @@ def _debloating(flow: Flow, wanted: Wanted, version: tuple[int, int]) -> Debloat
         return None
     if version < (1, 14):
         raise FlowdiagError("buffer debloating is there from Flink 1.14 on")
-    target = length(wanted.debloat, "--debloat")
+    target = parse_duration_ms(wanted.debloat, "--debloat")
     if target < 1:
         raise FlowdiagError("--debloat must be at least 1 ms")
     return debloating_of(version, target)

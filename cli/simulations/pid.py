@@ -14,7 +14,7 @@ from flowdiag.analyses.rate.model import Job, Outcome, Settings, simulate
 from flowdiag.analyses.rate.present.batches import concurrent_jobs
 from flowdiag.analyses.report.wire import RateApplication
 from flowdiag.cli.exit_codes import ExitCode
-from flowdiag.cli.options.values import length, positive
+from flowdiag.cli.options.values import parse_duration_ms, positive
 from flowdiag.cli.output.console import check_output, write_report
 from flowdiag.cli.output.saved import read_report
 from flowdiag.parsers.errors import FlowdiagError
@@ -263,7 +263,7 @@ def offered_per_s(text: str, batches: int | None) -> list[float]:
 
 
 def _length(text: str | None, option: str) -> float | None:
-    return None if text is None else length(text, option, below=1e12)
+    return None if text is None else parse_duration_ms(text, option, below=1e12)
 
 
 def _document(

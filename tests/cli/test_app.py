@@ -168,7 +168,7 @@ def test_interrupted(log: str, diagnosed: Callable[[Any], Any]) -> None:
         (["checkpoints", "/no/such/file"], "error: /no/such/file: no such file or directory"),
         (["checkpoints", "x", "--since", "soon"], "error: 'soon' is no time"),
         (["checkpoints", "x", "--tz", "Mars/Base"], "error: there is no zone 'Mars/Base'"),
-        (["checkpoints", "x", "--config", "none.toml"], "no configuration file 'none.toml'"),
+        (["checkpoints", "x", "--config", "none.toml"], "settings file 'none.toml' does not exist"),
         (["checkpoint"], "error: no such command 'checkpoint'"),
         (["explain", "CP999"], "error: there is no rule 'CP999'"),
         (["render", "none.json"], "error: cannot read 'none.json'"),

@@ -204,7 +204,7 @@ def test_every_command_with_settings_shows_them(
     assert main([*command, "--show-config"]) == 0
     said = capsys.readouterr()
     assert 'fail-on = "warning"' in said.out and said.err == ""
-    assert said.out.startswith("# no flowdiag.toml in the working directory")
+    assert said.out.startswith("# no settings file: flowdiag.toml is not in the working directory")
 
 
 @pytest.mark.parametrize(
@@ -212,10 +212,10 @@ def test_every_command_with_settings_shows_them(
     [
         ("ignoer = ['CP']", "unknown key 'ignoer' in 'flowdiag.toml'", "did you mean 'ignore'?"),
         ("ignore = ['CP999']", "there is no rule 'CP999' to ignore", "did you mean CP"),
-        ("ignore = 5", "'ignore' in 'flowdiag.toml' is wrong", None),
-        ("select = [1]", "'select' in 'flowdiag.toml' is wrong", None),
+        ("ignore = 5", "'ignore' in 'flowdiag.toml':", None),
+        ("select = [1]", "'select' in 'flowdiag.toml':", None),
         ("[thresholds.CP101]\nat-the-ned = 1", "no threshold 'at-the-ned'", "'at-the-end'?"),
-        ("min-severity = 'low'", "'min-severity' in 'flowdiag.toml' is wrong", None),
+        ("min-severity = 'low'", "'min-severity' in 'flowdiag.toml':", None),
         ("tz = 'Mars'", "there is no zone 'Mars'", "write Asia/Shanghai"),
     ],
 )

@@ -15,7 +15,7 @@ from flowdiag.analyses.report.wire import encode, json_schema
 from flowdiag.analyses.topics import ENGINES, all_rules
 from flowdiag.cli.app import main
 from flowdiag.cli.docs.manual import rule_page
-from flowdiag.cli.options.completion import rule_word, rule_words
+from flowdiag.cli.options.completion import complete_rule, complete_rules
 
 from . import reports
 
@@ -75,6 +75,6 @@ def test_the_shell_completes_rules(tmp_path: Path) -> None:
 
 
 def test_names_are_completed_too() -> None:
-    assert [word for word, _ in rule_word("checkpoint-e")] == ["checkpoint-expired"]
-    assert [word for word, _ in rule_words("bp1,cp10")][:2] == ["bp1,cp101", "bp1,cp102"]
-    assert len(rule_word("")) == len(all_rules()) and rule_word("x") == []
+    assert [word for word, _ in complete_rule("checkpoint-e")] == ["checkpoint-expired"]
+    assert [word for word, _ in complete_rules("bp1,cp10")][:2] == ["bp1,cp101", "bp1,cp102"]
+    assert len(complete_rule("")) == len(all_rules()) and complete_rule("x") == []

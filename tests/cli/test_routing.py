@@ -10,7 +10,7 @@ import pytest
 from flowdiag.analyses.memory.inputs import read_others
 from flowdiag.analyses.report.fitting import engines_of, fits, suggested
 from flowdiag.analyses.topics import names_of
-from flowdiag.cli.options.routing import routed
+from flowdiag.cli.options.routing import with_default_command
 from flowdiag.cli.render import junit
 from flowdiag.cli.render.page import Page
 from flowdiag.parsers.sources.discover import discover
@@ -81,9 +81,14 @@ def test_the_command_that_fits_is_known(text: str, command: str, tmp_path: Path)
 
 def test_a_path_alone_is_diagnosed(tmp_path: Path) -> None:
     path = str(tmp_path)
-    assert routed([path, "--format", "json"], COMMANDS) == ["diagnose", path, "--format", "json"]
-    assert routed(["--format", "json", path], COMMANDS)[0] == "diagnose"
-    assert routed(["-"], COMMANDS) == ["diagnose", "-"]
+    assert with_default_command([path, "--format", "json"], COMMANDS) == [
+        "diagnose",
+        path,
+        "--format",
+        "json",
+    ]
+    assert with_default_command(["--format", "json", path], COMMANDS)[0] == "diagnose"
+    assert with_default_command(["-"], COMMANDS) == ["diagnose", "-"]
 
 
 def test_another_command_is_suggested(tmp_path: Path) -> None:
@@ -100,7 +105,7 @@ def test_another_command_is_suggested(tmp_path: Path) -> None:
     "given", [["rules"], ["checkpoint", "."], ["--help"], [], ["checkpoints", "."]]
 )
 def test_other_command_lines_stay(given: list[str]) -> None:
-    assert routed(given, ("checkpoints", "rules")) == given
+    assert with_default_command(given, ("checkpoints", "rules")) == given
 
 
 def test_a_described_pod_is_read_though_it_looks_like_flink(tmp_path: Path) -> None:

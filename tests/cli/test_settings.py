@@ -14,8 +14,8 @@ from flowdiag.cli.options.settings import (
     FailOn,
     Format,
     Settings,
-    effective,
     load_settings,
+    resolve_settings,
 )
 from flowdiag.parsers.errors import FlowdiagError
 
@@ -61,7 +61,7 @@ def test_a_named_file_instead_of_the_one_that_lies_there(tmp_path: Path) -> None
         ("", {"FLOWDIAG_FORMATT": "json"}, "FLOWDIAG_FORMATT", "did you mean 'FLOWDIAG_FORMAT'?"),
         ("", {"FLOWDIAG_REDACT": "maybe"}, "FLOWDIAG_REDACT is 'maybe'", "write 1 or 0"),
         ("", {"FLOWDIAG_MAX_ROWS": "ten"}, "FLOWDIAG_MAX_ROWS is 'ten'", "write a number"),
-        ("", {"FLOWDIAG_CONFIG": "none.toml"}, "no configuration file 'none.toml'", None),
+        ("", {"FLOWDIAG_CONFIG": "none.toml"}, "settings file 'none.toml' does not exist", None),
     ],
 )
 def test_what_is_wrong_is_named(
@@ -109,12 +109,12 @@ def test_every_variable_that_the_code_reads_is_known() -> None:
 
 
 def test_a_file_that_is_called_html_is_a_page(tmp_path: Path) -> None:
-    page = effective(
+    page = resolve_settings(
         {"output": "Report.HTML"}, environ={"FLOWDIAG_FORMAT": "json"}, folder=tmp_path
     )
     assert page.settings.format is Format.HTML
     assert page.given["format"].place == "--output"
-    asked = effective({"output": "x.html", "format": "json"}, environ={}, folder=tmp_path)
+    asked = resolve_settings({"output": "x.html", "format": "json"}, environ={}, folder=tmp_path)
     assert asked.settings.format is Format.JSON
-    other = effective({"output": "html"}, environ={}, folder=tmp_path)
+    other = resolve_settings({"output": "html"}, environ={}, folder=tmp_path)
     assert other.settings.format is Format.TABLE

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import pytest
 
 from flowdiag.cli.commands import simulate
-from flowdiag.cli.options.signature import taking
+from flowdiag.cli.options.signature import with_options
 from flowdiag.cli.simulations import credits, pid
 
 
 def test_shared_options_stand_behind_the_own_ones() -> None:
-    @taking({"often": (Annotated[int, "how often"], 3)}, {"loud": (bool, False)})
+    @with_options({"often": (Annotated[int, "how often"], 3)}, {"loud": (bool, False)})
     def command(path: Annotated[str, "what"], much: int = 1, **given: Any) -> int:
         return 0
 

@@ -45,7 +45,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
         (["--offered", "many"], "'many' is no rate"),
         (["--offered", "-3"], "'-3' is no rate"),
         (["--batches", "0"], "--batches must be 1 to 100000"),
-        (["--interval", "often"], "--interval 'often' is no length of time"),
+        (["--interval", "often"], "--interval 'often' is not a duration"),
         (["--interval", "2"], "--interval '2' has no unit"),
         (["--interval", "0"], "--interval must be at least 1 ms"),
         (["--interval", "0.5ms"], "--interval must be at least 1 ms"),

@@ -59,7 +59,7 @@ def test_a_job_that_would_not_start(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["--rate", "0"], "--rate must be above 0"),
         (["--rate", "nan"], "--rate must be above 0"),
-        (["--service", "soon"], "--service 'soon' is no length of time"),
+        (["--service", "soon"], "--service 'soon' is not a duration"),
         (["--service", "1ms,1ms,1ms"], "--service names 3 tasks"),
         (["--parallelism", "2"], "--parallelism needs two tasks"),
         (["--parallelism", "2,0"], "--parallelism needs two tasks"),
@@ -73,7 +73,7 @@ def test_a_job_that_would_not_start(capsys: pytest.CaptureFixture[str]) -> None:
         (["--flink", "2.3", "--buffers-per-channel", "4"], "Flink 2 ignores"),
         (["--flink", "1.10", "--unaligned"], "from Flink 1.11"),
         (["--flink", "1.13", "--debloat", "1s"], "from Flink 1.14"),
-        (["--debloat", "a bit"], "--debloat 'a bit' is no length of time"),
+        (["--debloat", "a bit"], "--debloat 'a bit' is not a duration"),
         (["--segment-size", "1kb"], "--segment-size must be"),
         (["--floating-buffers", "0"], "--floating-buffers must be at least 1"),
         (["--buffers-per-channel", "-1"], "--buffers-per-channel must be at least 0"),
