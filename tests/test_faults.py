@@ -462,7 +462,7 @@ def test_a_section_that_fails_costs_no_other(
     page = Page()
     shown = RENDERERS[format](report, page)
     assert page.faults.found and {fault.where for fault in page.faults.found} == {"render"}
-    assert "cannot be shown, which is a bug in flowdiag" in " ".join(shown.split())
+    assert "cannot be shown because of a bug in flowdiag" in " ".join(shown.split())
     assert SECRET not in shown
     kept = set(whole.splitlines()) & set(shown.splitlines())
     assert kept, "the rest is shown"

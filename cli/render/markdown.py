@@ -74,7 +74,10 @@ def _summary(report: Report) -> Iterator[str]:
     for step in words.first_steps(report):
         yield from (escape(step), "")
     if not report.summary.assessed:
-        yield from (f"{escape(words.missing_input(report))} Not assessed is not healthy.", "")
+        yield from (
+            f"{escape(words.missing_input(report))} Not assessed does not mean healthy.",
+            "",
+        )
 
 
 def _inputs(report: Report, page: Page, clock: words.Clock) -> Iterator[str]:
@@ -84,7 +87,7 @@ def _inputs(report: Report, page: Page, clock: words.Clock) -> Iterator[str]:
     missing = [item for item in report.inputs if item.kind == "not-read" or item.error]
     shown = missing if page.verbose else missing[:INPUTS_SHOWN]
     for item in shown:
-        state = "not read" if item.kind == "not-read" else "cut short"
+        state = "not read" if item.kind == "not-read" else "incomplete"
         yield f"- {state}: {_code(item.source)}: {escape(item.error or item.reason or '')}"
     if len(missing) > len(shown):
         yield f"- and {len(missing) - len(shown)} more"
@@ -147,7 +150,7 @@ def _chart(title: str, values: Sequence[int | None], line: int | None) -> Iterat
     drawn = chart(values, width=WIDTH - CHART_LABEL, height=4, line=line)
     if len(values) < 2 or not drawn.rows:
         return
-    note = "" if drawn.per_column == 1 else f" (a column is the worst of {drawn.per_column})"
+    note = "" if drawn.per_column == 1 else f" (a column shows the worst of {drawn.per_column})"
     yield from ("```text", f"{title}{note}")
     for label, cells in drawn.rows:
         yield f"{label:>{CHART_LABEL}} {cells}".rstrip()

@@ -1,4 +1,4 @@
-"""What a renderer may know about where its output goes."""
+"""The output options that a renderer may depend on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flowdiag.analyses.report.wire import Where
 Part = TypeVar("Part")
 
 PROSE: Final = 100
-"""Columns beyond which running text is hard to read."""
+"""The width of running text in columns: longer lines are hard to read."""
 
 
 TERSEST: Final = 4
@@ -20,18 +20,18 @@ TERSEST: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """The place a report is rendered for.
+    """The output options of a report.
 
     Args:
-        width: columns; huge where nobody counts them, since nothing is cut off a terminal.
-        colour: whether escapes for colour are welcome.
-        unicode: whether the glyphs of the timeline can be shown.
-        verbose: 0 shows what matters, 1 everything.
-        terse: how much of what matters is left out for want of room, from 0 to `TERSEST`.
-        zone: in which times are shown, as a user writes it; None: that of the logs.
-        hyperlinks: whether places in files may be links (OSC 8).
-        folder: in which it is read, with the last slash; names of files below are shown without it.
-        faults: takes what goes wrong with a section.
+        width: columns; very large for a file, where nothing wraps.
+        colour: whether to write ANSI escapes.
+        unicode: whether the encoding has the glyphs of the timeline.
+        verbose: 0 for the important parts, 1 for everything.
+        terse: how much to omit to save lines, from 0 to `TERSEST`.
+        zone: the time zone of all times, as the user wrote it; None for the zone of the logs.
+        hyperlinks: whether places in files become links (OSC 8).
+        folder: the working directory with a trailing slash; files below it have relative names.
+        faults: collects the errors of sections.
     """
 
     width: int = 100
@@ -47,17 +47,19 @@ class Page:
     def section(
         self, name: str, parts: Callable[[], Iterable[Part]], instead: Callable[[str], Part]
     ) -> list[Part]:
-        """What a section of a report consists of; a fault in it costs no other section.
+        """Return the parts of a section, or an error message: a bug in one section must not hide the others.
 
         Args:
-            name: for people.
-            parts: makes it.
-            instead: makes of a line of text what stands in the place of a section that cannot be shown.
+            name: the section, for the message.
+            parts: creates the parts.
+            instead: converts the message to a part.
         """
         made = self.faults.run_or_default(lambda: list(parts()), None, Where.RENDER, about=name)
         if made is None:
-            told = (
-                f"{name}: cannot be shown, which is a bug in flowdiag; --format json has all of it"
-            )
-            return [instead(told)]
+            return [
+                instead(
+                    f"{name}: cannot be shown because of a bug in flowdiag;"
+                    " --format json contains all data"
+                )
+            ]
         return made

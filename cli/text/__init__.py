@@ -1,5 +1,5 @@
-"""A report in words and characters: the text layer that the terminal, Markdown and HTML renderers share.
+"""The text layer of the terminal, Markdown and HTML renderers.
 
-`words` formats subjects, causes and verdicts; `telling` condenses an incident; `grid` lays out tables and lines.
-Imports the report's types, never the analyses that produced them.
+`words` formats subjects, times and verdicts, `stories` condenses a story, `grid` lays out tables and lines.
+This package imports the types of a report, never the analyses that produce it.
 """

@@ -1,4 +1,4 @@
-"""A column chart of characters, for views over time."""
+"""Draw column charts of characters, for values over time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EIGHTHS: Final = " ▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Rows of a column chart, the highest first, each with the label of its upper edge or nothing."""
+    """The rows of a chart from top to bottom, each with a label or an empty text; `per_column` values share a column."""
 
     rows: tuple[tuple[str, str], ...]
     per_column: int
@@ -32,10 +32,9 @@ def chart(
     unicode: bool = True,
     unit: str = "ms",
 ) -> Chart:
-    """Columns over values in their order; several share one where there are more than fit.
+    """Draw a column for each value, or for several consecutive values if they exceed the width.
 
-    A column is the largest of its values, since the worst must not disappear. `line` is drawn across
-    where nothing stands.
+    A column shows its largest value, so that no peak disappears. `line` is drawn where no column reaches.
 
     >>> chart([1.0, 2.0, 4.0], width=10, height=2, unit="").rows
     (('4', '  █'), ('', '▄██'))
@@ -65,13 +64,13 @@ def chart(
 
 
 def labelled(values: Sequence[float | None], *, width: int, unicode: bool) -> list[Text]:
-    """A chart with the figures left of it, in so many columns; nothing where all is nothing."""
+    """Return the lines of a chart with its labels; none if all values are zero or missing."""
     drawn = chart(values, width=width - _LABEL, unicode=unicode, unit="")
     return [Text(f"{label:>9}  {cells}") for label, cells in drawn.rows]
 
 
 def _cell(filled: float, row: int, *, on_line: bool, unicode: bool) -> str:
-    """What of a column that fills so many rows is seen in one of them, the lowest being 0."""
+    """Return the character of a column of height `filled` in a row, from 0 at the bottom."""
     eighth = max(0, min(8, round((filled - row) * 8)))
     if filled and row == 0:
         eighth = max(1, eighth)

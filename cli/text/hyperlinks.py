@@ -1,7 +1,7 @@
-"""Places in files that a terminal opens when they are clicked: OSC 8, where the terminal says that it can.
+"""Links to places in files (OSC 8) that terminals open with a click.
 
-As other tools do it: only on a terminal, and only on one that is known for it, unless the user says otherwise
-(`--hyperlinks`, `FORCE_HYPERLINK`). A URL holds nothing but a path of this machine, encoded.
+Like other tools, flowdiag writes links only to terminals that are known to support them, unless the user decides
+otherwise (`--hyperlinks`, `FORCE_HYPERLINK`). A URL contains only an encoded path of this machine.
 """
 
 from __future__ import annotations
@@ -17,37 +17,28 @@ from flowdiag.cli.options.settings import When
 
 _PROGRAMS: Final = frozenset(
     {"iTerm.app", "WezTerm", "vscode", "ghostty", "Hyper", "terminology", "zed", "rio", "Tabby"}
-)  # what TERM_PROGRAM says
+)  # values of TERM_PROGRAM
 _TERMS: Final = ("xterm-kitty", "alacritty", "xterm-ghostty", "wezterm", "foot", "contour")
-_VARIABLES: Final = ("WT_SESSION", "KONSOLE_VERSION", "DOMTERM")  # set by terminals that can
-_VTE: Final = 5000  # 0.50, the first one that opens them
+_VARIABLES: Final = ("WT_SESSION", "KONSOLE_VERSION", "DOMTERM")  # set by terminals with support
+_VTE: Final = 5000  # 0.50, the first version with support
 
 
 def use_hyperlinks(stream: IO[Any], when: When, environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether places are to be links.
-
-    What was asked for comes before the environment, `FORCE_HYPERLINK` (0: none) before what is known of the
-    terminal.
-
-    Args:
-        stream: where the report goes.
-        when: what was asked for.
-        environ: the environment.
-    """
+    """Whether to write links: the option decides, then `FORCE_HYPERLINK` (0 turns them off), then the terminal."""
     if when is not When.AUTO:
         return when is When.ALWAYS
     forced = environ.get("FORCE_HYPERLINK", "")
     if forced:
         return forced != "0"
-    return stream.isatty() and _can(environ)
+    return stream.isatty() and _supports_links(environ)
 
 
-def _can(environ: Mapping[str, str]) -> bool:
-    """Whether a terminal is known to open links.
+def _supports_links(environ: Mapping[str, str]) -> bool:
+    """Whether the terminal is known to open links.
 
-    >>> _can({"TERM": "xterm-256color"}), _can({"VTE_VERSION": "7200"}), _can({"TERM": "xterm-kitty"})
+    >>> _supports_links({"TERM": "xterm-256color"}), _supports_links({"VTE_VERSION": "7200"}), _supports_links({"TERM": "xterm-kitty"})
     (False, True, True)
-    >>> _can({"TERM": "tmux-256color", "TERM_PROGRAM": "tmux", "VTE_VERSION": "7200"})
+    >>> _supports_links({"TERM": "tmux-256color", "TERM_PROGRAM": "tmux", "VTE_VERSION": "7200"})
     False
     """
     term = environ.get("TERM", "")
@@ -68,11 +59,11 @@ def _host() -> str:
 
 
 def file_url(source: str, folder: str = "") -> str | None:
-    """The address of a file on this machine; None where it is none: in an archive, behind a URL, gone.
+    """Return the URL of an input, or None if it is not a file of this machine: an archive member, a URL, a lost file.
 
     Args:
-        source: as the report names it.
-        folder: in which the report is read, for relative names.
+        source: the name of the input in the report.
+        folder: the folder of relative names.
     """
     path = os.path.join(folder or os.curdir, source)
     if "\0" in path or "://" in source or not os.path.isfile(path):

@@ -1,4 +1,4 @@
-"""The pools of a process's memory, as they lie within each other; for every view of them."""
+"""The memory pools of a process and their nesting."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _JM: Final = "jobmanager.memory."
 
 
 class Pool(NamedTuple):
-    """A part of a process's memory, as deep as it lies within others."""
+    """A memory pool; `depth` is its nesting level."""
 
     depth: int
     label: str
@@ -58,7 +58,7 @@ _OPTIONS: Final = {
 
 
 def group_by_size(processes: Iterable[MemoryProcess]) -> list[list[MemoryProcess]]:
-    """Processes of the same sizes together."""
+    """Group processes of the same role, version and sizes."""
     groups: dict[object, list[MemoryProcess]] = {}
     for process in processes:
         key = (
@@ -73,12 +73,12 @@ def group_by_size(processes: Iterable[MemoryProcess]) -> list[list[MemoryProcess
 
 
 def sizes_of(process: MemoryProcess) -> dict[str, int]:
-    """Bytes of each pool: as observed, else as derived; sums of several among them."""
+    """Return the bytes of each pool, observed or else derived, with the sums of `with_sums`."""
     return with_sums({**process.derived, **process.observed})
 
 
 def with_sums(pools: Mapping[str, int]) -> dict[str, int]:
-    """The same pools, and the sums of those that Flink limits together."""
+    """Add the sums of pools that share one limit in Flink."""
     found = dict(pools)
     for name, parts in (
         ("heap", (f"{_TM}framework.heap.size", f"{_TM}task.heap.size")),
@@ -93,7 +93,7 @@ def with_sums(pools: Mapping[str, int]) -> dict[str, int]:
 
 
 def pools_of(process: MemoryProcess, shown: Mapping[str, int]) -> tuple[Pool, ...]:
-    """The pools that a process of its role and version has, outermost first."""
+    """Return the pools of the role and version of a process, outermost first."""
     if process.role == "jobmanager":
         return _JOBMANAGER
     legacy = "heap" in process.derived and f"{_TM}process.size" not in shown
@@ -101,11 +101,11 @@ def pools_of(process: MemoryProcess, shown: Mapping[str, int]) -> tuple[Pool, ..
 
 
 def configured_value(process: MemoryProcess, name: str) -> str:
-    """What the options say of a pool; empty: nothing."""
+    """Return the configured options of a pool; empty if there are none."""
     options = process.configured
-    told = []
+    values = []
     for key in _OPTIONS.get(name, (name,)):
         if key in options:
             short = key.rpartition(".")[2]
-            told.append(options[key] if key == name else f"{short} {options[key]}")
-    return ", ".join(told)
+            values.append(options[key] if key == name else f"{short} {options[key]}")
+    return ", ".join(values)

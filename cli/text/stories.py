@@ -139,9 +139,9 @@ def story_paragraph(view: StoryView, *, most: int | None = None, characters: int
     if len(shown) < len(consequences):
         sentences.append(f"And {len(consequences) - len(shown)} more.")
     if view.competing:
-        word = "story" if len(view.competing) == 1 else "stories"
+        word = "Story" if len(view.competing) == 1 else "Stories"
         numbers = " and ".join(map(str, view.competing))
-        sentences.append(f"Part of it may come from {word} {numbers}.")
+        sentences.append(f"{word} {numbers} may explain part of it.")
     return " ".join(sentences)
 
 

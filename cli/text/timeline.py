@@ -1,4 +1,4 @@
-"""The life of a job's checkpoints as rows of cells that can be read at a glance."""
+"""Draw the checkpoints of a job over time as rows of cells."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from flowdiag.analyses.model.fmt import duration, plural
 from flowdiag.analyses.report.wire import Checkpoint
 from flowdiag.cli.text.words import STATUS_WORDS, Clock
 
-# Word to glyph, in Unicode and in ASCII. What is sick is a letter, so that it needs no legend and
-# no colour; what is well is small and quiet.
+# Glyphs in Unicode and ASCII. Failed checkpoints are letters, which need neither legend nor colour.
 GLYPHS: Final = {
     "completed": ("✓", "."),
     "savepoint": ("S", "S"),
@@ -33,7 +32,7 @@ MAX_ROWS: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One or several neighbouring checkpoints: their worst status, their longest duration."""
+    """One or more consecutive checkpoints with their worst status and longest duration."""
 
     kind: str
     first: Checkpoint | None = None
@@ -42,7 +41,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Cells of one line, and when the first of them began."""
+    """A line of cells, with the time of the first as its label."""
 
     label: str
     cells: tuple[Cell, ...]
@@ -50,7 +49,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Rows of cells. `per_cell` checkpoints share a cell; durations are scaled to `longest_ms`."""
+    """Rows of cells of `per_cell` checkpoints each; bars are scaled to `longest_ms`."""
 
     rows: tuple[Row, ...]
     per_cell: int
@@ -58,17 +57,17 @@ class Timeline:
     median_ms: float | None
 
     def kinds(self) -> list[str]:
-        """The kinds of cell that occur, for the legend."""
+        """Return the kinds of cells that occur, for the legend."""
         seen = {cell.kind for row in self.rows for cell in row.cells}
         return [kind for kind in GLYPHS if kind in seen]
 
     def bars(self, row: Row, *, unicode: bool) -> str:
-        """The durations of a row as a sparkline, one column per cell; blank where unknown."""
+        """Return the durations of a row as a sparkline, with a space for an unknown duration."""
         steps = BARS[0] if unicode else BARS[1]
         return "".join(_bar(cell.duration_ms, self.longest_ms, steps) for cell in row.cells)
 
     def scale(self) -> str:
-        """What the height of the bars means."""
+        """Return the legend of the bars."""
         if self.longest_ms is None:
             return ""
         longest = f"longest {duration(self.longest_ms)}"
@@ -80,7 +79,7 @@ class Timeline:
 def timeline(
     checkpoints: Sequence[Checkpoint], clock: Clock, width: int, *, rows: int = MAX_ROWS
 ) -> Timeline:
-    """Lay out checkpoints, in their order, in so many rows at most that fit into `width`."""
+    """Lay out checkpoints in at most `rows` rows of `width` columns."""
     days = {clock.show(c.triggered_at)[:10] for c in checkpoints if c.triggered_at}
     dated = len(days) > 1
     digits = len(str(max((c.id for c in checkpoints), default=0)))
@@ -88,7 +87,7 @@ def timeline(
     columns = max(10, width - label)
     breaks = sum(a.run != b.run for a, b in pairwise(checkpoints))
     room = columns * rows
-    # A cell for every restart is only worth its room while restarts are few.
+    # Many restarts would fill the rows with separators.
     show_breaks = breaks <= room // 8
     per_cell = max(1, -(-len(checkpoints) // (room - breaks if show_breaks else room)))
     cells = list(_cells(checkpoints, per_cell, show_breaks))
@@ -111,7 +110,7 @@ def timeline(
 
 
 def plain(picture: Timeline) -> list[str]:
-    """A timeline as lines of text: cells, durations below them, and what both mean."""
+    """Return a timeline as plain text: cells, bars below them, and a legend."""
     left = max((len(row.label) for row in picture.rows), default=0) + 2
     lines = []
     for row in picture.rows:
@@ -124,15 +123,13 @@ def plain(picture: Timeline) -> list[str]:
 
 
 def legend_word(kind: str) -> str:
-    """What a glyph means."""
     return {"break": "new run", "savepoint": "savepoint", "other": "unknown"}.get(
         kind, STATUS_WORDS.get(kind, kind)
     )
 
 
 def bucket_note(per_cell: int) -> str:
-    """How to read cells that stand for more than one checkpoint."""
-    return "" if per_cell == 1 else f"one cell is {plural(per_cell, 'checkpoint')}, the worst shown"
+    return "" if per_cell == 1 else f"one cell shows the worst of {plural(per_cell, 'checkpoint')}"
 
 
 def _cells(checkpoints: Sequence[Checkpoint], per_cell: int, show_breaks: bool) -> Iterator[Cell]:

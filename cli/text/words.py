@@ -469,7 +469,7 @@ def _setting(item: w.Action | w.Change) -> str | None:
         unit = unit_of(item.option, item.proposed)
         values.append(f"try {item.proposed}" + (f" ({unit})" if unit else ""))
     if isinstance(item, w.Action) and item.unset:
-        values.append("take it out")
+        values.append("remove it")
     return f"{item.option}: {', '.join(values)}" if values else item.option
 
 
@@ -543,8 +543,8 @@ def batch_counts(app: w.RateApplication) -> str:
     failed = sum(batch.failed_outputs > 0 for batch in app.batches)
     waiting = len(app.batches) - done
     parts = [f"{fmt.thousands(done)} completed"]
-    parts += [f"{failed} of them failed"] if failed else []
-    parts += [f"{waiting} not"] if waiting else []
+    parts += [f"{failed} with failures"] if failed else []
+    parts += [f"{waiting} unfinished"] if waiting else []
     return f"{fmt.thousands(app.total.batches)}: {', '.join(parts)}"
 
 
@@ -568,18 +568,18 @@ def verdict_sentence(report: w.Report) -> str:
     if not summary.assessed:
         return "nothing to diagnose"
     if summary.verdict == "inconclusive":
-        return f"inconclusive: {fmt.shorten(summary.reason or 'the input does not tell', 120)}"
+        return f"inconclusive: {fmt.shorten(summary.reason or 'the inputs do not hold enough data', 120)}"
     critical, warnings, infos = (
         sum(n for each, n in summary.below_min_severity.items() if each == severity)
         + sum(finding.severity == severity for finding in report.findings)
         for severity in ("critical", "warning", "info")
     )
-    remarks = critical + warnings + infos
-    told = f", {fmt.plural(remarks, 'remark')}" if remarks else ""
+    count = critical + warnings + infos
+    notes = f", {fmt.plural(count, 'note')}" if count else ""
     if summary.verdict == "calculated":
-        return f"calculated, nothing that runs was looked at{told}"
+        return f"calculated, without data of a running job{notes}"
     if summary.verdict == "healthy":
-        return f"healthy{told}"
+        return f"healthy{notes}"
     tally = [f"{critical} critical"] if critical else []
     tally += [fmt.plural(warnings, "warning")] if warnings else []
     return f"{summary.verdict}: {', '.join(tally)}"
@@ -588,29 +588,29 @@ def verdict_sentence(report: w.Report) -> str:
 # By command: the data it needs, and the inputs that hold them.
 _NEEDS: Final = {
     "diagnose": (
-        "anything that a rule judges",
-        "give it logs of Flink or Spark, metrics, event logs, or what `flowdiag collect` saved",
+        "data that a rule checks",
+        "pass Flink or Spark logs, metrics, event logs, or a folder of `flowdiag collect`",
     ),
     "rate": (
         "a batch or a trigger",
-        "give it an event log, the lines of `flowdiag listener`, or the driver's log",
+        "pass an event log, the output of `flowdiag listener`, or the driver's log",
     ),
     "startup": (
-        "the start of a cluster or of a job",
-        "give it the JobManager's log from its beginning",
+        "the start of a cluster or a job",
+        "pass the JobManager's log from its beginning",
     ),
     "queues": (
-        "metrics of a job's tasks",
-        "give it logs with metric reports, files of Prometheus, or what `flowdiag collect` saved",
+        "task metrics",
+        "pass logs with metric reports, Prometheus files, or a folder of `flowdiag collect`",
     ),
     "memory": (
         "a memory option or size",
-        "give it a configuration file, logs from their beginning, or the answer of /taskmanagers",
+        "pass a configuration file, logs from their beginning, or the answer of /taskmanagers",
     ),
 }
 _CHECKPOINT_NEEDS: Final = (
     "a checkpoint event",
-    "give it the JobManager's log, an archive, or saved answers of /jobs/:id/checkpoints",
+    "pass the JobManager's log, an archive, or saved answers of /jobs/:id/checkpoints",
 )
 
 
@@ -619,7 +619,7 @@ def nothing_to_diagnose(report: w.Report) -> tuple[str, str]:
     what, remedy = _NEEDS.get(report.tool.command, _CHECKPOINT_NEEDS)
     if (report.summary.reason or "").startswith("the requested time range"):
         return "the requested time range contains none of the input", "check --since and --until"
-    return f"none holds {what}", remedy
+    return f"none contains {what}", remedy
 
 
 def missing_input(report: w.Report) -> str:
@@ -627,13 +627,20 @@ def missing_input(report: w.Report) -> str:
     what, _ = _NEEDS.get(report.tool.command, _CHECKPOINT_NEEDS)
     reason = report.summary.reason
     if reason is None or reason.startswith("no input holds"):
-        return f"No input held {what}."
+        return f"No input contains {what}."
     if ": " in reason:  # begins with the name of an input
         return f"{reason}."
     return f"{reason[:1].upper()}{reason[1:]}."
 
 
 # --- rules and baseline ---------------------------------------------------------------------------
+
+
+def rule_tally(rules: Sequence[w.Rule]) -> str:
+    """Return how many rules are clear, and how many had no data to check."""
+    clear = sum(rule.status == "clear" for rule in rules)
+    void = sum(rule.status == "not-assessed" for rule in rules)
+    return f"{clear} of {len(rules)} rules are clear" + (f" · {void} without data" if void else "")
 
 
 def inconclusive_rules(rules: Sequence[w.Rule]) -> list[w.Rule]:
@@ -647,7 +654,7 @@ def ignored_rules(rules: Sequence[w.Rule]) -> str | None:
     >>> one = w.Rule(code="CP101", name="n", title="t", status="ignored", reason="--ignore CP1")
     >>> two = w.Rule(code="CP307", name="n", title="t", status="ignored", reason="--ignore slow")
     >>> ignored_rules([one, two])
-    '2 of 2 rules not heard: --ignore CP1,slow'
+    '2 of 2 rules ignored: --ignore CP1,slow'
     """
     reasons = [rule.reason or "" for rule in rules if rule.status == "ignored"]
     if not reasons:
@@ -657,7 +664,7 @@ def ignored_rules(rules: Sequence[w.Rule]) -> str | None:
         option, _, value = reason.partition(" ")
         values.setdefault(option, []).append(value)
     options = "; ".join(f"{option} {','.join(given)}" for option, given in values.items())
-    return f"{len(reasons)} of {fmt.plural(len(rules), 'rule')} not heard: {options}"
+    return f"{len(reasons)} of {fmt.plural(len(rules), 'rule')} ignored: {options}"
 
 
 def hidden_findings(report: w.Report) -> str | None:
@@ -667,9 +674,9 @@ def hidden_findings(report: w.Report) -> str | None:
         return None
     parts = []
     for severity, count in reversed(counts.items()):
-        word = "remark" if severity == "info" else str(severity)
+        word = "note" if severity == "info" else str(severity)
         parts.append(f"{count} {word}" if word == "critical" else fmt.plural(count, word))
-    return f"{' and '.join(parts)} left out by --min-severity"
+    return f"{' and '.join(parts)} hidden by --min-severity"
 
 
 def baseline_lines(report: w.Report) -> list[str]:
@@ -696,8 +703,7 @@ def baseline_lines(report: w.Report) -> list[str]:
     if unseen:
         codes = fmt.listed(dict.fromkeys(entry.code or "" for entry in unseen))
         lines.append(
-            f"not known whether it is still there, of {baseline.source}: {codes}:"
-            f" {unseen[0].text.partition(': ')[2]}"
+            f"{codes} in {baseline.source} cannot be checked: {unseen[0].text.partition(': ')[2]}"
         )
     return lines
 
@@ -706,7 +712,7 @@ def _muted_line(source: str, entries: Sequence[w.BaselineEntry]) -> str:
     days = _day_range([entry.until for entry in entries])
     count = fmt.plural(sum(entry.findings for entry in entries), "finding")
     codes = fmt.listed(dict.fromkeys(entry.code or entry.fingerprint for entry in entries))
-    return f"{count} muted by {source} until {days}, not counted for the exit code: {codes}"
+    return f"{count} muted by {source} until {days} (no effect on the exit code): {codes}"
 
 
 def mute_note(report: w.Report, finding: w.Finding) -> str | None:

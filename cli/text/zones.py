@@ -1,4 +1,4 @@
-"""The zone in which people read times."""
+"""The time zone of a report's times."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _OFFSET: Final = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?([0-5]\d))?", re.I
 
 
 def shown_zone(text: str) -> tuple[str, tzinfo | None]:
-    """A zone in which times are shown, and how it is called; None is that of this machine.
+    """Return the name of a time zone and the zone; None for the zone of this machine.
 
     Raises:
-        FlowdiagError: there is no such zone.
+        FlowdiagError: the time zone is unknown.
 
     >>> shown_zone("local"), shown_zone("+05:30")[0], shown_zone("-8")[0], shown_zone("z")[0]
     (('local time', None), 'UTC+05:30', 'UTC-08:00', 'UTC')
@@ -35,6 +35,6 @@ def shown_zone(text: str) -> tuple[str, tzinfo | None]:
     zone = known_zone(name)
     if zone is None:
         raise FlowdiagError(
-            f"there is no zone '{text}'", hint=f"write Europe/Berlin, UTC, +02:00 or {LOCAL}"
+            f"unknown time zone '{text}'", hint=f"examples: Europe/Berlin, UTC, +02:00, {LOCAL}"
         )
     return name, zone

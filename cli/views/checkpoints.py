@@ -95,7 +95,7 @@ def _timeline(picture: Timeline, page: Page, job: CheckpointJob) -> RenderableTy
     for note in (bucket_note(picture.per_cell), picture.scale()):
         legend.append(f"{note}   " if note else "", "dim")
     if job.truncated:
-        legend.append("lists are cut at --max-rows", "yellow")
+        legend.append("lists are limited by --max-rows", "yellow")
     return Group(Listing(rows, *columns, heads=None), legend)
 
 
@@ -107,7 +107,7 @@ def _taskmanagers(job: CheckpointJob, page: Page) -> RenderableType:
         # Twice the expected number stands out, even where p is large on a small cluster.
         style=lambda row: "bold yellow" if row.late and (row.ratio or 0) >= 2 else "",
     )
-    note = "late: distinct subtasks that acknowledged an expired checkpoint; expected: by placement"
+    note = "late: subtasks that acknowledged an expired checkpoint; expected: by placement"
     if any(row.p_value is not None for row in rows):
-        note += "; by chance: how often chance makes so many late"
+        note += "; by chance: probability of this many late by chance"
     return Group(table, *and_more(len(job.taskmanagers) - len(rows)), line(note, "dim"))

@@ -52,7 +52,7 @@ def findings_block(report: Report, page: Page, clock: words.Clock) -> Renderable
     if others:
         blocks += [Text(), Indented(finding_lines(others, page, several))]
         if page.terse < TERSEST:
-            blocks.append(Indented(Text("-v shows the numbers, lines and remedies of all", "dim")))
+            blocks.append(Indented(Text("-v shows all findings with evidence and remedies", "dim")))
     return Group(*blocks)
 
 

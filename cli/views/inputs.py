@@ -1,4 +1,4 @@
-"""What was read: in a line or two; each input with its facts where everything is asked for."""
+"""Show the inputs: a summary with problems, or with `-v` each input with its facts."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from flowdiag.cli.render.page import PROSE, Page
 from flowdiag.cli.text import words
 from flowdiag.cli.text.grid import Aligned, Indented, heading, line, unbroken
 
-DRIFT_SHOWN_MS: Final = 1_000  # less is as likely the time that a message takes
-_NAMED: Final = 3  # inputs of a kind of trouble that are named in a line
+DRIFT_SHOWN_MS: Final = 1_000  # a smaller offset may be the transfer time of a message
+_NAMED: Final = 3  # inputs in a line about one kind of problem
 _KINDS: Final = {
     "rest": "REST",
     "spark-rest": "REST",
@@ -27,11 +27,11 @@ _KINDS: Final = {
     "spark-events": "events",
 }
 
-InputRow = tuple[str, str, str]  # what it is, its name, facts about it
+InputRow = tuple[str, str, str]  # kind, name, facts
 
 
 def inputs_block(report: Report, page: Page, clock: words.Clock) -> RenderableType:
-    """What was read, from when to when, and what could not be read."""
+    """Return the number, size and period of the inputs, and their problems."""
     read = [item for item in report.inputs if item.kind != "not-read"]
     unread = [item for item in report.inputs if item.kind == "not-read"]
     paths = words.paths_of(report, page)
@@ -40,56 +40,57 @@ def inputs_block(report: Report, page: Page, clock: words.Clock) -> RenderableTy
     facts += [words.time_span(report, clock)]
     number = fmt.plural(len(read), "input")
     alone = paths.show(read[0].source) if len(read) == 1 else ""
-    told = " · ".join([f"{alone or number}, {total}", *facts])
+    text = " · ".join([f"{alone or number}, {total}", *facts])
     below = paths.folder
-    if alone and cell_len(f"Inputs  {told}") > page.width:
-        told, below = " · ".join([f"{number}, {total}", *facts]), alone
-    blocks: list[RenderableType] = [heading("Inputs", told)]
+    if alone and cell_len(f"Inputs  {text}") > page.width:
+        text, below = " · ".join([f"{number}, {total}", *facts]), alone
+    blocks: list[RenderableType] = [heading("Inputs", text)]
     if below:
         blocks.append(Indented(unbroken(below, "dim")))
     if page.verbose:
         blocks += [
             Indented(_Table(list(_rows(report, read, paths)))),
-            *map(Indented, _troubles(report, unread)),
+            *map(Indented, _problems(report, unread)),
         ]
     else:
-        blocks += map(Indented, _troubles_in_lines(report, unread, paths, page))
+        blocks += map(Indented, _problem_lines(report, unread, paths, page))
     return Group(*blocks)
 
 
 # --- in lines -------------------------------------------------------------------------------------
 
 
-def _troubles_in_lines(
+def _problem_lines(
     report: Report, unread: Sequence[Input], paths: words.Paths, page: Page
 ) -> Iterator[Text]:
-    """One line for each kind of trouble with the inputs."""
+    """Yield a line for each kind of problem."""
     if unread and not report.summary.assessed:
-        # Nobody gave an input for fun: where nothing could be diagnosed, this is why.
+        # Unread inputs explain why there was nothing to diagnose.
         for item in unread[:_NAMED]:
             yield unbroken(
                 f"not read: {paths.show(item.source)}: {item.reason or 'unknown kind'}", "yellow"
             )
         unread = unread[_NAMED:]
     if unread:
-        yield _named(f"{len(unread)} not read", unread, "-v says why", page)
+        yield _problem(f"{len(unread)} not read", unread, "-v shows the reasons", page)
     broken = [item for item in report.inputs if item.error and item.kind != "not-read"]
-    if broken:
-        why = f"{paths.show(broken[0].source)}: {broken[0].error}"
+    for item in broken[:1]:
         more = f", and {len(broken) - 1} more (-v lists all)" if len(broken) > 1 else ""
-        yield unbroken(f"cut short: {why}{more}", "yellow")
+        source = paths.show(item.source)
+        yield unbroken(f"incomplete: {source}: {item.error}{more}", "yellow")
     strange = [item for item in report.inputs if item.not_understood]
     if strange:
         lines = fmt.plural(sum(item.not_understood for item in strange), "line")
-        yield _named(f"{lines} of known classes not understood", strange, "-v shows some", page)
-    drifting = [item for item in report.inputs if _drift(item)]
-    if drifting:
-        worst = max(drifting, key=lambda item: abs(item.clock_offset_ms or 0))
-        yield unbroken(f"clock {_drift(worst)}: {paths.show(worst.source)}", "yellow")
+        yield _problem(
+            f"{lines} of known classes not recognised", strange, "-v shows examples", page
+        )
+    drifts = [item for item in report.inputs if _drift(item)]
+    for item in sorted(drifts, key=lambda item: -abs(item.clock_offset_ms or 0))[:1]:
+        yield unbroken(f"clock {_drift(item)}: {paths.show(item.source)}", "yellow")
 
 
-def _named(what: str, items: Sequence[Input], hint: str, page: Page) -> Text:
-    """Trouble with the names of as many inputs as a line holds."""
+def _problem(what: str, items: Sequence[Input], hint: str, page: Page) -> Text:
+    """Return a problem with the names of the inputs that fit into a line."""
     names = [printable(basename(item.source.rpartition("!")[2])) for item in items[:_NAMED]]
     room = min(page.width, PROSE) - len(f"  {what}: , … ({hint})")
     while len(names) > 1 and sum(len(name) + 2 for name in names) > room:
@@ -105,11 +106,11 @@ def _drift(item: Input) -> str:
     return f"{fmt.duration(abs(offset))} {'ahead' if offset > 0 else 'behind'}"
 
 
-# --- everything -----------------------------------------------------------------------------------
+# --- with -v ---------------------------------------------------------------------------------------
 
 
 class _Table:
-    """Side by side, or where that is too wide, the facts below the name."""
+    """The facts of each input next to its name, or below if the line is too long."""
 
     def __init__(self, rows: Sequence[InputRow]) -> None:
         self._rows = rows
@@ -136,7 +137,7 @@ class _Table:
 
 
 def _rows(report: Report, read: Sequence[Input], paths: words.Paths) -> Iterator[InputRow]:
-    """Every input that was read, JobManagers first."""
+    """Yield all inputs that were read, JobManagers first."""
     engine = "Spark" if report.tool.command == "rate" else "Flink"
     for item in sorted(read, key=lambda item: item.role != "jobmanager"):
         what = _KINDS.get(item.kind, item.role)
@@ -144,9 +145,9 @@ def _rows(report: Report, read: Sequence[Input], paths: words.Paths) -> Iterator
 
 
 def _input_facts(item: Input, engine: str) -> str:
-    zone = item.zone or "" if item.kind not in DOCUMENTS else ""  # those are in UTC
+    zone = item.zone or "" if item.kind not in DOCUMENTS else ""  # documents use UTC
     if zone and item.zone_from:
-        given = item.zone_from.startswith("--")  # an option keeps its name
+        given = item.zone_from.startswith("--")  # an option
         zone += f" ({item.zone_from if given else item.zone_from.replace('-', ' ')})"
     if drift := _drift(item):
         zone += f", clock {drift}"
@@ -155,13 +156,13 @@ def _input_facts(item: Input, engine: str) -> str:
     return printable(" · ".join(filter(None, [version, fmt.size(item.bytes), records, zone])))
 
 
-def _troubles(report: Report, unread: Sequence[Input]) -> Iterator[Text]:
+def _problems(report: Report, unread: Sequence[Input]) -> Iterator[Text]:
     for item in unread:
         yield unbroken(f"not read: {item.source}: {item.reason or 'unknown kind'}", "yellow")
     for item in report.inputs:
         if item.error and item.kind != "not-read":
-            yield unbroken(f"cut short: {item.source}: {item.error}", "yellow")
+            yield unbroken(f"incomplete: {item.source}: {item.error}", "yellow")
         if item.not_understood:
             sample = f', e.g. "{fmt.abbreviate(item.samples[0], 120)}"' if item.samples else ""
             lines = fmt.plural(item.not_understood, "line")
-            yield line(f"not understood: {item.source}: {lines} of known classes{sample}", "yellow")
+            yield line(f"not recognised: {item.source}: {lines} of known classes{sample}", "yellow")

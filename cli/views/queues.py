@@ -143,7 +143,7 @@ def _graph(vertices: Sequence[QueueVertex], page: Page) -> RenderableType:
     strips = [_strip(vertex, page) for vertex in ranked if _has_uneven_subtasks(vertex)]
     strips = strips if page.verbose else strips[: _STRIPS[page.terse]]
     hidden = and_more(len(vertices) - len(ranked), "tasks")
-    legend = "numbers are those of the worst subtask; queue: buffers waiting, and what fits"
+    legend = "numbers are of the worst subtask; queue: waiting buffers and capacity"
     return block(title, table, *hidden, *strips, Text(legend, "dim"))
 
 
@@ -301,7 +301,7 @@ def outlook(report: Report, page: Page, clock: Clock) -> list[RenderableType]:
 
 
 def _remedies(job: QueueWhatIf, page: Page) -> RenderableType:
-    title = heading("What if", f"{printable(job.job_name or job.job_id)} · by the model of credits")
+    title = heading("What if", f"{printable(job.job_name or job.job_id)} · by the credit model")
     if job.problem:
         return block(title, Text(printable(job.problem), "dim"))
     shown = job.forecasts if page.verbose else job.forecasts[: _FORECASTS[page.terse]]

@@ -121,7 +121,7 @@ def _application(app: RateApplication, page: Page, clock: words.Clock) -> Render
         shown += [Text(), Indented(Listing(parts[: _rows(page)], *SLOW_TASK_COLUMNS))]
     if app.missing:
         gaps = app.missing if page.terse < 3 else app.missing[:1]
-        shown += [Text(), *(Indented(line(f"not told: {gap}", "yellow")) for gap in gaps)]
+        shown += [Text(), *(Indented(line(f"unknown: {gap}", "yellow")) for gap in gaps)]
     return Group(*shown)
 
 
@@ -192,7 +192,7 @@ def _chart(
     table.add_column(no_wrap=True)
     for label, cells in drawn.rows:
         table.add_row(Text(label, "dim"), Text(cells, "cyan"))
-    note = "" if drawn.per_column == 1 else f" (a column is the worst of {drawn.per_column})"
+    note = "" if drawn.per_column == 1 else f" (a column shows the worst of {drawn.per_column})"
     return [Indented(Group(Text(title + note, "dim"), table))]
 
 
@@ -221,7 +221,7 @@ def _rate_limits(app: RateApplication, page: Page) -> Iterator[RenderableType]:
             of_stream = (
                 f" of {stream.name or f'stream {stream.stream_id}'}" if len(app.streams) > 1 else ""
             )
-            yield Indented(line(f"the rate{of_stream} is held by {stream.held_because}", "dim"))
+            yield Indented(line(f"the rate{of_stream} is limited by {stream.held_because}", "dim"))
 
 
 def _rate_updates(steps: Sequence[PidStep], shown: int) -> RenderableType:
@@ -287,10 +287,10 @@ def _query(query: RateQuery, page: Page, clock: words.Clock) -> list[RenderableT
     ]
     if query.real_time:
         blocks.append(
-            Indented(line("real-time mode: a trigger lasts as long as it is told to", "dim"))
+            Indented(line("real-time mode: the configuration sets the length of a trigger", "dim"))
         )
     if query.row_rates_void:
-        note = "foreachBatch may count rows more than once: rates of rows are left out"
+        note = "foreachBatch may count rows more than once: row rates are omitted"
         blocks.append(Indented(line(note, "dim")))
     if len(query.triggers) < 2:
         return blocks

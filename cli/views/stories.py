@@ -42,7 +42,7 @@ def stories_block(report: Report, page: Page, clock: words.Clock) -> RenderableT
     if rest and not page.verbose and page.terse < TERSEST:
         blocks += [
             Text(),
-            Indented(Text("beside them", "dim")),
+            Indented(Text("other findings", "dim")),
             Indented(finding_lines(rest, page, several)),
         ]
     return Group(*blocks)

@@ -18,7 +18,7 @@ WIDTHS = (60, 80, 120)
 _DRAWN = re.compile(r"[✓EDFSa…│▁▂▃▄▅▆▇█▒■·◀├└─?.|#~_+*%=-]+")
 _NUMBER = re.compile(r"\d[\d.,/×]*")
 _CHARTED = re.compile(
-    r"^\s*(?:\S+ \w+|\S+)?\s+[▁▂▃▄▅▆▇█─]+|#\d+  |per cell|one cell is|a column is|-v says why"
+    r"^\s*(?:\S+ \w+|\S+)?\s+[▁▂▃▄▅▆▇█─]+|#\d+  |per cell|one cell shows|a column shows|-v shows the reasons"
 )
 
 

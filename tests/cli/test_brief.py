@@ -35,7 +35,7 @@ up to 4 in a row.
    to do: Raise the timeout if the slow part is slow for a good reason; \
 execution.checkpointing.timeout: now 10 min (configured), try 20 min (needs a restart)
 
-rules: 1 of 3 clear
+1 of 3 rules are clear
 then check: flowdiag checkpoints PATH…
 """
     )
@@ -45,14 +45,14 @@ def test_what_was_not_assessed_is_said() -> None:
     text = brief.render(reports.inconclusive(), PAGE)
     assert text.startswith("flowdiag checkpoints: inconclusive")
     assert "not assessed: CP" in text
-    assert "Not assessed is not healthy." in brief.render(reports.nothing(), PAGE)
+    assert "Not assessed does not mean healthy." in brief.render(reports.nothing(), PAGE)
 
 
 def test_many_stories_say_what_is_left_out() -> None:
     report = reports.many(60)
     text = brief.render(report, PAGE)
     assert len(text) <= brief.MOST
-    assert "left out here: " in text and "--format table tells more" in text
+    assert "not shown: " in text and "--format table shows more" in text
 
 
 @pytest.mark.parametrize(

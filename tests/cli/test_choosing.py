@@ -72,12 +72,12 @@ def test_what_is_ignored_is_said_and_nothing_becomes_healthy(
     assert why == "no rule is heard" or why.startswith("MM303 unmanaged-rocksdb found something")
     assert main([*UNMANAGED, *more]) == 3
     out = capsys.readouterr().out
-    assert "rules not heard: " in out and "healthy" not in out
+    assert "rules ignored: " in out and "healthy" not in out
     assert main([*UNMANAGED, *more, "--allow-inconclusive"]) == 0
 
 
 def test_every_format_says_what_is_ignored(capsys: pytest.CaptureFixture[str]) -> None:
-    told = "2 of 10 rules not heard: --ignore tight-network-memory,MM303"
+    told = "2 of 10 rules ignored: --ignore tight-network-memory,MM303"
     ignoring = [*UNMANAGED, "--ignore", "MM303,tight-network-memory", "--format"]
     for name in ("table", "markdown", "github"):
         assert main([*ignoring, name]) == 3
@@ -125,7 +125,7 @@ def test_what_is_not_shown_still_counts(capsys: pytest.CaptureFixture[str]) -> N
     assert statuses(document)["MM303"] == "found"
     assert main([*UNMANAGED, "--min-severity", "critical"]) == 1
     out = capsys.readouterr().out
-    assert "1 warning left out by --min-severity" in out
+    assert "1 warning hidden by --min-severity" in out
     assert "Verdict  degraded: 1 warning" in out
     assert (
         report(capsys, "--min-severity", "warning", code=1)["summary"]["below_min_severity"] == {}
@@ -146,7 +146,7 @@ def test_a_saved_report_with_the_serious_findings_only(
     assert [finding["severity"] for finding in document["findings"]] == ["critical"]
     assert document["summary"]["verdict"] == "failing"
     for name in ("table", "markdown", "github"):
-        assert "1 warning left out by --min-severity" in seen[name]
+        assert "1 warning hidden by --min-severity" in seen[name]
         assert "1 critical, 1 warning" in seen[name]
     cases = {case.get("name", "")[:5]: case for case in Xml.fromstring(seen["junit"])}
     assert cases["CP201"].find("failure") is not None

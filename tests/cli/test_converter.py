@@ -87,9 +87,9 @@ def test_a_picture_that_cannot_be_drawn_leaves_a_sentence(what: str, stand_in: C
     figures = [drawn(renderer, title) for title in ("one", what, "two")]
     assert [bool(one and one.wide) for one in figures] == [True, False, True]
     bad = figures[1]
-    assert bad and bad.undrawn == "This picture could not be drawn." and bad.numbers == NUMBERS
+    assert bad and bad.error == "This chart could not be drawn." and bad.numbers == NUMBERS
     assert [fault.message.split(":")[0] for fault in faults.found] == [what]
-    assert not renderer.unable
+    assert not renderer.error
 
 
 def test_pictures_that_take_too_long_are_not_waited_for_again_and_again(
@@ -101,7 +101,7 @@ def test_pictures_that_take_too_long_are_not_waited_for_again_and_again(
     renderer = ChartRenderer(room=1000, faults=faults)
     figures = [drawn(renderer, title) for title in ("hang", "one", "hang", "two")]
     assert [bool(one and one.wide) for one in figures] == [False, True, False, False]
-    assert "not drawn within" in renderer.unable and not faults.found
+    assert "not drawn within" in renderer.error and not faults.found
 
 
 @pytest.mark.parametrize("program", ["raise ImportError", None])
@@ -114,7 +114,7 @@ def test_a_page_without_pictures_is_whole_and_says_why(
         monkeypatch.setattr(sys, "executable", str(tmp_path / "gone"))
     page = Page()
     shown = html.render(reports.failing(), page)
-    assert shown.count("Pictures are missing: the process that draws") == 1
+    assert shown.count("Charts are missing: the process that draws") == 1
     assert "<figcaption>" in shown and "<svg" not in shown and shown.endswith("</html>\n")
     assert not page.faults.found
 

@@ -284,8 +284,8 @@ def test_five_hundred_jobs_fit_and_say_what_is_left_out(monkeypatch: pytest.Monk
     monkeypatch.setattr(html, "CHARTS", 0)  # to draw them takes most of the time
     page = html.render(report, Page())
     root = well_made(page)
-    assert "The report in this page is not whole" in text_of(root, "footer")
-    assert "more charts would not fit" in text_of(root, "footer")
+    assert "The report in this page is incomplete" in text_of(root, "footer")
+    assert "more charts do not fit" in text_of(root, "footer")
     assert "500 jobs" in page
     document = extract_report(page.encode())
     assert document is not None and len(document) <= html.EMBEDDED

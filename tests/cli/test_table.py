@@ -17,7 +17,7 @@ from . import reports
 
 HEADER = """\
 Inputs  2 inputs, 3.1 MiB · 2018-11-29 18:30:00 to 19:02:11 UTC+08:00
-  1 not read: core.4711 (-v says why)
+  1 not read: core.4711 (-v shows the reasons)
   clock 1.2 s behind: logs/taskmanager-3.log.gz
 """
 
@@ -43,8 +43,8 @@ Job  orders · a1b2c3d4e5f60718293a4b5c6d7e8f90 · Flink 1.18.1 · failing
   tm-3 @ worker-3.example         4     4       1.7   2.4×       4.8%
   tm-1 @ worker-1.example         4     1       1.7   0.6×       100%
   tm-2 @ worker-2.example         4     0       1.7     0×       100%
-  late: distinct subtasks that acknowledged an expired checkpoint; expected: by placement; by
-  chance: how often chance makes so many late
+  late: subtasks that acknowledged an expired checkpoint; expected: by placement; by chance:
+  probability of this many late by chance
 """
 VERDICT = """
 Verdict  failing: 1 critical, 1 warning · slow-taskmanager
@@ -69,7 +69,7 @@ Findings  2
                 Late message for now expired checkpoint 224 from Map-2
 
   WARNING  CP101  4 of 31 checkpoints expired, up to 4 in a row
-  -v shows the numbers, lines and remedies of all
+  -v shows all findings with evidence and remedies
 """
     assert at_100(reports.failing()) == f"{ABOVE}{HEADER}{JOB}{findings}{VERDICT}"
 
@@ -151,7 +151,7 @@ Not assessed  1 of 2 rules are clear
   CP101 checkpoint-expired  no input shows how checkpoints ended; add the JobManager's log
 
 Verdict  inconclusive: no input shows how checkpoints ended
-  to tell more: add the JobManager's log
+  to learn more: add the JobManager's log
 """
     )
 
@@ -165,7 +165,7 @@ Inputs  2 inputs, 3.1 MiB · 2018-11-29 18:30:00 to 19:02:11 UTC+08:00
   clock 1.2 s behind: logs/taskmanager-3.log.gz
 
 Verdict  nothing to diagnose
-  No input held a checkpoint event. Not assessed is not healthy.
+  No input contains a checkpoint event. Not assessed does not mean healthy.
 """
     )
 
@@ -217,7 +217,7 @@ def test_many_checkpoints_share_cells_and_the_worst_is_shown() -> None:
     many[1234] = reports.checkpoint(1234, x.Status.FAILED)
     report = reports.build(reports.job_facts(sick=False, checkpoints=tuple(many)))
     shown = at_100(report)
-    assert "one cell is 7 checkpoints, the worst shown" in shown
+    assert "one cell shows the worst of 7 checkpoints" in shown
     assert shown.count("F") >= 1
     assert "  11-29 18:30 #200   ✓✓" in shown  # longer than a day: the date is said
 
@@ -271,11 +271,11 @@ def test_what_is_wrong_with_inputs_takes_a_line_for_each_kind() -> None:
     ]
     report.inputs.extend(msgspec.structs.replace(unread, source=f"x/{n}.png") for n in range(50))
     assert at_100(report).partition("\n\n")[0].splitlines()[1:] == [
-        "  50 not read: 0.png, 1.png, 2.png, … (-v says why)",
-        "  cut short: 0.log: ends early, and 29 more (-v lists all)",
-        "  120 lines of known classes not understood: 0.log, 1.log, 2.log, … (-v shows some)",
+        "  50 not read: 0.png, 1.png, 2.png, … (-v shows the reasons)",
+        "  incomplete: 0.log: ends early, and 29 more (-v lists all)",
+        "  120 lines of known classes not recognised: 0.log, 1.log, 2.log, … (-v shows examples)",
     ]
-    assert "cut short: 29.log: ends early" in at_100(report, verbose=1)
+    assert "incomplete: 29.log: ends early" in at_100(report, verbose=1)
 
 
 def test_documents_are_cited_by_byte_and_date_themselves() -> None:

@@ -58,7 +58,7 @@ def _add_measure(suite: Xml.Element, measure: Measure) -> None:
         f" {wording.value_text(measure.after, measure.unit)} after: {wording.change_text(measure)}"
     )
     if measure.change is Trend.UNKNOWN:
-        Xml.SubElement(case, "skipped", message=legal(measure.reason or "too few to tell"))
+        Xml.SubElement(case, "skipped", message=legal(measure.reason or "too few values"))
     elif measure.change is Trend.WORSE:
         Xml.SubElement(case, "failure", type="worse", message=legal(text))
     else:

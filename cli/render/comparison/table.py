@@ -83,7 +83,7 @@ def _measures(comparison: Comparison, page: Page) -> RenderableType:
             subject.append(g.line(each.reason, "dim"))
             rows.append((Text(f"{wording.measure_name(each)} of"), subject))
     if rows:
-        blocks += [Text(), g.block("Measures that cannot be told", g.Aligned(rows))]
+        blocks += [Text(), g.block("Measures without a result", g.Aligned(rows))]
     return Group(*blocks)
 
 

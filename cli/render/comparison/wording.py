@@ -41,7 +41,7 @@ def details(change: w.FindingChange) -> list[str]:
     lines = []
     if change.moved and change.before is not None and change.after is not None:
         before, after = (words.subject_name(s.subject) for s in (change.before, change.after))
-        lines.append(f"was at {before}, is at {after}")
+        lines.append(f"moved from {before} to {after}")
     if change.reason:
         lines.append(change.reason)
     if change.muted:
@@ -57,7 +57,7 @@ def tally(changes: Sequence[w.FindingChange]) -> str:
     """Count the findings by change."""
     counts = Counter(each.change for each in changes)
     parts = [f"{counts[kind]} {kind.value.replace('-', ' ')}" for kind in _TALLIED if counts[kind]]
-    return ", ".join(parts) or "none on either side"
+    return ", ".join(parts) or "none in either report"
 
 
 def significant_measures(comparison: w.Comparison) -> list[w.Measure]:
@@ -70,13 +70,13 @@ def measure_tally(comparison: w.Comparison) -> str:
     """Count the measures that both reports have by trend."""
     both = [each for each in comparison.measures if None not in (each.before, each.after)]
     if not both:
-        return "none that both sides have"
+        return "none in both reports"
     counts = Counter(each.change for each in both)
     parts = [f"{counts[trend]} {trend.value}" for trend in _SIGNIFICANT if counts[trend]]
     if counts[w.Trend.SAME]:
         parts.append(f"{counts[w.Trend.SAME]} unchanged")
     if counts[w.Trend.UNKNOWN]:
-        parts.append(f"{counts[w.Trend.UNKNOWN]} too few to tell")
+        parts.append(f"{counts[w.Trend.UNKNOWN]} with too few values")
     return f"{len(both)} compared: {', '.join(parts)}"
 
 

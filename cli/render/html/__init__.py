@@ -1,11 +1,11 @@
-"""The report as one web page: everything in it, nothing from elsewhere, no script that runs.
+"""Render a report as one self-contained web page without scripts.
 
-`render` puts together what the sections (`sections/`, listed by hand) make of the report; their templates
-lie beside (`templates/`), their charts in `charts/`. docs/html.md says how the page is read, and why it is made so.
+`render` combines the sections (`sections/`) with their templates (`templates/`) and charts (`charts/`). docs/html.md
+explains the page and its design.
 
-Log text is hostile: every value that a template shows is made printable and then escaped, in one place
-(`_shown`, autoescape); charts get texts that are printable, and Vega escapes them; the policy in the page's
-head forbids scripts, requests and every style but its own.
+Log text is hostile. Every value of a template is made printable and escaped in one place (`_printable_value`,
+autoescape). Charts get printable text, which Vega escapes. The content security policy of the page forbids scripts,
+requests and foreign styles.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CULPRITS: Final = 5
 
 
 def render(report: Report, page: Page) -> str:
-    """The report as an HTML document."""
+    """Return the report as an HTML document."""
     clock = words.clock_of(report, page.zone)
     context = Context(
         report=report,
@@ -43,22 +43,22 @@ def render(report: Report, page: Page) -> str:
         paths=words.paths_of(report, page),
         renderer=ChartRenderer(room=CHARTS, faults=page.faults),
     )
-    verdict = _apart(page, "verdict", lambda: _verdict(context))
+    verdict = _part(page, "verdict", lambda: _verdict(context))
     sections = [one for name, make in SECTIONS.items() for one in _section(name, make, context)]
     embedded, left_out = fit_report(report, EMBEDDED)
-    footer = _apart(
+    footer = _part(
         page,
         "footer",
-        lambda: _filled(
+        lambda: _fill(
             "footer.html",
             report=report,
-            undrawn=context.renderer.left_out,
-            unable=context.renderer.unable,
+            undrawn=context.renderer.omitted,
+            unable=context.renderer.error,
             left_out=left_out,
         ),
     )
-    style = _filled("style.css")
-    whole = _filled(
+    style = _fill("style.css")
+    whole = _fill(
         "page.html",
         report=report,
         style=style,
@@ -69,15 +69,15 @@ def render(report: Report, page: Page) -> str:
         footer=footer,
         embedded=Markup(report_script(embedded)),
     )
-    return str(whole)  # no markup any more: whoever changes it must not have his text escaped
+    return str(whole)  # a plain str: adding text to Markup would escape it
 
 
-def _filled(template: str, **shown: Any) -> Markup:
+def _fill(template: str, **shown: Any) -> Markup:
     return Markup(_environment().get_template(template).render(**shown))
 
 
-def _apart(page: Page, name: str, make: Callable[[], Markup]) -> Markup:
-    """A part of the page, or a sentence in its place: a fault in it costs no other part."""
+def _part(page: Page, name: str, make: Callable[[], Markup]) -> Markup:
+    """Return a part of the page, or an error message: a bug in one part must not hide the others."""
     return page.section(name, lambda: [make()], _sentence)[0]
 
 
@@ -88,42 +88,41 @@ def _sentence(text: str) -> Markup:
 def _section(
     name: str, make: Callable[[Context], Section | None], context: Context
 ) -> list[Mapping[str, Any]]:
-    """A section as the page shows it; empty where the report has nothing for it."""
+    """Return a section for the template; none if the report has no data for it."""
 
-    def shown() -> Iterator[Mapping[str, Any]]:
+    def views() -> Iterator[Mapping[str, Any]]:
         section = make(context)
         if section:
-            body = _filled(f"{name}.html", section=section)
+            body = _fill(f"{name}.html", section=section)
             yield {"name": name, "title": section.title, "count": section.count, "body": body}
 
     def instead(text: str) -> Mapping[str, Any]:
         return {"name": name, "title": name.capitalize(), "count": "", "body": _sentence(text)}
 
-    return context.page.section(name, shown, instead)
+    return context.page.section(name, views, instead)
 
 
 def _verdict(context: Context) -> Markup:
-    """What stands on top."""
     report = context.report
-    return _filled(
+    return _fill(
         "verdict.html",
         report=report,
         sentence=words.verdict_sentence(report),
         span=words.time_span(report, context.clock),
         culprits=_culprits(context),
         steps=words.first_steps(report),
-        known=words.baseline_lines(report),
-        lacking=None if report.summary.assessed else words.missing_input(report),
+        baseline=words.baseline_lines(report),
+        missing_input=None if report.summary.assessed else words.missing_input(report),
     )
 
 
 def _culprits(context: Context) -> tuple[list[dict[str, Any]], int]:
-    """The first culprits as they are shown, and how many more there are."""
+    """Return the first culprits for the template, and the number of further ones."""
     ranked = words.ranked_culprits(context.report)
     several = words.has_several_jobs(context.report)
     shown = [
         {
-            "said": words.compact(words.culprit_line(culprit)),
+            "text": words.compact(words.culprit_line(culprit)),
             "where": words.job_list(jobs, 20) if several and jobs else "",
             "code": culprit.code,
             "confidence": culprit.confidence,
@@ -134,7 +133,7 @@ def _culprits(context: Context) -> tuple[list[dict[str, Any]], int]:
 
 
 def _policy(style: str) -> str:
-    """What a browser may do with the page: show it in its own style, and nothing else."""
+    """Return the content security policy: the page may only use its own style."""
     digest = b64encode(hashlib.sha256(style.encode()).digest()).decode()
     rules = (
         "default-src 'none'",
@@ -150,7 +149,7 @@ def _environment() -> Environment:
     return Environment(
         loader=PackageLoader("flowdiag.cli.render.html"),
         autoescape=True,
-        finalize=_shown,
+        finalize=_printable_value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -158,8 +157,8 @@ def _environment() -> Environment:
     )
 
 
-def _shown(value: object) -> object:
-    """A value as a template shows it: text without what reorders or hides."""
+def _printable_value(value: object) -> object:
+    """Escape the characters of a template value that reorder or hide text."""
     if isinstance(value, Markup):
         return value
     return printable(value) if isinstance(value, str) else value

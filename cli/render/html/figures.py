@@ -1,4 +1,4 @@
-"""What a figure of the page consists of; the templates show it."""
+"""The figures of the page: charts with legends, notes and data."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from flowdiag.cli.text.grid import Column
 
 T = TypeVar("T")
 
-WIDE: Final = 800  # pixels: what a window has room for
-NARROW: Final = 330  # what a telephone has, or half a sheet of paper
+WIDE: Final = 800  # pixels, for windows
+NARROW: Final = 330  # pixels, for phones and half a sheet of paper
 _NOTHING: Final = Markup()
-_PATIENCE: Final = 2  # pictures that may take too long before no other is tried
+_MOST_SLOW: Final = 2  # charts that time out before the page goes without further charts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """One entry of a legend: a colour of `style.css`, and what it means."""
+    """An entry of a legend: a colour of `style.css` and its meaning."""
 
     colour: str
     means: str
@@ -35,12 +35,12 @@ class Key:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Numbers behind a figure, or instead of one.
+    """A table of a section, or the data of a chart.
 
     Args:
-        heads: over the columns; those that begin with `>` are of numbers.
-        rows: cells as they are shown.
-        more: how many rows are left out.
+        heads: the headings of columns; `>` at the start marks numbers.
+        rows: the cells.
+        more: the number of omitted rows.
     """
 
     heads: Sequence[str]
@@ -50,18 +50,18 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A chart with all that is said of it.
+    """A chart with its explanations.
 
     Args:
-        title: what is seen.
-        wide: the chart for windows and paper; empty where it could not be drawn.
-        narrow: the same for telephones.
-        legend: what its colours mean.
-        note: what is left out, or aggregated.
-        how: how to read it, at the first of its kind.
-        whole: whether it takes the whole width of a sheet of paper; else two share it.
-        numbers: behind it, folded.
-        undrawn: what stands in the place of a chart that could not be drawn.
+        title: the caption.
+        wide: the chart for windows and paper; empty if it could not be drawn.
+        narrow: the chart for phones.
+        legend: the meaning of its colours.
+        note: what is omitted or aggregated.
+        how: how to read it; only the first chart of its kind has this text.
+        whole: whether it fills the width of a sheet of paper; two others share it.
+        numbers: its data, collapsed.
+        error: a message instead of a chart that could not be drawn.
     """
 
     title: str
@@ -72,29 +72,29 @@ class Figure:
     how: str = ""
     whole: bool = False
     numbers: Table | None = None
-    undrawn: str = ""
+    error: str = ""
 
 
 @dataclass(slots=True)
 class ChartRenderer:
-    """Draws the charts of one page, each under a name of its own, as long as there is room.
+    """Draws the charts of a page while there is room.
 
     Args:
-        room: bytes that all charts together may take.
-        faults: takes what goes wrong with a chart.
+        room: the bytes that remain for charts.
+        faults: collects the errors of charts.
 
     Attributes:
-        left_out: charts that there was no room for.
-        unable: why no more are drawn; empty while they are.
+        omitted: the number of charts that did not fit.
+        error: why the page goes without further charts; empty while drawing works.
     """
 
     room: int
     faults: Faults
-    left_out: int = 0
-    unable: str = ""
+    omitted: int = 0
+    error: str = ""
     _slow: int = field(default=0)
     _drawn: int = field(default=0)
-    _told: set[str] = field(default_factory=set)
+    _explained: set[str] = field(default_factory=set)
 
     def figure(
         self,
@@ -108,33 +108,33 @@ class ChartRenderer:
         whole: bool = False,
         numbers: Table | None = None,
     ) -> Figure | None:
-        """A figure in both widths; None where the page has no more room for it, or nothing can be drawn.
+        """Return a figure in both widths; None if the page has no room, or drawing does not work at all.
 
-        A chart that cannot be drawn leaves a sentence, and the numbers behind it.
+        A chart that cannot be drawn is replaced by a message and its data.
 
         Args:
-            title: of the figure.
-            label: what it shows, for those who do not see it.
-            spec: the chart for so many pixels.
-            how: to read figures of this kind, which the page says once.
-            legend: what colours mean.
-            note: what is left out.
-            whole: whether it takes the whole width of paper.
-            numbers: behind it.
+            title: the caption.
+            label: a description for screen readers.
+            spec: returns the chart for a width in pixels.
+            how: how to read charts of this kind; the page shows it once.
+            legend: the meaning of colours.
+            note: what is omitted.
+            whole: whether the figure fills the width of a sheet of paper.
+            numbers: the data.
         """
         if self.room <= 0:
-            self.left_out += 1
+            self.omitted += 1
             return None
         drawn = self._charts(title, printable(label), spec)
         if drawn is None:
-            if self.unable and numbers is None:
+            if self.error and numbers is None:
                 return None
-            told = "" if self.unable else "This picture could not be drawn."
-            return Figure(title=title, numbers=numbers, undrawn=told)
+            message = "" if self.error else "This chart could not be drawn."
+            return Figure(title=title, numbers=numbers, error=message)
         wide, narrow = drawn
         self.room -= len(wide) + len(narrow)
-        first = how not in self._told
-        self._told.add(how)
+        first = how not in self._explained
+        self._explained.add(how)
         return Figure(
             title=title,
             wide=wide,
@@ -149,8 +149,8 @@ class ChartRenderer:
     def _charts(
         self, title: str, label: str, spec: Callable[[int], Spec]
     ) -> tuple[Markup, Markup] | None:
-        """The chart in both widths; None where it cannot be drawn."""
-        if self.unable:
+        """Return the chart in both widths, or None if it cannot be drawn."""
+        if self.error:
             return None
         self._drawn += 1
 
@@ -163,15 +163,15 @@ class ChartRenderer:
         try:
             return self.faults.run_or_default(both, None, Where.RENDER, about=title)
         except NoConverterError as error:
-            self.unable = str(error)
-        except SlowError as error:  # the machine's fault, if any: nothing to report
+            self.error = str(error)
+        except SlowError as error:  # a slow machine is not a bug
             self._slow += 1
-            self.unable = str(error) if self._slow >= _PATIENCE else ""
+            self.error = str(error) if self._slow >= _MOST_SLOW else ""
         return None
 
 
 def worst_of(items: Sequence[T], most: int, badness: Callable[[T], float]) -> tuple[list[T], int]:
-    """At most so many: of each run of neighbours the worst. Also how many neighbours share one.
+    """Return the worst item of each group of consecutive items, at most `most`, and the size of a group.
 
     >>> worst_of([1, 5, 2, 3], 2, float), worst_of([1, 2], 2, float)
     (([5, 3], 2), ([1, 2], 1))
@@ -192,7 +192,7 @@ def table(columns: Sequence[Column], rows: Sequence[Any], most: int) -> Table:
 
 
 def distinct(names: Iterable[str], most: int) -> dict[str, str]:
-    """Short names for labels of an axis, where two that are alike would share a place.
+    """Return unique short names for the labels of an axis, where equal labels would share a position.
 
     >>> distinct(["a-very-long-name-1", "a-very-long-name-1", "b"], 20)
     {'a-very-long-name-1': 'a-very-long-name-1', 'b': 'b'}

@@ -1,4 +1,4 @@
-"""Axes that people can read: times on the report's clock, lengths and sizes in one unit."""
+"""Units and axes of charts: times in the report's time zone, durations and sizes in one unit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SIZES: Final = (
 
 
 def unit_of_lengths(ms: Iterable[float | None]) -> tuple[int, str]:
-    """Milliseconds of the unit in which the longest has at least two of it, and the unit's name.
+    """Return the largest unit of which the longest duration has at least two: its milliseconds and its name.
 
     >>> unit_of_lengths([300, 9_000]), unit_of_lengths([None]), unit_of_lengths([90_000])
     ((1000, 'seconds'), (1, 'ms'), (1000, 'seconds'))
@@ -29,7 +29,7 @@ def unit_of_lengths(ms: Iterable[float | None]) -> tuple[int, str]:
 
 
 def unit_of_sizes(count: Iterable[float | None]) -> tuple[int, str]:
-    """The same of bytes.
+    """Return the same for sizes: the bytes of the unit and its name.
 
     >>> unit_of_sizes([3 << 30, 5])
     (1073741824, 'GiB')
@@ -47,7 +47,7 @@ def _unit(units: Iterable[tuple[int, str]], values: Iterable[float | None]) -> t
 
 
 def wall_ms(instant: str | None, clock: Clock) -> float | None:
-    """An instant as the clock on the wall shows it, as if that were UTC: so Vega needs no zone.
+    """Convert an instant to local time, declared as UTC, so that Vega needs no time zone.
 
     >>> from datetime import timedelta, timezone
     >>> wall_ms("1970-01-01T00:00:01.500Z", Clock("UTC+01:00", timezone(timedelta(hours=1))))
@@ -65,13 +65,13 @@ def wall_ms(instant: str | None, clock: Clock) -> float | None:
 def time_axis(
     field: str, clock: Clock, width: int, span: tuple[float, float] | None = None
 ) -> Spec:
-    """The x axis of instants that `wall_ms` made.
+    """Return the x axis of times from `wall_ms`.
 
     Args:
-        field: of the rows.
-        clock: that is named below it.
-        width: pixels of the chart.
-        span: from when to when, where charts below each other show the same time.
+        field: the field of the rows.
+        clock: the time zone in the axis title.
+        width: the width of the chart in pixels.
+        span: the period, if several charts share it.
     """
     scale = {"type": "utc", "nice": False}
     return {

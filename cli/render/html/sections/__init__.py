@@ -1,4 +1,4 @@
-"""The sections of the page in their order, listed by hand: each makes of a report what its template shows."""
+"""The sections of the page in order. Each converts a report to the variables of its template."""
 
 from __future__ import annotations
 
@@ -29,4 +29,4 @@ SECTIONS: Final[Mapping[str, Callable[[Context], Section | None]]] = {
     "rules": rules.section,
     "inputs": inputs.section,
 }
-"""By the names of their places in the page and of their templates."""
+"""By HTML id, which is also the name of the template."""

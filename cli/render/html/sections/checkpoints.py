@@ -54,9 +54,9 @@ def _episode(episode: CheckpointEpisode, context: Context) -> str:
     begin = context.clock.show(episode.first_seen, date=False)
     end = context.clock.show(episode.last_seen, date=False)
     if episode.subject is None:
-        culprit = episode.reason or "nobody could be named"
+        culprit = episode.reason or "no culprit found"
     else:
-        culprit = f"held up by {words.subject_name(episode.subject, most=120)}"
+        culprit = f"delayed by {words.subject_name(episode.subject, most=120)}"
         if episode.cause:
             culprit += f" ({episode.cause}, {episode.confidence} confidence)"
     return f"{begin} to {end}: {episode.expired} of {which} expired, {episode.state}; {culprit}"

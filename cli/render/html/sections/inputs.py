@@ -21,7 +21,7 @@ def section(context: Context) -> Section | None:
         return None
     unread = [one for one in report.inputs if one.kind == "not-read" or one.error]
     count = fmt.plural(len(report.inputs), "input")
-    count += f", {len(unread)} not read or cut short" if unread else ""
+    count += f", {len(unread)} not read or incomplete" if unread else ""
     # Unread inputs come first: they are the reason to read this section.
     ranked = unread + [one for one in report.inputs if not (one.kind == "not-read" or one.error)]
     show = context.clock.show
@@ -58,9 +58,9 @@ def _kind(item: Input) -> str:
 def _remarks(item: Input) -> str:
     remarks = [item.error or item.reason or ""]
     if item.not_understood:
-        remarks.append(f"{fmt.thousands(item.not_understood)} lines not understood")
+        remarks.append(f"{fmt.thousands(item.not_understood)} lines not recognised")
     if item.zone:
         remarks.append(item.zone)
     if item.clock_offset_ms:
-        remarks.append(f"clock off by {fmt.duration(item.clock_offset_ms)}")
+        remarks.append(f"clock differs by {fmt.duration(item.clock_offset_ms)}")
     return "; ".join(filter(None, remarks))

@@ -17,7 +17,7 @@ from flowdiag.cli.views.memory import BUFFER_COLUMNS
 _PROCESSES: Final = 3
 _REMARKS: Final = 6
 _BUFFERS: Final = 12
-_REMARK_COLUMNS: Final = (Column("remark", lambda remark: remark, "left"),)
+_REMARK_COLUMNS: Final = (Column("note", lambda remark: remark, "left"),)
 
 
 def section(context: Context) -> Section | None:
@@ -49,7 +49,7 @@ def section(context: Context) -> Section | None:
             "overview": None,
             "parts": [_part(group, context) for group in groups[:_PROCESSES]],
             "tables": tables,
-            "more": f"{hidden} more kinds of processes are in the report" if hidden > 0 else "",
+            "more": f"{hidden} more groups of processes are in the report" if hidden > 0 else "",
         },
     )
 
@@ -69,5 +69,5 @@ def _part(group: Sequence[MemoryProcess], context: Context) -> Part:
         title=processes_title(group).removeprefix("Memory of "),
         lines=lines,
         figures=figures(memory(group, context.renderer)),
-        tables=[("What Flink remarks", remarks)] if remarks.rows else [],
+        tables=[("Notes of Flink", remarks)] if remarks.rows else [],
     )

@@ -17,7 +17,7 @@ from flowdiag.cli.views.queues import FORECAST_COLUMNS, TASKMANAGER_COLUMNS, ful
 _TASKS: Final = 40
 _TASKMANAGERS: Final = 12
 _FORECASTS: Final = 12
-_ROLES: Final = {"root": "root", "back-pressured": "waits", "fed-by-root": "behind the root"}
+_ROLES: Final = {"root": "root", "back-pressured": "waits", "fed-by-root": "downstream of the root"}
 
 
 def section(context: Context) -> Section | None:
@@ -47,13 +47,13 @@ def _part(vertices: Sequence[QueueVertex], context: Context) -> Part:
     roots = [vertex.name for vertex in vertices if vertex.role == "root"]
     lines = [f"Back pressure begins at {fmt.listed(roots)}" if roots else _no_root(vertices)]
     if first.graph_from not in (None, "plan", "rest", "archive"):
-        lines.append(f"The order of the tasks is known from {first.graph_from}")
+        lines.append(f"The order of the tasks comes from {first.graph_from}")
     tables = [("Tasks, by their worst subtasks", table(_TASK_COLUMNS, vertices, _TASKS))]
     managers = [each for each in data.taskmanagers or () if each.job_id == first.job_id]
     if managers:
         tables.append(("TaskManagers", table(TASKMANAGER_COLUMNS, managers, _TASKMANAGERS)))
     tables += [
-        ("What if, by the model of credits", table(FORECAST_COLUMNS, each.forecasts, _FORECASTS))
+        ("What if, by the credit model", table(FORECAST_COLUMNS, each.forecasts, _FORECASTS))
         for each in data.what_if or ()
         if each.job_id == first.job_id and each.forecasts
     ]
@@ -99,5 +99,5 @@ _TASK_COLUMNS: Final = (
     Column("waits", lambda vertex: _percent(vertex.back_pressured)),
     Column("queue", _queue),
     Column("full", _saturated),
-    Column("part in it", lambda vertex: _ROLES.get(vertex.role, ""), "left"),
+    Column("role", lambda vertex: _ROLES.get(vertex.role, ""), "left"),
 )

@@ -36,7 +36,7 @@ def _part(app: RateApplication, context: Context) -> Part:
         lines.append(f"Batches {words.batch_counts(app)}. {_keeping(app.keeping)}")
         figures += series.of_batches(app, context.clock, context.renderer)
     lines += [
-        f"The rate of {each.name or f'stream {each.stream_id}'} is held by {each.held_because}"
+        f"The rate of {each.name or f'stream {each.stream_id}'} is limited by {each.held_because}"
         for each in app.streams
         if each.held_because
     ]
@@ -44,8 +44,8 @@ def _part(app: RateApplication, context: Context) -> Part:
         lines.append(f"{_query_title(query)}. {_keeping(query.keeping)}")
         figures += series.of_triggers(query, context.clock, context.renderer)
     hidden = len(app.queries) - _QUERIES
-    lines += [f"and {hidden} queries more"] if hidden > 0 else []
-    lines += [f"Not told: {gap}" for gap in app.missing]
+    lines += [f"and {hidden} more queries"] if hidden > 0 else []
+    lines += [f"Unknown: {gap}" for gap in app.missing]
     slow = table(SLOW_TASK_COLUMNS, app.slow_parts, _SLOW)
     return Part(
         title=words.application_title(app),

@@ -1,36 +1,42 @@
-"""What every rule came to, and which could not tell."""
+"""The section about rules: their status, and the reasons of inconclusive ones."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from flowdiag.cli.render.html.context import Context, Section
-from flowdiag.cli.render.html.figures import Table
+from flowdiag.cli.render.html.figures import table
 from flowdiag.cli.text import words
+from flowdiag.cli.text.grid import Column
+
+_COLUMNS: Final = (
+    Column("rule", lambda rule: rule.code, "left"),
+    Column("name", lambda rule: rule.name, "left"),
+    Column("status", lambda rule: rule.status, "left"),
+    Column("reason", lambda rule: rule.reason or rule.title, "left"),
+)
 
 
 def section(context: Context) -> Section | None:
-    """The rules; None where none was asked."""
+    """Return the rules, or None for a report without rules."""
     report, rules = context.report, context.report.rules
     if not rules:
         return None
-    clear = sum(rule.status == "clear" for rule in rules)
-    void = sum(rule.status == "not-assessed" for rule in rules)
-    alike: dict[str, list[str]] = {}
+    by_reason: dict[str, list[str]] = {}
     for rule in words.inconclusive_rules(rules):
-        alike.setdefault(rule.reason or rule.title, []).append(f"{rule.code} {rule.name}")
+        by_reason.setdefault(rule.reason or rule.title, []).append(f"{rule.code} {rule.name}")
     topics = [
-        (topic.topic, topic.reason or "the inputs hold nothing that it judges")
+        (topic.topic, topic.reason or "the inputs contain no data of this topic")
         for topic in report.topics
         if topic.status != "assessed"
     ]
-    rows = [(rule.code, rule.name, rule.status, rule.reason or rule.title) for rule in rules]
-    told = f"{clear} of {len(rules)} rules are clear"
     return Section(
-        title="What could not be assessed" if alike or topics else "Rules",
-        count=told + (f", {void} had nothing to judge" if void else ""),
+        title="Not assessed" if by_reason or topics else "Rules",
+        count=words.rule_tally(rules),
         shown={
             "topics": topics if len(report.topics) > 1 else [],
-            "unsettled": [(reason, ", ".join(names)) for reason, names in alike.items()],
+            "inconclusive": [(reason, ", ".join(names)) for reason, names in by_reason.items()],
             "ignored": words.ignored_rules(rules),
-            "rules": Table(heads=("rule", "name", "came to", "why"), rows=rows),
+            "rules": table(_COLUMNS, rules, len(rules)),
         },
     )
