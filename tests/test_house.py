@@ -158,7 +158,6 @@ COMPLEX: Final[dict[str, str]] = {
     "cli/simulations/credits.py:changed": "19",
     "cli/text/chart.py:chart": "16",
     "cli/text/timeline.py:timeline": "16",
-    "cli/views/inputs.py:_troubles_in_lines": "19",
     "cli/views/rate.py:_query": "18",
     "cli/views/startup.py:blocks": "18",
     "parsers/envelopes/documents.py:_events_in": "19",

@@ -64,15 +64,7 @@ def _problem_lines(
     report: Report, unread: Sequence[Input], paths: words.Paths, page: Page
 ) -> Iterator[Text]:
     """Yield a line for each kind of problem."""
-    if unread and not report.summary.assessed:
-        # Unread inputs explain why there was nothing to diagnose.
-        for item in unread[:_NAMED]:
-            yield unbroken(
-                f"not read: {paths.show(item.source)}: {item.reason or 'unknown kind'}", "yellow"
-            )
-        unread = unread[_NAMED:]
-    if unread:
-        yield _problem(f"{len(unread)} not read", unread, "-v shows the reasons", page)
+    yield from _unread_lines(unread, report.summary.assessed, paths, page)
     broken = [item for item in report.inputs if item.error and item.kind != "not-read"]
     for item in broken[:1]:
         more = f", and {len(broken) - 1} more (-v lists all)" if len(broken) > 1 else ""
@@ -87,6 +79,18 @@ def _problem_lines(
     drifts = [item for item in report.inputs if _drift(item)]
     for item in sorted(drifts, key=lambda item: -abs(item.clock_offset_ms or 0))[:1]:
         yield unbroken(f"clock {_drift(item)}: {paths.show(item.source)}", "yellow")
+
+
+def _unread_lines(
+    unread: Sequence[Input], assessed: bool, paths: words.Paths, page: Page
+) -> Iterator[Text]:
+    # Unread inputs explain why there was nothing to diagnose.
+    explained = 0 if assessed else _NAMED
+    for item in unread[:explained]:
+        reason = item.reason or "unknown kind"
+        yield unbroken(f"not read: {paths.show(item.source)}: {reason}", "yellow")
+    if rest := unread[explained:]:
+        yield _problem(f"{len(rest)} not read", rest, "-v shows the reasons", page)
 
 
 def _problem(what: str, items: Sequence[Input], hint: str, page: Page) -> Text:
