@@ -73,7 +73,7 @@ def advice(finding: Finding) -> str:
 )
 def test_a_collect_fills_the_heap_of_the_driver(text: str, query: str, tmp_path: Path) -> None:
     finding = only(text, tmp_path)
-    assert (finding.code, finding.cause) == ("RT402", "out-of-memory")
+    assert (finding.code, finding.cause) == ("RT103", "out-of-memory")
     assert (finding.subject.query or "") == query
     assert options(finding) == {"spark.driver.memory"}
     assert "driver" in finding.explain and "collect" in finding.explain
@@ -314,4 +314,4 @@ POLL = (
 
 def test_one_poll_that_ended_a_query_is_told_once(tmp_path: Path) -> None:
     finding = only(POLL + DRIVER_STACK, tmp_path)
-    assert (finding.code, finding.cause) == ("RT402", "kafka-timeout")
+    assert (finding.code, finding.cause) == ("RT103", "kafka-timeout")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Final, TypedDict, TypeVar, Unpack
+from typing import Final, TypeVar, Unpack
 
 from flowdiag.analyses.flink.judging import milliseconds, without_package
 from flowdiag.analyses.knowledge.causes import CAUSES, Remedy
@@ -28,6 +28,7 @@ from flowdiag.analyses.model.finding import (
     Confidence,
     Evidence,
     Finding,
+    FindingFields,
     Inconclusive,
     Measurement,
     Origin,
@@ -47,6 +48,8 @@ from flowdiag.analyses.rate.facts import (
     ApplicationFacts,
     Batch,
     Executor,
+    Operation,
+    Output,
     QueryFacts,
     Record,
     StageLoad,
@@ -183,34 +186,16 @@ def evidence_of(items: Iterable[Cited]) -> tuple[Evidence, ...]:
 # -- findings ------------------------------------------------------------------------------------
 
 
-class FindingFields(TypedDict, total=False):
+class SubjectFields(FindingFields, total=False):
     """The fields of `Finding` that a rule may set; the job follows from the application."""
 
-    severity: Severity
-    state: State
     subject: Subject
-    title: str
-    explain: str
-    confidence: Confidence
-    why: str | None
-    cause: str | None
-    rank: int
-    option: str | None
-    first_us: int | None
-    last_us: int | None
-    count: int
-    measurements: tuple[Measurement, ...]
-    evidence: tuple[Evidence, ...]
-    ranked: bool
-    evidence_total: int | None
-    actions: tuple[Action, ...]
-    votes: tuple[Vote, ...]
 
 
-def application_finding(assessed: Assessed, **fields: Unpack[FindingFields]) -> Finding:
+def application_finding(assessed: Assessed, **fields: Unpack[SubjectFields]) -> Finding:
     """Return a finding about an application, or about the given subject in it."""
     app, cause = assessed.app, fields.get("cause")
-    filled: FindingFields = {
+    filled: SubjectFields = {
         "subject": application_subject(app),
         "severity": Severity.WARNING,
         "state": State.ONGOING,
@@ -221,30 +206,30 @@ def application_finding(assessed: Assessed, **fields: Unpack[FindingFields]) -> 
     return Finding(job=assessed.key, **(filled | fields))
 
 
-def option_finding(assessed: Assessed, key: str, **fields: Unpack[FindingFields]) -> Finding:
-    filled: FindingFields = {"subject": option_subject(assessed.app, key), "option": key}
+def option_finding(assessed: Assessed, key: str, **fields: Unpack[SubjectFields]) -> Finding:
+    filled: SubjectFields = {"subject": option_subject(assessed.app, key), "option": key}
     return application_finding(assessed, **(filled | fields))
 
 
 def stream_finding(
-    assessed: Assessed, stream: int | None, **fields: Unpack[FindingFields]
+    assessed: Assessed, stream: int | None, **fields: Unpack[SubjectFields]
 ) -> Finding:
-    filled: FindingFields = {"subject": receiver_subject(assessed.app, stream)}
+    filled: SubjectFields = {"subject": receiver_subject(assessed.app, stream)}
     return application_finding(assessed, **(filled | fields))
 
 
 def query_finding(
-    assessed: Assessed, query: QueryFacts, **fields: Unpack[FindingFields]
+    assessed: Assessed, query: QueryFacts, **fields: Unpack[SubjectFields]
 ) -> Finding:
-    filled: FindingFields = {"subject": query_subject(assessed.app, query)}
+    filled: SubjectFields = {"subject": query_subject(assessed.app, query)}
     return application_finding(assessed, **(filled | fields))
 
 
 def batch_finding(
-    assessed: Assessed, affected: Sequence[Batch], **fields: Unpack[FindingFields]
+    assessed: Assessed, affected: Sequence[Batch], **fields: Unpack[SubjectFields]
 ) -> Finding:
     """Return a finding about some batches, with their times, count and records."""
-    filled: FindingFields = {
+    filled: SubjectFields = {
         "first_us": affected[0].time_ms * 1000,
         "last_us": affected[-1].time_ms * 1000,
         "count": len(affected),
@@ -257,10 +242,10 @@ def trigger_finding(
     assessed: Assessed,
     query: QueryFacts,
     affected: Sequence[Trigger],
-    **fields: Unpack[FindingFields],
+    **fields: Unpack[SubjectFields],
 ) -> Finding:
     """Return a finding about some triggers of a query, with their times, count and records."""
-    filled: FindingFields = {
+    filled: SubjectFields = {
         "first_us": affected[0].time_us if affected else None,
         "last_us": affected[-1].time_us if affected else None,
         "count": len(affected),
@@ -357,9 +342,9 @@ def _gap_ms(record: Batch | Trigger, working_ms: int | None) -> int | None:
     return None if busy is None or working_ms is None else max(0, working_ms - busy)
 
 
-def flow_finding(flow: Flow, units: Iterable[Unit], **fields: Unpack[FindingFields]) -> Finding:
+def flow_finding(flow: Flow, units: Iterable[Unit], **fields: Unpack[SubjectFields]) -> Finding:
     """Return a finding about an application or query, with the records of the given units."""
-    filled: FindingFields = {
+    filled: SubjectFields = {
         "subject": flow.subject,
         "evidence": evidence_of(unit.record for unit in units),
     }
@@ -549,6 +534,8 @@ __all__ = [
     "TRIGGER_INTERVAL",
     "Inconclusive",
     "Limits",
+    "Operation",
+    "Output",
     "Rule",
     "caps",
     "grade",

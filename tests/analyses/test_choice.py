@@ -35,19 +35,19 @@ def rule(code: str) -> Rule:
         ([], [], None),
         (["RT101"], [], None),
         (["rt1"], [], None),
-        (["overloaded-batches"], [], None),
-        (["Overloaded-Batches"], [], None),
+        (["falling-behind"], [], None),
+        (["Falling-Behind"], [], None),
         (["CP"], [], "--select CP"),
         (["CP", "BP101"], [], "--select CP,BP101"),
         ([], ["RT"], "--ignore RT"),
         ([], ["RT1"], "--ignore RT1"),
-        ([], ["overloaded-batches"], "--ignore overloaded-batches"),
+        ([], ["falling-behind"], "--ignore falling-behind"),
         ([], ["CP"], None),
         # The longer beginning decides, wherever it stands; between equals, ignoring wins.
         (["RT1"], ["RT"], None),
         (["RT"], ["RT1"], "--ignore RT1"),
         (["RT101"], ["RT", "RT1"], None),
-        (["overloaded-batches"], ["RT101"], "--ignore RT101"),
+        (["falling-behind"], ["RT101"], "--ignore RT101"),
         (["RT"], ["RT"], "--ignore RT"),
     ],
 )
@@ -60,10 +60,10 @@ def test_which_rules_are_heard(select: list[str], ignore: list[str], why: str | 
     [
         ("RT999", "did you mean RT"),
         ("checkpoint-expird", "did you mean CP101 (checkpoint-expired)?"),
-        ("overloaded", "did you mean RT"),
+        ("falling", "did you mean RT101"),
         ("CX", "codes begin with BP, CP"),
         ("wholly different words", "codes begin with"),
-        ("RT1011", "did you mean RT101 (overloaded-batches)?"),
+        ("RT1011", "did you mean RT101 (falling-behind)?"),
         ("*", "codes begin with"),
     ],
 )
@@ -148,7 +148,7 @@ def test_a_sick_job_is_not_healthy_for_what_is_ignored() -> None:
 def test_a_core_rule_that_is_ignored_leaves_a_doubt() -> None:
     found = report(WELL, Choice(ignore=("RT101",)))
     assert found.summary.verdict == "inconclusive"
-    assert found.summary.reason == "RT101 overloaded-batches is not heard (--ignore RT101)"
+    assert found.summary.reason == "RT101 falling-behind is not heard (--ignore RT101)"
 
 
 def test_a_healthy_one_stays_so_without_rules_that_had_nothing_to_say() -> None:

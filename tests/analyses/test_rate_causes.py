@@ -25,12 +25,12 @@ from flowdiag.analyses.rate.facts import (
     Trigger,
     Work,
 )
+from flowdiag.analyses.rate.failures.troubles import troubles
 from flowdiag.analyses.rate.holding import held_by
 from flowdiag.analyses.rate.model import Job, Settings
 from flowdiag.analyses.rate.pid import Gains
 from flowdiag.analyses.rate.present import Periodic, StreamState, assess
 from flowdiag.analyses.rate.stability import Stability
-from flowdiag.analyses.rate.troubles import troubles
 
 from . import rate_workbench as w
 
@@ -749,7 +749,7 @@ def test_the_time_of_a_batch_without_a_job_is_not_the_job(busy_ms: int, told: st
         w.trigger(n, 3000, time_us=(w.T0 + n * 3000) * 1000, work=Work(jobs=1, busy_ms=busy_ms))
         for n in range(20)
     ]
-    (finding,) = found(w.application(queries=(w.query(triggers),)), "RT401")
+    (finding,) = found(w.application(queries=(w.query(triggers),)), "RT101")
     assert told in finding.explain
 
 

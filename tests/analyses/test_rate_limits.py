@@ -94,7 +94,7 @@ def said(app: ApplicationFacts, code: str, **limits: float) -> list[Finding]:
         ("RT204", FIXED, {"full": 1.5}),
         ("RT303", SKEWED, {"part": 0.9}),
         ("RT304", LOST, {"at_end": 600_000}),
-        ("RT401", OVERRUN, {"overrun": 0.9}),
+        ("RT101", OVERRUN, {"overrun": 0.9}),
         ("RT408", REGULAR, {"times": 9}),
         ("RT408", REGULAR, {"longer": 2000}),
         ("RT408", REGULAR, {"ratio": 4}),
@@ -111,7 +111,7 @@ def test_a_stricter_limit_keeps_a_rule_silent(
     "code, app, limits",
     [
         ("RT106", TIGHT, {"use": 0.6}),
-        ("RT403", CAPPED, {"share": 0.6}),
+        ("RT204", CAPPED, {"share": 0.6}),
     ],
 )
 def test_a_laxer_limit_makes_a_rule_speak(

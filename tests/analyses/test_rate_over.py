@@ -79,15 +79,15 @@ def test_a_query_that_failed_once_and_works_again_is_told_as_over() -> None:
         kind="spark_query", at=11_000, what="terminated", run_id="a", cause="ValueError: order 7"
     )
     app = w.application(queries=(w.query([*before, *after], events=(ended,)),))
-    (failed,) = found(app, "RT402")
+    (failed,) = found(app, "RT103")
     assert failed.state is State.RECOVERED and w.cause(app) == failed.cause == "failing-batches"
-    assert found(app, "RT401") == [] and state_of(app).stability is Stability.INCONCLUSIVE
+    assert found(app, "RT101") == [] and state_of(app).stability is Stability.INCONCLUSIVE
 
 
 def test_triggers_that_become_longer_are_no_start() -> None:
     after = [w.trigger(n, 2100 + 100 * n, run_id="b") for n in range(8)]
     app = w.application(queries=(w.query(after),))
-    assert state_of(app).stability is Stability.OVERLOADED and w.codes(app) == ["RT401"]
+    assert state_of(app).stability is Stability.OVERLOADED and w.codes(app) == ["RT101"]
 
 
 # -- holes ---------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ def test_a_hole_between_triggers_is_no_growing_backlog() -> None:
     app = w.application(queries=(w.query([*told(0, 10), *told(DAY, 900)]),))
     (query,) = app.queries
     assert late_triggers(query.triggers)[0].time_us > query.triggers[8].time_us - 1
-    assert found(app, "RT401") == []
+    assert found(app, "RT101") == []
 
 
 # -- the end is not the fault --------------------------------------------------------------------

@@ -21,12 +21,12 @@ from flowdiag.analyses.rate.facts import (
     StreamInput,
     Trigger,
 )
+from flowdiag.analyses.rate.failures.troubles import error_line, troubles
 from flowdiag.analyses.rate.model import Job, Settings
 from flowdiag.analyses.rate.pid import Gains
 from flowdiag.analyses.rate.present import assess
 from flowdiag.analyses.rate.rules import driver_killed
 from flowdiag.analyses.rate.stability import Stability
-from flowdiag.analyses.rate.troubles import error_line, troubles
 
 from . import rate_workbench as w
 
@@ -408,7 +408,7 @@ def test_queries_that_keep_up() -> None:
 
 def test_a_query_that_overruns() -> None:
     app = w.application(queries=(w.query([w.trigger(n, 3000) for n in range(30)]),))
-    assert w.codes(app) == ["RT401"] and w.verdict(app) == "degraded"
+    assert w.codes(app) == ["RT101"] and w.verdict(app) == "degraded"
     worse = w.application(queries=(w.query([w.trigger(n, 30_000) for n in range(30)]),))
     assert w.verdict(worse) == "failing"
 
@@ -430,7 +430,7 @@ def test_a_query_that_falls_short_without_an_interval() -> None:
         )
         time += duration
     app = w.application(queries=(w.query(triggers, trigger_interval_ms=None),))
-    assert w.codes(app) == ["RT401"]
+    assert w.codes(app) == ["RT101"]
 
 
 def test_reading_what_is_there_and_ending() -> None:
@@ -446,7 +446,7 @@ def test_a_limit_of_files() -> None:
     triggers = [w.trigger(n, 500) for n in range(30)]
     full = w.query(triggers, file_limit=2, files_taken=(2,) * 30)
     app = w.application(queries=(full,))
-    assert w.codes(app) == ["RT403"] and w.cause(app) == "max-rate"
+    assert w.codes(app) == ["RT204"] and w.cause(app) == "max-rate"
     some = w.query(triggers, file_limit=20, files_taken=(2,) * 30)
     assert w.codes(w.application(queries=(some,))) == []
 
@@ -456,7 +456,7 @@ def test_a_backlog_that_grows() -> None:
         w.trigger(n, 500, sources=({"name": "KafkaV2[x]", "backlog": 100 * n},)) for n in range(30)
     ]
     app = w.application(queries=(w.query(triggers),))
-    assert w.codes(app) == ["RT403"]
+    assert w.codes(app) == ["RT204"]
     (found,) = [x for o in w.outcomes(app) for x in o.findings]
     assert found.subject.option == "maxOffsetsPerTrigger"
 
@@ -473,7 +473,7 @@ def test_failed_runs() -> None:
         events=(ended("a", "x\nCaused by: E: 1", 20_000), ended("b", "E: 2", 40_000)),
     )
     app = w.application(queries=(failed,))
-    assert w.codes(app) == ["RT402"] and w.verdict(app) == "failing"
+    assert w.codes(app) == ["RT103"] and w.verdict(app) == "failing"
 
 
 def test_rows_that_come_too_late() -> None:
@@ -548,7 +548,7 @@ def test_triggers_that_are_missing_are_no_pauses() -> None:
     triggers = [w.trigger(n, 3000, time_us=(w.T0 + 3000 * n) * 1000) for n in range(60)]
     for step in (1, 2, 3):
         query = w.query(triggers[::step], trigger_interval_ms=1000)
-        assert w.codes(w.application(queries=(query,))) == ["RT401"], step
+        assert w.codes(w.application(queries=(query,))) == ["RT101"], step
 
 
 def test_a_query_that_rests_little_has_little_headroom() -> None:

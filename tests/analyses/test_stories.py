@@ -196,10 +196,10 @@ def test_what_lasts_without_a_beginning_is_no_setting() -> None:
 def test_a_driver_that_works_alone_explains_an_overload() -> None:
     query: dict[str, Any] = {"kind": "query", "query": "orders"}
     (story,), known = told(
-        ("RT401", found("overloaded", rank=40, **query)),
+        ("RT101", found("overloaded", rank=40, **query)),
         ("RT308", replace(found("driver-gaps", rank=20, **query), first_us=None)),
     )
-    assert (codes(story, known), story.cause) == (["RT308", "RT401"], "driver-gaps")
+    assert (codes(story, known), story.cause) == (["RT308", "RT101"], "driver-gaps")
 
 
 def test_of_two_at_once_who_costs_more_checkpoints_stands_first() -> None:

@@ -7,14 +7,13 @@ from typing import Final
 from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.rate.rules import (
     abandoned_batches,
-    capped_query,
     capped_rate,
     concurrent_jobs,
     driver_gaps,
     driver_killed,
     executor_trouble,
     failing_batches,
-    failing_query,
+    falling_behind,
     few_tasks,
     fixed_batch_cost,
     generation_lag,
@@ -24,8 +23,6 @@ from flowdiag.analyses.rate.rules import (
     little_headroom,
     many_tasks,
     no_core_left,
-    overloaded_batches,
-    overloaded_query,
     periodic_triggers,
     rate_floor,
     receiver_restarts,
@@ -46,7 +43,7 @@ from flowdiag.analyses.rate.rules import (
 
 RULES: Final[tuple[Rule, ...]] = (
     # RT1xx: what happens
-    overloaded_batches.RULE,
+    falling_behind.RULE,
     failing_batches.RULE,
     hanging_batch.RULE,
     generation_lag.RULE,
@@ -76,9 +73,6 @@ RULES: Final[tuple[Rule, ...]] = (
     many_tasks.RULE,
     no_core_left.RULE,
     # RT4xx: Structured Streaming
-    overloaded_query.RULE,
-    failing_query.RULE,
-    capped_query.RULE,
     late_rows.RULE,
     stuck_watermark.RULE,
     growing_state.RULE,

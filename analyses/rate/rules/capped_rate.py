@@ -1,50 +1,55 @@
-"""A fixed limit lets through less than comes in.
+"""A fixed limit lets through less than arrives.
 
 What it reports
 ---------------
-Streams that are filled up to `spark.streaming.receiver.maxRate` or
-`spark.streaming.kafka.maxRatePerPartition` in most batches, while the job has time left.
+Streams that reach `spark.streaming.receiver.maxRate` or `spark.streaming.kafka.maxRatePerPartition` in
+most batches, and queries whose triggers take as much as their limit permits, while the job has time left.
 
 Why it matters
 --------------
-The limit, not the job, decides the throughput: the source piles up behind it although the cluster
-could take more.
+The limit, not the job, determines the throughput. Data queues in the source although the cluster could
+process more.
 
 How it decides
 --------------
-At least `share` of the latest batches hold `full` of limit times interval or more, and the delay does
-not grow.
+Batches: `share` of the latest batches contain at least `full` of limit times interval, and the delay does
+not grow. Files: the source logs `maxFilesPerTrigger` and the new files of each trigger, and `share` of the
+present triggers took the maximum. Other sources: a backlog remains after `behind` of the triggers, and
+`share` of all triggers read at least `same` of the largest one. Queries must end their triggers well
+before the next one.
 
 What to do
 ----------
-Raise the limit to what the job sustains, or turn back pressure on and keep the limit as a ceiling.
+Raise the limit to the rate that the job sustains: triggers should take about half of their interval. For
+receivers, you can also enable back pressure and keep the limit as a ceiling.
 
 False alarms
 ------------
-A limit that protects what the job writes to.
+A limit that protects the sink, or that smooths a start: triggers count only while a backlog remains.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Unpack
 
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.advice import what_if
 
 _OPTIONS: Final = {"max-rate": h.pid.MAX_RATE, "max-per-partition": h.pid.MAX_PER_PARTITION}
+_IN_TIME: Final = (h.Stability.THROTTLED, h.Stability.STABLE, h.Stability.BORDERLINE)
 
 
 class Capped(h.Limits):
-    """What RT204 compares with."""
+    """Limits of RT204."""
 
-    share: float = h.limit(h.defaults.NARROW, "share", "of the latest batches, filled up")
-    full: float = h.limit(
-        h.defaults.AT_LIMIT, "share", "of limit times interval: blocks are not exact"
-    )
+    share: float = h.limit(h.defaults.NARROW, "share", "of the latest batches or triggers")
+    full: float = h.limit(h.defaults.AT_LIMIT, "share", "of limit times interval")
+    behind: float = h.limit(h.defaults.MOSTLY, "share", "of the late triggers, with a backlog")
+    same: float = h.limit(h.defaults.SAME, "share", "of the rows of the largest trigger")
 
 
 def judge(assessed: h.Assessed, limits: Capped) -> h.Iterator[h.Finding | h.Inconclusive]:
-    """One finding per option that limits an application."""
+    """Yield one finding per option that limits an application, and one per limited query."""
     late = h.late_window(assessed.app.completed)
     for state in assessed.dstreams:
         if state.stability is h.Stability.INCONCLUSIVE or h.batches.overloaded(state):
@@ -52,62 +57,125 @@ def judge(assessed: h.Assessed, limits: Capped) -> h.Iterator[h.Finding | h.Inco
         caps = h.caps.dstream_caps(
             assessed.app, late, assessed.estimators, full=limits.full, fixed=limits.share
         )
-        # One that binds several streams is told once.
-        by_kind = {cap.kind: cap for cap in reversed(caps)}
-        for cap in caps:
-            if cap.kind in _OPTIONS and by_kind[cap.kind] is cap:
-                yield _finding(assessed, state, cap, limits)
+        # A limit of several streams is reported once.
+        for kind, cap in {cap.kind: cap for cap in reversed(caps) if cap.kind in _OPTIONS}.items():
+            yield h.option_finding(
+                assessed,
+                _OPTIONS[kind],
+                **_fields(
+                    f"{_OPTIONS[kind]} = {cap.per_s:g}",
+                    "batches",
+                    state.use,
+                    cap,
+                    limits,
+                    count=round(cap.share * len(late)),
+                    evidence=h.evidence_of(late),
+                    actions=(_raise_rate(assessed, state, cap),),
+                ),
+            )
+    for query, state in assessed.queries:
+        if query.real_time or state.stability not in _IN_TIME:
+            continue
+        found = h.triggers.query_caps(
+            query,
+            h.triggers.timed_triggers(query),
+            overcounted=state.rows_overcounted,
+            filled=limits.share,
+            behind=limits.behind,
+            same=limits.same,
+        )
+        for cap in found:
+            yield _query_finding(assessed, query, state, cap, limits)
 
 
-def _finding(
-    assessed: h.Assessed, state: h.StreamState, cap: h.defaults.Cap, limits: Capped
-) -> h.Finding:
-    app, option = assessed.app, _OPTIONS[cap.kind]
-    late = h.late_window(app.completed)
-    use = h.fmt.percent(state.use) if state.use is not None else "an unknown part"
-    return h.option_finding(
-        assessed,
-        option,
-        title=f"{h.fmt.percent(cap.share)} of the latest batches are filled up to {option} = {cap.per_s:g}, while "
-        f"processing takes {use} of the interval",
-        why=f"{option} = {cap.per_s:g} lets through less than comes in",
-        cause="max-rate",
-        rank=h.Rank.ROOT_CAUSE,
-        count=round(cap.share * len(late)),
-        measurements=(
-            h.measurement("batches-at-limit", round(cap.share, 3), "share", limits.share),
-            h.measurement("use", h.round_or_none(state.use), "share"),
+def _fields(
+    setting: str,
+    units: str,
+    share: float | None,
+    cap: h.defaults.Cap,
+    limits: Capped,
+    **more: Unpack[h.SubjectFields],
+) -> h.SubjectFields:
+    use = h.fmt.percent(share) if share is not None else "an unknown share"
+    fields: h.SubjectFields = {
+        "title": f"{h.fmt.percent(cap.share)} of the latest {units} reach {setting}, although "
+        f"processing takes only {use} of the interval",
+        "why": f"{setting} lets through less than arrives",
+        "cause": "max-rate",
+        "rank": h.Rank.ROOT_CAUSE,
+        "measurements": (
+            h.measurement(f"{units}-at-limit", round(cap.share, 3), "share", limits.share),
+            h.measurement("use", h.round_or_none(share), "share"),
         ),
-        evidence=h.evidence_of(late),
-        actions=(_raise(assessed, state, cap),),
-    )
+    }
+    fields.update(more)
+    return fields
 
 
-def _raise(assessed: h.Assessed, state: h.StreamState, cap: h.defaults.Cap) -> h.Action:
+def _raise_rate(assessed: h.Assessed, state: h.StreamState, cap: h.defaults.Cap) -> h.Action:
     app, option, line = assessed.app, _OPTIONS[cap.kind], state.line
     streams = max(1, len({s.stream for b in app.batches for s in b.streams}))
-    wanted = None
+    rate, model = 0.0, ""
     if state.headroom_per_s is not None and line is not None and line.spread > 0.2:
-        # The headroom is that of all streams together, the limit one stream's.
-        wanted = 0.8 * state.headroom_per_s / streams
-    elif state.use is not None and 0 < state.use < 0.5:
-        # A batch of so many times the records takes so many times as long at most.
-        wanted = cap.per_s * 0.6 / state.use
-    if wanted is not None and wanted < cap.per_s + 1:
-        wanted = None  # there is nothing to be had
-    model = ""
-    if wanted and cap.kind == "max-rate" and line is not None:
-        model = " " + what_if(assessed, state, max_rate=round(wanted) * streams)
+        # The headroom covers all streams together, the limit a single stream.
+        rate = 0.8 * state.headroom_per_s / streams
+    elif 0 < (state.use or 0.0) < 0.5:
+        # The processing time grows at most in proportion to the records.
+        rate = cap.per_s * 0.6 / (state.use or 1.0)
+    gains = rate >= cap.per_s + 1
+    if gains and cap.kind == "max-rate" and line is not None:
+        model = f". {what_if(assessed, state, max_rate=round(rate) * streams)}"
     return h.Action(
-        text=f"Raise the limit, or leave it to back pressure{'.' if model else ''}{model}",
+        text=f"Raise the limit, or leave it to back pressure{model}",
         option=option,
         current=h.current_value(app, option),
-        proposed=h.write(option, wanted) if wanted else None,
-        measure=None if wanted else "processing time of batches of different sizes",
-        risk="more load on what the job writes to",
+        proposed=h.write(option, rate) if gains else None,
+        measure=None if gains else "processing time of batches of different sizes",
+        risk="more load on the sink",
         restart_needed=True,
         verify="records per batch, and processing time over interval",
     )
+
+
+def _query_finding(
+    assessed: h.Assessed,
+    query: h.QueryFacts,
+    state: h.StreamState,
+    cap: h.defaults.Cap,
+    limits: Capped,
+) -> h.Finding:
+    late, option, files = h.late_triggers(query.triggers), None, query.file_limit or 0
+    current = more = None
+    names = " ".join(source.get("name", "") for t in query.triggers[-1:] for source in t.sources)
+    if cap.kind == "files":
+        option, current = "maxFilesPerTrigger", str(files)
+        more = max(files + 1, int(files * 0.6 / state.use)) if state.use else None
+    elif "Kafka" in names:
+        option = "maxOffsetsPerTrigger"
+    setting = (option or "a limit per trigger") + (f" = {current}" if current else "")
+    action = h.Action(
+        text="Raise the limit until triggers take about half of their interval",
+        option=option,
+        current=h.Present(current) if current else None,
+        proposed=h.write(option, more) if option and more else None,
+        measure=None if more else "rows per second of a trigger: half of what is possible",
+        restart_needed=True,
+        verify="rows per trigger, and triggerExecution against the interval",
+    )
+    fields = _fields(
+        setting,
+        "triggers",
+        state.use,
+        cap,
+        limits,
+        explain="More data is available than the limit permits, and the triggers have time left.",
+        option=option,
+        count=round(cap.share * len(late)),
+        actions=(action,),
+    )
+    if option:
+        fields["subject"] = h.option_subject(assessed.app, option)
+    return h.trigger_finding(assessed, query, late, **fields)
 
 
 RULE = h.Rule("RT204", judge, Capped, causes=("max-rate",))

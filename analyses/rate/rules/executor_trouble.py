@@ -37,8 +37,8 @@ from typing import Final
 
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.facts import Executor
+from flowdiag.analyses.rate.failures.troubles import BLOCK, Trouble, troubles
 from flowdiag.analyses.rate.present import stop_us
-from flowdiag.analyses.rate.troubles import BLOCK, Trouble, troubles
 
 _BENIGN: Final = (
     "idle",

@@ -16,7 +16,7 @@ and from progress. A restart repeats at most the batch that ran, once.
 
 What to do
 ----------
-Look at the exception of the runs (RT402), and at the rows of that batch: its offsets stand in the
+Look at the exception of the runs (RT103), and at the rows of that batch: its offsets stand in the
 progress and in the folder `offsets` of the checkpoint location.
 
 False alarms

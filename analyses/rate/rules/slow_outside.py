@@ -13,7 +13,7 @@ How it decides
 --------------
 Failures of tasks, batches and queries, and records of the logs of driver and executors, each counted
 once: `Failed to get records for ... after polling for`, `Cannot fetch record for offset ...`, offsets
-out of range or data that Kafka has no more. One poll that an exception by itself tells of is left to RT402. A partition is named where `mostly` of the failures name
+out of range or data that Kafka has no more. One poll that an exception by itself tells of is left to RT103. A partition is named where `mostly` of the failures name
 it. `Checkpoint for time ... took ... ms` above `share` of the interval in the median, of `writes` at
 least. `Exception thrown while writing record` of the write-ahead log, other than within `at-end` of
 the application's end. Except for lost records it is over when it happened once only, or when `quiet`
@@ -37,8 +37,8 @@ from statistics import median
 from typing import Final
 
 from flowdiag.analyses.rate import helpers as h
+from flowdiag.analyses.rate.failures.troubles import GONE, POLL, Trouble, classify_failure, troubles
 from flowdiag.analyses.rate.limits import RETENTION_MS
-from flowdiag.analyses.rate.troubles import GONE, POLL, Trouble, classify_failure, troubles
 
 _FAILED: Final = {
     "graph-checkpoint-failed": ("checkpoint of the driver", "checkpoints of the driver"),
@@ -72,7 +72,7 @@ def judge(assessed: h.Assessed, limits: Outside) -> h.Iterator[h.Finding | h.Inc
 
 
 def _is_the_end(app: h.ApplicationFacts, polls: h.Sequence[Trouble]) -> bool:
-    """Whether all that is told is one poll, by an exception that stands by itself: RT402 tells of that one."""
+    """Whether all that is told is one poll, by an exception that stands by itself: RT103 tells of that one."""
     return len(polls) == 1 and any(
         event.what == "terminated"
         and event.fields.get("origin") == "paste"

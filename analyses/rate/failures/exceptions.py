@@ -15,7 +15,7 @@ from flowdiag.analyses.rate.present import Assessed
 from flowdiag.parsers.exceptions import Classified
 
 
-def class_of(record: Record) -> Classified | None:
+def classify_record(record: Record) -> Classified | None:
     """What the exception says; one that stands by itself was classified as it was read."""
     name = record.fields.get("class")
     if name is None:
@@ -34,7 +34,7 @@ _OF_CODE: Final = ("failing-batches", "no-connection-left", "service-unreachable
 _HEAP: Final = ("where", "by")
 
 
-def cause_of(found: Classified | None) -> tuple[str, tuple[str, ...]]:
+def cause_of_exception(found: Classified | None) -> tuple[str, tuple[str, ...]]:
     """The word for what an exception says, and the remedies that fit; `failing-batches` where it says none."""
     if found is None:
         return "failing-batches", ()
@@ -44,7 +44,7 @@ def cause_of(found: Classified | None) -> tuple[str, tuple[str, ...]]:
     return cause, names
 
 
-def explained_by(found: Classified | None) -> str:
+def driver_note(found: Classified | None) -> str:
     """What the exception's frames add to the explanation of its cause; empty where they say nothing."""
     if found is None or found.values.get("where") != "driver":
         return ""
@@ -78,7 +78,7 @@ _CHANGED: Final = {
 """What an exception says that was `before` and is `now` another number."""
 
 
-def numbers_of(found: Classified | None) -> Iterator[Measurement]:
+def exception_measurements(found: Classified | None) -> Iterator[Measurement]:
     """The numbers and names that an exception says."""
     if found is None:
         return
@@ -110,32 +110,32 @@ _RECOMMENDED: Final = re.compile(
 )
 
 
-def remedies_of_failure(text: str, usual: str) -> tuple[str, ...]:
+def failure_remedies(text: str, usual: str) -> tuple[str, ...]:
     """What to do about a failure of which no class is known: what fits its words.
 
     Args:
         text: class and message.
         usual: `tolerate` or `catch`, for records that cannot be read or handled.
 
-    >>> remedies_of_failure("java.lang.NumberFormatException: For input string", "tolerate")
+    >>> failure_remedies("java.lang.NumberFormatException: For input string", "tolerate")
     ('tolerate',)
-    >>> remedies_of_failure("psycopg2.OperationalError: SSL SYSCALL error", "tolerate")
+    >>> failure_remedies("psycopg2.OperationalError: SSL SYSCALL error", "tolerate")
     ('mend',)
     """
     of_records = _READING.search(text) or (usual == "catch" and _OF_RECORDS.search(text))
     return (usual,) if of_records else ("fix-error",)
 
 
-def recommended(text: str) -> dict[str, str]:
+def recommended_options(text: str) -> dict[str, str]:
     """The options that an exception itself recommends to set, and to what.
 
-    >>> recommended("If you'd like to ignore deletes, set the option 'ignoreDeletes' to 'true'. The table")
+    >>> recommended_options("If you'd like to ignore deletes, set the option 'ignoreDeletes' to 'true'. The table")
     {'ignoreDeletes': 'true'}
     """
     return {found["option"]: found["value"] for found in _RECOMMENDED.finditer(text)}
 
 
-def actions_of_failure(
+def failure_actions(
     assessed: Assessed, record: Record, error: str, usual: str
 ) -> tuple[Action, ...]:
     """What to do about a failure of which no class is known, by its own words."""
@@ -147,13 +147,15 @@ def actions_of_failure(
             measure="what is left out then",
             verify="the query passes the batch that failed",
         )
-        for option, value in recommended(text).items()
+        for option, value in recommended_options(text).items()
     )
-    names = remedies_of_failure(error, usual)
-    return offered or actions_of(assessed, "failing-batches", names, class_of(record), record)
+    names = failure_remedies(error, usual)
+    return offered or exception_actions(
+        assessed, "failing-batches", names, classify_record(record), record
+    )
 
 
-def actions_of(
+def exception_actions(
     assessed: Assessed,
     cause: str,
     names: tuple[str, ...],

@@ -157,7 +157,7 @@ def error_line(text: str | None) -> str:
     return errors[-1] if errors else (lines[0] if lines else "an unknown error")
 
 
-def rank_of(reasons: Iterable[str | None]) -> Rank:
+def failure_rank(reasons: Iterable[str | None]) -> Rank:
     """A failure by itself is the root; what Kafka or a lost executor brought about is a symptom."""
     told = list(reasons)
     from_outside = sum(classify_failure(reason) is not None for reason in told)

@@ -1,0 +1,148 @@
+"""Findings about failed batches, and about exceptions without a batch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Unpack
+
+from flowdiag.analyses.rate import helpers as h
+from flowdiag.analyses.rate.failures import exceptions
+from flowdiag.analyses.rate.failures.troubles import error_line, failure_rank
+
+
+def _most_frequent(errors: Iterable[str]) -> str:
+    """Return the most frequent error; Py4J errors of truncated traces only count without others."""
+    lines = [*errors]
+    causes = [line for line in lines if not line.startswith("py4j.")]
+    return Counter(causes or lines).most_common(1)[0][0]
+
+
+def failed_batches(
+    assessed: h.Assessed,
+    failed: tuple[h.Batch, ...],
+    *,
+    failed_share: float,
+    last: float,
+    recent: float,
+) -> h.Finding:
+    """Return the finding about batches with a failed output operation.
+
+    Args:
+        assessed: the application.
+        failed: its failed batches.
+        failed_share: share of all batches from which the finding is critical.
+        last: number of failed batches at the end that make the finding critical.
+        recent: number of batches at the end that must be free of failures for a recovery.
+    """
+    app, done = assessed.app, assessed.app.completed
+    times = {b.time_ms for b in failed}
+    outputs = [output for output in app.outputs if output.batch_ms in times]
+    reasons = [output.failure for output in outputs] or [b.reason for b in failed]
+    share = len(failed) / len(done)
+    at_end = all(b.time_ms in times for b in done[-int(last) :])
+    ongoing = any(b.time_ms in times for b in done[-max(int(recent), len(done) // 3) :])
+    state = h.State.ONGOING if ongoing else h.State.RECOVERED
+    fatal = ongoing and len(failed) > 1 and (share >= failed_share or at_end)
+    error = h.fmt.shorten(_most_frequent(map(error_line, reasons)), 200)
+    of = f"{len(failed)} of {h.fmt.plural(len(done), 'batch', 'batches')}"
+    explain = "The records of these batches were not written."
+    if assessed.estimators:
+        explain += (
+            " A failed batch ends early, so the rate estimator overestimates the job's speed."
+        )
+    return h.batch_finding(
+        assessed,
+        failed,
+        subject=_output_subject(assessed.app, outputs),
+        severity=h.Severity.CRITICAL if fatal else h.grade(state=state, share=share),
+        state=state,
+        title=f"{of} failed: {error}",
+        explain=explain,
+        why=f"fails in {of}: {error}",
+        cause="failing-batches",
+        rank=failure_rank(reasons),
+        measurements=(
+            h.measurement("failed-batches", len(failed), "batches", over=f"{len(done)} completed"),
+            h.measurement("failed-share", round(share, 4), "share", failed_share),
+        ),
+        evidence=h.cite((output.ref, output.batch_ms * 1000) for output in outputs)
+        or h.evidence_of(failed),
+        actions=h.remedies("failing-batches", app, *exceptions.failure_remedies(error, "catch")),
+    )
+
+
+def _output_subject(app: h.ApplicationFacts, outputs: h.Sequence[h.Output]) -> h.Subject:
+    """Return the output operation that fails most often, or the application."""
+    if not outputs:
+        return h.application_subject(app)
+    most = Counter(output.output for output in outputs).most_common(1)[0][0]
+    return h.Subject(
+        kind="output",
+        job_name=app.name,
+        application=app.application,
+        operator=next(output.name for output in outputs if output.output == most),
+        output_operation=most,
+    )
+
+
+def pasted_exceptions(assessed: h.Assessed, records: list[h.Record]) -> h.Finding:
+    """Return the finding about a batch whose exception is the only input."""
+    error = h.fmt.shorten(error_line(records[-1].cause), 200)
+    return _exception_finding(
+        assessed, records, "a batch failed", error, severity=h.Severity.CRITICAL
+    )
+
+
+def failed_tasks(assessed: h.Assessed, records: list[h.Record]) -> h.Finding:
+    """Return the finding about task exceptions in a fragment without batches.
+
+    Their batch failed for certain only if Spark gave up the job.
+    """
+    given_up = any(record.template == "job-given-up" for record in assessed.app.incidents)
+    tasks = len({record.fields.get("task_id") for record in records})
+    error = h.fmt.shorten(_most_frequent(error_line(record.cause) for record in records), 200)
+    return _exception_finding(
+        assessed,
+        records,
+        f"{h.fmt.plural(tasks, 'task')} failed{', and Spark gave up the job' if given_up else ''}",
+        error,
+        "Spark gave up the job, so its batch failed."
+        if given_up
+        else "Spark runs a task up to four times by default. The input does not show whether a "
+        "retry succeeded.",
+        severity=h.Severity.CRITICAL if given_up else h.Severity.WARNING,
+        confidence=h.Confidence.HIGH if given_up else h.Confidence.MEDIUM,
+    )
+
+
+def _exception_finding(
+    assessed: h.Assessed,
+    records: list[h.Record],
+    failed: str,
+    error: str,
+    outcome: str = "",
+    **fields: Unpack[h.SubjectFields],
+) -> h.Finding:
+    """Return a finding from exceptions alone: their class determines cause and remedies."""
+    found = exceptions.classify_record(records[-1])
+    cause, names = exceptions.cause_of_exception(found)
+    times = [record.time_us for record in records if record.time_us]
+    explain = h.explanation(cause) or "The records of this batch are not written."
+    actions = exceptions.failure_actions(assessed, records[-1], error, "catch")
+    if cause != "failing-batches":
+        actions = exceptions.exception_actions(assessed, cause, names, found, records[-1])
+    filled: h.SubjectFields = {
+        "title": f"{h.fmt.capital(failed)}: {h.without_package(error)}",
+        "explain": " ".join(filter(None, (exceptions.driver_note(found), explain, outcome))),
+        "why": f"{failed}: {error}",
+        "cause": cause,
+        "rank": failure_rank(record.cause for record in records),
+        "first_us": min(times, default=None),
+        "last_us": max(times, default=None),
+        "count": len(records),
+        "measurements": tuple(exceptions.exception_measurements(found)),
+        "evidence": h.evidence_of(records),
+        "actions": actions,
+    }
+    return h.application_finding(assessed, **(filled | fields))

@@ -1,0 +1,89 @@
+"""Findings about queries that an exception ended."""
+
+from __future__ import annotations
+
+from flowdiag.analyses.rate import helpers as h
+from flowdiag.analyses.rate.failures import exceptions
+from flowdiag.analyses.rate.failures.troubles import error_line, failure_rank
+
+
+def failed_query(
+    assessed: h.Assessed, query: h.QueryFacts, records: h.Sequence[h.Record], *, worked: float
+) -> h.Finding:
+    """Return the finding about a query whose runs ended with an exception.
+
+    Args:
+        assessed: the application.
+        query: one of its queries.
+        records: the ends of its runs; log and listener may both contain one.
+        worked: number of triggers after the last exception that prove a recovery.
+    """
+    by_run: dict[str, h.Record] = {}
+    for record in records:
+        # The longest text contains the cause.
+        run = record.fields.get("run_id", "")
+        if run not in by_run or len(by_run[run].cause or "") < len(record.cause or ""):
+            by_run[run] = record
+    ended, runs = list(by_run.values()), len(query.runs)
+    # Event logs do not date the end of a query, logs and listeners do.
+    last = max(record.time_us or 0 for record in records)
+    found = exceptions.classify_record(ended[-1])
+    cause, names = exceptions.cause_of_exception(found)
+    pasted = all(record.fields.get("origin") == "paste" for record in ended)
+    after = _triggers_after(query, {record.fields.get("run_id") for record in ended}, last)
+    recovered = after >= worked
+    error = h.fmt.shorten(error_line(ended[-1].cause), 200)
+    known = query.name or query.id
+    who = f"Query {known}" if known else "The application"
+    if not pasted and not len(ended) == runs == 1:
+        who = f"{len(ended)} of {h.fmt.plural(runs, 'run')} of {query.label}"
+    if recovered:
+        explain = "The query was restarted and has worked since."
+    elif pasted:
+        explain = h.explanation(cause) or "The input does not show whether the query was restarted."
+    else:
+        explain = _without_recovery(query, len(ended), after, last)
+    actions = exceptions.failure_actions(assessed, ended[-1], error, "tolerate")
+    if cause != "failing-batches":
+        actions = exceptions.exception_actions(assessed, cause, names, found, ended[-1])
+    return h.query_finding(
+        assessed,
+        query,
+        severity=h.Severity.WARNING if recovered else h.Severity.CRITICAL,
+        state=h.State.RECOVERED if recovered else h.State.ONGOING,
+        title=f"{who} ended with an exception: {h.without_package(error)}",
+        explain=" ".join(filter(None, (exceptions.driver_note(found), explain))),
+        why=f"ended {len(ended)} times: {error}" if len(ended) > 1 else f"ended: {error}",
+        cause=cause,
+        rank=failure_rank(record.cause for record in ended),
+        first_us=min((r.time_us for r in ended if r.time_us), default=None),
+        last_us=last or None,
+        count=len(ended),
+        measurements=(
+            h.measurement("failed-runs", len(ended), "runs", over=h.fmt.plural(runs, "run")),
+            *exceptions.exception_measurements(found),
+        ),
+        evidence=h.evidence_of(ended),
+        actions=actions,
+    )
+
+
+def _triggers_after(query: h.QueryFacts, failed: set[str | None], last: int) -> int:
+    """Count the triggers after the last exception: by time, else by runs that did not fail."""
+    if last:
+        return sum(trigger.time_us > last for trigger in query.triggers)
+    runs = [trigger.run_id for trigger in query.triggers]
+    known = [number for number, run in enumerate(runs) if run in failed]
+    return sum(run not in failed for run in runs[known[-1] :]) if known else 0
+
+
+def _without_recovery(query: h.QueryFacts, times: int, after: int, last: int) -> str:
+    if after:
+        return (
+            f"The query was restarted. {h.fmt.plural(after, 'trigger')} since then may be too few "
+            "to prove a recovery."
+        )
+    if last and any(r.what == "started" and (r.time_us or 0) > last for r in query.events):
+        return "The query was restarted as a new run, but the input has no trigger of that run."
+    more = "The query was restarted and failed again. " if times > 1 else ""
+    return f"{more}The input has no later trigger of this application."

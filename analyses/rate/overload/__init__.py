@@ -1,0 +1,1 @@
+"""Findings of RT101: batches and triggers that fall behind."""

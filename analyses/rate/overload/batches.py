@@ -1,0 +1,195 @@
+"""Batches that fall behind, or that did and caught up."""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+from flowdiag.analyses.rate import helpers as h
+from flowdiag.analyses.rate.advice import what_if
+from flowdiag.analyses.rate.cores import free_cores
+
+
+def late_batches(
+    assessed: h.Assessed, state: h.StreamState, *, failing: float, few: float, delay: float
+) -> h.Finding:
+    """Return the finding about an application whose delay grows.
+
+    Args:
+        assessed: the application.
+        state: of its batches.
+        failing: intervals of delay from which the finding is critical.
+        few: number of batches from which the confidence is high.
+        delay: intervals of delay that count as an overload.
+    """
+    app, slope, since = assessed.app, state.delay_trend, state.behind_since_ms
+    late = state.delay_intervals or 0.0
+    queued = ""
+    if state.queued:
+        queued = f", with {h.fmt.plural(state.queued, 'batch', 'batches')} queued"
+    tail = [b for b in app.batches if since is None or b.time_ms >= since]
+    trend = "fall further behind" if slope is not None and slope.rises else "do not catch up"
+    took, interval = h.fmt.duration(state.processing_ms), h.fmt.duration(state.interval_ms)
+    doubled = h.time_to(state, 2 * late)
+    notes = (
+        "More records arrive per interval than one interval can process.",
+        doubled and f"At this rate, the delay doubles in {doubled}.",
+        state.limit and state.limit.text,
+        h.pid.enabled(app) is False and "Back pressure is off.",
+    )
+    return h.application_finding(
+        assessed,
+        severity=h.Severity.CRITICAL if late >= failing else h.Severity.WARNING,
+        title=f"Batches are {late:.1f} intervals late and {trend}{queued}: a batch takes {took}, "
+        f"and the interval is {interval}",
+        explain=" ".join(note for note in notes if note),
+        why=f"needs {took} to process the records of {interval}",
+        cause="overloaded",
+        confidence=h.overload_confidence([b.waited_ms for b in app.completed], few),
+        rank=h.Rank.SYMPTOM,
+        first_us=None if since is None else since * 1000,
+        count=len(tail),
+        measurements=tuple(_measurements(state, late, delay)),
+        evidence=h.evidence_of(h.slowest_first(tail)),
+        ranked=True,
+        actions=tuple(_actions(assessed, state)),
+    )
+
+
+def _measurements(state: h.StreamState, late: float, delay: float) -> h.Iterator[h.Measurement]:
+    yield h.measurement("delay", round(late, 1), "intervals", delay)
+    yield h.measurement(
+        "processing-time",
+        state.processing_ms,
+        "ms",
+        state.interval_ms,
+        over="median of the last third of the batches",
+    )
+    yield h.measurement("queued-batches", state.queued, "batches")
+    if state.delay_trend is not None:
+        low, high = state.delay_trend.low, state.delay_trend.high
+        slope, over = round(state.delay_trend.slope, 3), f"95% between {low:.3f} and {high:.3f}"
+        yield h.measurement("growth", slope, "s of delay per s", over=over)
+    if state.headroom_per_s is not None:
+        over = f"the present rate is {h.fmt.rate(state.records_per_s)}"
+        yield h.measurement(
+            "sustainable-rate", round(state.headroom_per_s, 1), "records/s", over=over
+        )
+
+
+def _actions(assessed: h.Assessed, state: h.StreamState) -> h.Iterator[h.Action]:
+    app, line, able = assessed.app, state.line, state.headroom_per_s or 0.0
+    if h.pid.enabled(app) is not True:
+        # Spark's floor of 100 may exceed what the job can do, and its first batch has no limit.
+        floor, first = max(1.0, min(100.0, able / 10)), max(1.0, 0.9 * able)
+        yield from h.remedies(
+            "overloaded",
+            app,
+            "back-pressure",
+            *(("initial-rate",) if able else ()),
+            *(("min-rate",) if 0 < able < 200 else ()),
+            proposed={"initial-rate": first, "min-rate": floor},
+            model=what_if(assessed, state, back_pressure=True, min_rate=floor, initial_rate=first),
+        )
+    if line is not None and state.interval_ms and line.base >= 0.5 * state.interval_ms:
+        yield h.longer_interval(
+            h.BATCH_INTERVAL,
+            state.interval_ms,
+            # Not shorter than the proposal of RT202, which may be the cause.
+            max(2 * state.interval_ms, 2 * line.base),
+            f"Use a longer interval: each batch has a fixed cost of {h.fmt.duration(line.base)}",
+            verify="processing time over interval",
+        )
+    cores = free_cores(app)
+    tasks = [b.stage.tasks for b in h.late_window(app.completed) if b.stage is not None]
+    now = ""
+    if cores and tasks:
+        now = f"; now {h.fmt.plural(max(tasks), 'task')} for {h.fmt.plural(cores, 'free core')}"
+    yield from h.remedies("overloaded", app, "cores", now=now)
+
+
+def drained_overload(
+    assessed: h.Assessed, state: h.StreamState, *, failing: float, before: float, settled: float
+) -> h.Finding | None:
+    """Return the finding about the last overload that is over, or None.
+
+    A start that catches up does not count: batches before it must be on time.
+
+    Args:
+        assessed: the application.
+        state: of its batches.
+        failing: intervals that a batch must have waited.
+        before: batches that must have been on time before the overload.
+        settled: batches on time below which back pressure was still finding its rate.
+    """
+    interval = state.interval_ms
+    batches = [b for b in assessed.app.completed if b.waited_ms is not None]
+    if not interval or not batches or (batches[-1].waited_ms or 0) >= interval:
+        return None
+    found: tuple[list[h.Batch], int] | None = None
+    series: list[h.Batch] = []
+    on_time = 0
+    for batch in batches:
+        if (batch.waited_ms or 0) >= interval:
+            series.append(batch)
+            continue
+        worst = max((b.waited_ms or 0 for b in series), default=0)
+        if worst >= failing * interval and on_time >= before:
+            found = series, on_time
+        on_time += 1
+        series = []
+    if found is None:
+        return None
+    series, on_time = found
+    peak = max(batch.waited_ms or 0 for batch in series) / interval
+    if h.pid.enabled(assessed.app) and on_time < settled:
+        return _past_finding(
+            assessed,
+            series,
+            peak,
+            severity=h.Severity.INFO,
+            title=f"Batches were up to {peak:.1f} intervals late at the start, until back pressure "
+            "found its rate",
+            explain="The estimator lowers the rate once batches are late. The queue is drained.",
+            cause=None,
+            actions=(
+                h.Action(
+                    text="No action is needed unless the start must be on time. In that case, set "
+                    "an initial rate to limit the first batches",
+                    verify="waits of the first batches",
+                ),
+            ),
+        )
+    lasted = series[-1].time_ms - series[0].time_ms + (series[-1].waited_ms or 0)
+    longest = h.fmt.duration(max((b.processing_ms or 0 for b in series), default=0))
+    return _past_finding(
+        assessed,
+        series,
+        peak,
+        severity=h.Severity.WARNING,
+        title=f"Batches were up to {peak:.1f} intervals late for {h.fmt.duration(lasted)}, "
+        "and caught up",
+        explain="For a while, more records arrived than were processed. The queue is drained.",
+        why=f"needed up to {longest} to process the records of {h.fmt.duration(interval)}",
+        cause="overloaded",
+        actions=h.remedies("overloaded", assessed.app, "cores", now=""),
+    )
+
+
+def _past_finding(
+    assessed: h.Assessed,
+    series: list[h.Batch],
+    worst: float,
+    **fields: Unpack[h.SubjectFields],
+) -> h.Finding:
+    interval = h.fmt.duration(assessed.app.interval_ms)
+    past: h.SubjectFields = {
+        "state": h.State.RECOVERED,
+        "rank": h.Rank.SYMPTOM,
+        "measurements": (
+            h.measurement("worst-delay", round(worst, 1), "intervals", over=f"of {interval}"),
+            h.measurement("late-batches", len(series), "batches"),
+        ),
+        "evidence": h.evidence_of(h.slowest_first(series)),
+        "ranked": True,
+    }
+    return h.batch_finding(assessed, series, **(past | fields))

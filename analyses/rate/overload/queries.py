@@ -1,0 +1,137 @@
+"""Queries that fall behind."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from flowdiag.analyses.rate import helpers as h
+from flowdiag.analyses.rate.cores import cores_of
+
+# The parts of a trigger, and the remedy for each.
+_PARTS: Final = {
+    "addBatch": ("the job itself", None),
+    "latestOffset": ("asking the source for its latest offsets", "source"),
+    "getOffset": ("asking the source for its latest offsets", "source"),
+    "queryPlanning": ("planning", "planning"),
+    "walCommit": ("writing the offsets", "location"),
+    "commitOffsets": ("writing the commit", "location"),
+    "getBatch": ("preparing the batch", "batch"),
+    "commitBatch": ("committing the batch", None),
+}
+
+
+def inconclusive(assessed: h.Assessed, query: h.QueryFacts, state: h.StreamState) -> h.Inconclusive:
+    """Return why a query cannot be judged, with the input or option that would help."""
+    remedy = "a longer event log or driver log"
+    reason = f"{query.label}: {state.because}"
+    if query.real_time is None and "real-time" in state.because:
+        remedy = "--real-time or --no-real-time"
+    elif len(query.triggers) < h.defaults.FEW:
+        reason = f"{state.because} of {query.label}"
+    elif state.interval_ms is None:
+        remedy = "--trigger-interval"
+    return h.Inconclusive(reason=reason, remedy=remedy, job=assessed.key)
+
+
+def late_query(
+    assessed: h.Assessed,
+    query: h.QueryFacts,
+    state: h.StreamState,
+    because: str,
+    *,
+    failing: float,
+    few: float,
+) -> h.Finding:
+    """Return the finding about a query that falls behind.
+
+    Args:
+        assessed: the application.
+        query: one of its queries.
+        state: of its triggers.
+        because: the reason, in a clause.
+        failing: intervals per trigger from which the finding is critical.
+        few: number of triggers from which the confidence is high.
+    """
+    late = h.late_triggers(query.triggers)
+    lasted = (late[-1].duration_ms or 0) if late else 0
+    fatal = bool(state.interval_ms and late) and lasted / (state.interval_ms or 1) >= failing
+    part, share = largest_part(late) or ("", 0.0)
+    what = _PARTS.get(part, (part, None))[0]
+    if part == "addBatch" and _mostly_outside_jobs(late):
+        what = "the sink while no job runs"
+    return h.trigger_finding(
+        assessed,
+        query,
+        late,
+        severity=h.Severity.CRITICAL if fatal else h.Severity.WARNING,
+        title=f"{h.fmt.capital(query.label)} cannot keep up: {because}",
+        explain=f"{h.fmt.percent(share)} of the time goes to {what} ({part})." if part else "",
+        why=because,
+        cause="overloaded",
+        confidence=h.overload_confidence([t.duration_ms for t in query.triggers], few),
+        rank=h.Rank.SYMPTOM,
+        measurements=tuple(_measurements(state, late)),
+        evidence=h.evidence_of(sorted(late, key=lambda t: -(t.duration_ms or 0))),
+        ranked=True,
+        actions=tuple(_actions(assessed, state, late, part, share)),
+    )
+
+
+def largest_part(triggers: h.Sequence[h.Trigger]) -> tuple[str, float] | None:
+    """Return the part of `durationMs` that takes most of the triggers, and its share."""
+    total = sum(t.duration_ms or 0 for t in triggers)
+    parts: dict[str, int] = {}
+    for trigger in triggers:
+        for name, value in trigger.durations.items():
+            if name != "triggerExecution":
+                parts[name] = parts.get(name, 0) + value
+    if not parts or not total:
+        return None
+    name = max(sorted(parts), key=lambda part: parts[part])
+    return name, parts[name] / total
+
+
+def _mostly_outside_jobs(late: h.Sequence[h.Trigger]) -> bool:
+    """Return whether no Spark job runs for most of `addBatch`."""
+    times = [
+        (t.durations["addBatch"], t.work.busy_ms)
+        for t in late
+        if t.work is not None and t.work.busy_ms is not None and t.durations.get("addBatch")
+    ]
+    return sum(busy for _, busy in times) * 2 < sum(lasted for lasted, _ in times)
+
+
+def _measurements(state: h.StreamState, late: h.Sequence[h.Trigger]) -> h.Iterator[h.Measurement]:
+    over = f"median of {h.fmt.plural(len(late), 'trigger')}"
+    yield h.measurement("trigger-duration", state.processing_ms, "ms", state.interval_ms, over=over)
+    if state.headroom_per_s is not None:
+        over = f"the present rate is {h.fmt.rate(state.records_per_s)}"
+        yield h.measurement("sustainable-rate", round(state.headroom_per_s, 1), "rows/s", over=over)
+    if state.backlog is not None and late and late[-1].backlog is not None:
+        yield h.measurement("backlog", late[-1].backlog, "rows")
+
+
+def _actions(
+    assessed: h.Assessed,
+    state: h.StreamState,
+    late: h.Sequence[h.Trigger],
+    part: str,
+    share: float,
+) -> h.Iterator[h.Action]:
+    app, line, cores = assessed.app, state.line, cores_of(assessed.app)
+    remedy = _PARTS.get(part, ("", None))[1]
+    if remedy is not None and share >= 0.4:
+        yield from h.remedies("overloaded", app, remedy, part=part)
+    tasks = [t.stage.tasks for t in late if t.stage is not None]
+    now = ""
+    if tasks and cores:
+        now = f"; now {h.fmt.plural(max(tasks), 'task')} for {h.fmt.plural(cores, 'core')}"
+    yield from h.remedies("overloaded", app, "partitions", now=now)
+    if line is not None and state.interval_ms and line.base >= 0.5 * state.interval_ms:
+        yield h.longer_interval(
+            h.TRIGGER_INTERVAL,
+            state.interval_ms,
+            2 * line.base,
+            f"Use a longer interval: each trigger has a fixed cost of {h.fmt.duration(line.base)}",
+            verify="triggerExecution against the trigger interval",
+        )
