@@ -15,7 +15,7 @@ from typing import Final
 from flowdiag.analyses.flink.episodes import Episode, all_spells
 from flowdiag.analyses.flink.job import Attempt, JobFacts, LateAcknowledgement, Status
 from flowdiag.analyses.flink.options import at_least
-from flowdiag.analyses.flink.pressure import during, overall, unseen_end
+from flowdiag.analyses.flink.pressure import overall_view, unmonitored_end, view_during
 from flowdiag.analyses.flink.suspects import Conviction, convict, same_culprit
 from flowdiag.analyses.flink.suspects.case import Case
 from flowdiag.analyses.model import fmt
@@ -44,7 +44,7 @@ class Answer:
 
 def held_up(job: JobFacts, episode: Episode) -> Answer:
     """Who held up one spell of failed checkpoints, by the signals of its time."""
-    case = Case(job, episode, during(job, episode.first_us, episode.last_us))
+    case = Case(job, episode, view_during(job, episode.first_us, episode.last_us))
     found = convict(case)
     if found is not None:
         return Answer(episode=episode, conviction=found)
@@ -305,9 +305,9 @@ def hot_spot(job: JobFacts) -> Answer | None:
         None when there is no back pressure, or where it ends is nothing to worry about; without a
         conviction when it ends where the input does not look.
     """
-    view, episode = overall(job), _whole(job)
+    view, episode = overall_view(job), _whole(job)
     if not any(root.measured for root in view.ends):
-        task = unseen_end(view.loads, view.topology)
+        task = unmonitored_end(view.loads, view.topology)
         if task is None or view.ends:
             return None
         return Answer(
@@ -330,7 +330,7 @@ def slowed_by(job: JobFacts, first_us: int | None, last_us: int | None) -> Answe
         first_us, last_us: from when until when checkpoints were slow.
     """
     episode = replace(_whole(job), since_us=first_us if first_us is not None else job.first_us)
-    found = convict(Case(job, episode, during(job, first_us, last_us)))
+    found = convict(Case(job, episode, view_during(job, first_us, last_us)))
     if found is None or found.suspect.kind != "taskmanager" or found.cause is None:
         return None
     answer = Answer(episode=episode, conviction=found)

@@ -1,10 +1,9 @@
-"""Failures of tasks and of the job, grouped into crises, each with the failure that began it.
+"""Failures of tasks and of the job, grouped into crises, each with its root failure.
 
-One killed TaskManager makes dozens of records: the first FAILED task is on a survivor, the lost one is
-only named in its exception, then restarts fail for missing slots, and at last the job gives up. A
-crisis holds everything from one failure to the next completed checkpoint (or, without checkpoints,
-until the job has run for a while); its root is the failure that is nearest to a cause among the first
-ones.
+One killed TaskManager causes dozens of records. The first FAILED task is on a survivor whose exception
+names the lost one. Then restarts fail because of missing slots, and finally the job gives up. A crisis
+lasts from one failure to the next completed checkpoint. Without checkpoints it lasts until the job has
+run for a while. Its root is the early failure that is nearest to a cause.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from flowdiag.parsers.exceptions import (
 )
 from flowdiag.parsers.flink.failures import failure_kind, is_consequence
 
-# Nearest to a cause first. What comes later in this list is often a consequence of what comes first.
+# Nearest to a cause first: later kinds are often consequences of earlier ones.
 RANKS: Final = (
     "out-of-memory",
     "network-buffers",
@@ -49,26 +48,26 @@ RANKS: Final = (
     "expired",
     "unknown",
 )
-# A lost TaskManager is noticed by its peers at once and by its heartbeat after up to 50 s (default).
+# Peers notice a lost TaskManager at once, the heartbeat after up to 50 s (default).
 ROOT_WINDOW_US: Final = 60_000_000
-# Without checkpoints: running for so long without a failure ends a crisis.
+# Without checkpoints, running this long without a failure ends a crisis.
 QUIET_US: Final = 600_000_000
-# A job that has not come back for so many checkpoint intervals is down.
+# A job is down if it has not recovered for this many checkpoint intervals.
 DOWN_INTERVALS: Final = 5
 # Failures closer than this belong to one restart.
 BURST_US: Final = 3_000_000
-# So many restarts without a completed checkpoint between are a loop.
+# This many restarts without a completed checkpoint in between are a loop.
 LOOP: Final = 3
 
 _FAILURES: Final = frozenset({"task-failure", "job-failing", "job-failure", "exception"})
-# A global failure restarts the job; its exception stands below that record.
+# A global failure restarts the job; its exception follows that record.
 _GLOBAL: Final = "global-failure"
-# The job's exception begins with this when no restart follows.
+# The job's exception begins with this if no restart follows.
 _GIVEN_UP: Final = "Recovery is suppressed by"
-# Nor does a job ever run that has no coordinator of checkpoints.
+# A job without a checkpoint coordinator never runs, either.
 _NEVER_RUNS: Final = "Failed to create checkpoint storage at checkpoint coordinator side"
-# The words of these stand in exceptions that only follow from others.
-_SAID_BETTER: Final = ("taskmanager-lost", "user-code", "storage")
+# Exceptions that only follow from others contain the words of these kinds.
+_AMBIGUOUS_KINDS: Final = ("taskmanager-lost", "user-code", "storage")
 _RESOURCES: Final = frozenset(
     {
         "out-of-memory",
@@ -83,7 +82,7 @@ _RESOURCES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One failure and what kind it is; `near_us` is the time of what stands beside an undated one."""
+    """One failure and its kind; `near_us` is the time of the record next to an undated one."""
 
     incident: Incident
     kind: str
@@ -91,23 +90,23 @@ class Failure:
 
     @property
     def time_us(self) -> int:
-        """When: as printed, else when what was written beside it happened; 0 if nothing is dated."""
+        """The printed time, or else that of the adjacent record; 0 if none is dated."""
         if self.incident.time_us is not None:
             return self.incident.time_us
         return self.near_us or 0
 
     @property
     def is_failure(self) -> bool:
-        """Whether it is a task's or the job's own, not one of resources."""
+        """Whether a task or the job failed, not just a resource."""
         return _is_failure(self.incident)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crisis:
-    """From a failure to the recovery.
+    """The time from a failure to the recovery.
 
-    `bursts` counts the separate failures (each costs a restart), `final` says that the job ended
-    FAILED, `state` whether it had not recovered when the input ended.
+    `bursts` counts the separate failures (each costs a restart). `final` means that the job ended
+    FAILED. `state` shows whether the job had recovered when the input ended.
     """
 
     failures: tuple[Failure, ...]
@@ -120,37 +119,33 @@ class Crisis:
 
     @property
     def first_us(self) -> int | None:
-        """When it began."""
         return self.failures[0].incident.time_us
 
     @property
     def kind(self) -> str:
-        """The kind of its root."""
         return self.root.kind
 
     @property
     def loop(self) -> bool:
-        """Whether it is a restart loop."""
         return self.bursts >= LOOP
 
     @property
     def fatal(self) -> bool:
-        """Whether it is critical: the job failed for good, or is down or restarts until the end."""
+        """Whether it is critical: the job failed for good, or is still down or restarting at the end."""
         return self.final or (self.state is State.ONGOING and (self.loop or self.down))
 
     def of_kind(self, *kinds: str) -> list[Failure]:
-        """Its failures of some kinds, in order."""
         return [failure for failure in self.failures if failure.kind in kinds]
 
     @property
     def refs(self) -> tuple[tuple[Ref | None, int | None], ...]:
-        """The root's record, then all others in order."""
+        """The record of the root, then all others in order."""
         ordered = (self.root, *(f for f in self.failures if f is not self.root))
         return tuple((f.incident.ref, f.incident.time_us) for f in ordered)
 
 
 def kind_of(incident: Incident) -> str | None:
-    """What kind of failure an incident is; None for what is no failure, or the tail of a cancel."""
+    """Return the kind of failure of an incident; None if it is no failure, or part of a cancellation."""
     if incident.kind in _RESOURCES:
         return "unknown" if incident.kind == "resource-failure" else incident.kind
     if not _is_failure(incident):
@@ -160,13 +155,13 @@ def kind_of(incident: Incident) -> str | None:
         return named
     if incident.text.get("lost_taskmanager") or incident.text.get("lost_host"):
         return "taskmanager-lost"
-    # The outermost exception tells what was going on ("Could not perform checkpoint …"), the
-    # deepest what went wrong.
+    # The outermost exception names the operation ("Could not perform checkpoint …"), the deepest the
+    # error.
     chain = [text for text in (incident.text.get("exception"), incident.cause) if text]
     cause = "\n".join(chain)
     kind = failure_kind(cause) if cause else None
-    if kind in _SAID_BETTER and (said := classify(chain, "flink")) is not None:
-        kind = said.kind if is_root_cause(said.name) else kind
+    if kind in _AMBIGUOUS_KINDS and (found := classify(chain, "flink")) is not None:
+        kind = found.kind if is_root_cause(found.name) else kind
     if kind == "cancelled":
         return None
     if kind is None and cause and is_consequence(cause):
@@ -182,18 +177,18 @@ def _is_failure(incident: Incident) -> bool:
     )
 
 
-def said_of(incident: Incident) -> Classified | None:
-    """What the exception of a failure says: its class, its values, the options that it names."""
+def classify_incident(incident: Incident) -> Classified | None:
+    """Classify the exception of a failure: its class, its values, the options in its text."""
     text = incident.text
-    chain = [said for said in (text.get("exception"), incident.cause) if said]
+    chain = [part for part in (text.get("exception"), incident.cause) if part]
     found = classify(chain, "flink")
     name = text.get("class")
     if name is None:
         return found
     values = found.values if found is not None and found.name == name else {}
-    told = tuple(text.get("options", "").split()) or option_keys_in(incident.cause or "")
+    options = tuple(text.get("options", "").split()) or option_keys_in(incident.cause or "")
     kept = {key: value for key, value in text.items() if key in _VALUES}
-    return Classified(name, kind_of_class(name) or "unknown", 0, values | kept, told)
+    return Classified(name, kind_of_class(name) or "unknown", 0, values | kept, options)
 
 
 _VALUES: Final = frozenset(
@@ -234,7 +229,7 @@ _VALUES: Final = frozenset(
         "tried",
     }
 )
-# Kind of memory, and what says so.
+# Kinds of memory, with the texts that identify them.
 _MEMORY: Final = (
     ("native", "Native memory allocation|insufficient memory for the Java"),
     ("metaspace", "Metaspace|PermGen"),
@@ -249,34 +244,34 @@ _MEMORY: Final = (
 
 
 def memory_kind(incident: Incident) -> str:
-    """Which memory ran out, by the words of the record.
+    """Return the kind of memory that ran out, from the text of the record.
 
     Returns:
-        heap, metaspace, direct, container, native (the system gave the JVM none), threads (a process may start no
-        more), or unknown.
+        heap, metaspace, direct, container, native (the system refused memory to the JVM), threads (the
+        process reached its thread limit), or unknown.
     """
     text = " ".join((incident.cause or "", *incident.text.values()))
     for kind, pattern in _MEMORY:
         if re.search(pattern, text, re.IGNORECASE):
             return kind
-    if incident.kind in _FAILURES:  # a container that is killed says so
+    if incident.kind in _FAILURES:  # the record of a killed container contains it
         return "heap" if incident.kind == "task-failure" else "unknown"
     return "container"
 
 
 def crises(job: JobFacts, facts: ClusterFacts | None = None) -> tuple[Crisis, ...]:
-    """All crises of a job, in order.
+    """Return all crises of a job, in order.
 
     Args:
-        job: its facts.
-        facts: to see failures that no record ties to a job (lost TaskManagers, killed containers);
-            they count if they happen during the job's own failures.
+        job: the job.
+        facts: adds failures that no record assigns to a job (lost TaskManagers, killed containers).
+            They count if they happen during the job's own failures.
     """
     if facts is None:
         return _own_crises(job)
     known = _crises_of(facts)
     if id(job) not in known:
-        known[id(job)] = job, _grouped(job, _with_strays(_own_failures(job), facts), facts)
+        known[id(job)] = job, _grouped(job, _with_unassigned(_own_failures(job), facts), facts)
     return known[id(job)][1]
 
 
@@ -287,14 +282,14 @@ def _own_crises(job: JobFacts) -> tuple[Crisis, ...]:
 
 @once
 def _crises_of(facts: ClusterFacts) -> dict[int, tuple[JobFacts, tuple[Crisis, ...]]]:
-    """Crises by the identity of a job, which stands beside them so that no other gets it."""
+    """Return the cache of crises by job identity; it keeps the job so that the identity stays unique."""
     return {}
 
 
 def _grouped(
     job: JobFacts, failures: Sequence[Failure], facts: ClusterFacts | None = None
 ) -> tuple[Crisis, ...]:
-    # Nothing failed as long as no task did: a TaskManager that leaves an idle cluster is no failure.
+    # Without a failed task there is no crisis: a TaskManager may leave an idle cluster.
     if not any(f.is_failure for f in failures):
         return ()
     recoveries = _recoveries(job)
@@ -313,7 +308,7 @@ def _grouped(
 
 @once
 def _own_failures(job: JobFacts) -> tuple[Failure, ...]:
-    """The failures that records tie to a job, in order."""
+    """Return the failures that records assign to a job, in order."""
     own = [
         Failure(incident, kind, None if incident.time_us is not None else _near_us(job, incident))
         for incident in job.incidents
@@ -323,7 +318,7 @@ def _own_failures(job: JobFacts) -> tuple[Failure, ...]:
 
 
 def _near_us(job: JobFacts, incident: Incident) -> int | None:
-    """The time of the dated record nearest above an undated one in the same input, else below it."""
+    """Return the time of the nearest dated record above an undated one in its file, or else below it."""
     at = incident.ref
     dated = [
         (other.ref, other.time_us)
@@ -335,7 +330,7 @@ def _near_us(job: JobFacts, incident: Incident) -> int | None:
     ]
     if at is None or not dated:
         return job.last_us
-    above = [one for one in dated if one[0] <= at]
+    above = [pair for pair in dated if pair[0] <= at]
     return max(above)[1] if above else min(dated)[1]
 
 
@@ -343,19 +338,23 @@ def _place(failure: Failure) -> tuple[int, Ref]:
     return failure.time_us, failure.incident.ref or Ref(0, 0)
 
 
-def _with_strays(failures: tuple[Failure, ...], facts: ClusterFacts) -> tuple[Failure, ...]:
+def _with_unassigned(failures: tuple[Failure, ...], facts: ClusterFacts) -> tuple[Failure, ...]:
     if not failures:
         return failures
     low, high = failures[0].time_us - ROOT_WINDOW_US, failures[-1].time_us + ROOT_WINDOW_US
-    strays = _strays(facts)
-    first = bisect_left(strays, low, key=attrgetter("time_us"))
-    last = bisect(strays, high, key=attrgetter("time_us"))
-    return tuple(sorted([*failures, *strays[first:last]], key=_place)) if first < last else failures
+    unassigned = _unassigned(facts)
+    first = bisect_left(unassigned, low, key=attrgetter("time_us"))
+    last = bisect(unassigned, high, key=attrgetter("time_us"))
+    return (
+        tuple(sorted([*failures, *unassigned[first:last]], key=_place))
+        if first < last
+        else failures
+    )
 
 
 @once
-def _strays(facts: ClusterFacts) -> tuple[Failure, ...]:
-    """The failures that no record ties to a job, in order."""
+def _unassigned(facts: ClusterFacts) -> tuple[Failure, ...]:
+    """Return the failures that no record assigns to a job, in order."""
     found = [
         Failure(incident, kind)
         for incident in facts.incidents
@@ -391,7 +390,7 @@ def _crisis(
     root = min(early, key=lambda f: RANKS.index(f.kind) if f.kind in RANKS else len(RANKS))
     last = group[-1].time_us
     recovered = bool(recoveries) and recoveries[-1] > last
-    if not job.checkpoints and _heard_us(job, last, facts) > QUIET_US:
+    if not job.checkpoints and _logged_us(job, last, facts) > QUIET_US:
         recovered = True
     done = finished_us(job)
     if done is not None and done >= last:
@@ -409,18 +408,18 @@ def _crisis(
         final=final,
         last_us=group[-1].incident.time_us,
         down=not recovered
-        and _heard_us(job, group[0].time_us, facts) >= DOWN_INTERVALS * _interval(job) * 1000,
+        and _logged_us(job, group[0].time_us, facts) >= DOWN_INTERVALS * _interval(job) * 1000,
     )
 
 
 def _ended(incident: Incident) -> bool:
-    """Whether an exception by itself says that its job does not run any more."""
-    said = incident.text.get("exception", "")
-    return _GIVEN_UP in said or _NEVER_RUNS in said
+    """Whether an exception alone proves that its job no longer runs."""
+    text = incident.text.get("exception", "")
+    return _GIVEN_UP in text or _NEVER_RUNS in text
 
 
-def _heard_us(job: JobFacts, since_us: int, facts: ClusterFacts | None) -> int:
-    """How long the log goes on after a moment; what is missing in it does not count."""
+def _logged_us(job: JobFacts, since_us: int, facts: ClusterFacts | None) -> int:
+    """Return how long the log continues after a moment, without its gaps."""
     last = job.last_us if job.last_us is not None else since_us
     return (last if facts is None else heard_until(facts, since_us, last)) - since_us
 
@@ -432,7 +431,7 @@ def _interval(job: JobFacts) -> float:
 
 @once
 def _restarts(job: JobFacts) -> tuple[int, ...]:
-    """When the job, or a region of it, ran again."""
+    """Return the times at which the job, or a region of it, resumed."""
     return tuple(
         sorted(
             incident.time_us
@@ -443,7 +442,7 @@ def _restarts(job: JobFacts) -> tuple[int, ...]:
 
 
 def _bursts(failures: Iterable[Failure], restarts: Sequence[int]) -> int:
-    """Separate failures: some seconds apart, or with the job running again between."""
+    """Count the separate failures: some seconds apart, or with the job running again in between."""
     count, last = 0, None
     for failure in failures:
         if (

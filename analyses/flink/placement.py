@@ -1,16 +1,15 @@
-"""Where the late subtasks sit: is one TaskManager overrepresented?
+"""The placement of late subtasks: is one TaskManager overrepresented?
 
-One observation is one distinct subtask that was late or missing in one episode. Under the null
-hypothesis the late subtasks of a vertex are a random choice among its subtasks, so each vertex is
-permuted on its own: that a TaskManager runs many subtasks of a sick vertex, or that everything
-downstream of a culprit is late as well, cancels out. With `n` of a vertex's `N` subtasks on a
-TaskManager and `L` late ones, the number of late ones there is hypergeometric; over vertices the
-distributions are convolved exactly. A subtask that is late in several episodes without having been
-moved is one draw that weighs more, not several draws: the distribution of the sum of weights over a
-random choice of `n` subtasks is exact too.
+An observation is a distinct subtask that was late or missing in one episode. Under the null hypothesis
+the late subtasks of a vertex are a random choice among its subtasks. Each vertex is therefore permuted
+on its own. This cancels out TaskManagers with many subtasks of a late vertex, and late tasks downstream
+of a culprit. With `n` of a vertex's `N` subtasks on a TaskManager and `L` late ones, the number of late
+ones there is hypergeometric. Over vertices the distributions are convolved exactly. A subtask that is
+late in several episodes without being moved is one draw with more weight. The distribution of the sum
+of weights over a random choice of `n` subtasks is exact, too.
 
-p-values are one-sided (at least as many late as observed) and multiplied by the number of
-TaskManagers looked at. With few TaskManagers they cannot get small, so they support and never gate.
+p-values are one-sided (at least as many late as observed) and multiplied by the number of TaskManagers
+compared. With few TaskManagers they cannot get small, so they support a verdict but never decide it.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ from flowdiag.analyses.flink.job import Attempt, JobFacts, Status, SubtaskCheckp
 from flowdiag.analyses.flink.options import at_least
 from flowdiag.analyses.model.derived import once
 
-MINIMUM_DISTINCT: Final = 5  # late subtasks below which a p-value says nothing
-_MOST_WEIGHT: Final = 5_000  # beyond this an exact distribution costs seconds: no p-value then
+MINIMUM_DISTINCT: Final = 5  # late subtasks; with fewer a p-value is meaningless
+_MOST_WEIGHT: Final = 5_000  # beyond this an exact distribution takes seconds: no p-value
 
 
 class SubtaskKey(NamedTuple):
-    """One subtask of one vertex, the vertex named by its task (or its id, where no name is known)."""
+    """One subtask of one vertex, which is identified by its task, or by its id if the name is unknown."""
 
     task: str
     subtask_index: int
@@ -49,12 +48,12 @@ class Observation(NamedTuple):
 
 
 class Pattern(StrEnum):
-    """How the late subtasks are spread."""
+    """The distribution of the late subtasks."""
 
     NONE = "none"
     ONE_SUBTASK = "one-subtask"  # one hot or slow subtask
-    ONE_TASKMANAGER = "one-taskmanager"  # all its subtasks: the machine
-    WHOLE_VERTICES = "whole-vertices"  # uniform: nobody stands out
+    ONE_TASKMANAGER = "one-taskmanager"  # all its subtasks: the host
+    WHOLE_VERTICES = "whole-vertices"  # uniform: no subtask stands out
     SPREAD = "spread"
 
 
@@ -62,11 +61,11 @@ class Pattern(StrEnum):
 class Share:
     """One row of the table of TaskManagers.
 
-    `late` counts observations (distinct late or missing subtasks, summed over episodes),
-    `expected` what their vertices' placement explains, `ratio` is late / expected; both are None
-    where the placement of the other subtasks is not known. `p_value` is corrected for the number
-    of TaskManagers; None below five distinct late subtasks. A TaskManager that only a host names
-    (logs before 1.8) is called by it.
+    `late` counts observations (distinct late or missing subtasks, summed over episodes). `expected` is
+    the number that the placement of their vertices explains, `ratio` is late / expected. Both are None
+    if the placement of the other subtasks is unknown. `p_value` is corrected for the number of
+    TaskManagers, and None below five distinct late subtasks. Logs before 1.8 identify a TaskManager by
+    its host only.
     """
 
     taskmanager: str
@@ -80,15 +79,15 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """The table, the number of distinct late subtasks, and what their spread looks like."""
+    """The table, the number of distinct late subtasks, and their pattern."""
 
     shares: tuple[Share, ...]
     observations: tuple[Observation, ...]
     distinct: int
     unplaced: int
     pattern: Pattern
-    subtask: SubtaskKey | None = None  # the one, with ONE_SUBTASK
-    taskmanager: str | None = None  # the one, with ONE_TASKMANAGER (and where the one subtask ran)
+    subtask: SubtaskKey | None = None  # set with ONE_SUBTASK
+    taskmanager: str | None = None  # set with ONE_TASKMANAGER, and with ONE_SUBTASK
 
 
 Places = Mapping[SubtaskKey, str]  # where each subtask ran
@@ -96,11 +95,11 @@ Places = Mapping[SubtaskKey, str]  # where each subtask ran
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One deployment: where everything ran, and how often each subtask was late in it.
+    """One deployment: the place of each subtask, and how often each was late.
 
-    `drawn` holds, per task with late ones, the weight of each of its subtasks, `here` how many of them
-    each TaskManager runs, `late` the weights by TaskManager. `complete` says that every subtask of
-    these tasks is placed; else we see just the late ones.
+    `drawn` holds the weight of each subtask, per task with late ones. `here` holds how many of them
+    each TaskManager runs, `late` the weights by TaskManager. `complete` means that the place of every
+    subtask of these tasks is known, not just that of the late ones.
     """
 
     where: Places
@@ -130,28 +129,28 @@ class Layout:
 
 
 def shares(job: JobFacts) -> tuple[Share, ...]:
-    """The TaskManagers of a job, the most conspicuous first."""
+    """Return the TaskManagers of a job, the most conspicuous first."""
     return place_all(job).shares
 
 
 def subtask_key(attempt: Attempt) -> SubtaskKey | None:
-    """Which subtask an attempt is, None when that is not known."""
+    """Return the subtask of an attempt, None if unknown."""
     task = attempt.task or attempt.vertex_id
     if task is None or attempt.subtask_index is None:
         return None
     return SubtaskKey(task, attempt.subtask_index)
 
 
-def label(attempt: Attempt) -> str | None:
-    """What a TaskManager is called: its resource id, before 1.8 its host."""
+def taskmanager_label(attempt: Attempt) -> str | None:
+    """Return the resource id of the TaskManager; before 1.8 its host."""
     return attempt.taskmanager or attempt.host
 
 
 def places_at(attempts: Iterable[Attempt], time_us: int | None) -> dict[SubtaskKey, Attempt]:
-    """The attempt of every subtask that ran at a moment; the last one known when undated.
+    """Return the attempt of every subtask at a moment; the last known one if undated.
 
-    An attempt deployed after the moment is taken only if there is no earlier one: logs lose their
-    beginning first, and a place that is known late is better than none.
+    A later attempt counts only if there is no earlier one: logs lose their beginning first, and a later
+    place is better than none.
     """
     best: dict[SubtaskKey, tuple[tuple[bool, int, int], Attempt]] = {}
     for attempt in attempts:
@@ -160,7 +159,7 @@ def places_at(attempts: Iterable[Attempt], time_us: int | None) -> dict[SubtaskK
             continue
         deployed = attempt.deployed_us
         early = time_us is None or deployed is None or deployed <= time_us
-        # Among the earlier ones the last, among the later ones the first.
+        # The last of the earlier ones, or else the first of the later ones.
         when = deployed or 0
         rank = (early, when if early else -when, attempt.attempt or 0)
         if key not in best or rank > best[key][0]:
@@ -170,7 +169,7 @@ def places_at(attempts: Iterable[Attempt], time_us: int | None) -> dict[SubtaskK
 
 @dataclass(frozen=True, slots=True)
 class Whereabouts:
-    """Where every subtask of a job ran at one moment; `number` tells such moments apart."""
+    """The places of all subtasks of a job at one moment; `number` identifies the moment."""
 
     number: int
     attempts: Mapping[SubtaskKey, Attempt]
@@ -178,9 +177,9 @@ class Whereabouts:
 
 
 class _History:
-    """Where the subtasks of a job ran, moment by moment: `places_at` for many moments.
+    """The places of a job's subtasks over time: `places_at` for many moments.
 
-    From one moment to a later one only what was deployed between is looked at.
+    From one moment to a later one it only applies the deployments in between.
     """
 
     def __init__(self, attempts: Iterable[Attempt]) -> None:
@@ -207,11 +206,15 @@ class _History:
     def _rewind(self) -> None:
         self._best = dict(self._first)
         attempts = {key: attempt for key, (_, _, attempt) in self._best.items()}
-        labels = {key: name for key, one in attempts.items() if (name := label(one)) is not None}
+        labels = {
+            key: name
+            for key, one in attempts.items()
+            if (name := taskmanager_label(one)) is not None
+        }
         self._now = Whereabouts(0, attempts, labels)
 
     def at(self, time_us: int | None) -> Whereabouts:
-        """What held at a moment; the last that is known when undated."""
+        """Return the places at a moment; the last known ones if undated."""
         number = len(self._times) if time_us is None else bisect(self._times, time_us)
         if number < self._now.number:
             self._rewind()
@@ -223,7 +226,7 @@ class _History:
                     continue
                 self._best[key] = (True, rank, attempt)
                 attempts[key] = attempt
-                name = label(attempt)
+                name = taskmanager_label(attempt)
                 if name is None:
                     labels.pop(key, None)
                 else:
@@ -238,19 +241,19 @@ def _history(job: JobFacts) -> _History:
 
 
 def whereabouts(job: JobFacts, time_us: int | None) -> Whereabouts:
-    """Where every subtask of a job ran at a moment, as `places_at` says it."""
+    """Return the places of all subtasks of a job at a moment, like `places_at`."""
     return _history(job).at(time_us)
 
 
 @dataclass(frozen=True, slots=True)
 class LateRecords:
-    """What tells of late subtasks, by checkpoint: a sick week has thousands of episodes to look up.
+    """The records of late subtasks by checkpoint: a bad week has thousands of episodes to look up.
 
     Args:
-        messages: late messages of expired checkpoints, by run and checkpoint: which subtask, and where.
-        acknowledgements: per subtask from REST, archives and dumps, by checkpoint; of the last run, since
-            ids may repeat in earlier ones.
-        last_run: of the job.
+        messages: late messages of expired checkpoints, by run and checkpoint: subtask and TaskManager.
+        acknowledgements: per subtask from REST, archives and dumps, by checkpoint. Only of the last run,
+            because ids may repeat in earlier ones.
+        last_run: number of the job's last run.
     """
 
     messages: Mapping[tuple[int, int], Sequence[tuple[SubtaskKey, str | None]]]
@@ -260,12 +263,12 @@ class LateRecords:
 
 @once
 def late_records(job: JobFacts) -> LateRecords:
-    """Sort a job's records by checkpoint."""
+    """Group a job's late records by checkpoint."""
     messages: defaultdict[tuple[int, int], list[tuple[SubtaskKey, str | None]]] = defaultdict(list)
     for late in job.late:
         key = subtask_key(late.attempt) if late.expired else None
         if key is not None:
-            messages[late.run, late.checkpoint].append((key, label(late.attempt)))
+            messages[late.run, late.checkpoint].append((key, taskmanager_label(late.attempt)))
     acknowledgements: defaultdict[int, list[SubtaskCheckpoint]] = defaultdict(list)
     for row in job.subtask_checkpoints:
         acknowledgements[row.checkpoint].append(row)
@@ -273,12 +276,12 @@ def late_records(job: JobFacts) -> LateRecords:
 
 
 def late_subtasks(records: LateRecords, episode: Episode) -> dict[SubtaskKey, str | None]:
-    """Distinct subtasks late for, or missing from, the expired checkpoints of an episode.
+    """Return the distinct subtasks that were late for, or missing from, an episode's expired checkpoints.
 
     Returns:
-        Their TaskManagers, None where nothing tells. From late messages (the line itself names the
-        place from 1.9 on), and from per-subtask acknowledgements of REST, archives and dumps: not
-        acknowledged, or acknowledged after the expiry.
+        Their TaskManagers, None if unknown. Sources are late messages (which name the place from 1.9)
+        and per-subtask acknowledgements of REST, archives and dumps: missing ones, and those after the
+        expiry.
     """
     expired = [c for c in episode.checkpoints if c.status is Status.EXPIRED]
     found: dict[SubtaskKey, str | None] = {}
@@ -298,7 +301,7 @@ def late_subtasks(records: LateRecords, episode: Episode) -> dict[SubtaskKey, st
                 and duration is not None
                 and row.end_to_end_ms > duration
             )
-            # A TaskManager's DEBUG lines tell what was begun, not what never came.
+            # A TaskManager's DEBUG lines show started snapshots, not missing barriers.
             if overdue or (not row.acknowledged and row.source != "debug"):
                 key = SubtaskKey(task, row.subtask_index)
                 found[key] = found.get(key) or row.taskmanager
@@ -306,10 +309,10 @@ def late_subtasks(records: LateRecords, episode: Episode) -> dict[SubtaskKey, st
 
 
 def unmatched_late(job: JobFacts) -> dict[SubtaskKey, str | None]:
-    """Late subtasks of checkpoints whose own lines are cut off.
+    """Return the late subtasks of checkpoints whose own lines are cut off.
 
-    From 1.19 on a late message is written for expired checkpoints only; before, it may be the tail
-    of a declined one and is not counted (catalogue/flink.md 1.2).
+    From 1.19 late messages are written for expired checkpoints only. Earlier ones may belong to a
+    declined checkpoint and are not counted (catalogue/flink.md 1.2).
     """
     if not at_least(job.version, 1, 19):
         return {}
@@ -318,32 +321,32 @@ def unmatched_late(job: JobFacts) -> dict[SubtaskKey, str | None]:
     for late in job.late:
         key = subtask_key(late.attempt)
         if key is not None and not late.expired and (late.run, late.checkpoint) not in ended:
-            found[key] = found.get(key) or label(late.attempt)
+            found[key] = found.get(key) or taskmanager_label(late.attempt)
     return found
 
 
 Signature = frozenset[tuple[SubtaskKey, str]]
-"""A deployment: which subtask ran on which TaskManager."""
+"""A deployment: the TaskManager of each subtask."""
 
 
 def _observed(
     job: JobFacts, groups: Iterable[tuple[Mapping[SubtaskKey, str | None], int | None]]
 ) -> tuple[list[Observation], dict[Signature, Counter[SubtaskKey]]]:
-    """Where each late subtask of each group ran; how often each was late, by deployment.
+    """Return the place of each late subtask, and how often each was late, by deployment.
 
     Args:
-        job: the facts.
-        groups: late subtasks with the TaskManager that their message names, and when.
+        job: the job.
+        groups: late subtasks with the TaskManager from their message, and the time.
     """
     observations: list[Observation] = []
     weights_of: dict[Signature, Counter[SubtaskKey]] = {}
-    # Nearly all episodes share a few deployments: how they differ is looked at once.
+    # Nearly all episodes share a few deployments: each difference is computed once.
     known: dict[tuple[int, Signature], Counter[SubtaskKey]] = {}
     for number, (late, last_us) in enumerate(groups):
         if not late:
             continue
         there = whereabouts(job, last_us)
-        # What the late line itself says is nearer to the truth than a deployment line.
+        # The late message is more reliable than a deployment line.
         moved = {
             key: manager
             for key, manager in late.items()
@@ -364,13 +367,13 @@ def _observed(
 def place(
     job: JobFacts, chosen: Sequence[Episode] | None = None, *, accused_only: bool = False
 ) -> Placement:
-    """Judge where the late subtasks of a job sit.
+    """Find the pattern in the places of a job's late subtasks.
 
     Args:
-        job: the facts.
-        chosen: the episodes to look at; by default all of them, and late messages whose expiry is
+        job: the job.
+        chosen: the episodes to evaluate; by default all of them, and late messages whose expiry is
             cut off.
-        accused_only: leave out of the table whom the pattern does not name.
+        accused_only: limit the table to the TaskManager that the pattern names.
     """
     looked_at = episodes(job) if chosen is None else tuple(chosen)
     records = late_records(job)
@@ -411,22 +414,21 @@ def place(
 
 @once
 def place_all(job: JobFacts) -> Placement:
-    """Where the late subtasks of all episodes sit."""
     return place(job)
 
 
 @once
 def _hosts(job: JobFacts) -> Mapping[str | None, str | None]:
-    """The host of every TaskManager that an attempt or a late message names."""
-    hosts = {label(a): a.host for a in job.attempts if a.host}
+    """Return the host of every TaskManager in attempts and late messages."""
+    hosts = {taskmanager_label(a): a.host for a in job.attempts if a.host}
     return hosts | {
-        label(item.attempt): item.attempt.host for item in job.late if item.attempt.host
+        taskmanager_label(item.attempt): item.attempt.host for item in job.late if item.attempt.host
     }
 
 
 @once
 def _parallelism(job: JobFacts) -> dict[str, int]:
-    """How many subtasks each task has, from its graph or its attempts."""
+    """Return the parallelism of each task, from the graph or its attempts."""
     found: dict[str, int] = {}
     if job.graph is not None:
         found = {vertex.task: vertex.parallelism for vertex in job.graph.vertices}
@@ -444,12 +446,12 @@ def _parallelism(job: JobFacts) -> dict[str, int]:
 def _shares(
     job: JobFacts,
     managers: Sequence[str],
-    wanted: Iterable[str],
+    selected: Iterable[str],
     counted: Mapping[str, int],
     layouts: Sequence[Layout],
     distinct: int,
 ) -> list[Share]:
-    """Rows of the table: of the wanted ones among all TaskManagers."""
+    """Return the rows of the selected TaskManagers."""
     hosts = _hosts(job)
     late: Counter[str] = Counter()
     expected: defaultdict[str, Fraction] = defaultdict(Fraction)
@@ -466,7 +468,7 @@ def _shares(
     complete = bool(layouts) and all(layout.complete for layout in layouts)
     tails = Tails()
     rows = []
-    for manager in wanted:
+    for manager in selected:
         share = Share(
             taskmanager=manager,
             host=hosts.get(manager),
@@ -474,14 +476,14 @@ def _shares(
             late=late[manager],
         )
         if complete:
-            share = _weighed(
+            share = _with_expectation(
                 share, expected[manager], populations[manager], distinct, len(managers), tails
             )
         rows.append(share)
     return rows
 
 
-def _weighed(
+def _with_expectation(
     share: Share,
     expected: Fraction,
     populations: Sequence[tuple[Sequence[int], int]],
@@ -489,7 +491,7 @@ def _weighed(
     managers: int,
     tails: Tails,
 ) -> Share:
-    """What a row says once the placement of all is known."""
+    """Complete a row once the placement of all subtasks is known."""
     p_value = None
     if distinct >= MINIMUM_DISTINCT and managers > 1:
         tail = tails.upper(populations, share.late)
@@ -503,15 +505,15 @@ def _weighed(
 
 
 def upper_tail(populations: Iterable[tuple[Sequence[int], int]], observed: int) -> float | None:
-    """Probability that the late weights on a TaskManager reach at least `observed`.
+    """Return the probability that the late weights on a TaskManager reach at least `observed`.
 
     Args:
         populations: per vertex and deployment, the weight of each subtask (0: never late, else
-            the number of episodes it was late in) and how many subtasks sit on the TaskManager.
+            the number of episodes it was late in) and the number of subtasks on the TaskManager.
         observed: the sum of the weights there.
 
     Returns:
-        None when the sums are too large for an exact answer.
+        None if the sums are too large for an exact answer.
 
     Two of four subtasks late, two of the four on this TaskManager, both late ones there:
 
@@ -522,18 +524,18 @@ def upper_tail(populations: Iterable[tuple[Sequence[int], int]], observed: int) 
 
 
 class Tails:
-    """`upper_tail` for many TaskManagers, which have much in common."""
+    """`upper_tail` for many TaskManagers, with a cache of shared results."""
 
     def __init__(self) -> None:
         """Nothing is known yet."""
         self._sums: dict[tuple[int, int], dict[int, int]] = {}
         self._found: dict[tuple[tuple[tuple[int, int], ...], int], float | None] = {}
-        self._kept: list[Sequence[int]] = []  # so that no other gets its identity
+        self._kept: list[Sequence[int]] = []  # keeps the identities unique
 
     def upper(
         self, populations: Iterable[tuple[Sequence[int], int]], observed: int
     ) -> float | None:
-        """As `upper_tail`; weights are known again by their identity."""
+        """Return `upper_tail`; the identity of the weights is the cache key."""
         populations = list(populations)
         question = tuple((id(weights), here) for weights, here in populations), observed
         if question not in self._found:
@@ -544,7 +546,7 @@ class Tails:
     def _upper(
         self, populations: Sequence[tuple[Sequence[int], int]], observed: int
     ) -> float | None:
-        # Whole numbers of ways over one common denominator: fractions would be reduced at each step.
+        # Integers over one common denominator: fractions would be reduced at each step.
         total, ways = {0: 1}, 1
         for weights, here in populations:
             if (id(weights), here) not in self._sums:
@@ -555,14 +557,14 @@ class Tails:
             mixed: defaultdict[int, int] = defaultdict(int)
             for left, count in total.items():
                 for right, more in self._sums[id(weights), here].items():
-                    # Everything that reaches the observed sum is the tail: no need to keep it apart.
+                    # All sums from the observed one on belong to the tail and share one entry.
                     mixed[min(observed, left + right)] += count * more
             total = dict(mixed)
-        return total.get(observed, 0) / ways  # exact to the last bit, however long the numbers
+        return total.get(observed, 0) / ways  # exact to the last bit, even for long numbers
 
 
 def subset_sums(weights: Sequence[int], size: int) -> dict[int, int]:
-    """How many subsets of a size have each sum of weights.
+    """Return the number of subsets of a size for each sum of weights.
 
     >>> subset_sums([1, 1, 0, 0], 2)
     {0: 1, 1: 4, 2: 1}
@@ -587,10 +589,10 @@ def subset_sums(weights: Sequence[int], size: int) -> dict[int, int]:
 def _pattern(
     observations: Sequence[Observation], layouts: Sequence[Layout], sizes: Mapping[str, int]
 ) -> tuple[Pattern, SubtaskKey | None, str | None]:
-    """Tell one hot subtask from a slow machine from a spread over the job.
+    """Distinguish one hot subtask, a slow TaskManager, and a spread over the job.
 
-    A vertex all of whose subtasks are late says nothing about who: it is a victim downstream, or
-    evenly slow.
+    A vertex with only late subtasks does not identify a culprit: it is a downstream victim, or evenly
+    slow.
     """
     late = {observation.subtask for observation in observations}
     if not late:
@@ -599,20 +601,20 @@ def _pattern(
     for layout in layouts:
         where |= layout.where
     count = Counter(key.task for key in late)
-    telling = {key for key in late if count[key.task] < sizes.get(key.task, 0)}
-    if not telling:
+    informative = {key for key in late if count[key.task] < sizes.get(key.task, 0)}
+    if not informative:
         if len(late) == 1:
             only = next(iter(late))
             return Pattern.ONE_SUBTASK, only, where.get(only)
         return Pattern.WHOLE_VERTICES, None, None
-    if len(telling) == 1:
-        only = next(iter(telling))
+    if len(informative) == 1:
+        only = next(iter(informative))
         return Pattern.ONE_SUBTASK, only, where.get(only)
-    managers = {where.get(key) for key in telling}
+    managers = {where.get(key) for key in informative}
     manager = next(iter(managers))
     if len(managers) == 1 and manager is not None:
-        tasks = {key.task for key in telling}
+        tasks = {key.task for key in informative}
         neighbours = {key for key, name in where.items() if name == manager and key.task in tasks}
-        if len(telling) * 3 >= len(neighbours) * 2:
+        if len(informative) * 3 >= len(neighbours) * 2:
             return Pattern.ONE_TASKMANAGER, None, manager
     return Pattern.SPREAD, None, None

@@ -1,11 +1,10 @@
-"""What the metrics of subtasks say: where the pressure comes from, who is skewed, which machine is slow.
+"""The metrics of subtasks: the source of back pressure, skewed subtasks, slow TaskManagers.
 
-Back pressure is followed from the sources down to its end: the first vertex that is not itself
-back-pressured although the one before it is, and in it the subtasks that are busy. A subtask that is
-busy while nobody upstream waits for it is harmless.
+Back pressure is followed from the sources down to its end: the busy subtasks of the first vertex that
+is not back-pressured although its upstream is. A busy subtask is harmless while no upstream task waits.
 
 Metrics differ by version (catalogue/flink.md 5.3): busy and back-pressured time from 1.13, idle time
-from 1.11, `isBackPressured` from 1.10; before, buffer usage must do, and weighs less.
+from 1.11, `isBackPressured` from 1.10. Older versions only have buffer usage, which weighs less.
 """
 
 from __future__ import annotations
@@ -26,31 +25,29 @@ from flowdiag.analyses.model.keys import Ref
 from flowdiag.parsers.focus import Focus
 
 ENOUGH_SAMPLES: Final = 5
-"""Samples of buffers and queues are racy (catalogue/flink.md 5.3): fewer convict nobody."""
+"""Samples of buffers and queues are racy (catalogue/flink.md 5.3): fewer convict no subtask."""
 BUSY: Final = (
     0.6  # share of the time; means over minutes blur a saturated subtask, seldom below this
 )
 PRESSED: Final = 0.5  # Flink's own limit between low and high back pressure
-FULL: Final = 0.85  # buffers in use, where they stand in for time: half full is their usual state
-IDLE: Final = 0.25  # what is busy for less of the time has nothing to do
-AT_REST: Final = 3.0  # times less busy: beside somebody who works all the time that is rest as well
-AS_BUSY: Final = 0.1  # shares of the time that differ by less are the same
-CALM: Final = 0.3  # back-pressured less than this: what it is busy with is its own work
-SKEWED: Final = 2.0  # times the records of its siblings; key groups alone give up to 1.5
-WORKING: Final = 0.1  # less is no work worth comparing
+FULL: Final = 0.85  # buffers in use, as a substitute for busy time: half full is normal
+IDLE: Final = 0.25  # busy for less of the time: the subtask has nothing to do
+AT_REST: Final = 3.0  # times less busy than a sibling that works all the time: idle as well
+AS_BUSY: Final = 0.1  # shares of the time that differ by less are equal
+CALM: Final = 0.3  # back-pressured less than this: the busy time is the subtask's own work
+SKEWED: Final = 2.0  # times the records of its siblings; key groups alone cause up to 1.5
+WORKING: Final = 0.1  # share of the time; less work is not comparable
 COSTLY: Final = 3.0  # times the siblings' time per record
-KNOWN_SIBLINGS: Final = 0.75  # of them must be known, or the ratio is one to a chance selection
-MANY_RECORDS: Final = 20.0  # fewer records say nothing about a ratio
+KNOWN_SIBLINGS: Final = 0.75  # share that must have metrics, or the ratio is arbitrary
+MANY_RECORDS: Final = 20.0  # fewer records make a ratio meaningless
 FEWEST_BYTES: Final = 10_000.0  # the same for bytes
 QUEUE_TIMES: Final = 3.0
 QUEUE_BUFFERS: Final = 5.0
-MOST_ALIKE: Final = 2 / 3  # of a task's subtasks are busy: it is the task, not some of its subtasks
-DEAR: Final = (
-    2.0  # times the cost of a record elsewhere, where several subtasks of a machine show it
-)
-HALF_BUSY: Final = 0.4  # of the time: with less a slow machine hurts nobody
-ALIKE: Final = 1.5  # times the middle one, up or down: what subtasks on sound machines differ by
-
+MOST_ALIKE: Final = 2 / 3  # of a task's subtasks are busy: then the task is the culprit
+# Times the cost of a record elsewhere, if several subtasks of one TaskManager show it.
+COSTLY_TOGETHER: Final = 2.0
+HALF_BUSY: Final = 0.4  # of the time: below this a slow TaskManager delays no other task
+ALIKE: Final = 1.5  # times the median, up or down: the spread on healthy TaskManagers
 
 IN_POOL: Final = ("Shuffle.Netty.Input.Buffers.inPoolUsage", "buffers.inPoolUsage")
 OUT_POOL: Final = ("Shuffle.Netty.Output.Buffers.outPoolUsage", "buffers.outPoolUsage")
@@ -58,11 +55,11 @@ OUT_POOL: Final = ("Shuffle.Netty.Output.Buffers.outPoolUsage", "buffers.outPool
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One subtask, shares from 0 to 1.
+    """The load of one subtask, shares from 0 to 1.
 
-    `measured` and `wait_measured` are False where buffer usage stands in for busy and for
-    back-pressured time. `buffers` are the input buffers in use on average, `buffers_peak` at most, where
-    single samples are known. `samples` is 0 for totals over a life, 1 for single answers.
+    `measured` and `wait_measured` are False if buffer usage replaces busy and back-pressured time.
+    `buffers` is the mean share of input buffers in use, `buffers_peak` the maximum, if single samples
+    are known. `samples` is 0 for totals since the start, 1 for single REST responses.
     """
 
     key: SubtaskKey
@@ -81,10 +78,10 @@ class Load:
 
     @property
     def work(self) -> Evidence | None:
-        """Where it is said how busy it is."""
+        """The record that reports the busy time."""
         busy = self.busy
         ms = None if busy is None or not self.measured else 1000 * busy
-        return self._told(
+        return self._evidence(
             ("busyTimeMsPerSecond", ms),
             ("idleTimeMsPerSecond", None if ms is None else 1000 - ms),
             *((name, 1.0) for name in IN_POOL),
@@ -92,16 +89,16 @@ class Load:
 
     @property
     def wait(self) -> Evidence | None:
-        """Where it is said how long it waits for those downstream."""
+        """The record that reports the back-pressured time."""
         share = self.pressed
         measured = self.wait_measured and share is not None
-        return self._told(
+        return self._evidence(
             ("backPressuredTimeMsPerSecond", 1000 * (share or 0.0) if measured else None),
             ("isBackPressured", 1.0 if self.waits else 0.0),
             *((name, 1.0) for name in OUT_POOL),
         )
 
-    def _told(self, *metrics: tuple[str, float | None]) -> Evidence | None:
+    def _evidence(self, *metrics: tuple[str, float | None]) -> Evidence | None:
         key = self.key
         return focused(
             self.ref,
@@ -115,26 +112,26 @@ class Load:
 
     @property
     def sampled(self) -> bool:
-        """Whether it was looked at more than once."""
+        """Whether there is more than one sample."""
         return self.samples > 1
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for those downstream most of the time."""
+        """Whether downstream tasks block it most of the time."""
         return self.pressed is not None and self.pressed >= (
             PRESSED if self.wait_measured else FULL
         )
 
     @property
     def works(self) -> bool:
-        """Whether it is busy most of the time, and not for waiting."""
+        """Whether it is busy most of the time, and not just blocked."""
         if self.busy is None or (self.pressed or 0.0) > (CALM if self.wait_measured else PRESSED):
             return False
         return self.busy >= (BUSY if self.measured else FULL)
 
     @property
     def cost(self) -> float | None:
-        """Busy time per record, in shares of the window: comparable between siblings only."""
+        """Busy time per record, as a share of the window: comparable only between siblings."""
         if self.busy is None or self.records is None or not self.measured:
             return None
         return self.busy / max(self.records, 1.0)
@@ -142,15 +139,15 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """Where back pressure ends: the busy subtasks of one vertex, and the pressure before it.
+    """An end of back pressure: the busy subtasks of one vertex, and the pressure upstream.
 
-    `awaited` is False where nobody waits for it yet, although it does not keep up.
+    `awaited` is False if the vertex falls behind but no upstream task waits yet.
     """
 
     task: str
     subtasks: tuple[Load, ...]
     siblings: int
-    known: int  # how many of them the metrics know
+    known: int  # number of siblings with metrics
     pressed_before: float
     measured: bool
     blocked: bool = False  # siblings wait as well: less certain
@@ -158,7 +155,7 @@ class Root:
 
     @property
     def whole(self) -> bool:
-        """Whether the vertex as a whole is busy, not some of its subtasks."""
+        """Whether the whole vertex is busy, not just some of its subtasks."""
         return len(self.subtasks) > 1 and len(self.subtasks) >= MOST_ALIKE * self.siblings
 
 
@@ -168,26 +165,26 @@ Loads = Mapping[SubtaskKey, Load]
 def read_loads(
     job: JobFacts, topology: Topology, rows: Iterable[SubtaskLoad] | None = None
 ) -> dict[SubtaskKey, Load]:
-    """Loads by subtask, under the names of the graph.
+    """Return the loads by subtask, with the task names of the graph.
 
-    The place where a subtask was observed longest counts; what that row lacks is taken from the next
-    (REST answers hold one sample, totals of archives none).
+    The place where a subtask was observed longest counts. The next places fill in missing values: REST
+    responses contain one sample, totals of archives none.
 
     Args:
-        job: whose loads.
-        topology: with the names of its tasks.
-        rows: some of the job's loads; None: all of them.
+        job: the job.
+        topology: has the names of its tasks.
+        rows: a selection of the job's loads; None: all of them.
     """
     places: dict[SubtaskKey, dict[Place, list[SubtaskLoad]]] = defaultdict(dict)
     for row in job.loads if rows is None else rows:
         task = topology.canonical(row.task)
         if task is not None:
             found = places[SubtaskKey(task, row.subtask_index)]
-            # What is counted since the start is no window of anything.
+            # Totals since the start belong to no window.
             when = None if row.first_us is not None else len(found)
             found.setdefault((row.taskmanager, row.host, when), []).append(row)
     return {
-        key: load_of(key, filled([windowed(each) for each in places[key].values()]))
+        key: load_of(key, fill_gaps([merge_windows(each) for each in places[key].values()]))
         for key in sorted(places)
     }
 
@@ -207,8 +204,8 @@ _MEANS: Final = (
 _SUMS: Final = ("records_in", "records_out", "bytes_in")
 
 
-def windowed(rows: Sequence[SubtaskLoad]) -> SubtaskLoad:
-    """Several windows of a subtask in one place as one: means by samples, sums of what is counted."""
+def merge_windows(rows: Sequence[SubtaskLoad]) -> SubtaskLoad:
+    """Merge the windows of a subtask in one place: means weighted by samples, sums of counters."""
     if len(rows) == 1:
         return rows[0]
     values: dict[str, Any] = {}
@@ -235,8 +232,8 @@ def windowed(rows: Sequence[SubtaskLoad]) -> SubtaskLoad:
 _FILLED: Final = tuple(f.name for f in fields(SubtaskLoad) if f.default is None)
 
 
-def filled(rows: Sequence[SubtaskLoad]) -> SubtaskLoad:
-    """One load of several of the same subtask: the row with most samples, completed from the others."""
+def fill_gaps(rows: Sequence[SubtaskLoad]) -> SubtaskLoad:
+    """Merge the rows of a subtask: the one with the most samples, completed from the others."""
     ranked = sorted(rows, key=lambda row: -row.samples)
     first = ranked[0]
     missing = {
@@ -250,9 +247,9 @@ def filled(rows: Sequence[SubtaskLoad]) -> SubtaskLoad:
 
 
 def load_of(key: SubtaskKey, row: SubtaskLoad) -> Load:
-    """Shares of the time from what a version measures; buffer usage stands in where it measures none."""
-    # The time is counted while a thread waits for a buffer, the flag also between two such waits:
-    # a task that creeps along behind full buffers shows in the flag only.
+    """Convert a row to shares of the time; buffer usage replaces times that a version does not measure."""
+    # The time counts only while a thread waits for a buffer, the flag also between two waits.
+    # A task that creeps along behind full buffers shows only in the flag.
     waits = [
         value
         for value in (
@@ -264,10 +261,10 @@ def load_of(key: SubtaskKey, row: SubtaskLoad) -> Load:
     pressed = max(waits, default=None)
     busy = None if row.busy is None else row.busy / 1000
     measured = True
-    # From 1.13 on a task without busy time is a source of the old kind: its idle time is always 0.
+    # From 1.13 a task without busy time is a legacy source: its idle time is always 0.
     if busy is None and row.idle is not None and row.back_pressured is None:
         busy = max(0.0, 1 - row.idle / 1000 - (pressed or 0.0))
-        # Idle without back pressure (1.11, 1.12 with a blocked task) is no measure of work.
+        # Idle time without back-pressured time (1.11, 1.12 with a blocked task) does not measure work.
         measured = pressed is not None
     if busy is None:
         busy, measured = row.in_pool_usage, False
@@ -291,7 +288,7 @@ def load_of(key: SubtaskKey, row: SubtaskLoad) -> Load:
 
 
 def by_task(loads: Loads) -> dict[str, list[Load]]:
-    """Loads of each vertex, in the order of the subtasks."""
+    """Return the loads of each vertex, in the order of its subtasks."""
     found: dict[str, list[Load]] = defaultdict(list)
     for key in sorted(loads):
         found[key.task].append(loads[key])
@@ -303,11 +300,11 @@ def is_idle(load: Load) -> bool:
     return not load.waits and (load.busy or 0.0) < BUSY
 
 
-def holders(loads: Loads, topology: Topology) -> tuple[SubtaskKey, ...]:
-    """The subtasks of sources that do not wait, where others of them do and nobody behind them works.
+def unblocked_sources(loads: Loads, topology: Topology) -> tuple[SubtaskKey, ...]:
+    """Return the source subtasks that do not wait while other sources do and all downstream is idle.
 
-    With aligned checkpoints that is no slow consumer: those that wait have sent their barriers, and what
-    they send after these is not read until the barriers of their siblings come.
+    With aligned checkpoints the cause is not a slow consumer. The waiting sources have sent their
+    barriers, and later data is not read until the barriers of their siblings arrive.
     """
     of_sources = [load for load in loads.values() if load.key.task in topology.sources]
     behind = [load for load in loads.values() if load.key.task not in topology.sources]
@@ -320,7 +317,7 @@ def holders(loads: Loads, topology: Topology) -> tuple[SubtaskKey, ...]:
 
 
 def roots(loads: Loads, topology: Topology) -> list[Root]:
-    """The ends of back pressure, the most convincing first."""
+    """Return the ends of back pressure, the most convincing first."""
     grouped = by_task(loads)
     found = []
     for task, members in grouped.items():
@@ -331,15 +328,15 @@ def roots(loads: Loads, topology: Topology) -> list[Root]:
             if load.waits
         ]
         busy = [load for load in members if load.works]
-        # Siblings that wait are blocked by something further down. Or, up to 1.11, by a barrier that
-        # one of them holds back: channels that are aligned are not read.
+        # Waiting siblings are blocked by a task further down. Up to 1.11 also by a barrier that one of
+        # them delays, because aligned channels are not read.
         blocked = any(load.waits for load in members)
         if not before or not busy or (blocked and len(busy) * 2 > len(members)):
             continue
         found.append(
             Root(
                 task=task,
-                subtasks=_with_queues(sorted(busy, key=lambda load: (-(load.busy or 0), load.key))),
+                subtasks=_queueing(sorted(busy, key=lambda load: (-(load.busy or 0), load.key))),
                 siblings=max(len(members), topology.parallelism.get(task, 0)),
                 known=len(members),
                 pressed_before=max(load.pressed or 0.0 for load in before),
@@ -358,10 +355,10 @@ def roots(loads: Loads, topology: Topology) -> list[Root]:
     )
 
 
-def _with_queues(busy: Sequence[Load]) -> tuple[Load, ...]:
-    """Without those that are busy while nothing waits before them.
+def _queueing(busy: Sequence[Load]) -> tuple[Load, ...]:
+    """Leave out subtasks that are busy without an input queue.
 
-    Where one of the busy siblings has a queue that another lacks, the other is busy with something else.
+    If only one of two busy siblings has a queue, the other is busy with something else.
     """
     queues = [load.queue or 0.0 for load in busy if load.queue is not None]
     longest = max(queues, default=0.0)
@@ -370,11 +367,11 @@ def _with_queues(busy: Sequence[Load]) -> tuple[Load, ...]:
     return tuple(load for load in busy if (load.queue or 0.0) * QUEUE_TIMES >= longest)
 
 
-def unseen_end(loads: Loads, topology: Topology) -> str | None:
-    """A task that others wait for and of which not all subtasks are known; None if there is none.
+def unmonitored_end(loads: Loads, topology: Topology) -> str | None:
+    """Return a task that others wait for and that has subtasks without metrics.
 
-    Where back pressure is measured and its end is not, the culprit's TaskManager may be the one
-    whose metrics are missing.
+    If back pressure is measured but its end is not, the metrics of the culprit's TaskManager may be
+    missing.
     """
     grouped = by_task(loads)
     waiting = {
@@ -392,7 +389,7 @@ def unseen_end(loads: Loads, topology: Topology) -> str | None:
 
 
 def busiest(loads: Loads, topology: Topology) -> list[Load]:
-    """Subtasks that work while all their siblings are at rest, without a word about back pressure."""
+    """Return the subtasks that are busy while all their siblings are idle, without regard to back pressure."""
     found = []
     for task, members in by_task(loads).items():
         if task in topology.sources or len(members) < max(
@@ -406,40 +403,40 @@ def busiest(loads: Loads, topology: Topology) -> list[Load]:
         idle = [load for load in members if load.busy is not None and load.busy <= least]
         if len(idle) == len(members) - 1:
             found.append(working[0])
-    # Whoever works more, with siblings that work a little, may be the one that all wait for.
+    # A busier subtask whose siblings work a little may be the one that all wait for.
     most = max((load.busy or 0.0 for load in loads.values() if load.works), default=0.0)
     return [load for load in found if (load.busy or 0.0) >= most - AS_BUSY]
 
 
 def median(values: Iterable[float]) -> float | None:
-    """The lower median; None of nothing."""
+    """Return the lower median; None for no values."""
     ranked = sorted(values)
     return ranked[(len(ranked) - 1) // 2] if ranked else None
 
 
 def records_ratio(load: Load, members: Sequence[Load], parallelism: int) -> float | None:
-    """Records of a subtask, in multiples of its siblings' mean; None where that says nothing.
+    """Return a subtask's records in multiples of its siblings' mean; None if there is too little data.
 
     Args:
-        load: of the subtask.
-        members: of its task.
-        parallelism: of its task; most of them must be known.
+        load: the load of the subtask.
+        members: the loads of its task.
+        parallelism: of its task; most subtasks must have metrics.
     """
     others = [other.records for other in _comparable(load, members)]
-    return _to_the_mean(load.records, others, parallelism, MANY_RECORDS)
+    return _ratio_to_mean(load.records, others, parallelism, MANY_RECORDS)
 
 
 def bytes_ratio(load: Load, members: Sequence[Load], parallelism: int) -> float | None:
-    """The same for bytes."""
+    """Return a subtask's bytes in multiples of its siblings' mean, like `records_ratio`."""
     others = [other.bytes for other in _comparable(load, members)]
-    return _to_the_mean(load.bytes, others, parallelism, FEWEST_BYTES)
+    return _ratio_to_mean(load.bytes, others, parallelism, FEWEST_BYTES)
 
 
 def _comparable(load: Load, members: Sequence[Load]) -> list[Load]:
-    """The siblings that were looked at for half of the time and more: who reports less counts less.
+    """Return the siblings that were observed at least half as long: shorter reports count less.
 
-    Of few samples one more is twice the time. Totals (no samples) cover the whole life: nothing shorter is compared with one, and it is no less
-    than what a sibling took in meanwhile.
+    With few samples, one more doubles the time. Totals (no samples) cover the whole life. A shorter
+    report is not compared with a total, and a total is never less than a sibling's window.
     """
     least = load.samples if load.samples < ENOUGH_SAMPLES else load.samples / 2
     return [
@@ -450,7 +447,7 @@ def _comparable(load: Load, members: Sequence[Load]) -> list[Load]:
     ]
 
 
-def _to_the_mean(
+def _ratio_to_mean(
     mine: float | None, values: Sequence[float | None], parallelism: int, least: float
 ) -> float | None:
     others = [value for value in values if value is not None]
@@ -462,7 +459,7 @@ def _to_the_mean(
 
 
 def data_ratio(load: Load, members: Sequence[Load], parallelism: int) -> float | None:
-    """How much more data a subtask gets than its siblings, by records or by bytes: this is skew."""
+    """Return the skew: a subtask's data in multiples of its siblings', by records or by bytes."""
     known = [
         ratio
         for ratio in (
@@ -475,7 +472,7 @@ def data_ratio(load: Load, members: Sequence[Load], parallelism: int) -> float |
 
 
 def cost_ratio(load: Load, members: Sequence[Load]) -> float | None:
-    """Time per record of a subtask, in multiples of its median sibling on other TaskManagers."""
+    """Return a subtask's time per record in multiples of its median sibling on other TaskManagers."""
     others = [
         other.cost
         for other in members
@@ -490,7 +487,7 @@ def cost_ratio(load: Load, members: Sequence[Load]) -> float | None:
 
 
 def queue_ratio(load: Load, members: Sequence[Load]) -> float | None:
-    """Queued buffers of a subtask, in multiples of its median sibling."""
+    """Return a subtask's queued buffers in multiples of its median sibling."""
     others = [other.queue for other in members if other is not load and other.queue is not None]
     middle = median(others)
     if middle is None or load.queue is None or load.queue < QUEUE_BUFFERS:
@@ -499,10 +496,10 @@ def queue_ratio(load: Load, members: Sequence[Load]) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class SlowMachine:
+class SlowTaskManager:
     """A TaskManager whose subtasks take longer per record than their siblings.
 
-    `ratio` is the median over several vertices, or the least over the subtasks of one.
+    `ratio` is the median over several vertices, or the minimum over the subtasks of a single one.
     """
 
     taskmanager: str
@@ -511,11 +508,11 @@ class SlowMachine:
 
 
 def _median_without(ranked: Sequence[float], own: Iterable[float]) -> float | None:
-    """The lower median of sorted values once some of them are left out; None if none remains."""
+    """Return the lower median of sorted values without some of them; None if none remains."""
     places: list[int] = []
     for value in sorted(own):
         place = bisect_left(ranked, value)
-        # The same value twice are two places.
+        # Equal values occupy separate places.
         places.append(max(place, places[-1] + 1) if places else place)
     left = len(ranked) - len(places)
     if left < 1:
@@ -528,11 +525,11 @@ def _median_without(ranked: Sequence[float], own: Iterable[float]) -> float | No
     return ranked[middle]
 
 
-def slow_machine(loads: Loads) -> SlowMachine | None:
-    """The one TaskManager that is slow at everything; None unless there is exactly one.
+def slow_taskmanager(loads: Loads) -> SlowTaskManager | None:
+    """Return the TaskManager on which every record is slow; None unless there is exactly one.
 
-    At least two vertices must show it, in every subtask that the TaskManager runs of them: a machine
-    is slow at all it does, a hot key is slow nowhere per record, a slow snapshot in one place only.
+    At least two vertices must show it, in all their subtasks on the TaskManager. A slow host slows all
+    its work. A hot key has the usual cost per record, and a slow snapshot is slow in one place only.
     """
     members: dict[str, dict[str, list[Load]]] = defaultdict(lambda: defaultdict(list))
     costs: dict[str, list[float]] = defaultdict(list)
@@ -560,40 +557,42 @@ def slow_machine(loads: Loads) -> SlowMachine | None:
             if min(known) >= COSTLY:
                 slow[task] = median(known) or 0.0
         if len(slow) >= 2 and len(slow) * 3 >= compared * 2:
-            found.append(SlowMachine(manager, tuple(sorted(slow)), median(slow.values()) or 0.0))
+            found.append(
+                SlowTaskManager(manager, tuple(sorted(slow)), median(slow.values()) or 0.0)
+            )
     return found[0] if len(found) == 1 else None
 
 
-def slow_place(task: str, members: Sequence[Load]) -> SlowMachine | None:
-    """The TaskManager on which a record costs twice and more; None unless there is exactly one.
+def slow_taskmanager_of_task(task: str, members: Sequence[Load]) -> SlowTaskManager | None:
+    """Return the TaskManager on which a record costs at least twice as much; None unless exactly one.
 
-    Two subtasks and more there, as many elsewhere, and those elsewhere alike.
+    It must run at least two of the subtasks, with at least as many similar subtasks elsewhere.
     """
     costs: list[tuple[float, Load]] = []
     for load in members:
         if load.cost is None or load.taskmanager is None or (load.records or 0.0) < MANY_RECORDS:
             return None
         costs.append((load.cost, load))
-    # Where all others are alike and half as dear, the dearest record is on the one that is slow.
-    _, dearest = max(costs, key=itemgetter(0), default=(0.0, None))
-    if dearest is None or dearest.taskmanager is None:
+    # If all others are alike and half as expensive, the slow TaskManager has the costliest record.
+    _, costliest = max(costs, key=itemgetter(0), default=(0.0, None))
+    if costliest is None or costliest.taskmanager is None:
         return None
-    spot = dearest.taskmanager
-    mine = [cost for cost, load in costs if load.taskmanager == spot]
-    elsewhere = [cost for cost, load in costs if load.taskmanager != spot]
+    manager = costliest.taskmanager
+    mine = [cost for cost, load in costs if load.taskmanager == manager]
+    elsewhere = [cost for cost, load in costs if load.taskmanager != manager]
     middle = median(elsewhere)
     if len(mine) < 2 or len(elsewhere) < len(mine) or not middle:
         return None
-    here = [load for load in members if load.taskmanager == spot]
+    here = [load for load in members if load.taskmanager == manager]
     alike = max(elsewhere) <= ALIKE * middle and min(elsewhere) * ALIKE >= middle
     busy = all(not load.waits and (load.busy or 0.0) >= HALF_BUSY for load in here)
-    if alike and busy and min(mine) >= DEAR * middle:
-        return SlowMachine(spot, (task,), min(mine) / middle)
+    if alike and busy and min(mine) >= COSTLY_TOGETHER * middle:
+        return SlowTaskManager(manager, (task,), min(mine) / middle)
     return None
 
 
 def stalled(load: Load) -> bool:
-    """Whether a subtask takes in nothing although it works, or nothing keeps it from working."""
+    """Whether a subtask is busy and not blocked, but receives no records."""
     if load.records is None or load.records > 1.0 or (load.pressed or 0.0) > CALM:
         return False
     return load.busy is not None and load.busy >= (BUSY if load.measured else FULL)
@@ -601,67 +600,69 @@ def stalled(load: Load) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What the metrics of a span say of a job; whoever measures fills it.
+    """The metrics of a job over one span.
 
     Args:
-        topology: what comes before what.
+        topology: the order of the tasks.
         loads: of all subtasks.
         by_task: the same, by task.
-        ends: where back pressure ends, the most convincing first.
-        machine: the one TaskManager that is slow.
+        ends: the ends of back pressure, the most convincing first.
+        machine: the one slow TaskManager.
     """
 
     topology: Topology
     loads: Loads
     by_task: Mapping[str, list[Load]]
     ends: Sequence[Root]
-    machine: SlowMachine | None
+    machine: SlowTaskManager | None
 
 
-def view_of(loads: Loads, topology: Topology, ends: Sequence[Root] | None = None) -> View:
-    """Look at the loads of a span; `ends` are given where the case is about one of them.
+def build_view(loads: Loads, topology: Topology, ends: Sequence[Root] | None = None) -> View:
+    """Build the view of a span; `ends` limits it to the end that a case is about.
 
-    Where no machine is slow at everything, the one where back pressure ends may be slow in that task.
+    If no TaskManager is slow at everything, the one where back pressure ends may be slow in that task.
     """
     grouped = by_task(loads)
     ends = roots(loads, topology) if ends is None else ends
-    machine = slow_machine(loads)
+    machine = slow_taskmanager(loads)
     for root in ends[:1] if machine is None else ():
-        place = slow_place(root.task, grouped.get(root.task, ()))
+        place = slow_taskmanager_of_task(root.task, grouped.get(root.task, ()))
         if place and all(load.taskmanager == place.taskmanager for load in root.subtasks):
             machine = place
     return View(topology, loads, grouped, ends, machine)
 
 
 @once
-def overall(job: JobFacts) -> View:
-    """What the loads of a job say over all of the time that was measured."""
+def overall_view(job: JobFacts) -> View:
+    """Return the view over the whole measured time."""
     topology = topology_of(job)
-    return view_of(read_loads(job, topology), topology)
+    return build_view(read_loads(job, topology), topology)
 
 
-def during(job: JobFacts, first_us: int | None, last_us: int | None) -> View:
-    """What the loads of a job say of a time: those of the windows that lie in it for the most part.
+def view_during(job: JobFacts, first_us: int | None, last_us: int | None) -> View:
+    """Return the view of a span: the windows that lie mostly within it.
 
-    Without samples of that time only what is counted since the start is left.
+    Without samples in the span, only totals since the start remain.
     """
     timed = _timed(job)
     if first_us is None or last_us is None or not timed:
-        return overall(job)
+        return overall_view(job)
     shares = [(row, _share_within(row, first_us, last_us)) for row in timed]
     least = 0.5 if any(share >= 0.5 for _, share in shares) else 1e-9
     inside = [row for row, share in shares if share >= least]
-    inside += _beside(inside, (row for row, share in shares if 0.0 < share < least))
+    inside += _overlapping_siblings(inside, (row for row, share in shares if 0.0 < share < least))
     if len(inside) == len(timed):
-        return overall(job)
+        return overall_view(job)
     topology = topology_of(job)
-    return view_of(read_loads(job, topology, [*inside, *_untimed(job)]), topology)
+    return build_view(read_loads(job, topology, [*inside, *_untimed(job)]), topology)
 
 
-def _beside(inside: Sequence[SubtaskLoad], others: Iterable[SubtaskLoad]) -> Iterator[SubtaskLoad]:
-    """What siblings say of the same windows: the last window of each TaskManager ends at another time.
+def _overlapping_siblings(
+    inside: Sequence[SubtaskLoad], others: Iterable[SubtaskLoad]
+) -> Iterator[SubtaskLoad]:
+    """Yield the siblings' windows that overlap: the last window of each TaskManager ends differently.
 
-    Without them a subtask would be compared with what its siblings count since the start.
+    Without them a subtask would be compared with the totals of its siblings since the start.
     """
     seen = {(row.task, row.subtask_index) for row in inside}
     spans: dict[str | None, tuple[int, int]] = {}
@@ -678,12 +679,11 @@ def _beside(inside: Sequence[SubtaskLoad], others: Iterable[SubtaskLoad]) -> Ite
 
 @once
 def _timed(job: JobFacts) -> tuple[SubtaskLoad, ...]:
-    """The loads of windows."""
     return tuple(row for row in job.loads if row.first_us is not None)
 
 
 def _share_within(row: SubtaskLoad, low: int, high: int) -> float:
-    """The part of a window's samples that lies in a time."""
+    """Return the share of a window that lies within a span."""
     first = row.first_us or 0
     last = max(row.last_us or first, first + 1)
     return max(0.0, (min(last, high + 1) - max(first, low)) / (last - first))
@@ -691,5 +691,5 @@ def _share_within(row: SubtaskLoad, low: int, high: int) -> float:
 
 @once
 def _untimed(job: JobFacts) -> tuple[SubtaskLoad, ...]:
-    """The loads that are counted since the start, or of nobody knows when."""
+    """Return the loads without a time: totals since the start, or undated ones."""
     return tuple(row for row in job.loads if row.first_us is None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from flowdiag.analyses.flink.pressure import Load, unseen_end
+from flowdiag.analyses.flink.pressure import Load, unmonitored_end
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Inconclusive
 from flowdiag.analyses.queues.facts import JobQueues
@@ -116,7 +116,7 @@ def unknown_root(job: JobQueues, windows: Sequence[int], *, few: bool) -> Inconc
         remedy = (
             "add the job graph: the answer of /jobs/:id or /jobs/:id/plan, or the JobManager's log"
         )
-    elif unseen := unseen_end(loads_in(job, windows), job.topology):
+    elif unseen := unmonitored_end(loads_in(job, windows), job.topology):
         reason = (
             f"tasks wait for {fmt.shorten(unseen)}, and metrics of some of its subtasks are missing"
         )

@@ -23,16 +23,16 @@ from flowdiag.analyses.flink.pressure import (
     QUEUE_TIMES,
     Load,
     Root,
+    build_view,
     busiest,
     by_task,
     cost_ratio,
-    holders,
     load_of,
     queue_ratio,
     read_loads,
     roots,
-    slow_place,
-    view_of,
+    slow_taskmanager_of_task,
+    unblocked_sources,
 )
 from flowdiag.analyses.flink.suspects import Conviction, convict, same_culprit
 from flowdiag.analyses.flink.suspects.case import Case, Suspect, sync_share
@@ -342,7 +342,7 @@ def _slow_taskmanagers(job: JobQueues, loads: Loads) -> list[Root]:
     """
     found = []
     for task, members in by_task(loads).items():
-        spot = slow_place(task, members)
+        spot = slow_taskmanager_of_task(task, members)
         if spot is None or task in job.topology.sources:
             continue
         mine = [load for load in members if load.taskmanager == spot.taskmanager]
@@ -531,7 +531,7 @@ def _judge_root(
     lasts = [s.last_us for each in held.values() for s in each if s.last_us is not None]
     first_us, last_us = min(firsts, default=None), max(lasts, default=None)
     episode = _failing(job.job, first_us, last_us)
-    found = convict(Case(job.job, episode, view_of(loads, job.topology, [root]), end=root))
+    found = convict(Case(job.job, episode, build_view(loads, job.topology, [root]), end=root))
     if found is None:
         return None
     state = _state(job, windows)
@@ -689,7 +689,7 @@ def awaits_barrier(job: JobQueues, windows: Sequence[int]) -> tuple[SubtaskKey, 
     expired = [checkpoint for checkpoint in failed if checkpoint.status is Status.EXPIRED]
     if len(expired) < FEWEST_EXPIRED or j.unaligned(job.job, expired):
         return ()
-    return holders(loads_in(job, windows), job.topology)
+    return unblocked_sources(loads_in(job, windows), job.topology)
 
 
 def pressed_windows(job: JobQueues) -> list[int]:

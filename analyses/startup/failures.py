@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.flink.crises import said_of
+from flowdiag.analyses.flink.crises import classify_incident
 from flowdiag.analyses.flink.job import Incident
 from flowdiag.analyses.startup.facts import StartupFacts
 from flowdiag.parsers.exceptions import classify
@@ -39,7 +39,7 @@ KEEPS: Final = frozenset(
 
 def keeps_from_running(incident: Incident) -> str | None:
     """The class of a job's exception, or of one that stands by itself, if it keeps a job from running."""
-    said = said_of(incident) if incident.kind in ("exception", "job-failure") else None
+    said = classify_incident(incident) if incident.kind in ("exception", "job-failure") else None
     return said.name if said is not None and said.name in KEEPS else None
 
 

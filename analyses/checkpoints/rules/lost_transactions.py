@@ -36,7 +36,7 @@ from itertools import pairwise
 from typing import Final
 
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink.crises import said_of
+from flowdiag.analyses.flink.crises import classify_incident
 from flowdiag.analyses.flink.judging import milliseconds, setting
 from flowdiag.analyses.flink.silences import heard_until
 
@@ -131,7 +131,7 @@ _EXCEPTIONS: Final = ("exception", "task-failure", "job-failing", "job-failure")
 
 def _reported_by_task_failure(job: h.Job) -> bool:
     """Whether the records belong to a pasted exception or one that ended a task: CP301 reports it."""
-    classes = (said_of(incident) for incident in h.incidents(job, *_EXCEPTIONS))
+    classes = (classify_incident(incident) for incident in h.incidents(job, *_EXCEPTIONS))
     return any(found is not None and found.name == "fenced-transaction" for found in classes)
 
 

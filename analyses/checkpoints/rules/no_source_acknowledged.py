@@ -34,7 +34,7 @@ from collections import defaultdict
 from typing import Final
 
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink.pressure import PRESSED, overall
+from flowdiag.analyses.flink.pressure import PRESSED, overall_view
 from flowdiag.analyses.flink.topology import Topology, topology_of
 
 
@@ -58,7 +58,7 @@ def judge(job: h.Job, limits: NoSource) -> h.Iterator[h.Finding | h.Inconclusive
         return
     pressed = [
         load.pressed
-        for key, load in overall(job).loads.items()
+        for key, load in overall_view(job).loads.items()
         if key.task in topology.sources and load.wait_measured and load.pressed is not None
     ]
     if not pressed:

@@ -30,8 +30,8 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink.crises import memory_kind, said_of
-from flowdiag.analyses.flink.said import named_options, numbers_of
+from flowdiag.analyses.flink.crises import classify_incident, memory_kind
+from flowdiag.analyses.flink.exception_texts import exception_measurements, option_actions
 
 # By kind of memory: what happened, the option's name (None: none helps), what the memory is good for.
 _KINDS: Final[dict[str, tuple[str, str | None, str]]] = {
@@ -94,7 +94,7 @@ def _finding(job: h.Job, kind: str, group: list[h.Crisis], *, known: bool) -> h.
         " consequence.",
         measurements=(
             h.measurement("memory-errors", len(group), "times", over=kind),
-            *numbers_of(said_of(root)),
+            *exception_measurements(classify_incident(root)),
         ),
         actions=_actions(job, root, kind, name),
         votes=votes,
@@ -118,7 +118,7 @@ def _actions(job: h.Job, root: h.Incident, kind: str, name: str | None) -> tuple
     if kind in _OF_THE_SYSTEM:
         return h.remedies("out-of-memory", job, _OF_THE_SYSTEM[kind])
     # What the error itself recommends may be of another process.
-    named = tuple(named_options(said_of(root), ()))
+    named = tuple(option_actions(classify_incident(root), ()))
     more: tuple[h.Action, ...] = ()
     if name is not None and not any((one.option or "").startswith("jobmanager.") for one in named):
         more = h.remedies("out-of-memory", job, f"more-{name}") or h.remedies(

@@ -43,10 +43,10 @@ from typing import Final, NamedTuple
 
 from flowdiag.analyses.checkpoints.storage import refused
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink.crises import said_of
+from flowdiag.analyses.flink.crises import classify_incident
+from flowdiag.analyses.flink.exception_texts import exception_measurements, option_actions
 from flowdiag.analyses.flink.judging import without_package
 from flowdiag.analyses.flink.linkage import linkage
-from flowdiag.analyses.flink.said import named_options, numbers_of
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS, cause_of_class
 from flowdiag.analyses.model.derived import once
@@ -114,7 +114,7 @@ def _cause_of(crisis: h.Crisis) -> tuple[str | None, tuple[str, ...]]:
     word = _CAUSES[kind] if kind in _CAUSES else _ALONE.get(kind)
     if word in _NOBODYS or word is None:
         return word, _REMEDIES.get(word or "", ())
-    said = said_of(crisis.root.incident)
+    said = classify_incident(crisis.root.incident)
     if said is not None and said.name == "class-loading":
         found = linkage(crisis.root.incident.cause or "")
         return "class-loading", (found[0],) if found is not None else ()
@@ -124,7 +124,7 @@ def _cause_of(crisis: h.Crisis) -> tuple[str | None, tuple[str, ...]]:
 def _failed(job: h.Job, cause: str | None, group: list[h.Crisis]) -> h.Finding:
     last = group[-1]
     root = _placed(last.root.incident)
-    said = said_of(root)
+    said = classify_incident(root)
     bursts = sum(crisis.bursts for crisis in group)
     alike = sum(
         failure.incident.task == last.root.incident.task and failure.kind == last.kind
@@ -164,7 +164,7 @@ def _failed(job: h.Job, cause: str | None, group: list[h.Crisis]) -> h.Finding:
         measurements=(
             h.measurement("failures", bursts, "times"),
             *([h.measurement("failures-of-this-task", alike, "times")] if root.task else ()),
-            *numbers_of(said),
+            *exception_measurements(said),
         ),
         actions=_actions(job, last, said),
         votes=votes,
@@ -221,7 +221,7 @@ def _actions(job: h.Job, crisis: h.Crisis, said: Classified | None) -> tuple[h.A
     known = h.remedies(cause, job, *names) if cause is not None else ()
     # A command that counts what is needed knows more than the options that the exception names.
     counted = any(action.command for action in known)
-    return known if counted else (*known, *named_options(said, known))
+    return known if counted else (*known, *option_actions(said, known))
 
 
 # Of the remedies of a cause those that fit a failure.

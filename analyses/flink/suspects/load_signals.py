@@ -138,7 +138,7 @@ def lagging_task(case: Case, task: str, taskmanager: str) -> str | None:
 def all_idle(case: Case) -> bool:
     """Whether metrics show that no task is busy or waits; False without metrics.
 
-    Sources may wait for the barrier of a sibling (`pressure.holders`).
+    Sources may wait for the barrier of a sibling (`pressure.unblocked_sources`).
     """
     sampled = [load for load in case.loads.values() if load.sampled]
     if all(load.busy is None for load in sampled):
@@ -147,7 +147,7 @@ def all_idle(case: Case) -> bool:
     if not all(p.is_idle(load) for load in sampled if load.key.task not in sources):
         return False
     aligned = not case.unaligned and len(case.expired) >= _REPEATED
-    if aligned and p.holders(case.loads, case.topology):
+    if aligned and p.unblocked_sources(case.loads, case.topology):
         return True
     return not any(load.waits and load.wait_measured for load in case.loads.values())
 

@@ -35,8 +35,8 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from flowdiag.analyses.flink.crises import said_of
-from flowdiag.analyses.flink.said import numbers_of
+from flowdiag.analyses.flink.crises import classify_incident
+from flowdiag.analyses.flink.exception_texts import exception_measurements
 from flowdiag.analyses.memory import helpers as h
 from flowdiag.analyses.memory.advice import current, enough_buffers, network_keys
 
@@ -106,7 +106,11 @@ def _finding(facts: h.MemoryFacts, errors: _Errors, short: list[h.BufferNeeds]) 
         "deployed; the task that comes last fails, so that the failed task says nothing about the cause.",
         measurements=(
             *_measured(worst),
-            *(numbers_of(said_of(errors[-1][1])) if errors and worst is None else ()),
+            *(
+                exception_measurements(classify_incident(errors[-1][1]))
+                if errors and worst is None
+                else ()
+            ),
         ),
         # Of both kinds: the errors first, then the pools.
         evidence=h.cite([*failed[:8], *pools[:2]]),

@@ -33,10 +33,10 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from flowdiag.analyses.flink.crises import said_of
+from flowdiag.analyses.flink.crises import classify_incident
+from flowdiag.analyses.flink.exception_texts import exception_measurements, option_actions
 from flowdiag.analyses.flink.job import Incident, JobFacts
 from flowdiag.analyses.flink.judging import without_package
-from flowdiag.analyses.flink.said import named_options, numbers_of
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS, cause_of_class
 from flowdiag.analyses.startup import helpers as h
@@ -145,9 +145,9 @@ def _of_exceptions(job: h.JobStarts) -> h.Iterator[h.Finding]:
             last_us=incidents[-1].time_us,
             count=len(incidents),
             explain=CAUSES[cause].explanation,
-            measurements=tuple(numbers_of(said_of(incidents[-1]))),
+            measurements=tuple(exception_measurements(classify_incident(incidents[-1]))),
             evidence=h.cite((one.ref, one.time_us) for one in incidents),
-            actions=(*known, *named_options(said_of(incidents[-1]), known)),
+            actions=(*known, *option_actions(classify_incident(incidents[-1]), known)),
         )
 
 
