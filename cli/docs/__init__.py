@@ -1,4 +1,5 @@
-"""Documents generated from the code: rule pages, the table of actions, the blocks of the README, the schema.
+"""Generates documents from the code: rule pages, remedies, command reference, blocks of the README, schemas.
 
-`python -m flowdiag.cli.docs` writes them; tests compare them with the code. `manual` also serves `flowdiag explain`.
+`python -m flowdiag.cli.docs` writes them, and a test checks that they are current. `manual` also serves
+`flowdiag explain`.
 """

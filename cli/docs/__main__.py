@@ -1,4 +1,4 @@
-"""`python -m flowdiag.cli.docs`: write the generated documents."""
+"""Writes the generated documents: `python -m flowdiag.cli.docs`."""
 
 from flowdiag.cli.docs.generate import main
 

@@ -1,4 +1,4 @@
-"""docs/actions.md: what to do about each cause, by state backend and version, from the table of causes."""
+"""Renders docs/actions.md: the remedies of each cause, by state backend and Flink version."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _FILLED: Final = re.compile(r"\{\w+\}")
 _BACKENDS: Final = {"heap": "heap", "rocksdb": "RocksDB, ForSt"}
 
 _HEAD: Final = """\
-# What to do
+# Remedies
 
-Generated from the table of causes. An action stands for the versions of Flink that have its option and for
-the state backends that it helps; what an input shows beside that decides, too: what is set already, or
-would make it worse, is left out. A value that depends on the job (`…`) comes from the input, or the
-report says what to measure first. Where no input names the backend, the advice says for which it is.
+Generated from the causes in `analyses/knowledge`. Each remedy is listed for the Flink versions that have its option, and
+for the state backends that it helps. A report omits a remedy that is already in place, or that would make things worse. A
+value that depends on the job (`…`) comes from the input; otherwise the report names the value to measure first. If no
+input names the state backend, the report names the backend that a remedy applies to.
 """
 
 
 def actions_document() -> str:
-    """docs/actions.md."""
+    """Render docs/actions.md."""
     flink = ["| cause | backend | Flink | to do | checked by |", "|---|---|---|---|---|"]
     spark = ["| cause | to do |", "|---|---|"]
     for word, cause in CAUSES.items():
@@ -43,15 +43,19 @@ def actions_document() -> str:
         if "spark" in engines and theirs:
             spark.append(f"| `{word}` | {_joined(map(_spark_action, theirs))} |")
     for remedy in SHARED.values():
-        flink += _flink_rows("whatever it is", [remedy], None)
+        flink += _flink_rows("any", [remedy], None)
     conditions = [f"- {each.words}" for each in CONDITIONS.values()]
-    parts = {"Flink": flink, "Spark": spark, "Conditions": ["Some help only if", "", *conditions]}
+    parts = {
+        "Flink": flink,
+        "Spark": spark,
+        "Conditions": ["Some remedies require a condition:", "", *conditions],
+    }
     lines = [line for name, part in parts.items() for line in (f"## {name}", "", *part, "")]
     return "\n".join([_HEAD, *lines])
 
 
 def _engines(word: str) -> set[str]:
-    """Whose rules convict of a cause."""
+    """Return the engines whose rules report a cause."""
     return {
         engine
         for name, engine in ENGINES.items()
@@ -60,7 +64,7 @@ def _engines(word: str) -> set[str]:
 
 
 def _flink_rows(word: str, remedies: list[Remedy], command: str | None) -> Iterator[str]:
-    """A row for each span of versions with the same actions; of all backends where they agree."""
+    """Yield a row per range of versions with the same remedies, and one for all backends if they agree."""
     cells = {
         backend: [(version, _at(remedies, version, backend)) for version in VERSIONS]
         for backend in _BACKENDS

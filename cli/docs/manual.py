@@ -1,4 +1,4 @@
-"""Pages about rules, for the terminal and for docs/rules.md: the same text in both."""
+"""Renders the pages of rules, with the same text for the terminal and docs/rules.md."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _BOLD: Final = ("\x1b[1m", "\x1b[0m")
 
 
 def warn_of_plugins() -> None:
-    """Say on stderr which plug-ins cannot be used."""
+    """Print a warning about each rejected plug-in."""
     from flowdiag.parsers import plugins
 
     all_rules()
-    if plugins.messages():  # what checks them is not light
+    if plugins.messages():  # the check imports the whole catalogue
         from flowdiag.parsers.catalogue import unusable_plugins
 
         unusable_plugins()
@@ -33,28 +33,28 @@ def warn_of_plugins() -> None:
         print_message("warning", text)
 
 
-def find_rule(wanted: str) -> Rule:
-    """A rule by its code or its name.
+def find_rule(word: str) -> Rule:
+    """Return a rule by its code or name.
 
     Raises:
-        FlowdiagError: there is none.
+        FlowdiagError: no such rule exists.
     """
     known = {key.lower(): rule for rule in all_rules() for key in (rule.code, rule.name)}
-    if wanted.lower() in known:
-        return known[wanted.lower()]
-    near = nearest_rule(wanted, all_rules())
+    if word.lower() in known:
+        return known[word.lower()]
+    near = nearest_rule(word, all_rules())
     hint = f"did you mean {near.code} ({near.name})?" if near else None
-    raise FlowdiagError(f"there is no rule '{wanted}'", hint=hint or "flowdiag rules lists all")
+    raise FlowdiagError(f"there is no rule '{word}'", hint=hint or "flowdiag rules lists all")
 
 
 def list_of_rules() -> str:
-    """One line per rule: code, name, what it finds."""
+    """Return one line per rule: code, name, title."""
     width = max((len(rule.name) for rule in all_rules()), default=0)
     return "".join(f"{rule.code}  {rule.name:<{width}}  {rule.title}\n" for rule in all_rules())
 
 
 def rules_as_json() -> str:
-    """Every rule with all that `explain` says of it, as a JSON list."""
+    """Return a JSON list of rules with the content of `explain`."""
     rules = [_as_json(name, rule) for name in ENGINES for rule in rules_of(name)]
     return json.dumps(rules, indent=2, ensure_ascii=False) + "\n"
 
@@ -79,7 +79,7 @@ def _as_json(command: str, rule: Rule) -> dict[str, Any]:
 
 
 def _field(heading: str) -> str:
-    """A heading as a key of JSON.
+    """Convert a heading to a JSON key.
 
     >>> _field("How it decides")
     'how_it_decides'
@@ -88,19 +88,19 @@ def _field(heading: str) -> str:
 
 
 def rule_page(rule: Rule) -> str:
-    """Everything about a rule: its page, its numbers, its voting table."""
+    """Render a rule: its page, thresholds, votes and causes."""
     return "\n".join(_lines(rule, heading="{}", item="  {}")) + "\n"
 
 
 def rules_document() -> str:
-    """docs/rules.md: of flowdiag's own rules."""
+    """Render docs/rules.md."""
     rules = [rule for name in ENGINES for rule in own_rules_of(name)]
     lines = [
         "# The rules",
         "",
-        "Generated from the rules themselves; `flowdiag explain CODE` shows the same.",
+        "Generated from the rules; `flowdiag explain CODE` prints the same.",
         "",
-        "| code | name | what it finds | core |",
+        "| code | name | finding | core |",
         "|---|---|---|---|",
         *(
             f"| [{rule.code}](#{rule.code.lower()}-{rule.name}) | {rule.name} | {rule.title}"
@@ -108,10 +108,15 @@ def rules_document() -> str:
             for rule in rules
         ),
         "",
-        "A core rule that cannot tell makes the verdict inconclusive.",
+        "If a core rule is inconclusive, so is the verdict.",
         "",
     ]
-    lines += ["## Causes", "", "The words of `summary.cause`; new ones may be added.", ""]
+    lines += [
+        "## Causes",
+        "",
+        "The values of `summary.cause`. Later versions may add new ones.",
+        "",
+    ]
     lines += ["| cause | meaning |", "|---|---|"]
     lines += [f"| `{word}` | {cause.meaning} |" for word, cause in CAUSES.items()]
     lines += [""]
@@ -122,7 +127,7 @@ def rules_document() -> str:
 
 
 def show(text: str, output: str | None = None) -> None:
-    """Write a page to a file, or to stdout, there with its headings in bold on a terminal.
+    """Write a page to a file or to stdout, with bold headings on a terminal.
 
     Raises:
         FlowdiagError: the file cannot be written.
@@ -163,8 +168,8 @@ def _lines(rule: Rule, *, heading: str, item: str, title: bool = True) -> Iterat
 
 
 def _cause(word: str) -> Iterator[str]:
-    """A cause that a rule convicts of, and what to do about it; what a rule fills in is left open."""
-    if word not in CAUSES:  # of a plug-in
+    """Yield the meaning and the remedies of a cause, with … for the values that a rule fills in."""
+    if word not in CAUSES:  # from a plug-in
         yield word
         return
     cause = CAUSES[word]
