@@ -1,1 +1,4 @@
-"""Lines: the search for candidates, the layouts of their beginnings, records and stack traces."""
+"""Log lines: search for candidate lines, header layouts, records, stack traces.
+
+Start with `reader.Reader`, which turns the candidates of a `scan.LineScanner` into rows.
+"""

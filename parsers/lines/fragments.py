@@ -1,11 +1,11 @@
-"""Which short pieces of many literals a vectorised search looks for, and which of them together.
+"""Selection and grouping of short fragments of many literals for a vectorised search.
 
-The library's search for several patterns at once (Teddy: crate aho-corasick 1.1, `packed/teddy`) puts
-them into eight buckets, by their numbers in turn, and compares the halves of bytes: a bucket takes
-every byte whose low half and whose high half occur in the same place of any of its patterns, not
-necessarily of the same one. What it takes is then compared in full, which costs as much as reading a
-thousand bytes. So it matters little how many patterns there are, and much which of them share a
-bucket: those whose halves, mixed, make nothing that occurs in the text.
+The library's search for several patterns (Teddy: crate aho-corasick 1.1, `packed/teddy`) distributes them
+over eight buckets in turn and compares half bytes. A bucket accepts a byte if its low half and its high half
+both occur in that place of some pattern in the bucket, not necessarily the same pattern. Each accepted place
+is then compared in full, which costs as much as reading a thousand bytes. The number of patterns therefore
+matters little, but their grouping matters a lot: mixed halves of the patterns in a bucket should make nothing
+that occurs in the text.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from functools import reduce
 from operator import and_
 from typing import Final
 
-FRAGMENT: Final = 4  # bytes: what a vectorised search compares at once
+FRAGMENT: Final = 4  # bytes that a vectorised search compares at once
 
 _BUCKETS: Final = 8
-_SLIM: Final = 32  # patterns; with more there are sixteen buckets, filled half as fast
-_FAT: Final = 64  # patterns; more are not searched for that way at all
-_CANDIDATE: Final = 1300  # bytes read in the time in which one candidate is compared in full
+_SLIM: Final = 32  # patterns; with more the library uses sixteen buckets at half the speed
+_FAT: Final = 64  # patterns; the library does not vectorise the search for more
+_CANDIDATE: Final = 1300  # bytes read in the time of one full comparison
 _MOST_GROUPS: Final = 8
-_SAMPLE: Final = 32 * 1024  # bytes, of sixty fragments; of more of them less is looked at
+_SAMPLE: Final = 32 * 1024  # bytes for sixty fragments; the sample shrinks for more fragments
 _LEAST_SAMPLE: Final = 8 * 1024
 _FEW: Final = 60
 
 
 def covering_fragments(literals: Sequence[bytes], sample: bytes) -> list[bytes]:
-    """Few fragments, rare in a sample, of which every literal holds at least one.
+    """Return few fragments that are rare in the sample, with at least one in every literal.
 
     Args:
         literals: each at least `FRAGMENT` bytes long.
-        sample: of the text that will be searched.
+        sample: of the text to search.
 
     >>> covering_fragments([b"Checkpoint", b"checkpoint 7"], b"a point, a pointer, points")
     [b'ckpo']
     """
     size = FRAGMENT
     seen = Counter(sample[at : at + size] for at in range(len(sample) - size + 1))
-    holders: dict[bytes, int] = {}  # fragment -> the literals that hold it, as bits
+    holders: dict[bytes, int] = {}  # fragment -> bit set of the literals that contain it
     for number, literal in enumerate(literals):
         for at in range(len(literal) - size + 1):
             fragment = literal[at : at + size]
@@ -58,7 +58,7 @@ def covering_fragments(literals: Sequence[bytes], sample: bytes) -> list[bytes]:
     while left:
         worth_then, fragment = heapq.heappop(heap)
         now = worth(fragment)
-        if now > worth_then:  # others cover some of it meanwhile
+        if now > worth_then:  # chosen fragments already cover some of its literals
             heapq.heappush(heap, (now, fragment))
             continue
         chosen.append(fragment)
@@ -72,9 +72,9 @@ class _Bucket:
 
     Args:
         fragments: at least one.
-        places: per place in a fragment, for the low halves of its bytes and for the high ones:
-            where in the sample one of them stands, as bits.
-        taken: how often the bucket would take something of the sample.
+        places: bit sets of positions in the sample with a matching half byte: for each place in a
+            fragment, one for the low halves and one for the high halves.
+        taken: number of places in the sample that the bucket accepts.
     """
 
     fragments: list[bytes]
@@ -91,14 +91,14 @@ class _Bucket:
 
 
 def group_fragments(fragments: Sequence[bytes], sample: bytes) -> list[list[bytes]]:
-    """Fragments in the groups, and each group in the order, in which searching costs least.
+    """Divide fragments into groups, and order each group, for the cheapest search.
 
-    Starts with a bucket for each and joins again and again the two that lose least by it. Fragments
-    may stand in a group more than once, so that the ones behind them get the bucket meant for them.
+    The algorithm starts with one bucket per fragment and repeatedly joins the two buckets with the lowest
+    loss. A group can repeat a fragment so that later ones fall into their intended buckets.
 
     Args:
-        fragments: different ones, `FRAGMENT` bytes long.
-        sample: of the text that will be searched, pieces of all of it: a long stretch may be odd.
+        fragments: distinct, `FRAGMENT` bytes long.
+        sample: pieces from all over the text to search, because a single stretch can be atypical.
     """
     sample = _thinned(sample, max(_LEAST_SAMPLE, int(_SAMPLE * (_FEW / len(fragments)) ** 2)))
     buckets = dict(enumerate(_alone(fragments, sample)))
@@ -112,7 +112,7 @@ def group_fragments(fragments: Sequence[bytes], sample: bytes) -> list[list[byte
     best, least = [list(fragments)], float("inf")
     while True:
         if len(buckets) <= _MOST_GROUPS * _BUCKETS:
-            groups = _dealt(list(buckets.values()))
+            groups = _deal(list(buckets.values()))
             taken = sum(bucket.taken for bucket in buckets.values()) / max(1, len(sample))
             cost = sum(map(_cost, groups)) + taken * _CANDIDATE
             if cost < least:
@@ -133,14 +133,14 @@ def group_fragments(fragments: Sequence[bytes], sample: bytes) -> list[list[byte
 
 
 def _cost(group: Sequence[bytes]) -> float:
-    """Of searching for a group through text that has none of it; 1 is what a slim one costs."""
+    """Return the cost of a search without hits; that of a slim group is 1."""
     if len(group) <= _SLIM:
         return 1.0
     return 1.6 if len(group) <= _FAT else 25.0
 
 
 def _thinned(sample: bytes, size: int) -> bytes:
-    """So many bytes, at most, from all over the sample."""
+    """Return at most `size` bytes from all over the sample."""
     pieces = 64
     step = len(sample) // pieces
     if step * pieces <= size:
@@ -149,7 +149,7 @@ def _thinned(sample: bytes, size: int) -> bytes:
 
 
 def _alone(fragments: Sequence[bytes], sample: bytes) -> list[_Bucket]:
-    """A bucket for each fragment."""
+    """Return one bucket per fragment."""
     low = [_places(sample, [byte & 15 == half for byte in range(256)]) for half in range(16)]
     high = [_places(sample, [byte >> 4 == half for byte in range(256)]) for half in range(16)]
     return [
@@ -165,14 +165,14 @@ def _alone(fragments: Sequence[bytes], sample: bytes) -> list[_Bucket]:
     ]
 
 
-def _places(sample: bytes, wanted: Sequence[bool]) -> int:
-    """Where a sample has one of the wanted bytes; the lowest bit is its first place."""
-    digits = sample.translate(bytes(b"01"[is_wanted] for is_wanted in wanted))
+def _places(sample: bytes, matches: Sequence[bool]) -> int:
+    """Return the bit set of positions whose byte matches; the lowest bit is the first position."""
+    digits = sample.translate(bytes(b"01"[is_match] for is_match in matches))
     return int(digits[::-1] or b"0", 2)
 
 
-def _dealt(buckets: list[_Bucket]) -> list[list[bytes]]:
-    """Groups of eight buckets, each in an order that fills the buckets as they are."""
+def _deal(buckets: list[_Bucket]) -> list[list[bytes]]:
+    """Return groups of eight buckets, each in the order that fills the library's buckets as intended."""
     buckets = sorted(buckets, key=lambda bucket: -len(bucket.fragments))
     groups = []
     for begin in range(0, len(buckets), _BUCKETS):
@@ -184,7 +184,7 @@ def _dealt(buckets: list[_Bucket]) -> list[list[bytes]]:
                 has_one = number < len(of_group) and turn < len(of_group[number])
                 if has_one:
                     group.append(of_group[number][turn])
-                elif turn < rounds - 1:  # it goes where the same one is already
+                elif turn < rounds - 1:  # a repeated fragment changes nothing in its bucket
                     group.append(of_group[0][0])
         groups.append(group)
     return groups

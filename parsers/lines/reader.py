@@ -1,12 +1,13 @@
-"""The candidates of a scanner become event rows: records, the lines below them, blocks, sections."""
+"""Conversion of a scanner's candidate lines to event rows: records, the lines below them, blocks, sections."""
 
 from __future__ import annotations
 
 import functools
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
+from enum import Enum, auto
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -27,6 +28,7 @@ from flowdiag.parsers.lines.records import (
 from flowdiag.parsers.lines.scan import Line, LineScanner
 from flowdiag.parsers.lines.traces import (
     CAUSE_CHARACTERS,
+    Trace,
     is_exception_line,
     is_trace_line,
     read_trace,
@@ -41,20 +43,39 @@ TRACE_BYTES: Final = 64 * 1024
 REPORT_BYTES: Final = 16 * 1024 * 1024
 PARTIAL_BYTES: Final = 1024 * 1024
 WRAPPED_LINES: Final = 3
-_DIAGNOSTICS: Final = 12  # lines of YARN's, below that of a worker
-_CRASH_LINES: Final = 20  # of the head of a JVM's report of its crash
+_DIAGNOSTICS: Final = 12  # lines of YARN's diagnostics below the line about a container
+_CRASH_LINES: Final = 20  # first lines of a JVM crash report
 _SIGNAL: Final = re.compile(
     r"(?:SIG[A-Z0-9]{2,8}|EXCEPTION_[A-Z_]{3,40}|Internal Error) \([^()\n]{1,120}\)"
 )
 INNER_LINES: Final = 4000
 
 _REPORT_BEGIN: Final = "Starting metrics report"
-# A line of pretty JSON with a text, and what its other lines begin with.
+# A line of pretty-printed JSON with a text, and the starts of the other lines of the object.
 _MEMBER: Final = re.compile(r'\s{0,200}\{?\s{0,40}"[\w .@/-]{1,80}"\s{0,8}:\s{0,8}"')
-_OF_BODY: Final = (b"", b'"', b"{", b"}", b"[", b"]")
+_BODY_STARTS: Final = (b"", b'"', b"{", b"}", b"[", b"]")
 _GIVEN_UP: Final = "JobException: Recovery is suppressed by "
 _REPORT_END: Final = b"Finished metrics report"
 STRUCTURE: Final = (_REPORT_BEGIN, "Container: ", "LogType:", " <==")
+
+
+class _State(Enum):
+    """Position of a record's header and message."""
+
+    HEADER = auto()  # on the same line
+    ALONE = auto()  # the header fills its line; the message is on the next one
+    JOINED = auto()  # the header is on the line above
+    WRAPPED = auto()  # the message continues on the following lines
+    BARE = auto()  # no header
+
+
+class _Candidate(NamedTuple):
+    """A record that may have a known message; `found` is its message if already recognised."""
+
+    state: _State
+    offset: int
+    record: Record
+    found: Recognised | None = None
 
 
 class Reader:
@@ -68,14 +89,14 @@ class Reader:
         tally: Tally,
         metrics: Collection[str] | None = None,
     ) -> None:
-        """Read for the source of this index; `tally` is filled while rows are drawn.
+        """Prepare to read; nothing is read yet.
 
         Args:
             source: index of the source.
-            scanner: shows the candidates.
-            known: what they may be.
-            tally: what the `split` row says.
-            metrics: names of the metrics that become rows; None for all that are known.
+            scanner: yields the candidates.
+            known: recognises their messages.
+            tally: counts for the `split` row, updated while reading.
+            metrics: names of the metrics to extract; None for all known metrics.
         """
         self.folder = MetricFolder(source, metrics)
         self._source = source
@@ -84,12 +105,12 @@ class Reader:
         self._tally = tally
 
     def events(self) -> Iterator[dict[str, Any] | pa.RecordBatch]:
-        """Rows (columns that are absent are null), and batches of metric rows."""
+        """Yield rows (absent columns are null) and batches of metric rows."""
         tally = self._tally
         for line in self._scanner:
             tally.candidates += 1
             data = line.data
-            # Frames name the classes whose names are anchors: the most frequent of false hits.
+            # Stack frames contain class names that are anchors: the most frequent false hits.
             if data.lstrip().startswith((b"at ", b"... ")):
                 continue
             text = data.decode("utf-8", "replace")
@@ -114,51 +135,36 @@ class Reader:
                 yield from self._inner_lines(line, record)
 
     def _record(self, line: Line, record: Record) -> dict[str, Any] | None:
-        offset = line.offset
-        found: Recognised | None = None
-        if not record.head.complete and not record.head.dated:
-            whole = self._below_header(offset, record)
-            if whole is None:
-                return None
-            offset, record, found = whole
-        head = record.head
-        if record.partial or head.text.endswith(" P ", 0, head.inner):
+        """Return the row for a candidate line; None if it has no message or belongs to another record."""
+        candidate = self._candidate(line.offset, record)
+        if candidate is None:
+            return None
+        state, offset, record, found = candidate
+        if record.partial or record.head.text.endswith(" P ", 0, record.head.inner):
             self._add_partials(record)
-        body = body_of(head)
-        without_message = head.complete and not body.strip()
-        if found is None and not without_message:
-            found = self._known.recognise(head)
-        if (
-            found is None
-            and head.complete
-            and (other := prefix.with_message_first(head)) is not None
-        ):
-            found = self._known.recognise(other)
-            if found is not None:
-                head = record.head = other
-        simple = simple_name(head.logger) if head.logger else None
-        drift = (
-            head.complete
-            and simple in self._known.drift
-            and not is_foreign(head.logger or "", self._known.catalogue.engine)
-            and (found is not None or not (is_trace_line(body) or is_exception_line(body)))
-        )
+        body = body_of(record.head)
+        if record.head.complete and not body.strip():
+            state = _State.ALONE
+        if found is None:
+            found = self._message_on_line(record, state)
+        head = record.head
+        drift = self._is_of_drift_class(head, body, found)
         if found is None and head.complete and record.more is None:
             wrapped = self._with_lines(record)
-            if wrapped is not None:
-                found = self._known.recognise(wrapped)
-                if found is not None and without_message:
-                    return None  # the line with the message looks up to this one
+            found = None if wrapped is None else self._known.recognise(wrapped)
+            if found is not None and state is _State.ALONE:
+                return None  # the line with the message joins this header
+            state = _State.WRAPPED if found is not None else state
         self._tally.logger_hits += drift
-        if found is not None and found.template.id == _NOT_FINALIZED and not head.complete:
-            return None  # an exception by itself: the pastes tell of it
         if found is None:
-            if drift and (not without_message or head.alone):
-                self._saw(head)
+            if drift and (state is not _State.ALONE or head.alone):
+                self._add_time(head)
                 self._tally.add_unrecognised(head.text[head.inner : head.inner + SAMPLE_CHARACTERS])
             return None
+        if found.template.id == _NOT_FINALIZED and not head.complete:
+            return None  # an exception without a record: `pastes` reports it
         self._tally.recognised += 1
-        self._saw(head)
+        self._add_time(head)
         row = self._row(offset, head, found)
         if found.template.trace:
             self._add_trace(record, row)
@@ -168,53 +174,70 @@ class Reader:
             self._add_crash(record, row)
         return row
 
-    def _below_header(
-        self, offset: int, record: Record
-    ) -> tuple[int, Record, Recognised | None] | None:
-        """What a line without header is: the rest of the record above, or a record of its own.
+    def _message_on_line(self, record: Record, state: _State) -> Recognised | None:
+        """Find the message on the record's own line, also in a message-first layout."""
+        found = self._known.recognise(record.head) if state is not _State.ALONE else None
+        if found is None and record.head.complete:
+            other = prefix.with_message_first(record.head)
+            found = None if other is None else self._known.recognise(other)
+            if other is not None and found is not None:
+                record.head = other
+        return found
 
-        Returns:
-            offset and content of the whole record, and its message if that was looked for; None
-            if the line only belongs to another record.
-        """
+    def _is_of_drift_class(self, head: Prefix, body: str, found: Recognised | None) -> bool:
+        """Return whether flowdiag should know this line: its class logs only known messages."""
+        return (
+            head.complete
+            and head.logger is not None
+            and simple_name(head.logger) in self._known.drift
+            and not is_foreign(head.logger, self._known.catalogue.engine)
+            and (found is not None or not (is_trace_line(body) or is_exception_line(body)))
+        )
+
+    def _candidate(self, offset: int, record: Record) -> _Candidate | None:
+        """Return the record of a candidate line; None if another record reports the line."""
+        if record.head.complete or record.head.dated:
+            return _Candidate(_State.HEADER, offset, record)
+        bare = _Candidate(_State.BARE, offset, record)
         before = self._scanner.preceding()
         if before is None:
-            return offset, record, None
+            return bare
         above = open_record(before.data.decode("utf-8", "replace"))
-        if not above.head.complete or not above.head.dated:
-            return None if self._quoted(record) else (offset, record, None)
         if self._quoted(record):
             return None
+        if not above.head.complete or not above.head.dated:
+            return bare
         joined = join(above, record)
         if above.head.alone or not body_of(above.head).strip():
-            return before.offset, joined, None
-        # A record that is a candidate itself reads its own lines.
+            return _Candidate(_State.JOINED, before.offset, joined)
+        # The record above reads its own lines if it is a candidate.
         if not self._known.is_candidate(before.data):
             found = self._known.recognise(joined.head)
             if found is not None and found.end > joined.head.begin + len(body_of(above.head)):
-                return before.offset, joined, found
-        # Exceptions and the like stand alone; what a logger says does not stand below a record.
+                return _Candidate(_State.JOINED, before.offset, joined, found)
+        # Exceptions and similar messages have no header; messages of a logger always have one.
         found = self._known.recognise(record.head)
         if found is None or found.template.loggers:
             return None
         if found.template.id == _NOT_FINALIZED:
-            # It happened when the record above was written, unless that tells of it itself.
-            owner = self._known.recognise(above.head)
-            return None if owner is not None else (before.offset, joined, found)
-        return offset, record, found
+            # It happened at the time of the record above, unless that record reports it.
+            if self._known.recognise(above.head) is not None:
+                return None
+            return _Candidate(_State.JOINED, before.offset, joined, found)
+        return _Candidate(_State.BARE, offset, record, found)
 
     def _quoted(self, record: Record) -> bool:
-        """Whether a line is one of a JSON body that a record above it quotes: nobody says that here."""
+        """Return whether a line belongs to a JSON body quoted in a record above: it reports no event here."""
         if record.json or not _MEMBER.match(record.head.text, record.head.inner):
             return False
         for line in self._scanner.above():
-            if line.data.lstrip()[:1] not in _OF_BODY:
+            if line.data.lstrip()[:1] not in _BODY_STARTS:
                 head = open_record(line.data.decode("utf-8", "replace")).head
                 return head.complete and head.dated
         return False
 
     def _inner_lines(self, line: Line, record: Record) -> Iterator[dict[str, Any]]:
-        """Messages among the further lines of one JSON line, judged as if they were lines."""
+        """Yield rows for the further lines of one JSON line, treated as lines of the file."""
         for text in (record.more or ())[:INNER_LINES]:
             if not self._known.holds_message(text) or is_trace_line(text):
                 continue
@@ -253,18 +276,18 @@ class Reader:
 
     # -- times -------------------------------------------------------------------------------
 
-    def _saw(self, head: Prefix) -> None:
-        """Widen the range of times by a record's; hours and uptimes are no dates."""
+    def _add_time(self, head: Prefix) -> None:
+        """Extend the range of times by that of a record, unless it has no date."""
         if head.clock is None:
             self._tally.add_time(head.local_us if head.local_us is not None else head.utc_us)
 
     def look_at_edges(self) -> None:
-        """Take in the first and last timestamps of the range, relevant lines or not."""
+        """Extend the range of times by the first and last lines of the range, whether candidates or not."""
         scanner = self._scanner
         lines = scanner.first_bytes.split(b"\n")[:40]
-        # What is in front of the first line end may be the rest of a line.
+        # The bytes before the first line end may be part of a line.
         lines += scanner.last_bytes.split(b"\n")[1:][-40:]
-        # Of a short file, both ends are the same lines.
+        # In a short file both ends contain the same lines.
         for data in prefix.lines_bounding_time(
             dict.fromkeys(line[:1024] for line in lines if line)
         ):
@@ -273,12 +296,12 @@ class Reader:
             if time is not None:
                 self._tally.add_time(time)
             else:
-                self._saw(open_record(text).head)
+                self._add_time(open_record(text).head)
 
     # -- neighbours --------------------------------------------------------------------------
 
     def _add_partials(self, record: Record) -> None:
-        """Put together a line that the container runtime cut into pieces of 16 KiB."""
+        """Join a line that the container runtime split into pieces of 16 KiB."""
         head = record.head
         pieces = [head.text[: head.end]]
         size = len(head.text)
@@ -288,19 +311,19 @@ class Reader:
                 opened = open_record(prefix.strip_like(text, head))
                 if not opened.json or opened.head.process not in (None, head.process):
                     continue
-                piece, goes_on = opened.head.text, opened.partial
+                piece, continues = opened.head.text, opened.partial
             else:
                 piece = prefix.strip_like(text, head)
-                goes_on = text.endswith(" P ", 0, len(text) - len(piece))
+                continues = text.endswith(" P ", 0, len(text) - len(piece))
             pieces.append(piece)
             size += len(piece)
-            if not goes_on or size > PARTIAL_BYTES:
+            if not continues or size > PARTIAL_BYTES:
                 break
         head.text = "".join(pieces)
         head.end = len(head.text)
 
     def _with_lines(self, record: Record) -> Prefix | None:
-        """The record with up to three following lines behind it: mail and terminals wrap lines."""
+        """Return the record joined with up to three following lines, because mail and terminals wrap lines."""
         head = record.head
         pieces: list[str] = []
         for text in self._continuation(record):
@@ -315,7 +338,7 @@ class Reader:
         )
 
     def _continuation(self, record: Record) -> Iterator[str]:
-        """The lines that belong to the record, without carriers, within the limits of a trace."""
+        """Yield the following lines of the record without carriers, within the limits of a trace."""
         if record.more is not None:
             yield from record.more[:TRACE_LINES]
             return
@@ -339,7 +362,7 @@ class Reader:
                 if head.process is not None and not record.json:
                     process = prefix.process_of(text, head)
                     if process is not None and process != head.process:
-                        continue  # another process writes in between
+                        continue  # a line of another process
                 text = inner
             if record.json:
                 unwrapped = open_record(text)
@@ -374,10 +397,10 @@ class Reader:
 
     @staticmethod
     def _follows(line: Prefix, head: Prefix, first: bool) -> str | None:
-        """What a line adds to the record above it; None if it begins a record of its own."""
+        """Return the text that a line adds to the record above; None if it starts a new record."""
         text = line.text[line.begin : line.end]
         if line.complete or line.dated:
-            # Some layouts put a header in front of every line of a stack trace.
+            # Some layouts print a header on every line of a stack trace.
             belongs = is_trace_line(text) or (first and is_exception_line(text))
             return text if belongs and line.complete and line.logger == head.logger else None
         text = line.text[line.inner :]
@@ -386,27 +409,27 @@ class Reader:
         return text if is_exception_line(text) or is_trace_line(text) else None
 
     def _add_diagnostics(self, record: Record, row: dict[str, Any]) -> None:
-        """What YARN says of a container that ended stands below the line, that its memory was exceeded too."""
+        """Check YARN's diagnostics of an ended container, on the lines below, for exceeded memory."""
         below = (text.strip() for text in islice(self._continuation(record), _DIAGNOSTICS))
-        said = " ".join(filter(None, [row.get("cause"), *below]))[:CAUSE_CHARACTERS]
-        found = classify([said], "flink")
+        diagnostics = " ".join(filter(None, [row.get("cause"), *below]))[:CAUSE_CHARACTERS]
+        found = classify([diagnostics], "flink")
         if found is not None and found.kind == "out-of-memory":
-            row["event"], row["cause"] = Event.RESOURCE_FAILURE.value, said
+            row["event"], row["cause"] = Event.RESOURCE_FAILURE.value, diagnostics
 
     def _add_crash(self, record: Record, row: dict[str, Any]) -> None:
-        """The signal that ended a JVM, and the frame that it was in, stand in the comments below."""
-        said: list[str] = []
+        """Add the signal that ended a JVM and the problematic frame, from the comment lines below."""
+        parts: list[str] = []
         framed = False
         for line in islice(self._scanner.following(), _CRASH_LINES):
             text = prefix.strip_like(line.data.decode("utf-8", "replace"), record.head)
             text = text.strip(" \t\r#")
-            if not said and (signal := _SIGNAL.match(text)) is not None:
-                said.append(f": {signal[0]}")
+            if not parts and (signal := _SIGNAL.match(text)) is not None:
+                parts.append(f": {signal[0]}")
             elif framed and text:
-                said.append(f" in {' '.join(text.split())}")
+                parts.append(f" in {' '.join(text.split())}")
                 break
             framed = framed or text.startswith("Problematic frame:")
-        row["cause"] = (row["cause"] + "".join(said))[:CAUSE_CHARACTERS]
+        row["cause"] = (row["cause"] + "".join(parts))[:CAUSE_CHARACTERS]
         row["fields"] = {"exception": row["cause"]}
 
     def _add_trace(self, record: Record, row: dict[str, Any]) -> None:
@@ -416,27 +439,14 @@ class Reader:
         of_spark = self._known.catalogue.engine == "spark"
         if trace.cause is not None:
             row["cause"] = (decisive_exception(trace.chain) if of_spark else None) or trace.cause
-        extra: dict[str, str] = {}
-        if of_spark and row["event"] == Event.SPARK_QUERY:
-            extra |= full_heap(lines)
-        if of_spark and (frame := python_frame(lines)) is not None:
-            extra["python_frame"] = frame
-        if trace.exception is not None:
-            extra["exception"] = trace.exception
-            if row["event"] == Event.JOB_STATE and _GIVEN_UP in trace.exception:
-                # That no restart follows says nothing of what failed: the exception below it does.
-                extra["exception"] = trace.second or trace.exception
-        if trace.user_frame is not None:
-            extra["user_frame"] = trace.user_frame
-        if row["event"] in _NAMING and len(trace.chain) > 2:
-            extra |= _who(trace.chain)
+        extra = _trace_fields(row, trace, lines, of_spark=of_spark)
         if extra:
             row["fields"] = {**(row.get("fields") or {}), **extra}
 
     # -- blocks ------------------------------------------------------------------------------
 
     def _report(self, line: Line, record: Record) -> Iterator[pa.RecordBatch]:
-        """A metrics report: its header is on the line before, its values on those behind."""
+        """Read a metrics report: its header is on this line or the line above, its values on the lines below."""
         scanner = self._scanner
         offset = line.offset
         header = record
@@ -446,7 +456,7 @@ class Reader:
                 offset, header = before.offset, above
         head = header.head
         self._tally.recognised += 1
-        self._saw(head)
+        self._add_time(head)
         lines: Iterable[bytes]
         cut: Callable[[], list[bytes]] | None = None
         if record.more is not None:
@@ -456,8 +466,8 @@ class Reader:
         else:
             block = scanner.block(_REPORT_END, REPORT_BYTES, before=_REPORT_BEGIN.encode())
             self._tally.truncated += len(block) == REPORT_BYTES
-            # Lines in it that are candidates are read as well: whoever begins to read in the midst of
-            # the report sees nothing else of it.
+            # Candidates inside the report are read as well: a split that starts in the middle of the
+            # report sees only them.
             lines = block.split(b"\n")
             cut = functools.partial(_cut, block)
         yield from self.folder.add_block(
@@ -499,7 +509,7 @@ class Reader:
                 return
 
     def _section(self, line: Line, record: Record) -> dict[str, Any] | None:
-        """A header inside the stream: YARN's aggregated logs, or `tail` of several files."""
+        """Return the row of a header inside the stream: YARN's aggregated logs, or `tail` of several files."""
         found = _STRUCTURE_LINE.match(record.head.text, record.head.inner)
         if found is None:
             return None
@@ -524,7 +534,7 @@ class Reader:
         return row
 
     def _explode(self, row: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """The rows of a `CheckpointStatistics … dump`; the dump itself is dropped from its row."""
+        """Yield the rows of a `CheckpointStatistics … dump`, and remove the dump from its row."""
         fields = row["fields"]
         dump = fields.pop("dump")
         for found in explode(dump, row.get("job_id"), row.get("checkpoint")):
@@ -536,9 +546,9 @@ class Reader:
             yield found
 
 
-# An exception that says which checkpoint failed, below records that do not.
+# An exception that names the failed checkpoint, below records that do not name it.
 _NOT_FINALIZED: Final = "checkpoint-not-finalized"
-# Records of a job or of a checkpoint whose exception names the subtask that it came from.
+# Records of a job or a checkpoint with an exception that names its subtask.
 _NAMING: Final = (Event.JOB_STATE, Event.CHECKPOINT_FAILED)
 _STRUCTURE_LINE = re.compile(
     r"(?:Container: (?P<container>container_\S+) on (?P<node>\S+)"
@@ -550,8 +560,29 @@ _SECTION_BEGINS: Final = ("Container: ", "LogType:", "End of LogType:", "==> ")
 _PORT = re.compile(r"[_:]\d{1,5}$")
 
 
-def _who(chain: Iterable[str]) -> dict[str, str]:
-    """The subtask that stands between the first exception of a trace and the last, as fields."""
+def _trace_fields(
+    row: dict[str, Any], trace: Trace, lines: list[str], *, of_spark: bool
+) -> dict[str, str]:
+    """Return the `fields` that a trace adds to the row of its record."""
+    extra: dict[str, str] = {}
+    if of_spark and row["event"] == Event.SPARK_QUERY:
+        extra |= full_heap(lines)
+    if of_spark and (frame := python_frame(lines)) is not None:
+        extra["python_frame"] = frame
+    if trace.exception is not None:
+        extra["exception"] = trace.exception
+        if row["event"] == Event.JOB_STATE and _GIVEN_UP in trace.exception:
+            # This exception only suppresses the restart; the exception below it is the failure.
+            extra["exception"] = trace.second or trace.exception
+    if trace.user_frame is not None:
+        extra["user_frame"] = trace.user_frame
+    if row["event"] in _NAMING and len(trace.chain) > 2:
+        extra |= _named_task(trace.chain)
+    return extra
+
+
+def _named_task(chain: Iterable[str]) -> dict[str, str]:
+    """Return the subtask named by a chain of exceptions, as fields."""
     named = task_named_in(chain)
     if named is None or not named.task:
         return {}
@@ -566,14 +597,14 @@ def _is_structure(text: str) -> bool:
 
 
 def _cut(block: bytes) -> list[bytes]:
-    """The lines of a block in front of the next record."""
+    """Return the lines of a block before the next record."""
     found = _next_record().search(block)
     return block[: None if found is None else found.start() + 1].split(b"\n")
 
 
 @functools.cache
 def _next_record() -> re.Pattern[bytes]:
-    """Finds, in the lines of a report that was cut short, where the next record begins."""
+    """Return the pattern of the start of the next record in a truncated report."""
     stampish = prefix.load_layouts().stampish.pattern
-    # It begins with a literal, which is searched much faster than an assertion.
+    # It starts with a literal, which is much faster to search than an assertion.
     return re.compile(b"\n(?:" + stampish.encode() + b")")

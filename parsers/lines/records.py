@@ -1,9 +1,8 @@
-"""One record of a log: everything around its message taken apart, and its message recognised.
+"""Log records: stripping of carriers and envelopes, and recognition of the message.
 
-`open_record` takes carriers and JSON envelopes off a line, however they are nested.
-`Recogniser` finds a known message in what is left and judges whether it stands there as the
-record's own words: stack frames, exceptions and other loggers quote Flink's messages, and other
-engines borrow its class names.
+`open_record` strips carriers and JSON envelopes from a line, however they are nested. `Recogniser` finds a
+known message in the rest and checks that the record itself logs it. Stack frames, exceptions and other
+loggers quote Flink's messages, and other engines use its class names.
 """
 
 from __future__ import annotations
@@ -22,21 +21,21 @@ from flowdiag.parsers.lines.prefix import Prefix, simple_name
 from flowdiag.parsers.lines.scan import LiteralFinder, Matcher, make_matcher
 
 MAX_ENVELOPES: Final = 4
-"""JSON within JSON within text: so many are opened."""
+"""Maximum nesting of JSON within JSON."""
 
 
 @dataclass(slots=True)
 class Record:
-    """A line with everything around its message taken apart."""
+    """A parsed line."""
 
     head: Prefix
-    more: list[str] | None = None  # further lines that came inside the same JSON line
+    more: list[str] | None = None  # further lines in the same JSON line
     json: bool = False
-    partial: bool = False  # the container runtime cut the line; its rest is on the next one
+    partial: bool = False  # the container runtime split the line; it continues on the next one
 
 
 def open_record(text: str, depth: int = 0) -> Record:
-    """Take carriers and envelopes off a line, however they are nested."""
+    """Strip carriers and envelopes from a line, however they are nested."""
     head = prefix.parse(text)
     if (
         head.complete
@@ -56,7 +55,7 @@ def open_record(text: str, depth: int = 0) -> Record:
             prefix.search(head)
             return Record(head)
         if unwrapped.logger and not unwrapped.logger.isspace():
-            record = _bare(unwrapped.text, depth)
+            record = _open_bare_message(unwrapped.text, depth)
         else:
             record = _open_lines(unwrapped.text, depth)
         inner_head = record.head
@@ -75,21 +74,21 @@ def open_record(text: str, depth: int = 0) -> Record:
     if record.head.utc_us is None:
         record.head.utc_us = head.utc_us
     if record.head.local_us is None and record.head.utc_us is None:
-        # A carrier's wall clock is better than none (`aws logs tail` in front of JSON).
+        # A carrier's wall clock is better than none (`aws logs tail` before JSON).
         record.head.local_us, record.head.clock = head.local_us, head.clock
-    # What was in front of the JSON is in front of the lines that follow, too.
+    # The following lines have the same carriers before their JSON.
     record.head.carriers = head.carriers
     record.json = True
     return record
 
 
 def body_of(head: Prefix) -> str:
-    """The message as it stands in the line."""
+    """Return the message as printed."""
     return head.text[head.begin : head.end]
 
 
 def join(above: Record, below: Record) -> Record:
-    """One record of a header (and perhaps half a message) and the line below it."""
+    """Return one record from a header, possibly with half a message, and the line below it."""
     header = above.head.text[above.head.inner : above.head.end].rstrip()
     message = below.head.text[below.head.inner :].strip()
     joined = open_record(f"{header} {message}")
@@ -109,8 +108,8 @@ def _open_lines(text: str, depth: int) -> Record:
     return record
 
 
-def _bare(text: str, depth: int) -> Record:
-    """The message of an envelope that names the logger: no header, unless there is a time."""
+def _open_bare_message(text: str, depth: int) -> Record:
+    """Open a message from an envelope with a logger: it has no header unless it starts with a time."""
     first, *more = _split_lines(text)
     if prefix.read_stamp(first) is not None or first[:1] == "{":
         record = open_record(first, depth + 1)
@@ -125,7 +124,7 @@ def _split_lines(text: str) -> list[str]:
 
 
 def _string(text: str) -> str | None:
-    """The content of a JSON string that fills the line, as in an array printed line by line."""
+    """Decode a JSON string that fills the line, as in an array printed line by line."""
     try:
         return msgspec.json.decode(text.strip().rstrip(",").encode("utf-8", "replace"), type=str)
     except msgspec.DecodeError:
@@ -133,20 +132,20 @@ def _string(text: str) -> str | None:
 
 
 def level_of(printed: str | None) -> str | None:
-    """The usual name of a level; one that is not known stays as printed."""
+    """Return the standard name of a level; unknown levels stay as printed."""
     if printed is None:
         return None
     return prefix.load_layouts().levels.get(printed.strip().upper(), printed)
 
 
-# --- whose words they are -------------------------------------------------------------------------
+# --- the logger of a message ----------------------------------------------------------------------
 
 _FOREIGN: Final = frozenset(("seatunnel", "spark", "storm", "samza", "heron", "beam", "gearpump"))
 _FAMILIAR: Final = re.compile(
     r"(?:^|[._-])(?:flink|kafka|hadoop|zookeeper|curator|akka|pekko|netty|rocksdb|frocksdb)",
     re.IGNORECASE,
 )
-# Spark's own packages below `org.apache.spark`, which layouts on CDH, HDP and EMR begin with.
+# Spark's packages below `org.apache.spark`; the layouts of CDH, HDP and EMR start with them.
 _SPARK_PACKAGES: Final = frozenset(
     (
         "scheduler", "streaming", "receiver", "rate", "dstream", "kafka", "kafka010", "kinesis",
@@ -162,7 +161,7 @@ _DOMAINS: Final = frozenset(("com", "net", "io", "cn", "ru", "de", "edu", "gov",
 
 @functools.lru_cache(maxsize=1024)
 def is_foreign(logger: str, engine: str = "flink") -> bool:
-    """Whether a logger belongs to another engine, which may borrow this one's names and words.
+    """Return whether a logger belongs to another engine, which may use the same names and messages.
 
     Abbreviated packages count: `o.a.s.` is SeaTunnel or Spark, `o.a.f.` is Flink.
 
@@ -180,9 +179,9 @@ def is_foreign(logger: str, engine: str = "flink") -> bool:
     if engine == "spark":
         if "spark" in parts or parts[:3] in (["o", "a", "s"], ["org", "a", "s"]):
             return False
-        # `%c{2}` and `%c{3}` cut what is in front; what has a domain in front is not cut.
-        cut = parts[0] in _SPARK_PACKAGES and len(parts) <= 3
-        return not cut
+        # `%c{2}` and `%c{3}` remove leading packages; a name with a domain is complete.
+        abbreviated = parts[0] in _SPARK_PACKAGES and len(parts) <= 3
+        return not abbreviated
     if _FOREIGN.intersection(parts):
         return True
     if len(parts) < 3:
@@ -194,14 +193,14 @@ def is_foreign(logger: str, engine: str = "flink") -> bool:
 
 _SEPARATED = re.compile(r"(?:^|- |-|: |\] ?|\| ?|[\t;,#=]|[\"'`(]|[-—>~:] )\s*\Z")
 _THROWN = re.compile(r"(?:Exception|Error|Throwable)[\w$]*: ?\Z|Caused by: \Z")
-# A member of a JSON body that a record quotes: what its text says happened elsewhere.
+# A member of a JSON body quoted in a record: its text reports an event elsewhere.
 _IN_BODY = re.compile(
     r"[{,]\s{0,8}\\{0,4}\"[\w .@/-]{1,80}\\{0,4}\"\s{0,8}:\s{0,8}\\{0,4}\"\s{0,8}\Z"
 )
 _CLASS_BEFORE = re.compile(r"(?<![\w$.])(?:[\w$]+\.)+[A-Z][\w$]*(?::\d+)?\]?\s*(?:[-:|]\s*)?\Z")
 _LEVEL_WORD = re.compile(r"(?<![\w.])(TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|SEVERE)(?![\w.])")
 _BRACKETS = re.compile(r"\[([^\[\]\n]{1,512})\]")
-# What stands between the parts of a header, and the parts that are no words.
+# Separators between the parts of a header, and parts without words.
 _FILLER = re.compile(
     r"(?:[\s\-:|;,#~>=»*—/\"'`\])}]++|\[[^\[\]\n]*+\]|\([^()\n]*+\)|\{[^{}\n]*+\}|<[^<>\n]*+>"
     r"|(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|SEVERE)(?![\w.])|(?:msg|message|log)(?==))*+"
@@ -212,26 +211,24 @@ _NEAR_CHARACTERS: Final = 512
 
 
 class Recogniser:
-    """The catalogue with its matchers, and the judgement on where a message stands.
+    """The catalogue with its matchers and the check of message positions.
+
+    Args:
+        catalogue: messages and classes to find.
+        structure: further literals that make a line a candidate.
 
     Attributes:
-        catalogue: what is known.
-        matcher: finds the lines that hold any anchor, of a message, a class or of `structure`.
-        drift: simple names of the classes whose every line should be understood.
+        catalogue: as given.
+        matcher: finds lines with any anchor: of a message, a class or `structure`.
+        drift: simple names of the classes whose lines flowdiag should all recognise.
     """
 
     def __init__(self, catalogue: Catalogue, structure: tuple[str, ...] = ()) -> None:
-        """Build the matchers.
-
-        Args:
-            catalogue: messages and classes to look for.
-            structure: further literals that make a line a candidate.
-        """
         self.catalogue = catalogue
         self.matcher: Matcher = make_matcher((*catalogue.anchors, *structure))
         self.drift = frozenset(catalogue.drift_loggers)
         known = {template.anchor for template in catalogue.templates}
-        numbers = [number for number, one in enumerate(catalogue.anchors) if one in known]
+        numbers = [number for number, anchor in enumerate(catalogue.anchors) if anchor in known]
         self._numbers = tuple(numbers)
         self._finder = LiteralFinder([catalogue.anchors[number] for number in numbers])
         names = {name for template in catalogue.templates for name in template.loggers}
@@ -242,17 +239,17 @@ class Recogniser:
         )
 
     def holds_message(self, text: str) -> bool:
-        """Whether the anchor of a message occurs in the text."""
+        """Return whether the text contains the anchor of a message."""
         return bool(self._finder.which(text))
 
     def is_candidate(self, line: bytes) -> bool:
-        """Whether the scanner would show this line."""
+        """Return whether the scanner would yield this line."""
         return bool(self.matcher.find(line))
 
     def recognise(self, head: Prefix) -> Recognised | None:
-        """Find the message of a record, if it is known and plausible where it stands.
+        """Find the message of a record, if it is known and its position is plausible.
 
-        Where the header was of unknown shape, its level, logger and thread are filled in.
+        For a header of unknown shape this also fills in level, logger and thread.
         """
         text = head.text if head.end == len(head.text) else head.text[: head.end]
         which = self._finder.which(text)
@@ -260,13 +257,13 @@ class Recogniser:
             return None
         anchors = [self._numbers[number] for number in which]
         if head.complete:
-            best = self._behind_header(head, text, anchors)
+            best = self._after_header(head, text, anchors)
             if best is not None:
                 return best
         return self._further_right(head, text, anchors)
 
-    def _behind_header(self, head: Prefix, text: str, anchors: list[int]) -> Recognised | None:
-        """The longest message that begins where the header ends."""
+    def _after_header(self, head: Prefix, text: str, anchors: list[int]) -> Recognised | None:
+        """Return the longest message that starts at the end of the header."""
         best: Recognised | None = None
         begin = head.begin
         for anchor in anchors:
@@ -281,7 +278,7 @@ class Recogniser:
         return best
 
     def _further_right(self, head: Prefix, text: str, anchors: list[int]) -> Recognised | None:
-        """A message behind something that was not understood, in front of it a logger or nothing."""
+        """Return a message after unknown text, preceded by its logger or by no logger."""
         begin = head.begin
         if head.complete and head.dated and (stamp := prefix.read_stamp(text, head.inner)):
             begin = stamp.end
@@ -302,7 +299,7 @@ class Recogniser:
             if self._plausible(head, text, found, begin, logger):
                 best = found
         if best is not None and not head.complete:
-            _describe(head, text[begin : best.start], logger, best)
+            _fill_header(head, text[begin : best.start], logger, best)
             prefix.drop_time_within(head, best.start, best.end)
         return best
 
@@ -311,13 +308,13 @@ class Recogniser:
         head: Prefix, text: str, found: Recognised, begin: int, logger: re.Match[str] | None
     ) -> bool:
         before = text[begin : found.start]
-        # All of these end where the message begins; blanks without end are nobody's header.
+        # All these patterns end at the message; the limit guards against endless whitespace.
         near = max(0, len(before) - _NEAR_CHARACTERS)
         if _THROWN.search(before, near) or (head.complete and _IN_BODY.search(before, near)):
             return False
         loggers = found.template.loggers
         if head.complete and head.logger and "." in head.logger:
-            # A header that cannot be mistaken: its logger must be right, and no name unknown.
+            # The header is unambiguous: its logger must match the template.
             if not loggers or not _logged_by(head.logger, found):
                 return False
             return _SEPARATED.search(before, near) is not None
@@ -331,7 +328,7 @@ class Recogniser:
                 return True
             return _SEPARATED.search(before, near) is not None
         if loggers and _CLASS_BEFORE.search(before, near):
-            return False  # another class says so
+            return False  # another class logs it
         filler = _FILLER.match(text, begin, found.start)
         if filler is not None and filler.end() == found.start:
             return True
@@ -345,7 +342,9 @@ def _logged_by(logger: str, found: Recognised) -> bool:
     )
 
 
-def _describe(head: Prefix, before: str, logger: re.Match[str] | None, found: Recognised) -> None:
+def _fill_header(
+    head: Prefix, before: str, logger: re.Match[str] | None, found: Recognised
+) -> None:
     """Fill in level, logger and thread from a header of unknown shape."""
     level = _LEVEL_WORD.search(before)
     if level is not None and head.level is None:

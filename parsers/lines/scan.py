@@ -1,18 +1,17 @@
-"""Find the lines that matter in a stream of bytes, without a Python call per line.
+"""Search for relevant lines in a byte stream, without a Python call per line.
 
-A multi-literal matcher runs over one reused buffer; only lines that contain an *anchor* (a
-literal that every message of interest contains) become Python objects. Every decision about a
-line depends on that line and on its neighbours only, never on where a buffer or a split happens
-to end: any cut of a stream gives the same candidates.
+A multi-literal matcher runs over one reused buffer. Only lines with an *anchor* (a literal that every
+relevant message contains) become Python objects. Every decision about a line depends only on the line and
+its neighbours, never on the end of a buffer or a split. All splits of a stream give the same candidates.
 
-Limits, all of them properties of the line itself:
+All limits are properties of the line:
 
-| limit | value | beyond it |
+| limit | value | beyond the limit |
 |---|---|---|
-| `HEAD_BYTES` | 128 KiB | an anchor that ends further from its line's start does not count |
-| `LINE_BYTES` | 16 MiB | a candidate line is cut there and marked as truncated |
-| `LOOKBACK_BYTES` | 4 KiB | a longer preceding line is not shown to `LineScanner.preceding` |
-| `FOLLOWING_LINE_BYTES` | 64 KiB | a following line is cut there, and nothing after it is shown |
+| `HEAD_BYTES` | 128 KiB | an anchor further from the start of its line does not count |
+| `LINE_BYTES` | 16 MiB | a candidate line is truncated and marked as truncated |
+| `LOOKBACK_BYTES` | 4 KiB | `LineScanner.preceding` does not return a longer line |
+| `FOLLOWING_LINE_BYTES` | 64 KiB | a following line is truncated, and the lines after it are not returned |
 """
 
 from __future__ import annotations
@@ -30,48 +29,48 @@ try:
 except ImportError:  # pragma: no cover - executors without the compiled package
     ahocorasick_rs = None  # type: ignore[assignment]
 
-BUFFER_BYTES: Final = 256 * 1024  # larger ones leave the second-level cache and are slower
+BUFFER_BYTES: Final = 256 * 1024  # larger buffers exceed the L2 cache and are slower
 HEAD_BYTES: Final = 128 * 1024
 LINE_BYTES: Final = 16 * 1024 * 1024
 LOOKBACK_BYTES: Final = 4 * 1024
 FOLLOWING_LINE_BYTES: Final = 64 * 1024
 EDGE_BYTES: Final = 4 * 1024
 
-PATIENCE_BYTES: Final = 32 * 1024 * 1024  # choosing fragments takes as long as reading so much
-SAMPLE_SHARE: Final = 256  # of so many bytes that pass meanwhile, one is kept as a sample
+PATIENCE_BYTES: Final = (
+    32 * 1024 * 1024
+)  # selecting fragments takes as long as reading this many bytes
+SAMPLE_SHARE: Final = 256  # one of this many bytes goes into the sample
 LEAST_SAMPLE_BYTES: Final = 16 * 1024
-_WORTHWHILE: Final = 4 * 1024  # bytes; smaller regions are not worth more than one call
+_WORTHWHILE: Final = 4 * 1024  # bytes; smaller regions do not justify more than one call
 _TRIED_EVERY: Final = 256  # regions
 
 Region = bytes | bytearray | memoryview
 
 
 class Matcher(Protocol):
-    """Finds every place where any of a set of literals begins."""
+    """Finds all occurrences of a set of literals."""
 
     def find(self, region: Region) -> Sequence[tuple[int, int]]:
-        """(start, end) of matches inside `region`, in the order of their ends.
+        """Return (start, end) of the matches in `region`, ordered by end.
 
-        Of literals that overlap each other at least one is reported, so that no line that
-        contains a literal is missed.
+        At least one of several overlapping literals is reported, so no line with a literal is missed.
         """
         ...
 
 
 class AutomatonMatcher:
-    """The compiled matcher: one pass whatever the number of literals."""
+    """The compiled matcher: one pass for any number of literals.
+
+    Args:
+        literals: at least one.
+        leftmost: report the first of several overlapping literals. This mode allows the library to search
+            for a dozen literals many bytes at a time.
+    """
 
     def __init__(self, literals: Sequence[bytes], *, leftmost: bool = False) -> None:
-        """Build the automaton of `literals` (not empty).
-
-        Args:
-            literals: what to look for.
-            leftmost: of literals that overlap report the one that begins first; with that, the
-                library searches for a dozen of them many bytes at a time.
-        """
         kind = ahocorasick_rs.MatchKind
-        # Asked for by name: beyond 100 literals the automatic choice is a contiguous NFA, which
-        # needs 3.6 s per GB where the DFA needs 1.5 s.
+        # Explicit: beyond 100 literals the library's default is a contiguous NFA, which takes 3.6 s per GB
+        # compared to 1.5 s for the DFA.
         self._automaton = ahocorasick_rs.BytesAhoCorasick(
             list(literals),
             implementation=ahocorasick_rs.Implementation.DFA,
@@ -84,18 +83,20 @@ class AutomatonMatcher:
 
 
 class CoveringMatcher:
-    """The same answer in a fifth of the time, where few places even look like a literal.
+    """The same matches in a fifth of the time, if few places resemble a literal.
 
-    The automaton of hundreds of literals goes through every byte, since the vectorised search of its
-    library takes a few dozen patterns at most. So a few groups of fragments are searched for that way,
-    at least one of each literal's, and the automaton looks only around what they find. Which fragments
-    are rare, and which do not get in each other's way, depends on the log: they are chosen by a sample
-    of it. Where they are not rare enough the automaton alone is faster; both are tried now and then,
-    and the faster one goes on.
+    The automaton of hundreds of literals visits every byte, because the library's vectorised search accepts
+    only a few dozen patterns. This matcher runs the vectorised search for a few groups of fragments, at least
+    one fragment per literal, and the automaton only around their hits. The best fragments depend on the log,
+    so they are selected with a sample of it. If they are not rare enough, the automaton alone is faster.
+    The matcher times both now and then, and continues with the faster one.
+
+    Args:
+        literals: at least one.
+        patience: number of bytes before fragments are selected.
     """
 
     def __init__(self, literals: Sequence[bytes], *, patience: int = PATIENCE_BYTES) -> None:
-        """Build the automaton of `literals` (not empty); fragments come after `patience` bytes."""
         self._literals = tuple(literals)
         self._exact = AutomatonMatcher(literals)
         self._reach = max(map(len, literals))
@@ -103,7 +104,7 @@ class CoveringMatcher:
         self._patience: float = patience if min(map(len, literals)) >= FRAGMENT else math.inf
         self._sample: list[bytes] = []
         self._calls = 0
-        self._cost = [0.0, 0.0]  # seconds per byte: of the automaton alone, of the fragments
+        self._cost = [0.0, 0.0]  # seconds per byte: automaton alone, fragments
 
     def find(self, region: Region) -> Sequence[tuple[int, int]]:
         """See `Matcher.find`."""
@@ -134,7 +135,7 @@ class CoveringMatcher:
         self._groups = [AutomatonMatcher(group, leftmost=True) for group in groups]
 
     def _around(self, region: Region) -> Sequence[tuple[int, int]]:
-        """Literals near fragments: one that holds a fragment lies within its own length of it."""
+        """Return the literals near fragments: at most the length of a literal away."""
         places: list[tuple[int, int]] = []
         for group in self._groups:
             places += group.find(region)
@@ -157,11 +158,10 @@ class CoveringMatcher:
 
 
 class RegexMatcher:
-    """The same answer from the standard library, for machines without the compiled package."""
+    """The same matches with the standard library, for hosts without the compiled package."""
 
     def __init__(self, literals: Sequence[bytes]) -> None:
-        """Build one alternation of `literals` (not empty)."""
-        # Short ones first: of two that begin alike the automaton reports the one that ends first.
+        # Shortest first: of literals with a common start, the automaton reports the first to end.
         self._pattern = re.compile(b"|".join(map(re.escape, sorted(literals, key=len))))
 
     def find(self, region: Region) -> Sequence[tuple[int, int]]:
@@ -170,11 +170,7 @@ class RegexMatcher:
 
 
 def make_matcher(literals: Sequence[str]) -> Matcher:
-    """The fastest matcher that this machine has.
-
-    Args:
-        literals: at least one literal, none of them empty.
-    """
+    """Return the fastest available matcher for at least one non-empty literal."""
     encoded = sorted({literal.encode() for literal in literals})
     if ahocorasick_rs is None:
         return RegexMatcher(encoded)
@@ -182,10 +178,9 @@ def make_matcher(literals: Sequence[str]) -> Matcher:
 
 
 class LiteralFinder:
-    """Says which of a list of literals a line of text holds."""
+    """Finds which of a list of non-empty literals occur in a line of text."""
 
     def __init__(self, literals: Sequence[str]) -> None:
-        """Prepare for `literals` (none of them empty); their positions are what is reported."""
         self._literals = tuple(literals)
         self._automaton = (
             ahocorasick_rs.AhoCorasick(
@@ -196,9 +191,9 @@ class LiteralFinder:
         )
 
     def which(self, text: str) -> list[int]:
-        """Positions in the list of the literals that occur in `text`, each once, ascending."""
+        """Return the list indexes of the literals in `text`, ascending, without duplicates."""
         if self._automaton is None:
-            return [number for number, one in enumerate(self._literals) if one in text]
+            return [number for number, literal in enumerate(self._literals) if literal in text]
         hits = self._automaton.find_matches_as_indexes(text, overlapping=True)
         if len(hits) == 1:
             return [hits[0][0]]
@@ -206,10 +201,9 @@ class LiteralFinder:
 
 
 class PlaceFinder:
-    """Says where each of a list of literals stands in a piece of bytes, in one pass."""
+    """Finds the positions of a list of literals in one pass; none is empty or can overlap itself."""
 
     def __init__(self, literals: Sequence[bytes]) -> None:
-        """Prepare for `literals`: none of them empty, none that can overlap itself."""
         self._literals = tuple(literals)
         self._automaton = (
             ahocorasick_rs.BytesAhoCorasick(
@@ -220,7 +214,7 @@ class PlaceFinder:
         )
 
     def places(self, data: bytes) -> dict[int, list[int]]:
-        """Where the literals begin, ascending, by their position in the list; others are absent.
+        """Return the start positions of the literals, ascending, by list index; absent ones are omitted.
 
         >>> PlaceFinder([b"ab", b"b", b"c"]).places(b"ab, ab")
         {0: [0, 4], 1: [1, 5]}
@@ -239,12 +233,12 @@ class PlaceFinder:
 
 
 class Line(NamedTuple):
-    """One line of the stream, without its line end.
+    """One line of the stream.
 
     Attributes:
         offset: of its first byte in the decoded stream.
-        data: its bytes; no `\\n`, and no `\\r` before it.
-        truncated: the line goes on, but the limit was reached.
+        data: its bytes without `\\n` or `\\r\\n`.
+        truncated: the line is longer than the limit.
     """
 
     offset: int
@@ -253,17 +247,17 @@ class Line(NamedTuple):
 
 
 class LineScanner:
-    """Iterates over the candidate lines of one byte range, with access to their neighbours.
+    """Iterates over the candidate lines of a byte range, with access to their neighbours.
 
-    The range owns the lines whose first byte lies in it. While a candidate is being looked at,
-    `following()` and `preceding()` show the lines around it, across the end of the range.
+    The range owns the lines whose first byte lies in it. For the current candidate, `following()` and
+    `preceding()` return neighbouring lines, also beyond the range.
 
     Args:
         stream: decoded bytes; must be seekable if `start` is not 0.
         matcher: finds the anchors.
         start: first byte of the range.
-        end: first byte behind the range; -1 for the end of the stream.
-        buffer_bytes: size of the window (tests make it tiny; results do not depend on it).
+        end: first byte after the range; -1 for the end of the stream.
+        buffer_bytes: size of the window (tests use tiny windows; results do not depend on it).
     """
 
     def __init__(
@@ -275,7 +269,7 @@ class LineScanner:
         *,
         buffer_bytes: int = BUFFER_BYTES,
     ) -> None:
-        """Place the scanner in front of the range; nothing is read yet."""
+        """Position the scanner before the range, without reading."""
         self._stream = stream
         self._readinto: Callable[[memoryview], int | None] | None = getattr(
             stream, "readinto", None
@@ -289,21 +283,23 @@ class LineScanner:
         self._fill = 0  # valid bytes in the window
         self._eof = False
         self._line_start = 0  # window position of the current candidate
-        self._line_end = 0  # window position where its content ends, at its line end if not cut
-        self.first_bytes = b""  # a little from both ends of the range, for its times
+        self._line_end = (
+            0  # window position of the end of its content: its line end if not truncated
+        )
+        self.first_bytes = b""  # bytes from both ends of the range, for its first and last time
         self.last_bytes = b""
-        self.error: str | None = None  # why reading stopped early, one clause
-        self.truncated_lines = 0  # candidates that were cut at LINE_BYTES
+        self.error: str | None = None  # reason for an early end of reading, one clause
+        self.truncated_lines = 0  # candidates truncated at LINE_BYTES
 
     @property
     def at(self) -> int:
-        """Where the line that is being looked at begins in the decoded stream."""
+        """Offset of the current line in the decoded stream."""
         return self._base + self._line_start
 
     # -- the window -------------------------------------------------------------------------
 
     def _read_more(self) -> bool:
-        """Append bytes to the window, which grows if it is full; False at the end."""
+        """Append bytes to the window, and enlarge a full window; return False at the end."""
         if self._eof:
             return False
         if self._fill == len(self._buffer):
@@ -316,7 +312,7 @@ class LineScanner:
                 data = self._stream.read(len(self._buffer) - self._fill)
                 count = len(data)
                 self._buffer[self._fill : self._fill + count] = data
-        # A codec may raise anything on a damaged file; what was read so far still counts.
+        # A codec can raise anything on a damaged file; the data read so far remains valid.
         except Exception as error:  # noqa: BLE001
             self.error = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             count = 0
@@ -327,13 +323,13 @@ class LineScanner:
         return True
 
     def _drop_before(self, position: int) -> int:
-        """Forget the window up to `position`, save for the lookback; the new position."""
+        """Discard the window before `position`, except the lookback; return the new position."""
         cut = position - LOOKBACK_BYTES - 1
         if cut <= 0:
             return position
         rest = self._fill - cut
         if len(self._buffer) > 4 * self._chunk and rest <= self._chunk:
-            # One huge record must not keep its memory until the end of the split.
+            # Release the memory of a huge record before the end of the split.
             smaller = bytearray(2 * self._chunk)
             smaller[:rest] = self._buffer[cut : self._fill]
             self._buffer = smaller
@@ -344,7 +340,7 @@ class LineScanner:
         return position - cut
 
     def _first_line(self) -> int | None:
-        """Window position of the first line that begins at or behind `start`."""
+        """Return the window position of the first line at or after `start`."""
         if self._start == 0:
             return 0
         position = self._start - 1 - self._base
@@ -359,13 +355,13 @@ class LineScanner:
         return self._after_newline(position)
 
     def _after_newline(self, position: int) -> int | None:
-        """Window position behind the next line end at or after `position`, reading on for it."""
+        """Return the window position after the next line end at or after `position`; read if necessary."""
         while True:
             found = self._buffer.find(b"\n", position, self._fill)
             if found >= 0:
                 return found + 1
             if self._end is not None and self._base + self._fill >= self._end:
-                return None  # the next line belongs to somebody else
+                return None  # the next line belongs to another range
             position = self._drop_before(self._fill)
             if not self._read_more():
                 return None
@@ -373,7 +369,7 @@ class LineScanner:
     # -- candidates -------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Line]:
-        """The lines of the range that contain an anchor, in their order."""
+        """Yield the lines of the range with an anchor, in order."""
         scanned = self._first_line()
         while scanned is not None:
             if self._end is not None and self._base + scanned >= self._end:
@@ -407,14 +403,14 @@ class LineScanner:
         self.last_bytes = bytes(self._buffer[max(start, stop - EDGE_BYTES) : stop])
 
     def _lines_of(self, scanned: int, stop: int) -> Iterator[Line]:
-        """Candidates among the complete lines in window positions [scanned, stop)."""
+        """Yield the candidates among the complete lines at window positions [scanned, stop)."""
         with memoryview(self._buffer) as view, view[scanned:stop] as region:
             hits = self._matcher.find(region)
         line_end = scanned - 1
         for hit_start, hit_end in hits:
             if scanned + hit_start < line_end:
                 continue  # the line of the previous hit
-            # Looked up anew each time: the window may have grown while the caller read ahead.
+            # Read the attribute each time: the window can grow while the caller reads ahead.
             buffer = self._buffer
             line_start = max(buffer.rfind(b"\n", line_end + 1, scanned + hit_start), line_end) + 1
             line_end = buffer.find(b"\n", scanned + hit_end, stop)
@@ -435,7 +431,7 @@ class LineScanner:
             yield Line(offset, self._content(line_start, line_end), False)
 
     def _long_line(self, start: int) -> Line | None:
-        """The line at window position `start`, known to be longer than `HEAD_BYTES`."""
+        """Return the line at window position `start`, longer than `HEAD_BYTES`, if it is a candidate."""
         self._line_start = start
         self._line_end = start + HEAD_BYTES
         with memoryview(self._buffer) as view, view[start : start + HEAD_BYTES] as region:
@@ -459,7 +455,7 @@ class LineScanner:
                 return Line(offset, self._content(start, self._fill), False)
 
     def _content(self, start: int, end: int) -> bytes:
-        """The bytes of a line whose line end is at `end`, without the `\\r` of a CRLF."""
+        """Return the bytes of a line whose line end is at `end`, without the `\\r` of a CRLF."""
         if end > start and self._buffer[end - 1] == 13:
             end -= 1
         return bytes(self._buffer[start:end])
@@ -467,10 +463,7 @@ class LineScanner:
     # -- neighbours of the current candidate --------------------------------------------------
 
     def following(self) -> Iterator[Line]:
-        """The lines behind the current candidate, however far; the caller stops when it likes.
-
-        Behind a truncated line nothing is shown.
-        """
+        """Yield the lines after the current candidate until the end of the stream or a truncated line."""
         if not self._ended():
             return
         position = self._line_end + 1
@@ -495,13 +488,13 @@ class LineScanner:
             position = end + 1
 
     def _ended(self) -> bool:
-        """Whether the current line has a line end: not if it was cut, not at the very end."""
+        """Return whether the current line has a line end: not if truncated, not at the end of the stream."""
         if self._line_end == self._fill and not self._read_more():
             return False
         return self._buffer[self._line_end] == 10
 
     def preceding(self) -> Line | None:
-        """The line before the current candidate; None if there is none or it is very long."""
+        """Return the line before the current candidate; None if it does not exist or is very long."""
         end = self._line_start - 1
         if end < 0:
             return None
@@ -513,7 +506,7 @@ class LineScanner:
         return Line(self._base + begin, self._content(begin, end), False)
 
     def above(self) -> Iterator[Line]:
-        """The lines above the current candidate, nearest first, as far as they are surely at hand."""
+        """Yield the lines above the current candidate, nearest first, within the guaranteed lookback."""
         least = max(0, self._line_start - LOOKBACK_BYTES)
         end = self._line_start - 1
         while end > least:
@@ -524,10 +517,10 @@ class LineScanner:
             end = begin - 1
 
     def block(self, terminator: bytes, limit: int, *, before: bytes | None = None) -> bytes:
-        """The bytes behind the current line, to the end of the line that holds `terminator`.
+        """Return the bytes after the current line, up to the end of the line with `terminator`.
 
-        To the end of the stream, or `limit` bytes, where no terminator comes before that; and not into a line that
-        holds `before`, with which the next block begins.
+        Without a terminator the block ends after `limit` bytes or at the end of the stream. It also ends
+        before a line with `before`, which starts the next block.
         """
         if not self._ended():
             return b""
@@ -555,7 +548,7 @@ class LineScanner:
 
     @property
     def bytes_read(self) -> int:
-        """Bytes of the range that were read so far, not those behind its end."""
+        """Bytes of the range read so far, without bytes after its end."""
         reached = self._base + self._fill
         if self._end is not None:
             reached = min(reached, self._end)

@@ -1,9 +1,11 @@
-"""Stack traces below a record: what was thrown, what it came from, where user code stood.
+"""Stack traces below a record: exception, causes and user code frame.
 
-Formats: Java's own (`Caused by: `, `Suppressed: `, `[CIRCULAR REFERENCE`), log4j's and logback's
-extended ones (` ~[flink-dist.jar:1.17.2]`), logback's root-cause-first one (`Wrapped by: `), bare
-frames without `at ` (Flink's stuck tasks), and Flink's `SerializedThrowable` wrappers, whose text
-begins with the class that was wrapped.
+Formats:
+- Java's own (`Caused by: `, `Suppressed: `, `[CIRCULAR REFERENCE`)
+- the extended formats of log4j and logback (` ~[flink-dist.jar:1.17.2]`)
+- logback's root-cause-first format (`Wrapped by: `)
+- bare frames without `at ` (Flink's stuck tasks)
+- Flink's `SerializedThrowable` wrappers, whose text starts with the wrapped class
 """
 
 from __future__ import annotations
@@ -52,15 +54,15 @@ _ORDINARY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What a stack trace says.
+    """A parsed stack trace.
 
     Attributes:
-        exception: class and message of what was thrown, at most 500 characters.
-        cause: class and message of the deepest cause; of the exception if it has none.
-        user_frame: `class.method(File.java:12)` of the topmost frame that is neither Flink's nor
-            the JVM's, of the deepest cause that has one.
-        second: the first cause, where another one stands below it.
-        chain: all of these, outermost first; of a root-cause-first trace the root cause only.
+        exception: class and message of the thrown exception, at most 500 characters.
+        cause: class and message of the deepest cause; of the exception if it has no cause.
+        user_frame: `class.method(File.java:12)` of the topmost frame outside Flink and the JVM, in the
+            deepest cause with such a frame.
+        second: the first cause, if it has a cause of its own.
+        chain: all exceptions, outermost first; only the root cause for a root-cause-first trace.
     """
 
     exception: str | None = None
@@ -71,28 +73,28 @@ class Trace:
 
 
 def is_trace_line(text: str) -> bool:
-    """Whether a line belongs to a stack trace by its own looks (not its first line)."""
+    """Return whether a line has the form of a line in a stack trace, other than the first."""
     return _TRACE_LINE.match(text) is not None
 
 
 def is_exception_line(text: str) -> bool:
-    """Whether a line begins a stack trace: a qualified class name of an exception."""
+    """Return whether a line starts a stack trace: with a qualified class name of an exception."""
     return _EXCEPTION_LINE.match(text) is not None
 
 
 def read_trace(lines: Iterable[str], given: str | None = None) -> Trace:
-    """Read the lines behind a record.
+    """Parse the lines below a record.
 
     Args:
-        lines: without carriers; lines that are no part of a trace are passed over.
-        given: an exception that the record's own line ends with, if it does.
+        lines: without carriers; lines outside the trace are ignored.
+        given: an exception at the end of the record's own line, if any.
     """
     exception = _clean(given) if given and is_exception_line(given) else None
     cause: str | None = None
     wrapped = False
     below: list[str] = []
     frames: list[str | None] = [None]  # the first user frame of each exception in the chain
-    suppressed: int | None = None  # indentation of the suppressed exception that is being read
+    suppressed: int | None = None  # indentation of the current suppressed exception
     begun = given is not None and given.rstrip().endswith(_PYTHON_BEGINS)
     for line in _with_python(lines, begun=begun):
         text = line.strip()
@@ -105,7 +107,7 @@ def read_trace(lines: Iterable[str], given: str | None = None) -> Trace:
         if text.startswith(("Caused by: ", "Wrapped by: ")):
             if suppressed is not None:
                 if indent >= suppressed:
-                    continue  # a cause of what was suppressed
+                    continue  # a cause of a suppressed exception
                 suppressed = None
             if text.startswith("Wrapped by: "):
                 wrapped = True
@@ -126,7 +128,7 @@ def read_trace(lines: Iterable[str], given: str | None = None) -> Trace:
         if exception is None and is_exception_line(text):
             exception = _clean(text)
     if wrapped:
-        cause = exception  # the root cause stands first
+        cause = exception  # the root cause comes first
         below = []
     user_frames = [frame for frame in frames if frame is not None]
     return Trace(
@@ -139,11 +141,11 @@ def read_trace(lines: Iterable[str], given: str | None = None) -> Trace:
 
 
 def _with_python(lines: Iterable[str], *, begun: bool) -> Iterator[str]:
-    """The lines, the error that ends a traceback of Python in the message of an exception as its cause.
+    """Yield the lines, with the error of a Python traceback inside an exception message as its cause.
 
     Args:
-        lines: behind a record.
-        begun: whether the traceback begins in the record's own line.
+        lines: below a record.
+        begun: whether the traceback starts in the record's own line.
     """
     inside = begun
     for line in lines:
@@ -157,7 +159,7 @@ def _with_python(lines: Iterable[str], *, begun: bool) -> Iterator[str]:
 
 
 def python_root(text: str) -> str:
-    """The error that ends a traceback of Python in the message of an exception; the text itself where there is none.
+    """Return the error of a Python traceback inside an exception message; the text if it has none.
 
     >>> python_root("a.B: SDK harness: Traceback (most recent call last): File \\"j.py\\", line 2 x[k] KeyError: 'k'")
     "KeyError: 'k'"
@@ -170,7 +172,7 @@ def python_root(text: str) -> str:
 
 
 def _clean(text: str) -> str | None:
-    """Class and message without Flink's wrappers; None if nothing is said."""
+    """Return class and message without Flink's wrappers; None if nothing is left."""
     text = text.strip()
     if text.startswith('Exception in thread "'):
         text = text[text.find('" ', 21) + 2 :]
@@ -183,6 +185,6 @@ def _clean(text: str) -> str | None:
 
 
 def _user_frame(frame: str) -> str | None:
-    """The frame without its module, None for Flink's own and the JVM's."""
+    """Return the frame without its module; None for frames of Flink and the JVM."""
     name = frame[frame.rfind("/", 0, frame.find("(")) + 1 :]
     return None if name.startswith(_ORDINARY) else name[:CAUSE_CHARACTERS]
