@@ -1,4 +1,6 @@
-"""A JobManager that misbehaves, to try what docs/reliability.md says: `python -m tests.bad_server CASE`."""
+"""A JobManager that misbehaves, to try the cases of docs/reliability.md: `python -m
+tests.bad_server CASE`.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,14 @@ from tests.fake_server import RecordedFlink, Reply, as_json, serving
 
 
 def drops() -> Iterator[bytes]:
-    """A byte now and then, for ever."""
+    """Send a byte now and then, forever."""
     while True:
         yield b" "
         time.sleep(0.02)
 
 
 def floods() -> Iterator[bytes]:
-    """As much as goes, for ever."""
+    """Send as much as possible, forever."""
     while True:
         yield b"[" * 65536
 
@@ -48,7 +50,7 @@ CASES: Final[dict[str, Misbehaves]] = {
 
 
 def main(case: str, good: int) -> None:
-    """Serve until somebody ends it.
+    """Serve until interrupted.
 
     Args:
         case: how it misbehaves.

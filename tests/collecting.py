@@ -1,4 +1,4 @@
-"""Collecting from a Flink cluster, a Spark driver and a Prometheus, as recorded, for tests of more than one file."""
+"""Helpers that collect from recorded Flink, Spark and Prometheus servers."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def recorded_spark() -> dict[str, Any]:
     return found
 
 
-def collect_from_spark(url: str, folder: Path, ticks: int = 2, **wishes: Any) -> Outcome:
+def collect_from_spark(url: str, folder: Path, ticks: int = 2, **settings: Any) -> Outcome:
     async def run() -> Outcome:
         opened = Folder(folder, "spark", url)
         try:
             async with Client(url, backoff_s=0.01) as client:
-                wanted = SparkOptions(every_s=0.02, for_s=60.0, most_ticks=ticks, **wishes)
+                wanted = SparkOptions(every_s=0.02, for_s=60.0, most_ticks=ticks, **settings)
                 return await collect_spark(
                     client, opened, wanted, tool="0", progress=lambda _: None
                 )
@@ -56,16 +56,16 @@ def collect_from_spark(url: str, folder: Path, ticks: int = 2, **wishes: Any) ->
 
 
 def collect_from_flink(
-    url: str, folder: Path, access: Access | None = None, ticks: int = 2, **wishes: Any
+    url: str, folder: Path, access: Access | None = None, ticks: int = 2, **settings: Any
 ) -> Outcome:
-    """Collect some ticks as fast as it goes."""
+    """Collect some ticks as fast as possible."""
 
     async def run() -> Outcome:
         opened = Folder(folder, "flink", url)
         try:
             async with Client(url, access, backoff_s=0.01) as client:
                 wanted = FlinkOptions(
-                    every_s=0.02, for_s=60.0, most_ticks=ticks, settle_s=0.0, **wishes
+                    every_s=0.02, for_s=60.0, most_ticks=ticks, settle_s=0.0, **settings
                 )
                 return await collect_flink(
                     client, opened, wanted, tool="0", progress=lambda _: None
@@ -82,7 +82,7 @@ def _driver() -> dict[str, Any]:
 
 
 def recorded_driver(path: str, query: dict[str, list[str]]) -> Reply:
-    """A driver as it was recorded."""
+    """Respond as the recorded driver."""
     found = _driver()
     return as_json(found[path]) if path in found else NOT_FOUND
 
@@ -91,7 +91,7 @@ Series = dict[str, list[tuple[float, str]]]  # labels as JSON -> samples
 
 
 def scraped() -> dict[str, Series]:
-    """What a Prometheus that scraped the recorded cluster would have: by name of the metric."""
+    """Return the samples of a Prometheus that scraped the recorded cluster, by metric name."""
     found: dict[str, Series] = defaultdict(lambda: defaultdict(list))
     for path in sorted(SCRAPES.iterdir()):
         moment = moment_of_name(path.name).utc_us
@@ -133,12 +133,12 @@ class FakePrometheus:
 BEGIN = int((moment_of_name(min(path.name for path in SCRAPES.iterdir())).utc_us or 0) / 1e6)
 
 
-def collect_history(url: str, folder: Path, **wishes: Any) -> Outcome:
+def collect_history(url: str, folder: Path, **settings: Any) -> Outcome:
     async def run() -> Outcome:
         opened = Folder(folder, "prometheus", url)
         try:
             async with Client(url, backoff_s=0.01) as client:
-                span = {"from_s": BEGIN - 100, "to_s": BEGIN + 3700} | wishes
+                span = {"from_s": BEGIN - 100, "to_s": BEGIN + 3700} | settings
                 wanted = HistoryOptions(step_s=1, **span)
                 return await collect_prometheus(
                     client, opened, wanted, tool="0", progress=lambda _: None

@@ -1,4 +1,4 @@
-"""A web server on loopback that answers as a recorded cluster did, and misbehaves on demand."""
+"""A web server on loopback that responds like a recorded cluster, and misbehaves on demand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLLECTED = Path(__file__).parents[1] / "fixtures" / "recordings" / "collected"
 
 @dataclass
 class Reply:
-    """One answer; `cut` sends half of the body, `delay_s` makes it late, `stream` comes instead of a body."""
+    """One response; `cut` sends half of the body, `delay_s` delays it, `stream` replaces the body."""
 
     body: bytes = b""
     status: int = 200
@@ -33,7 +33,7 @@ class Reply:
 
 
 def as_json(value: Any, **more: Any) -> Reply:
-    """An answer in JSON."""
+    """Return a JSON response."""
     return Reply(json.dumps(value).encode(), **more)
 
 
@@ -41,14 +41,14 @@ NOT_FOUND = as_json({"errors": ["Not found."]}, status=404)
 
 
 class _QuietServer(ThreadingHTTPServer):
-    """A client that breaks a connection off is what these tests are about."""
+    """Ignores dropped connections, which these tests provoke."""
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         pass
 
 
 class FakeServer:
-    """Counts what it is asked, and lets `respond` answer."""
+    """Records the requests and responds with `respond`."""
 
     def __init__(self, respond: Callable[[str, dict[str, list[str]]], Reply], host: str) -> None:
         self.respond = respond
@@ -106,15 +106,15 @@ class FakeServer:
         self._thread.start()
 
     def wrap(self, context: ssl.SSLContext) -> None:
-        """Speak TLS from now on."""
+        """Use TLS from now on."""
         self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
 
     def paths(self) -> list[str]:
-        """What was asked for, without queries."""
+        """Return the requested paths, without queries."""
         return [path.partition("?")[0] for path in self.asked]
 
     def stop(self) -> None:
-        """Nobody listens any more."""
+        """Stop listening."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -124,7 +124,7 @@ class FakeServer:
 def serving(
     respond: Callable[[str, dict[str, list[str]]], Reply], host: str = "127.0.0.1"
 ) -> Iterator[FakeServer]:
-    """A server for the length of a block."""
+    """Run a server for the duration of a block."""
     server = FakeServer(respond, host)
     try:
         yield server

@@ -18,7 +18,7 @@ from fixtures.flink_recorder.rest import wait
 from fixtures.flink_recorder.scenarios import scenarios
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
-# The first three numbers of the addresses, so that recordings beside the test are not disturbed.
+# The first three numbers of the addresses, so that parallel recordings are not disturbed.
 NETWORKS = {"1.20.5": "127.0.74", "2.3.0": "127.0.75"}
 
 
@@ -52,7 +52,7 @@ def sick_cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Clu
         cluster.stop()
 
 
-def test_a_live_cluster_is_collected_and_judged(sick_cluster: Cluster, tmp_path: Path) -> None:
+def test_a_live_cluster_is_collected_and_diagnosed(sick_cluster: Cluster, tmp_path: Path) -> None:
     folder = tmp_path / "collected"
     command = [sys.executable, "-m", "flowdiag.cli"]
     collected = subprocess.run(
@@ -70,7 +70,7 @@ def test_a_live_cluster_is_collected_and_judged(sick_cluster: Cluster, tmp_path:
     ticks = [line for line in lines if line["what"] == "tick"]
     print([(tick["requests"], tick["received_bytes"], tick["stored_bytes"]) for tick in ticks])
     assert len(ticks) >= 5 and all(tick["complete"] and not tick["failed"] for tick in ticks)
-    # Two checkpoints of four vertices beside what each tick asks for.
+    # Two checkpoints of four vertices, in addition to each tick's requests.
     assert max(tick["requests"] for tick in ticks[1:]) <= 19 + 8
     managers = sick_cluster.rest.get("/taskmanagers")["taskmanagers"]
     job = next(iter(sick_cluster.rest.get("/jobs")["jobs"]))["id"]
@@ -98,4 +98,4 @@ def test_a_live_cluster_is_collected_and_judged(sick_cluster: Cluster, tmp_path:
         for line in path.read_text(errors="replace").splitlines()
         if " WARN " in line and ("rest" in line.lower().split(" - ")[0] or "Metric" in line)
     ]
-    assert warnings == []  # nothing that was asked for makes the JobManager complain
+    assert warnings == []  # no request makes the JobManager log a warning

@@ -1,4 +1,4 @@
-"""The listener that goes into other people's applications, and its export."""
+"""The listener for users' applications, and its export."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CACHE = Path(
 
 
 class Context:
-    """As much of a `StreamingContext` as the listener needs."""
+    """The parts of a `StreamingContext` that the listener uses."""
 
     def __init__(self, **configuration: str) -> None:
         self._jssc = self
@@ -59,7 +59,7 @@ class Context:
 
 
 class Started:
-    """The event of a context that was started."""
+    """The event of a started context."""
 
     def __init__(self, time: int = 5) -> None:
         self._time = time
@@ -69,7 +69,7 @@ class Started:
 
 
 class Receiver:
-    """The event of a receiver, as PySpark wraps it."""
+    """A receiver event as PySpark wraps it."""
 
     def receiverInfo(self) -> Receiver:
         return self
@@ -141,7 +141,7 @@ def test_events_become_lines(attached: tuple[Context, shipped.Listener]) -> None
     assert (closed["event"], closed["dropped"]) == ("closed", 0)
 
 
-def test_files_are_rotated_and_only_some_kept(attached: tuple[Context, shipped.Listener]) -> None:
+def test_rotation_keeps_some_files(attached: tuple[Context, shipped.Listener]) -> None:
     context, listener = attached
     for number in range(100):
         context.listeners[0].onStreamingStarted(Started(number))
@@ -155,14 +155,14 @@ def test_files_are_rotated_and_only_some_kept(attached: tuple[Context, shipped.L
     assert not Path(listener.path + ".3").exists()
 
 
-def test_what_was_there_is_kept(tmp_path: Path) -> None:
+def test_existing_files_are_kept(tmp_path: Path) -> None:
     (tmp_path / "dump.jsonl").write_text("an earlier run\n")
     listener = shipped.attach(Context(), tmp_path / "dump.jsonl")
     listener.close()
     assert (tmp_path / "dump.jsonl.1").read_text() == "an earlier run\n"
 
 
-def test_nothing_waits_and_losses_are_counted(
+def test_callbacks_never_wait_and_losses_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shipped, "QUEUE_EVENTS", 3)
@@ -182,7 +182,9 @@ def test_nothing_waits_and_losses_are_counted(
     assert counted[-1]["total"] == lines(listener.path)[-1]["dropped"] == 20 - len(seen) > 10
 
 
-def test_a_full_disk_harms_nobody(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_full_disk_does_not_fail_the_application(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     context = Context()
     listener = shipped.attach(context, tmp_path / "dump" / "dump.jsonl", max_bytes=1)
     shutil.rmtree(tmp_path / "dump")
@@ -194,12 +196,12 @@ def test_a_full_disk_harms_nobody(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize("path", ["hdfs://name/x", "/dev/null/x/", 7, "s3a://bucket/x"])
-def test_what_cannot_be_written_is_said(path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unwritable_path_is_reported(path: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert not shipped.attach(Context(), path).attached
     assert capsys.readouterr().err.startswith("flowdiag_listener: not attached: ")
 
 
-def test_what_cannot_be_attached_to_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unsupported_target_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     class OldStreams:
         def awaitAnyTermination(self) -> None: ...
 
@@ -209,7 +211,7 @@ def test_what_cannot_be_attached_to_is_said(capsys: pytest.CaptureFixture[str]) 
     assert "neither a StreamingContext" in said and "use FlowdiagListener.jar" in said
 
 
-def test_frames_are_left_out_of_failures() -> None:
+def test_failures_have_no_stack_frames() -> None:
     text = "java.io.IOException: no\n\tat a.B.c(B.java:1)\nCaused by: x\n\tat d\n\t... 3 more\n"
     assert shipped._failure(text) == "java.io.IOException: no\nCaused by: x"
     python = """Traceback (most recent call last):
@@ -235,7 +237,7 @@ def test_long_texts_are_cut() -> None:
     assert whole.startswith("first\n") and whole.endswith("\nlast") and "\n…\n" in whole
 
 
-def test_it_needs_nothing_and_runs_on_old_pythons() -> None:
+def test_the_listener_runs_on_old_pythons_without_packages() -> None:
     tree = ast.parse(SOURCE, feature_version=(3, 8))
     modules = {
         name.partition(".")[0]
@@ -251,7 +253,7 @@ def test_it_needs_nothing_and_runs_on_old_pythons() -> None:
     assert modules - set(sys.stdlib_module_names) == {"pyspark"}
 
 
-def test_both_listeners_tell_the_same_keys_of_the_configuration() -> None:
+def test_both_listeners_write_the_same_options() -> None:
     keys = re.findall(r'^    "(spark\.[^"]+)",$', JAVA_SOURCE, re.MULTILINE)
     assert tuple(keys) == shipped.CONFIGURATION == tuple(sorted(set(keys)))
     assert not [
@@ -259,7 +261,7 @@ def test_both_listeners_tell_the_same_keys_of_the_configuration() -> None:
     ]
 
 
-def test_both_listeners_know_the_same_events() -> None:
+def test_both_listeners_write_the_same_events() -> None:
     events = r'"((?:streaming|batch|output_operation|receiver|query)_[a-z]+)"'
     words = {w for w in re.findall(events, SOURCE) if w.split("_")[-1] not in ("interval", "time")}
     java = re.findall(r'kind\("(\w+)"', JAVA_SOURCE)
@@ -291,7 +293,7 @@ def test_export_without_a_jdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert done.without_jar == "no JDK found (javac); set JAVA_HOME"
 
 
-def test_export_says_what_is_wrong(tmp_path: Path) -> None:
+def test_export_errors(tmp_path: Path) -> None:
     with pytest.raises(FlowdiagError, match="no Spark in"):
         export(tmp_path, spark_home=str(tmp_path))
     (tmp_path / "file").touch()
@@ -340,7 +342,7 @@ session.stop()
 
 
 def _pythons() -> list[Any]:
-    """This environment's PySpark, and those that the recorder of recordings has installed."""
+    """Return this environment's PySpark, and the versions that the recorder has installed."""
     known = [pytest.param(sys.executable, id="own")]
     python = next(iter(sorted(CACHE.glob("spark-3.5*-venv/bin/python"))), None)
     reason = (
@@ -398,7 +400,7 @@ def test_attached_to_a_real_application(python: str, tmp_path: Path) -> None:
         assert sum(line["event"] == event for line in two) == 1, event
     for event in ("batch_completed", "output_operation_completed"):
         mine, theirs = _events(one, event), _events(two, event)
-        # Spark delivers no more to the listeners of a context that is being stopped.
+        # Spark delivers no events to the listeners of a stopping context.
         assert mine == theirs[: len(mine)] and len(theirs) - len(mine) <= 1, event
     assert _events(one, "query_progress") == _events(two, "query_progress") != []
     batches = _events(one, "batch_completed")
@@ -414,7 +416,7 @@ def test_attached_to_a_real_application(python: str, tmp_path: Path) -> None:
 
 
 def _events(written: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
-    """The events of a kind, without the time at which they were seen."""
+    """Return the events of a kind, without their time."""
     return [
         {key: value for key, value in line.items() if key != "time"}
         for line in written

@@ -1,4 +1,4 @@
-"""`flowdiag diagnose` over live servers, once and in rounds, without Spark: what is asked, kept, said and run."""
+"""`flowdiag diagnose` with live servers, once and in rounds, without Spark."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from . import reports
 
 
 class Starter(nullcontext[Any]):
-    """Stands in for Spark, which a diagnosis that is canned does not need."""
+    """Replaces Spark, which a canned diagnosis does not need."""
 
     on_cluster, is_ready, cores, folder = False, False, 1, Path("nowhere")
 
@@ -56,25 +56,28 @@ class Starter(nullcontext[Any]):
     def session(self) -> Any:
         raise AssertionError("nobody needs it")
 
-    def explained(self, error: Exception) -> None:
-        """Nothing is the machine's fault."""
+    def explained(self, error: Exception) -> None: ...
 
     def leave_kept(self) -> bool:
         return False
 
 
 class Canned:
-    """What a diagnosis says, round by round; and what it was given."""
+    """A diagnosis that returns given reports, one per round, and records its inputs."""
 
-    def __init__(self, said: Sequence[Report]) -> None:
-        self.said, self.given, self.named = list(said), list[list[str]](), list[tuple[str, ...]]()
+    def __init__(self, given_reports: Sequence[Report]) -> None:
+        self.reports, self.given, self.named = (
+            list(given_reports),
+            list[list[str]](),
+            list[tuple[str, ...]](),
+        )
 
     def __call__(self, topics: Any, looked: Any, session: Any, options: Any, **_: Any) -> Report:
         for source in looked.sources:
             assert os.path.exists(source.path)
         self.given.append([source.name for source in looked.sources])
         self.named.append(options.named)
-        report = self.said[min(len(self.given), len(self.said)) - 1]
+        report = self.reports[min(len(self.given), len(self.reports)) - 1]
         return msgspec.structs.replace(
             report, warnings=[Note(message=str(n)) for n in looked.notes]
         )
@@ -86,22 +89,22 @@ def canned(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Canned]]:
     monkeypatch.setattr("flowdiag.cli.live.rounds.pause", lambda seconds: None)
     monkeypatch.setitem(Client.__init__.__kwdefaults__, "backoff_s", 0.01)  # type: ignore[arg-type]
 
-    def say(*said: Report) -> Canned:
-        diagnosis = Canned(said or [reports.healthy()])
+    def diagnose_with(*given_reports: Report) -> Canned:
+        diagnosis = Canned(given_reports or [reports.healthy()])
         monkeypatch.setattr("flowdiag.analyses.diagnosis.diagnose", diagnosis)
         return diagnosis
 
-    yield say
+    yield diagnose_with
 
 
-Says = Callable[..., Canned]
+CannedFactory = Callable[..., Canned]
 
 
 def err_of(capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().err
 
 
-# -- who answers ---------------------------------------------------------------------------------
+# -- detection -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -113,7 +116,7 @@ def err_of(capsys: pytest.CaptureFixture[str]) -> str:
     ],
     ids=["flink", "spark", "prometheus"],
 )
-def test_who_answers_is_told_by_what_it_says(
+def test_the_server_type_is_detected_from_its_response(
     pages: Sequence[str], request: pytest.FixtureRequest
 ) -> None:
     kind = request.node.callspec.id
@@ -144,7 +147,7 @@ def test_who_answers_is_told_by_what_it_says(
     ],
     ids=["nothing", "login", "closed", "odd"],
 )
-def test_somebody_else_answers(reply: Reply, message: str, hint: str) -> None:
+def test_an_unknown_server_is_an_error(reply: Reply, message: str, hint: str) -> None:
     with (
         serving(lambda path, query: reply) as server,
         pytest.raises(FlowdiagError) as caught,
@@ -157,8 +160,8 @@ def test_somebody_else_answers(reply: Reply, message: str, hint: str) -> None:
 # -- once ----------------------------------------------------------------------------------------
 
 
-def test_a_url_is_diagnosed_and_nothing_stays(
-    canned: Says,
+def test_a_url_is_diagnosed_and_leaves_no_files(
+    canned: CannedFactory,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -176,8 +179,8 @@ def test_a_url_is_diagnosed_and_nothing_stays(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_was_answered_is_kept_and_can_be_diagnosed_again(
-    canned: Says, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_kept_responses_can_be_diagnosed_again(
+    canned: CannedFactory, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     diagnosis = canned()
     (tmp_path / "job.log").write_text(
@@ -193,11 +196,11 @@ def test_what_was_answered_is_kept_and_can_be_diagnosed_again(
     assert len(first) == len(second) == 2 and first[1] != second[1]
     assert first[1].startswith(f"{tmp_path}/kept/spark-127.0.0.1-{port}/2")
     kinds = {source.kind for source in discover([str(tmp_path / "kept")]).sources}
-    assert kinds == {"spark-rest", "not-read"}  # the manifest is for people
+    assert kinds == {"spark-rest", "not-read"}  # the manifest is for humans
 
 
-def test_several_servers_and_one_that_is_not_there(
-    canned: Says, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_missing_server_does_not_stop_the_others(
+    canned: CannedFactory, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     diagnosis = canned()
     with serving(recorded_driver) as one, serving(recorded_driver, "127.0.0.2") as other:
@@ -210,7 +213,7 @@ def test_several_servers_and_one_that_is_not_there(
     assert len(diagnosis.given) == 1
 
 
-def test_nobody_answers_at_all(canned: Says, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_server_responds(canned: CannedFactory, capsys: pytest.CaptureFixture[str]) -> None:
     diagnosis = canned()
     assert main(["http://127.0.0.1:1", "--format", "json"]) == 2
     shown = capsys.readouterr()
@@ -219,8 +222,8 @@ def test_nobody_answers_at_all(canned: Says, capsys: pytest.CaptureFixture[str])
     assert diagnosis.given == []
 
 
-def test_one_that_dies_in_between_is_judged_by_what_it_said(
-    canned: Says, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_server_that_dies_is_diagnosed_from_its_data(
+    canned: CannedFactory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(live, "TICK_S", 0.1)
     canned()
@@ -233,12 +236,12 @@ def test_one_that_dies_in_between_is_judged_by_what_it_said(
 
     with serving(respond) as server:
         assert main(["diagnose", server.url, "--for", "1s"]) == 0
-    told = err_of(capsys)
-    assert f"{server.url}: stopped responding (responds with 500); the diagnosis uses" in told
+    shown = err_of(capsys)
+    assert f"{server.url}: stopped responding (responds with 500); the diagnosis uses" in shown
 
 
-def test_one_that_is_too_slow_is_cut_short(
-    canned: Says, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_slow_server_is_cut_off(
+    canned: CannedFactory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(live, "GRACE_S", 0.5)
     diagnosis = canned()
@@ -253,8 +256,8 @@ def test_one_that_is_too_slow_is_cut_short(
     assert "too slow: cut off" in err_of(capsys) and len(diagnosis.given[0]) == 1
 
 
-def test_a_folder_behind_a_url_may_be_a_file(
-    canned: Says, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_a_url_may_name_files(
+    canned: CannedFactory, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     canned()
     found: list[Any] = []
@@ -274,8 +277,8 @@ def test_a_folder_behind_a_url_may_be_a_file(
     assert found == [[f"{server.url}/logs/today"], [f"{server.url}/logs/jobmanager.log"]]
 
 
-def test_a_history_server_hands_out_event_logs(
-    canned: Says, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_event_logs_of_a_history_server(
+    canned: CannedFactory, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     diagnosis = canned()
     packed = io.BytesIO()
@@ -301,7 +304,7 @@ def test_a_history_server_hands_out_event_logs(
             path: headers["Accept"]
             for path, headers in zip(server.paths(), server.headers, strict=True)
         }
-        # What is no JSON is refused to those who take nothing else.
+        # The server rejects clients that only accept JSON.
         assert accepted["/api/v1/applications/local-5/logs"] == "*/*"
         assert accepted["/api/v1/applications"] == "application/json"
         asked = [path for path in server.paths() if path.endswith("/logs")]
@@ -340,15 +343,15 @@ def test_wrong_usage(
     words: list[str],
     message: str,
     tmp_path: Path,
-    canned: Says,
+    canned: CannedFactory,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     diagnosis = canned()
     assert main(["diagnose", *words]) == 2
-    told = err_of(capsys)
-    assert message in told and len(told.splitlines()) <= 2
+    shown = err_of(capsys)
+    assert message in shown and len(shown.splitlines()) <= 2
     assert diagnosis.given == [] and list(tmp_path.iterdir()) == []
 
 
@@ -359,8 +362,8 @@ def lines_of(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_rounds_say_what_changed(
-    canned: Says, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_rounds_print_the_changes(
+    canned: CannedFactory, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     canned(reports.healthy(), reports.failing(), reports.failing(), reports.healthy())
     with serving(recorded_driver) as server:
@@ -377,26 +380,24 @@ def test_rounds_say_what_changed(
     assert re.search(r"^  gone +critical +CP201 ", rounds[1], re.MULTILINE)
 
 
-def test_rounds_as_lines_of_json(canned: Says, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rounds_as_json_lines(canned: CannedFactory, capsys: pytest.CaptureFixture[str]) -> None:
     canned(reports.healthy(), reports.hostile(), reports.failing())
     with serving(recorded_driver) as server:
         command = ["diagnose", server.url, "--every", "10s", "--for", "0", "--times", "3"]
         assert main([*command, "--format", "json", "--quiet"]) == 1
     shown = capsys.readouterr()
-    said = lines_of(shown.out)
+    rounds = lines_of(shown.out)
     schema = msgspec.json.schema(Round)
-    for number, this in enumerate(said, 1):
+    for number, this in enumerate(rounds, 1):
         jsonschema.validate(this, schema)
         assert (this["schema"], this["round"]) == ("flowdiag.round/1", number)
-    assert [this["exit_code"] for this in said] == [0, 1, 1]
-    assert said[1]["verdict_before"] == "healthy" and said[1]["verdict"] == "degraded"
-    assert {each["change"] for each in said[1]["changes"]} == {"new"}
-    assert said[0]["report"]["schema"] == "flowdiag.report/1" and shown.err == ""
+    assert [this["exit_code"] for this in rounds] == [0, 1, 1]
+    assert rounds[1]["verdict_before"] == "healthy" and rounds[1]["verdict"] == "degraded"
+    assert {each["change"] for each in rounds[1]["changes"]} == {"new"}
+    assert rounds[0]["report"]["schema"] == "flowdiag.report/1" and shown.err == ""
 
 
-def test_a_server_that_is_away_for_a_round(
-    canned: Says, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_server_misses_a_round(canned: CannedFactory, capsys: pytest.CaptureFixture[str]) -> None:
     away = [False]
     with serving(lambda p, q: Reply(status=500) if away[0] else recorded_driver(p, q)) as server:
         diagnosis = canned(reports.failing())
@@ -418,8 +419,8 @@ def test_a_server_that_is_away_for_a_round(
     assert f"warning: round 2: {server.url}: " in shown.err and "will retry" in shown.err
 
 
-def test_what_rounds_keep_is_bounded(
-    canned: Says, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_disk_use_of_rounds_is_bounded(
+    canned: CannedFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     diagnosis = canned()
     clock = [1000.0]
@@ -445,8 +446,8 @@ def test_what_rounds_keep_is_bounded(
         assert [len(given) for given in diagnosis.given] == [1, 1, 1]
 
 
-def test_a_log_that_grows_is_looked_at_again(
-    canned: Says, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_growing_log_is_read_again(
+    canned: CannedFactory, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     diagnosis = canned()
     (tmp_path / "a.log").write_text("23/05/01 10:00:09 WARN ProcessingTimeExecutor: x\n")
@@ -454,8 +455,8 @@ def test_a_log_that_grows_is_looked_at_again(
     assert diagnosis.given == [[f"{tmp_path}/a.log"]] * 2
 
 
-def test_the_last_report_goes_to_a_file(
-    canned: Says, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_the_last_report_is_written_to_a_file(
+    canned: CannedFactory, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     canned(reports.healthy(), reports.failing())
     target = tmp_path / "report.md"
@@ -466,7 +467,7 @@ def test_the_last_report_goes_to_a_file(
     assert "healthy → failing" in capsys.readouterr().out
 
 
-# -- what changed --------------------------------------------------------------------------------
+# -- changes -------------------------------------------------------------------------------------
 
 
 def kinds(before: Report | None, after: Report) -> set[tuple[str, Kind]]:
@@ -482,11 +483,11 @@ def test_changes_by_fingerprint() -> None:
     better = msgspec.structs.replace(sick, findings=[milder, *sick.findings[1:]])
     assert kinds(sick, better) == {(first.code, Kind.BETTER)}
     assert kinds(better, sick) == {(first.code, Kind.WORSE)}
-    # A sibling of the same task is the same sickness: the worst of them counts.
+    # A sibling subtask has the same problem: the worst finding counts.
     assert kinds(sick, msgspec.structs.replace(sick, findings=[milder, *sick.findings])) == set()
 
 
-def test_what_nobody_can_tell_any_more_is_not_gone() -> None:
+def test_a_finding_without_data_is_not_gone() -> None:
     sick = reports.failing()
     blind = [msgspec.structs.replace(rule, status=Status.NOT_ASSESSED) for rule in sick.rules]
     silent = msgspec.structs.replace(sick, rules=blind, findings=[])
@@ -494,13 +495,13 @@ def test_what_nobody_can_tell_any_more_is_not_gone() -> None:
     clear = [msgspec.structs.replace(rule, status=Status.CLEAR) for rule in sick.rules]
     healed = msgspec.structs.replace(sick, rules=clear, findings=[])
     assert {kind for _, kind in kinds(sick, healed)} == {Kind.GONE}
-    # A topic whose first question has no answer: its other rules found nothing, and saw nothing.
+    # The topic's first question has no answer: its other rules had no data.
     topics = [topic_without_input(str(topic_named(rule.code))) for rule in sick.rules]
     unsure = msgspec.structs.replace(healed, topics=topics)
     assert {kind for _, kind in kinds(sick, unsure)} == {Kind.NOT_ASSESSED}
 
 
-def test_hostile_text_is_shown_harmless() -> None:
+def test_hostile_text_is_escaped() -> None:
     report = reports.hostile()
     this = Round(
         round=2,
@@ -520,31 +521,34 @@ def test_hostile_text_is_shown_harmless() -> None:
 # -- the hook ------------------------------------------------------------------------------------
 
 
-def test_a_command_runs_when_something_changed(
-    canned: Says, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+def test_exec_runs_on_changes(
+    canned: CannedFactory,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("FLOWDIAG_COLLECT_TOKEN", "hunter2")
-    monkeypatch.delenv("FLOWDIAG_CACHE_DIR", raising=False)  # a path of whoever runs the tests
+    monkeypatch.delenv("FLOWDIAG_CACHE_DIR", raising=False)  # a path of the developer's environment
     canned(reports.healthy(), reports.hostile(), reports.hostile(), reports.healthy())
     script = tmp_path / "notify"
     script.write_text(
         f"#!{sys.executable}\nimport json, os, sys\n"
-        "told = {k: v for k, v in os.environ.items() if k.startswith('FLOWDIAG_')}\n"
+        "received = {k: v for k, v in os.environ.items() if k.startswith('FLOWDIAG_')}\n"
         "print('loud')\n"
-        f"with open({str(tmp_path / 'told')!r}, 'a') as file:\n"
-        "    print(json.dumps([json.load(sys.stdin)['schema'], told]), file=file)\n"
+        f"with open({str(tmp_path / 'received')!r}, 'a') as file:\n"
+        "    print(json.dumps([json.load(sys.stdin)['schema'], received]), file=file)\n"
     )
     script.chmod(0o755)
     with serving(recorded_driver) as server:
         command = ["diagnose", server.url, "--every", "10s", "--for", "0", "--times", "4"]
         assert main([*command, "-f", "json", "--exec", str(script)]) == 0
-    told: list[Any] = list(lines_of((tmp_path / "told").read_text()))
-    assert [each[0] for each in told] == ["flowdiag.report/1"] * 2
-    sick, healed = (each[1] for each in told)
+    received: list[Any] = list(lines_of((tmp_path / "received").read_text()))
+    assert [each[0] for each in received] == ["flowdiag.report/1"] * 2
+    sick, healed = (each[1] for each in received)
     assert sick["FLOWDIAG_ROUND"] == "2" and sick["FLOWDIAG_VERDICT_BEFORE"] == "healthy"
     assert healed["FLOWDIAG_VERDICT"] == "healthy" and healed["FLOWDIAG_NEW"] == ""
     assert "FLOWDIAG_COLLECT_TOKEN" not in sick
-    # Nothing out of a log: codes, words and numbers.
+    # Codes, words and numbers, but no log text.
     assert all(re.fullmatch(r"[A-Za-z0-9 -]*", value) for value in sick.values())
     shown = capfd.readouterr()
     assert "loud" in shown.err and "loud" not in shown.out
@@ -560,15 +564,15 @@ def test_a_command_runs_when_something_changed(
         (["/"], "--exec: /: "),
     ],
 )
-def test_a_command_that_fails_is_a_warning(
+def test_a_failed_exec_is_a_warning(
     words: list[str], warning: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     begun = time.monotonic()
     report = reports.many(80)
-    assert len(encode(report)) > 65_536  # more than a pipe takes at once
+    assert len(encode(report)) > 65_536  # larger than a pipe's buffer
     hook.run(words, report, changes(None, report), number=1, before=None, timeout_s=0.5)
-    told = capfd.readouterr().err
-    assert warning in told and bool(told) is bool(warning)
+    shown = capfd.readouterr().err
+    assert warning in shown and bool(shown) is bool(warning)
     assert time.monotonic() - begun < 10
 
 
@@ -578,7 +582,7 @@ def test_a_command_that_fails_is_a_warning(
 @pytest.mark.full
 @pytest.mark.command
 @pytest.mark.parametrize("more", [[], ["--every", "10m", "--times", "2"]], ids=["once", "rounds"])
-def test_ctrl_c_leaves_a_folder_that_is_good(more: list[str], tmp_path: Path) -> None:
+def test_ctrl_c_leaves_a_valid_folder(more: list[str], tmp_path: Path) -> None:
     (tmp_path / "tmp").mkdir()
     kept = tmp_path / "kept"
     with serving(RecordedFlink()) as server:
@@ -605,7 +609,7 @@ def test_ctrl_c_leaves_a_folder_that_is_good(more: list[str], tmp_path: Path) ->
 
 @pytest.mark.full
 @pytest.mark.command
-def test_a_recorded_cluster_is_diagnosed_in_rounds_by_one_session(tmp_path: Path) -> None:
+def test_rounds_share_one_session(tmp_path: Path) -> None:
     with serving(RecordedFlink()) as server:
         command = [sys.executable, "-m", "flowdiag", server.url, "--every", "10s", "--for", "3s"]
         done = subprocess.run(
@@ -615,13 +619,13 @@ def test_a_recorded_cluster_is_diagnosed_in_rounds_by_one_session(tmp_path: Path
             text=True,
             env={**os.environ, "TMPDIR": str(tmp_path)},
         )
-    said = lines_of(done.stdout)
-    assert [this["round"] for this in said] == [1, 2, 3] and done.returncode == said[-1][
+    rounds = lines_of(done.stdout)
+    assert [this["round"] for this in rounds] == [1, 2, 3] and done.returncode == rounds[-1][
         "exit_code"
     ]
-    assert all(this["report"]["summary"]["assessed"] for this in said)
-    first = said[0]["report"]["summary"]["culprits"][0]["subject"]
+    assert all(this["report"]["summary"]["assessed"] for this in rounds)
+    first = rounds[0]["report"]["summary"]["culprits"][0]["subject"]
     assert (first["task"], first["subtask_index"]) == ("enrich", 0)
-    # Three seconds hold as few samples as the machine is fast: what they are too few for is not gone.
-    assert all(change["change"] != "gone" for this in said for change in this["changes"])
+    # Three seconds give few samples, depending on the host's speed: findings without enough samples are not gone.
+    assert all(change["change"] != "gone" for this in rounds for change in this["changes"])
     assert list(tmp_path.iterdir()) == []

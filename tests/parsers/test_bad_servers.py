@@ -1,4 +1,6 @@
-"""Collecting from servers that are slow, huge, broken or hostile: bounded, and nothing is lost that was answered."""
+"""Collecting from slow, huge, broken or hostile servers: costs are bounded, and no response is
+lost.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,7 @@ def collect(url: str, folder: Path, ticks: int = 1, **access: Any) -> Outcome:
 
 
 def ask(url: str, **access: Any) -> Any:
-    """What one request for `/config` brings: the body, or why there is none."""
+    """Request `/config`; return the body or the failure."""
 
     async def run() -> Any:
         async with Client(url, Access(**access), backoff_s=0.01) as client:
@@ -80,7 +82,7 @@ def answering(reply: Reply) -> Iterator[FakeServer]:
 
 @pytest.mark.full
 @pytest.mark.parametrize("case", sorted(CASES.keys() - {"slow", "silent", "values", "bomb"}))
-def test_every_case_that_the_docs_tell_to_try_ends_in_one_line(
+def test_every_documented_case_ends_in_one_line(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clients, "MOST_WAIT_S", 0.05)
@@ -97,24 +99,24 @@ def test_every_case_that_the_docs_tell_to_try_ends_in_one_line(
 # -- slow, huge, endless -------------------------------------------------------------------------
 
 
-def test_an_answer_that_comes_drop_by_drop_is_given_up() -> None:
+def test_a_slow_response_times_out() -> None:
     begun = time.monotonic()
     with answering(Reply(stream=drops)) as server:
         failed = ask(server.url, timeout_s=0.1)
-        # A busy machine may take longer to notice.
+        # A busy host may notice late.
         assert re.fullmatch(r"the response was incomplete after \d+(\.\d+)? s", failed.why)
         assert len(server.asked) == clients.ATTEMPTS
     assert time.monotonic() - begun < 5
 
 
-def test_an_endless_answer_is_given_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_response_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "MAX_ANSWER_BYTES", 1 << 20)
     with answering(Reply(stream=floods)) as server:
         assert ask(server.url).why == "the response is larger than 1 MiB"
         assert len(server.asked) == 1
 
 
-def test_a_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_decompression_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "MAX_ANSWER_BYTES", 1 << 20)
     taken: list[int] = []
     unpack = clients._unpack
@@ -132,7 +134,7 @@ def test_a_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("packed", ["zstd", "br", "gzip, gzip", "nonsense"])
-def test_only_what_was_asked_for_is_unpacked(packed: str) -> None:
+def test_only_requested_encodings_are_unpacked(packed: str) -> None:
     body = gzip.compress(gzip.compress(b"{}"))
     with answering(Reply(body, headers={"Content-Encoding": packed})) as server:
         assert ask(server.url).why == f"responds in '{packed}', which flowdiag did not request"
@@ -140,7 +142,7 @@ def test_only_what_was_asked_for_is_unpacked(packed: str) -> None:
 
 
 @pytest.mark.parametrize("pack, name", [(gzip.compress, "gzip"), (zlib.compress, "deflate")])
-def test_packed_answers_are_read(pack: Callable[[bytes], bytes], name: str) -> None:
+def test_compressed_responses_are_read(pack: Callable[[bytes], bytes], name: str) -> None:
     body = pack(b'{"flink-version": "1.20.5"}')
     with answering(Reply(body, headers={"Content-Encoding": name})) as server:
         assert ask(server.url) == {"flink-version": "1.20.5"}
@@ -148,15 +150,13 @@ def test_packed_answers_are_read(pack: Callable[[bytes], bytes], name: str) -> N
         assert ask(server.url).why == "the response is truncated"
 
 
-def test_values_that_fill_the_memory_are_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_values_are_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "MAX_WEIGHT", 1 << 20)
     with answering(Reply(b"[" + b"[]," * 20_000 + b"1]")) as server:
         assert ask(server.url).why == "the response contains too many values"
 
 
-def test_a_tick_that_fills_the_memory_stops_asking(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tick_stops_at_the_memory_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "TICK_WEIGHT", 10_000)
     with serving(RecordedFlink()) as server:
         outcome = collect(server.url, tmp_path / "c")
@@ -164,7 +164,7 @@ def test_a_tick_that_fills_the_memory_stops_asking(
     assert len(server.asked) < 12 and "/jobs/overview" in answered(tmp_path / "c")
 
 
-def test_absurd_parallelism_costs_no_memory(
+def test_implausible_parallelism_costs_no_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flowdiag.parsers.live.flink.MAX_KNOWN", 40_000)
@@ -176,9 +176,7 @@ def test_absurd_parallelism_costs_no_memory(
     assert sum(path.stat().st_size for path in (tmp_path / "c").iterdir()) < 10_000_000
 
 
-def test_a_slow_tick_is_cut_short_and_stored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_tick_is_cut_off_and_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "TICK_S", 0.4)
     flink = RecordedFlink()
 
@@ -195,9 +193,7 @@ def test_a_slow_tick_is_cut_short_and_stored(
     assert json.loads(file.read_bytes())["complete"] is False
 
 
-def test_what_a_run_leaves_on_the_disk_is_bounded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_disk_use_of_a_run_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "STORED_BYTES", 1)
     with serving(RecordedFlink()) as server:
         outcome = collect(server.url, tmp_path / "c", ticks=5)
@@ -218,13 +214,13 @@ def test_what_a_run_leaves_on_the_disk_is_bounded(
     ],
     ids=["damaged", "empty", "brackets", "deep", "binary"],
 )
-def test_what_is_no_json(body: bytes, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_json(body: bytes, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "MAX_WEIGHT", 1 << 20)
     with answering(Reply(body)) as server:
         assert ask(server.url).why == why
 
 
-def test_half_an_answer_is_asked_for_again_and_then_left_out(tmp_path: Path) -> None:
+def test_a_truncated_response_is_retried_then_skipped(tmp_path: Path) -> None:
     flink = RecordedFlink()
 
     def respond(path: str, query: dict[str, list[str]]) -> Reply:
@@ -241,7 +237,7 @@ def test_half_an_answer_is_asked_for_again_and_then_left_out(tmp_path: Path) -> 
     assert not [path for path in answered(tmp_path / "c") if path.endswith("/exceptions")]
 
 
-def test_a_server_that_dies_in_the_middle_of_a_tick_is_not_asked_on(tmp_path: Path) -> None:
+def test_a_server_that_dies_in_a_tick_gets_no_more_requests(tmp_path: Path) -> None:
     flink, alive = RecordedFlink(), [14]
 
     def respond(path: str, query: dict[str, list[str]]) -> Reply:
@@ -250,7 +246,7 @@ def test_a_server_that_dies_in_the_middle_of_a_tick_is_not_asked_on(tmp_path: Pa
 
     with serving(respond) as server:
         outcome = collect(server.url, tmp_path / "c")
-        # Those under way together end in vain together, each after all its repetitions.
+        # Requests in flight at the same time all fail, each after all retries.
         most = (watching.MAX_CONSECUTIVE_FAILURES + clients.CONCURRENCY) * clients.ATTEMPTS
         assert len(server.asked) <= 14 + most
     assert len(answered(tmp_path / "c")) >= 5 and outcome.ticks == 1
@@ -258,7 +254,7 @@ def test_a_server_that_dies_in_the_middle_of_a_tick_is_not_asked_on(tmp_path: Pa
 
 
 def mutated(value: Any, chance: random.Random) -> Any:
-    """The same with something of another type in some places."""
+    """Replace some values by values of another type."""
     if chance.random() < 0.05:
         odd: list[Any] = [
             None,
@@ -286,7 +282,7 @@ def mutated(value: Any, chance: random.Random) -> Any:
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(n, marks=pytest.mark.full) for n in range(1, 100))]
 )
-def test_answers_of_any_shape_are_no_bug(seed: int, tmp_path: Path) -> None:
+def test_responses_of_any_shape_cause_no_crash(seed: int, tmp_path: Path) -> None:
     flink, chance = RecordedFlink(), random.Random(seed)
 
     def respond(path: str, query: dict[str, list[str]]) -> Reply:
@@ -339,7 +335,7 @@ def test_credentials_reach_no_other_host(access: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["file:///etc/passwd", "ftp://127.0.0.1/x", "gopher://x"])
-def test_a_redirect_to_something_else_is_not_followed(scheme: str) -> None:
+def test_a_redirect_to_another_scheme_is_not_followed(scheme: str) -> None:
     with answering(Reply(status=302, headers={"Location": scheme})) as server:
         assert (
             ask(server.url).why
@@ -351,16 +347,16 @@ def test_a_redirect_to_something_else_is_not_followed(scheme: str) -> None:
 @pytest.mark.parametrize(
     "location", ["http://[", "http://a b/", "//", "http://user@:99999/", "\x01"]
 )
-def test_a_redirect_to_nowhere_is_no_bug(location: str) -> None:
+def test_an_invalid_redirect_causes_no_crash(location: str) -> None:
     with answering(Reply(status=302, headers={"Location": location})) as server:
         assert isinstance(ask(server.url, timeout_s=1), RequestFailed)
 
 
-# -- doors ---------------------------------------------------------------------------------------
+# -- access --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("status, why", [(401, "requires credentials"), (403, "denies access")])
-def test_doors_that_stay_shut(status: int, why: str, tmp_path: Path) -> None:
+def test_denied_access(status: int, why: str, tmp_path: Path) -> None:
     with answering(Reply(b"no", status=status)) as server:
         with pytest.raises(FlowdiagError, match=why) as caught:
             collect(server.url, tmp_path / "c")
@@ -376,7 +372,7 @@ def test_doors_that_stay_shut(status: int, why: str, tmp_path: Path) -> None:
         pytest.param("years", marks=pytest.mark.full),
     ],
 )
-def test_who_asks_for_patience_gets_it(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retry_after_is_respected(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "MOST_WAIT_S", 1.0)
     after = {
         "seconds": "1",
@@ -396,7 +392,7 @@ def test_who_asks_for_patience_gets_it(when: str, monkeypatch: pytest.MonkeyPatc
     assert 0.9 < asked[1] - asked[0] < 3
 
 
-def test_while_one_waits_nobody_else_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retry_after_delays_all_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[float] = []
 
     def respond(path: str, query: dict[str, list[str]]) -> Reply:
@@ -419,7 +415,7 @@ def test_while_one_waits_nobody_else_asks(monkeypatch: pytest.MonkeyPatch) -> No
 # -- TLS -----------------------------------------------------------------------------------------
 
 
-def test_https_where_only_http_is_spoken(tmp_path: Path) -> None:
+def test_https_to_an_http_server(tmp_path: Path) -> None:
     with answering(as_json({})) as server:
         url = server.url.replace("http:", "https:")
         with pytest.raises(FlowdiagError, match="the server uses HTTP, not HTTPS") as caught:
@@ -427,17 +423,17 @@ def test_https_where_only_http_is_spoken(tmp_path: Path) -> None:
     assert caught.value.hint == "write http:// in front of the address"
 
 
-def test_http_where_only_https_is_spoken(tmp_path: Path) -> None:
-    told = b"Client sent an HTTP request to an HTTPS server.\n"
+def test_http_to_an_https_server(tmp_path: Path) -> None:
+    message = b"Client sent an HTTP request to an HTTPS server.\n"
     with (
-        answering(Reply(told, status=400, kind="text/plain")) as server,
+        answering(Reply(message, status=400, kind="text/plain")) as server,
         pytest.raises(FlowdiagError, match="the server uses HTTPS, not HTTP") as caught,
     ):
         collect(server.url, tmp_path / "c")
     assert caught.value.hint == "write https:// in front of the address"
 
 
-def test_a_certificate_that_nobody_vouches_for(tmp_path: Path) -> None:
+def test_an_untrusted_certificate(tmp_path: Path) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(Path(__file__).parent / "data" / "localhost.pem")
     with answering(as_json({"ok": 1})) as server:
@@ -450,7 +446,7 @@ def test_a_certificate_that_nobody_vouches_for(tmp_path: Path) -> None:
         assert ask(url, ca_file=trusted) == {"ok": 1}
 
 
-def test_what_is_not_found_is_no_failure() -> None:
+def test_404_is_not_a_failure() -> None:
     with serving(lambda path, query: NOT_FOUND) as server:
         assert ask(server.url).status == 404
         assert len(server.asked) == 1
@@ -458,7 +454,9 @@ def test_what_is_not_found_is_no_failure() -> None:
 
 @pytest.mark.parametrize("kind", ["spark", "prometheus"])
 @pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.full) for n in range(40))])
-def test_answers_of_any_shape_to_the_other_collectors(kind: str, seed: int, tmp_path: Path) -> None:
+def test_responses_of_any_shape_for_the_other_collectors(
+    kind: str, seed: int, tmp_path: Path
+) -> None:
     answers: Respond = FakePrometheus() if kind == "prometheus" else recorded_driver
     chance = random.Random(seed)
 

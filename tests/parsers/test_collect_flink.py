@@ -1,4 +1,4 @@
-"""Collecting from a Flink cluster: what is asked, what is stored, and what goes wrong."""
+"""Collecting from a Flink cluster: requests, stored data, failures."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def rows_of(folder: Path) -> list[Row]:
     return cast(list[Row], table.to_pylist())
 
 
-def test_every_subtask_is_read_back_with_its_time_and_place(tmp_path: Path) -> None:
+def test_every_subtask_has_time_and_place(tmp_path: Path) -> None:
     flink = RecordedFlink()
     with serving(flink) as server:
         outcome = collect(server.url, tmp_path / "c", ticks=3)
@@ -63,7 +63,9 @@ def test_every_subtask_is_read_back_with_its_time_and_place(tmp_path: Path) -> N
         "Sink: deliver": 2,
     }
     assert len({row["utc_us"] for row in busy}) == 3  # three refreshes, each with its own time
-    assert all(row["utc_us"] % 10_000_000 == 0 for row in busy)  # of the server, not of the answer
+    assert all(
+        row["utc_us"] % 10_000_000 == 0 for row in busy
+    )  # the server's time, not the response's
     assert {row["taskmanager"] for row in busy} == {f"taskmanager-{i}" for i in (1, 2, 3)}
     assert {row["job_name"] for row in busy} == {"orders"}
     events = Counter(row["event"] for row in rows)
@@ -76,7 +78,7 @@ def test_every_subtask_is_read_back_with_its_time_and_place(tmp_path: Path) -> N
     assert [Path(name).name for name in unread] == ["manifest.jsonl"]
 
 
-def test_a_tick_keeps_to_the_stated_number_of_requests(tmp_path: Path) -> None:
+def test_a_tick_needs_the_documented_number_of_requests(tmp_path: Path) -> None:
     with serving(RecordedFlink()) as server:
         collect(server.url, tmp_path / "c", ticks=4)
     job = next(one for one in files(tmp_path / "c")[0]["context"]["jobs"].values())
@@ -104,7 +106,7 @@ def _metric_ids(server: FakeServer) -> set[str]:
     }
 
 
-def test_the_same_refresh_is_one_sample(tmp_path: Path) -> None:
+def test_equal_refreshes_are_one_sample(tmp_path: Path) -> None:
     flink = RecordedFlink()
     flink.frozen = True
     with serving(flink) as server:
@@ -122,10 +124,10 @@ def test_the_same_refresh_is_one_sample(tmp_path: Path) -> None:
         )
         == 4
     )
-    assert stored["config"] >= 1 and stored["exceptions"] == 1  # what does not change, once
+    assert stored["config"] >= 1 and stored["exceptions"] == 1  # unchanged data is stored once
 
 
-def test_up_to_1_12_equal_numbers_are_one_sample_and_nothing_is_sampled(tmp_path: Path) -> None:
+def test_up_to_1_12_equal_numbers_are_one_sample(tmp_path: Path) -> None:
     with serving(RecordedFlink("1.10.3")) as server:
         collect(server.url, tmp_path / "c", ticks=3)
         assert not [path for path in server.paths() if path.endswith("backpressure")]
@@ -179,7 +181,7 @@ def test_secrets_do_not_reach_the_disk(tmp_path: Path) -> None:
     assert b"hunter" not in stored
 
 
-def test_of_many_subtasks_the_suspects_come_first(tmp_path: Path) -> None:
+def test_suspects_come_first_in_large_jobs(tmp_path: Path) -> None:
     flink = RecordedFlink()
     flink.answers.pop(f"/jobs/{flink.job_id}/checkpoints")
     vertex = flink.job["vertices"][1]
@@ -215,8 +217,8 @@ def test_of_many_subtasks_the_suspects_come_first(tmp_path: Path) -> None:
         assert len(seen) == MAX_SUBTASKS
         assert (vertex["id"], "377") in seen
         per_tick.append(seen)
-    assert len(per_tick[0] | per_tick[1] | per_tick[2]) > len(per_tick[0])  # the others take turns
-    # The time shares of the rest come from the answers about back pressure, once each.
+    assert len(per_tick[0] | per_tick[1] | per_tick[2]) > len(per_tick[0])  # the others rotate
+    # The time shares of the other subtasks come from back pressure responses, once each.
     rows = [
         row
         for row in rows_of(tmp_path / "c")
@@ -252,14 +254,14 @@ def test_one_clear_message(tmp_path: Path, reply: Reply, words: str, hint: str) 
     assert len(server.asked) <= 6
 
 
-def test_nobody_listens(tmp_path: Path) -> None:
+def test_connection_refused(tmp_path: Path) -> None:
     with serving(lambda path, query: Reply()) as server:
         url = server.url
     with pytest.raises(FlowdiagError, match="connection refused"):
         collect(url, tmp_path / "c")
 
 
-def test_what_fails_once_is_asked_again(tmp_path: Path) -> None:
+def test_a_failed_request_is_retried(tmp_path: Path) -> None:
     flink, failures = RecordedFlink(), Counter[str]()
     flink.answers["/taskmanagers/taskmanager-2/thread-dump"] = {"threadInfos": []}
     bad = [
@@ -277,7 +279,7 @@ def test_what_fails_once_is_asked_again(tmp_path: Path) -> None:
     assert all(not entry["failed"] for entry in manifest(tmp_path / "c") if entry["what"] == "tick")
 
 
-def test_a_redirect_leads_to_the_leader_but_credentials_do_not(tmp_path: Path) -> None:
+def test_a_redirect_to_the_leader_gets_no_credentials(tmp_path: Path) -> None:
     flink = RecordedFlink()
     with serving(flink, "127.0.0.2") as leader:
 
@@ -295,9 +297,7 @@ def test_a_redirect_leads_to_the_leader_but_credentials_do_not(tmp_path: Path) -
             assert leader.asked == []
 
 
-def test_a_cluster_that_dies_leaves_what_was_collected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dead_cluster_leaves_its_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "SILENCE_S", 0.2)
     flink = RecordedFlink()
     with serving(flink) as server:
@@ -317,7 +317,7 @@ def test_a_cluster_that_dies_leaves_what_was_collected(
     assert [row for row in rows_of(tmp_path / "c") if row["event"] == "metric"]
 
 
-def test_partial_answers_are_said_and_the_rest_stays_good(tmp_path: Path) -> None:
+def test_partial_failures_are_reported(tmp_path: Path) -> None:
     flink = RecordedFlink()
 
     def respond(path: str, query: dict[str, list[str]]) -> Reply:
@@ -331,7 +331,7 @@ def test_partial_answers_are_said_and_the_rest_stays_good(tmp_path: Path) -> Non
     assert [row for row in rows_of(tmp_path / "c") if row["event"] == "metric"]
 
 
-def test_the_end_of_the_job_ends_it(tmp_path: Path) -> None:
+def test_collecting_ends_with_the_job(tmp_path: Path) -> None:
     flink = RecordedFlink()
     overview = flink.answers["/jobs/overview"]
     seen = 0
@@ -349,7 +349,7 @@ def test_the_end_of_the_job_ends_it(tmp_path: Path) -> None:
     assert outcome.why == "the job has ended" and outcome.ticks == 3 and not outcome.broken
 
 
-def test_a_job_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_job(tmp_path: Path) -> None:
     with serving(RecordedFlink()) as server:
         with pytest.raises(FlowdiagError, match="no job is named 'nothing'") as caught:
             collect(server.url, tmp_path / "c", job="nothing")
@@ -360,12 +360,12 @@ def test_a_job_that_is_not_there(tmp_path: Path) -> None:
 # -- the folder ------------------------------------------------------------------------------
 
 
-def test_a_second_run_goes_on(tmp_path: Path) -> None:
+def test_a_second_run_resumes(tmp_path: Path) -> None:
     folder = tmp_path / "c"
     with serving(RecordedFlink()) as server:
         collect(server.url, folder, ticks=2)
         before = {path.name: path.read_bytes() for path in folder.glob("tick-*")}
-        # As a kill leaves it: half a line, half a file.
+        # As after a kill: half a line, half a file.
         with (folder / "manifest.jsonl").open("ab") as file:
             file.write(b'{"what": "tick", "fi')
         (folder / ".tick-000003-x.json").write_bytes(b"{")
@@ -378,7 +378,7 @@ def test_a_second_run_goes_on(tmp_path: Path) -> None:
     assert sum('"what": "run"' in line for line in lines) == 2
 
 
-def test_foreign_folders_are_left_alone(tmp_path: Path) -> None:
+def test_foreign_folders_are_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with serving(RecordedFlink()) as server, serving(RecordedFlink()) as other:
         with pytest.raises(FlowdiagError, match="contains other files"):
@@ -434,7 +434,7 @@ def test_an_interrupted_tick_is_kept_and_marked(tmp_path: Path) -> None:
     assert rows_of(tmp_path / "c")
 
 
-def test_batches_ask_for_everything_once() -> None:
+def test_batches_contain_every_id_once() -> None:
     names = [f"{i}.Shuffle.Netty.Input.Buffers.inputQueueLength" for i in range(500)] + [
         "0.a b,c&d"
     ]
@@ -444,7 +444,7 @@ def test_batches_ask_for_everything_once() -> None:
     assert len(asked) == len(names) and asked[-1] == "0.a%20b%2Cc%26d"
 
 
-def test_answers_saved_by_hand_have_the_time_of_their_names(tmp_path: Path) -> None:
+def test_saved_responses_take_the_time_in_their_names(tmp_path: Path) -> None:
     flink = RecordedFlink()
     (tmp_path / f"jobs_{flink.job_id}.json").write_text(json.dumps(flink.job))
     path, metrics = next(iter(flink.metrics.items()))
@@ -458,7 +458,7 @@ def test_answers_saved_by_hand_have_the_time_of_their_names(tmp_path: Path) -> N
     }
 
 
-def test_only_wanted_metrics_become_rows(tmp_path: Path) -> None:
+def test_only_selected_metrics_become_rows(tmp_path: Path) -> None:
     with serving(RecordedFlink()) as server:
         collect(server.url, tmp_path / "c", ticks=1)
     tasks = plan_splits(discover([str(tmp_path / "c")]).sources)

@@ -31,7 +31,7 @@ def metrics_of(folder: Path) -> list[Row]:
 # -- Spark -----------------------------------------------------------------------------------
 
 
-def test_spark_batches_are_stored_when_they_change_and_read_back(tmp_path: Path) -> None:
+def test_changed_spark_batches_are_stored(tmp_path: Path) -> None:
     answers = recorded_spark()
     base = f"/api/v1/applications/{APPLICATION}"
     answers[f"{base}/environment"] = {
@@ -69,9 +69,9 @@ def test_spark_batches_are_stored_when_they_change_and_read_back(tmp_path: Path)
     text = b"".join(path.read_bytes() for path in (tmp_path / "c").iterdir())
     assert b"hunter2" not in text and b"fs.s3a.secret.key" in text
     rows = rows_of(tmp_path / "c")
-    told = [row for row in rows if row["event"] == "spark_batch"]
-    assert {row["application"] for row in told} == {APPLICATION}
-    assert len({row["epoch_ms"] for row in told}) == len(batches)
+    batch_rows = [row for row in rows if row["event"] == "spark_batch"]
+    assert {row["application"] for row in batch_rows} == {APPLICATION}
+    assert len({row["epoch_ms"] for row in batch_rows}) == len(batches)
     assert {row["event"] for row in rows} >= {
         "spark_application",
         "spark_receiver",
@@ -79,7 +79,7 @@ def test_spark_batches_are_stored_when_they_change_and_read_back(tmp_path: Path)
     }
 
 
-def test_spark_without_dstreams_says_what_to_read_instead(tmp_path: Path) -> None:
+def test_spark_without_dstreams_names_other_inputs(tmp_path: Path) -> None:
     answers = {k: v for k, v in recorded_spark().items() if "streaming" not in k}
 
     def respond(path: str, query: dict[str, list[str]]) -> Reply:
@@ -100,7 +100,7 @@ def test_spark_without_dstreams_says_what_to_read_instead(tmp_path: Path) -> Non
 # -- Prometheus ------------------------------------------------------------------------------
 
 
-def test_history_says_the_same_as_the_scrapes(tmp_path: Path) -> None:
+def test_history_matches_the_scrapes(tmp_path: Path) -> None:
     with serving(FakePrometheus()) as server:
         outcome = collect_history(server.url, tmp_path / "c", job="ord*")
         assert outcome.why == "the span is complete" and not outcome.warnings
@@ -114,8 +114,8 @@ def test_history_says_the_same_as_the_scrapes(tmp_path: Path) -> None:
     heap = [
         row for row in metrics_of(tmp_path / "c") if row["metric"]["name"].endswith("Heap.Used")
     ]
-    assert len({row["taskmanager"] for row in heap}) == 4  # these have no job, and are not of a job
-    told = {
+    assert len({row["taskmanager"] for row in heap}) == 4  # process metrics have no job
+    history = {
         (row["task"], row["subtask_index"], row["utc_us"] // 60_000_000): row["metric"]
         for row in metrics_of(tmp_path / "c")
         if row["metric"]["name"] == "busyTimeMsPerSecond"
@@ -125,13 +125,13 @@ def test_history_says_the_same_as_the_scrapes(tmp_path: Path) -> None:
         if row["metric"]["name"] == "busyTimeMsPerSecond" and row["metric"]["count"]:
             minute = row["utc_us"] // 60_000_000
             seen[row["task"], row["subtask_index"], minute].append(row["metric"]["sum"])
-    assert len({key[:2] for key in told}) == 14
+    assert len({key[:2] for key in history}) == 14
     for key, sums in seen.items():
-        assert told[key]["count"] == len(sums)
-        assert told[key]["sum"] == pytest.approx(sum(sums))
+        assert history[key]["count"] == len(sums)
+        assert history[key]["sum"] == pytest.approx(sum(sums))
 
 
-def test_history_of_something_else(tmp_path: Path) -> None:
+def test_history_without_flink_metrics(tmp_path: Path) -> None:
     empty = as_json({"status": "success", "data": []})
     with (
         serving(lambda path, query: empty) as server,
@@ -145,7 +145,7 @@ def test_history_of_something_else(tmp_path: Path) -> None:
         collect_history(server.url, tmp_path / "d")
 
 
-def test_a_query_that_is_refused_does_not_stop_the_others(tmp_path: Path) -> None:
+def test_a_rejected_query_does_not_stop_the_others(tmp_path: Path) -> None:
     prometheus = FakePrometheus()
 
     def respond(path: str, query: dict[str, list[str]]) -> Reply:

@@ -1,4 +1,4 @@
-"""kubectl's texts and logs of the garbage collector."""
+"""Texts from kubectl, and garbage collection logs."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ PRINTED_JSON = """\
 
 
 @pytest.mark.parametrize("text", [PRINTED_YAML, PRINTED_JSON], ids=["yaml", "json"])
-def test_a_pod_as_kubectl_prints_the_object(text: str, tmp_path: Path) -> None:
+def test_a_pod_as_yaml_or_json(text: str, tmp_path: Path) -> None:
     (tmp_path / "pod").write_text(text)
     assert str(discover([str(tmp_path)]).sources[0].reason).startswith("what kubectl prints")
     (ended,) = ended_containers(text)
@@ -121,7 +121,7 @@ KILLED = {
 
 
 @pytest.mark.parametrize(("text", "name"), KILLED.values(), ids=KILLED)
-def test_what_the_system_killed(text: str, name: str | None) -> None:
+def test_processes_killed_by_the_system(text: str, name: str | None) -> None:
     assert reports_killed_process(text)
     (ended,) = ended_containers(text)
     assert (ended.reason, ended.pod) == ("OOMKilled", name)
@@ -138,8 +138,8 @@ def test_pauses_of_the_collector() -> None:
     assert (full.full, full.before, full.heap, full.ms) == (True, 254 << 20, 256 << 20, 903.4)
 
 
-def test_threads_that_wait_for_the_same_cycle_wait_at_once() -> None:
-    """ZGC hardly stops; what hurts is who finds no memory and stalls until the cycle ends."""
+def test_stalls_of_one_cycle_overlap() -> None:
+    """ZGC hardly stops, but threads without memory stall until the cycle ends."""
     text = (
         "[2.100s][info][gc          ] GC(7) Garbage Collection (Allocation Rate) 40M(62%)->22M(34%)\n"
         "[2.301s][info][gc          ] Allocation Stall (enrich (1/2)#0) 21.093ms\n"
@@ -154,7 +154,7 @@ def test_threads_that_wait_for_the_same_cycle_wait_at_once() -> None:
     ]
 
 
-def test_a_concurrent_collector_that_degenerates_stops_everybody() -> None:
+def test_a_degenerated_collection_stops_all_threads() -> None:
     text = (
         "[1.5s][info][gc] GC(3) Pause Init Mark (unload classes) 0.145ms\n"
         "[1.9s][info][gc] GC(3) Pause Degenerated GC (Mark) 62M->50M(64M) 35.210ms\n"
@@ -228,7 +228,7 @@ def test_an_event_names_its_pod() -> None:
         ),
     ],
 )
-def test_collections_of_other_javas(
+def test_collections_of_other_java_versions(
     text: str, full: bool, after: int, heap: int, ms: float
 ) -> None:
     (pause,) = pauses(text)
@@ -248,7 +248,7 @@ prod        orders-taskmanager-1-6    0/1     ExitCode:143       2             1
 """
 
 
-def test_listed_pods_tell_which_containers_ended() -> None:
+def test_ended_containers_in_a_pod_list() -> None:
     for text in (PODS, PODS.replace("NAMESPACE   ", "").replace("prod        ", "")):
         assert looks_like_kubectl(text)
         assert [(one.pod, one.reason, one.exit_code) for one in ended_containers(text)] == [
@@ -268,8 +268,8 @@ def test_listed_pods_tell_which_containers_ended() -> None:
         "Name:         a-1\nNamespace:    b\nStatus:  Running\nContainers:\n  c:\n",
     ],
 )
-def test_what_kubectl_prints_is_named_and_is_no_log(text: str, tmp_path: Path) -> None:
-    (tmp_path / "said.txt").write_text(text)
+def test_kubectl_output_is_not_a_log(text: str, tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text(text)
     (source,) = discover([str(tmp_path)]).sources
     assert source.kind == "not-read"
     assert "kubectl" in (source.reason or "")

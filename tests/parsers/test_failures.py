@@ -1,4 +1,4 @@
-"""Reasons, failures and lost peers, in the words of the versions that print them."""
+"""Reasons, failures and lost peers, in the wording of each version."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_failure(text: str, kind: str | None) -> None:
     assert failure_kind(text) == kind
 
 
-def test_consequences_are_told_from_causes() -> None:
+def test_consequences_are_not_causes() -> None:
     for text in (
         "Checkpoint Coordinator is suspending.",
         "java.util.concurrent.CancellationException",
@@ -174,14 +174,14 @@ def test_lost_peer(text: str, peer: tuple[str | None, str | None]) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=200))
-def test_any_text_is_taken(text: str) -> None:
+def test_any_text_is_accepted(text: str) -> None:
     reason_kind(text)
     failure_kind(text)
     is_consequence(text)
     lost_peer(text)
 
 
-def test_long_texts_take_little_time() -> None:
+def test_long_texts_are_fast() -> None:
     for part in ("Lost connection to task manager '", "TaskManager with id a", "Exception", "' [ "):
         text = part * (1_000_000 // len(part))
         begun = time.process_time()

@@ -54,7 +54,7 @@ def test_yaml_may_be_nested_flat_or_both() -> None:
         ("- 1\n", "no mapping"),
     ],
 )
-def test_yaml_that_flink_refuses(text: str, reason: str) -> None:
+def test_yaml_that_flink_rejects(text: str, reason: str) -> None:
     assert reason in (yaml_options(text).error or "")
 
 
@@ -112,7 +112,7 @@ def _printed(document: Any, form: str) -> str:
 
 @pytest.mark.parametrize("form", ["json", "yaml"])
 @pytest.mark.parametrize("listed", [False, True])
-def test_what_kubectl_prints_of_a_deployment(form: str, listed: bool) -> None:
+def test_a_deployment_as_kubectl_prints_it(form: str, listed: bool) -> None:
     pod = {"kind": "Pod", "metadata": {"name": "orders-1"}}
     items = {"apiVersion": "v1", "kind": "List", "items": [pod, DEPLOYMENT]}
     text = _printed(items if listed else DEPLOYMENT, form)
@@ -125,14 +125,14 @@ def test_what_kubectl_prints_of_a_deployment(form: str, listed: bool) -> None:
     }
 
 
-def test_a_list_of_deployments_is_no_guess() -> None:
+def test_a_list_of_deployments_is_ambiguous() -> None:
     other = {**DEPLOYMENT, "metadata": {"name": "payments"}}
     read = read_options(_printed({"kind": "List", "items": [DEPLOYMENT, other]}, "json"))
     assert (read.options, read.error) == ({}, None)
     assert read.several == ("orders", "payments")
 
 
-def test_resources_without_options_are_no_others() -> None:
+def test_resources_without_options_are_ignored() -> None:
     system = {
         "kind": "ConfigMap",
         "metadata": {"name": "kube-root-ca.crt"},
@@ -147,31 +147,31 @@ def test_resources_without_options_are_no_others() -> None:
     assert (read.several, read.carrier) == ((), "FlinkDeployment")
 
 
-def test_a_list_that_is_too_long_to_be_read_is_no_broken_configuration() -> None:
+def test_a_long_list_is_not_an_invalid_configuration() -> None:
     text = _printed({"kind": "List", "items": [DEPLOYMENT]}, "yaml")
     read = read_options(text + "# filled up\n" * (MAX_BYTES // 10))
     assert (read.options, read.error, read.carrier) == ({}, None, None)
 
 
-def test_documents_behind_each_other() -> None:
+def test_concatenated_documents() -> None:
     pod = {"kind": "Pod", "metadata": {"name": "orders-1"}}
     text = "---\n".join(_printed(one, "yaml") for one in (pod, DEPLOYMENT))
     assert read_options(text).options["taskmanager.numberOfTaskSlots"] == "4"
 
 
 @pytest.mark.parametrize("mine", [True, False])
-def test_what_is_no_yaml_is_a_fault_of_a_deployments_own_file_only(mine: bool) -> None:
+def test_invalid_yaml_matters_only_in_the_deployments_own_file(mine: bool) -> None:
     owner = "metadata:\n  ownerReferences:\n    - kind: FlinkDeployment\n      name: flink\n"
     text = "kind: FlinkDeployment\nspec: [\n" if mine else f"kind: Pod\n{owner}status: [\n"
     assert (read_options(text).error is not None) == mine
 
 
-def test_a_state_of_any_type_is_none() -> None:
+def test_a_state_of_another_type_is_ignored() -> None:
     read = read_options(_printed({**DEPLOYMENT, "status": {"lifecycleState": {"a": "b"}}}, "yaml"))
     assert read.trouble is None
 
 
-def test_what_belongs_to_a_deployment_holds_no_options() -> None:
+def test_child_resources_contain_no_options() -> None:
     owner = {"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "name": "orders"}
     pod = {"kind": "Pod", "metadata": {"name": "orders-1", "ownerReferences": [owner]}}
     read = read_options(_printed(pod, "yaml"))

@@ -127,7 +127,7 @@ def test_the_most_telling_value_wins() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=200))
-def test_any_text_is_taken(text: str) -> None:
+def test_any_text_is_accepted(text: str) -> None:
     parse_task(text)
     parse_location(text)
     parse_resource_id(text)

@@ -28,7 +28,7 @@ def report(
     histograms: Iterable[str] = (),
     padded: bool = True,
 ) -> list[str]:
-    """A report as Slf4jReporter lays it out (padded and complete: up to Flink 1.16)."""
+    """Return a report as Slf4jReporter prints it (padded and complete: up to Flink 1.16)."""
     lines = [HEADER, ""]
     sections = {
         "Counters": counters,
@@ -54,7 +54,7 @@ TM = "tm1.taskmanager.0a1b2c"
 TASK = f"{TM}.Word Count.Source: lines -> Split.1"
 
 
-def test_a_task_metric_tells_its_place() -> None:
+def test_a_task_metric_has_a_place() -> None:
     row = by_name(parse_block(report(gauges=[f"{TASK}.busyTimeMsPerSecond: 250"])))[
         "busyTimeMsPerSecond"
     ]
@@ -98,7 +98,7 @@ def test_a_subtask_is_placed_once() -> None:
     ]
 
 
-def test_samples_of_one_minute_are_folded_and_the_next_minute_starts_anew() -> None:
+def test_samples_are_folded_per_minute() -> None:
     folder = MetricFolder(0)
     batches = []
     for second, value in ((5, 3), (25, 9), (45, 6), (65, 1)):
@@ -119,7 +119,7 @@ def test_samples_of_one_minute_are_folded_and_the_next_minute_starts_anew() -> N
     ]
 
 
-def test_a_series_that_missed_a_report_has_no_duration() -> None:
+def test_a_series_with_a_missing_report_has_no_duration() -> None:
     folder = MetricFolder(0)
     for second, extra in ((1, []), (11, [f"{TASK}.numBytesOut: 5"])):
         lines = report(counters=[f"{TASK}.numRecordsIn: 1", *extra])
@@ -129,7 +129,7 @@ def test_a_series_that_missed_a_report_has_no_duration() -> None:
     assert rows["numBytesOut"]["duration_ms"] is None
 
 
-def test_operators_and_tasks_are_told_apart_by_what_only_tasks_have() -> None:
+def test_task_metrics_distinguish_tasks_from_operators() -> None:
     rows = parse_block(
         report(
             counters=[
@@ -155,7 +155,7 @@ def test_operators_and_tasks_are_told_apart_by_what_only_tasks_have() -> None:
     }
 
 
-def test_a_task_of_one_operator_prints_some_identifiers_twice() -> None:
+def test_a_task_with_one_operator_repeats_identifiers() -> None:
     folder = MetricFolder(0)
     for second, (one, two) in enumerate([(0, 70), (90, 0), (0, 110)]):
         lines = report(
@@ -172,7 +172,7 @@ def test_a_task_of_one_operator_prints_some_identifiers_twice() -> None:
     assert metric["scope"] == "task"  # type: ignore[index]
 
 
-def test_dots_in_host_and_id_are_settled_by_the_processes_own_metrics() -> None:
+def test_process_metrics_resolve_dots_in_host_and_id() -> None:
     scope = "node-3.example.org.taskmanager.10.1.2.3:41117-9f8e7d"
     rows = by_name(
         parse_block(
@@ -192,7 +192,7 @@ def test_dots_in_host_and_id_are_settled_by_the_processes_own_metrics() -> None:
     assert rows["numRecordsIn"]["task"] == "Map"
 
 
-def test_dots_in_the_job_are_settled_by_what_the_tasks_have_in_common() -> None:
+def test_common_prefixes_resolve_dots_in_the_job_name() -> None:
     job = "insert-into_default_catalog.default_database.sink"
     rows = parse_block(
         report(
@@ -209,7 +209,7 @@ def test_dots_in_the_job_are_settled_by_what_the_tasks_have_in_common() -> None:
     } == {(job, "Source: a.b", 0), (job, "Calc(x=[1.5])", 3)}
 
 
-def test_two_jobs_in_one_task_manager() -> None:
+def test_two_jobs_in_one_taskmanager() -> None:
     rows = parse_block(
         report(
             gauges=[
@@ -226,7 +226,7 @@ def test_two_jobs_in_one_task_manager() -> None:
     }
 
 
-def test_values_that_are_no_samples_leave_a_row_that_says_so() -> None:
+def test_series_without_samples_have_count_zero() -> None:
     rows = by_name(
         parse_block(
             report(
@@ -249,7 +249,7 @@ def test_values_that_are_no_samples_leave_a_row_that_says_so() -> None:
     assert "lastCheckpointExternalPath" not in rows
 
 
-def test_the_scopes_of_a_job_manager() -> None:
+def test_scopes_of_a_jobmanager() -> None:
     rows = by_name(
         parse_block(
             report(
@@ -334,13 +334,13 @@ def test_the_sections_of_later_versions() -> None:
     } == {"counter", "meter"}
 
 
-def test_reading_stops_behind_the_report() -> None:
+def test_reading_stops_after_the_report() -> None:
     lines = iter([*report(counters=[f"{TASK}.numRecordsIn: 4"]), "the next record"])
     assert len(by_name(parse_block(lines))) == 1
     assert next(lines) == "the next record"
 
 
-def test_a_report_cut_in_the_middle_keeps_what_it_had() -> None:
+def test_a_truncated_report_keeps_its_samples() -> None:
     lines = report(counters=[f"{TASK}.numRecordsIn: 4"])[:-2]
     assert by_name(parse_block(lines))["numRecordsIn"]["metric"]["last"] == 4.0  # type: ignore[index]
 
@@ -371,7 +371,7 @@ def test_a_configured_scope_format_keeps_the_printed_scope() -> None:
     assert row["fields"] == [("scope", "flink.Job.Map")]
 
 
-def test_processes_in_one_stream_are_kept_apart() -> None:
+def test_processes_in_one_stream_are_separate() -> None:
     folder = MetricFolder(0)
     for process, value in (("a", 1), ("b", 2), ("a", 3)):
         lines = report(counters=[f"{TASK}.numRecordsIn: {value}"])
@@ -383,7 +383,7 @@ def test_processes_in_one_stream_are_kept_apart() -> None:
     }
 
 
-def test_many_different_identifiers_do_not_pile_up() -> None:
+def test_the_identifier_cache_is_bounded() -> None:
     folder = MetricFolder(0)
     for block in range(5):
         lines = [b"%d.%d.user: 1" % (block, index) for index in range(60_000)]
@@ -406,7 +406,7 @@ names = st.text(
 
 @settings(max_examples=50, deadline=None)
 @given(job=names, task=names, index=st.integers(0, 9999), value=st.floats(allow_nan=False))
-def test_names_without_dots_come_back_whole(job: str, task: str, index: int, value: float) -> None:
+def test_names_without_dots_are_restored(job: str, task: str, index: int, value: float) -> None:
     rows = parse_block(report(gauges=[f"{TM}.{job}.{task}.{index}.busyTimeMsPerSecond: {value!r}"]))
     (row,) = (row for row in rows if row["event"] == "metric")
     assert (row["job_name"], row["task"], row["subtask_index"]) == (job, task, index)
@@ -414,7 +414,7 @@ def test_names_without_dots_come_back_whole(job: str, task: str, index: int, val
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.binary(max_size=200)))
-def test_any_bytes_are_survived(lines: list[bytes]) -> None:
+def test_any_bytes_are_accepted(lines: list[bytes]) -> None:
     folder = MetricFolder(0)
     folder.add_block(lines, offset=0)
     folder.flush()
@@ -428,7 +428,7 @@ LINE = st.tuples(st.sampled_from(("0", "1")), st.sampled_from(NAMES), VALUES)
 
 
 @given(st.lists(st.lists(LINE, max_size=5), max_size=6), st.booleans())
-def test_reports_that_repeat_each_other_say_the_same_as_reports_read_line_by_line(
+def test_repeated_reports_match_line_by_line_parsing(
     reports: list[list[tuple[str, str, str]]], repeated: bool
 ) -> None:
     wanted = ("busyTimeMsPerSecond", "numRecordsIn", "mailboxLatencyMs")
@@ -455,7 +455,7 @@ def test_reports_that_repeat_each_other_say_the_same_as_reports_read_line_by_lin
     }
 
 
-def test_metrics_that_are_not_wanted_still_tell_names_and_places() -> None:
+def test_skipped_metrics_still_reveal_names_and_places() -> None:
     lines = [
         f"{TM}.Status.JVM.CPU.Load: 0.5",
         f"{TM}.Word Count.Source: lines.1.busyTimeMsPerSecond: 3",

@@ -1,4 +1,4 @@
-"""The metrics reports of recorded TaskManagers, against what the archive says of the same run."""
+"""Metrics reports of recorded TaskManagers, compared with the archive of the same run."""
 
 import json
 from collections import defaultdict
@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 
 def recordings() -> list[Path]:
-    """Those whose cluster wrote reports, and whose archive says what it counted."""
+    """Return the recordings with metrics reports and an archive."""
     return sorted(
         path.parent
         for path in RECORDINGS.glob("*/*/truth.json")
@@ -33,7 +33,7 @@ recorded = pytest.mark.parametrize(
 
 @cache
 def fold(path: Path) -> list[Row]:
-    """All reports of a log, one minute after the other."""
+    """Return the rows of all reports in a log, minute by minute."""
     folder = MetricFolder(0)
     batches = []
     rest = path.read_bytes()
@@ -63,7 +63,7 @@ def archived(recording: Path, name: str) -> list[Row]:
 
 
 @recorded
-def test_every_subtask_is_found_where_it_ran(recording: Path) -> None:
+def test_every_subtask_is_placed_where_it_ran(recording: Path) -> None:
     truth = json.loads((recording / "truth.json").read_text())
     placed = archived(recording, "placed")
     if "job" not in truth or any(row.get("attempt") for row in placed):
@@ -89,7 +89,7 @@ def test_every_subtask_is_found_where_it_ran(recording: Path) -> None:
 
 
 @recorded
-def test_the_reports_know_the_kinds_and_scopes_of_their_metrics(recording: Path) -> None:
+def test_reports_have_the_kinds_and_scopes_of_their_metrics(recording: Path) -> None:
     scopes: dict[str, set[str]] = defaultdict(set)
     for path in sorted((unpacked(recording) / "logs").iterdir()):
         for row in fold(path):
@@ -105,13 +105,15 @@ def test_the_reports_know_the_kinds_and_scopes_of_their_metrics(recording: Path)
 
 
 @recorded
-def test_counters_end_below_what_the_archive_counted(recording: Path) -> None:
+def test_counters_stay_below_the_archive(recording: Path) -> None:
     placed = archived(recording, "placed")
     if not placed or any(row.get("attempt") for row in placed):
         pytest.skip("restarted: counters began anew")
     truth = json.loads((recording / "truth.json").read_text())
     names = [job["job"]["name"] for job in truth.get("jobs", [])]
-    anew = len(set(names)) < len(names)  # reports name a job only, so its successor goes on there
+    repeats = len(set(names)) < len(
+        names
+    )  # reports only name the job, so its next run continues the series
     counted: dict[tuple[str, int], int] = {}
     for row in placed:
         if "read-records" in row["fields"]:
@@ -123,7 +125,7 @@ def test_counters_end_below_what_the_archive_counted(recording: Path) -> None:
             metric = row["metric"]
             if metric and metric["name"] == "numRecordsIn" and metric["scope"] == "task":
                 assert metric["min"] <= metric["last"] <= metric["max"]
-                assert metric["last"] == metric["max"] or anew
+                assert metric["last"] == metric["max"] or repeats
                 assert metric["max"] <= counted[row["task"], row["subtask_index"]]
                 seen += 1
     assert seen

@@ -1,4 +1,4 @@
-"""Answers and reports as terminals, notebooks and pages print them are read as if they had been saved."""
+"""Responses and reports printed by terminals, notebooks and pages are read like saved files."""
 
 from __future__ import annotations
 
@@ -164,26 +164,28 @@ def rows_of(text: str, folder: Path) -> list[dict[str, Any]]:
     return [row for row in rows if row["event"] != "split"]
 
 
-def what_it_says(row: dict[str, Any]) -> dict[str, Any]:
+def content_of(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name not in ("offset", "source")}
 
 
 @pytest.mark.parametrize("dress", DRESSES)
 @pytest.mark.parametrize(("path", "body"), [(PATH, CHECKPOINTS), ("/streaming/batches", BATCHES)])
-def test_an_answer_is_read_in_every_dress(path: str, body: Any, dress: str, tmp_path: Path) -> None:
+def test_a_response_is_read_in_every_wrapping(
+    path: str, body: Any, dress: str, tmp_path: Path
+) -> None:
     folders = tmp_path / "saved", tmp_path / "printed"
     for folder in folders:
         folder.mkdir()
-    known = [what_it_says(row) for row in rows_of(DRESSES["saved"](path, body), folders[0])]
-    rows = [what_it_says(row) for row in rows_of(DRESSES[dress](path, body), folders[1])]
+    known = [content_of(row) for row in rows_of(DRESSES["saved"](path, body), folders[0])]
+    rows = [content_of(row) for row in rows_of(DRESSES[dress](path, body), folders[1])]
     assert len(known) > 1
     told = path in DRESSES[dress](path, body)
-    for row in known:  # what was asked for names the job
+    for row in known:  # the requested path contains the job
         row["job_id"] = JOB if told and path == PATH else None
     assert rows == known
 
 
-def test_words_that_python_shows_keep_their_length() -> None:
+def test_python_literals_keep_their_length() -> None:
     text = b"""{'a': [True, None, 'x "y" z', "it's"], 'b': 'c\\'d', 'c': '\\x1b'}"""
     printed = json_printed(text)
     assert printed is not None
@@ -196,7 +198,7 @@ def test_words_that_python_shows_keep_their_length() -> None:
 
 
 @pytest.mark.parametrize("indent", [None, 2])
-def test_the_beginning_of_a_cut_answer_counts(indent: int | None, tmp_path: Path) -> None:
+def test_the_beginning_of_a_truncated_response_counts(indent: int | None, tmp_path: Path) -> None:
     answer = json.dumps(
         {**CHECKPOINTS, "history": [*CHECKPOINTS["history"], {"id": 8}]}, indent=indent
     )
@@ -210,7 +212,7 @@ def test_the_beginning_of_a_cut_answer_counts(indent: int | None, tmp_path: Path
 
 
 @pytest.mark.parametrize("dress", REPORTS)
-def test_reports_of_a_query_are_read_in_every_dress(dress: str, tmp_path: Path) -> None:
+def test_query_reports_are_read_in_every_wrapping(dress: str, tmp_path: Path) -> None:
     rows = [row for row in rows_of(REPORTS[dress], tmp_path) if row["event"] == "spark_progress"]
     assert [(row["event"], row["checkpoint"], row["duration_ms"]) for row in rows] == [
         ("spark_progress", number, 8000) for number in range(3)
@@ -219,7 +221,7 @@ def test_reports_of_a_query_are_read_in_every_dress(dress: str, tmp_path: Path) 
     assert all(dict(row["fields"])["rows"] == "100" for row in rows)
 
 
-def test_a_log_that_quotes_an_answer_stays_a_log(tmp_path: Path) -> None:
+def test_a_log_that_quotes_a_response_is_a_log(tmp_path: Path) -> None:
     line = (
         "2026-11-21 06:00:00,000 INFO  org.apache.flink.runtime.checkpoint.CheckpointCoordinator [] -"
         f" Triggering checkpoint 1 (type=CHECKPOINT) @ 1795240801000 for job {JOB}.\n"
@@ -278,12 +280,12 @@ def test_hostile_reports_take_linear_time(piece: str) -> None:
 
 
 @pytest.mark.parametrize(("record", "quoting"), BODIES)
-def test_what_a_body_quotes_happened_elsewhere(record: str, quoting: str, tmp_path: Path) -> None:
+def test_quoted_bodies_are_not_records(record: str, quoting: str, tmp_path: Path) -> None:
     assert len(rows_of(f"{record}{quoting}\n{record}", tmp_path)) == 2
 
 
 @pytest.mark.parametrize("text", ["", "{ [123 bytes data]", "[INFO] hello", "{not: json}", "]{"])
-def test_what_only_begins_like_json_is_none(text: str) -> None:
+def test_text_that_only_starts_like_json(text: str) -> None:
     assert json_printed(text.encode()) is None
 
 

@@ -1,4 +1,4 @@
-"""What Flink's Prometheus reporter says: names, labels, times, and what is not a sample."""
+"""Metrics of Flink's Prometheus reporter: names, labels, times, and values that are not samples."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def split_of(rows: list[Row]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("version", ["1.20.5", "2.3.0"])
-def test_recorded_scrapes_say_who_is_busy(version: str) -> None:
+def test_recorded_scrapes_show_the_busy_subtasks(version: str) -> None:
     recording = COLLECTED / f"{version}-hot-key"
     truth = json.loads((recording / "truth.json").read_text())["expected"]["culprit"]
     rows = parse_on_driver(
@@ -53,15 +53,15 @@ def test_recorded_scrapes_say_who_is_busy(version: str) -> None:
     top = max(busy, key=lambda row: row["metric"]["sum"] or 0.0)
     assert (top["task"], top["subtask_index"]) == (truth["task"], truth["subtask_index"])
     assert top["taskmanager"] == mangle(truth["taskmanager"])
-    assert all(row["utc_us"] for row in busy)  # from the files' names
+    assert all(row["utc_us"] for row in busy)  # from the file names
     placed = [row for row in rows if row["event"] == "placed"]
     assert len({(row["vertex_id"], row["subtask_index"]) for row in placed}) == 14
-    # A watermark that there is not yet is no sample.
+    # A missing watermark is not a sample.
     marks = [row for row in samples(rows) if row["metric"]["name"] == "currentInputWatermark"]
     assert marks and all(row["metric"]["count"] == 0 for row in marks)
 
 
-def test_every_known_metric_is_found_again_under_its_mangled_name() -> None:
+def test_every_known_metric_is_found_by_its_mangled_name() -> None:
     scopes = {
         "task": "taskmanager_job_task",
         "task-or-operator": "taskmanager_job_task",
@@ -77,7 +77,7 @@ def test_every_known_metric_is_found_again_under_its_mangled_name() -> None:
         assert (found.metric, found.name) == (metric, name)
 
 
-def test_a_loop_with_times_between_makes_a_row_per_minute(tmp_path: Path) -> None:
+def test_a_scrape_loop_with_times_gives_a_row_per_minute(tmp_path: Path) -> None:
     text = "".join(
         f"{when}\n# TYPE {BUSY} gauge\n{BUSY}{{{LABELS}}} {value}\n"
         for when, value in (
@@ -93,7 +93,7 @@ def test_a_loop_with_times_between_makes_a_row_per_minute(tmp_path: Path) -> Non
     assert rows[0]["attempt"] == 1 and rows[0]["attempt_id"] == "a_9c32_0_1"
 
 
-def test_samples_with_times_of_their_own(tmp_path: Path) -> None:
+def test_samples_with_time_stamps(tmp_path: Path) -> None:
     text = (
         f"# TYPE {BUSY} gauge\n{BUSY}{{{LABELS}}} 1 1795227300123\n"
         f'{BUSY}{{{LABELS.replace("enrich", "other")}}} 2 1795227300.5 # {{trace_id="x}}y"}} 1\n# EOF\n'
@@ -108,7 +108,7 @@ def test_without_any_time_rows_have_none(tmp_path: Path) -> None:
     assert row["utc_us"] is None and row["local_us"] is None and row["metric"]["count"] == 2
 
 
-def test_nan_is_no_sample_and_all_zero_shares_say_nothing(tmp_path: Path) -> None:
+def test_nan_and_all_zero_shares_are_ignored(tmp_path: Path) -> None:
     idle, pressed = (BUSY.replace("busy", name) for name in ("idle", "backPressured"))
     other = LABELS.replace('subtask_index="0"', 'subtask_index="1"')
     text = (
@@ -125,7 +125,7 @@ def test_nan_is_no_sample_and_all_zero_shares_say_nothing(tmp_path: Path) -> Non
     assert counts[1, "idleTimeMsPerSecond"] == counts[1, "backPressuredTimeMsPerSecond"] == 1
 
 
-def test_a_counter_that_begins_anew_keeps_its_increase(tmp_path: Path) -> None:
+def test_a_restarted_counter_keeps_its_increase(tmp_path: Path) -> None:
     name = "flink_taskmanager_job_task_numRecordsIn"
     rows = samples(read(tmp_path, "".join(f"{name}{{{LABELS}}} {n}\n" for n in (10, 50, 5, 25))))
     assert [(row["metric"]["first"], row["metric"]["last"]) for row in rows] == [(10, 50), (5, 25)]
@@ -179,7 +179,7 @@ def test_saved_answers(tmp_path: Path, body: Any, kind: str, reason: str | None)
     assert len(rows) == (1 if "vector" in json.dumps(body) else 2)
 
 
-def test_lines_of_an_export_and_a_cut_answer(tmp_path: Path) -> None:
+def test_exported_lines_and_a_truncated_response(tmp_path: Path) -> None:
     line = json.dumps(
         {
             "metric": {"__name__": BUSY, "task_name": "a", "subtask_index": "0"},
@@ -196,7 +196,7 @@ def test_lines_of_an_export_and_a_cut_answer(tmp_path: Path) -> None:
     assert split_of(rows)["error"] == "the JSON is damaged or cut off"
 
 
-def test_logs_that_speak_of_metrics_stay_logs(tmp_path: Path) -> None:
+def test_logs_that_mention_metrics_are_logs(tmp_path: Path) -> None:
     (tmp_path / "x.log").write_text(
         "2026-11-21 02:15:00,000 INFO  org.apache.flink.runtime.checkpoint.CheckpointCoordinator [] - "
         "Triggering checkpoint 1 @ 1795227300000 for job 0123456789abcdef0123456789abcdef.\n"

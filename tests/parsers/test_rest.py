@@ -1,4 +1,4 @@
-"""REST answers and archives: shapes of all versions, ids, damage, and the recordings."""
+"""REST responses and archives: shapes of all versions, ids, damage, and the recordings."""
 
 import gzip
 import io
@@ -98,7 +98,7 @@ def files(folder: Path) -> Iterator[Path]:
 
 
 @recorded
-def test_every_recorded_answer_is_understood(recording: Path) -> None:
+def test_every_recorded_response_is_recognised(recording: Path) -> None:
     for path in files(unpacked(recording) / "rest"):
         rows, counts = read(path)
         assert (counts.candidates, counts.not_understood) == (1, 0), path.name
@@ -111,7 +111,7 @@ def test_every_recorded_answer_is_understood(recording: Path) -> None:
 
 
 @recorded
-def test_the_path_of_every_recorded_answer_is_the_one_it_was_asked_by(recording: Path) -> None:
+def test_every_recorded_response_has_its_requested_path(recording: Path) -> None:
     for path in files(unpacked(recording) / "rest"):
         data, name = path.read_bytes(), path.name
         found = rest_path_of(json.loads(data), name)
@@ -121,7 +121,7 @@ def test_the_path_of_every_recorded_answer_is_the_one_it_was_asked_by(recording:
 
 
 @recorded
-def test_a_recorded_archive_tells_the_end_of_the_last_checkpoints(recording: Path) -> None:
+def test_a_recorded_archive_contains_the_last_checkpoints(recording: Path) -> None:
     truth = json.loads((recording / "truth.json").read_text())
     if not (unpacked(recording) / "archive").exists():
         pytest.skip("recorded without an archive")
@@ -137,11 +137,11 @@ def test_a_recorded_archive_tells_the_end_of_the_last_checkpoints(recording: Pat
             for row in rows
             if row["event"] == "checkpoint_status" and row["fields"]["detail"] == "details"
         }
-        told = truth["checkpoints"]
+        expected = truth["checkpoints"]
         for number, row in ends.items():
             assert row["to_state"] == row["fields"]["status"] != "IN_PROGRESS"
-            assert (row["to_state"] == "COMPLETED") == (number in told["completed"])
-            if number in told["expired"]:
+            assert (row["to_state"] == "COMPLETED") == (number in expected["completed"])
+            if number in expected["expired"]:
                 assert row["cause"].startswith("Checkpoint expired before completing")
             assert row["epoch_ms"] * 1000 == row["utc_us"]
         vertices = {
@@ -167,7 +167,7 @@ def test_a_recorded_archive_tells_the_end_of_the_last_checkpoints(recording: Pat
 
 
 def checkpoint(**more: object) -> dict[str, object]:
-    """As of 1.4; later versions add keys."""
+    """Return a checkpoint of 1.4; later versions add keys."""
     return {
         "id": 7,
         "status": "COMPLETED",
@@ -208,7 +208,7 @@ def test_a_checkpoint_of_the_oldest_version() -> None:
     assert only(rows, "checkpoint_counts")["fields"]["completed"] == "1"
 
 
-def test_the_latest_beyond_the_history_and_the_restored_one() -> None:
+def test_latest_and_restored_checkpoints() -> None:
     rows = rows_of(
         {
             "counts": {},
@@ -280,7 +280,7 @@ def subtask_details(**first: object) -> dict[str, object]:
         "alignment_buffered": 0,
         "num_subtasks": 2,
         "num_acknowledged_subtasks": 1,
-        # The percentiles are time stamps in every version: nothing may be read from here.
+        # The percentiles are time stamps in every version and must be ignored.
         "summary": {
             "end_to_end_duration": {"min": 1, "max": 2, "avg": 1, "p99": 1_600_000_001_500}
         },
@@ -484,7 +484,7 @@ def test_the_history_of_exceptions() -> None:
     assert (second["fields"]["concurrent"], second["cause"]) == ("true", "x.Y: z")
 
 
-def test_task_managers_of_old_and_new_versions() -> None:
+def test_taskmanagers_of_old_and_new_versions() -> None:
     old = {"taskmanagers": [{"id": "a1", "path": "akka.tcp://flink@w1.example.org:4/user/tm", "dataPort": 5, "timeSinceLastHeartbeat": 1_600_000_000_000, "slotsNumber": 2, "freeSlots": 0, "cpuCores": 8, "physicalMemory": 9, "managedMemory": 7}]}  # fmt: skip
     row = only(rows_of(old), "taskmanager_registered")
     assert (row["taskmanager"], row["host"]) == ("a1", "w1.example.org")
@@ -523,7 +523,7 @@ def test_back_pressure_needs_the_name_of_the_task(tmp_path: Path) -> None:
     }
 
 
-def test_the_answer_of_a_sampler_that_has_no_sample_yet() -> None:
+def test_back_pressure_before_the_first_sample() -> None:
     name = f"jobs_{JOB}_vertices_{VERTEX}_backpressure.json"
     assert rest_path_of({"status": "deprecated"}, name) is not None
     assert rest_path_of({"status": "deprecated"}, "other.json") is None
@@ -590,7 +590,7 @@ def test_ids_from_names(name: str) -> None:
     }
 
 
-def test_the_name_of_a_folder_is_no_certain_job(tmp_path: Path) -> None:
+def test_a_folder_name_is_not_a_certain_job(tmp_path: Path) -> None:
     folder = tmp_path / OTHER
     folder.mkdir()
     (folder / "job.json").write_text(json.dumps({"jid": JOB, "vertices": [], "state": "RUNNING"}))
@@ -601,7 +601,7 @@ def test_the_name_of_a_folder_is_no_certain_job(tmp_path: Path) -> None:
     assert read(path)[0][0]["job_id"] == JOB
 
 
-def test_a_job_in_the_name_is_not_taken_for_the_vertex(tmp_path: Path) -> None:
+def test_a_job_id_in_the_name_is_not_the_vertex(tmp_path: Path) -> None:
     (tmp_path / "job.json").write_text(json.dumps({"jid": JOB, "vertices": [], "state": "RUNNING"}))
     path = tmp_path / f"{JOB}-map.json"
     path.write_text(json.dumps(subtask_details()))
@@ -609,7 +609,7 @@ def test_a_job_in_the_name_is_not_taken_for_the_vertex(tmp_path: Path) -> None:
     assert {(row["job_id"], row["vertex_id"]) for row in read(path)[0]} == {(JOB, None)}
 
 
-def test_ids_from_the_files_beside(tmp_path: Path) -> None:
+def test_ids_from_neighbouring_files(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps({"jobs": [{"jid": JOB, "state": "RUNNING"}]}))
     task = {
         "latest_ack_timestamp": 1_600_000_001_500,
@@ -627,8 +627,8 @@ def test_ids_from_the_files_beside(tmp_path: Path) -> None:
     assert {(row["job_id"], row["vertex_id"]) for row in rows} == {(JOB, VERTEX)}
 
 
-def test_members_of_tars_have_those_of_their_folder_beside_them(tmp_path: Path) -> None:
-    """Two archives of two jobs at once: each answer gets the job of its own."""
+def test_members_of_tars_have_neighbours(tmp_path: Path) -> None:
+    """Read archives of two jobs at once: each response gets its own job."""
     for job in (JOB, OTHER):
         overview = {"jobs": [{"jid": job, "state": "RUNNING"}]}
         answers = {"a.json": overview, "map.json": checkpoint()}
@@ -648,7 +648,7 @@ def test_members_of_tars_have_those_of_their_folder_beside_them(tmp_path: Path) 
     assert found == {(str(tmp_path / f"{job}.tar"), job) for job in (JOB, OTHER)}
 
 
-def test_two_jobs_beside_give_no_job(tmp_path: Path) -> None:
+def test_two_neighbouring_jobs_give_no_job(tmp_path: Path) -> None:
     jobs = [{"jid": JOB, "state": "RUNNING"}, {"jid": VERTEX, "state": "RUNNING"}]
     (tmp_path / "a.json").write_text(json.dumps({"jobs": jobs}))
     path = tmp_path / "cp.json"
@@ -673,7 +673,7 @@ def archive(*entries: tuple[str, object]) -> bytes:
     return json.dumps({"archive": listed}).encode()
 
 
-def test_an_archive_says_each_thing_once() -> None:
+def test_an_archive_gives_no_duplicates() -> None:
     job = {
         "jid": JOB,
         "state": "FINISHED",
@@ -717,14 +717,14 @@ def test_offsets_point_into_the_archive(tmp_path: Path) -> None:
     assert (counts.first_us, counts.last_us) == (1_600_000_000_000_000,) * 2
 
 
-def test_an_archive_whose_answers_were_unpacked_by_somebody() -> None:
+def test_an_archive_with_unpacked_responses() -> None:
     data = json.dumps(
         {"archive": [{"path": f"/jobs/{JOB}/checkpoints/details/7", "json": checkpoint()}]}
     )
     assert only(rows_of_bytes(data.encode(), "x"), "checkpoint_status")["job_id"] == JOB
 
 
-def test_a_damaged_answer_costs_only_itself() -> None:
+def test_a_damaged_response_does_not_affect_the_others() -> None:
     counts = Tally()
     listed = [
         {"path": f"/jobs/{JOB}/checkpoints/details/6", "json": '{"id": 6, '},
@@ -738,7 +738,7 @@ def test_a_damaged_answer_costs_only_itself() -> None:
     assert len(counts.samples) == 2
 
 
-def test_answers_one_behind_the_other() -> None:
+def test_concatenated_responses() -> None:
     text = (
         json.dumps(checkpoint())
         + "\n"
@@ -750,7 +750,7 @@ def test_answers_one_behind_the_other() -> None:
     assert [row["checkpoint"] for row in rows] == [7, 8, 9]
 
 
-def test_what_a_browser_exports() -> None:
+def test_har_files() -> None:
     def entry(path: str, body: object) -> dict[str, object]:
         return {
             "request": {"url": f"https://flink.example.org/proxy/app_1{path}?x=1"},
@@ -791,14 +791,14 @@ def test_damage_is_one_sentence(text: bytes, sentence: str, tmp_path: Path) -> N
     assert caught.value.message == sentence
 
 
-def test_a_cut_gzip_file(tmp_path: Path) -> None:
+def test_a_truncated_gzip_file(tmp_path: Path) -> None:
     path = tmp_path / "x.json.gz"
     path.write_bytes(gzip.compress(json.dumps(checkpoint()).encode())[:60])
     with pytest.raises(FlowdiagError):
         read(path)
 
 
-def test_a_file_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rest, "MAX_FILE_BYTES", 1000)
     path = tmp_path / "x.json"
     path.write_bytes(b'{"a": "' + b"x" * 2000)
@@ -806,7 +806,7 @@ def test_a_file_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
         read(path)
 
 
-def test_an_archive_of_countless_answers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_with_too_many_responses_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rest, "MAX_ANSWERS", 1)
     with pytest.raises(ValueError, match="more than a million answers"):
         rows_of_bytes(archive(("/jobs/overview", {}), ("/jobs/overview", {})))
@@ -819,12 +819,12 @@ def test_byte_order_mark_and_odd_numbers() -> None:
 
 
 @pytest.mark.parametrize("body", [{}, [], [1], "x", 5, None, {"jobs": []}, {"status": "ok"}])
-def test_other_json_is_not_ours(body: object) -> None:
+def test_other_json_is_not_recognised(body: object) -> None:
     assert rest_path_of(body, "checkpoints.json") is None
     assert recognise(json.dumps(body).encode(), "x.json") is None
 
 
-def test_the_head_of_a_long_answer_is_enough() -> None:
+def test_the_head_of_a_long_response_is_enough() -> None:
     body = subtask_details()
     text = json.dumps(body).encode()
     for end in range(text.index(b'"subtasks"') + 30, len(text)):
@@ -859,7 +859,7 @@ SHAPES: list[dict[str, Any]] = [
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Every place in a JSON value."""
+    """Yield every path in a JSON value."""
     keys = (
         value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
     )
@@ -870,7 +870,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 @settings(max_examples=200, deadline=None)
 @given(st.data())
-def test_any_value_in_any_place_is_survived(data: st.DataObject) -> None:
+def test_any_value_in_any_place_is_accepted(data: st.DataObject) -> None:
     body = json.loads(json.dumps(data.draw(st.sampled_from(SHAPES))))
     for _ in range(data.draw(st.integers(1, 3))):
         where = data.draw(st.sampled_from(list(places(body)) or [("x",)]))
@@ -891,7 +891,7 @@ def test_any_value_in_any_place_is_survived(data: st.DataObject) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=300))
-def test_any_bytes_are_survived(text: bytes) -> None:
+def test_any_bytes_are_accepted(text: bytes) -> None:
     recognise(text)
     try:
         rows_of_bytes(text)
@@ -918,5 +918,5 @@ def test_a_statistics_dump() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"id": 1', "[]", "null", "x" * 100])
-def test_a_cut_dump_gives_nothing(text: str) -> None:
+def test_a_truncated_dump_gives_no_rows(text: str) -> None:
     assert explode(text, JOB, 7) == []

@@ -314,7 +314,7 @@ def test_answers_of_the_rest_interface(value: object, name: str, url: str) -> No
         assert (found.kind, found.engine, found.url) == ("rest", "flink", url)
 
 
-def test_answers_one_behind_the_other() -> None:
+def test_concatenated_responses() -> None:
     text = json.dumps({"counts": {}, "history": [], "latest": {}})
     assert judge(f"{text}\n{text}\n").kind == "rest"
 

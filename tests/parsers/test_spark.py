@@ -35,7 +35,7 @@ def test_the_spark_schema_is_the_arrow_schema() -> None:
     assert metric.fieldNames() == [field.name for field in METRIC]
 
 
-def test_types_that_events_do_not_have_are_refused() -> None:
+def test_unused_types_are_refused() -> None:
     with pytest.raises(TypeError, match="timestamp"):
         spark_type(pa.timestamp("us"))
     assert spark_schema(pa.schema([("a", pa.list_(pa.int64()))]))["a"].dataType == T.ArrayType(
@@ -56,14 +56,14 @@ def test_both_ways_give_the_same_rows(
     spark: SparkSession, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(log.parent)
-    # A relative path: the workers' folder is another one.
+    # A relative path: workers run in another folder.
     tasks = plan_splits(discover([log.name]).sources)
     here = events_frame(spark, parse_on_driver(tasks))
     there = events_frame(spark, tasks)
     assert here.schema == there.schema == EVENTS
     rows = here.orderBy("source", "offset", "event").collect()
     others = there.orderBy("source", "offset", "event").collect()
-    # What is added up for clocks and writers comes as a row where executors parse.
+    # On executors, the marks of clocks and writers are a row.
     assert sum(row["event"] == "marks" for row in others) == 1
     assert rows == [row for row in others if row["event"] != "marks"]
     assert len(rows) == 41
@@ -77,7 +77,7 @@ def test_nothing_to_parse_is_an_empty_frame(spark: SparkSession) -> None:
     assert frame.count() == 0
 
 
-def test_splits_are_with_absolute_path_once(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_absolute_paths_are_set_once(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(log.parent)
     (source,) = discover([log.name]).sources
     anchored = spark_module._with_absolute_path(Split(source, 0, -1))

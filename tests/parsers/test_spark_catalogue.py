@@ -1,4 +1,4 @@
-"""Every message of Spark that is known, in the layouts that drivers and executors write."""
+"""Every known Spark message, in the layouts of drivers and executors."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_delays_with_a_decimal_comma(tmp_path: Path) -> None:
     assert row["fields"] == {"origin": "log", "state": "completed", "log_total": "1497"}
 
 
-def test_the_estimators_input_stands_on_the_line_below(tmp_path: Path) -> None:
+def test_the_estimators_input_is_on_the_next_line(tmp_path: Path) -> None:
     (row,) = log_rows(
         tmp_path,
         "26/11/20 23:53:05 TRACE PIDRateEstimator: \n"
@@ -114,17 +114,17 @@ PROGRESS = """26/11/21 00:08:52 INFO MicroBatchExecution: Streaming query made p
 """
 
 
-def test_progress_over_many_lines(tmp_path: Path) -> None:
+def test_multi_line_progress(tmp_path: Path) -> None:
     (row,) = log_rows(tmp_path, PROGRESS)
     assert (row["event"], row["checkpoint"], row["duration_ms"]) == ("spark_progress", 3, 500)
     assert row["job_name"] == "orders" and row["fields"]["rows"] == "120"  # type: ignore[index]
 
 
-def test_progress_that_is_cut_gives_nothing(tmp_path: Path) -> None:
+def test_truncated_progress_gives_no_row(tmp_path: Path) -> None:
     assert log_rows(tmp_path, PROGRESS[:300]) == []
 
 
-def test_a_failed_output_operation_names_the_error_of_python(tmp_path: Path) -> None:
+def test_a_failed_output_operation_has_the_python_error(tmp_path: Path) -> None:
     output, batch = log_rows(
         tmp_path,
         "26/11/20 23:59:00 ERROR JobScheduler: Error running job streaming job 1795219938000 ms.0\n"

@@ -1,4 +1,4 @@
-"""Spark's event log and the listener's lines, whole, cut, split anywhere, and hostile."""
+"""Spark's event log and the listener's files: complete, truncated, split anywhere, and hostile."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ HEAD: Json = {"Event": "SparkListenerLogStart", "Spark Version": "3.5.1"}
 
 
 def totals(rows: list[Json]) -> Counter[tuple[int, str, str]]:
-    """Sums of the tasks by stage and executor, and what else there is."""
+    """Return the sums of tasks by stage and executor, and the counts of other events."""
     found: Counter[tuple[int, str, str]] = Counter()
     for row in rows:
         if row["event"] == "spark_tasks":
@@ -94,7 +94,7 @@ def totals(rows: list[Json]) -> Counter[tuple[int, str, str]]:
     ),
     size=st.integers(40, 4000),
 )
-def test_any_cut_gives_the_same_sums(
+def test_any_split_gives_the_same_sums(
     tmp_path_factory: pytest.TempPathFactory,
     tasks: list[tuple[int, int, int, int]],
     size: int,
@@ -104,7 +104,7 @@ def test_any_cut_gives_the_same_sums(
     assert totals(rows_of(path, size)) == totals(rows_of(path))
 
 
-def test_tasks_are_added_up_by_stage_and_executor(tmp_path: Path) -> None:
+def test_tasks_are_summed_by_stage_and_executor(tmp_path: Path) -> None:
     events = [
         HEAD,
         task(7, 0, 100, 5),
@@ -144,7 +144,7 @@ def test_secrets_are_left_out(tmp_path: Path) -> None:
     assert found["fields"] == {"spark.streaming.blockInterval": "50ms"}
 
 
-def test_a_cut_last_line_is_counted_and_nothing_more(tmp_path: Path) -> None:
+def test_a_truncated_last_line_is_only_counted(tmp_path: Path) -> None:
     path = tmp_path / "log"
     whole = "\n".join(map(json.dumps, [HEAD, job(0, [0], 4000), job(1, [1], 6000)]))
     path.write_text(whole[:-40])
@@ -168,7 +168,7 @@ def test_a_cut_last_line_is_counted_and_nothing_more(tmp_path: Path) -> None:
         '{"Event":"SparkListenerJobEnd","Job ID":' + "9" * 400 + "}",
     ],
 )
-def test_hostile_lines_raise_nothing(line: str, tmp_path: Path) -> None:
+def test_hostile_lines_raise_no_error(line: str, tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text(json.dumps(HEAD) + "\n" + line + "\n" + json.dumps(job(1, [1], 6000)) + "\n")
     rows = rows_of(path)
@@ -206,13 +206,13 @@ def test_the_listeners_batches(tmp_path: Path) -> None:
     rows = rows_of(write(tmp_path / "lines", [header, batch, {"event": "dropped", "count": 4}]))
     by_event = {row["event"]: row for row in rows}
     assert by_event["spark_application"]["application"] == "local-1795218462305"
-    told = by_event["spark_batch"]
-    assert (told["epoch_ms"], told["duration_ms"], told["utc_us"]) == (
+    batch = by_event["spark_batch"]
+    assert (batch["epoch_ms"], batch["duration_ms"], batch["utc_us"]) == (
         1795218548000,
         4566,
         1795218562831000,
     )
-    assert told["fields"]["scheduling"] == "10227" and told["fields"]["failed"] == "1"
+    assert batch["fields"]["scheduling"] == "10227" and batch["fields"]["failed"] == "1"
     assert by_event["spark_output"]["cause"] == "no"
     assert by_event["spark_dropped"]["fields"]["count"] == "4"
 
@@ -239,7 +239,7 @@ EVENT_LOG_SHAPE: Json = {
 }
 
 
-def test_both_shapes_of_progress_are_one() -> None:
+def test_both_shapes_of_progress_give_the_same_row() -> None:
     printed = json.loads(json.dumps(EVENT_LOG_SHAPE))
     source = printed["sources"][0]
     source["endOffset"] = json.loads(source["endOffset"])
@@ -276,7 +276,7 @@ def test_no_progress_raises(value: object) -> None:
         progress_row({**value, "runId": "r", "timestamp": "2020-07-29T10:56:56Z"})
 
 
-def test_event_logs_are_for_the_other_command(tmp_path: Path) -> None:
+def test_event_logs_belong_to_the_other_command(tmp_path: Path) -> None:
     found = discover([str(write(tmp_path / "log", [HEAD]))])
     (source,) = of_engine(found, "flink").sources
     assert (source.kind, source.reason) == (

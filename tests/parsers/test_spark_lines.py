@@ -1,4 +1,4 @@
-"""The quick way through an event log finds what reading every line as JSON finds, wherever it is cut."""
+"""The fast scan of an event log finds the same lines as parsing every line, wherever it is split."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ TASKS = {0, 1, 2, 3}
 
 
 def scan(data: bytes, start: int, end: int, buffer_bytes: int) -> tuple[list[Line], list[Line]]:
-    """The wanted lines of a range, and those of tasks."""
+    """Return the relevant lines of a range, and its task ends."""
     tasks: list[Line] = []
     scanner = EventScanner(
         io.BytesIO(data),
@@ -68,7 +68,7 @@ def scan(data: bytes, start: int, end: int, buffer_bytes: int) -> tuple[list[Lin
     cuts=st.lists(st.integers(0, 2000), max_size=4),
     buffer_bytes=st.integers(8, 4000),
 )
-def test_any_cut_and_any_buffer_give_the_same_lines(
+def test_any_split_and_any_buffer_give_the_same_lines(
     chosen: list[int], ended: bool, cuts: list[int], buffer_bytes: int
 ) -> None:
     data = b"\n".join(LINES[n] for n in chosen) + (b"\n" if ended else b"")
@@ -85,7 +85,7 @@ def test_any_cut_and_any_buffer_give_the_same_lines(
     ]
 
 
-def test_a_line_without_end_is_cut() -> None:
+def test_an_endless_line_is_cut_off() -> None:
     data = b'{"Event":"SparkListenerTaskEnd","Task Info":"' + b"x" * (LINE_BYTES + 10) + b'"}\n'
     lines, tasks = scan(data * 2, 0, -1, 256 * 1024)
     assert tasks == []
@@ -101,7 +101,7 @@ def number(value: object, key: str) -> int:
 
 
 def by_json(lines: Iterable[bytes]) -> Counter[tuple[int, int, str, str]]:
-    """Tasks by stage, attempt and executor, read one by one with the standard library."""
+    """Count tasks by stage, attempt and executor with the standard library's parser."""
     sums: Counter[tuple[int, int, str, str]] = Counter()
     for line in lines:
         try:
@@ -148,8 +148,8 @@ def decoded(source: Source) -> bytes:
 
 
 @pytest.mark.parametrize("folder", LOGS, ids=lambda path: f"{path.parent.name}-{path.name}")
-def test_recorded_tasks_add_up(folder: Path, tmp_path: Path) -> None:
-    """What is added up of a recording is what its tasks say, read whole and in small pieces."""
+def test_sums_of_recorded_tasks(folder: Path, tmp_path: Path) -> None:
+    """Sums match the recorded tasks, read whole and in small pieces."""
     sources = of_engine(discover([str(unpacked(folder) / "eventlog")]), "spark").sources
     logs = [source for source in sources if source.kind == "spark-events"]
     assert logs

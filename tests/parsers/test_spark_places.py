@@ -1,4 +1,4 @@
-"""Whose a record of Spark is, and where: YARN's sections, failed tasks, blocks, partitions."""
+"""Application and place of Spark records: YARN's sections, failed tasks, blocks, partitions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_containers_name_their_application(tmp_path: Path) -> None:
     assert named == ["application_1466086000000_0007", "application_1466086000000_0008/2"]
 
 
-def test_failed_tasks_tell_place_and_cause(tmp_path: Path) -> None:
+def test_failed_tasks_have_place_and_cause(tmp_path: Path) -> None:
     rows = rows_of(YARN.format(cause=CAUSE), tmp_path)
     lost, thrown = [row for row in rows if row["event"] == "spark_incident"]
     assert (lost["template"], thrown["template"]) == ("task-lost", "task-exception")
@@ -60,7 +60,7 @@ def test_failed_tasks_tell_place_and_cause(tmp_path: Path) -> None:
     assert "input-1-1466086160800" in lost["cause"] and "input-1-1466086160800" in thrown["cause"]
 
 
-def test_what_python_says_is_the_cause_of_a_failed_task(tmp_path: Path) -> None:
+def test_the_python_error_is_the_cause_of_a_failed_task(tmp_path: Path) -> None:
     said = (
         "26/11/20 14:02:11 WARN TaskSetManager: Lost task 3.0 in stage 7.0 (TID 99) (10.2.3.7 executor 4): "
         "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
@@ -114,13 +114,13 @@ def test_backlog_by_partition_in_both_shapes(as_text: bool) -> None:
     assert told["partitions"] == {"t-0": 10, "u-0": 3, "t-1": 0}
 
 
-def test_metrics_of_kafka_where_the_latest_offsets_are_not_told() -> None:
+def test_kafka_metrics_without_latest_offsets() -> None:
     metrics = {"avgOffsetsBehindLatest": "2.5", "maxOffsetsBehindLatest": "4"}
     told = only(endOffset='{"t":{"0":5,"1":9}}', metrics=metrics)
     assert (told["backlog"], told["max_lag"], told["partitions"]) == (5, 4.0, {})
 
 
-def test_of_large_topics_the_worst_partitions_are_kept() -> None:
+def test_the_worst_partitions_of_large_topics_are_kept() -> None:
     end = {"t": {str(n): 0 for n in range(300)}}
     latest = {"t": {str(n): n for n in range(300)}}
     told = only(endOffset=end, latestOffset=latest)

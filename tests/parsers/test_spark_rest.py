@@ -1,4 +1,4 @@
-"""Saved answers of Spark's REST interface."""
+"""Saved responses of Spark's REST API."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_batches() -> None:
     assert row["fields"]["records"] == "7" and row["fields"]["interval_ms"] == "1000"
 
 
-def test_rates_of_receivers_are_kept_as_they_are() -> None:
+def test_receiver_rates_are_unchanged() -> None:
     answer = [
         {
             "streamId": 1,
@@ -61,7 +61,7 @@ def test_operations_belong_to_the_batch_in_the_name() -> None:
 @pytest.mark.parametrize(
     "data", [b"[]", b"{}", b'{"batchId": 1}', b"[1]", b'[{"outputOpId"', b"null"]
 )
-def test_what_is_no_answer(data: bytes) -> None:
+def test_other_documents_are_not_recognised(data: bytes) -> None:
     assert recognise_answer(data) is None
 
 
@@ -81,7 +81,7 @@ def test_ids_in_names() -> None:
     assert application_in("logs/driver.log") is None
 
 
-def test_the_environment_tells_the_configuration_without_secrets(tmp_path: Path) -> None:
+def test_the_environment_has_the_configuration_without_secrets(tmp_path: Path) -> None:
     answer = {
         "runtime": {"javaVersion": "17"},
         "sparkProperties": [

@@ -1,4 +1,4 @@
-"""Tables of the web UI are read like the answers of REST, however the copy came out."""
+"""Copied tables of the Web UI are read like REST responses, in whatever form they were copied."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HISTORY = """\
 \t7\tFAILED\t7/8\t2026-11-21 06:10:00\t2026-11-21 06:10:01\t10m 0s\t1.20 MB\t0 B (0 B)
 \t6\tCOMPLETED [Savepoint]\t8/8\t2026-11-21 06:00:00\t2026-11-21 06:00:01\t1s\t12 B\t1.50 KB (0 B)
 """
-# 1.15 and later: the whole size beside the one that was written; milliseconds since 1.19.
+# 1.15 and later: full size next to checkpointed size; milliseconds since 1.19.
 FULL = """\
 ID\tStatus\tAcknowledged\tTrigger Time\tLatest Acknowledgement\tEnd to End Duration\tCheckpointed Data Size\tFull Checkpoint Data Size\tProcessed (persisted) in-flight data
 7\tCOMPLETED\t8/8\t2026-11-21 06:00:00.250\t2026-11-21 06:00:01.750\t1s 500ms\t1.00 KB\t2.00 KB\t0 B (0 B)
@@ -77,7 +77,7 @@ FORMS: dict[str, Callable[[str], str]] = {
 
 
 def rows(text: str, tmp_path: Path) -> list[dict[str, Any]]:
-    """What a file with the text comes to."""
+    """Return the rows of a file with this text."""
     path = tmp_path / "copied"
     path.write_bytes(text.encode())
     found = discover([str(path)]).sources
@@ -99,16 +99,16 @@ def test_the_history_of_checkpoints(form: str, tmp_path: Path) -> None:
         (6, "COMPLETED", 1000),
     ]
     assert [row["fields"]["num_acknowledged_subtasks"] for row in found] == ["7", "7", "7", "8"]
-    # Both after ten minutes sharp, with somebody missing: nothing but the timeout does that.
+    # Both failed after exactly ten minutes with acknowledgements missing: only a timeout does that.
     assert {row["checkpoint"] for row in found if row["cause"]} == {7, 8}
     assert found[3]["fields"]["is_savepoint"] == "true"
     assert (found[3]["bytes"], found[3]["fields"]["processed_data"]) == (12, "1536")
-    # A browser's clock, in no zone that anybody knows.
+    # The browser's clock, in an unknown time zone.
     assert all(row["utc_us"] is None and row["epoch_ms"] is None for row in found)
     assert found[2]["local_us"] == 1_795_241_400_000_000
 
 
-def test_failures_of_different_lengths_are_no_expiries(tmp_path: Path) -> None:
+def test_failures_of_different_durations_did_not_expire(tmp_path: Path) -> None:
     text = HISTORY.replace("10m 0s", "2m 13s", 1)
 
     assert [row["cause"] for row in rows(text, tmp_path)] == [None] * 4
@@ -131,7 +131,7 @@ def test_columns_of_other_versions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_details_name_who_is_missing(form: str, tmp_path: Path) -> None:
+def test_details_name_the_missing_subtasks(form: str, tmp_path: Path) -> None:
     found = rows(FORMS[form](DETAILS), tmp_path)
 
     status = next(row for row in found if row["event"] == "checkpoint_status")
@@ -165,7 +165,7 @@ def test_back_pressure_and_subtasks_of_a_vertex(form: str, tmp_path: Path) -> No
     assert placed[1]["fields"]["read-records"] == "1200000"
 
 
-def test_a_table_without_a_name_names_nobody() -> None:
+def test_a_table_without_a_name_has_a_placeholder() -> None:
     found = [row for _, row in copied_rows(b"0\t0.98\tHIGH\n1\t1\tHIGH\n")]
 
     assert {row["task"] for row in found} == {NO_NAME}
@@ -182,7 +182,7 @@ def test_a_table_without_a_name_names_nobody() -> None:
         "total 12 OK\n",
     ],
 )
-def test_other_texts_are_no_tables(text: str) -> None:
+def test_other_texts_are_not_tables(text: str) -> None:
     assert not contains_table(text.encode())
 
 
