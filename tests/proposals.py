@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from flowdiag.analyses.memory.advice import tried
+from flowdiag.analyses.memory.advice import derive_with
 from flowdiag.analyses.memory.model import MEMORY_KEYS, MemoryOptionError, parse_size
 from flowdiag.analyses.report.wire import Action, Report
 from flowdiag.analyses.topics import ENGINES
@@ -228,7 +228,7 @@ def _not_starting(report: Report, facts: Any) -> Iterator[str]:
         for options in [*mine, *([together] if mine else [])]:
             sizes = {key: value for key, value in options.items() if key in MEMORY_KEYS}
             ours = any(key.startswith("taskmanager") for key in sizes)
-            if ours and tried(process, sizes) is None:
+            if ours and derive_with(process, sizes) is None:
                 yield f"no TaskManager starts with {options} beside {dict(process.configured)}"
 
 

@@ -1,31 +1,35 @@
-"""What to set, and what it does to the other pools: every proposal is put through the model first."""
+"""Proposes memory options. The model checks every proposal and its effect on the other pools first."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
 
 from flowdiag.analyses.flink.options import version_of
 from flowdiag.analyses.knowledge.option_types import write
 from flowdiag.analyses.memory import helpers as h
 from flowdiag.analyses.memory import model as m
-from flowdiag.analyses.memory.facts import BufferNeeds, MemoryProcess
+from flowdiag.analyses.memory.facts import BufferNeeds, MemoryFacts, MemoryProcess
 from flowdiag.analyses.memory.options import derive
+from flowdiag.analyses.memory.shortage import BufferShortage
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Action
+from flowdiag.parsers.units import size_bytes
 
 _STEP = 64 * m.MIB
 _MOST_STEPS = 4096
+_MOST_TOTALS = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """Options to set, and what comes out.
+    """Options to set, and the resulting pools.
 
     Args:
         options: by key.
-        memory: what the model makes of them.
-        keeps_total: whether the process stays as large as it is.
+        memory: the pools that the model derives from them.
+        keeps_total: whether the process keeps its size.
     """
 
     options: Mapping[str, str]
@@ -33,8 +37,8 @@ class Proposal:
     keeps_total: bool
 
 
-def current(process: MemoryProcess) -> m.TaskManagerMemory | None:
-    """The pools of a TaskManager as derived, else as observed."""
+def current_pools(process: MemoryProcess) -> m.TaskManagerMemory | None:
+    """Return the pools of a TaskManager as derived, else as observed."""
     if process.derived is not None and isinstance(process.derived.memory, m.TaskManagerMemory):
         return process.derived.memory
     seen = process.observed
@@ -53,10 +57,10 @@ def current(process: MemoryProcess) -> m.TaskManagerMemory | None:
         return None
 
 
-def tried(process: MemoryProcess, options: Mapping[str, str]) -> m.TaskManagerMemory | None:
-    """What the model makes of a process with more options; None where Flink would refuse."""
+def derive_with(process: MemoryProcess, options: Mapping[str, str]) -> m.TaskManagerMemory | None:
+    """Return the pools of a process with additional options; None if Flink refuses them."""
     known = {key: text for key, text in process.configured.items() if key in m.MEMORY_KEYS}
-    if not known and (now := current(process)) is not None:
+    if not known and (now := current_pools(process)) is not None:
         known = {m.PROCESS: f"{now.process}b"}
     derived = derive("taskmanager", {**known, **options}, process.version, process.container)
     if derived is None or not isinstance(derived.memory, m.TaskManagerMemory):
@@ -65,7 +69,7 @@ def tried(process: MemoryProcess, options: Mapping[str, str]) -> m.TaskManagerMe
 
 
 def network_keys(version: str | None) -> tuple[str, str]:
-    """The lower and the upper bound of the network memory, as the version calls them.
+    """Return the options for the lower and the upper bound of the network memory in a version.
 
     >>> network_keys("1.9.3"), network_keys(None)[0]
     (('taskmanager.network.memory.min', 'taskmanager.network.memory.max'), 'taskmanager.memory.network.min')
@@ -76,21 +80,21 @@ def network_keys(version: str | None) -> tuple[str, str]:
 
 
 def enough_network(process: MemoryProcess, size: int) -> Proposal | None:
-    """The fewest options with which the network memory has a size, and Flink takes all of them.
+    """Return the fewest options for a network memory of this size that Flink accepts.
 
-    One bound alone where the other one permits it, then both, then a larger process, too.
+    Tries one bound alone, then both, then both with a larger process.
 
     Returns:
-        None before 1.10, of which the model knows too little, or where no options would do.
+        None before 1.10, where the model does not know enough, or if no options work.
     """
-    now = current(process)
+    now = current_pools(process)
     if now is None or (version_of(process.version) or m.LATEST) < (1, 10):
         return None
     low, high = network_keys(process.version)
     text = m.as_option(size)
     both = {low: text, high: text}
     for options in ({low: text}, {high: text}, both):
-        memory = tried(process, options)
+        memory = derive_with(process, options)
         if memory is not None and memory.network >= size:
             return Proposal(
                 options=options, memory=memory, keeps_total=memory.process <= now.process
@@ -99,11 +103,11 @@ def enough_network(process: MemoryProcess, size: int) -> Proposal | None:
 
 
 def enough_buffers(needs: BufferNeeds) -> tuple[dict[str, str], m.TaskManagerMemory | None] | None:
-    """The smallest setting of the network memory with which all pools fit, and its result.
+    """Return the smallest setting of the network memory with which all buffers fit, and its result.
 
     Returns:
-        options and the pools with them (None before 1.10); None where nothing is known of the
-        process, or Flink would refuse whatever is set.
+        options and the resulting pools (None before 1.10); None if the process is unknown, or Flink
+        refuses every setting.
     """
     process = needs.process
     if process is None:
@@ -117,7 +121,7 @@ def enough_buffers(needs: BufferNeeds) -> tuple[dict[str, str], m.TaskManagerMem
         newer = (m.NETWORK_MIN, m.NETWORK_MAX, m.NETWORK_FRACTION)
         if not any(key in known for key in newer):
             options = {m.BUFFERS: str(max(needs.required, needs.any_placement))}
-            memory = tried(process, options)
+            memory = derive_with(process, options)
             if memory is not None:
                 return options, memory
     found = enough_network(process, size)
@@ -125,23 +129,23 @@ def enough_buffers(needs: BufferNeeds) -> tuple[dict[str, str], m.TaskManagerMem
 
 
 def more_heap(process: MemoryProcess, share: float, *, managed_is_free: bool) -> Proposal | None:
-    """A larger heap: out of unused managed memory if there is enough, else by a larger process."""
-    now = current(process)
+    """Propose a larger heap: from unused managed memory if there is enough, else by a larger process."""
+    now = current_pools(process)
     if now is None:
         return None
     extra = int(now.heap * share)
     if managed_is_free and now.managed >= extra and m.TASK_HEAP not in process.configured:
         left = (now.managed - extra) // m.MIB * m.MIB
         options = {m.MANAGED: m.as_option(left)}
-        memory = tried(process, options)
+        memory = derive_with(process, options)
         if memory is not None and memory.heap > now.heap and memory.process <= now.process:
             return Proposal(options=options, memory=memory, keeps_total=True)
     return _larger_process(process, now, {}, lambda memory: memory.heap >= now.heap + extra)
 
 
 def more_metaspace(process: MemoryProcess, share: float, heap_left: float) -> Proposal | None:
-    """A larger metaspace, out of the heap where enough of it is left: `heap_left` of what it has."""
-    now = current(process)
+    """Propose a larger metaspace, taken from the heap if the share `heap_left` of it remains."""
+    now = current_pools(process)
     if now is None:
         return None
     size = _rounded(int(now.metaspace * (1 + share)))
@@ -150,8 +154,8 @@ def more_metaspace(process: MemoryProcess, share: float, heap_left: float) -> Pr
 
 
 def more_direct(process: MemoryProcess, extra: int, heap_left: float) -> Proposal | None:
-    """More direct memory for user code and libraries."""
-    now = current(process)
+    """Propose more direct memory for user code and libraries."""
+    now = current_pools(process)
     if now is None:
         return None
     options = {m.TASK_OFF_HEAP: m.as_option(_rounded(now.task_off_heap + extra))}
@@ -159,8 +163,8 @@ def more_direct(process: MemoryProcess, extra: int, heap_left: float) -> Proposa
 
 
 def more_overhead(process: MemoryProcess, share: float, heap_left: float) -> Proposal | None:
-    """More room for native memory outside of all pools."""
-    now = current(process)
+    """Propose more native memory outside all pools."""
+    now = current_pools(process)
     if now is None:
         return None
     size = m.as_option(_rounded(int(now.overhead * (1 + share))))
@@ -178,8 +182,8 @@ def _rounded(size: int) -> int:
 def _with(
     process: MemoryProcess, now: m.TaskManagerMemory, options: dict[str, str], heap_left: float
 ) -> Proposal | None:
-    """Keep the total if as much of the heap remains, else make the process larger."""
-    memory = tried(process, options)
+    """Keep the total if enough of the heap remains, else enlarge the process."""
+    memory = derive_with(process, options)
     if memory is not None and memory.process <= now.process and memory.heap >= now.heap * heap_left:
         return Proposal(options=options, memory=memory, keeps_total=True)
     return _larger_process(process, now, options, lambda made: made.heap >= now.heap)
@@ -191,27 +195,21 @@ def _larger_process(
     options: dict[str, str],
     enough: Callable[[m.TaskManagerMemory], bool],
 ) -> Proposal | None:
-    """The smallest total (in steps of 64 MB) with which something holds."""
+    """Return the smallest total (in steps of 64 MB) with which the condition holds."""
     key = next((k for k in (m.FLINK, m.PROCESS) if k in process.configured), m.PROCESS)
     if m.FLINK in process.configured and m.PROCESS in process.configured:
-        return None  # two totals: no single option helps
+        return None  # two totals: no single option is enough
     start = now.flink if key == m.FLINK else now.process
     for step in range(_MOST_STEPS):
         total = m.as_option(-(-start // _STEP) * _STEP + step * _STEP)
-        memory = tried(process, {**options, key: total})
+        memory = derive_with(process, {**options, key: total})
         if memory is not None and enough(memory):
             return Proposal(options={**options, key: total}, memory=memory, keeps_total=False)
     return None
 
 
-def setting_of(process: MemoryProcess, proposal: Proposal, text: str) -> Action:
-    """A proposal as one thing to do: what goes together is set together.
-
-    Args:
-        process: whose options they are.
-        proposal: what the model accepts.
-        text: what to do.
-    """
+def proposal_action(process: MemoryProcess, proposal: Proposal, text: str) -> Action:
+    """Return a proposal as one action: the first option, with the others to set together with it."""
     memory = proposal.memory
     heap, managed, total = map(fmt.size, (memory.heap, memory.managed, memory.process))
     key, *others = proposal.options
@@ -219,7 +217,7 @@ def setting_of(process: MemoryProcess, proposal: Proposal, text: str) -> Action:
     return Action(
         text=text,
         option=key,
-        current=h.present(key, process.configured.get(key), process.version),
+        current=h.current_value(key, process.configured.get(key), process.version),
         proposed=write(key, proposal.options[key], version),
         together=h.changes(
             {other: proposal.options[other] for other in others},
@@ -230,3 +228,153 @@ def setting_of(process: MemoryProcess, proposal: Proposal, text: str) -> Action:
         restart_needed=True,
         verify="Status.JVM.Memory metrics stay below their maximum",
     )
+
+
+_JOBMANAGER_HEAP: Final = Action(
+    text="Increase the heap",
+    option="jobmanager.memory.process.size",
+    measure="the heap in use after full collections: half as much again is enough",
+    restart_needed=True,
+)
+
+
+def room_for_heap(facts: MemoryFacts, process: MemoryProcess) -> Action:
+    """Return an action for a heap that fills up: a quarter more, then measure again."""
+    if process.role != "taskmanager":
+        return _JOBMANAGER_HEAP
+    text = "Increase the heap, or move the state to RocksDB"
+    free = set(facts.backends.values()) == {"heap"}
+    proposal = more_heap(process, 0.25, managed_is_free=free)
+    if proposal is not None:
+        return proposal_action(process, proposal, text)
+    return replace(_JOBMANAGER_HEAP, text=text, option=m.PROCESS)
+
+
+def network_memory_actions(
+    needs: BufferNeeds | None, error: BufferShortage | None
+) -> Iterator[Action]:
+    """Yield how to get enough network buffers.
+
+    Args:
+        needs: of the TaskManager; None: unknown.
+        error: the last one, which gives a lower bound.
+    """
+    cause = "insufficient-network-buffers"
+    process = needs.process if needs is not None else None
+    found = enough_buffers(needs) if needs is not None and needs.required else None
+    if needs is not None and process is not None and found is not None:
+        options, memory = found
+        key, *others = options
+        segments = needs.smallest // needs.segment_bytes
+        yield replace(
+            h.remedy_action(
+                cause,
+                "enough",
+                option=key,
+                current=process.configured.get(key),
+                proposed=options[key],
+                version=process.version,
+                together={other: options[other] for other in others},
+                configured=process.configured,
+            ),
+            risk=_effect_on_pools(process, memory),
+            verify="the pool's line 'Allocated … number of memory segments' shows "
+            f"{segments} or more",
+        )
+        yield h.remedy_action(cause, "fewer")
+        return
+    least = error.least_bytes if error is not None else None
+    size = m.as_option(least) if least else None
+    version = error.job.version if error is not None else None
+    low, high = network_keys(version)
+    yield h.remedy_action(
+        cause,
+        "at-least",
+        option=low,
+        proposed=size,
+        version=version,
+        # A lower bound above the unknown upper bound would keep the TaskManager from starting.
+        together={high: size} if size else {},
+    )
+
+
+def _effect_on_pools(process: MemoryProcess, memory: m.TaskManagerMemory | None) -> str | None:
+    if memory is None:
+        return None
+    now = current_pools(process)
+    keeps = now is not None and memory.process <= now.process
+    total = "keeps its size" if keeps else f"grows to {fmt.size(memory.process)}"
+    return f"the heap becomes {fmt.size(memory.heap)}, the process {total}"
+
+
+_UNREADABLE: Final = ("Cannot read memory size", "Could not parse")
+
+
+def option_in(text: str) -> str | None:
+    """Return the memory option that a text names."""
+    longest_first = sorted(m.MEMORY_KEYS, key=len, reverse=True)
+    return next((key for key in longest_first if key in text), None)
+
+
+def options_that_start(process: MemoryProcess, error: str) -> Iterator[Action]:
+    """Yield changes of refused options that the model accepts, the smallest first.
+
+    Args:
+        process: with the options that Flink refuses.
+        error: from the model.
+    """
+    cause = "wrong-memory-options"
+    known = {k: v for k, v in process.configured.items() if k in m.MEMORY_KEYS}
+    if any(words in error for words in _UNREADABLE):
+        option = option_in(error)
+        text = known.get(option or "")
+        size, version = size_bytes(text), version_of(process.version)
+        takes_unit = option is not None and h.accepted(option, "1m", version) is not None
+        yield h.remedy_action(
+            cause,
+            "unit",
+            option=option,
+            current=text,
+            proposed=m.as_option(int(size)) if size and takes_unit else None,
+            version=process.version,
+        )
+        return
+
+    def is_accepted(options: dict[str, str]) -> bool:
+        derived = derive(process.role, options, process.version, process.container)
+        return derived is not None and derived.memory is not None
+
+    def without_one(remedy: str, keys: Iterable[str]) -> Iterator[Action]:
+        for key in keys:
+            if is_accepted({k: v for k, v in known.items() if k != key}):
+                yield h.remedy_action(cause, remedy, option=key, current=known[key], key=key)
+                return
+
+    process_size = f"{process.role}.memory.process.size"
+    totals = [k for k in (process_size, f"{process.role}.memory.flink.size") if k in known]
+    yield from without_one("leave-out", [k for k in known if k not in totals])
+    if len(totals) > 1:
+        one_total = [*without_one("one-total", totals)]
+        yield from one_total
+        if one_total:
+            return
+    total = totals[0] if totals else process_size
+    try:
+        start = m.parse_size(known[total]) if known.get(total) else 0
+    except m.MemoryOptionError:
+        start = 0
+    start = -(-(start or 512 * m.MIB) // _STEP) * _STEP
+    for step in range(1, _MOST_TOTALS + 1):
+        proposed = m.as_option(start + step * _STEP)
+        if is_accepted({**known, total: proposed}):
+            yield h.remedy_action(
+                cause,
+                "total",
+                option=total,
+                current=known.get(total),
+                proposed=proposed,
+                version=process.version,
+                change="Raise" if total in known else "Set",
+                note="" if process.version else " (calculated for the newest version)",
+            )
+            return

@@ -1,7 +1,7 @@
-"""What one run of `flowdiag memory` knows, as plain frozen values. Sizes are bytes, times microseconds.
+"""The facts of one run of `flowdiag memory`, as plain frozen values. Sizes are bytes, times microseconds.
 
-Pools have the names of Flink's options, as `memory_model.TaskManagerMemory.pools` gives them. `None`
-and absent keys mean "the input does not say".
+Pools have the names of Flink's options, as in `model.TaskManagerMemory.pools`. `None` and absent keys mean
+that the input does not contain the value.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from flowdiag.parsers.flink.options import OptionFile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """How full the heap was over time: the memory logger, or the JVM's own log."""
+    """Heap usage over time, from the memory logger or the JVM's own log."""
 
     samples: int
     first_us: int | None
     last_us: int | None
     heap_max: int | None
-    # Smallest used heap in each quarter of the samples, oldest first: what garbage collection leaves.
+    # Smallest used heap in each quarter of the samples, oldest first: the memory in use after collections.
     floors: tuple[int, ...] = ()
     peak: int | None = None
     full_pauses: int = 0
@@ -43,17 +43,17 @@ class MemoryProcess:
 
     Args:
         role: `taskmanager` or `jobmanager`.
-        source: index of the input that tells of it; None for options of the command line.
-        label: its name in that input, where several share it.
-        version: of Flink, with the patch where known; None: unknown, the model takes the newest.
+        source: index of the input that describes it; None for options of the command line.
+        label: its name in that input, if the input describes several.
+        version: of Flink, with the patch if known; None: unknown, and the model uses the newest.
         container: on YARN or Kubernetes.
-        configured: options as the user gave them, by key.
-        refs: where an option or an observed size stands.
-        derived: what the model makes of the options; None where none is about memory.
+        configured: options as the user set them, by key.
+        refs: the record of an option or an observed size.
+        derived: the sizes that the model derives; None without memory options.
         observed: sizes as the process itself, REST or its resource manager print them.
         origin: where `observed` comes from: `log`, `rest`, `resource-manager`.
         segments, segment_bytes: of the network buffer pool, as allocated.
-        container_limit: what the container may use, where Kubernetes or YARN says.
+        container_limit: of Kubernetes or YARN.
     """
 
     role: str
@@ -79,7 +79,7 @@ class MemoryProcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigFile:
-    """A configuration file that was given."""
+    """A configuration file from the input."""
 
     source: int
     name: str
@@ -99,12 +99,12 @@ class Kill:
 
     @property
     def for_memory(self) -> bool:
-        """Whether its memory was the reason: nodes also evict for their disk, and pods wait for a node."""
+        """Whether memory was the reason: nodes also evict for their disk, and pods wait for a node."""
         return self.reason in _FOR_MEMORY and _OTHER_RESOURCE.search(self.text) is None
 
     @property
     def waits(self) -> bool:
-        """Whether the pod is not there for another reason than its memory."""
+        """Whether the pod is not running for a reason other than memory."""
         return self.reason in WAITING and not self.for_memory
 
 
@@ -129,10 +129,9 @@ class BufferNeeds:
     """The network buffers of one TaskManager.
 
     Args:
-        segments: that exist, as allocated, else as derived; None where neither is known.
-        required, desired: what the tasks placed there need and would like, in the round of
-            deployment in which they needed most.
-        any_placement: segments that are enough wherever the scheduler puts the subtasks.
+        segments: the existing ones, as allocated, else as derived; None if unknown.
+        required, desired: by the tasks placed there, in the deployment round with the highest need.
+        any_placement: enough segments for any placement of the subtasks.
     """
 
     taskmanager: str
@@ -152,13 +151,13 @@ class BufferNeeds:
 
     @property
     def smallest(self) -> int:
-        """Network memory in bytes that is just enough, whatever the placement."""
+        """Smallest network memory in bytes that is enough for any placement."""
         return max(self.required, self.any_placement) * self.segment_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryFacts:
-    """What the rules of `flowdiag memory` judge."""
+    """The input of the rules of `flowdiag memory`."""
 
     processes: tuple[MemoryProcess, ...]
     files: tuple[ConfigFile, ...] = ()
@@ -166,5 +165,20 @@ class MemoryFacts:
     buffers: tuple[BufferNeeds, ...] = ()
     kills: tuple[Kill, ...] = ()
     writers: tuple[Process, ...] = ()
-    # State backend by job, as REST or a log names it: heap | rocksdb | other; absent: unknown.
+    # State backend by job, from REST or a log: heap | rocksdb | other; absent: unknown.
     backends: Mapping[str, str] = field(default_factory=dict)
+
+
+def share_in_full_collections(facts: MemoryFacts, process: MemoryProcess) -> float | None:
+    """Return the share of the time of its log that a process spent in full collections; None if unknown."""
+    usage = process.usage
+    spans = [
+        writer.last_us - writer.first_us
+        for writer in facts.writers
+        if writer.source == process.source
+        and writer.first_us is not None
+        and writer.last_us is not None
+    ]
+    if usage is None or not usage.full_pauses or len(spans) != 1 or spans[0] <= 0:
+        return None
+    return min(1.0, usage.full_pause_ms * 1000 / spans[0])

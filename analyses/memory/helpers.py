@@ -1,9 +1,9 @@
-"""All that a rule of `flowdiag memory` needs, under one import."""
+"""Everything that a rule of `flowdiag memory` needs, under one import."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Unpack
 
 from flowdiag.analyses.flink.helpers import explanation, measurement, votes_for
 from flowdiag.analyses.flink.job import Incident, JobFacts
@@ -26,6 +26,7 @@ from flowdiag.analyses.model.finding import (
     Confidence,
     Evidence,
     Finding,
+    FindingFields,
     Measurement,
     Present,
     Rank,
@@ -39,31 +40,36 @@ from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.model.rule import Limits, Rule, Signal, limit
 
 
-def of_process(process: MemoryProcess | None, **said: Any) -> Finding:
-    """A finding about the memory of a process: a warning, for as long as it runs.
+def process_finding(process: MemoryProcess | None, **overrides: Unpack[FindingFields]) -> Finding:
+    """Return a finding about the memory of a process: by default an ongoing warning.
 
     Args:
         process: None: no process in particular.
-        said: the other fields of `Finding`; they win. Without `explain` the cause explains itself.
+        overrides: other fields of `Finding`. The explanation defaults to that of the cause.
     """
-    return _finding(None, _subject(process), said)
+    subject = Subject(kind="process")
+    if process is not None and process.role == "jobmanager":
+        subject = Subject(kind="process", host=process.host)
+    elif process is not None:
+        subject = Subject(kind="taskmanager", taskmanager=process.taskmanager, host=process.host)
+    return _finding(None, subject, overrides)
 
 
-def of_place(
+def place_finding(
     job: JobFacts | None,
     taskmanager: str | None,
     host: str | None,
     *,
     otherwise: str = "process",
-    **said: Any,
+    **overrides: Unpack[FindingFields],
 ) -> Finding:
-    """A finding about what the tasks of a job met on a TaskManager.
+    """Return a finding about the tasks of a job on a TaskManager.
 
     Args:
-        job: whose verdict counts it, where it is known.
-        taskmanager, host: where.
-        otherwise: kind of the subject where no TaskManager is named.
-        said: as in `of_process`.
+        job: the job whose verdict counts the finding, if known.
+        taskmanager, host: the place.
+        otherwise: kind of the subject if no TaskManager is named.
+        overrides: as in `process_finding`.
     """
     subject = Subject(
         kind="taskmanager" if taskmanager else otherwise,
@@ -72,26 +78,18 @@ def of_place(
         taskmanager=taskmanager,
         host=host,
     )
-    return _finding(job, subject, said)
+    return _finding(job, subject, overrides)
 
 
-def _finding(job: JobFacts | None, subject: Subject, said: dict[str, Any]) -> Finding:
-    usual: dict[str, Any] = {"severity": Severity.WARNING, "state": State.ONGOING}
-    if "explain" not in said:
-        usual["explain"] = explanation(said["cause"])
-    return Finding(job=job.key if job else None, subject=subject, **(usual | said))
-
-
-def _subject(process: MemoryProcess | None) -> Subject:
-    if process is None:
-        return Subject(kind="process")
-    if process.role == "jobmanager":
-        return Subject(kind="process", host=process.host)
-    return Subject(kind="taskmanager", taskmanager=process.taskmanager, host=process.host)
+def _finding(job: JobFacts | None, subject: Subject, overrides: FindingFields) -> Finding:
+    defaults: FindingFields = {"severity": Severity.WARNING, "state": State.ONGOING}
+    if "explain" not in overrides:
+        defaults["explain"] = explanation(overrides["cause"] or "")
+    return Finding(job=job.key if job else None, subject=subject, **(defaults | overrides))
 
 
 def process_text(process: MemoryProcess) -> str:
-    """A process in a sentence.
+    """Return the name of a process in a sentence.
 
     >>> process_text(MemoryProcess(role="taskmanager"))
     'a TaskManager'
@@ -105,7 +103,7 @@ def process_text(process: MemoryProcess) -> str:
     return "a TaskManager"
 
 
-def advised(
+def remedy_action(
     cause: str,
     name: str,
     *,
@@ -117,27 +115,27 @@ def advised(
     configured: Mapping[str, str] | None = None,
     **fill: str,
 ) -> Action:
-    """What to do about a cause, where the options are those of a process.
+    """Return a remedy of a cause, with the options of a process.
 
     Args:
-        cause, name: a word of `causes.CAUSES`, and which of its remedies.
-        option, current, proposed: the key to set, its value now and the value to try.
+        cause, name: a key of `causes.CAUSES`, and of its remedies.
+        option, current, proposed: the option to set, its present value and the value to try.
         version: of Flink.
-        together: what has to be set with it.
-        configured: values of all options now.
-        fill: what stands for the names in braces.
+        together: options to set with it.
+        configured: present values of all options.
+        fill: replaces the names in braces.
     """
     remedy = CAUSES[cause].remedy(name)
     seen = version_of(version)
     value = proposed if proposed is not None else remedy.proposed
-    wanted = write(option, value, seen) if option is not None and value is not None else None
+    setting = write(option, value, seen) if option is not None and value is not None else None
     return Action(
         text=remedy.text.format(**fill) if fill else remedy.text,
         option=option,
-        current=present(option, current, version),
-        proposed=wanted,
+        current=current_value(option, current, version),
+        proposed=setting,
         unset=remedy.unset,
-        measure=None if wanted else remedy.measure,
+        measure=None if setting else remedy.measure,
         together=changes(together or {}, configured or {}, version),
         risk=remedy.risk,
         restart_needed=remedy.restart_needed,
@@ -146,26 +144,28 @@ def advised(
     )
 
 
-def present(option: str | None, text: str | None, version: str | None = None) -> Present | None:
-    """The configured value of an option; None where it is not configured."""
+def current_value(
+    option: str | None, text: str | None, version: str | None = None
+) -> Present | None:
+    """Return the configured value of an option; None if it is not configured."""
     return Present(shown(option, text, version_of(version))) if text is not None else None
 
 
 def changes(
     options: Mapping[str, Value], configured: Mapping[str, str], version: str | None = None
 ) -> tuple[Change, ...]:
-    """Options that have to be set together with another one.
+    """Return options to set together with another one.
 
     Args:
         options: with the values to try.
-        configured: values of all options now.
+        configured: present values of all options.
         version: of Flink.
     """
     return tuple(
         Change(
             option=key,
             proposed=write(key, value, version_of(version)),
-            current=present(key, configured.get(key), version),
+            current=current_value(key, configured.get(key), version),
         )
         for key, value in options.items()
     )

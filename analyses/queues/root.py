@@ -338,7 +338,7 @@ def _lagging_subtasks(job: JobQueues, loads: Loads, pressed: bool) -> list[Root]
 def _slow_taskmanagers(job: JobQueues, loads: Loads) -> list[Root]:
     """Return tasks whose subtasks on one TaskManager are all busy with work that takes others half as long.
 
-    No task needs to wait for them: see `pressure.slow_place`.
+    No task needs to wait for them: see `pressure.slow_taskmanager_of_task`.
     """
     found = []
     for task, members in by_task(loads).items():

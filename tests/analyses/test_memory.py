@@ -138,7 +138,7 @@ CRASHES = "1m  Warning  BackOff  pod/orders-taskmanager-1-4  Back-off restarting
         (NO_NODE + NO_NODE.replace("1-4", "1-5"), "no-container", "and 1 more pod"),
         (NO_IMAGE, "deployment-failed", "Failed to pull image"),
         (NO_DISK, "taskmanager-lost", "ephemeral-storage"),
-        (CRASHES, "deployment-failed", "ends again and again"),
+        (CRASHES, "deployment-failed", "exits repeatedly"),
     ],
 )
 def test_pods_that_are_not_there_are_told(

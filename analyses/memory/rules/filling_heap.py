@@ -2,52 +2,49 @@
 
 What it reports
 ---------------
-Processes whose smallest used heap grows from quarter to quarter of the time, or stays near the maximum,
-and those that stand still for long or repeated full collections.
+Processes whose smallest heap usage grows from quarter to quarter of the time, or stays near the maximum,
+and processes that pause for long or repeated full collections.
 
 Why it matters
 --------------
-The OutOfMemoryError is the end of it; before come long pauses, missed heartbeats and slow checkpoints.
+An OutOfMemoryError is the last step. Long pauses, missed heartbeats and slow checkpoints come first.
 
 How it decides
 --------------
-From the memory logger (`taskmanager.debug.memory.log`) or the JVM's own log (`-Xlog:gc`): the minimum of
-each quarter is what a collection leaves, so that a growing minimum is a trend and a high peak is not. It is
-reported where it rises from quarter to quarter, by `growth` of the heap in all, or where `full` of the heap is
-left; without full collections `samples` are wanted. From `stalls` of the time of its own log on in full
-collections the cause is the collector itself. Whose such a log is, its name or its folder tells.
+From the memory logger (`taskmanager.debug.memory.log`) or the JVM's own log (`-Xlog:gc`). The minimum of each
+quarter is what a collection leaves, so a growing minimum is a trend while a high peak is not. The rule
+reports a minimum that grows in every quarter, by at least `growth` of the heap in all, or `full` of the heap
+in use after collections. Without full collections it requires `samples`. If full collections take at least
+`stalls` of the time of the log, the cause is garbage collection. The name or folder of a GC log shows which process
+wrote it.
 
 What to do
 ----------
-Look at what grows (a heap dump), then give the heap more room.
+Find out what grows (a heap dump), then add heap.
 
 False alarms
 ------------
-A job that has just begun still fills its state; half an hour is not a trend.
+A job that has just started still builds up its state. Half an hour is not a trend.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import (
-    Final,
-)
 
 from flowdiag.analyses.memory import helpers as h
-from flowdiag.analyses.memory.advice import more_heap, setting_of
+from flowdiag.analyses.memory.advice import room_for_heap
+from flowdiag.analyses.memory.facts import share_in_full_collections
 
 
 class Filling(h.Limits):
     """Thresholds of MM304."""
 
-    full: float = h.limit(0.85, "share", "what is left after collections; above it they run on end")
+    full: float = h.limit(0.85, "share", "in use after collections; above it they run nonstop")
     growth: float = h.limit(0.1, "share", "of the heap, from the first quarter to the last")
     samples: float = h.limit(20, "samples", "four quarters with five samples each")
     stalls: float = h.limit(
-        0.4,
-        "share",
-        "of the time in full collections: what collects for as long is slow for it (as in CP201 and SK104)",
+        0.4, "share", "of the time in full collections slows a process (as in CP201 and SK104)"
     )
 
 
@@ -63,44 +60,47 @@ def judge(facts: h.MemoryFacts, limits: Filling) -> h.Iterator[h.Finding]:
         growth = (usage.floors[-1] - usage.floors[0]) / usage.heap_max
         rising = all(a <= b for a, b in pairwise(usage.floors)) and growth >= limits.growth
         if rising or left >= limits.full:
-            yield _finding(facts, process, usage, left, limits)
+            yield _finding(facts, process, usage, usage.heap_max, left, limits)
 
 
 def _finding(
-    facts: h.MemoryFacts, process: h.MemoryProcess, usage: h.Usage, left: float, limits: Filling
+    facts: h.MemoryFacts,
+    process: h.MemoryProcess,
+    usage: h.Usage,
+    maximum: int,
+    left: float,
+    limits: Filling,
 ) -> h.Finding:
-    most = limits.full
-    full = left >= most
-    worker = process.role == "taskmanager"
-    before, now, maximum = map(h.fmt.size, (usage.floors[0], usage.floors[-1], usage.heap_max or 0))
-    pauses = ""
-    if usage.full_pauses:
-        pauses = (
-            f"; {h.fmt.plural(usage.full_pauses, 'full collection')}, "
-            f"{h.fmt.duration(usage.full_pause_ms)} in all"
-        )
-    share = _stood_still(facts, process, usage)
-    stalls = share is not None and share >= limits.stalls
-    if stalls and share is not None:
-        pauses += f", {h.fmt.percent(share)} of its time"
-    found = h.of_process(
+    full, worker = left >= limits.full, process.role == "taskmanager"
+    first, last, most = map(h.fmt.size, (usage.floors[0], usage.floors[-1], maximum))
+    share = share_in_full_collections(facts, process)
+    stalled = (
+        f"{h.fmt.percent(share)} of its time"
+        if share is not None and share >= limits.stalls
+        else None
+    )
+    heap, in_use = f"The heap of {h.process_text(process)}", f"{last} of {most} stay in use"
+    title = f"{heap} fills up: {first} to {last} of {most}"
+    if full:
+        title = f"{heap} is {h.fmt.percent(left)} full after collections"
+        if usage.full_pauses:
+            title += f"; {h.fmt.plural(usage.full_pauses, 'full collection')}"
+            title += f", {h.fmt.duration(usage.full_pause_ms)} in all"
+            title += f", {stalled}" if stalled else ""
+    found = h.process_finding(
         process,
-        title=f"The heap of {h.process_text(process)} is {h.fmt.percent(left)} full after collections{pauses}"
-        if full
-        else f"The heap of {h.process_text(process)} fills up: {before} to {now} of {maximum}",
-        why=f"{h.fmt.percent(share)} of its time goes into full collections, {now} of {maximum} stay in use"
-        if stalls and share is not None
-        else f"{now} of {maximum} stay in use",
-        cause="garbage-collection" if stalls else "out-of-memory",
+        title=title,
+        why=f"full collections take {stalled}, {in_use}" if stalled else in_use,
+        cause="garbage-collection" if stalled else "out-of-memory",
         confidence=h.Confidence.HIGH if full else h.Confidence.MEDIUM,
         rank=h.Rank.MECHANISM,
         option=h.model.TASK_HEAP if worker else "jobmanager.memory.heap.size",
         first_us=usage.first_us,
         last_us=usage.last_us,
-        explain="What a collection leaves is what the job really holds.",
+        explain="The memory in use after a collection is what the job really needs.",
         measurements=(
-            h.measurement("heap-left", round(left, 3), "share", most),
-            h.measurement("heap-maximum", usage.heap_max or 0, "bytes"),
+            h.measurement("heap-left", round(left, 3), "share", limits.full),
+            h.measurement("heap-maximum", maximum, "bytes"),
             h.measurement("longest-pause", usage.longest_pause_ms or None, "ms"),
             h.measurement(
                 "full-collection-share", share and round(share, 3), "share", limits.stalls
@@ -108,47 +108,13 @@ def _finding(
         ),
         evidence=h.cite([(usage.ref, None)]),
         actions=(
-            h.Action(text="Take a heap dump and look at what holds most"),
-            _room(facts, process) if worker else _JOBMANAGER,
+            h.Action(text="Take a heap dump and check which objects use most of it"),
+            room_for_heap(facts, process),
         ),
     )
-    # Only what is of the job can explain what happened to it.
-    only = facts.jobs[0].key if len(facts.jobs) == 1 and stalls else None
+    # Only a finding of the job can explain the job's failures.
+    only = facts.jobs[0].key if len(facts.jobs) == 1 and stalled else None
     return found if only is None else replace(found, job=only)
 
 
-def _stood_still(facts: h.MemoryFacts, process: h.MemoryProcess, usage: h.Usage) -> float | None:
-    """The share of the time of its own log that a process spent in full collections; None where unknown."""
-    spans = [
-        one.last_us - one.first_us
-        for one in facts.writers
-        if one.source == process.source and one.first_us is not None and one.last_us is not None
-    ]
-    if not usage.full_pauses or len(spans) != 1 or spans[0] <= 0:
-        return None
-    return min(1.0, usage.full_pause_ms * 1000 / spans[0])
-
-
-_MORE: Final = 0.25  # a quarter more heap, then measure again
-
-_JOBMANAGER: Final = h.Action(
-    text="Give the heap more room",
-    option="jobmanager.memory.process.size",
-    measure="the heap that is in use after full collections: half as much again is enough",
-    restart_needed=True,
-)
-
-
-def _room(facts: h.MemoryFacts, process: h.MemoryProcess) -> h.Action:
-    """More heap, as for one that ran out."""
-    text = "Give the heap more room, or the state to RocksDB"
-    free = set(facts.backends.values()) == {"heap"}
-    found = more_heap(process, _MORE, managed_is_free=free)
-    if found is not None:
-        return setting_of(process, found, text)
-    return replace(_JOBMANAGER, text=text, option=h.model.PROCESS)
-
-
-RULE: Final = h.Rule(
-    "MM304", judge, Filling, whole=True, causes=("garbage-collection", "out-of-memory")
-)
+RULE = h.Rule("MM304", judge, Filling, whole=True, causes=("garbage-collection", "out-of-memory"))

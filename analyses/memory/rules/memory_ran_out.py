@@ -35,12 +35,12 @@ from flowdiag.analyses.flink.judging import job_failed
 from flowdiag.analyses.memory import helpers as h
 from flowdiag.analyses.memory.advice import (
     Proposal,
-    current,
+    current_pools,
     more_direct,
     more_heap,
     more_metaspace,
     more_overhead,
-    setting_of,
+    proposal_action,
 )
 
 _POOL: Final = {
@@ -137,7 +137,7 @@ def _finding(
     host = incidents[0].host if incidents else None
     where = h.fmt.place(place, host) if place or host else "a TaskManager"
     lasting = job is None or job_failed(job)
-    return h.of_place(
+    return h.place_finding(
         job,
         place,
         host,
@@ -177,7 +177,7 @@ def _proposal(
 def _measured(
     process: h.MemoryProcess | None, kind: str, kills: h.Sequence[h.Kill]
 ) -> h.Iterator[h.Measurement]:
-    now = current(process) if process is not None else None
+    now = current_pools(process) if process is not None else None
     if now is not None and kind in _USE:
         sizes = {
             "heap": ("heap", now.heap),
@@ -198,7 +198,7 @@ def _actions(
     process: h.MemoryProcess | None, kind: str, proposal: Proposal | None
 ) -> h.Iterator[h.Action]:
     if proposal is not None and process is not None:
-        yield setting_of(
+        yield proposal_action(
             process,
             proposal,
             "Give it more, keeping the size of the process"

@@ -1,40 +1,37 @@
-"""Options are not read as they are written.
+"""Flink reads options differently from how they are written.
 
 What it reports
 ---------------
-Keys that stand twice in a flat `flink-conf.yaml` (the last wins), lines that Flink skips (no blank behind
-the colon, a tab, no value), and memory options that the version seen does not know any more.
+Keys that appear twice in a flat `flink-conf.yaml`: the last wins. Lines that Flink skips: no space after the
+colon, a tab, no value. Memory options that the Flink version no longer has.
 
 Why it matters
 --------------
-The setting that somebody made is not in effect, and nothing fails.
+The setting is not in effect, and nothing fails.
 
 How it decides
 --------------
-The file is read with the rules of Flink's own parsers. Removed options: `numberOfBuffers`, the heap
-options and the fixed numbers of buffers from 2.0 on; the variables `FLINK_TM_…` of the start
-scripts count up to 1.9 only.
+The file is read with the rules of Flink's own parsers. Removed options: `numberOfBuffers`, the heap options
+and the fixed numbers of buffers from 2.0 on. The variables `FLINK_TM_…` of the start scripts count up to 1.9
+only.
 
 What to do
 ----------
-Keep one line per key, `key: value` with a blank; replace removed options by the new ones.
+Keep one line per key, `key: value` with a space. Replace removed options with the new ones.
 
 False alarms
 ------------
-Equal values that stand twice are harmless and not reported.
+Duplicate keys with equal values are harmless and not reported.
 """
 
 from __future__ import annotations
 
-from typing import Final
-
 from flowdiag.analyses.memory import helpers as h
-from flowdiag.analyses.memory.advice import tried
+from flowdiag.analyses.memory.advice import derive_with
 
-_NOT_SET: Final = "(not set)"
-
-# Removed in 2.0: key and what took its place (catalogue 7.1, 8.1).
-_REMOVED: Final = {
+NOT_SET = "(not set)"
+# Removed in 2.0: the option and its replacement (catalogue 7.1, 8.1).
+REMOVED = {
     "taskmanager.heap.size": "taskmanager.memory.process.size",
     "taskmanager.heap.mb": "taskmanager.memory.process.size",
     "jobmanager.heap.size": "jobmanager.memory.process.size",
@@ -45,44 +42,63 @@ _REMOVED: Final = {
     "taskmanager.network.memory.max-buffers-per-channel": "(fixed: 10)",
     "taskmanager.network.memory.max-overdraft-buffers-per-gate": "(fixed: 20)",
 }
-# Read by nobody from 1.10 on.
-_IGNORED: Final = {
+# Ignored from 1.10 on.
+IGNORED = {
     "taskmanager.memory.fraction": "taskmanager.memory.managed.fraction",
     "taskmanager.memory.off-heap": "(managed memory is always off-heap)",
-    "taskmanager.memory.preallocate": _NOT_SET,
+    "taskmanager.memory.preallocate": NOT_SET,
     # Variables of the start scripts of 1.9.
     "FLINK_TM_HEAP": "taskmanager.memory.process.size",
     "FLINK_TM_NET_BUF_MIN": "taskmanager.memory.network.min",
     "FLINK_TM_NET_BUF_MAX": "taskmanager.memory.network.max",
 }
+CAUSE = "wrong-memory-options"
 
 
 def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
-    """One finding per file and kind of trouble, one per removed option."""
+    """One finding per file and kind of problem, one per removed option."""
     for file in facts.files:
         if file.read.dialect == "flat":
-            yield from _twice(file)
-            yield from _skipped(file)
-    yield from _removed(facts)
+            yield from _misread_lines(file)
+    reported: set[str] = set()
+    for process in facts.processes:
+        version = h.version_of(process.version)
+        if version is None:
+            continue
+        gone = (IGNORED if version >= (1, 10) else {}) | (REMOVED if version >= (2, 0) else {})
+        for key in gone:
+            if key not in process.configured or key in reported:
+                continue
+            reported.add(key)
+            yield h.process_finding(
+                None,
+                title=f"{key} has no effect in Flink {version[0]}.{version[1]}",
+                cause=CAUSE,
+                rank=h.Rank.MECHANISM,
+                option=key,
+                explain="Flink removed the option and silently ignores it.",
+                evidence=h.cite([(process.refs.get(key), None)]),
+                actions=(_replacement(process, key, gone[key]),),
+            )
 
 
-def _twice(file: h.ConfigFile) -> h.Iterator[h.Finding]:
+def _misread_lines(file: h.ConfigFile) -> h.Iterator[h.Finding]:
     for duplicate in file.read.duplicates:
         if len(set(duplicate.values)) == 1:
             continue
         used = duplicate.values[-1]
-        yield h.of_process(
+        yield h.process_finding(
             None,
-            title=f"{duplicate.key} stands {len(duplicate.values)} times: {used} is in effect",
-            cause="wrong-memory-options",
+            title=f"{duplicate.key} is set {len(duplicate.values)} times: {used} is in effect",
+            cause=CAUSE,
             rank=h.Rank.MECHANISM,
             option=duplicate.key,
-            explain="Flink's flat parser takes the last value and says nothing; config.yaml of 1.19 and "
-            "later is refused with a key that stands twice.",
+            explain="Flink's flat parser silently takes the last value. From 1.19 on, config.yaml is refused "
+            "if a key appears twice.",
             evidence=h.cite([(h.Ref(file.source, duplicate.offset), None)]),
             actions=(
-                h.advised(
-                    "wrong-memory-options",
+                h.remedy_action(
+                    CAUSE,
                     "one-line",
                     option=duplicate.key,
                     current=" / ".join(duplicate.values),
@@ -90,71 +106,39 @@ def _twice(file: h.ConfigFile) -> h.Iterator[h.Finding]:
                 ),
             ),
         )
-
-
-def _skipped(file: h.ConfigFile) -> h.Iterator[h.Finding]:
-    skipped = file.read.skipped
-    if not skipped:
-        return
-    first = skipped[0]
-    lines = h.fmt.plural(len(skipped), "line")
-    yield h.of_process(
-        None,
-        title=f"Flink skips {lines} of {h.fmt.shorten(file.name, 50)}, "
-        f"first line {first.line}: {h.fmt.shorten(first.text, 50)}",
-        cause="wrong-memory-options",
-        rank=h.Rank.MECHANISM,
-        explain="A pair needs a colon with a blank behind it, and a value; a tab is no blank.",
-        count=len(skipped),
-        evidence=h.cite((h.Ref(file.source, line.offset), None) for line in skipped),
-        actions=(h.advised("wrong-memory-options", "blank"),),
-    )
-
-
-def _removed(facts: h.MemoryFacts) -> h.Iterator[h.Finding]:
-    seen: set[str] = set()
-    for process in facts.processes:
-        version = h.version_of(process.version)
-        if version is None:
-            continue
-        gone = (_IGNORED if version >= (1, 10) else {}) | (_REMOVED if version >= (2, 0) else {})
-        for key in gone:
-            if key not in process.configured or key in seen:
-                continue
-            seen.add(key)
-            renamed = "." in gone[key]
-            yield h.of_process(
-                None,
-                title=f"{key} has no effect in Flink {version[0]}.{version[1]}",
-                cause="wrong-memory-options",
-                rank=h.Rank.MECHANISM,
-                option=key,
-                explain="The option was removed; Flink ignores it without a word.",
-                evidence=h.cite([(process.refs.get(key), None)]),
-                actions=(_instead(process, key, gone[key], renamed=renamed),),
-            )
-
-
-def _instead(process: h.MemoryProcess, key: str, place: str, *, renamed: bool) -> h.Action:
-    """The option that took its place with the same value, if Flink takes it; else away with it."""
-    value = process.configured[key]
-    if not renamed:
-        why = place.strip("()") if place != _NOT_SET else "nothing took its place"
-        return h.advised(
-            "wrong-memory-options", "remove", option=key, current=value, key=key, why=why
+    if skipped := file.read.skipped:
+        name, text = h.fmt.shorten(file.name, 50), h.fmt.shorten(skipped[0].text, 50)
+        yield h.process_finding(
+            None,
+            title=f"Flink skips {h.fmt.plural(len(skipped), 'line')} of {name}, first line "
+            f"{skipped[0].line}: {text}",
+            cause=CAUSE,
+            rank=h.Rank.MECHANISM,
+            explain="A pair needs a colon followed by a space, and a value. A tab does not count.",
+            count=len(skipped),
+            evidence=h.cite((h.Ref(file.source, line.offset), None) for line in skipped),
+            actions=(h.remedy_action(CAUSE, "blank"),),
         )
-    fits = h.accepted(place, value, h.version_of(process.version))
-    takes = fits is not None and tried(process, {place: fits}) is not None
-    return h.advised(
-        "wrong-memory-options",
+
+
+def _replacement(process: h.MemoryProcess, key: str, new: str) -> h.Action:
+    """Propose the replacement with the same value if Flink accepts it, else removal of the option."""
+    value = process.configured[key]
+    if "." not in new:
+        why = new.strip("()") if new != NOT_SET else "it has no replacement"
+        return h.remedy_action(CAUSE, "remove", option=key, current=value, key=key, why=why)
+    fits = h.accepted(new, value, h.version_of(process.version))
+    takes = fits is not None and derive_with(process, {new: fits}) is not None
+    return h.remedy_action(
+        CAUSE,
         "replace",
-        option=place,
-        current=process.configured.get(place),
+        option=new,
+        current=process.configured.get(new),
         proposed=fits if takes else None,
         version=process.version,
-        key=place,
+        key=new,
         old=f"{key} ({value})",
     )
 
 
-RULE: Final = h.Rule("MM102", judge, whole=True, causes=("wrong-memory-options",))
+RULE = h.Rule("MM102", judge, whole=True, causes=(CAUSE,))

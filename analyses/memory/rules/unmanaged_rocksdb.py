@@ -1,113 +1,99 @@
-"""RocksDB without a bound on its memory.
+"""RocksDB has no memory limit.
 
 What it reports
 ---------------
 The RocksDB state backend with managed memory of size 0, with `state.backend.rocksdb.memory.managed`
-switched off, or (up to 1.9) without any bound.
+switched off, or (up to 1.9) without any limit.
 
 Why it matters
 --------------
-RocksDB allocates outside of the JVM. Bounded by managed memory, block cache and write buffers of all states
-in a slot share it; unbounded they grow with every column family until the container is killed.
+RocksDB allocates memory outside the JVM. With managed memory as the limit, block cache and write buffers of all
+states in a slot share it. Without a limit they grow with every column family until the container is killed.
 
 How it decides
 --------------
-The backend comes from REST, the log or the configuration, the sizes from the model or the process; managed
-memory below `least` for each slot counts as none.
+The backend comes from REST, the log or the configuration, the sizes from the model or the process. Managed
+memory below `least` per slot counts as none.
 
 What to do
 ----------
-Leave the switch on and give managed memory its share (0.4 by default).
+Leave the switch on and keep the default share of managed memory (0.4).
 
 False alarms
 ------------
-`state.backend.rocksdb.memory.fixed-per-slot` or `fixed-per-tm` bound it too, and are not reported.
+`state.backend.rocksdb.memory.fixed-per-slot` and `fixed-per-tm` also limit RocksDB, and are not reported.
 """
 
 from __future__ import annotations
 
-from typing import Final
-
 from flowdiag.analyses.memory import helpers as h
-from flowdiag.analyses.memory.advice import (
-    current,
-    tried,
-)
+from flowdiag.analyses.memory.advice import current_pools, derive_with
 
-_SWITCH: Final = "state.backend.rocksdb.memory.managed"
-_FIXED: Final = (
+SWITCH = "state.backend.rocksdb.memory.managed"
+FIXED = (
     "state.backend.rocksdb.memory.fixed-per-slot",
     "state.backend.rocksdb.memory.fixed-per-tm",
 )
-_DEFAULT_SHARE: Final = 0.4
+DEFAULT_SHARE = 0.4
 
 
 class Unmanaged(h.Limits):
     """Thresholds of MM303."""
 
-    least: float = h.limit(64, "MiB", "per slot; below it write buffers alone take everything")
+    least: float = h.limit(64, "MiB", "per slot; write buffers alone use up less than this")
 
 
 def judge(facts: h.MemoryFacts, limits: Unmanaged) -> h.Iterator[h.Finding]:
-    """One finding for the cluster, about the first process of which it is true."""
+    """One finding for the cluster, about the first affected process."""
     if "rocksdb" not in facts.backends.values():
         return
     for process in facts.processes:
-        if process.role != "taskmanager" or any(key in process.configured for key in _FIXED):
+        if process.role != "taskmanager" or any(key in process.configured for key in FIXED):
             continue
-        off = process.configured.get(_SWITCH, "true").strip().lower() == "false"
-        memory = current(process)
+        off = process.configured.get(SWITCH, "true").strip().lower() == "false"
+        memory = current_pools(process)
         managed = memory.managed if memory is not None else None
-        slots = _slots(process)
+        text = process.configured.get("taskmanager.numberOfTaskSlots", "1").strip()
+        slots = max(1, int(text)) if text.isdecimal() and len(text) < 6 else 1
         if off or (managed is not None and managed < limits.least * h.model.MIB * slots):
             yield _finding(process, managed, slots, off=off)
             return
 
 
-def _slots(process: h.MemoryProcess) -> int:
-    text = process.configured.get("taskmanager.numberOfTaskSlots", "1").strip()
-    return max(1, int(text)) if text.isdecimal() and len(text) < 6 else 1
-
-
 def _finding(process: h.MemoryProcess, managed: int | None, slots: int, *, off: bool) -> h.Finding:
-    set_to = process.configured.get(h.model.MANAGED) or process.configured.get(
-        h.model.MANAGED_FRACTION
-    )
-    # A size that is set wins over the fraction.
+    title = "RocksDB is not limited to managed memory"
+    # A configured size overrides the fraction.
     sized = h.model.MANAGED in process.configured
-    option = _SWITCH if off else h.model.MANAGED if sized else h.model.MANAGED_FRACTION
-    return h.of_process(
+    option = SWITCH if off else h.model.MANAGED if sized else h.model.MANAGED_FRACTION
+    proposed = None
+    if not off:
+        memory_for = h.fmt.plural(slots, "slot")
+        title = f"RocksDB has {h.fmt.size(managed)} of managed memory for {memory_for}"
+        if (memory := current_pools(process)) is not None:
+            size = int(DEFAULT_SHARE * memory.flink) // h.model.MIB * h.model.MIB
+            share = h.model.as_option(size) if sized else f"{DEFAULT_SHARE}"
+            proposed = share if derive_with(process, {option: share}) is not None else None
+    configured = process.configured.get(h.model.MANAGED)
+    configured = configured or process.configured.get(h.model.MANAGED_FRACTION)
+    return h.process_finding(
         process,
-        title="RocksDB is not bound by managed memory"
-        if off
-        else f"RocksDB has {h.fmt.size(managed)} of managed memory for {h.fmt.plural(slots, 'slot')}",
+        title=title,
         cause="unmanaged-rocksdb",
         rank=h.Rank.MECHANISM,
-        option=_SWITCH if off else h.model.MANAGED_FRACTION,
+        option=SWITCH if off else h.model.MANAGED_FRACTION,
         measurements=(h.measurement("managed-memory", managed, "bytes"),),
-        evidence=h.cite([(process.refs.get(_SWITCH if off else h.model.MANAGED), None)]),
+        evidence=h.cite([(process.refs.get(SWITCH if off else h.model.MANAGED), None)]),
         actions=(
-            h.advised(
+            h.remedy_action(
                 "unmanaged-rocksdb",
                 "bound" if off else "share",
                 option=option,
-                current="false" if off else set_to,
-                proposed=None if off else _share(process, option),
+                current="false" if off else configured,
+                proposed=proposed,
                 version=process.version,
             ),
         ),
     )
 
 
-def _share(process: h.MemoryProcess, option: str) -> str | None:
-    """Flink's default share, as the option wants it; None where Flink would refuse it."""
-    memory = current(process)
-    if memory is None:
-        return None
-    share = f"{_DEFAULT_SHARE}"
-    size = int(_DEFAULT_SHARE * memory.flink) // h.model.MIB * h.model.MIB
-    wanted = share if option == h.model.MANAGED_FRACTION else h.model.as_option(size)
-    return wanted if tried(process, {option: wanted}) is not None else None
-
-
-RULE: Final = h.Rule("MM303", judge, Unmanaged, whole=True, causes=("unmanaged-rocksdb",))
+RULE = h.Rule("MM303", judge, Unmanaged, whole=True, causes=("unmanaged-rocksdb",))

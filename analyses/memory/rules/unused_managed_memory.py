@@ -1,4 +1,4 @@
-"""Managed memory that nobody uses.
+"""Managed memory is unused.
 
 What it reports
 ---------------
@@ -6,36 +6,34 @@ TaskManagers with managed memory in a cluster whose jobs use the heap state back
 
 Why it matters
 --------------
-By default 40% of Flink's memory are managed. Without RocksDB, batch operators or Python nobody uses them,
-while the heap, where the state lies, gets what is left.
+By default 40% of Flink's memory is managed. Without RocksDB, batch operators or Python it is unused, while
+the heap, which holds the state, gets only the rest.
 
 How it decides
 --------------
-The state backend comes from REST, the log or the configuration, the size from the model or the process; it has
-to be more than `share` of Flink's memory.
+The state backend comes from REST, the log or the configuration, the size from the model or the process. It
+must be more than `share` of Flink's memory.
 
 What to do
 ----------
-Set the managed fraction to 0, and the heap becomes larger without a larger process.
+Set the managed fraction to 0. The heap then grows without a larger process.
 
 False alarms
 ------------
-Batch jobs (sorting, hash tables) and Python user functions use managed memory whatever the backend.
+Batch jobs (sorting, hash tables) and Python user functions use managed memory with any backend.
 """
 
 from __future__ import annotations
 
-from typing import Final
-
 from flowdiag.analyses.memory import helpers as h
-from flowdiag.analyses.memory.advice import current, tried
+from flowdiag.analyses.memory.advice import current_pools, derive_with
 
 
 class Unused(h.Limits):
     """Thresholds of MM302."""
 
     share: float = h.limit(
-        0.1, "share", "below a tenth of Flink's memory it is not worth a restart"
+        0.1, "share", "less than a tenth of Flink's memory is not worth a restart"
     )
 
 
@@ -47,35 +45,30 @@ def judge(facts: h.MemoryFacts, limits: Unused) -> h.Iterator[h.Finding]:
         (process, memory)
         for process in facts.processes
         if process.role == "taskmanager"
-        and (memory := current(process)) is not None
+        and (memory := current_pools(process)) is not None
         and memory.managed > limits.share * memory.flink
     ]
     if not idle:
         return
     process, memory = max(idle, key=lambda pair: pair[1].managed)
-    option = h.model.MANAGED if h.model.MANAGED in process.configured else h.model.MANAGED_FRACTION
-    proposed = "0" if option == h.model.MANAGED else "0.0"
-    after = tried(process, {option: proposed})
-    yield h.of_process(
+    option, proposed = h.model.MANAGED_FRACTION, "0.0"
+    if h.model.MANAGED in process.configured:
+        option, proposed = h.model.MANAGED, "0"
+    after = derive_with(process, {option: proposed})
+    number = h.fmt.plural(len(idle), "TaskManager")
+    yield h.process_finding(
         process if len(idle) == 1 else None,
         severity=h.Severity.INFO,
-        title=f"{h.fmt.size(memory.managed)} of managed memory per TaskManager lie idle: "
-        "the state is on the heap",
+        title=f"{h.fmt.size(memory.managed)} of managed memory per TaskManager are unused: the state is on "
+        "the heap",
         cause="unused-memory",
         rank=h.Rank.CONSEQUENCE,
         option=option,
         count=len(idle),
-        measurements=(
-            h.measurement(
-                "managed-memory",
-                memory.managed,
-                "bytes",
-                over=h.fmt.plural(len(idle), "TaskManager"),
-            ),
-        ),
+        measurements=(h.measurement("managed-memory", memory.managed, "bytes", over=number),),
         evidence=h.cite([(process.refs.get(f"observed:{h.model.MANAGED}"), None)]),
         actions=(
-            h.advised(
+            h.remedy_action(
                 "unused-memory",
                 "heap",
                 option=option,
@@ -88,4 +81,4 @@ def judge(facts: h.MemoryFacts, limits: Unused) -> h.Iterator[h.Finding]:
     )
 
 
-RULE: Final = h.Rule("MM302", judge, Unused, whole=True, causes=("unused-memory",))
+RULE = h.Rule("MM302", judge, Unused, whole=True, causes=("unused-memory",))

@@ -1,104 +1,80 @@
-"""Pods that Kubernetes does not start, or ends for another reason than their memory.
+"""Kubernetes does not start a pod, or ends it for a reason other than memory.
 
 What it reports
 ---------------
-Pods that no node takes, whose image cannot be pulled, whose container ends again and again, or that their
-node evicted for its disk or its processes, with what Kubernetes says of them.
+Pods that do not fit on any node, whose image cannot be pulled, whose container exits repeatedly, or that
+their node evicted for its disk or its processes. The report quotes the message from Kubernetes.
 
 Why it matters
 --------------
-A job waits for the slots of a pod that never runs, and nothing of Flink's own says why.
+A job waits for the slots of a pod that never runs, and Flink's own logs do not show why.
 
 How it decides
 --------------
-By what `kubectl` prints: the reason that a container waits for, the status of a pod, the events. A pod that
-was scheduled after all, or whose image was pulled later on, is left out. Containers that ended for their memory
-are MM301's.
+By the output of `kubectl`: the reason that a container waits for, the status of a pod, the events. A pod that
+is scheduled later, or whose image is pulled later, is left out. MM301 reports containers that were killed for
+their memory.
 
 What to do
 ----------
-What the message says: a name or a secret of an image, a smaller request, the log of the container that ended.
+Follow the message: fix the name or the secret of an image, request less, or read the log of the container
+that exited.
 
 False alarms
 ------------
-Events are kept for an hour: what they tell may be over, where no later one says so.
+Kubernetes keeps events for an hour. A problem may be over without a later event that shows it.
 """
 
 from __future__ import annotations
 
-from typing import Final
-
 from flowdiag.analyses.memory import helpers as h
 
-_IMAGE: Final = "an image that cannot be pulled"
-_WORDS: Final = {
-    "FailedScheduling": "no node that takes it",
-    "ImagePullBackOff": _IMAGE,
-    "ErrImagePull": _IMAGE,
-    "InvalidImageName": _IMAGE,
-    "CrashLoopBackOff": "a container that ends again and again",
-    "Evicted": "been evicted by its node",
+IMAGE = ("an image that cannot be pulled", "deployment-failed", "image")
+REASONS = {  # the words of the title, the cause and its remedy
+    "FailedScheduling": ("no node to run on", "no-container", "ask"),
+    "ImagePullBackOff": IMAGE,
+    "ErrImagePull": IMAGE,
+    "InvalidImageName": IMAGE,
+    "CrashLoopBackOff": ("a container that exits repeatedly", "deployment-failed", "events"),
+    "Evicted": ("been evicted by the node", "taskmanager-lost", "find-out"),
 }
-_OF_IMAGE: Final = frozenset(reason for reason, words in _WORDS.items() if words == _IMAGE)
 
 
 def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
-    """One finding for all pods with the same trouble."""
+    """One finding for all pods with the same problem."""
     by_pod: dict[str | None, list[h.Kill]] = {}
     for kill in facts.kills:
         if kill.waits:
             by_pod.setdefault(kill.pod, []).append(kill)
-    alike: dict[str, list[list[h.Kill]]] = {}
+    alike: dict[tuple[str, str, str], list[list[h.Kill]]] = {}
     for kills in by_pod.values():
-        # What failed first is the reason of all that is said later of the same pod.
-        alike.setdefault(_WORDS[kills[0].reason], []).append(kills)
-    for words, pods in alike.items():
-        yield _finding(words, pods)
+        # The first failure of a pod explains its later ones.
+        alike.setdefault(REASONS[kills[0].reason], []).append(kills)
+    for (problem, cause, remedy), pods in alike.items():
+        first = pods[0][0]
+        # The message without the columns in front of it.
+        message = first.text.partition(f"pod/{first.pod}")[2] if first.pod else ""
+        message = " ".join((message or first.text).split())
+        place = first.pod or "a pod"
+        more = f" and {h.fmt.plural(len(pods) - 1, 'more pod')}" if len(pods) > 1 else ""
+        kills = [kill for each in pods for kill in each]
+        yield h.place_finding(
+            None,
+            first.pod if not more and "taskmanager" in place else None,
+            None,
+            title=f"{place}{more} {'have' if more else 'has'} {problem}: {h.fmt.shorten(message, 100)}",
+            why=f"{place}{more}: {h.fmt.shorten(message, 120)}",
+            cause=cause,
+            rank=h.Rank.REPORTED_CAUSE,
+            count=len(kills),
+            explain="A job that needs the slots of a pod waits until the pod runs.",
+            measurements=(h.measurement("pods", len(pods), "pods"),),
+            evidence=tuple(h.Evidence(*kill.ref, None) for kill in kills),
+            ranked=True,
+            actions=(h.remedy_action(cause, remedy, place=place),),
+        )
 
 
-def _finding(words: str, pods: list[list[h.Kill]]) -> h.Finding:
-    first = pods[0][0]
-    cause, remedy = _cause(first.reason)
-    where = first.pod or "a pod"
-    more = f" and {h.fmt.plural(len(pods) - 1, 'more pod')}" if len(pods) > 1 else ""
-    has = "have" if more else "has"
-    alone = not more and "taskmanager" in where
-    kills = [kill for each in pods for kill in each]
-    return h.of_place(
-        None,
-        first.pod if alone else None,
-        None,
-        title=f"{where}{more} {has} {words}: {h.fmt.shorten(_message(first), 100)}",
-        why=f"{where}{more}: {h.fmt.shorten(_message(first), 120)}",
-        cause=cause,
-        rank=h.Rank.REPORTED_CAUSE,
-        count=len(kills),
-        explain="What waits for its slots waits until it runs.",
-        measurements=(h.measurement("pods", len(pods), "pods"),),
-        evidence=tuple(h.Evidence(*kill.ref, None) for kill in kills),
-        ranked=True,
-        actions=(h.advised(cause, remedy, place=where),),
-    )
-
-
-def _message(kill: h.Kill) -> str:
-    """What is said of the pod, without the columns before."""
-    said = kill.text.partition(f"pod/{kill.pod}")[2] if kill.pod else ""
-    return " ".join((said or kill.text).split())
-
-
-def _cause(reason: str) -> tuple[str, str]:
-    """The cause that a reason stands for, and its remedy."""
-    if reason == "FailedScheduling":
-        return "no-container", "ask"
-    if reason == "Evicted":
-        return "taskmanager-lost", "find-out"
-    return "deployment-failed", "image" if reason in _OF_IMAGE else "events"
-
-
-RULE: Final = h.Rule(
-    "MM305",
-    judge,
-    whole=True,
-    causes=("deployment-failed", "no-container", "taskmanager-lost"),
+RULE = h.Rule(
+    "MM305", judge, whole=True, causes=("deployment-failed", "no-container", "taskmanager-lost")
 )
