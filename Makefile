@@ -1,4 +1,4 @@
-# Everyday commands; `make` lists them. Each works in a clone without anything but Python 3.11.
+# Everyday commands; `make` lists them. They need only a clone and Python 3.11.
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 RECORDING ?= fixtures/recordings/flink/1.20.5/hot-key
@@ -21,41 +21,43 @@ test: .venv ## all tests, as CI runs them
 	.venv/bin/pytest
 
 .PHONY: quick
-quick: .venv ## what needs neither Java nor another process
+quick: .venv ## tests that need neither Java nor a second process
 	.venv/bin/pytest -m 'not full and not spark and not command and not application and not browser and not packaging'
 
 .PHONY: lint
-lint: .venv ## style, types, layers
+lint: .venv ## style, types, layers, wording
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/mypy tests benchmarks
 	.venv/bin/lint-imports --no-cache
+	.venv/bin/python -m tests.english
+	.venv/bin/codespell
 
 .PHONY: docs
-docs: .venv ## make the generated documents anew
+docs: .venv ## regenerate the generated documents
 	.venv/bin/python -m flowdiag.cli.docs
 
 .PHONY: reports
-reports: .venv ## every report of every recording into reports/: for comparing before and after
+reports: .venv ## write every report of every recording to reports/, to compare before and after
 	.venv/bin/python -m benchmarks.reports keep reports
 
 .PHONY: ci
-ci: ## everything that CI checks, in a fresh environment
+ci: ## every check of CI, in a fresh environment
 	bash .ci/run
 
 .PHONY: lock
-lock: ## the versions that CI takes, made anew: the newest that pyproject.toml allows
+lock: ## update the locked versions to the newest that pyproject.toml allows
 	bash .ci/supply lock
 
 .PHONY: audit
-audit: ## known vulnerabilities and licences of what is locked
+audit: ## check locked versions for known vulnerabilities and licences
 	bash .ci/supply check
 
 .PHONY: release
-release: ## wheel, source distribution, software bill of materials and their sums in dist/
+release: ## build wheel, source distribution, bill of materials and checksums in dist/
 	bash .ci/supply release
 
 .PHONY: full
-full: .venv ## what takes hours: every combination of files, live clusters, oldest dependencies
+full: .venv ## hours of checks: every combination of files, live clusters, oldest dependencies
 	bash .ci/full
