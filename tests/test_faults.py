@@ -28,7 +28,7 @@ from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.model.finding import Inconclusive
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.report import build, wire
+from flowdiag.analyses.report import wire
 from flowdiag.analyses.report.faults import Faults, fault_of
 from flowdiag.analyses.topics import topic
 from flowdiag.cli.app import main
@@ -410,23 +410,30 @@ def test_facts_that_cannot_be_had_of_one_job_leave_the_other(
             raise TypeError
         return facts
 
-    monkeypatch.setattr(CHECKPOINTS, "judged", seen, raising=False)
+    monkeypatch.setattr(CHECKPOINTS, "derive", seen)
     report = report_on((CHECKPOINTS,), *measured(*JOBS))
     assert bug(report).message.startswith(f"{SECRET}-a: this is a bug")
     assert [job.job_id for job in report.data.jobs or ()] == [JOBS[1]]
 
 
 @pytest.mark.parametrize(
-    "name", ["_told", "_stories", "first_action", "_finding", "_located", "_warnings"]
+    "name",
+    [
+        "build.ReportBuilder._link",
+        "build.ReportBuilder._story",
+        "build.ReportBuilder._finding",
+        "build.first_action",
+        "build._quote",
+        "inputs.input_problems",
+    ],
 )
 def test_a_part_of_the_report_fails(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(*_: Any, **__: Any) -> None:
         raise LookupError(SECRET)
 
-    monkeypatch.setattr(build, name, failing)
-    report = (
-        reports.failing() if name == "_finding" else report_on((CHECKPOINTS,), *measured(*JOBS))
-    )
+    monkeypatch.setattr(f"flowdiag.analyses.report.{name}", failing)
+    made_by_hand = name.endswith(("_story", "_finding"))
+    report = reports.failing() if made_by_hand else report_on((CHECKPOINTS,), *measured(*JOBS))
     assert {fault.where for fault in report.errors} == {"render"}
     document(report)
 

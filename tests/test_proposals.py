@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from flowdiag import analyses
-from flowdiag.analyses.flink.helpers import advice_for, shared
+from flowdiag.analyses.flink.helpers import advice_for, shared_remedies
 from flowdiag.analyses.flink.job import JobFacts, Setting
 from flowdiag.analyses.knowledge.causes import CAUSES, SHARED, Remedy
 from flowdiag.analyses.knowledge.conditions import CONDITIONS, Setup
@@ -32,7 +32,7 @@ from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.rate.facts import ApplicationFacts
 from flowdiag.analyses.rate.helpers import remedies as spark_remedies
 from flowdiag.analyses.report.advice import action_of
-from flowdiag.analyses.report.build import build_report
+from flowdiag.analyses.report.build import ReportBuilder
 from flowdiag.analyses.report.wire import Data, Report
 from flowdiag.analyses.topics import ENGINES
 from flowdiag.cli.text import words
@@ -171,35 +171,35 @@ def options_of(actions: tuple[Action, ...]) -> list[str | None]:
 
 
 def test_what_is_on_already_is_not_advised() -> None:
-    assert options_of(shared(job(), "overtake", "debloat")) == [
+    assert options_of(shared_remedies(job(), "overtake", "debloat")) == [
         "execution.checkpointing.unaligned.enabled",
         "taskmanager.network.memory.buffer-debloat.enabled",
     ]
     on = job(execution_checkpointing_unaligned="true")
-    assert options_of(shared(on, "overtake", "debloat")) == [
+    assert options_of(shared_remedies(on, "overtake", "debloat")) == [
         "taskmanager.network.memory.buffer-debloat.enabled"
     ]
 
 
 def test_a_backend_that_is_not_incremental_is_not_told_to_be() -> None:
-    assert shared(job(state_backend="hashmap"), "incremental") == ()
-    (known,) = shared(job(state_backend="rocksdb"), "incremental")
-    (unknown,) = shared(job(), "incremental")
+    assert shared_remedies(job(state_backend="hashmap"), "incremental") == ()
+    (known,) = shared_remedies(job(state_backend="rocksdb"), "incremental")
+    (unknown,) = shared_remedies(job(), "incremental")
     assert known.proposed == unknown.proposed == "true"
     assert unknown.text.startswith("If the state backend is RocksDB or ForSt and ")
 
 
 def test_what_is_tolerated_already_is_not_lowered() -> None:
     key = "execution_checkpointing_tolerable__failed__checkpoints"
-    assert shared(job(**{key: "1000"}), "tolerate") == ()
-    (action,) = shared(job(**{key: "0"}), "tolerate")
+    assert shared_remedies(job(**{key: "1000"}), "tolerate") == ()
+    (action,) = shared_remedies(job(**{key: "0"}), "tolerate")
     assert (action.current, action.proposed) == (Present("0"), "3")
 
 
 def test_settings_and_observations_are_told_apart() -> None:
     key = JobKey(cluster="c", job_id="j")
     seen = Setting(job=key, key="observed.timeout_ms", value="8002", source="observed")
-    (action,) = shared(replace(job(), settings=(seen,)), "more-time")
+    (action,) = shared_remedies(replace(job(), settings=(seen,)), "more-time")
     assert action.current == Present("8 s", Origin.OBSERVED)
     told = words.action_lines(action_of(action))[1][0]
     assert told.startswith("execution.checkpointing.timeout: now 8 s (observed")
@@ -223,7 +223,7 @@ def finding(code: str, *actions: Action, **changes: Any) -> tuple[RuleOutcome, F
 
 
 def report(*found: tuple[RuleOutcome, Finding], command: str = "checkpoints") -> Report:
-    return build_report(
+    return ReportBuilder(
         command=command,
         inputs=(),
         outcomes=[outcome for outcome, _ in found],
@@ -232,7 +232,7 @@ def report(*found: tuple[RuleOutcome, Finding], command: str = "checkpoints") ->
         located={},
         assessed=True,
         paths="logs/",
-    )
+    ).build()
 
 
 UNALIGNED = "execution.checkpointing.unaligned.enabled"

@@ -17,7 +17,7 @@ from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.queues.facts import QueueFacts
 from flowdiag.analyses.queues.rules import RULES as QUEUE_RULES
 from flowdiag.analyses.queues.topic import QUEUES
-from flowdiag.analyses.report.build import judge
+from flowdiag.analyses.report.verdicts import judge
 from flowdiag.cli.render import table
 from flowdiag.cli.render.page import Page
 from flowdiag.parsers.sources.discover import discover

@@ -16,8 +16,8 @@ from flowdiag.analyses.flink.placement import Share, shares
 from flowdiag.analyses.model.finding import RuleOutcome, Verdict
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.report import wire
-from flowdiag.analyses.report.build import Judgement, judge_each, subject_of
 from flowdiag.analyses.report.redact import clean
+from flowdiag.analyses.report.verdicts import Judgement, judge_each
 
 if TYPE_CHECKING:
     from flowdiag.analyses.model.columns import Row as TableRow
@@ -113,7 +113,7 @@ def _episode(answer: Answer) -> wire.CheckpointEpisode:
         state=episode.state,
         first_seen=wire.iso(episode.first_us),
         last_seen=wire.iso(episode.last_us),
-        subject=subject_of(found.subject) if found is not None else None,
+        subject=found.subject if found is not None else None,
         cause=found.cause if found is not None else None,
         confidence=found.confidence if found is not None else None,
         reason=clean(answer.missing) if answer.missing else None,

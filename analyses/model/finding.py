@@ -15,6 +15,8 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from typing import Final, TypedDict
 
+import msgspec
+
 from flowdiag.analyses.knowledge.option_types import Proposed
 from flowdiag.analyses.model.keys import JobKey, Ref
 from flowdiag.parsers.focus import Focus
@@ -109,24 +111,23 @@ class Rank(IntEnum):
     CONSEQUENCE = 40
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """Who a finding is about. What is not known stays None and is left out, never guessed.
+class Subject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The job, task, subtask, process, … that a finding is about. Unknown fields are absent, never guessed.
 
-    `kind` says which of the fields names it: job, task, subtask, taskmanager, host, process, …
+    `kind` names the field that identifies it: job, task, subtask, taskmanager, host, process, …
     """
 
     kind: str
     job_id: str | None = None
     job_name: str | None = None
     task: str | None = None
-    vertex_id: str | None = None
-    operator: str | None = None
-    subtask_index: int | None = None  # 0-based; people are shown `i/n`
+    subtask_index: int | None = None  # 0-based; shown as `i/n`
     parallelism: int | None = None
     attempt_id: str | None = None
     taskmanager: str | None = None  # resource id
     host: str | None = None
+    operator: str | None = None
+    vertex_id: str | None = None
     application: str | None = None
     stream_id: int | None = None
     query: str | None = None
@@ -138,22 +139,17 @@ class Subject:
     option: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measurement:
-    """A number that a finding rests on.
+class Measurement(msgspec.Struct, frozen=True, kw_only=True):
+    """A number that supports a finding.
 
-    Args:
-        name: kebab-case, e.g. `late-ratio`.
-        value: the number, or a word where the thing measured is one.
-        unit: `ms`, `bytes`, `checkpoints`, `subtasks`, `ratio`, `share` (0 to 1), …; None for words.
-        threshold: what it was compared with, in the same unit.
-        population: what it was measured over, or against, in a few words.
+    `value` is a word if the measured thing is one. `unit` is `ms`, `bytes`, `checkpoints`, `subtasks`, `ratio`,
+    `share` (0 to 1), …, null for words. `threshold` has the same unit. `population` is the base of the number.
     """
 
-    name: str
-    value: float | int | str | None
+    name: str  # kebab-case: late-ratio
+    value: int | float | str | None
     unit: str | None = None
-    threshold: float | int | None = None
+    threshold: int | float | None = None
     population: str | None = None
 
 
@@ -271,12 +267,10 @@ class Action:
     command: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Vote:
-    """What one signal says about a finding.
+class Vote(msgspec.Struct, frozen=True, kw_only=True):
+    """One signal for or against a finding.
 
-    `weight` is positive where it supports the finding and negative where it points elsewhere:
-    1 a hint, 2 an indication, 3 a proof by itself.
+    `weight` is 1 for a hint, 2 for an indication and 3 for a proof. Negative weights point elsewhere.
     """
 
     signal: str
@@ -346,12 +340,12 @@ class Finding:
     votes: tuple[Vote, ...] = ()
 
     @property
-    def shown(self) -> tuple[Evidence, ...]:
+    def reported_evidence(self) -> tuple[Evidence, ...]:
         """The evidence that a report has room for: the strongest, or the first and the last."""
         return self.evidence[:MAX_CITED] if self.ranked else spread(self.evidence)
 
     @property
-    def cited(self) -> int:
+    def evidence_count(self) -> int:
         """How many records there are for it, shown or not."""
         return len(self.evidence) if self.evidence_total is None else self.evidence_total
 

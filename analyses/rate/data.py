@@ -14,8 +14,8 @@ from flowdiag.analyses.rate.holding import held_by
 from flowdiag.analyses.rate.pid import Step
 from flowdiag.analyses.rate.present import Assessed, Assessment, StreamState
 from flowdiag.analyses.report import wire
-from flowdiag.analyses.report.build import judge
 from flowdiag.analyses.report.redact import clean
+from flowdiag.analyses.report.verdicts import judge
 
 if TYPE_CHECKING:
     from flowdiag.analyses.model.columns import Row as TableRow

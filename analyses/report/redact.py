@@ -11,13 +11,15 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+import msgspec
 
 from flowdiag.analyses.model.fmt import shorten
 from flowdiag.analyses.model.names import MARKED, unmarked
 from flowdiag.parsers.secrets import mask_secrets
 
-__all__ = ["clean", "mask_secrets", "printable", "pseudonymise", "visible_json"]
+__all__ = ["clean", "cleaned", "mask_secrets", "printable", "pseudonymise", "visible_json"]
 
 _TERMINAL = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])|\x9b[0-?]*[ -/]*[@-~]"
@@ -71,6 +73,16 @@ def clean(text: str, limit: int = 500) -> str:
         if len(masked) > limit:
             return shorten(masked, limit)
     return shorten(printable(mask_secrets(text)).strip(), limit)
+
+
+Struct = TypeVar("Struct", bound=msgspec.Struct)
+
+
+def cleaned(struct: Struct, *fields: str) -> Struct:
+    """Return a copy of a struct with the text of some fields cleaned."""
+    values = {name: getattr(struct, name) for name in fields}
+    changes = {name: clean(text) for name, text in values.items() if isinstance(text, str)}
+    return msgspec.structs.replace(struct, **changes) if changes else struct
 
 
 # An answer of REST is one line of many kilobytes, and to search it all for secrets takes longer than

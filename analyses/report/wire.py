@@ -31,6 +31,11 @@ DOCUMENTS: Final = (
     "spark-rest",
 )  # kinds of input that are JSON for programs, not lines
 
+# Rules build these as they are written; the report only masks secrets in their texts.
+Subject = f.Subject
+Measurement = f.Measurement
+Vote = f.Vote
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -84,41 +89,6 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     processes: list[Process] = []
 
 
-class Subject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who a finding is about. Unknown keys are absent, never guessed."""
-
-    kind: str
-    job_id: str | None = None
-    job_name: str | None = None
-    task: str | None = None
-    subtask_index: int | None = None
-    parallelism: int | None = None
-    attempt_id: str | None = None
-    taskmanager: str | None = None
-    host: str | None = None
-    operator: str | None = None
-    vertex_id: str | None = None
-    application: str | None = None
-    stream_id: int | None = None
-    query: str | None = None
-    stage: int | None = None
-    executor: str | None = None
-    receiver: str | None = None
-    output_operation: int | None = None
-    partition: str | None = None  # of a topic: orders-3
-    option: str | None = None
-
-
-class Measurement(msgspec.Struct, frozen=True, kw_only=True):
-    """A number that a finding rests on, with what it was compared to."""
-
-    name: str
-    value: int | float | str | None
-    unit: str | None
-    threshold: int | float | None
-    population: str | None
-
-
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """A record of the input, by line (from 1) and byte of the decoded stream.
 
@@ -170,14 +140,6 @@ class FirstAction(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     action: Action
     run: str
-
-
-class Vote(msgspec.Struct, frozen=True, kw_only=True):
-    """What one signal says; negative weights point elsewhere."""
-
-    signal: str
-    text: str
-    weight: int
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -886,6 +848,8 @@ def redacted(report: Report) -> Report:
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of the document, generated from the types of this module."""
     schema = msgspec.json.schema(Report)
+    # Rules may leave these out. Documents always have them.
+    schema["$defs"]["Measurement"]["required"] = list(Measurement.__struct_fields__)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 

@@ -21,7 +21,7 @@ from flowdiag.analyses.model.keys import JobKey, Ref
 from flowdiag.analyses.queues.capacity import GateShape, input_capacity
 from flowdiag.analyses.queues.facts import Gauge, JobQueues, Machine, QueueFacts, Sample
 from flowdiag.analyses.queues.rules import RULES as QUEUE_RULES
-from flowdiag.analyses.report.build import Judgement, judge
+from flowdiag.analyses.report.verdicts import Judgement, judge
 
 from .judged import outcomes_of
 

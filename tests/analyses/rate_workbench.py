@@ -20,7 +20,7 @@ from flowdiag.analyses.rate.facts import (
 from flowdiag.analyses.rate.model import Job, Settings, simulate
 from flowdiag.analyses.rate.present import Assessment, assess
 from flowdiag.analyses.rate.rules import RULES as RATE_RULES
-from flowdiag.analyses.report.build import judge
+from flowdiag.analyses.report.verdicts import judge
 
 from .judged import checked
 

@@ -183,8 +183,10 @@ def test_slow_checkpoints_are_all_cited_the_longest_first() -> None:
         job.completes(1, lasted_s=lasted)
     found = finding(slow_checkpoint.RULE, job.facts())
     longest = max(job.checkpoints, key=lambda c: c.duration_ms or 0)
-    assert (found.cited, len(found.shown)) == (16, 10)
-    assert longest.end_ref is not None and found.shown[0].offset == longest.end_ref.offset
+    assert (found.evidence_count, len(found.reported_evidence)) == (16, 10)
+    assert (
+        longest.end_ref is not None and found.reported_evidence[0].offset == longest.end_ref.offset
+    )
 
 
 def test_slow_savepoint_and_warm_up_are_not_slow_checkpoints() -> None:
@@ -312,7 +314,7 @@ def test_checkpointing_is_off() -> None:
     assert found.severity is Severity.INFO
     assert "checkpointing is off" in found.title
     deployed = [a for a in job.facts().jobs[0].attempts if a.deployed_us is not None]
-    assert found.cited == len({a.ref for a in deployed if a.ref is not None})
+    assert found.evidence_count == len({a.ref for a in deployed if a.ref is not None})
 
 
 def test_finished_source_refuses_every_trigger() -> None:

@@ -16,9 +16,10 @@ from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.report import wire
-from flowdiag.analyses.report.build import build_report, judge, topic_of
+from flowdiag.analyses.report.build import ReportBuilder
 from flowdiag.analyses.report.faults import fault_of
 from flowdiag.analyses.report.fingerprints import fingerprint, fingerprints
+from flowdiag.analyses.report.verdicts import judge, topic_of
 from flowdiag.analyses.topics import ENGINES, topic
 from flowdiag.cli.exit_codes import exit_code
 from flowdiag.cli.options.settings import FailOn, Settings
@@ -67,7 +68,7 @@ def report(*outcomes: f.RuleOutcome, **more: Any) -> wire.Report:
         "located": {},
         "assessed": True,
     }
-    return build_report(**{**values, **more})
+    return ReportBuilder(**{**values, **more}).build()
 
 
 def document(made: wire.Report) -> Any:

@@ -27,7 +27,7 @@ from flowdiag.analyses.flink.crises import crises
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, Setting
 from flowdiag.analyses.model.finding import Confidence, Finding, Inconclusive, Severity, State
 from flowdiag.analyses.model.rule import Rule
-from flowdiag.analyses.report.build import judge
+from flowdiag.analyses.report.verdicts import judge
 
 from .judged import cases_of, outcomes_of, said_by
 from .workbench import Bench

@@ -66,7 +66,7 @@ def test_what_follows_from_checkpoints_yields_to_what_is_said() -> None:
     found = checkpoint_finding(job_of(bench), completed[:2], among=completed, ongoing=False, **SAID)
     assert (found.state, found.severity, found.count) == (State.RECOVERED, Severity.WARNING, 2)
     assert (found.first_us, found.last_us) == (completed[0].triggered_us, completed[1].ended_us)
-    assert len(found.evidence) == found.cited == 2
+    assert len(found.evidence) == found.evidence_count == 2
     said = checkpoint_finding(
         job_of(bench), completed[:2], among=completed, ongoing=True, count=7, **SAID
     )
@@ -106,7 +106,7 @@ def test_records_are_all_cited() -> None:
     bench = Bench()
     records = [bench.happens("not-triggered", second=float(n)) for n in range(25)]
     found = incident_finding(job_of(bench), records, ongoing=True, **SAID)
-    assert (found.count, found.cited, len(found.shown)) == (25, 25, 10)
+    assert (found.count, found.evidence_count, len(found.reported_evidence)) == (25, 25, 10)
     assert (found.first_us, found.last_us) == (records[0].time_us, records[-1].time_us)
 
 

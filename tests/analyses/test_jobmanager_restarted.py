@@ -10,7 +10,7 @@ from flowdiag.analyses.checkpoints.rules import RULES
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts
 from flowdiag.analyses.model.finding import Finding, Severity, State, Verdict
 from flowdiag.analyses.model.keys import JobKey, Ref
-from flowdiag.analyses.report.build import judge
+from flowdiag.analyses.report.verdicts import judge
 
 from .judged import outcomes_of
 from .workbench import SECOND, T0, Bench

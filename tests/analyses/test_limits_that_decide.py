@@ -72,7 +72,11 @@ def test_a_leadership_that_ends_with_the_input_is_not_lost() -> None:
 
 def test_all_lost_leaderships_are_evidence() -> None:
     (finding,) = said(LEADERSHIP, _revoked(*range(100, 130)))
-    assert (finding.cited, len(finding.shown), finding.count) == (30, MAX_CITED, 30)
+    assert (finding.evidence_count, len(finding.reported_evidence), finding.count) == (
+        30,
+        MAX_CITED,
+        30,
+    )
 
 
 def test_a_few_tasks_are_no_crowd() -> None:
@@ -80,7 +84,7 @@ def test_a_few_tasks_are_no_crowd() -> None:
     seen = w.facts(w.job(w.start(*(w.task(n) for n in range(3)))), workers=workers)
     assert not said(CROWDED, seen)
     (finding,) = said(CROWDED, seen, tasks=3)
-    assert finding.cited == 3
+    assert finding.evidence_count == 3
 
 
 def test_who_fails_soon_never_ran() -> None:
@@ -150,7 +154,7 @@ def test_all_refusals_of_slots_are_counted() -> None:
     refused = tuple(w.incident("no-resource", 1.0 + n, "no slots") for n in range(40))
     held = w.start(number=0, steps=(), held="slots")
     (finding,) = said(SLOTS, w.facts(w.job(held, incidents=refused)))
-    assert (finding.cited, len(finding.shown)) == (40, 6)
+    assert (finding.evidence_count, len(finding.reported_evidence)) == (40, 6)
     assert finding.actions[0].option == "taskmanager.numberOfTaskSlots"
 
 
@@ -158,7 +162,7 @@ def test_all_workers_that_ended_are_evidence() -> None:
     workers = tuple(w.worker(f"w-{n}", ended_us=w.BEGIN + n, ref=Ref(0, n)) for n in range(20))
     dead = tuple(replace(worker, registered_us=None) for worker in workers)
     (finding,) = said(WORKERS, w.facts(workers=dead))
-    assert (finding.cited, len(finding.shown)) == (20, MAX_CITED)
+    assert (finding.evidence_count, len(finding.reported_evidence)) == (20, MAX_CITED)
 
 
 # --- memory ---------------------------------------------------------------------------------------
@@ -173,13 +177,13 @@ def _memory(*incidents: Incident, **more: Any) -> MemoryFacts:
 def test_all_failures_for_buffers_are_counted() -> None:
     failures = [w.incident("network-buffers", float(n), "Insufficient number") for n in range(30)]
     (finding,) = said(BUFFERS, _memory(*failures))
-    assert (finding.cited, len(finding.shown)) == (30, 8)
+    assert (finding.evidence_count, len(finding.reported_evidence)) == (30, 8)
 
 
 def test_all_warnings_of_tight_memory_are_evidence() -> None:
     warned = [w.incident("network-memory", float(n), text={"usage": "120"}) for n in range(30)]
     (finding,) = said(TIGHT, _memory(*warned))
-    assert (finding.cited, finding.severity.value) == (30, "info")
+    assert (finding.evidence_count, finding.severity.value) == (30, "info")
     assert said(TIGHT, _memory(*warned), usage=110)[0].severity.value == "warning"
 
 
@@ -226,7 +230,9 @@ def test_limits_of_garbage_collection() -> None:
     assert finding.severity.value == "warning"
     assert of(GARBAGE, bench, heavy=0.9)[0].severity.value == "info"
     assert not of(GARBAGE, bench, samples=1000)
-    assert finding.cited == len({m.ref for m in bench.job().machines["taskmanager-1"]} - {None})
+    assert finding.evidence_count == len(
+        {m.ref for m in bench.job().machines["taskmanager-1"]} - {None}
+    )
 
 
 def test_limits_of_network_memory() -> None:
@@ -251,7 +257,7 @@ def test_limits_of_watermarks() -> None:
         bench.says("aggregate", None, [minute], watermark=1.7e12 + 60_000 * minute)
         bench.says("aggregate", 3, [minute], watermark=1.7e12 - 300_000)
     (finding,) = of(WATERMARK, bench)
-    assert finding.cited == len(
+    assert finding.evidence_count == len(
         {
             s.ref
             for k, e in bench.job().samples.items()

@@ -15,7 +15,7 @@ from flowdiag.analyses.flink.job import Checkpoint, JobFacts
 from flowdiag.analyses.flink.suspects.case import Suspect
 from flowdiag.analyses.model.finding import Confidence, Finding, Severity, State, Subject
 from flowdiag.analyses.model.keys import JobKey
-from flowdiag.analyses.report.build import judge
+from flowdiag.analyses.report.verdicts import judge
 
 from .judged import outcomes_of, said_by
 from .workbench import SECOND, T0, Bench

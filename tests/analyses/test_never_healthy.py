@@ -24,7 +24,7 @@ from flowdiag.analyses.queues.topic import QUEUES
 from flowdiag.analyses.rate.assemble.queries import _late
 from flowdiag.analyses.rate.facts import RateFacts
 from flowdiag.analyses.rate.topic import RATE
-from flowdiag.analyses.report import build, wire
+from flowdiag.analyses.report import build, verdicts, wire
 from flowdiag.analyses.report.build import unrecognised
 from flowdiag.analyses.startup.facts import StartupFacts
 from flowdiag.analyses.startup.topic import STARTUP
@@ -40,8 +40,8 @@ def measured(facts: ClusterFacts) -> Measured:
     return Measured(facts={"checkpoints": facts})
 
 
-def verdict_of(bench: Bench, options: Options | None = None) -> build.Judgement:
-    return build.judge(
+def verdict_of(bench: Bench, options: Options | None = None) -> verdicts.Judgement:
+    return verdicts.judge(
         judge_topic(CHECKPOINTS, measured(bench.facts()), options or Options()).outcomes
     )
 
@@ -126,7 +126,7 @@ def test_arithmetic_is_no_health() -> None:
     )
     assert part.assessed
     assert part.calculated
-    seen = build.build_report(
+    seen = build.ReportBuilder(
         command="memory",
         inputs=(),
         outcomes=part.outcomes,
@@ -135,7 +135,7 @@ def test_arithmetic_is_no_health() -> None:
         located={},
         assessed=part.assessed,
         calculated=part.calculated,
-    )
+    ).build()
     assert seen.summary.verdict is Verdict.CALCULATED
 
 
@@ -154,7 +154,7 @@ def test_what_a_user_names_has_to_be_understood() -> None:
         "logs/core.4711"
     ]
     assert unrecognised([known, other], ["logs/"]) == []
-    kept = build.build_report(
+    kept = build.ReportBuilder(
         command="checkpoints",
         inputs=[known],
         outcomes=(),
@@ -163,7 +163,7 @@ def test_what_a_user_names_has_to_be_understood() -> None:
         located={},
         assessed=True,
         doubts=["-: nothing in it was understood"],
-    )
+    ).build()
     assert kept.summary.verdict is Verdict.INCONCLUSIVE
     assert kept.summary.reason == "-: nothing in it was understood"
 
@@ -229,7 +229,7 @@ def test_a_zone_that_contradicts_the_input_is_said() -> None:
 
 
 def test_understood_is_part_of_the_summary() -> None:
-    seen = build.build_report(
+    seen = build.ReportBuilder(
         command="checkpoints",
         inputs=(),
         outcomes=(),
@@ -238,6 +238,6 @@ def test_understood_is_part_of_the_summary() -> None:
         located={},
         assessed=False,
         understood=[Understood(kind="failures of tasks", count=2, first_us=T0)],
-    )
+    ).build()
     (kind,) = seen.summary.understood
     assert (kind.kind, kind.count, kind.first) == ("failures of tasks", 2, wire.iso(T0))

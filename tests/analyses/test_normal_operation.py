@@ -10,7 +10,7 @@ import pytest
 from flowdiag.analyses.checkpoints.rules import RULES as CHECKPOINT_RULES
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.model.finding import Finding, Severity, Verdict
-from flowdiag.analyses.report.build import judge
+from flowdiag.analyses.report.verdicts import judge
 
 from .judged import outcomes_of
 from .workbench import Bench

@@ -138,11 +138,11 @@ def test_the_words_name_the_limit_that_decided() -> None:
 
 def test_evidence_is_all_there_is() -> None:
     (late,) = said(LATE, "RT101")
-    assert late.ranked and late.cited == late.count and len(late.shown) == 10
+    assert late.ranked and late.evidence_count == late.count and len(late.reported_evidence) == 10
     (tight,) = said(FULL, "RT106")
-    assert tight.ranked and tight.cited == 12
+    assert tight.ranked and tight.evidence_count == 12
     (failed,) = said(FAILING, "RT103")
-    assert failed.cited == failed.count == 5
+    assert failed.evidence_count == failed.count == 5
 
 
 def test_a_repeated_batch_is_proved_by_every_run() -> None:
@@ -155,4 +155,4 @@ def test_a_repeated_batch_is_proved_by_every_run() -> None:
     app = w.application(queries=(w.query(triggers, tries={12: 8}, events=events),))
     (found,) = said(app, "RT409")
     times = [one.time_us or 0 for one in found.evidence]
-    assert found.cited == 17 and times == sorted(times)
+    assert found.evidence_count == 17 and times == sorted(times)

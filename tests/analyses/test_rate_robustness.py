@@ -26,7 +26,7 @@ from flowdiag.analyses.rate.facts import (
     Work,
 )
 from flowdiag.analyses.rate.rules import RULES
-from flowdiag.analyses.report.build import judge
+from flowdiag.analyses.report.verdicts import judge
 
 from . import rate_workbench as w
 
@@ -245,7 +245,10 @@ def test_any_application(app: ApplicationFacts) -> None:
     for outcome in outcomes:
         for finding in outcome.findings:
             assert finding.title and finding.count >= 1
-            assert len(finding.shown) <= 10 and len(finding.evidence) <= finding.cited
+            assert (
+                len(finding.reported_evidence) <= 10
+                and len(finding.evidence) <= finding.evidence_count
+            )
             assert finding.job == app.key and finding.actions
             for measured in finding.measurements:
                 value = measured.value

@@ -11,7 +11,7 @@ from flowdiag.analyses.checkpoints.rules import RULES as CHECKPOINT_RULES
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.flink.placement import place
 from flowdiag.analyses.model.finding import Confidence, weigh
-from flowdiag.analyses.report.build import judge
+from flowdiag.analyses.report.verdicts import judge
 
 from .judged import outcomes_of
 from .workbench import Bench

@@ -8,7 +8,7 @@ import pytest
 
 from flowdiag.analyses.checkpoints.rules import RULES
 from flowdiag.analyses.model.finding import Confidence, Finding, Severity, State, Verdict
-from flowdiag.analyses.report.build import judge
+from flowdiag.analyses.report.verdicts import judge
 
 from .judged import outcomes_of
 from .workbench import Bench

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowdiag.analyses import stories
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.knowledge.relations import RELATIONS, Relation, Shared
 from flowdiag.analyses.model.finding import Finding, RuleOutcome, Severity, State, Subject
 from flowdiag.analyses.model.keys import JobKey
-from flowdiag.analyses.report.build import build_report, judge
+from flowdiag.analyses.report import stories
+from flowdiag.analyses.report.build import ReportBuilder
+from flowdiag.analyses.report.verdicts import judge
 from flowdiag.analyses.report.wire import Data, Story
 from flowdiag.analyses.topics import all_rules
 
@@ -54,7 +55,7 @@ def told(*said: tuple[str, Finding]) -> tuple[list[Story], dict[str, str]]:
         RuleOutcome(code=code, name=code.lower(), title=code, core=False, findings=(finding,))
         for code, finding in said
     ]
-    report = build_report(
+    report = ReportBuilder(
         command="diagnose",
         inputs=(),
         outcomes=outcomes,
@@ -62,7 +63,7 @@ def told(*said: tuple[str, Finding]) -> tuple[list[Story], dict[str, str]]:
         data=Data(),
         located={},
         assessed=True,
-    )
+    ).build()
     return report.summary.stories, {found.fingerprint: found.code for found in report.findings}
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from flowdiag.analyses.checkpoints.data import checkpoint_data
 from flowdiag.analyses.flink import job as x
 from flowdiag.analyses.knowledge.option_types import write
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.model.keys import JobKey, Ref
 from flowdiag.analyses.report import wire
-from flowdiag.analyses.report.build import build_report
+from flowdiag.analyses.report.build import ReportBuilder
 from flowdiag.analyses.report.evidence import Key, Located
 from flowdiag.analyses.report.privacy import LOCAL_USE, Privacy
 
@@ -251,7 +253,7 @@ def build(
 ) -> wire.Report:
     """A report about one job, or about nothing."""
     facts = x.ClusterFacts(jobs=(job,) if job else (), processes=())
-    return build_report(
+    return ReportBuilder(
         command="checkpoints",
         inputs=inputs(**changes),
         outcomes=outcomes,
@@ -261,7 +263,7 @@ def build(
         assessed=job is not None,
         warnings=warnings,
         privacy=privacy,
-    )
+    ).build()
 
 
 def failing(**more: object) -> wire.Report:
@@ -291,14 +293,14 @@ def many(count: int) -> wire.Report:
             expiries.append(expired(job=key, subject=subject))
         if kind < 5:
             found = slow_taskmanager()
-            subject = replace(found.subject, job_id=key.job_id, job_name=name)
+            subject = structs.replace(found.subject, job_id=key.job_id, job_name=name)
             culprits.append(replace(found, job=key, subject=subject))
     outcomes = (
         outcome("CP101", "checkpoint-expired", *expiries),
         outcome("CP201", "slow-taskmanager", *culprits),
     )
     facts_of_all = x.ClusterFacts(jobs=tuple(jobs), processes=())
-    return build_report(
+    return ReportBuilder(
         command="checkpoints",
         inputs=inputs(),
         outcomes=outcomes,
@@ -306,7 +308,7 @@ def many(count: int) -> wire.Report:
         data=wire.Data(jobs=checkpoint_data(facts_of_all, outcomes)),
         located=LOCATED,
         assessed=True,
-    )
+    ).build()
 
 
 def healthy() -> wire.Report:

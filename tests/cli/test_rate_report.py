@@ -10,7 +10,7 @@ from flowdiag.analyses.rate.data import rate_data
 from flowdiag.analyses.rate.facts import ApplicationFacts
 from flowdiag.analyses.rate.model import Job, Settings
 from flowdiag.analyses.rate.pid import Gains
-from flowdiag.analyses.report.build import build_report
+from flowdiag.analyses.report.build import ReportBuilder
 from flowdiag.analyses.report.privacy import Privacy
 from flowdiag.analyses.report.wire import Data, Input, Report, decode, encode
 from flowdiag.cli.options.settings import Format
@@ -42,7 +42,7 @@ def report_of(*apps: ApplicationFacts, redact: bool = False) -> Report:
     assert all(
         isinstance(item, Evidence) for o in outcomes for x in o.findings for item in x.evidence
     )
-    return build_report(
+    return ReportBuilder(
         command="rate",
         inputs=[source("listener.jsonl")],
         outcomes=outcomes,
@@ -51,7 +51,7 @@ def report_of(*apps: ApplicationFacts, redact: bool = False) -> Report:
         located={},
         assessed=True,
         privacy=Privacy(redact=redact),
-    )
+    ).build()
 
 
 def text(report: Report, **page: object) -> str:

@@ -12,7 +12,7 @@ import pytest
 from flowdiag.analyses.rate.data import rate_data
 from flowdiag.analyses.rate.model import Job, Settings
 from flowdiag.analyses.rate.pid import Gains
-from flowdiag.analyses.report.build import build_report
+from flowdiag.analyses.report.build import ReportBuilder
 from flowdiag.analyses.report.wire import Data, encode
 from flowdiag.cli.app import main
 from tests.analyses import rate_workbench as w
@@ -81,7 +81,7 @@ def report_of(
     """What `flowdiag rate --format json` writes of a simulated application."""
     app = w.simulated(job, tried, list(offered), **values)
     outcomes = w.outcomes(app)
-    report = build_report(
+    report = ReportBuilder(
         command="rate",
         inputs=(),
         outcomes=[],
@@ -89,7 +89,7 @@ def report_of(
         data=Data(applications=rate_data(w.assessed(app), outcomes, max_rows=1000)),
         located={},
         assessed=True,
-    )
+    ).build()
     document = json.loads(encode(report))
     change(document)
     return json.dumps(document).encode()

@@ -63,6 +63,8 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Final
 
+from msgspec import structs
+
 from flowdiag.analyses.checkpoints.culprit import (
     LATE_ALONE,
     Answer,
@@ -160,7 +162,7 @@ def _late_alone(job: JobFacts, found: LateAlone) -> Finding:
     votes = h.votes_for({LATE_ALONE.name: says}, (LATE_ALONE,))
     return Finding(
         job=job.key,
-        subject=replace(j.subtask_subject(job, attempt), kind="subtask"),
+        subject=structs.replace(j.subtask_subject(job, attempt), kind="subtask"),
         title=f"{fmt.capital(name)} acknowledged {fmt.plural(times, 'checkpoint')} too late, and nobody else did",
         why=f"{name}: {says}",
         explain="Most likely its snapshots take too long: it has passed the barrier on, since nobody behind it was "
