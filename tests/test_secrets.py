@@ -24,7 +24,7 @@ from flowdiag.cli.options.settings import Format
 from flowdiag.cli.output.console import print_message
 from flowdiag.cli.render import RENDERERS
 from flowdiag.cli.render.page import Page
-from flowdiag.parsers.live.watching import redacted
+from flowdiag.parsers.live.watching import redact
 from flowdiag.parsers.secrets import is_secret_key, mask_credentials
 
 from .cli import reports
@@ -173,7 +173,7 @@ def test_collected_answers_hold_no_secret() -> None:
             "secret": [{"key": "s3.secret-key", "value": secret}, ["spark.x.password", secret]],
             "user-config": {"api.key": secret},
         }
-        assert not shown_of(secret, json.dumps(redacted(answer))), (kind, text)
+        assert not shown_of(secret, json.dumps(redact(answer))), (kind, text)
 
 
 def left_in(folder: Path) -> str:

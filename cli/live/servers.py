@@ -145,7 +145,7 @@ class Servers:
         found = Collected()
         this = _Round(begun=now())
         self._rounds.append(this)
-        asyncio.run(self._ask_all(this, found, progress))
+        asyncio.run(self._collect_all(this, found, progress))
         self._drop_old_rounds(found)
         for each in self._rounds:
             for server, folder in each.folders:
@@ -159,16 +159,20 @@ class Servers:
         several = len(self._rounds) > 1
         return f"{server.shown}!{path.parent.name + '/' if several else ''}{path.name}"
 
-    async def _ask_all(self, this: _Round, found: Collected, progress: ShowProgress) -> None:
+    async def _collect_all(self, this: _Round, found: Collected, progress: ShowProgress) -> None:
         unknown = [url for url in self._urls if url not in self._known]
         answers = await asyncio.gather(*(self._detect(url, found, progress) for url in unknown))
-        self._known |= {url: one for url, one in zip(unknown, answers, strict=True) if one}
+        self._known |= {url: server for url, server in zip(unknown, answers, strict=True) if server}
         servers = [self._known[url] for url in self._urls if url in self._known]
         live = [server for server in servers if server.kind != PROMETHEUS]
-        await asyncio.gather(*(self._ask(server, this, found, progress) for server in live))
+        await asyncio.gather(
+            *(self._collect_from(server, this, found, progress) for server in live)
+        )
         # Prometheus comes last, so that its history covers the same time as the live data.
         history = [server for server in servers if server.kind == PROMETHEUS]
-        await asyncio.gather(*(self._ask(server, this, found, progress) for server in history))
+        await asyncio.gather(
+            *(self._collect_from(server, this, found, progress) for server in history)
+        )
 
     async def _detect(self, url: str, found: Collected, progress: ShowProgress) -> Server | None:
         progress("detecting servers")
@@ -181,7 +185,7 @@ class Servers:
                 found.errors.append(trouble)
             return None
 
-    async def _ask(
+    async def _collect_from(
         self, server: Server, this: _Round, found: Collected, progress: ShowProgress
     ) -> None:
         """Collect from one server; errors become warnings."""

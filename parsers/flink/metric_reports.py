@@ -152,15 +152,15 @@ class MetricFolder:
     appears.
     """
 
-    def __init__(self, source: int, wanted: Collection[str] | None = None) -> None:
+    def __init__(self, source: int, metric_names: Collection[str] | None = None) -> None:
         """Start without samples.
 
         Args:
             source: index of the source of all blocks.
-            wanted: names in `formats/metrics.toml` of the metrics to keep; None for all.
+            metric_names: names in `formats/metrics.toml` of the metrics to keep; None for all.
         """
         self._source = source
-        self._wanted = None if wanted is None else frozenset(wanted)
+        self._metric_names = None if metric_names is None else frozenset(metric_names)
         self._processes: dict[str | None, _Process] = {}
         self.lines = 0
         """Lines read so far, kept or not."""
@@ -304,7 +304,7 @@ class MetricFolder:
         if series.metric.scope == "process":
             state.scopes.add(series.rest)
         state.series[identifier] = series
-        if self._wanted is not None and series.metric.name not in self._wanted:
+        if self._metric_names is not None and series.metric.name not in self._metric_names:
             # Its identifier still reveals the names of processes and tasks.
             state.appends[identifier] = None
             return None

@@ -177,23 +177,27 @@ class _Series:
 class SampleFolder:
     """Folds samples into rows per minute, in whatever order the series appear."""
 
-    def __init__(self, source: int, tally: Tally, wanted: Collection[str] | None = None) -> None:
+    def __init__(
+        self, source: int, tally: Tally, metric_names: Collection[str] | None = None
+    ) -> None:
         """Start without samples.
 
         Args:
             source: index of the source.
             tally: counts the samples.
-            wanted: names in the table of the metrics to keep; None for all.
+            metric_names: names in the table of the metrics to keep; None for all.
         """
         self._source, self._tally = source, tally
-        self._wanted = None if wanted is None else frozenset(wanted)
+        self._metric_names = None if metric_names is None else frozenset(metric_names)
         self._rows = RowBuilder(METRIC_ROWS)
         self._placed: set[_Place] = set()
 
     def series(self, name: str, labels: Mapping[str, str]) -> _Series | None:
         """Return the series of a metric and its labels; None if the metric is not kept."""
         named = named_metric(name)
-        if named is None or (self._wanted is not None and named.metric.name not in self._wanted):
+        if named is None or (
+            self._metric_names is not None and named.metric.name not in self._metric_names
+        ):
             return None
         shown = named.name
         if named.metric.kind == "histogram":
@@ -344,7 +348,7 @@ def read_prometheus(
     stream: BinaryIO,
     source: Source,
     tally: Tally,
-    wanted: Collection[str] | None = None,
+    metric_names: Collection[str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Read a source of kind `prometheus` into batches of `EVENTS`.
 
@@ -352,12 +356,12 @@ def read_prometheus(
         stream: the source, opened and decoded.
         source: its index and name.
         tally: counts the samples of Flink metrics.
-        wanted: names in the table of the metrics to keep; None for all.
+        metric_names: names in the table of the metrics to keep; None for all.
 
     Raises:
         FlowdiagError: the document is too large, damaged or truncated; earlier batches are valid.
     """
-    folder = SampleFolder(source.index, tally, wanted)
+    folder = SampleFolder(source.index, tally, metric_names)
     head = stream.read(4096) or b""
     rest: Iterable[bytes] = iter(lambda: stream.read(1024 * 1024), b"")
     begins = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
@@ -452,8 +456,8 @@ class _EmptyShares:
         held[series.name] = (series, value, moment, offset)
         if len(held) == len(_SHARES):
             del self._held[series.place, moment]
-            for one, _, when, at in held.values():
-                self._folder.add(one, math.nan, when, at)
+            for share, _, when, at in held.values():
+                self._folder.add(share, math.nan, when, at)
         elif len(self._held) > 100_000:
             self.settle()
 

@@ -151,10 +151,10 @@ def read_document(
         if not begins_as_json(data):
             # Blank out the text that `curl -v`, a prompt or a page printed around the JSON.
             data = printed.data if (printed := json_printed(data)) is not None else data
-        wanted = None if metrics is None else frozenset(metrics)
+        metric_names = None if metrics is None else frozenset(metrics)
         name = source.name if source.name != "-" else ""
         neighbours = _Neighbours(source.path, source.member)
-        rows = _rows(data, name, source.url, tally, neighbours, wanted)
+        rows = _rows(data, name, source.url, tally, neighbours, metric_names)
         yield from _batches(rows, source.index, tally)
     except Unreadable as error:
         raise FlowdiagError(trouble or str(error)) from None
@@ -201,7 +201,7 @@ def _rows(
     url: str | None,
     tally: Tally,
     neighbours: _Neighbours,
-    wanted: frozenset[str] | None = None,
+    metric_names: frozenset[str] | None = None,
 ) -> Iterator[tuple[int, Row]]:
     collected = _collected(data)
     answers, damage = _answers_until_damage(data, collected, name)
@@ -209,7 +209,7 @@ def _rows(
     routed = [(answer, route_of(answer.path) if answer.path else None) for answer in answers]
     archived = bool(answers) and all(answer.path is not None for answer in answers)
     superseded = _superseded(routed) if archived else ()
-    shared = _shared_context(data, collected, routed, wanted, archived=archived)
+    shared = _shared_context(data, collected, routed, metric_names, archived=archived)
     for answer, route in routed:
         decoded = _decoded(answer, route, tally)
         if decoded is None:
@@ -250,13 +250,13 @@ def _shared_context(
     data: bytes,
     collected: Collected | None,
     routed: list[_Routed],
-    wanted: frozenset[str] | None,
+    metric_names: frozenset[str] | None,
     *,
     archived: bool,
 ) -> Context:
     """Build the context that all responses of a document share."""
     shared = Context(origin="archive" if archived and ARCHIVE_HEAD.match(data.lstrip()) else "rest")
-    shared.wanted = wanted
+    shared.metric_names = metric_names
     if collected is not None:
         shared.places = TaskPlaces.of(collected.context)
         shared.tasks = shared.places.names
@@ -568,13 +568,13 @@ class _Neighbours:
         if not isinstance(body, Mapping):
             return None
         keys = ("latest_ack_timestamp", "state_size", "end_to_end_duration", "num_subtasks")
-        wanted = [body.get(key) for key in keys]
+        numbers = [body.get(key) for key in keys]
         found = {
             vertex_id
             for number, tasks in self._folder().details
             if number == body.get("id")
             for vertex_id, task in tasks.items()
-            if isinstance(task, Mapping) and [task.get(key) for key in keys] == wanted
+            if isinstance(task, Mapping) and [task.get(key) for key in keys] == numbers
         }
         return next(iter(found)) if len(found) == 1 else None
 

@@ -43,7 +43,7 @@ class Context:
         moment: when values without their own time were measured.
         places: jobs and TaskManagers, in files of a collection.
         measured: subtasks (vertex, index) whose time shares are in the document as metrics.
-        wanted: names in the table of the metrics to keep; None for all.
+        metric_names: names in the table of the metrics to keep; None for all.
     """
 
     origin: str = "rest"
@@ -53,7 +53,7 @@ class Context:
     moment: Moment = NO_MOMENT
     places: TaskPlaces | None = None
     measured: frozenset[tuple[str, int]] = frozenset()
-    wanted: frozenset[str] | None = None
+    metric_names: frozenset[str] | None = None
 
     def row(
         self, event: Event, template: str, fields: Mapping[str, object], **columns: object
@@ -539,7 +539,7 @@ def _backpressure(body: Any, context: Context) -> Iterator[Row]:
             # Up to 1.12: the share of samples in which the task waited for a buffer.
             values = {"isBackPressured": samples["ratio"]}
         for name, value in values.items():
-            if context.wanted is not None and name not in context.wanted:
+            if context.metric_names is not None and name not in context.metric_names:
                 continue
             yield from _metric_row(
                 context,
@@ -613,7 +613,7 @@ def _metrics(scope: str) -> Callable[[Any, Context], Iterator[Row]]:
             if found is None:
                 continue
             metric, length = found
-            if context.wanted is not None and metric.name not in context.wanted:
+            if context.metric_names is not None and metric.name not in context.metric_names:
                 continue
             operator = ".".join(parts[:-length]) or None
             if value is not None and value == metric.absent:

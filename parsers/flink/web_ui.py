@@ -247,8 +247,8 @@ class _Page:
         """Yield the operators of a checkpoint with their subtasks."""
         if not self._rows and "Acknowledg" not in self._text:
             return
-        operators = [one for one in _OPERATOR.finditer(self._text) if one["name"] not in _STATES]
-        starts = [one.start() for one in operators]
+        operators = [row for row in _OPERATOR.finditer(self._text) if row["name"] not in _STATES]
+        starts = [row.start() for row in operators]
         subtasks: dict[int, list[re.Match[str]]] = {}
         for part in _PART.finditer(self._text):
             if not any(row.start() <= part.start() < row.end() for row in self._rows):
@@ -306,10 +306,10 @@ class _Page:
         for group in _groups([*_SUBTASK.finditer(self._text)]):
             name = self._title(group[0].start())
             content = {"id": name, "name": name, "parallelism": len(group)}
-            ends = [*(one.start() for one in group[1:]), group[-1].end() + 400]
+            ends = [*(row.start() for row in group[1:]), group[-1].end() + 400]
             content["subtasks"] = [
-                _subtask(one, self._text[one.start("rest") : end])
-                for one, end in zip(group, ends, strict=True)
+                _subtask(row, self._text[row.start("rest") : end])
+                for row, end in zip(group, ends, strict=True)
             ]
             offset = self._offset(group[0].start("id"))
             yield _Body(kind=Kind.VERTEX, offset=offset, content=content, vertex=name)
@@ -319,7 +319,7 @@ class _Page:
             yield _Body(
                 kind=Kind.BACKPRESSURE,
                 offset=self._offset(group[0].start("id")),
-                content={"subtasks": [_pressure(one) for one in group]},
+                content={"subtasks": [_pressure(row) for row in group]},
                 vertex=self._title(group[0].start()),
             )
 
@@ -364,11 +364,11 @@ def _timeout(rows: list[re.Match[str]]) -> int | None:
 def _groups(found: list[re.Match[str]]) -> Iterator[list[re.Match[str]]]:
     """Group rows into tables: a repeated number starts the next table."""
     group: list[re.Match[str]] = []
-    for one in found:
-        if any(one["id"] == other["id"] for other in group):
+    for row in found:
+        if any(row["id"] == other["id"] for other in group):
             yield group
             group = []
-        group.append(one)
+        group.append(row)
     if group:
         yield group
 

@@ -41,9 +41,9 @@ MOST_WAIT_S: Final = 10.0
 """Upper limit for `Retry-After`: the next tick follows anyway."""
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
 """Size of one unpacked response; the parsers accept no larger document."""
-MAX_WEIGHT: Final = 256 * 1024 * 1024
+MAX_DECODED_BYTES: Final = 256 * 1024 * 1024
 """Estimated memory of one decoded response: the three bytes of `[],` become sixty."""
-PATIENCE: Final = 3
+SLOW_RESPONSE_FACTOR: Final = 3
 """Time limit for a slow response, as a multiple of the timeout."""
 MAX_REDIRECTS: Final = 5
 
@@ -51,9 +51,9 @@ TOKEN_VARIABLE: Final = "FLOWDIAG_COLLECT_TOKEN"
 USER_VARIABLE: Final = "FLOWDIAG_COLLECT_USER"
 PASSWORD_VARIABLE: Final = "FLOWDIAG_COLLECT_PASSWORD"
 
-_PASSING: Final = frozenset((408, 425, 429, 502, 503, 504))
+_TRANSIENT: Final = frozenset((408, 425, 429, 502, 503, 504))
 # Only gzip is requested; zstd and brotli, which httpx would unpack as well, can inflate a packet to gigabytes.
-_PACKED: Final = {"": None, "identity": None, "gzip": 31, "x-gzip": 31, "deflate": 15}
+_ENCODINGS: Final = {"": None, "identity": None, "gzip": 31, "x-gzip": 31, "deflate": 15}
 
 
 Got = TypeVar("Got")
@@ -79,12 +79,12 @@ class RequestFailed(Exception):
         status: int | None = None,
         fatal: bool = False,
         hint: str | None = None,
-        passing: bool = False,
+        transient: bool = False,
     ) -> None:
         """Store the parts separately, as the manifest does."""
         super().__init__(f"{path}: {why}")
         self.path, self.why, self.status, self.fatal = path, why, status, fatal
-        self.hint, self.passing = hint, passing
+        self.hint, self.transient = hint, transient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,15 +227,15 @@ class Client:
         self.base, user, password = base_of(url)
         access = access or Access()
         self._timeout_s, self._backoff_s = access.timeout_s, backoff_s
-        self._guarded = bool(access.token or access.user or user or access.client_cert)
-        self._gate = asyncio.Semaphore(concurrency)
+        self._has_credentials = bool(access.token or access.user or user or access.client_cert)
+        self._free_slots = asyncio.Semaphore(concurrency)
         self._client = _client(access, user, password)
-        self._rest_until = 0.0  # on the event loop's clock: the server sent Retry-After
+        self._retry_not_before = 0.0  # on the event loop's clock: the server sent Retry-After
         self.requests = 0
         """Requests sent so far, including retries."""
         self.bytes = 0
         """Bytes received so far."""
-        self.weight = 0
+        self.decoded_bytes = 0
         """Memory of all decoded responses so far."""
 
     async def __aenter__(self) -> Self:
@@ -259,7 +259,7 @@ class Client:
         Raises:
             RequestFailed: no usable response after all retries.
         """
-        return await self._retry(path, lambda: self._ask(path, query))
+        return await self._retry(path, lambda: self._request(path, query))
 
     async def download(self, path: str, target: Path, most: int) -> int:
         """Stream a response that is not JSON to a file.
@@ -277,12 +277,12 @@ class Client:
             OSError: the file cannot be written.
         """
 
-        async def ask() -> int:
+        async def request() -> int:
             size = 0
             # The length is unknown: every chunk has a timeout, and all chunks together have a size limit.
             async with self._answer(path, "", accept="*/*") as response:
                 if response.status_code >= 300:
-                    raise self._refusal(path, response, await _content_of(path, response))
+                    raise self._unusable_response(path, response, await _content_of(path, response))
                 with target.open("wb") as file:
                     async for piece in _unpacked(path, response, most):
                         size += len(piece)
@@ -290,23 +290,23 @@ class Client:
             self.bytes += size
             return size
 
-        return await self._retry(path, ask)
+        return await self._retry(path, request)
 
-    async def _retry(self, path: str, ask: Callable[[], Awaitable[Got]]) -> Got:
-        async with self._gate:
+    async def _retry(self, path: str, request: Callable[[], Awaitable[Got]]) -> Got:
+        async with self._free_slots:
             trouble: RequestFailed | None = None
             for attempt in range(ATTEMPTS):
                 if trouble is not None:
                     await asyncio.sleep(self._pause(attempt))
                 # Retry-After delays all requests to the server, not only this one.
-                await asyncio.sleep(self._rest_until - asyncio.get_running_loop().time())
+                await asyncio.sleep(self._retry_not_before - asyncio.get_running_loop().time())
                 try:
-                    return await ask()
-                except _Again as again:
+                    return await request()
+                except _Retryable as again:
                     trouble = again.trouble
                     if again.wait_s:
                         until = asyncio.get_running_loop().time() + min(again.wait_s, MOST_WAIT_S)
-                        self._rest_until = max(self._rest_until, until)
+                        self._retry_not_before = max(self._retry_not_before, until)
             raise trouble or RequestFailed(path, "no response")
 
     def _pause(self, attempt: int) -> float:
@@ -314,14 +314,14 @@ class Client:
             0.8, 1.2
         )
 
-    async def _ask(self, path: str, query: str) -> Answer:
+    async def _request(self, path: str, query: str) -> Answer:
         try:
-            async with asyncio.timeout(PATIENCE * self._timeout_s):
+            async with asyncio.timeout(SLOW_RESPONSE_FACTOR * self._timeout_s):
                 async with self._answer(path, query) as response:
                     content = await _content_of(path, response)
         except TimeoutError:
-            why = f"the response was incomplete after {PATIENCE * self._timeout_s:g} s"
-            raise _Again(RequestFailed(path, why)) from None
+            why = f"the response was incomplete after {SLOW_RESPONSE_FACTOR * self._timeout_s:g} s"
+            raise _Retryable(RequestFailed(path, why)) from None
         self.bytes += len(content)
         return self._decode(path, query, response, content)
 
@@ -335,7 +335,7 @@ class Client:
         url = self.base + path + (f"?{query}" if query else "")
         try:
             request = self._client.build_request("GET", url, headers={"Accept": accept})
-            asked = request.url
+            original = request.url
             for hop in range(MAX_REDIRECTS + 1):
                 self.requests += 1
                 # After a redirect, send only the headers that httpx kept in the request.
@@ -348,16 +348,16 @@ class Client:
                 finally:
                     await response.aclose()
                 request = response.next_request
-                self._check_redirect(path, asked, request.url)
+                self._check_redirect(path, original, request.url)
             raise RequestFailed(path, "redirect loop", fatal=True)
         except (httpx.RequestError, httpx.InvalidURL, ssl.SSLError, UnicodeError) as error:
-            why, hint = self._clause(error)
+            why, hint = self._describe_error(error)
             failed = RequestFailed(path, why, fatal=hint is not None, hint=hint)
             if failed.fatal or isinstance(error, (httpx.InvalidURL, httpx.UnsupportedProtocol)):
                 raise failed from None
-            raise _Again(failed) from None
+            raise _Retryable(failed) from None
 
-    def _check_redirect(self, path: str, asked: httpx.URL, to: httpx.URL) -> None:
+    def _check_redirect(self, path: str, original: httpx.URL, to: httpx.URL) -> None:
         """Refuse a redirect to another scheme, an invalid port, or (with credentials) another host."""
         if to.scheme not in ("http", "https"):
             raise RequestFailed(
@@ -367,7 +367,7 @@ class Client:
             )
         if to.port is not None and not 0 < to.port < 65536:
             raise RequestFailed(path, "redirects to an invalid port", fatal=True)
-        if to.host == asked.host or not self._guarded:
+        if to.host == original.host or not self._has_credentials:
             return
         place = f"{to.scheme}://{to.netloc.decode('ascii', 'replace')}"[:200]
         raise RequestFailed(
@@ -379,20 +379,22 @@ class Client:
 
     def _decode(self, path: str, query: str, response: httpx.Response, content: bytes) -> Answer:
         if response.status_code >= 300 or _is_page(response, content):
-            raise self._refusal(path, response, content)
+            raise self._unusable_response(path, response, content)
         self._move_to_leader(path, query, response)
-        weight = len(content) + _VALUE_BYTES * sum(map(content.count, (b",", b"[", b"{")))
-        if weight > MAX_WEIGHT:
+        decoded_bytes = len(content) + _VALUE_BYTES * sum(map(content.count, (b",", b"[", b"{")))
+        if decoded_bytes > MAX_DECODED_BYTES:
             raise RequestFailed(path, "the response contains too many values")
-        self.weight += weight
+        self.decoded_bytes += decoded_bytes
         try:
             body = decode_json(content)
         except ValueError:
-            raise _Again(RequestFailed(path, "the response is not JSON, or is truncated")) from None
+            raise _Retryable(
+                RequestFailed(path, "the response is not JSON, or is truncated")
+            ) from None
         shown = f"{path}?{query}" if query else path
         return Answer(path=shown, body=body, time_ms=_now_ms(), bytes=len(content))
 
-    def _refusal(self, path: str, response: httpx.Response, content: bytes) -> Exception:
+    def _unusable_response(self, path: str, response: httpx.Response, content: bytes) -> Exception:
         """Return the exception for a response that is unusable."""
         status = response.status_code
         here = response.url.host
@@ -401,9 +403,9 @@ class Client:
             reason = "denies access" if status == 403 else "requires credentials"
             refuser = "the proxy" if status == 407 else f"the server{elsewhere}"
             return RequestFailed(path, f"{refuser} {reason} ({status})", status=status, fatal=True)
-        if status in _PASSING:
-            failed = RequestFailed(path, f"responds with {status}", status=status, passing=True)
-            return _Again(failed, _retry_after_s(response.headers.get("retry-after")))
+        if status in _TRANSIENT:
+            failed = RequestFailed(path, f"responds with {status}", status=status, transient=True)
+            return _Retryable(failed, _retry_after_s(response.headers.get("retry-after")))
         if status == 400 and _HTTPS_WANTED.search(content[:2000]):
             return RequestFailed(path, *_SPEAKS_HTTPS, status=status, fatal=True)
         if _is_page(response, content):
@@ -422,7 +424,7 @@ class Client:
         host.
         """
         got, named = response.url, urlsplit(self.base)
-        if self._guarded or got.host == named.hostname:
+        if self._has_credentials or got.host == named.hostname:
             return
         tail = path + (f"?{query}" if query else "")
         came = got.raw_path.decode("ascii", "replace")
@@ -430,7 +432,7 @@ class Client:
             place = f"{got.scheme}://{got.netloc.decode('ascii', 'replace')}"
             self.base = place + came[: len(came) - len(tail)].rstrip("/")
 
-    def _clause(self, error: BaseException) -> tuple[str, str | None]:
+    def _describe_error(self, error: BaseException) -> tuple[str, str | None]:
         """Describe a transport error, with a hint if retrying cannot help."""
         import httpx
 
@@ -475,9 +477,9 @@ async def _unpacked(path: str, response: httpx.Response, most: int) -> AsyncIter
         RequestFailed: the body is larger, or has an encoding that flowdiag did not request.
     """
     packed = response.headers.get("content-encoding", "").strip().lower()
-    if packed not in _PACKED:
+    if packed not in _ENCODINGS:
         raise RequestFailed(path, f"responds in '{packed[:40]}', which flowdiag did not request")
-    bits, left = _PACKED[packed], most
+    bits, left = _ENCODINGS[packed], most
     unpacker = None if bits is None else zlib.decompressobj(bits)
     async for raw in response.aiter_raw():
         piece = raw if unpacker is None else _unpack(path, unpacker, raw, left)
@@ -486,18 +488,18 @@ async def _unpacked(path: str, response: httpx.Response, most: int) -> AsyncIter
             raise RequestFailed(path, f"the response is larger than {most >> 20} MiB")
         yield piece
     if unpacker is not None and not unpacker.eof and left < most:
-        raise _Again(RequestFailed(path, "the response is truncated"))
+        raise _Retryable(RequestFailed(path, "the response is truncated"))
 
 
 def _unpack(path: str, unpacker: Any, raw: bytes, left: int) -> bytes:
     try:
         found: bytes = unpacker.decompress(raw, left + 1)
     except zlib.error:
-        raise _Again(RequestFailed(path, "connection lost")) from None
+        raise _Retryable(RequestFailed(path, "connection lost")) from None
     return found
 
 
-class _Again(Exception):
+class _Retryable(Exception):
     """The request is worth a retry."""
 
     def __init__(self, trouble: RequestFailed, wait_s: float | None = None) -> None:

@@ -59,7 +59,7 @@ async def detect(url: str, access: Access) -> Server:
     """
     given = base_of(url)[0]
     refused: RequestFailed | None = None
-    for root in roots(url):
+    for root in base_urls(url):
         try:
             found, trouble = await _probe(root, access)
         except RequestFailed as failed:
@@ -76,7 +76,7 @@ async def detect(url: str, access: Access) -> Server:
     )
 
 
-def roots(url: str) -> list[str]:
+def base_urls(url: str) -> list[str]:
     """List the possible base URLs: the URL itself, then its parents.
 
     >>> roots("http://jm:8081/#/overview"), roots("http://me:x@jm:8081/jobs/running")
@@ -103,7 +103,7 @@ async def _probe(root: str, access: Access) -> tuple[Server | None, RequestFaile
             try:
                 answer = await client.get(path, query)
             except RequestFailed as failed:
-                if failed.status is None or failed.passing:
+                if failed.status is None or failed.transient:
                     raise
                 if failed.status in (401, 403, 407) or (
                     refused is None and "login page" in failed.why and failed.status < 400

@@ -45,7 +45,7 @@ from flowdiag.parsers.live.metric_names import (
     PROCESS_METRICS,
     TASK_METRICS,
 )
-from flowdiag.parsers.live.watching import Outcome, ShowProgress, Watch, hint_for, redacted
+from flowdiag.parsers.live.watching import Outcome, ShowProgress, Watch, hint_for, redact
 from flowdiag.parsers.units import TIME_UNITS, duration_ms
 
 SLOW_TICKS: Final = 20
@@ -300,7 +300,7 @@ class _Collector:
 
     async def _find_jobs(self) -> list[_Job] | None:
         """Return the jobs to watch in this tick; None without a response."""
-        answer = await self._watch.ask("/jobs/overview")
+        answer = await self._watch.request("/jobs/overview")
         if answer is None:
             return None
         listed = [
@@ -346,7 +346,7 @@ class _Collector:
     async def _collect_cluster(self) -> None:
         """Collect the configuration and the TaskManagers, which hardly change."""
         paths = ["/overview", "/jobmanager/config", "/taskmanagers"]
-        for answer in await self._watch.ask_all((path, "") for path in paths):
+        for answer in await self._watch.request_all((path, "") for path in paths):
             if answer is None:
                 continue
             if answer.path == "/taskmanagers":
@@ -377,17 +377,17 @@ class _Collector:
 
     async def _collect_job(self, job: _Job, slow: bool) -> None:
         base = f"/jobs/{job.id}"
-        details, checkpoints, exceptions = await self._watch.ask_all(
+        details, checkpoints, exceptions = await self._watch.request_all(
             [(base, ""), (f"{base}/checkpoints", ""), (f"{base}/exceptions", "")]
         )
         deployed = job.deployed
         if details is not None and isinstance(details.body, Mapping):
             self._update_job(job, details)
             deployed = _deployment(details.body)
-        self._keep_all([checkpoints, exceptions])
+        self._keep_responses([checkpoints, exceptions])
         if slow or not job.deployed:
             config = [(f"{base}/checkpoints/config", ""), (f"{base}/config", "")]
-            self._keep_all(await self._watch.ask_all(config))
+            self._keep_responses(await self._watch.request_all(config))
         if slow or deployed != job.deployed:
             await self._collect_placement(job)
             job.deployed = deployed
@@ -417,12 +417,14 @@ class _Collector:
         if job.plan_stored:
             body.pop("plan", None)
         job.plan_stored = True
-        self._watch.keep(answer.path, redacted(body), answer.time_ms, compare=False)
+        self._watch.keep(answer.path, redact(body), answer.time_ms, compare=False)
 
     async def _collect_placement(self, job: _Job) -> None:
         """Collect the vertices' subtasks with their TaskManagers and counters."""
         base = f"/jobs/{job.id}/vertices"
-        answers = await self._watch.ask_all((f"{base}/{vertex.id}", "") for vertex in job.vertices)
+        answers = await self._watch.request_all(
+            (f"{base}/{vertex.id}", "") for vertex in job.vertices
+        )
         for vertex, answer in zip(job.vertices, answers, strict=True):
             if answer is None or not isinstance(answer.body, Mapping):
                 continue
@@ -434,7 +436,7 @@ class _Collector:
                     managers[index] = _manager_of(item, self._managers)
             vertex.managers = managers if any(managers) else []
         unknown = {m for v in job.vertices for m in v.managers if m} - self._managers.keys()
-        if unknown and (answer := await self._watch.ask("/taskmanagers")) is not None:
+        if unknown and (answer := await self._watch.request("/taskmanagers")) is not None:
             self._update_managers(answer)
 
     async def _collect_checkpoints(self, job: _Job, body: Mapping[str, Any]) -> None:
@@ -442,8 +444,8 @@ class _Collector:
         chosen, ended = self._checkpoints_to_inspect(job, body)
         for number in chosen:
             base = f"/jobs/{job.id}/checkpoints/details/{number}/subtasks"
-            answers = await self._watch.ask_all((f"{base}/{v.id}", "") for v in job.vertices)
-            self._keep_all(answers)
+            answers = await self._watch.request_all((f"{base}/{v.id}", "") for v in job.vertices)
+            self._keep_responses(answers)
             self._suspect_by_acknowledgements(job, answers)
             if number in ended:
                 job.detailed.add(number)
@@ -494,16 +496,16 @@ class _Collector:
         job.refreshed_ms = refreshed
         pressures: list[Answer | None] = []
         if is_large if has_fetch_time else self._options.sample_back_pressure:
-            pressures = await self._watch.ask_all(
+            pressures = await self._watch.request_all(
                 (f"{base}/{vertex.id}/backpressure", "") for vertex in job.vertices
             )
-            self._keep_all(pressures)
+            self._keep_responses(pressures)
         queries: list[tuple[_Vertex, str]] = []
         for vertex, subtasks in self._chosen_subtasks(job, pressures if is_large else None):
             names = (f"{subtask}.{name}" for subtask in subtasks for name in vertex.ids)
             queries += [(vertex, query) for query in batches_of(names)]
-        answers = await self._watch.ask_all((f"{base}/{v.id}/metrics", q) for v, q in queries)
-        of_job = await self._watch.ask(f"/jobs/{job.id}/metrics", next(batches_of(JOB_METRICS)))
+        answers = await self._watch.request_all((f"{base}/{v.id}/metrics", q) for v, q in queries)
+        of_job = await self._watch.request(f"/jobs/{job.id}/metrics", next(batches_of(JOB_METRICS)))
         self._store_metrics(job, queries, answers, of_job)
 
     def _store_metrics(
@@ -557,7 +559,7 @@ class _Collector:
 
     async def _fetch_time(self, job: _Job) -> int | None:
         first = job.vertices[0].id
-        answer = await self._watch.ask(f"/jobs/{job.id}/vertices/{first}/backpressure")
+        answer = await self._watch.request(f"/jobs/{job.id}/vertices/{first}/backpressure")
         return as_moment(_object(answer).get("end-timestamp"))
 
     async def _list_ids(self, job: _Job) -> None:
@@ -567,7 +569,7 @@ class _Collector:
             if not without:
                 return
             base = f"/jobs/{job.id}/vertices"
-            answers = await self._watch.ask_all(
+            answers = await self._watch.request_all(
                 (f"{base}/{vertex.id}/subtasks/0/metrics", "") for vertex in without
             )
             for vertex, answer in zip(without, answers, strict=True):
@@ -592,14 +594,14 @@ class _Collector:
                 if answer is not None
                 for index, load in _loads(answer.body)
             }
-            ranked = sorted(everything, key=lambda one: -loads.get((one[0].id, one[1]), 0.0))
+            ranked = sorted(everything, key=lambda each: -loads.get((each[0].id, each[1]), 0.0))
             first = int(MAX_SUBTASKS * SUSPECTS_SHARE) if loads else 0
             rest = ranked[first:]
             count = MAX_SUBTASKS - first
             at = job.turn % len(rest)
             job.turn = (at + count) % len(rest)
             # The rotation uses the position in the job, because the ranking changes with every tick.
-            rest.sort(key=lambda one: (job.vertices.index(one[0]), one[1]))
+            rest.sort(key=lambda each: (job.vertices.index(each[0]), each[1]))
             everything = ranked[:first] + (rest + rest)[at : at + count]
         chosen: dict[str, list[int]] = {}
         for vertex, index in everything:
@@ -612,8 +614,8 @@ class _Collector:
         """Collect memory, garbage collection and CPU load of TaskManagers and the JobManager."""
         managers = sorted(self._managers)
         if len(managers) > MAX_MANAGERS:
-            suspects = [one for one in dict.fromkeys(self._suspects) if one in self._managers]
-            rest = [one for one in managers if one not in suspects]
+            suspects = [each for each in dict.fromkeys(self._suspects) if each in self._managers]
+            rest = [manager for manager in managers if manager not in suspects]
             at = self._manager_turn % len(rest)
             count = max(1, MAX_MANAGERS - len(suspects))
             self._manager_turn = at + count
@@ -627,14 +629,14 @@ class _Collector:
         }
         for path, kind in paths.items():
             if not self._process_ids.get(kind):
-                listed = await self._watch.ask(path)
+                listed = await self._watch.request(path)
                 self._process_ids[kind] = _process_ids(listed.body if listed else None)
         queries = [
             (path, next(batches_of(self._process_ids[kind])))
             for path, kind in paths.items()
             if self._process_ids[kind]
         ]
-        for answer in await self._watch.ask_all(queries):
+        for answer in await self._watch.request_all(queries):
             if answer is not None and answer.body:
                 path = answer.path.partition("?")[0]
                 at_ms = answer.time_ms + self._skew_ms
@@ -665,18 +667,18 @@ class _Collector:
                 continue
             self._dumps[manager] = self._tick_number
             path = f"/taskmanagers/{quote(manager, safe='')}/thread-dump"
-            answer = await self._watch.ask(path)
+            answer = await self._watch.request(path)
             if answer is not None:
                 self._keep(answer)
             return
 
-    def _keep_all(self, answers: Iterable[Answer | None]) -> None:
+    def _keep_responses(self, answers: Iterable[Answer | None]) -> None:
         for answer in answers:
             if answer is not None:
                 self._keep(answer)
 
     def _keep(self, answer: Answer, compare: Any = None) -> None:
-        self._watch.keep(answer.path, redacted(answer.body), answer.time_ms, compare=compare)
+        self._watch.keep(answer.path, redact(answer.body), answer.time_ms, compare=compare)
 
 
 def _object(answer: Answer | None) -> Mapping[str, Any]:
@@ -718,7 +720,9 @@ def _manager_of(item: Mapping[str, Any], managers: Mapping[str, str]) -> str | N
         return None if manager.startswith("(") else manager
     host = (as_string(item.get("host")) or "").partition(":")[0]
     found = [
-        one for one, there in managers.items() if host and there.split(".")[0] == host.split(".")[0]
+        manager_id
+        for manager_id, other in managers.items()
+        if host and other.split(".")[0] == host.split(".")[0]
     ]
     return found[0] if len(found) == 1 else None
 

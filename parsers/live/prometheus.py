@@ -180,11 +180,11 @@ class _History:
             return "everything is already stored" if not self._count else "the span is complete"
         size, begun = 0, self._todo[0][1]
         asked: list[dict[str, Any]] = []
-        self._watch.tick.more = {"asked": asked}  # stored even if interrupted
+        self._watch.tick.manifest_fields = {"asked": asked}  # stored even if interrupted
         while self._todo and self._todo[0][1] == begun and size < FILE_BYTES:
             batch = [window for window in self._todo[:4] if window[1] == begun]
             before = len(self._watch.tick.failed)
-            answers = await self._watch.ask_all(
+            answers = await self._watch.request_all(
                 (f"{API}/query_range", self._query(*window)) for window in batch
             )
             failed = self._watch.tick.failed[before:]

@@ -18,7 +18,7 @@ from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.json_values import as_integer, as_string, objects_at
 from flowdiag.parsers.live.client import Answer, Client, RequestFailed
 from flowdiag.parsers.live.folder import Folder
-from flowdiag.parsers.live.watching import Outcome, ShowProgress, Watch, hint_for, redacted
+from flowdiag.parsers.live.watching import Outcome, ShowProgress, Watch, hint_for, redact
 
 API: Final = "/api/v1"
 SLOW_TICKS: Final = 20
@@ -116,18 +116,20 @@ class _Collector:
     def _context(self) -> dict[str, Any]:
         return {
             "spark_version": self._version,
-            "applications": {one.id: {"name": one.name} for one in self._applications.values()},
+            "applications": {each.id: {"name": each.name} for each in self._applications.values()},
         }
 
     async def _tick(self) -> str | None:
         slow = self._number % SLOW_TICKS == 0
         self._number += 1
-        listed = await self._watch.ask(f"{API}/applications")
+        listed = await self._watch.request(f"{API}/applications")
         if listed is None:
             return None
         self._keep(listed, compare=[item.get("id") for item in _objects(listed.body)])
         found = [
-            one for item in _objects(listed.body) if (one := self._application_of(item)) is not None
+            each
+            for item in _objects(listed.body)
+            if (each := self._application_of(item)) is not None
         ]
         if not found:
             wanted = self._options.application
@@ -138,10 +140,10 @@ class _Collector:
             )
         for application in found[:MAX_APPLICATIONS]:
             await self._collect_application(application, slow)
-        streaming = [one for one in found if one.streaming]
-        batches = sum(len(one.batches) for one in streaming)
+        streaming = [each for each in found if each.streaming]
+        batches = sum(len(each.batches) for each in streaming)
         self._progress(f"{batches} batches of {len(streaming)} applications")
-        if all(one.streaming is False for one in found):
+        if all(each.streaming is False for each in found):
             return (
                 "no application has DStream batches: for Structured Streaming, use the event log and the"
                 " driver's log"
@@ -177,10 +179,10 @@ class _Collector:
         if application.streaming is False:
             wanted = wanted[3:]
         before = len(self._watch.tick.failed)
-        answers = await self._watch.ask_all((path, "") for path in wanted)
+        answers = await self._watch.request_all((path, "") for path in wanted)
         if application.streaming is None and answers[0] is None:
             missing = self._watch.tick.failed[before:]
-            if any(one.status == 404 for one in missing):
+            if any(failed.status == 404 for failed in missing):
                 application.streaming = False
         for answer in answers:
             if answer is None:
@@ -201,7 +203,7 @@ class _Collector:
                 application.batches[number] = text
                 new.append(item)
         if new:
-            self._watch.keep(answer.path, redacted(new), answer.time_ms, compare=False)
+            self._watch.keep(answer.path, redact(new), answer.time_ms, compare=False)
         failed = [
             number
             for item in _objects(answer.body)
@@ -210,7 +212,7 @@ class _Collector:
             and number not in application.failed
         ][:OPERATIONS_PER_TICK]
         path = f"{application.path}/streaming/batches"
-        for operations in await self._watch.ask_all(
+        for operations in await self._watch.request_all(
             (f"{path}/{number}/operations", "") for number in failed
         ):
             if operations is not None:
@@ -218,7 +220,7 @@ class _Collector:
         application.failed.update(failed)
 
     def _keep(self, answer: Answer, compare: Any = None) -> None:
-        self._watch.keep(answer.path, redacted(answer.body), answer.time_ms, compare=compare)
+        self._watch.keep(answer.path, redact(answer.body), answer.time_ms, compare=compare)
 
 
 def _objects(body: object) -> list[Mapping[str, Any]]:

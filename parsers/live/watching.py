@@ -22,7 +22,7 @@ SILENCE_S: Final = 120.0
 """A server that does not respond for this long counts as gone."""
 TICK_S: Final = 120.0
 """A longer tick is cut off and stored as incomplete."""
-TICK_WEIGHT: Final = 512 * 1024 * 1024
+TICK_DECODED_BYTES: Final = 512 * 1024 * 1024
 """Approximate memory for the responses of one tick, which are in memory together."""
 STORED_BYTES: Final = 2 * 1024 * 1024 * 1024
 """Disk limit of one run."""
@@ -64,8 +64,8 @@ class Tick:
     consecutive_failures: int = 0
     requests_before: int = 0
     bytes_before: int = 0
-    weight_before: int = 0
-    more: dict[str, Any] = field(default_factory=dict)  # for the manifest
+    decoded_before: int = 0
+    manifest_fields: dict[str, Any] = field(default_factory=dict)  # for the manifest
 
 
 class Watch:
@@ -120,14 +120,14 @@ class Watch:
             asyncio.CancelledError: interrupted; collected data is stored.
         """
         begun = self._answered_at = time.monotonic()
-        self._note_begin(header)
+        self._note_start(header)
         while True:
             tick_begun = time.monotonic()
             self.tick = Tick(
                 now_ms(),
                 requests_before=self.client.requests,
                 bytes_before=self.client.bytes,
-                weight_before=self.client.weight,
+                decoded_before=self.client.decoded_bytes,
             )
             ended, stored = await self._run_tick(work, context)
             self._ticks += stored
@@ -192,7 +192,7 @@ class Watch:
             raise
         return ended, self._store(context(), complete=complete)
 
-    def _note_begin(self, header: dict[str, Any]) -> None:
+    def _note_start(self, header: dict[str, Any]) -> None:
         """Write the manifest's line about this run."""
         self.folder.note(
             what="run",
@@ -226,14 +226,14 @@ class Watch:
             "received_bytes": self.client.bytes - tick.bytes_before,
         }
         if not tick.answers:
-            if failed or not complete or tick.more:
+            if failed or not complete or tick.manifest_fields:
                 self.folder.note(
                     what="tick",
                     file=None,
                     time_ms=tick.began_ms,
                     **spent,
                     failed=failed[:FAILURES_KEPT],
-                    **tick.more,
+                    **tick.manifest_fields,
                 )
             return 0
         name, size = self.folder.write(
@@ -249,18 +249,18 @@ class Watch:
             answers=len(tick.answers),
             complete=complete,
             failed=failed[:FAILURES_KEPT],
-            **tick.more,
+            **tick.manifest_fields,
         )
         return 1
 
-    async def ask(self, path: str, query: str = "") -> Answer | None:
+    async def request(self, path: str, query: str = "") -> Answer | None:
         """Request one response; on failure, record the failure and return None."""
         try:
             self._check_bounds(path)
             answer = await self.client.get(path, query)
         except RequestFailed as failed:
             self.tick.failed.append(failed)
-            gone = failed.status is None or failed.passing
+            gone = failed.status is None or failed.transient
             self.tick.consecutive_failures = self.tick.consecutive_failures + 1 if gone else 0
             # Other versions lack some paths, and ended jobs disappear: 404 is normal.
             if failed.status != 404:
@@ -274,12 +274,12 @@ class Watch:
         """Skip a request if the server stopped responding or the tick's memory is used up."""
         if self.tick.consecutive_failures >= MAX_CONSECUTIVE_FAILURES:
             raise RequestFailed(path, "skipped: earlier requests got no response")
-        if self.client.weight - self.tick.weight_before > TICK_WEIGHT:
+        if self.client.decoded_bytes - self.tick.decoded_before > TICK_DECODED_BYTES:
             raise RequestFailed(path, "skipped: earlier responses reached the memory limit")
 
-    async def ask_all(self, requests: Iterable[tuple[str, str]]) -> list[Answer | None]:
+    async def request_all(self, requests: Iterable[tuple[str, str]]) -> list[Answer | None]:
         """Send several requests at once; the client bounds their concurrency."""
-        return list(await asyncio.gather(*(self.ask(path, query) for path, query in requests)))
+        return list(await asyncio.gather(*(self.request(path, query) for path, query in requests)))
 
     def keep(
         self, path: str, body: Any, time_ms: int, *, at_ms: int | None = None, compare: Any = None
@@ -330,7 +330,7 @@ _OPTIONS: Final = frozenset({"user-config"})
 """Objects of program arguments, under any name."""
 
 
-def redacted(value: Any, key: str = "", depth: int = 40) -> Any:
+def redact(value: Any, key: str = "", depth: int = 40) -> Any:
     """Remove secrets from a response: options by name, free text by pattern.
 
     >>> redacted([{"key": "s3.secret-key", "value": "abc"}, {"key": "rest.port", "value": "8081"}])
@@ -341,28 +341,28 @@ def redacted(value: Any, key: str = "", depth: int = 40) -> Any:
     if depth == 0:
         return MASK
     if isinstance(value, dict):
-        return _redacted_object(value, key, depth)
+        return _redact_object(value, key, depth)
     if isinstance(value, list):
         if len(value) == 2 and all(isinstance(item, str) for item in value):
-            return [value[0], _redacted_option(value[0], value[1])]
-        return [redacted(item, key, depth - 1) for item in value]
+            return [value[0], _redact_option(value[0], value[1])]
+        return [redact(item, key, depth - 1) for item in value]
     if isinstance(value, str) and len(value) > 8:
         return mask_secrets(value) if key in _FREE_TEXT else mask_credentials(value)
     return value
 
 
-def _redacted_object(value: dict[str, Any], key: str, depth: int) -> dict[str, Any]:
+def _redact_object(value: dict[str, Any], key: str, depth: int) -> dict[str, Any]:
     if isinstance(option := value.get("key"), str) and "value" in value:
-        return value | {"value": _redacted_option(option, value["value"])}
+        return value | {"value": _redact_option(option, value["value"])}
     return {
-        name: _redacted_option(name, item)
+        name: _redact_option(name, item)
         if isinstance(item, str) and (key in _OPTIONS or is_secret_key(name))
-        else redacted(item, name, depth - 1)
+        else redact(item, name, depth - 1)
         for name, item in value.items()
     }
 
 
-def _redacted_option(key: str, value: Any) -> Any:
+def _redact_option(key: str, value: Any) -> Any:
     if not isinstance(value, str) or not value:
         return value
     return MASK if is_secret_key(key) else mask_secrets(value)

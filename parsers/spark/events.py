@@ -167,7 +167,7 @@ class EventReader:
             make_matcher((*_LOGGED, *_DUMPED)),
             start,
             end,
-            wanted=_READERS,
+            event_names=_READERS,
             take_task=self._add_task,
         )
 
@@ -541,15 +541,15 @@ def _batch_event(state: str) -> Callable[[bytes], list[Row]]:
         if time is None:
             raise ValueError("no batch time")
         operations = _items(event.get("output_operations"))
-        failed = [one for one in operations if one.get("failure_reason")]
+        failed = [each for each in operations if each.get("failure_reason")]
         end = _whole(event.get("processing_end_time"))
         streams = [
             {
-                "stream": one.get("stream_id"),
-                "records": one.get("num_records"),
-                "description": _text(one.get("description"), 4000),
+                "stream": stream.get("stream_id"),
+                "records": stream.get("num_records"),
+                "description": _text(stream.get("description"), 4000),
             }
-            for one in _items(event.get("streams"))
+            for stream in _items(event.get("streams"))
         ]
         fields = {
             "origin": "listener",
@@ -574,32 +574,32 @@ def _batch_event(state: str) -> Callable[[bytes], list[Row]]:
             )
         ]
         if state == "completed":
-            rows += [_output(time, one) for one in operations]
+            rows += [_output(time, operation) for operation in operations]
         return rows
 
     return read
 
 
-def _output(time: int, one: dict[str, Any]) -> Row:
-    start, end = _whole(one.get("start_time")), _whole(one.get("end_time"))
+def _output(time: int, operation: dict[str, Any]) -> Row:
+    start, end = _whole(operation.get("start_time")), _whole(operation.get("end_time"))
     fields = {
         "origin": "listener",
-        "output": one.get("id"),
-        "name": _text(one.get("name"), 300),
-        "description": _text(one.get("description"), 300),
+        "output": operation.get("id"),
+        "name": _text(operation.get("name"), 300),
+        "description": _text(operation.get("description"), 300),
     }
     return _row(
         Event.SPARK_OUTPUT,
         _us(end),
         epoch_ms=time,
         duration_ms=end - start if start is not None and end is not None else None,
-        cause=_cause(one.get("failure_reason")),
+        cause=_cause(operation.get("failure_reason")),
         fields=_fields(fields),
     )
 
 
 def _items(value: object) -> list[dict[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _output_event(data: bytes) -> list[Row]:

@@ -40,7 +40,7 @@ class EventScanner(LineScanner):
     Args:
         stream, start, end, buffer_bytes: as for `LineScanner`.
         matcher: for lines without the event name as first key.
-        wanted: names of events.
+        event_names: relevant events.
         take_task: receives each task end line with its offset, in the order of the stream; the bytes are only
             valid during the call.
     """
@@ -52,13 +52,13 @@ class EventScanner(LineScanner):
         start: int = 0,
         end: int = -1,
         *,
-        wanted: Collection[str],
+        event_names: Collection[str],
         take_task: TakeTask,
         buffer_bytes: int = BUFFER_BYTES,
     ) -> None:
         """Position the scanner before the range; nothing is read yet."""
         super().__init__(stream, matcher, start, end, buffer_bytes=buffer_bytes)
-        self._wanted = frozenset(name.encode() for name in wanted)
+        self._event_names = frozenset(name.encode() for name in event_names)
         self._take_task = take_task
 
     def _lines_of(self, scanned: int, stop: int) -> Iterator[Line]:
@@ -96,7 +96,7 @@ class EventScanner(LineScanner):
     def _wants(self, name: bytes | None, head: memoryview) -> bool:
         if name is None:
             return bool(self._matcher.find(head))
-        return name in self._wanted or name == TASK_END or _QUERY in name
+        return name in self._event_names or name == TASK_END or _QUERY in name
 
     def _line(self, start: int, end: int) -> Line:
         self._line_start = start

@@ -57,7 +57,7 @@ def progress_row(progress: object) -> Row | None:
         "processed_per_s": _rate(progress, sources, "processedRowsPerSecond"),
         "watermark_us": instant(times.get("watermark")),
         "max_event_us": instant(times.get("max")),
-        "state": _json([_state(one) for one in _list(progress.get("stateOperators"))]),
+        "state": _json([_state(item) for item in _list(progress.get("stateOperators"))]),
         "sink": str(sink.get("description") or "")[:TEXT],
         "written": _integer(sink.get("numOutputRows")),
     }
@@ -178,7 +178,7 @@ def _by_partition(end: object, latest: object) -> dict[str, int]:
 
 def _partitions(offsets: object) -> int:
     """Count the partitions in Kafka offsets; 0 for other shapes."""
-    return sum(len(_map(one)) for one in _map(offsets).values())
+    return sum(len(_map(topic)) for topic in _map(offsets).values())
 
 
 def _json(value: object) -> str | None:

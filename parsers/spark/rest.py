@@ -156,7 +156,7 @@ def _rows_of(value: object, application: str | None, time: list[str]) -> Iterato
     """Yield the rows of one decoded response; `time` contains the batch time, if known."""
     kind = kind_of(value)
     items = [
-        one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)
+        item for item in (value if isinstance(value, list) else [value]) if isinstance(item, dict)
     ]
     for item in items[:_MAX_ITEMS]:
         rows: list[Row] = []
@@ -285,7 +285,7 @@ def _receiver(item: Row) -> list[Row]:
         for pair in (listed if isinstance(listed, list) else ())
         if isinstance(pair, list)
         and len(pair) == 2
-        and all(isinstance(one, (int, float)) for one in pair)
+        and all(isinstance(number, (int, float)) for number in pair)
     ]
     return [
         {

@@ -55,7 +55,7 @@ def scan(data: bytes, start: int, end: int, buffer_bytes: int) -> tuple[list[Lin
         make_matcher(("SparkListenerTaskEnd", "SparkListenerJobEnd", "flowdiag_listener")),
         start,
         end,
-        wanted=("SparkListenerJobEnd",),
+        event_names=("SparkListenerJobEnd",),
         take_task=lambda view, offset: tasks.append(Line(offset, bytes(view), False)),
         buffer_bytes=buffer_bytes,
     )
@@ -75,9 +75,9 @@ def test_any_split_and_any_buffer_give_the_same_lines(
     offsets = [sum(len(LINES[n]) + 1 for n in chosen[:i]) for i in range(len(chosen))]
     edges = sorted({0, *(cut for cut in cuts if cut < len(data))})
     found = [scan(data, a, b, buffer_bytes) for a, b in zip(edges, [*edges[1:], -1], strict=True)]
-    wanted = [line for lines, _ in found for line in lines]
+    event_names = [line for lines, _ in found for line in lines]
     tasks = [line for _, lines in found for line in lines]
-    assert [(line.offset, line.data) for line in wanted] == [
+    assert [(line.offset, line.data) for line in event_names] == [
         (at, LINES[n].rstrip(b"\r")) for at, n in zip(offsets, chosen, strict=True) if n in WANTED
     ]
     assert [(line.offset, line.data) for line in tasks] == [
