@@ -1,8 +1,7 @@
-"""Which files may be read: those below the folders that the server was started with, and no others.
+"""Limit the files that clients may read to the folders of `--root`.
 
-Whoever asks may be a program that a log has told what to ask for. So a path counts as what it is once every
-link in it is followed; a folder is refused if anything below it leads out. Whether something lies outside is
-never told.
+Text in a log may instruct an agent to read other files. Paths are therefore checked after following all links, and a
+folder with a link to the outside is rejected. Error messages never reveal whether a path outside exists.
 """
 
 from __future__ import annotations
@@ -16,72 +15,74 @@ from typing import Final
 from flowdiag.parsers.errors import FlowdiagError
 
 MOST_PATHS: Final = 50  # of one call
-_MOST_ENTRIES: Final = 100_000  # of one folder: more are not looked through for links
-_OUTSIDE: Final = "lies outside of the folders that this server may read"
+_MOST_ENTRIES: Final = 100_000  # of a folder; larger folders are not searched for links
+_OUTSIDE: Final = "is outside the folders that this server may read"
 
 
 class Roots:
-    """The folders that may be read, and everything below."""
+    """The folders that clients may read, with everything below."""
 
     def __init__(self, folders: Sequence[str]) -> None:
-        """Follow their links once, when the server starts.
+        """Resolve the links of the folders.
 
         Raises:
-            FlowdiagError: there is none, or one is no folder.
+            FlowdiagError: there is no folder, or a path is not a folder.
         """
         self.folders: list[Path] = []
         for folder in folders:
             path = Path(folder)
             if not path.is_dir():
-                raise FlowdiagError(f"--root '{folder}' is no folder")
+                raise FlowdiagError(f"--root '{folder}' is not a folder")
             self.folders.append(path.resolve())
         if not self.folders:
-            raise FlowdiagError("no folder may be read", hint="name one with --root DIR")
+            raise FlowdiagError("no root folder", hint="add one with --root DIR")
 
     def find(self, given: Sequence[str]) -> list[str]:
-        """The files and folders that paths name, as absolute paths without links.
+        """Resolve paths to absolute paths without links.
 
         Args:
-            given: absolute, or relative to a root; globs are taken apart.
+            given: absolute paths, paths relative to a root, or globs.
 
         Raises:
-            FlowdiagError: one is none, or may not be read.
+            FlowdiagError: a path does not exist, or clients may not read it.
         """
         if not given:
-            raise FlowdiagError("no path was given", hint=f"one of {self.described()}, or below it")
+            raise FlowdiagError("no path", hint=f"pass paths below {self.described()}")
         if len(given) > MOST_PATHS:
-            raise FlowdiagError(f"{len(given)} paths; at most {MOST_PATHS} in one call")
+            raise FlowdiagError(
+                f"{len(given)} paths, more than the {MOST_PATHS} allowed in one call"
+            )
         found = [path for each in given for path in self._find(each)]
         return list(dict.fromkeys(found))
 
     def described(self) -> str:
-        """The roots, for messages."""
         return ", ".join(map(str, self.folders))
 
     def holds(self, path: Path) -> bool:
-        """Whether a path without links lies below a root."""
+        """Whether a path without links is below a root."""
         return any(path.is_relative_to(folder) for folder in self.folders)
 
     def _find(self, given: str) -> Iterator[str]:
         if "\0" in given or "://" in given or given.strip() in ("", "-"):
             raise FlowdiagError(
-                f"'{given}' is no file", hint="only files and folders are read, no URLs or streams"
+                f"'{given}' is not a file", hint="pass files and folders, not URLs or streams"
             )
         candidates = self._candidates(given)
         inside = [path for path in candidates if self._inside(path)]
         if not inside:
-            # The same words for what is not there: who asks learns nothing of what lies outside.
+            # The message must not reveal whether the path exists outside the roots.
             raise FlowdiagError(
-                f"'{given}' is not there, or {_OUTSIDE}", hint=f"they are {self.described()}"
+                f"'{given}' does not exist, or {_OUTSIDE}",
+                hint=f"these folders: {self.described()}",
             )
         for path in inside:
             self._check_links(path)
             yield str(path.resolve())
 
     def _candidates(self, given: str) -> list[Path]:
-        """What a path may mean, as the first root says that has it."""
+        """Return the paths that match in the first root with a match."""
         for folder in self.folders:
-            path = folder / given  # an absolute one stays as it is
+            path = folder / given  # an absolute path stays unchanged
             if self._inside(path):
                 return [path]
             if glob.has_magic(given) and ".." not in Path(given).parts:
@@ -98,10 +99,10 @@ class Roots:
             return False
 
     def _check_links(self, path: Path) -> None:
-        """Refuse a folder with a link that leads out.
+        """Reject a folder with a link to the outside.
 
         Raises:
-            FlowdiagError: there is one, or there is too much to look through.
+            FlowdiagError: there is such a link, or the folder is too large to check.
         """
         entries = 0
         for folder, folders, files in os.walk(path):
@@ -109,11 +110,12 @@ class Roots:
                 entries += 1
                 if entries > _MOST_ENTRIES:
                     raise FlowdiagError(
-                        f"'{path}' holds more than {_MOST_ENTRIES:,} files", hint="name one of them"
+                        f"'{path}' contains more than {_MOST_ENTRIES:,} files",
+                        hint="pass single files",
                     )
                 link = Path(folder, name)
                 if link.is_symlink() and link.exists() and not self._inside(link):
                     raise FlowdiagError(
-                        f"'{link}' is a link, and what it leads to {_OUTSIDE}",
-                        hint="name the files beside it, or start the server with --root for that folder, too",
+                        f"'{link}' is a link, and its target {_OUTSIDE}",
+                        hint="pass the other files one by one, or start the server with another --root for the target",
                     )

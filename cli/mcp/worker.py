@@ -1,7 +1,6 @@
-"""The process that diagnoses for `flowdiag mcp`: a request per line of its standard input, an answer per line.
+"""The process that diagnoses for `flowdiag mcp`: it reads requests and writes answers, a line of JSON each.
 
-It starts Spark once, when something needs it, and ends when its input does: with whoever started it.
-Requests and answers are JSON; `flowdiag.cli.mcp.session` is the other side.
+It starts Spark once, when a request needs it, and exits when its input ends. `flowdiag.cli.mcp.session` is the client.
 """
 
 from __future__ import annotations
@@ -24,41 +23,35 @@ if TYPE_CHECKING:
     from flowdiag.analyses.report.wire import Report
     from flowdiag.cli.spark.starter import SparkStarter
 
-_LINE: Final = 2_000  # bytes of a line that are looked at
+_LINE: Final = 2_000  # bytes shown of a line
 
 
 class Worker:
-    """What stays between requests: the settings, and Spark once it was needed."""
+    """The state between requests: the settings, and the Spark session after its start."""
 
     def __init__(self, settings: Settings, stack: ExitStack, answers: IO[bytes]) -> None:
-        """Begin with nothing started.
-
-        Args:
-            settings: of the server.
-            stack: closed when the process ends.
-            answers: where they go.
-        """
+        """Store the settings of the server, the exit stack of the process, and the stream of answers."""
         self._settings, self._stack, self._answers = settings, stack, answers
         self._spark: SparkStarter | None = None
 
     def answer(self, request: Mapping[str, Any]) -> None:
-        """Do what is asked for, and say what came of it; whatever goes wrong is an answer as well."""
+        """Handle a request and write the result or the error."""
         try:
             if request["do"] == "lines":
-                self._say(lines=lines_around(request))
+                self._write(lines=lines_around(request))
             else:
-                self._say(report=msgspec.to_builtins(self._diagnosed(request)))
+                self._write(report=msgspec.to_builtins(self._diagnose(request)))
         except FlowdiagError as error:
-            self._say(error=error.message, hint=error.hint)
-        except Exception as error:  # noqa: BLE001 - it is told, and the next request is another one
-            said = f"this is a bug in flowdiag: {type(error).__name__}: {error_text(error)}"
-            self._say(error=said, hint="please report it", bug=True)
+            self._write(error=error.message, hint=error.hint)
+        except Exception as error:  # noqa: BLE001 - the answer reports it, and the next request may succeed
+            message = f"this is a bug in flowdiag: {type(error).__name__}: {error_text(error)}"
+            self._write(error=message, hint="please report it", bug=True)
 
-    def _say(self, **told: Any) -> None:
-        self._answers.write(json.dumps(told).encode() + b"\n")
+    def _write(self, **fields: Any) -> None:
+        self._answers.write(json.dumps(fields).encode() + b"\n")
         self._answers.flush()
 
-    def _diagnosed(self, request: Mapping[str, Any]) -> Report:
+    def _diagnose(self, request: Mapping[str, Any]) -> Report:
         from flowdiag.cli.diagnosing import option_fields, report_on_paths
 
         topic = request["topic"]
@@ -70,13 +63,13 @@ class Worker:
             request["paths"],
             settings,
             option_fields(settings, given, selector),
-            self._running,
-            lambda text: self._say(progress=text),
+            self._start_spark,
+            lambda text: self._write(progress=text),
             [],
         )
 
-    def _running(self) -> SparkStarter:
-        """Spark, started once."""
+    def _start_spark(self) -> SparkStarter:
+        """Return the Spark session, started by the first call."""
         from flowdiag.cli.spark.early import spark_for
 
         if self._spark is None:
@@ -85,14 +78,14 @@ class Worker:
 
 
 def lines_around(request: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The lines around records of inputs, cleaned of secrets and control characters.
+    """Return the lines around records, without secrets and control characters.
 
     Args:
-        request: `paths`, `places` as pairs of an input's name and a line from 1, `around`.
+        request: `paths`, `places` (pairs of an input name and a line number from 1), and `around`.
 
     Returns:
-        for each place `source`, `first` (the number of the first line) and `lines`; empty where the input
-        cannot be read again.
+        `source`, `first` (the number of the first line) and `lines` for each place; no lines if the input cannot be
+        read again.
 
     Raises:
         FlowdiagError: no input can be read.
@@ -103,7 +96,7 @@ def lines_around(request: Mapping[str, Any]) -> list[dict[str, Any]]:
 
     sources = {source.name: source for source in discover(request["paths"]).sources}
     around = int(request["around"])
-    told = []
+    found = []
     for name, line in request["places"]:
         first, lines = max(1, line - around), []
         source = sources.get(name)
@@ -111,12 +104,12 @@ def lines_around(request: Mapping[str, Any]) -> list[dict[str, Any]]:
             with open_source(source) as stream:
                 lines = _between(stream, first, line + around)
         shown = [clean(text.decode("utf-8", "replace")) for text in lines]
-        told.append({"source": name, "first": first, "lines": shown})
-    return told
+        found.append({"source": name, "first": first, "lines": shown})
+    return found
 
 
 def _between(stream: IO[bytes], first: int, last: int) -> list[bytes]:
-    """Some lines of a stream, the beginning of each."""
+    """Return the beginnings of some lines of a stream."""
     found, number, rest = [], 1, b""
     while number <= last:
         chunk = stream.read(1 << 20)
@@ -133,9 +126,9 @@ def _between(stream: IO[bytes], first: int, last: int) -> list[bytes]:
 
 
 def main() -> int:
-    """Answer until the input ends; settings are the first argument, as JSON."""
+    """Answer requests until the input ends; the first argument contains the settings as JSON."""
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever a library prints is no answer
+    os.dup2(2, 1)  # output of libraries must not mix with answers
     requests = os.fdopen(os.dup(0), "rb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     settings = msgspec.json.decode(sys.argv[1], type=Settings)
@@ -146,7 +139,7 @@ def main() -> int:
 
         for line in requests:
             queue.put(line)
-        end_now(0)  # nobody waits for an answer any more
+        end_now(0)  # the client is gone
 
     threading.Thread(target=listen, daemon=True).start()
     with ExitStack() as stack:

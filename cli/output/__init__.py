@@ -1,4 +1,4 @@
-"""Where output goes and how saved reports come back: console streams, rendering to bytes, reading reports.
+"""Output and saved reports.
 
-`console` owns stdout and stderr; `writing` picks the renderer; `saved` and `embedded` read reports back.
+`console` writes to stdout and stderr, `writing` selects the renderer, `saved` and `embedded` read saved reports.
 """

@@ -1,4 +1,4 @@
-"""Where output goes: the report to stdout, everything else to stderr. Nothing else prints."""
+"""Write the report to stdout and everything else to stderr. No other module prints."""
 
 from __future__ import annotations
 
@@ -17,24 +17,19 @@ from flowdiag.parsers.cleanup import at_exit
 from flowdiag.parsers.errors import FlowdiagError, is_disk_full
 
 _GLYPHS: Final = "✓▁█…│·×→"
-_WIPED: Final = "\r\x1b[2K"
-_WIDE: Final = 10_000  # columns of what is not a terminal: nothing is cut or wrapped there
+_CLEAR_LINE: Final = "\r\x1b[2K"
+_WIDE: Final = 10_000  # columns without a terminal, where nothing wraps
 
 
 def is_terminal(stream: IO[Any]) -> bool:
-    """Whether a person looks at the stream through something that understands escapes."""
+    """Whether the stream is a terminal that supports ANSI escapes."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def use_colour(stream: IO[Any], color: When = When.AUTO) -> bool:
-    """Colour as the user wants it, else on terminals only.
+    """Whether to write colours: the option decides, then the environment, then the terminal.
 
-    What was asked for comes before the environment: there `NO_COLOR` (no-color.org) comes before
-    `FORCE_COLOR` (force-color.org), where 0 is as good as nothing.
-
-    Args:
-        stream: where it goes.
-        color: what was asked for.
+    `NO_COLOR` (no-color.org) overrides `FORCE_COLOR` (force-color.org), for which 0 means unset.
     """
     if color is not When.AUTO:
         return color is When.ALWAYS
@@ -44,7 +39,7 @@ def use_colour(stream: IO[Any], color: When = When.AUTO) -> bool:
 
 
 def supports_glyphs(stream: IO[Any]) -> bool:
-    """Whether the stream's encoding has the glyphs of the timeline."""
+    """Whether the encoding of the stream contains the glyphs of the timeline."""
     try:
         _GLYPHS.encode(getattr(stream, "encoding", None) or "ascii")
     except (UnicodeEncodeError, LookupError):
@@ -53,7 +48,7 @@ def supports_glyphs(stream: IO[Any]) -> bool:
 
 
 def terminal_width(stream: IO[Any]) -> int:
-    """Columns of the terminal; where there is none, `COLUMNS` or as wide as it takes."""
+    """Return `COLUMNS`, else the width of the terminal, else a width at which nothing wraps."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns) > 0:
         return int(columns)
@@ -68,10 +63,10 @@ def terminal_width(stream: IO[Any]) -> int:
 def write_report(text: str, output: str | None) -> None:
     """Write the report to stdout, or to a file that appears only when it is complete.
 
-    A reader that closed the pipe (`| head`) is no error.
+    A closed pipe (`| head`) is not an error.
 
     Raises:
-        FlowdiagError: it cannot be written.
+        FlowdiagError: writing fails.
     """
     if output is not None and output != "-":
         _write_file(Path(output), text)
@@ -86,12 +81,12 @@ def write_report(text: str, output: str | None) -> None:
 
 
 def write_stdout(text: str) -> None:
-    """Write to stdout, at once.
+    """Write to stdout and flush.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: writing fails.
     """
-    # Bytes, so that the platform neither chokes on a glyph nor changes the line ends.
+    # As bytes, because text streams may reject glyphs and change line ends.
     encoding = sys.stdout.encoding or "utf-8"
     sys.stdout.flush()
     sys.stdout.buffer.write(text.encode(encoding, "backslashreplace"))
@@ -99,15 +94,15 @@ def write_stdout(text: str) -> None:
 
 
 def discard_stdout() -> None:
-    """Let what is still buffered go nowhere: it must not fail again when the process ends."""
+    """Redirect stdout to the null device, so that buffered output cannot fail again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def check_output(output: str | None) -> None:
-    """Find out before the work whether its report can be written.
+    """Check before the diagnosis that the report can be written.
 
     Raises:
-        FlowdiagError: the folder does not exist, or cannot be written.
+        FlowdiagError: the folder does not exist or is not writable.
     """
     if output is None or output == "-":
         return
@@ -116,7 +111,7 @@ def check_output(output: str | None) -> None:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if not path.exists():
-            os.stat(os.path.join(path.parent, ""))  # a file has no such name
+            os.stat(os.path.join(path.parent, ""))  # fails if the parent is a file
         if not os.access(path if _written_in_place(path) else path.parent, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
@@ -124,7 +119,7 @@ def check_output(output: str | None) -> None:
 
 
 def _written_in_place(path: Path) -> bool:
-    """Whether it is a device or a pipe, which nothing can take the place of."""
+    """Whether the path is a device or a pipe, which a new file must not replace."""
     return path.exists() and not path.is_file()
 
 
@@ -134,7 +129,7 @@ def _write_file(path: Path, text: str) -> None:
         if _written_in_place(path):
             path.write_bytes(data)
             return
-        path = Path(os.path.realpath(path))  # a link stays one
+        path = Path(os.path.realpath(path))  # keep a symbolic link
         partial = path.with_name(f".{path.name}.{os.getpid()}")
         forget = at_exit(partial.unlink)
         try:
@@ -148,28 +143,28 @@ def _write_file(path: Path, text: str) -> None:
 
 
 def write_error(what: str, error: OSError) -> FlowdiagError:
-    """What to tell of a report that could not be written."""
+    """Return the error for a failed write, with a hint."""
     if is_disk_full(error):
-        hint = "make room, or write it elsewhere with --output"
+        hint = "free some space, or choose another place with --output"
     else:
-        hint = "does the folder exist, and may you write there?"
+        hint = "check that the folder exists and is writable"
     return FlowdiagError(f"cannot write {what}: {error.strerror or error}", hint=hint)
 
 
-def _told(text: str) -> str:
-    """A message that may quote a log, an address or the command line, as one line without secrets."""
+def _one_line(text: str) -> str:
+    """Return a message in one line without secrets: it may quote a log, a URL or the command line."""
     return printable(mask_secrets(text))
 
 
 def print_message(kind: str, message: str, hint: str | None = None) -> None:
-    """One line on stderr, and one below it with what to do.
+    """Print a message to stderr, with a hint in a second line.
 
     >>> print_message("error", "no such file")  # doctest: +SKIP
     error: no such file
     """
-    lines = [f"{kind}: {_told(message)}"]
+    lines = [f"{kind}: {_one_line(message)}"]
     if hint:
-        lines.append(f"  hint: {_told(hint)}")
+        lines.append(f"  hint: {_one_line(hint)}")
     with suppress(OSError):
         sys.stderr.buffer.write(
             ("\n".join(lines) + "\n").encode(sys.stderr.encoding or "utf-8", "backslashreplace")
@@ -178,24 +173,22 @@ def print_message(kind: str, message: str, hint: str | None = None) -> None:
 
 
 class Progress:
-    """What is going on, in one line on stderr that leaves no trace; silent off a terminal."""
+    """A progress line on stderr that is cleared at the end; silent without a terminal."""
 
     def __init__(self, *, quiet: bool = False) -> None:
-        """Be silent if asked to, or if nobody is looking."""
         self._shown = not quiet and is_terminal(sys.stderr)
         self._forget: Callable[[], object] | None = None
 
     def __call__(self, text: str) -> None:
-        """Show a stage, e.g. `reading 14 files, 3.2 GB`."""
+        """Show a step, such as `reading 14 files, 3.2 GB`."""
         if self._shown:
             room = max(10, terminal_width(sys.stderr) - 1)
             sys.stderr.write(f"\r\x1b[2K{printable(text)[:room]}")
             sys.stderr.flush()
 
     def __enter__(self) -> Self:
-        """Begin."""
         if self._shown:
-            self._forget = at_exit(lambda: os.write(sys.stderr.fileno(), _WIPED.encode()))
+            self._forget = at_exit(lambda: os.write(sys.stderr.fileno(), _CLEAR_LINE.encode()))
         return self
 
     def __exit__(
@@ -204,9 +197,8 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Wipe the line."""
         if self._shown:
-            sys.stderr.write(_WIPED)
+            sys.stderr.write(_CLEAR_LINE)
             sys.stderr.flush()
         if self._forget is not None:
             self._forget()

@@ -1,7 +1,7 @@
-"""A report inside a web page: how it is put there, and how it is taken out again.
+"""Embed a report in a web page, and extract it.
 
-It stands in a `<script type="application/json">`, which browsers keep and never run. Nothing in it can end
-that element, since every `<` of a text is written as an escape of JSON.
+The report is in a `<script type="application/json">`, which browsers never run. No text can end that element, because
+every `<` is a JSON escape.
 """
 
 from __future__ import annotations
@@ -29,48 +29,45 @@ Document = dict[str, Any]
 
 
 def report_script(report: Report) -> str:
-    """The report as an element of a page, closed with a line feed."""
+    """Return the report as a script element with a line feed."""
     document = msgspec.json.format(encode(report), indent=-1).decode()
     escaped = re.sub("[<>&]", lambda hit: _MARKUP[hit.group()], visible_json(document))
     return f"{_OPEN.decode()}{escaped}{_CLOSE.decode()}\n"
 
 
 def is_page(document: bytes) -> bool:
-    """Whether it begins as a web page does."""
+    """Whether the document starts like a web page."""
     return document[:100].lstrip().lower().startswith((b"<!doctype html", b"<html"))
 
 
 def extract_report(page: bytes) -> bytes | None:
-    """The JSON of the report in a page; None: it holds none."""
+    """Return the JSON of the report in a page, or None if it contains none."""
     begin = page.rfind(_OPEN)
     end = page.find(_CLOSE, begin)
     return None if begin < 0 or end < 0 else page[begin + len(_OPEN) : end]
 
 
 def fit_report(report: Report, most: int) -> tuple[Report, list[str]]:
-    """The report as far as it fits into so many bytes, and what was left out of it.
+    """Return the report cut to `most` bytes of JSON, and a list of what was cut.
 
-    Tables are cut first, then quotations, findings last; the sick stand first in each, and what is cut says so.
-
-    Args:
-        report: whole.
-        most: bytes of its JSON.
+    Tables are cut first, then evidence, then findings. Each list has the worst entries first, and a warning in the
+    report names every cut.
     """
     if len(encode(report)) <= most:
         return report, []
     document: Document = msgspec.to_builtins(report)
-    told: dict[str, str] = {}
+    cuts: dict[str, str] = {}
     steps: list[Callable[[], None]] = [
-        *(lambda rows=rows: _cut_tables(document, rows, told) for rows in _ROWS[:3]),
-        lambda: _cut_quotations(document, told),
-        *(lambda rows=rows: _cut_tables(document, rows, told) for rows in _ROWS[3:]),
-        *(lambda count=count: _cut_findings(document, count, told) for count in _FINDINGS),
+        *(lambda rows=rows: _cut_tables(document, rows, cuts) for rows in _ROWS[:3]),
+        lambda: _cut_evidence(document, cuts),
+        *(lambda rows=rows: _cut_tables(document, rows, cuts) for rows in _ROWS[3:]),
+        *(lambda count=count: _cut_findings(document, count, cuts) for count in _FINDINGS),
     ]
     for step in steps:
         step()
         if len(msgspec.json.encode(document)) <= most:
             break
-    left_out = list(told.values())
+    left_out = list(cuts.values())
     note = Note(
         text=f"cut to fit into a page: {'; '.join(left_out)}",
         hint="--format json writes the whole report",
@@ -79,8 +76,8 @@ def fit_report(report: Report, most: int) -> tuple[Report, list[str]]:
     return msgspec.structs.replace(cut, warnings=[*cut.warnings, note]), left_out
 
 
-def _cut_tables(document: Document, rows: int, told: dict[str, str]) -> None:
-    """Cut every list of `data` and of the inputs."""
+def _cut_tables(document: Document, rows: int, cuts: dict[str, str]) -> None:
+    """Cut each list of `data` and `inputs`."""
 
     def cut(node: Any, name: str) -> Any:
         if isinstance(node, Mapping):
@@ -91,7 +88,7 @@ def _cut_tables(document: Document, rows: int, told: dict[str, str]) -> None:
             return {**shorter, "truncated": True} if was_cut and "truncated" in node else shorter
         if isinstance(node, list):
             if len(node) > rows:
-                told[name] = f"{name} after {thousands(rows)}"
+                cuts[name] = f"{name} after {thousands(rows)}"
             return [cut(item, name) for item in node[:rows]]
         return node
 
@@ -99,19 +96,19 @@ def _cut_tables(document: Document, rows: int, told: dict[str, str]) -> None:
     document["inputs"] = cut(document["inputs"], "inputs")
 
 
-def _cut_quotations(document: Document, told: dict[str, str]) -> None:
+def _cut_evidence(document: Document, cuts: dict[str, str]) -> None:
     for finding in document["findings"]:
         finding["evidence"] = finding["evidence"][:_EVIDENCE]
     for item in document["inputs"]:
         item["samples"] = item["samples"][:_SAMPLES]
-    told["evidence"] = f"evidence after {_EVIDENCE} places of each finding"
+    cuts["evidence"] = f"evidence after {_EVIDENCE} places of each finding"
 
 
-def _cut_findings(document: Document, count: int, told: dict[str, str]) -> None:
-    """Cut the findings, and of the stories what speaks of those."""
+def _cut_findings(document: Document, count: int, cuts: dict[str, str]) -> None:
+    """Cut the findings, and their references in stories."""
     if len(document["findings"]) <= count:
         return
-    told["findings"] = f"findings after {count}"
+    cuts["findings"] = f"findings after {count}"
     document["findings"] = document["findings"][:count]
     kept = {finding["fingerprint"] for finding in document["findings"]}
     summary = document["summary"]
@@ -121,7 +118,9 @@ def _cut_findings(document: Document, count: int, told: dict[str, str]) -> None:
             **story,
             "findings": [each for each in story["findings"] if each in kept],
             "because": [
-                one for one in story["because"] if one["fingerprint"] in kept and one["of"] in kept
+                link
+                for link in story["because"]
+                if link["fingerprint"] in kept and link["of"] in kept
             ],
             "competing": [each for each in story["competing"] if each in kept],
         }

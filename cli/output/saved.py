@@ -1,4 +1,4 @@
-"""Reading a saved report."""
+"""Read a saved report."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from flowdiag.parsers.errors import FlowdiagError, InputError
 
 
 def read_report(path: str) -> Report:
-    """Read a report from a file or a web page that holds one, or from standard input for `-`.
+    """Read a report from a JSON file, a web page, or standard input for `-`.
 
     Raises:
-        FlowdiagError: there is no such file, or it is not a report that this version knows.
+        FlowdiagError: the file does not exist, or is not a report that this version can read.
     """
     try:
         document = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()

@@ -1,4 +1,4 @@
-"""From a report to the bytes that somebody reads. Imports nothing that diagnoses."""
+"""Render a report and print its warnings. Imports no module that diagnoses."""
 
 from __future__ import annotations
 
@@ -27,28 +27,27 @@ from flowdiag.cli.text.words import nothing_to_diagnose, verdict_sentence
 
 
 def check_destination(settings: Settings) -> None:
-    """Find out before the work whether its report can be written there, in that format.
+    """Check before the diagnosis that the report can be written in its format.
 
     Raises:
-        FlowdiagError: it cannot.
+        FlowdiagError: the output is not writable, or a library is missing.
     """
     check_output(settings.output)
     check_format(settings.format)
 
 
 def render_report(report: Report, settings: Settings) -> str:
-    """The report in the wanted format, for the place where it goes."""
     return render_with_faults(report, settings)[0]
 
 
 def render_with_faults(report: Report, settings: Settings) -> tuple[str, list[Fault]]:
-    """The same, and what went wrong with sections of it."""
+    """Return the rendered report, and the errors of its sections."""
     page = page_for(settings)
     return RENDERERS[settings.format](report, page), page.faults.found
 
 
 def page_for(settings: Settings) -> Page:
-    """The place where the output of a command goes."""
+    """Return the output options of a command."""
     color = When.NEVER if settings.no_color else settings.color
     links = settings.hyperlinks
     page = replace(stdout_page(color, links), verbose=settings.verbose, zone=settings.show_tz)
@@ -59,12 +58,12 @@ def page_for(settings: Settings) -> Page:
 
 
 def filter_findings(report: Report, settings: Settings) -> Report:
-    """The findings of a report that are to be shown; verdict and exit code are those of all."""
+    """Hide findings below `--min-severity`; verdict and exit code still count them."""
     return at_least(report, Severity(settings.min_severity.value))
 
 
 def stdout_page(color: When = When.AUTO, links: When = When.AUTO) -> Page:
-    """What standard output is."""
+    """Return the output options for standard output."""
     return Page(
         width=terminal_width(sys.stdout),
         colour=use_colour(sys.stdout, color),
@@ -75,44 +74,40 @@ def stdout_page(color: When = When.AUTO, links: When = When.AUTO) -> Page:
 
 
 def add_faults(report: Report, faults: Sequence[Fault]) -> Report:
-    """A report that tells of what went wrong with showing it as well."""
+    """Add the errors of rendering to the errors of a report."""
     return structs.replace(report, errors=[*report.errors, *faults]) if faults else report
 
 
 def print_warnings(report: Report, known: Collection[str] = ()) -> set[str]:
-    """Warnings and errors of the run, on stderr, where every format leaves room for them.
-
-    Args:
-        report: of the run.
-        known: what was told already.
+    """Print the warnings and errors of a run to stderr, without those in `known`.
 
     Returns:
-        What it has to tell, for the next time.
+        All messages of the report, as `known` for the next round.
     """
-    told = [("warning", _with_source(note), note.hint) for note in report.warnings]
-    told += _errors(report.errors)
+    messages = [("warning", _with_source(note), note.hint) for note in report.warnings]
+    messages += _errors(report.errors)
     if not report.summary.assessed and not report.errors:
         read = sum(item.kind != "not-read" for item in report.inputs)
-        lacking, remedy = nothing_to_diagnose(report)
+        missing, remedy = nothing_to_diagnose(report)
         text = (
-            f"{verdict_sentence(report)}: {plural(len(report.inputs), 'input')}, {read} read, and"
-            f" {lacking}"
+            f"{verdict_sentence(report)} in {plural(len(report.inputs), 'input')}, {read} read:"
+            f" {missing}"
         )
-        told.append(("warning", text, remedy))
-    for kind, text, hint in told:
+        messages.append(("warning", text, remedy))
+    for kind, text, hint in messages:
         if text not in known:
             print_message(kind, text, hint)
-    return {text for _, text, _ in told}
+    return {text for _, text, _ in messages}
 
 
 def print_faults(faults: Sequence[Fault]) -> None:
-    """Faults of the run, on stderr."""
+    """Print errors to stderr."""
     for kind, text, hint in _errors(faults):
         print_message(kind, text, hint)
 
 
 def _errors(faults: Sequence[Fault]) -> list[tuple[str, str, str | None]]:
-    """Faults as lines; what helps is said once."""
+    """Return errors as messages; equal hints appear once."""
     hints = [fault.hint for fault in faults]
     return [
         ("error", _with_source(fault), None if fault.hint in hints[:number] else fault.hint)

@@ -193,7 +193,7 @@ def _recognised_and_missing(report: Report, page: Page) -> Iterator[RenderableTy
 
 def _example(text: str, page: Page) -> str:
     if text.lstrip('"')[:1] in ("{", "["):
-        return ""  # JSON, which says little in one line
+        return ""  # JSON is not readable in one line
     message = _HEAD.sub("", text)
     return message if page.verbose else fmt.shorten(message, _EXAMPLE[page.terse])
 

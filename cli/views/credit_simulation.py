@@ -1,4 +1,4 @@
-"""What `flowdiag simulate credits` shows: the job, what each change does to it, how well the model fits."""
+"""The output of `flowdiag simulate credits`: the job, the effect of each change, and the fit of the model."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _WIDEST: Final = 114
 
 
 def page_of(fitted: Fit, played: Sequence[Prediction], growth: Outcome) -> str:
-    """The outcomes for a terminal.
+    """Return the outcomes for a terminal.
 
     Args:
         fitted: the model.
-        played: with it: as it is, then changed.
-        growth: how its queues fill, from empty ones on.
+        played: the predictions: the present state first, then each change.
+        growth: the simulation of the queues, starting empty.
     """
     page = stdout_page()
     task = watched(fitted.bottleneck, fitted.job)
-    blocks: list[RenderableType] = [_chain(fitted.job), _said(fitted), _told_settings(fitted.flow)]
-    blocks += [_table(played), *[Text(text, "dim") for text in _remarks(played)]]
+    blocks: list[RenderableType] = [_chain(fitted.job), _bottleneck(fitted), _settings(fitted.flow)]
+    blocks += [_table(played), *[Text(text, "dim") for text in _notes(played)]]
     values: list[float | None] = [value for _, value in growth.queue_over_time.get(task, ())]
     rows = labelled(values, width=min(page.width, _WIDEST), unicode=page.unicode)
     if rows:
         lasted = fmt.duration(growth.seconds * 1000)
-        blocks.append(Text(f"buffers before {task}, from empty ones on, {lasted}", "dim"))
+        blocks.append(Text(f"buffers before {task}, starting empty, over {lasted}", "dim"))
     blocks += rows
     blocks += [Text(note, "yellow") for note in dict.fromkeys(fitted.notes)]
     if fitted.compared:
@@ -44,13 +44,13 @@ def page_of(fitted: Fit, played: Sequence[Prediction], growth: Outcome) -> str:
 
 
 def _fit(fitted: Fit) -> list[Text]:
-    told = "; ".join(
+    compared = "; ".join(
         f"{c.name} {_figure(c.name, c.observed)}, modelled {_figure(c.name, c.modelled)}"
         for c in fitted.compared
     )
-    missed = f"the model misses by {fitted.error:.1f} times (above {POOR:g})"
-    poor = Text(f"{missed}: do not rely on what it predicts", "yellow")
-    return [Text(f"fit  {told}", "dim"), *([poor] if fitted.is_poor else [])]
+    missed = f"the model differs by a factor of {fitted.error:.1f} (limit {POOR:g})"
+    poor = Text(f"{missed}: do not rely on its predictions", "yellow")
+    return [Text(f"fit  {compared}", "dim"), *([poor] if fitted.is_poor else [])]
 
 
 def _figure(name: str, value: float) -> str:
@@ -72,15 +72,15 @@ def _chain(job: Job) -> Text:
     return Text(" -> ".join(parts))
 
 
-def _said(fitted: Fit) -> Text:
+def _bottleneck(fitted: Fit) -> Text:
     if fitted.bottleneck is None:
         return Text("no task is near its limit")
-    held = max(item.busy for item in fitted.outcome.of(fitted.bottleneck))
+    busy = max(item.busy for item in fitted.outcome.of(fitted.bottleneck))
     offered, taken = _offered(fitted.job), _sent(fitted.job, fitted.outcome)
-    told = f"the slowest is {fitted.bottleneck}, busy {fmt.percent(held)} of the time"
+    text = f"the slowest task is {fitted.bottleneck}, busy {fmt.percent(busy)} of the time"
     if offered - taken > 0.02 * offered:
-        told += f": {fmt.number(round(offered - taken, 1))} records/s more come than get through"
-    return Text(told)
+        text += f": {fmt.number(round(offered - taken, 1))} records/s exceed its capacity"
+    return Text(text)
 
 
 def _sources(job: Job) -> list[str]:
@@ -96,8 +96,8 @@ def _sent(job: Job, outcome: Outcome) -> float:
     return sum(outcome.throughput(name) for name in _sources(job))
 
 
-def _told_settings(flow: Flow) -> Text:
-    told = [
+def _settings(flow: Flow) -> Text:
+    parts = [
         f"{flow.per_channel} buffers per channel",
         f"{flow.floating} floating",
         f"of {fmt.size(flow.segment_bytes)}",
@@ -107,7 +107,7 @@ def _told_settings(flow: Flow) -> Text:
         "unaligned checkpoints" if flow.unaligned else "aligned checkpoints",
         f"every {fmt.duration(flow.interval_ms)}",
     ]
-    return Text(", ".join(told), "dim")
+    return Text(", ".join(parts), "dim")
 
 
 def _table(played: Sequence[Prediction]) -> RenderableType:
@@ -137,13 +137,13 @@ def _checkpoint(item: Prediction) -> str | None:
     return None if item.at_least_ms is None else f"> {fmt.duration(item.at_least_ms)}"
 
 
-def _remarks(played: Sequence[Prediction]) -> list[str]:
+def _notes(played: Sequence[Prediction]) -> list[str]:
     found = [f"{item.name}: {item.problem}" for item in played if item.problem]
     for item in played:
         if item.outcome is not None and item.flow.unaligned:
             carried = max((b.overtaken_bytes for b in item.outcome.barriers), default=0.0)
             found.append(
-                f"{item.name}: each carries up to {fmt.size(carried)} of waiting data, which takes"
-                " its time to store"
+                f"{item.name}: each checkpoint stores up to {fmt.size(carried)} of queued data, which"
+                " takes time"
             )
     return found

@@ -1,4 +1,4 @@
-"""What `flowdiag simulate pid` shows: the settings side by side, and the rate over time."""
+"""The output of `flowdiag simulate pid`: a row for each setting, and the rate over time."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from flowdiag.cli.text.grid import Column, Listing, render_blocks
 if TYPE_CHECKING:
     from flowdiag.cli.simulations.pid import Workload
 
-POOR_FIT: Final = 0.25  # of the interval: with a larger error the model predicts little
+POOR_FIT: Final = 0.25  # share of the interval; with a larger error predictions are poor
 
 
 def page_of(
     load: Workload, outcomes: Mapping[str, Outcome], settings: Mapping[str, Settings]
 ) -> str:
-    """The outcomes for a terminal.
+    """Return the outcomes for a terminal.
 
     Args:
-        load: what is simulated.
-        outcomes: by name: as it is, tried.
-        settings: of each name.
+        load: the simulated workload.
+        outcomes: the simulations by name, present and tried.
+        settings: the settings by name.
     """
     page, job = stdout_page(), load.job
     blocks: list[RenderableType] = [
@@ -38,14 +38,14 @@ def page_of(
     ]
     for name, outcome in outcomes.items():
         values = [b.records * 1000 / settings[name].interval_ms for b in outcome.batches]
-        # A first batch without a limit would flatten all others.
+        # An unlimited first batch would flatten all others.
         shown = [None if v > 50 * max(outcome.steady_per_s, 1.0) else v for v in values]
         blocks.append(Text(f"records/s, {name}", "dim"))
         blocks += labelled(shown, width=page.width, unicode=page.unicode)
     if job.error_ms > POOR_FIT * settings["tried"].interval_ms:
         missed = fmt.duration(job.error_ms)
-        told = f"batches miss the fitted cost by {missed}: predictions are poor"
-        blocks.append(Text(told, "yellow"))
+        warning = f"batches differ from the fitted cost by {missed}: predictions are poor"
+        blocks.append(Text(warning, "yellow"))
     return render_blocks(blocks, page)
 
 
@@ -81,13 +81,13 @@ def _settled(outcome: Outcome, interval_ms: int) -> str:
 
 
 def _offered(load: Workload) -> str:
-    """What comes in, as often as it changes."""
+    """Return the offered rates in order."""
     changes: list[float] = []
     for rate in load.offered_per_s:
         if rate not in changes[-1:]:
             changes.append(rate)
-    told = [fmt.number(round(rate, 1)) for rate in changes]
-    return ", then ".join(told if len(told) <= 4 else [*told[:3], "…"])
+    rates = [fmt.number(round(rate, 1)) for rate in changes]
+    return ", then ".join(rates if len(rates) <= 4 else [*rates[:3], "…"])
 
 
 def _job_line(load: Workload, settings: Settings) -> Text:
@@ -101,8 +101,8 @@ def _job_line(load: Workload, settings: Settings) -> Text:
         if settings.back_pressure
         else "no back pressure"
     )
-    fit = f" (batches miss that by {fmt.duration(job.error_ms)})" if job.error_ms else ""
-    at_once = f", {job.at_once} batches at once" if job.at_once > 1 else ""
+    fit = f" (batches differ by {fmt.duration(job.error_ms)})" if job.error_ms else ""
+    at_once = f", {job.at_once} concurrent batches" if job.at_once > 1 else ""
     return Text(
         f"{fmt.duration(job.fixed_ms)} per batch and {job.per_record_ms:.4g} ms per record{fit} every"
         f" {fmt.duration(settings.interval_ms)}{at_once}: at most {fmt.number(round(sustains, 1))}"

@@ -221,7 +221,7 @@ def _rate_limits(app: RateApplication, page: Page) -> Iterator[RenderableType]:
             of_stream = (
                 f" of {stream.name or f'stream {stream.stream_id}'}" if len(app.streams) > 1 else ""
             )
-            yield Indented(line(f"the rate{of_stream} is limited by {stream.held_because}", "dim"))
+            yield Indented(line(f"rate{of_stream}: {stream.held_because}", "dim"))
 
 
 def _rate_updates(steps: Sequence[PidStep], shown: int) -> RenderableType:

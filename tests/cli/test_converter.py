@@ -72,7 +72,7 @@ def test_no_character_keeps_a_picture_from_being_drawn() -> None:
 
 def test_a_picture_that_ends_the_process_costs_no_other() -> None:
     made = Converter()
-    with pytest.raises(RefusedError, match="ended with status"):
+    with pytest.raises(RefusedError, match="exited with code"):
         made.svg(json.dumps(spec_of("\ufffe")))
     assert made.svg(json.dumps(spec_of("x"))).startswith("<svg")
     with pytest.raises(RefusedError):
@@ -114,7 +114,7 @@ def test_a_page_without_pictures_is_whole_and_says_why(
         monkeypatch.setattr(sys, "executable", str(tmp_path / "gone"))
     page = Page()
     shown = html.render(reports.failing(), page)
-    assert shown.count("Charts are missing: the process that draws") == 1
+    assert shown.count("Charts are missing: the chart process") == 1
     assert "<figcaption>" in shown and "<svg" not in shown and shown.endswith("</html>\n")
     assert not page.faults.found
 

@@ -18,7 +18,7 @@ def test_the_table(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monke
     assert main([*BASE, *SMALL]) == 0
     out = capsys.readouterr().out
     assert out.startswith("source (1, 600 records/s) -> task 1 (2, 0 ms) -> sink (1, 5 ms)")
-    assert "the slowest is sink" in out and "more come than get through" in out
+    assert "the slowest task is sink" in out and "exceed its capacity" in out
     for name in (
         "as it is",
         "fewer buffers",

@@ -1,8 +1,8 @@
-"""Vega in a process of its own: what makes it abort ends that process, and costs one picture.
+"""Run Vega in a process of its own, so that a crash costs one chart.
 
-`vl_convert` runs JavaScript and Rust; where either gives up, it ends the process that it runs in. So another
-Python (`converting.py`) runs it: started when there is something to draw, again when it ended, killed when
-flowdiag ends. One serves all pages of a process, since to start it takes a third of a second.
+`vl_convert` runs JavaScript and Rust, and a panic ends its process. A second Python process (`converting.py`) runs it.
+It starts with the first chart, restarts after a crash, and ends with flowdiag. It serves all pages of this process,
+because its start takes a third of a second.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from flowdiag.parsers.cleanup import Forget, at_exit, kill_now, signals_deferred
 from flowdiag.parsers.errors import FlowdiagError
 
 TIMEOUT_S: Final = 30.0
-"""For one picture, which takes some hundredths of a second; and for the start."""
+"""The timeout of a chart, which takes some hundredths of a second, and of the start."""
 _PROGRAM: Final = Path(__file__).with_name("converting.py")
 
 
 class RefusedError(Exception):
-    """One picture cannot be drawn: the library refused it, or ended."""
+    """A chart cannot be drawn: the library rejected it, or crashed."""
 
 
 class SlowError(FlowdiagError):
-    """One picture took too long, or the machine ended the process that drew it."""
+    """A chart took too long, or the operating system killed the process."""
 
 
 class NoConverterError(FlowdiagError):
-    """Nothing can be drawn: the process does not start."""
+    """No chart can be drawn: the process does not start."""
 
 
 @dataclass(slots=True)
 class _Process:
-    """The other Python: it reads a specification in each line, and answers with a line."""
+    """The process: it reads a specification per line, and writes a line for each."""
 
     popen: subprocess.Popen[bytes]
     forget: Forget
@@ -48,10 +48,10 @@ class _Process:
 
     @classmethod
     def start(cls) -> _Process:
-        """One that is ready.
+        """Start a process and wait until it is ready.
 
         Raises:
-            NoConverterError: it does not start.
+            NoConverterError: the process does not start.
         """
         try:
             with signals_deferred():
@@ -61,18 +61,20 @@ class _Process:
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
                     env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                    process_group=0 if os.name == "posix" else None,  # Ctrl-C is for us to handle
+                    process_group=0
+                    if os.name == "posix"
+                    else None,  # Ctrl-C must reach flowdiag only
                 )
                 process = cls(popen, at_exit(partial(_kill, popen)))
         except (OSError, ValueError) as error:
-            raise NoConverterError(f"the process that draws does not start: {error}") from error
+            raise NoConverterError(f"the chart process does not start: {error}") from error
         if process.answer() != b"ready\n":
             process.end()
-            raise NoConverterError("the process that draws ended as it started")
+            raise NoConverterError("the chart process exited during its start")
         return process
 
     def answer(self, line: bytes = b"") -> bytes | None:
-        """Its answer to a line, which is empty where it ended; None: it took too long, and was killed."""
+        """Return the answer to a line: empty if the process exited, None if it was too slow and was killed."""
         late = threading.Event()
         assert self.popen.stdin is not None
         assert self.popen.stdout is not None
@@ -86,7 +88,7 @@ class _Process:
         timer.start()
         answer = b""
         try:
-            with contextlib.suppress(OSError):  # it ended before it had read all of it
+            with contextlib.suppress(OSError):  # the process exited before it read the whole line
                 if line:
                     self.popen.stdin.write(line)
                     self.popen.stdin.flush()
@@ -98,13 +100,13 @@ class _Process:
         return None if late.is_set() else b""
 
     def end(self) -> int:
-        """Its status, when it is gone."""
+        """End the process and return its exit code."""
         for pipe in (self.popen.stdin, self.popen.stdout):
-            with contextlib.suppress(OSError):  # what it did not take any more
+            with contextlib.suppress(OSError):  # unwritten data
                 if pipe is not None:
                     pipe.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.popen.wait(1)  # one that aborts says so first
+            self.popen.wait(1)  # an aborting process first writes its message
         self.popen.kill()
         status = self.popen.wait()
         self.forget()
@@ -112,33 +114,33 @@ class _Process:
 
 
 def _kill(popen: subprocess.Popen[bytes]) -> None:
-    """End it at once: what reads from it, or writes to it, gets an end of file and lets the pipes go."""
+    """Kill the process and close its pipes; a thread that reads or writes them gets an end of file."""
     kill_now(popen)
     for pipe in (popen.stdin, popen.stdout):
         with contextlib.suppress(
             OSError, RuntimeError
-        ):  # a signal came while this thread was at the pipe
+        ):  # a signal handler may interrupt this thread at the pipe
             if pipe is not None:
                 pipe.close()
 
 
 @dataclass(slots=True)
 class Converter:
-    """Makes SVG of Vega-Lite, for one thread at a time."""
+    """Converts Vega-Lite to SVG, for one thread at a time."""
 
     _process: _Process | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def svg(self, spec: str) -> str:
-        """A picture.
+        """Return a chart as SVG.
 
         Args:
-            spec: Vega-Lite, as JSON in one line.
+            spec: Vega-Lite as JSON in one line.
 
         Raises:
-            RefusedError: it cannot be drawn; others can.
-            SlowError: it took too long; others may not.
-            NoConverterError: nothing can be drawn.
+            RefusedError: this chart cannot be drawn; others can.
+            SlowError: this chart took too long.
+            NoConverterError: no chart can be drawn.
         """
         with self._lock:
             process = self._process
@@ -150,16 +152,16 @@ class Converter:
                 status = process.end()
                 if answer is None:
                     raise SlowError(f"not drawn within {TIMEOUT_S:.0f} s")
-                if status == -9:  # Linux, which had no memory left
-                    raise SlowError("the process that drew it was killed")
-                raise RefusedError(f"the process that drew it ended with status {status}")
-        told = json.loads(answer)
-        if "svg" not in told:
-            raise RefusedError(told["error"])
-        return str(told["svg"])
+                if status == -9:  # killed by Linux, for lack of memory
+                    raise SlowError("the chart process was killed")
+                raise RefusedError(f"the chart process exited with code {status}")
+        result = json.loads(answer)
+        if "svg" not in result:
+            raise RefusedError(result["error"])
+        return str(result["svg"])
 
     def close(self) -> None:
-        """End the process, which the next picture would start again."""
+        """End the process; the next chart starts a new one."""
         with self._lock:
             if self._process is not None:
                 self._process.end()
@@ -167,4 +169,4 @@ class Converter:
 
 
 CONVERTER: Final = Converter()
-"""That of this process."""
+"""The converter of this process."""

@@ -1,6 +1,6 @@
-"""The process that `converter.py` starts: Vega-Lite in, SVG out, a line of JSON each, until the input ends.
+"""The process that `converter.py` starts: it converts lines of Vega-Lite to lines of SVG until the input ends.
 
-It is run as a file and imports nothing of flowdiag, so that it is ready soon.
+It runs as a file and imports no module of flowdiag, so that it starts quickly.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import sys
 
 
 def serve() -> None:
-    """Answer each specification with `{"svg": …}` or `{"error": …}`, after a first line that says `ready`."""
+    """Print `ready`, then answer each specification with `{"svg": …}` or `{"error": …}`."""
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever libraries print is no answer
+    os.dup2(2, 1)  # output of libraries must not mix with answers
     import vl_convert
 
     answers.write(b"ready\n")
@@ -21,7 +21,7 @@ def serve() -> None:
     for line in sys.stdin.buffer:
         try:
             answer = {"svg": vl_convert.vegalite_to_svg(line.decode())}
-        except Exception as error:  # noqa: BLE001 - the library raises whatever its JavaScript does
+        except Exception as error:  # noqa: BLE001 - the library passes on any error of its JavaScript
             answer = {"error": f"{type(error).__name__}: {error}"}
         answers.write(json.dumps(answer).encode() + b"\n")
         answers.flush()

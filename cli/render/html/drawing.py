@@ -1,8 +1,8 @@
-"""From a Vega-Lite specification to an SVG that stands in a page: small, without scripts, in the page's colours.
+"""Convert Vega-Lite specifications to small SVG elements without scripts, in the colours of the page.
 
-What Vega writes is meant for a picture of its own. Here several stand in one page, whose colours change with
-light and dark: so colours are the page's variables (`style.css`), identifiers get a prefix, what says
-nothing is left out, and the description of a mark becomes a `<title>`, which browsers show under the mouse.
+Vega writes stand-alone images. A page has several, and its colours change with light and dark mode. Colours therefore
+are variables of `style.css`, ids get a prefix, and attributes without effect are removed. The description of a mark
+becomes a `<title>`, which browsers show as a tooltip.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ _CONFIG: Final[Spec] = {
     },
     "text": {"fill": "var(--ink)", "fontSize": 12},
 }
-# Attributes that change nothing where they stand, or that nothing in the page asks for.
-_IDLE: Final = {
+# Attributes without effect in the page.
+_UNUSED: Final = {
     "class": None,
     "pointer-events": None,
     "role": None,
     "aria-roledescription": None,
     "aria-hidden": None,
     "aria-label": None,
-    "font-family": None,  # of style.css
+    "font-family": None,  # style.css sets it
     "opacity": "1",
     "stroke-width": "1",
     "fill-opacity": "1",
@@ -58,12 +58,12 @@ _IDLE: Final = {
     "transform": "translate(0,0)",
 }
 FIT: Final[Spec] = {"autosize": {"type": "fit", "contains": "padding"}}
-"""Lets the width of a chart be that of everything in it."""
+"""Includes axes and labels in the width of a chart."""
 
 _DIGITS: Final = re.compile(r"-?\d+\.\d{2,}")
 _UNDRAWABLE: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd]")
-"""What aborts Vega's process (its measuring of texts reads XML 1.0, and panics at what that forbids), and what
-lies beyond the first plane: Vega cuts long labels between its halves, and refuses a half."""
+"""Characters that Vega cannot draw. Those that XML 1.0 forbids abort its process when it measures text. It cuts long
+labels between the surrogates of characters beyond the first Unicode plane, and then rejects the label."""
 _REFERENCE: Final = re.compile(r"url\(#([\w-]+)\)")
 _MEASURED: Final = ("d", "transform", "x", "y", "x2", "y2", "width", "height")
 _HOVERED: Final = "graphics-symbol"
@@ -72,13 +72,13 @@ Xml.register_namespace("", SVG)
 
 
 def draw(spec: Mapping[str, Any], name: str, label: str) -> Markup:
-    """A chart as an `<svg>` element.
+    """Return a chart as an `<svg>` element.
 
     Args:
-        spec: Vega-Lite, with its data. Texts from logs must be printable already; what cannot be drawn of
-            them is replaced here.
-        name: unlike that of all other charts of the page: letters, digits, dashes.
-        label: what it shows, for those who do not see it.
+        spec: Vega-Lite with its data. Text from logs must be printable; this function replaces characters that Vega
+            cannot draw.
+        name: a unique name in the page of letters, digits and dashes.
+        label: a description for screen readers.
 
     Raises:
         RefusedError, SlowError, NoConverterError: as `Converter.svg`.
@@ -106,20 +106,20 @@ def draw(spec: Mapping[str, Any], name: str, label: str) -> Markup:
 
 
 def _drawable(value: Any) -> Any:
-    """A part of a specification with a mark in the place of each character that cannot be drawn."""
+    """Replace the characters that Vega cannot draw."""
     if isinstance(value, str):
         return _UNDRAWABLE.sub("\ufffd", value)
     if isinstance(value, Mapping):
-        return {_drawable(key): _drawable(one) for key, one in value.items()}
+        return {_drawable(key): _drawable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_drawable(one) for one in value]
+        return [_drawable(item) for item in value]
     return value
 
 
 def _tidy(node: Xml.Element, name: str) -> None:
-    told = node.get("aria-label") if node.get("role") == _HOVERED else None
-    for key, idle in _IDLE.items():
-        if node.get(key) is not None and (idle is None or node.get(key) == idle):
+    tooltip = node.get("aria-label") if node.get("role") == _HOVERED else None
+    for key, unused in _UNUSED.items():
+        if node.get(key) is not None and (unused is None or node.get(key) == unused):
             del node.attrib[key]
     for key, value in list(node.attrib.items()):
         if key in _MEASURED:
@@ -127,13 +127,13 @@ def _tidy(node: Xml.Element, name: str) -> None:
         elif key == "id":
             value = f"{name}-{value}"
         node.set(key, _REFERENCE.sub(rf"url(#{name}-\1)", value))
-    node[:] = [child for child in node if not _is_nothing(child)]
+    node[:] = [child for child in node if not _is_invisible(child)]
     for child in node:
         _tidy(child, name)
     node[:] = list(_unwrapped(node))
-    if told:
+    if tooltip:
         title = Xml.Element(f"{{{SVG}}}title")
-        title.text = told
+        title.text = tooltip
         node.insert(0, title)
 
 
@@ -141,15 +141,15 @@ def _rounded(hit: re.Match[str]) -> str:
     return f"{float(hit.group()):.1f}".removesuffix(".0")
 
 
-def _is_nothing(node: Xml.Element) -> bool:
-    """Whether it leaves no trace: paths of Vega's own groups, and the white paper."""
+def _is_invisible(node: Xml.Element) -> bool:
+    """Whether an element is invisible: the outlines of groups, and the white background."""
     if node.tag == f"{{{SVG}}}path":
         return node.get("class") in ("background", "foreground") and not node.get("stroke")
     return node.tag == f"{{{SVG}}}rect" and node.get("fill") == "white"
 
 
 def _unwrapped(node: Xml.Element) -> Iterator[Xml.Element]:
-    """The children, those of groups that say nothing in the group's place; empty ones are gone."""
+    """Yield the children, with groups without attributes replaced by their children."""
     for child in node:
         if child.tag == f"{{{SVG}}}g" and (not len(child) or not child.attrib):
             yield from child

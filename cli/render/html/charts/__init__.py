@@ -1,3 +1,3 @@
-"""The charts of the page, one a file: each says what is seen of rows of the report, and how to read it."""
+"""The charts of the page, one per module, each with the text that explains how to read it."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How long each checkpoint took and how it ended, over time, with the episodes in which they expired."""
+"""The duration and status of checkpoints over time, with the episodes in which they expired."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from flowdiag.cli.text import words
 from flowdiag.cli.text.grid import Column
 
 HOW: Final = (
-    "Each bar is a checkpoint: it stands where the checkpoint was triggered, and is as high as it took long. "
-    "Those that completed are plain; all others have a letter above: E expired, D declined, F failed, A aborted, "
-    "I in flight when the input ends. A shaded stretch is an episode: checkpoints that expired without much between. "
-    "Bars of equal height that end in E are as high as the timeout; a healthy job has low bars of about one height."
+    "Each bar is a checkpoint at its trigger time; its height is the duration. Letters mark checkpoints that did not "
+    "complete: E expired, D declined, F failed, A aborted, I in flight when the input ends. A shaded area is an "
+    "episode of expired checkpoints. Bars marked E are as high as the timeout. A healthy job has low bars of similar "
+    "height."
 )
 
 _BARS: Final = 180
@@ -37,11 +37,11 @@ _WORST: Final = ("completed", "aborted", "in_flight", "declined", "expired", "fa
 
 
 def checkpoints(job: CheckpointJob, clock: words.Clock, renderer: ChartRenderer) -> Figure | None:
-    """The figure of a job; None where it has not two checkpoints with a time."""
+    """Return the figure of a job, or None if it has fewer than two checkpoints with a time."""
     dated = [one for one in job.checkpoints if one.triggered_at]
     if len(dated) < 2:
         return None
-    shown, each = worst_of(dated, _BARS, _badness)
+    shown, each = worst_of(dated, _BARS, _severity)
     rows = [_row(one, clock) for one in shown]
     size, unit = unit_of_lengths(row["ms"] for row in rows)
     for row in rows:
@@ -55,7 +55,7 @@ def checkpoints(job: CheckpointJob, clock: words.Clock, renderer: ChartRenderer)
         return _spec(rows, bands, unit, clock, width)
 
     left_out = job.total.checkpoints - len(job.checkpoints)
-    notes = [f"a bar is the worst of {each} checkpoints" if each > 1 else ""]
+    notes = [f"a bar shows the worst of {each} checkpoints" if each > 1 else ""]
     notes += [f"{left_out} more are not in the report"] if left_out > 0 else []
     runs = job.runs > 1
     columns = (
@@ -77,7 +77,7 @@ def checkpoints(job: CheckpointJob, clock: words.Clock, renderer: ChartRenderer)
     )
 
 
-def _badness(one: Checkpoint) -> float:
+def _severity(one: Checkpoint) -> float:
     rank = _WORST.index(one.status) if one.status in _WORST else len(_WORST)
     return rank + min((one.duration_ms or 0) / 1e10, 0.9)
 
@@ -90,7 +90,7 @@ def _row(one: Checkpoint, clock: words.Clock) -> dict[str, Any]:
         "ms": one.duration_ms,
         "status": one.status if one.status in _COLOURS else "aborted",
         "letter": _LETTERS.get(one.status, "" if one.status == "completed" else "?"),
-        "told": printable(f"checkpoint {one.id}, {clock.show(one.triggered_at)}: {ended}{took}"),
+        "tooltip": printable(f"checkpoint {one.id}, {clock.show(one.triggered_at)}: {ended}{took}"),
     }
 
 
@@ -98,11 +98,9 @@ def _band(one: CheckpointEpisode, clock: words.Clock) -> dict[str, Any] | None:
     first, last = wall_ms(one.first_seen, clock), wall_ms(one.last_seen, clock)
     if first is None or last is None:
         return None
-    who = words.subject_name(one.subject) if one.subject else one.reason or "nobody could be named"
-    told = (
-        f"checkpoints {one.first_checkpoint} to {one.last_checkpoint}, {one.expired} expired: {who}"
-    )
-    return {"x": first, "x2": last, "told": printable(told)}
+    culprit = words.subject_name(one.subject) if one.subject else one.reason or "no culprit found"
+    tooltip = f"checkpoints {one.first_checkpoint} to {one.last_checkpoint}, {one.expired} expired: {culprit}"
+    return {"x": first, "x2": last, "tooltip": printable(tooltip)}
 
 
 def _spec(
@@ -138,12 +136,12 @@ def _spec(
             {
                 "data": {"values": list(bands)},
                 "mark": {"type": "rect", "color": "var(--band)"},
-                "encoding": {"x": x, "x2": {"field": "x2"}, "description": {"field": "told"}},
+                "encoding": {"x": x, "x2": {"field": "x2"}, "description": {"field": "tooltip"}},
             },
             {
                 "data": {"values": list(rows)},
                 "mark": {"type": "bar", "width": thick},
-                "encoding": {"x": x, "y": y, "color": colour, "description": {"field": "told"}},
+                "encoding": {"x": x, "y": y, "color": colour, "description": {"field": "tooltip"}},
             },
             *([{"data": {"values": list(rows)}, **letters}] if lettered else []),
         ],

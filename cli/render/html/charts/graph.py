@@ -1,4 +1,4 @@
-"""The job graph: who waits for whom, how full the queues are, and the culprit."""
+"""The job graph with back pressure, input queues and the culprit."""
 
 from __future__ import annotations
 
@@ -15,56 +15,56 @@ from flowdiag.cli.render.html.drawing import Spec
 from flowdiag.cli.render.html.figures import WIDE, ChartRenderer, Figure, Key
 
 HOW: Final = (
-    "Data flows along the arrows, from the sources on. A box is a task of the job with its parallelism; below its name stand "
-    "how busy its busiest subtask is and how long one of them waits at most for those behind it (back pressure). The bar at "
-    "the foot of a box is the fullest input queue of its subtasks. Back pressure runs against the arrows: look for the last "
-    "box that makes others wait without waiting itself. It is the root, with a thick frame, and its queue is full."
+    "Data flows along the arrows, from the sources to the sinks. A box is a task with its parallelism, the busy share of "
+    "its busiest subtask, and the largest share of time that a subtask waits for downstream tasks (back pressure). The "
+    "bar at the bottom is the fullest input queue of its subtasks. Back pressure runs against the arrows. Its root is "
+    "the last task that delays others without waiting itself: it has a thick frame and a full queue."
 )
 
 _MOST: Final = 40  # boxes
-_ACROSS: Final = 5  # layers that stand side by side
-_HEAD: Final = 24  # pixels of a box: its name, a line, its foot
+_ACROSS: Final = 5  # layers next to each other
+_HEAD: Final = 24  # pixels of a box: its name, a line, its queue
 _LINE: Final = 17
-_FOOT: Final = 14
+_BOTTOM: Final = 14
 _GAP: Final = 34
 _LINES: Final = 3  # below the name
 _CHARACTER: Final = 6.6  # pixels
 _ROLES: Final = {
     "root": ("root", "root of the back pressure"),
-    "back-pressured": ("waits", "waits for those behind it"),
-    "fed-by-root": ("fed", "gets what the root lets through"),
-    "ok": ("calm", "neither waits nor makes others wait"),
+    "back-pressured": ("waits", "waits for downstream tasks"),
+    "fed-by-root": ("fed", "idle downstream of the root"),
+    "ok": ("calm", "no back pressure"),
     "unknown": ("dark", "not measured"),
 }
 
 
 def graph(vertices: Sequence[QueueVertex], renderer: ChartRenderer) -> Figure | None:
-    """The graph of one job; None where its edges are not known, or it is one box."""
+    """Return the graph of a job, or None if its edges are unknown or it has a single task."""
     shown = _shown(vertices)
     names = {vertex.name for vertex in shown}
     edges = [(e.upstream, v.name) for v in shown for e in v.inputs if e.upstream in names]
     if not edges:
         return None
     layers = _layers([vertex.name for vertex in shown], edges)
-    used = dict.fromkeys(map(_look, shown))
+    used = dict.fromkeys(map(_role, shown))
     legend = [Key(colour=f"box-{colour}", means=means) for colour, means in used]
-    if any(_fullest(vertex) for vertex in shown):
-        legend.append(Key(colour="queue", means="input queue, as far as it is full"))
+    if any(_queue_share(vertex) for vertex in shown):
+        legend.append(Key(colour="queue", means="fill level of the input queue"))
     left = len(vertices) - len(shown)
-    note = f"{left} tasks without trouble are left out" if left else ""
+    note = f"{left} tasks without problems are omitted" if left else ""
     roots = [f"{v.name}: root of the back pressure" for v in shown if v.role == "root"]
-    told = f"Job graph of {len(vertices)} tasks. " + "; ".join(roots)
+    label = f"Job graph of {len(vertices)} tasks. " + "; ".join(roots)
 
     def spec(width: int) -> Spec:
         return _spec(shown, edges, layers, width)
 
     return renderer.figure(
-        "Job graph", told, spec, how=HOW, legend=legend, note=note, whole=len(layers) <= _ACROSS
+        "Job graph", label, spec, how=HOW, legend=legend, note=note, whole=len(layers) <= _ACROSS
     )
 
 
-def _look(vertex: QueueVertex) -> tuple[str, str]:
-    """The colour of a box, and what it means."""
+def _role(vertex: QueueVertex) -> tuple[str, str]:
+    """Return the colour of a box and its meaning."""
     if vertex.role == "ok" and vertex.busy is None and vertex.back_pressured is None:
         return _ROLES["unknown"]
     return _ROLES.get(vertex.role, _ROLES["unknown"])
@@ -82,9 +82,9 @@ def _shown(vertices: Sequence[QueueVertex]) -> list[QueueVertex]:
 
 
 def _layers(names: Sequence[str], edges: Sequence[tuple[str, str]]) -> list[list[str]]:
-    """Tasks by the longest way to them; those beside each other near to what feeds them.
+    """Group tasks by the longest path to them, each next to its upstream tasks.
 
-    A loop is cut where the names, which are in the order of the graph, go back.
+    The names are in graph order; edges that lead back are ignored, which cuts loops.
 
     >>> _layers(["a", "b", "c"], [("a", "c"), ("a", "b"), ("b", "c"), ("c", "a")])
     [['a'], ['b'], ['c']]
@@ -125,8 +125,8 @@ def _spec(
         box = min(190.0, (width - gap * (len(layers) - 1)) / len(layers))
     else:
         box = min(260.0, (width - gap * (most - 1)) / most)
-    told = {vertex.name: _lines(_facts(vertex), _room(box)) for vertex in vertices}
-    tall = _HEAD + _LINE * max(map(len, told.values())) + _FOOT
+    facts = {vertex.name: _lines(_facts(vertex), _room(box)) for vertex in vertices}
+    tall = _HEAD + _LINE * max(map(len, facts.values())) + _BOTTOM
     height = most * (tall + 14) if across else len(layers) * (tall + _GAP) - _GAP + 4
     corner: dict[str, tuple[float, float]] = {}
     for depth, layer in enumerate(layers):
@@ -139,28 +139,28 @@ def _spec(
                 y = depth * (tall + _GAP)
             corner[name] = x, y
     boxes = [
-        _box(vertex, told[vertex.name], corner[vertex.name], (box, tall)) for vertex in vertices
+        _box(vertex, facts[vertex.name], corner[vertex.name], (box, tall)) for vertex in vertices
     ]
     lines = list(_arrows(edges, corner, (box, tall), across=across))
     return _layered(boxes, lines, width, height)
 
 
 def _room(box: float) -> int:
-    """Characters that fit into a line of a box."""
+    """Return the number of characters in a line of a box."""
     return max(4, int((box - 14) / _CHARACTER))
 
 
 def _facts(vertex: QueueVertex) -> list[str]:
-    full = _fullest(vertex)
+    full = _queue_share(vertex)
     facts = [f"busy {fmt.share(vertex.busy, whole=True)}"] if vertex.busy is not None else []
     if vertex.back_pressured is not None:
         facts.append(f"waits {fmt.share(vertex.back_pressured, whole=True)}")
     if full is not None:
         facts.append(f"queue {fmt.share(min(full, 1.0), whole=True)}")
-    guilty = sorted(one.subtask_index for one in vertex.subtasks if one.culprit)
-    if guilty:
-        those = fmt.subtask(guilty[0], vertex.parallelism)
-        facts.append(f"culprit {those}" + (f" +{len(guilty) - 1}" if len(guilty) > 1 else ""))
+    culprits = sorted(one.subtask_index for one in vertex.subtasks if one.culprit)
+    if culprits:
+        first = fmt.subtask(culprits[0], vertex.parallelism)
+        facts.append(f"culprit {first}" + (f" +{len(culprits) - 1}" if len(culprits) > 1 else ""))
     return facts or ["not measured"]
 
 
@@ -182,15 +182,15 @@ def _box(
         "name": fmt.abbreviate(name, max(7, _room(box) - len(parallelism) - 1)) + parallelism,
         **{f"line{n}": line for n, line in enumerate(lines)},
         **{f"y_{n}": y + _LINE * (n + 1) for n in range(_LINES + 1)},
-        "queue_x": x + 1 + (box - 2) * min(_fullest(vertex) or 0.0, 1.0),
+        "queue_x": x + 1 + (box - 2) * min(_queue_share(vertex) or 0.0, 1.0),
         "queue_y": y + tall - 6,
-        "role": _look(vertex)[0],
-        "told": f"{name}, parallelism {vertex.parallelism}: {', '.join(_facts(vertex))}",
+        "role": _role(vertex)[0],
+        "tooltip": f"{name}, parallelism {vertex.parallelism}: {', '.join(_facts(vertex))}",
     }
 
 
 def _lines(facts: Sequence[str], room: int) -> list[str]:
-    """Facts side by side as far as they fit, in `_LINES` lines at most.
+    """Join facts into at most `_LINES` lines.
 
     >>> _lines(["busy 93%", "waits 11%", "queue 71%"], 22)
     ['busy 93% · waits 11%', 'queue 71%']
@@ -205,7 +205,8 @@ def _lines(facts: Sequence[str], room: int) -> list[str]:
     return [fmt.shorten(line, room) for line in lines]
 
 
-def _fullest(vertex: QueueVertex) -> float | None:
+def _queue_share(vertex: QueueVertex) -> float | None:
+    """Return the fill level of the fullest input queue whose capacity is known."""
     shares = [
         one.queue_length / one.capacity
         for one in vertex.subtasks
@@ -228,7 +229,7 @@ def _arrows(
             begin, end = (x + box, y + tall / 2), (x2 - 3, y2 + tall / 2)
         else:
             begin, end = (x + box / 2, y + tall), (x2 + box / 2, y2 - 3)
-        # Vega turns its triangle, which points upwards, clockwise.
+        # Vega rotates its triangle, which points up, clockwise.
         angle = math.degrees(math.atan2(end[0] - begin[0], -(end[1] - begin[1])))
         yield {"x": begin[0], "y": begin[1], "x2": end[0], "y2": end[1], "angle": round(angle)}
 
@@ -282,7 +283,7 @@ def _layered(
                         "condition": {"test": "datum.role === 'root'", "value": 3},
                         "value": 1.2,
                     },
-                    "description": {"field": "told"},
+                    "description": {"field": "tooltip"},
                 },
             },
             _queue_mark(boxes, x, y),
@@ -296,7 +297,7 @@ _ENDS: Final[Spec] = {"x2": {"field": "x2"}, "y2": {"field": "y2"}}
 
 
 def _queue_mark(boxes: Sequence[dict[str, Any]], x: Spec, y: Spec) -> Spec:
-    """The bar at the foot of each box that has something in its queue."""
+    """Return the queue bars of boxes with queued data."""
     return {
         "data": {"values": [box for box in boxes if box["queue_x"] > box["x"] + 1]},
         "mark": {"type": "rect", "fill": "var(--queue)", "aria": False},
@@ -310,7 +311,7 @@ def _queue_mark(boxes: Sequence[dict[str, Any]], x: Spec, y: Spec) -> Spec:
 
 
 def _arrow_marks(lines: Sequence[dict[str, Any]], x: Spec, y: Spec) -> list[Spec]:
-    """Lines, and a head at the end of each."""
+    """Return the lines of the arrows and their heads."""
     head = {
         "type": "point",
         "shape": "triangle",

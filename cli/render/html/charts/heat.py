@@ -1,8 +1,8 @@
-"""Subtasks by TaskManagers: where the late or the busy ones run, with the culprit framed."""
+"""Heat maps of subtasks by TaskManager: late acknowledgements and busy time, with the culprit framed."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,14 +15,15 @@ from flowdiag.cli.render.html.drawing import Spec
 from flowdiag.cli.render.html.figures import WIDE, ChartRenderer, Figure, Key, distinct
 
 HOW_LATE: Final = (
-    "A row is a subtask, a column the TaskManager that ran it. The number says how many expired checkpoints the subtask "
-    "acknowledged too late; the darker, the more. A dark column is a slow machine, a dark row a slow subtask, everything "
-    "below one task dark: it is held up by what is before it. Late is not guilty: whoever waits for the culprit is late too."
+    "A row is a subtask, a column the TaskManager that ran it. The number counts the expired checkpoints that the subtask "
+    "acknowledged too late; darker means more. A dark column is a slow TaskManager, a dark row a slow subtask. If all "
+    "rows below a task are dark, that task delays them. A late subtask is not always a culprit: subtasks that wait for "
+    "the culprit are late, too."
 )
 HOW_BUSY: Final = (
-    "A row is a subtask, a column the TaskManager that ran it. The number is the share of time in which the subtask was busy. "
-    "One dark row among pale siblings has more to do than they: skew. A dark column is a slow or crowded machine. "
-    "A frame marks the culprit."
+    "A row is a subtask, a column the TaskManager that ran it. The number is the share of time that the subtask was busy. "
+    "A dark row among light rows of the same task means skew. A dark column is a slow or overloaded TaskManager. A frame "
+    "marks the culprit."
 )
 
 _STEPS: Final = 5  # colours --heat-1 to --heat-5
@@ -48,12 +49,12 @@ class _Cell:
 def late(
     job: CheckpointJob, vertices: Sequence[QueueVertex], renderer: ChartRenderer
 ) -> Figure | None:
-    """Late acknowledgements by subtask and TaskManager; None where there are none with a place.
+    """Return late acknowledgements by subtask and TaskManager, or None if no TaskManager is known.
 
     Args:
-        job: of `flowdiag checkpoints`.
-        vertices: of the same job, if they are known: for parallelism and the culprit.
-        renderer: of the page.
+        job: the job.
+        vertices: its tasks, if known, for their order.
+        renderer: draws the figure.
     """
     counts: Counter[tuple[str, int, str]] = Counter()
     seen = set()
@@ -73,9 +74,15 @@ def late(
     }
     cells = [
         _Cell(
-            task, index, parallelism.get(task), machine, count, str(count), (task, index) in named
+            task,
+            index,
+            parallelism.get(task),
+            taskmanager,
+            count,
+            str(count),
+            (task, index) in named,
         )
-        for (task, index, machine), count in counts.items()
+        for (task, index, taskmanager), count in counts.items()
     ]
     cells.sort(key=lambda c: (order.get(c.task, len(order)), c.task, c.subtask_index))
     title = "Late acknowledgements: subtask by TaskManager"
@@ -85,13 +92,13 @@ def late(
 
 
 def _parallelism(subtask: str | None) -> int | None:
-    """Of a subtask as Flink prints it: 3/6."""
+    """Return the parallelism in Flink's notation of a subtask: 6 in `3/6`."""
     width = (subtask or "").rpartition("/")[2]
     return int(width) if width.isdecimal() else None
 
 
 def busy(vertices: Sequence[QueueVertex], renderer: ChartRenderer) -> Figure | None:
-    """Busy time by subtask and TaskManager of one job; None where nobody measured it."""
+    """Return the busy time by subtask and TaskManager, or None if it was not measured."""
     cells = [
         _Cell(
             vertex.name,
@@ -122,16 +129,15 @@ def _figure(
     unit: str,
     most: float | None = None,
 ) -> Figure | None:
-    shown = _sickest(cells)
+    shown = _worst_cells(cells)
     top = most or max(cell.value for cell in shown)
-    machines = _machines(shown)
+    taskmanagers = _taskmanagers(shown)
     names = (
-        distinct(machines, _NAME),
+        distinct(taskmanagers, _NAME),
         distinct((c.task for c in shown), _NAME),
         distinct((c.task for c in shown), _NAME_NARROW),
     )
     rows = [_row(cell, top, unit, *names) for cell in shown]
-    # One frame where a subtask moved: all places in which it ran are framed.
     legend = [
         Key(colour="heat-1", means=f"least {word}"),
         Key(colour=f"heat-{_STEPS}", means=f"most {word}"),
@@ -139,36 +145,33 @@ def _figure(
     legend += [Key(colour="frame", means="culprit")] if any(c.culprit for c in shown) else []
     notes = []
     if len(shown) < len(cells):
-        notes.append(f"the {len(shown)} worst of {len(cells)} subtasks are shown")
-    if len(machines) > _COLUMNS_NARROW:
-        notes.append("on narrow screens the TaskManagers with the most are shown")
+        notes.append(f"shows the {len(shown)} worst of {len(cells)} subtasks")
+    if len(taskmanagers) > _COLUMNS_NARROW:
+        notes.append("narrow screens show the worst TaskManagers only")
 
     def spec(width: int) -> Spec:
         fits = _COLUMNS.get(width, _COLUMNS_NARROW)
-        return _spec(rows, [names[0][machine] for machine in machines[:fits]], width)
+        return _spec(rows, [names[0][taskmanager] for taskmanager in taskmanagers[:fits]], width)
 
-    if len(machines) > _COLUMNS[WIDE]:
-        notes.append(f"the {_COLUMNS[WIDE]} worst of {len(machines)} TaskManagers are shown")
+    if len(taskmanagers) > _COLUMNS[WIDE]:
+        notes.append(f"shows the {_COLUMNS[WIDE]} worst of {len(taskmanagers)} TaskManagers")
     worst = max(shown, key=lambda cell: cell.value)
-    told = f"{title}. Most: {worst.task} {_subtask(worst)} on {worst.taskmanager}, {worst.shown} {unit}"
-    return renderer.figure(title, told, spec, how=how, legend=legend, note="; ".join(notes))
+    label = f"{title}. Most: {worst.task} {_subtask(worst)} on {worst.taskmanager}, {worst.shown} {unit}"
+    return renderer.figure(title, label, spec, how=how, legend=legend, note="; ".join(notes))
 
 
-def _sickest(cells: Sequence[_Cell]) -> list[_Cell]:
-    """The culprits and those with the highest values, in the order of the graph."""
+def _worst_cells(cells: Sequence[_Cell]) -> list[_Cell]:
+    """Return the culprits and the cells with the highest values, in graph order."""
     ranked = sorted(range(len(cells)), key=lambda n: (not cells[n].culprit, -cells[n].value))
     return [cells[n] for n in sorted(ranked[:_ROWS])]
 
 
-def _machines(cells: Sequence[_Cell]) -> list[str]:
-    """The TaskManagers, those with the most first."""
-    sums: Counter[str] = Counter()
+def _taskmanagers(cells: Sequence[_Cell]) -> list[str]:
+    """Return the TaskManagers, the highest total first."""
+    totals: dict[str, float] = defaultdict(float)
     for cell in cells:
-        sums[cell.taskmanager] += 1
-    totals: Mapping[str, float] = {
-        name: sum(cell.value for cell in cells if cell.taskmanager == name) for name in sums
-    }
-    return sorted(sums, key=lambda name: (-totals[name], name))
+        totals[cell.taskmanager] += cell.value
+    return sorted(totals, key=lambda name: (-totals[name], name))
 
 
 def _subtask(cell: _Cell) -> str:
@@ -179,7 +182,7 @@ def _row(
     cell: _Cell,
     top: float,
     unit: str,
-    machines: Mapping[str, str],
+    taskmanagers: Mapping[str, str],
     tasks: Mapping[str, str],
     short: Mapping[str, str],
 ) -> dict[str, Any]:
@@ -188,11 +191,11 @@ def _row(
     return {
         "row": f"{tasks[cell.task]} {_subtask(cell)}",
         "short": f"{short[cell.task]} {_subtask(cell)}",
-        "machine": machines[cell.taskmanager],
+        "taskmanager": taskmanagers[cell.taskmanager],
         "step": step,
         "text": cell.shown,
         "frame": cell.culprit,
-        "told": f"{name} {_subtask(cell)} on {printable(cell.taskmanager)}: {cell.shown} {unit}",
+        "tooltip": f"{name} {_subtask(cell)} on {printable(cell.taskmanager)}: {cell.shown} {unit}",
     }
 
 
@@ -202,17 +205,17 @@ def _spec(rows: Sequence[dict[str, Any]], names: Sequence[str], width: int) -> S
     scale = {"domain": steps, "range": [f"var(--heat-{n})" for n in steps]}
     inks = {"domain": steps, "range": [f"var(--on-heat-{n})" for n in steps]}
     cell = {"type": "rect", "cornerRadius": 2}
-    told = {"description": {"field": "told"}}
+    tooltip = {"description": {"field": "tooltip"}}
     return {
         "width": {"step": _step(names, width)},
         "height": {"step": 21},
-        "data": {"values": [row for row in rows if row["machine"] in set(names)]},
+        "data": {"values": [row for row in rows if row["taskmanager"] in set(names)]},
         "layer": [
             {
                 "mark": cell,
                 "encoding": {
                     **place,
-                    **told,
+                    **tooltip,
                     "color": {"field": "step", "type": "ordinal", "legend": None, "scale": scale},
                 },
             },
@@ -242,12 +245,12 @@ def _spec(rows: Sequence[dict[str, Any]], names: Sequence[str], width: int) -> S
 
 
 def _step(names: Sequence[str], width: int) -> int:
-    """Pixels of a column."""
+    """Return the width of a column in pixels."""
     return max(34, min(110, (width - _LABEL[width == WIDE] - 30) // len(names)))
 
 
 def _place(rows: Sequence[dict[str, Any]], names: Sequence[str], width: int) -> Spec:
-    """Rows of subtasks and columns of TaskManagers, in their order."""
+    """Return the axes: rows of subtasks and columns of TaskManagers."""
     field = "row" if width == WIDE else "short"
     step = _step(names, width)
     bare = {"title": None, "ticks": False, "domain": False, "labelOverlap": False}
@@ -260,7 +263,7 @@ def _place(rows: Sequence[dict[str, Any]], names: Sequence[str], width: int) -> 
             "scale": {"paddingInner": 0.1},
         },
         "x": {
-            "field": "machine",
+            "field": "taskmanager",
             "type": "nominal",
             "sort": list(names),
             "scale": {"domain": list(names), "paddingInner": 0.06},

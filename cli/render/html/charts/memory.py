@@ -1,4 +1,4 @@
-"""The pools of a process's memory, each where it lies within the process, as derived and as observed."""
+"""The memory pools of a process at their positions, as derived and as observed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from flowdiag.cli.text.grid import Column
 from flowdiag.cli.text.pools import Pool, configured_value, pools_of, with_sums
 
 HOW: Final = (
-    "Each row is a pool of the process, with a dot for each pool of Flink's that it lies within; its bar stands where the pool lies within the "
-    "process, so that the parts of a pool add up below it. Derived is what Flink makes of the options, observed what the process "
-    "printed when it started. Where the two differ, an option did not reach the process or its environment overrides it. The "
-    "numbers below tell what was configured."
+    "Each row is a memory pool, with a dot for each pool that contains it. The bar shows the position of the pool in the "
+    "process, so that the parts of a pool add up below it. Derived sizes follow from the options; the process printed "
+    "observed sizes at its start. If the two differ, an option did not reach the process, or its environment overrides "
+    "the option. The data below contains the configured values."
 )
 
 _ROWS: Final = 40
@@ -36,7 +36,7 @@ _AXIS: Final[Spec] = {
 
 
 def memory(group: Sequence[MemoryProcess], renderer: ChartRenderer) -> Figure | None:
-    """The figure of processes of the same sizes; None where no size is known."""
+    """Return the figure of processes of the same sizes, or None if no size is known."""
     process = group[0]
     derived, observed = with_sums(process.derived), with_sums(process.observed)
     shown = derived | observed
@@ -52,7 +52,7 @@ def memory(group: Sequence[MemoryProcess], renderer: ChartRenderer) -> Figure | 
     rows += _rows(pools, observed, "observed", size, options if same else {})
     kinds = [kind for kind in ("derived", "observed") if any(row["of"] == kind for row in rows)]
     means = {"derived": "derived from the options", "observed": "observed"}
-    means |= {"observed": "derived from the options, and observed as well"} if same else {}
+    means |= {"observed": "derived from the options and observed"} if same else {}
     legend = [Key(colour=kind, means=means[kind]) for kind in kinds]
 
     def size_column(title: str, sizes: Mapping[str, int]) -> Column:
@@ -80,7 +80,7 @@ def memory(group: Sequence[MemoryProcess], renderer: ChartRenderer) -> Figure | 
 
 
 def processes_title(group: Sequence[MemoryProcess]) -> str:
-    """Which processes they are."""
+    """Return the number, role, version and container of processes of the same sizes."""
     process = group[0]
     what = {"jobmanager": "JobManager", "taskmanager": "TaskManager"}.get(process.role, "process")
     facts = [
@@ -95,10 +95,10 @@ def processes_title(group: Sequence[MemoryProcess]) -> str:
 
 
 def _label(pool: Pool) -> str:
-    """A name that no other pool has: framework and task are two each."""
+    """Return a unique name: the pools framework and task exist on and off the heap."""
     part = pool.label in ("framework", "task")
     off = "" if not part else " off-heap" if "off-heap" in pool.name else " heap"
-    # Vega cuts blanks off.
+    # Vega removes leading spaces.
     dots = "·" * max(0, pool.depth - 1)
     return f"{dots} {pool.label}{off}".strip()
 
@@ -110,7 +110,7 @@ def _rows(
     size: int,
     options: Mapping[str, str],
 ) -> list[dict[str, Any]]:
-    """A bar for each pool, behind those beside it."""
+    """Return a bar for each pool, after the previous pool of its level."""
     start: dict[int, int] = {0: 0}
     rows = []
     for pool in pools:
@@ -128,14 +128,14 @@ def _rows(
                 "x": begin / size,
                 "x2": (begin + length) / size,
                 "text": fmt.size(length),
-                "whole": _said(length, options.get(pool.name)),
-                "told": f"{pool.label}, {of}: {fmt.size(length)}",
+                "whole": _size_and_option(length, options.get(pool.name)),
+                "tooltip": f"{pool.label}, {of}: {fmt.size(length)}",
             }
         )
     return rows
 
 
-def _said(length: int, option: str | None) -> str:
+def _size_and_option(length: int, option: str | None) -> str:
     set_to = printable(fmt.shorten(option, _OPTION)) if option else ""
     return f"{fmt.size(length)}, set: {set_to}" if set_to else fmt.size(length)
 
@@ -154,7 +154,7 @@ def _spec(
         "type": "nominal",
         "scale": {"domain": list(kinds), "paddingInner": 0.1},
     }
-    # Room for the size behind the longest bar.
+    # Space for the size next to the longest bar.
     room = 1.3 if width == WIDE else 1.4
     x = {
         "field": "x",
@@ -182,7 +182,7 @@ def _spec(
                     "x": x,
                     "x2": {"field": "x2"},
                     "color": colour,
-                    "description": {"field": "told"},
+                    "description": {"field": "tooltip"},
                 },
             },
             {

@@ -1,4 +1,4 @@
-"""What batches or triggers took, waited and brought, over time, against the interval."""
+"""Durations, delays and rates of batches or triggers over time, with the interval."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from flowdiag.cli.render.html.scales import time_axis, unit_of_lengths, wall_ms
 from flowdiag.cli.text import words
 
 HOW_TIMES: Final = (
-    "Each bar is a batch or a trigger, as high as it took long. The dashed line is the interval: what stands above it for "
-    "long cannot be kept up with. The line of dots is how long a batch waited before it was processed: while it climbs, work "
-    "piles up; where it is flat and low, all is well, even if some bars are high."
+    "Each bar is a batch or a trigger; its height is the duration. The dashed line is the interval: if bars stay above it, "
+    "the job does not keep up. The dotted line is the delay before processing. While it rises, work accumulates. If it is "
+    "flat and low, the job keeps up, even if some bars are high."
 )
 HOW_RATES: Final = (
-    "Records over time: what came in with each batch or trigger, per second. The line is the rate limit that Spark published, "
-    "or the backlog where the source tells one. A limit far below what came in before means back pressure throttles the "
-    "source; a limit that lies flat on the floor is held by a setting."
+    "The area shows the records per second of each batch or trigger. The line is the rate limit that Spark published, or "
+    "the backlog if the source reports it. A limit far below earlier rates means that back pressure throttles the source. "
+    "A limit that stays at a low constant comes from a setting."
 )
 
 _POINTS: Final = 160
@@ -30,25 +30,25 @@ _HEIGHT: Final = 170
 
 
 Window = tuple[float, float]
-"""From when to when, as `wall_ms` tells it."""
+"""A period in milliseconds of `wall_ms`."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """One batch or trigger."""
+    """A batch or a trigger."""
 
     at: str | None
     took_ms: float | None
     waited_ms: float | None
     records: float | None
-    told: str
+    kind: str
     failed: bool = False
 
 
 def of_batches(
     app: RateApplication, clock: words.Clock, renderer: ChartRenderer
 ) -> Iterator[Figure]:
-    """The figures of an application's batches."""
+    """Yield the figures of batches."""
     points = [
         _Point(
             at=iso(batch.batch_time_ms * 1000),
@@ -57,7 +57,7 @@ def of_batches(
                 batch.processing_start_ms, batch.batch_time_ms, batch.scheduling_delay_ms
             ),
             records=batch.records,
-            told="batch",
+            kind="batch",
             failed=batch.failed_outputs > 0,
         )
         for batch in app.batches
@@ -65,7 +65,7 @@ def of_batches(
     missing = app.total.batches - len(app.batches)
     span = _span(points, clock)
     yield from _times(
-        "Batches: processing time, waiting, and the interval",
+        "Batches: processing time, delay, and the interval",
         points,
         app.batch_interval_ms,
         clock,
@@ -82,19 +82,19 @@ def of_batches(
         if step.new_rate is not None
     ]
     seconds = (app.batch_interval_ms or 0) / 1000
-    title = "Records per second" + (", and the rate limit that was published" if limits else "")
+    title = "Records per second" + (", and the published rate limit" if limits else "")
     yield from _rates(title, points, seconds, limits, clock, renderer, span)
 
 
 def of_triggers(query: RateQuery, clock: words.Clock, renderer: ChartRenderer) -> Iterator[Figure]:
-    """The figures of a query's triggers."""
+    """Yield the figures of triggers."""
     points = [
         _Point(
             at=trigger.started_at,
             took_ms=trigger.duration_ms,
             waited_ms=None,
             records=trigger.backlog,
-            told="trigger",
+            kind="trigger",
         )
         for trigger in query.triggers
     ]
@@ -109,12 +109,12 @@ def of_triggers(query: RateQuery, clock: words.Clock, renderer: ChartRenderer) -
             if point.records is not None
         ]
         yield from _rates(
-            "Backlog: rows that wait in the source", [], 0, backlog, clock, renderer, span
+            "Backlog: rows waiting in the source", [], 0, backlog, clock, renderer, span
         )
 
 
 def _span(points: Sequence[_Point], clock: words.Clock) -> Window | None:
-    """From the first to the last of them, finished or not."""
+    """Return the period of all batches or triggers, finished or not."""
     times = [time for point in points if (time := wall_ms(point.at, clock)) is not None]
     return (min(times), max(times)) if times and min(times) < max(times) else None
 
@@ -142,12 +142,12 @@ def _times(
     rows = [_row(point, size, clock) for point in shown]
     over = sum((p.took_ms or 0) > interval_ms for p in known) if interval_ms else 0
     waits = any(row["wait"] is not None for row in rows)
-    legend = [Key(colour="blue", means="took")]
+    legend = [Key(colour="blue", means="duration")]
     legend += [Key(colour="bad", means="failed")] if any(p.failed for p in shown) else []
-    legend += [Key(colour="dots", means="waited before it")] if waits else []
+    legend += [Key(colour="dots", means="delay before processing")] if waits else []
     if interval_ms:
         legend.append(Key(colour="dash", means=f"interval, {fmt.duration(interval_ms)}"))
-    notes = [f"a bar is the worst of {each}"] if each > 1 else []
+    notes = [f"a bar shows the worst of {each}"] if each > 1 else []
     notes += [f"{missing} more are not in the report"] if missing > 0 else []
     longest = fmt.duration(max(point.took_ms or 0 for point in known))
     label = f"{title}. {len(known)} shown, the longest took {longest}"
@@ -175,7 +175,7 @@ def _row(point: _Point, size: int, clock: words.Clock) -> dict[str, Any]:
         "y": (point.took_ms or 0) / size,
         "wait": None if point.waited_ms is None else point.waited_ms / size,
         "state": "failed" if point.failed else "done",
-        "told": f"{point.told} of {clock.show(point.at)}: took {took}{waited}{records}",
+        "tooltip": f"{point.kind} of {clock.show(point.at)}: took {took}{waited}{records}",
     }
 
 
@@ -225,7 +225,7 @@ def _times_spec(
         "layer": [
             {
                 "mark": {"type": "bar", "width": thick},
-                "encoding": {"x": x, "y": y, "color": colour, "description": {"field": "told"}},
+                "encoding": {"x": x, "y": y, "color": colour, "description": {"field": "tooltip"}},
             },
             *([dots] if waits else []),
             *([line] if limit is not None else []),
@@ -248,12 +248,10 @@ def _rates(
     shown, each = worst_of(known, _POINTS, lambda p: p.records or 0)
     rows = [{"x": wall_ms(point.at, clock), "y": (point.records or 0) / seconds} for point in shown]
     lines, per = worst_of(limits, _POINTS, lambda row: float(row["y"] or 0))
-    limited = (
-        "backlog" if lines and lines[0]["of"] == "backlog" else "rate limit that was published"
-    )
-    legend = [Key(colour="area", means="records that came in, per second")] if rows else []
+    limited = "backlog" if lines and lines[0]["of"] == "backlog" else "published rate limit"
+    legend = [Key(colour="area", means="records per second")] if rows else []
     legend += [Key(colour="dots", means=limited)] if lines else []
-    notes = [f"a point is the highest of {max(each, per)}"] if max(each, per) > 1 else []
+    notes = [f"a point shows the highest of {max(each, per)}"] if max(each, per) > 1 else []
     highest = max([row["y"] for row in rows] + [row["y"] for row in lines])
     label = f"{title}. The highest value is {fmt.number(round(highest, 1))}"
 

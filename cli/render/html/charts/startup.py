@@ -1,4 +1,4 @@
-"""The steps of a start as a waterfall: when each began, and how long it took."""
+"""The steps of a start as a waterfall chart: the start time and duration of each."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from flowdiag.cli.render.html.scales import unit_of_lengths
 from flowdiag.cli.text.grid import Column
 
 HOW: Final = (
-    "Each row is a step of the start, its bar as long as the step, from when it began. Steps that follow each other form stairs; "
-    "what overlaps ran at the same time. The longest bar is where the time went. A step that never ended is drawn to where the "
-    "input ends, with a plus behind its length: that is what the job still waits for."
+    "Each row is a step of the start; the bar shows its start time and duration. Consecutive steps form a staircase; "
+    "overlapping bars ran at the same time. The longest bar took the most time. A step that never ended extends to the "
+    "end of the input, with a plus after its duration: the job is still waiting for it."
 )
 
 _ROWS: Final = 40
@@ -27,13 +27,13 @@ _NAME: Final = 60
 def waterfall(
     steps: Sequence[StartStep], slowest: str | None, title: str, renderer: ChartRenderer
 ) -> Figure | None:
-    """The figure of one start; None where no step has a time.
+    """Return the figure of a start, or None if no step has a time.
 
     Args:
-        steps: in their order.
-        slowest: the name of the one that took longest.
-        title: of the figure.
-        renderer: of the page.
+        steps: the steps in order.
+        slowest: the name of the slowest step.
+        title: the caption.
+        renderer: draws the figure.
     """
     dated = [(step, begin) for step in steps if (begin := _ms(step.started_at)) is not None]
     if not dated:
@@ -42,15 +42,15 @@ def waterfall(
     size, unit = unit_of_lengths(begin - first + (step.duration_ms or 0) for step, begin in dated)
     names = distinct((step.step for step, _ in dated), _NAME)
     rows = [_row(step, begin - first, names[step.step], slowest, size) for step, begin in dated]
-    looks = {
+    styles = {
         "held": ("bad", "never ended"),
         "slowest": ("warn", "slowest on the way to RUNNING"),
         "step": ("blue", "step"),
     }
     legend = [
         Key(colour=colour, means=means)
-        for look, (colour, means) in looks.items()
-        if any(row["look"] == look for row in rows)
+        for style, (colour, means) in styles.items()
+        if any(row["style"] == style for row in rows)
     ]
 
     def spec(width: int) -> Spec:
@@ -75,7 +75,7 @@ def _lasted(step: StartStep) -> str:
     return f"{lasted}{'+' if step.ended_at is None else ''}"
 
 
-def _who(step: StartStep) -> str:
+def _last_subject(step: StartStep) -> str:
     if step.subject is None:
         return ""
     one = step.subject
@@ -91,23 +91,23 @@ _COLUMNS: Final = (
     Column("tasks", lambda step: None if step.tasks is None else str(step.tasks)),
     Column("median", lambda step: None if step.p50_ms is None else fmt.duration(step.p50_ms)),
     Column("p95", lambda step: None if step.p95_ms is None else fmt.duration(step.p95_ms)),
-    Column("waited for last", _who, "left"),
+    Column("waited for last", _last_subject, "left"),
 )
 
 
 def _row(
     step: StartStep, after: float, name: str, slowest: str | None, size: int
 ) -> dict[str, Any]:
-    look = "held" if step.ended_at is None else "slowest" if step.step == slowest else "step"
-    who = _who(step)
-    last = f", last: {who}" if who else ""
+    style = "held" if step.ended_at is None else "slowest" if step.step == slowest else "step"
+    subject = _last_subject(step)
+    last = f", last: {subject}" if subject else ""
     return {
         "step": name,
         "x": after / size,
         "x2": (after + (step.duration_ms or 0)) / size,
-        "look": look,
+        "style": style,
         "text": _lasted(step),
-        "told": printable(f"{step.step}: {_lasted(step)}{last}"),
+        "tooltip": printable(f"{step.step}: {_lasted(step)}{last}"),
     }
 
 
@@ -133,7 +133,7 @@ def _spec(rows: Sequence[dict[str, Any]], order: Sequence[str], unit: str, width
         "axis": {"title": f"{unit} since the first step", "tickCount": 5},
     }
     colour = {
-        "field": "look",
+        "field": "style",
         "type": "nominal",
         "legend": None,
         "scale": {
@@ -154,7 +154,7 @@ def _spec(rows: Sequence[dict[str, Any]], order: Sequence[str], unit: str, width
                     "x": x,
                     "x2": {"field": "x2"},
                     "color": colour,
-                    "description": {"field": "told"},
+                    "description": {"field": "tooltip"},
                 },
             },
             {

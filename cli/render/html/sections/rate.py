@@ -36,7 +36,7 @@ def _part(app: RateApplication, context: Context) -> Part:
         lines.append(f"Batches {words.batch_counts(app)}. {_keeping(app.keeping)}")
         figures += series.of_batches(app, context.clock, context.renderer)
     lines += [
-        f"The rate of {each.name or f'stream {each.stream_id}'} is limited by {each.held_because}"
+        f"Rate of {each.name or f'stream {each.stream_id}'}: {each.held_because}"
         for each in app.streams
         if each.held_because
     ]
