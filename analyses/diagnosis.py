@@ -25,6 +25,7 @@ from flowdiag.analyses.model.keys import JobKey, Process
 from flowdiag.analyses.model.names import with_names
 from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.model.rule import Rule, apply, not_assessed
+from flowdiag.analyses.model.shared_rules import merge_outcomes
 from flowdiag.analyses.model.span import Span, zone_of
 from flowdiag.analyses.report.build import report_of
 from flowdiag.analyses.report.faults import Faults, faults_in, faults_of
@@ -384,11 +385,11 @@ def report_on(
         splits=measured.splits,
         processes=measured.processes,
         # A topic with nothing to judge does not cast doubt on what another topic assessed.
-        outcomes=[
+        outcomes=merge_outcomes(
             outcome if result.assessed or not assessed else replace(outcome, core=False)
             for result in results
             for outcome in result.outcomes
-        ],
+        ),
         names={job.key: job.name for result in results for job in result.jobs},
         assessed=assessed,
         calculated=all(result.calculated for result in results if result.assessed),
@@ -439,7 +440,7 @@ def _report_without_input(
         merge_data(topic.data(None, (), options, inspected.sources) for topic in topics),
         options,
         sources=inspected.sources,
-        outcomes=[outcome for each in outcomes for outcome in each],
+        outcomes=merge_outcomes(outcome for each in outcomes for outcome in each),
         assessed=False,
         topics=_with_topics_without_input(
             (

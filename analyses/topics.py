@@ -58,8 +58,8 @@ def own_rules_of(name: str) -> tuple[Rule, ...]:
 
 
 def all_rules() -> tuple[Rule, ...]:
-    """The rules of all topics."""
-    return tuple(rule for name in ENGINES for rule in rules_of(name))
+    """Return the rules of all topics, without repeating a rule that several topics share."""
+    return tuple({rule.code: rule for name in ENGINES for rule in rules_of(name)}.values())
 
 
 def topic_named(code: str) -> str | None:

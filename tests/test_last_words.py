@@ -76,7 +76,7 @@ def test_a_jvm_that_crashed_is_named_with_its_frame(
 def test_a_jvm_that_got_no_memory_is_no_pool_of_flink(above: str, tmp_path: Path) -> None:
     report = told(above + REFUSED, tmp_path)
     (finding,) = report.findings
-    assert (finding.code, finding.cause) == ("MM301", "out-of-memory")
+    assert (finding.code, finding.cause) == ("CP303", "out-of-memory")
     assert finding.title.startswith("The system had no memory left for the JVM")
     assert "94896128" in finding.title
     assert not any(action.option for action in finding.actions)  # no pool of Flink's is too small

@@ -50,6 +50,7 @@ from flowdiag.analyses.knowledge.causes import CAUSES, SHARED, Remedy
 from flowdiag.analyses.knowledge.conditions import Setup, conditional, fitting
 from flowdiag.analyses.knowledge.option_types import Value, helps, write
 from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import (
     Action,
     Confidence,
@@ -127,6 +128,7 @@ class Job(JobFacts):
         )
 
 
+@once
 def jobs_of(cluster: ClusterFacts) -> tuple[Job, ...]:
     """What rules judge one by one."""
     return tuple(Job.of(job, cluster) for job in cluster.jobs)

@@ -1,9 +1,9 @@
-"""All that a rule of `flowdiag startup` needs, under one import."""
+"""Everything that a rule of `flowdiag startup` needs, in one import."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from flowdiag.analyses.flink.helpers import explanation, measurement, remedies, votes_for
 from flowdiag.analyses.flink.job import UNKNOWN_JOB, Incident
@@ -12,6 +12,7 @@ from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import (
     Action,
     Finding,
+    FindingFields,
     Present,
     Rank,
     Severity,
@@ -37,10 +38,10 @@ from flowdiag.analyses.startup.failures import failure_text, incidents_of, joine
 from flowdiag.analyses.startup.frames import oversized
 
 Cited = list[tuple[Ref | None, int | None]]
-"""Records and when they were written, as `cite` takes them."""
+"""Records with their times, the input of `cite`."""
 
 STEP_WORDS: Final = {
-    "client": "the client's part, main() of the job in it,",
+    "client": "the client, including main() of the job,",
     "operator": "the deployment by the Kubernetes Operator",
     "cluster-allocation": "the allocation of the cluster",
     "rpc": "the start of the JobManager's RPC",
@@ -60,78 +61,99 @@ STEP_WORDS: Final = {
 """Steps of a start in a sentence."""
 
 
-def _finding(job: JobKey | None, subject: Subject, ongoing: bool, said: dict[str, Any]) -> Finding:
-    """What stops a start is critical for as long as it lasts; the cause explains itself."""
-    if "explain" not in said:
-        said["explain"] = explanation(said["cause"])
-    usual = Severity.CRITICAL if ongoing else Severity.WARNING
-    return Finding(
-        job=job,
-        subject=subject,
-        severity=said.pop("severity", usual),
-        state=said.pop("state", State.ONGOING if ongoing else State.RECOVERED),
-        **said,
-    )
-
-
-def job_subject(job: JobStarts | None, kind: str = "job", **more: Any) -> Subject:
-    """The job, or something of it."""
+def job_subject(job: JobStarts | None, kind: str = "job", **place: Any) -> Subject:
+    """Return a subject of the job; `place` are other fields of `Subject`."""
     if job is None:
-        return Subject(kind=kind, **more)
-    return Subject(kind=kind, job_id=job.job.key.job_id or None, job_name=job.job.name, **more)
+        return Subject(kind=kind, **place)
+    return Subject(kind=kind, job_id=job.job.key.job_id or None, job_name=job.job.name, **place)
 
 
-def of_start(
-    job: JobStarts | None, *, ongoing: bool, subject: Subject | None = None, **said: Any
+def start_finding(
+    job: JobStarts | None,
+    *,
+    ongoing: bool,
+    subject: Subject | None = None,
+    **overrides: Unpack[FindingFields],
 ) -> Finding:
-    """A finding about the starts of a job.
+    """Return a finding about the starts of a job.
 
     Args:
-        job: whose verdict counts it; None: of no known job.
-        ongoing: whether it lasts at the end of the input: critical then, a warning else.
-        subject: who it is about; None: the job itself.
-        said: the other fields of `Finding`; without `explain` the cause's own explanation.
+        job: its verdict counts the finding; None: of no known job.
+        ongoing: whether the problem lasts at the end of the input: then critical, else a warning.
+        subject: the culprit; None: the job itself.
+        overrides: other fields of `Finding`; without `explain` the explanation of the cause.
     """
-    whose = job.job.key if job is not None else None
-    return _finding(whose, subject or job_subject(job), ongoing, said)
+    key = job.job.key if job is not None else None
+    return _finding(key, subject or job_subject(job), ongoing, overrides)
 
 
-def of_cluster(
-    facts: StartupFacts | None, *, ongoing: bool, subject: Subject | None = None, **said: Any
+def cluster_finding(
+    facts: StartupFacts | None,
+    *,
+    ongoing: bool,
+    subject: Subject | None = None,
+    **overrides: Unpack[FindingFields],
 ) -> Finding:
-    """A finding about something that no log ties to a job: the only job there is counts it.
+    """Return a finding that no log ties to a job. If there is only one job, its verdict counts it.
 
     Args:
-        facts: None: it is not known to be of these jobs.
-        ongoing, said: as in `of_start`.
-        subject: who it is about; None: a process.
+        facts: None: the finding may belong to other jobs.
+        ongoing, overrides: as in `start_finding`.
+        subject: the culprit; None: a process.
     """
     only = facts.jobs[0].job.key if facts is not None and len(facts.jobs) == 1 else None
-    return _finding(only, subject or Subject(kind="process"), ongoing, said)
+    return _finding(only, subject or Subject(kind="process"), ongoing, overrides)
 
 
-def of_troubles(
-    facts: StartupFacts | None, troubles: Sequence[Trouble], *, ongoing: bool, **said: Any
+def trouble_finding(
+    facts: StartupFacts | None,
+    troubles: Sequence[Trouble],
+    *,
+    ongoing: bool,
+    subject: Subject | None = None,
+    **overrides: Unpack[FindingFields],
 ) -> Finding:
-    """A finding about troubles of processes: times, count and records follow from them."""
-    usual = {
+    """Return a finding about troubles of processes, with their times, count and records."""
+    found: FindingFields = {
         "first_us": min((t.first_us for t in troubles if t.first_us is not None), default=None),
         "last_us": max((t.last_us for t in troubles if t.last_us is not None), default=None),
         "count": sum(trouble.count for trouble in troubles),
         "evidence": cite((t.ref, t.first_us) for t in troubles),
         "ranked": True,
     }
-    return of_cluster(facts, ongoing=ongoing, **(usual | said))
+    found.update(overrides)
+    return cluster_finding(facts, ongoing=ongoing, subject=subject, **found)
 
 
-def of_worker(facts: StartupFacts, name: str | None, host: str | None, **said: Any) -> Finding:
-    """A finding about a TaskManager; `said` as in `of_cluster`."""
+def worker_finding(
+    facts: StartupFacts,
+    name: str | None,
+    host: str | None,
+    *,
+    ongoing: bool,
+    **overrides: Unpack[FindingFields],
+) -> Finding:
+    """Return a finding about a TaskManager; arguments as for `cluster_finding`."""
     subject = Subject(kind="taskmanager", taskmanager=name, host=host)
-    return of_cluster(facts, subject=subject, **said)
+    return cluster_finding(facts, ongoing=ongoing, subject=subject, **overrides)
+
+
+def _finding(
+    job: JobKey | None, subject: Subject, ongoing: bool, overrides: FindingFields
+) -> Finding:
+    """Return a finding that is critical while it lasts, explained by its cause."""
+    found: FindingFields = {
+        "severity": Severity.CRITICAL if ongoing else Severity.WARNING,
+        "state": State.ONGOING if ongoing else State.RECOVERED,
+    }
+    if "explain" not in overrides:
+        found["explain"] = explanation(overrides["cause"] or "")
+    found.update(overrides)
+    return Finding(job=job, subject=subject, **found)
 
 
 def ran_after(facts: StartupFacts, time_us: int | None, *, whole: bool = False) -> bool:
-    """Whether a job got to RUNNING after that time; `whole`: in a start that did not fail later."""
+    """Whether a job reached RUNNING after that time; `whole`: in a start that did not fail later."""
     return any(
         start.running_us is not None
         and start.running_us > (time_us or 0)

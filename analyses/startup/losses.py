@@ -1,4 +1,4 @@
-"""TaskManagers that were given up while a job ran, and what else the logs tell of them then."""
+"""TaskManagers lost while a job ran, and what other logs show about them at that time."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from flowdiag.analyses.startup.facts import StartupFacts
 from flowdiag.analyses.startup.failures import incidents_of
 
 _TEMPLATES: Final = ("heartbeat-timed-out", "taskmanager-unreachable")
-_SAID: Final = re.compile(
+_LOST: Final = re.compile(
     r"eartbeat of TaskManager with id|TaskManager with id \S+ is no longer reach"
 )
 _BROKEN: Final = re.compile(
     r"unexpectedly closed by remote task manager|Lost connection to task manager|Connection refused|"
     r"Connecting to remote task manager|Connection reset by peer|RemoteTransportException"
 )
-_SAME_US: Final = 20_000_000  # ResourceManager and JobMaster say it both
+_SAME_US: Final = 20_000_000  # both ResourceManager and JobMaster log it
 
 
 def losses(facts: StartupFacts) -> list[Incident]:
-    """TaskManagers that the JobManager gave up for their heartbeats, in order."""
+    """Return one record per TaskManager that the JobManager gave up for its heartbeats, in order."""
     seen: dict[tuple[object, ...], Incident] = {}
     for incident in incidents_of(facts):
-        told = incident.text.get("template") in _TEMPLATES or (
-            incident.kind == "taskmanager-lost" and _SAID.search(incident.cause or "")
+        reported = incident.text.get("template") in _TEMPLATES or (
+            incident.kind == "taskmanager-lost" and _LOST.search(incident.cause or "")
         )
-        if told and incident.taskmanager and in_a_life(facts, incident.time_us):
+        if reported and incident.taskmanager and while_job_ran(facts, incident.time_us):
             key = (incident.taskmanager, (incident.time_us or 0) // _SAME_US)
             seen.setdefault(key, incident)
     return sorted(seen.values(), key=lambda i: i.time_us or 0)
 
 
-def in_a_life(facts: StartupFacts, time_us: int | None) -> bool:
-    """Whether a job was on its way then: TaskManagers that leave an idle cluster are no trouble."""
+def while_job_ran(facts: StartupFacts, time_us: int | None) -> bool:
+    """Whether a job was starting or running then: TaskManagers may leave an idle cluster."""
     if time_us is None:
         return False
     for job in facts.jobs:
@@ -50,7 +50,7 @@ def in_a_life(facts: StartupFacts, time_us: int | None) -> bool:
 
 
 def host_of(facts: StartupFacts, name: str) -> str | None:
-    """The host of a TaskManager, as it registered or as its tasks tell."""
+    """Return the host of a TaskManager by its registration, else by its tasks."""
     known = next((w.host for w in facts.workers if w.name == name and w.host), None)
     return known or next(
         (
@@ -67,7 +67,7 @@ def host_of(facts: StartupFacts, name: str) -> str | None:
 def broken_connection(
     facts: StartupFacts, name: str, host: str | None, low: float, high: float
 ) -> Incident | None:
-    """The first task that failed for a broken connection to that TaskManager in that time."""
+    """Return the first task failure in that time caused by a broken connection to the TaskManager."""
     return next(
         (
             i
@@ -86,7 +86,7 @@ def broken_connection(
 
 
 def noticed_us(facts: StartupFacts, name: str, low: float, high: float) -> int | None:
-    """When the TaskManager itself noticed in that time: by heartbeats of its masters, or by its tasks."""
+    """Return when the TaskManager itself noticed in that time: by its masters' heartbeats or its tasks."""
     ended = [
         task.own_ended_us
         for job in facts.jobs
@@ -101,3 +101,9 @@ def noticed_us(facts: StartupFacts, name: str, low: float, high: float) -> int |
         for us in trouble.times
     ]
     return min((us for us in (*ended, *noticed) if low <= us <= high), default=None)
+
+
+def last_master_record(facts: StartupFacts, before_us: int) -> int | None:
+    """Return when a JobManager that ended before a moment wrote its last record."""
+    ends = [p.last_us for p in facts.processes if p.role == "jobmanager" and p.last_us is not None]
+    return max((us for us in ends if us < before_us), default=None)

@@ -55,7 +55,8 @@ def list_of_rules() -> str:
 
 def rules_as_json() -> str:
     """Return a JSON list of rules with the content of `explain`."""
-    rules = [_as_json(name, rule) for name in ENGINES for rule in rules_of(name)]
+    topics = {rule.code: (name, rule) for name in reversed(ENGINES) for rule in rules_of(name)}
+    rules = [_as_json(*topics[rule.code]) for rule in all_rules()]
     return json.dumps(rules, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -94,7 +95,8 @@ def rule_page(rule: Rule) -> str:
 
 def rules_document() -> str:
     """Render docs/rules.md."""
-    rules = [rule for name in ENGINES for rule in own_rules_of(name)]
+    # Topics may share a rule: it is listed once, with the first of them.
+    rules = [*{rule.code: rule for name in ENGINES for rule in own_rules_of(name)}.values()]
     lines = [
         "# The rules",
         "",

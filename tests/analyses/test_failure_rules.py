@@ -14,17 +14,16 @@ from flowdiag.analyses.checkpoints.rules import (
     jobmanager_stalled,
     lost_transactions,
     no_source_acknowledged,
-    out_of_memory,
     restart_loop,
     skewed_taskmanager,
     stuck_task,
     task_failure,
-    taskmanager_lost,
 )
 from flowdiag.analyses.checkpoints.rules import slow_checkpoint_storage as storage_throttled
 from flowdiag.analyses.checkpoints.rules import slow_finalization as metadata_write
 from flowdiag.analyses.flink.crises import crises
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, Setting
+from flowdiag.analyses.flink.rules import out_of_memory, process_lost
 from flowdiag.analyses.model.finding import Confidence, Finding, Inconclusive, Severity, State
 from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.report.verdicts import judge
@@ -240,7 +239,7 @@ def test_the_lost_taskmanager_is_the_peer(named: str) -> None:
     restarts(job, now + 13)
     job.now_s += 30
     job.completes(10)
-    found = one(taskmanager_lost.RULE, job.facts())
+    found = one(process_lost.RULE, job.facts())
     assert (found.subject.taskmanager, found.subject.host) == ("tm-2", "host-tm-2")
     assert (found.severity, found.state, found.cause) == (
         Severity.WARNING,
@@ -261,7 +260,7 @@ def test_a_taskmanager_that_shuts_down_is_the_lost_one() -> None:
     restarts(job, job.now_s + 1)
     job.now_s += 20
     job.completes(5)
-    found = one(taskmanager_lost.RULE, job.facts())
+    found = one(process_lost.RULE, job.facts())
     assert found.subject.taskmanager == "tm-3"
     assert {vote.signal for vote in found.votes} == {"shut-down", "named-peer"}
 
@@ -277,7 +276,7 @@ def test_a_loss_without_slots_to_restart() -> None:
         )
     job.happens("cancelled", second=now + 400)
     facts = job.facts()
-    found = one(taskmanager_lost.RULE, facts)
+    found = one(process_lost.RULE, facts)
     assert (found.severity, found.state) == (Severity.CRITICAL, State.ONGOING)
     assert found.subject.taskmanager == "tm-2"
     assert findings(task_failure.RULE, facts) == []
@@ -325,7 +324,7 @@ def test_memory_outranks_the_loss_that_follows(cause: str, kind: str, option: st
     assert found.option == option
     assert found.subject.taskmanager == "tm-2"
     assert found.measurements[0].population == kind
-    assert findings(taskmanager_lost.RULE, facts) == []
+    assert findings(process_lost.RULE, facts) == []
     assert judge(outcomes_of(CHECKPOINT_RULES, facts)).cause == "out-of-memory"
 
 

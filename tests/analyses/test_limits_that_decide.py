@@ -10,7 +10,7 @@ import pytest
 from flowdiag.analyses.flink.job import Incident, JobFacts
 from flowdiag.analyses.memory.facts import MemoryFacts, MemoryProcess
 from flowdiag.analyses.memory.options import derive
-from flowdiag.analyses.memory.rules.memory_ran_out import RULE as RAN_OUT
+from flowdiag.analyses.memory.out_of_memory import RULE as RAN_OUT
 from flowdiag.analyses.memory.rules.tight_network_memory import RULE as TIGHT
 from flowdiag.analyses.memory.rules.too_few_network_buffers import RULE as BUFFERS
 from flowdiag.analyses.model.finding import MAX_CITED, Finding
@@ -23,10 +23,10 @@ from flowdiag.analyses.queues.rules.network_memory_used_up import RULE as USED_U
 from flowdiag.analyses.queues.rules.uneven_load import RULE as LOAD
 from flowdiag.analyses.queues.rules.watermark_lag import RULE as WATERMARK
 from flowdiag.analyses.startup.facts import Restore
+from flowdiag.analyses.startup.lost_processes import RULE as HEARTBEATS
 from flowdiag.analyses.startup.rules.crowded_taskmanager import RULE as CROWDED
 from flowdiag.analyses.startup.rules.held_start import RULE as HELD
 from flowdiag.analyses.startup.rules.leadership_lost import RULE as LEADERSHIP
-from flowdiag.analyses.startup.rules.missed_heartbeats import RULE as HEARTBEATS
 from flowdiag.analyses.startup.rules.missing_slots import RULE as SLOTS
 from flowdiag.analyses.startup.rules.missing_workers import RULE as WORKERS
 from flowdiag.analyses.startup.rules.slow_initialisation import RULE as INITIALISATION
@@ -202,7 +202,7 @@ def test_a_larger_pool_leaves_enough_heap_or_the_process_grows() -> None:
     facts = _memory(full, processes=(process,))
     (finding,) = said(RAN_OUT, facts)
     (larger,) = said(RAN_OUT, facts, heap_left=1)
-    assert "keeping the size" in finding.actions[0].text
+    assert "stays the same" in finding.actions[0].text
     assert "has to grow" in larger.actions[0].text
 
 

@@ -99,10 +99,10 @@ def test_files_alone_need_no_spark(tmp_path: Path) -> None:
     )
     report = _diagnose([tmp_path])
     codes = {finding.code for finding in report.findings}
-    assert codes == {"MM102", "MM301", "MM302", "MM304"}
+    assert codes == {"CP303", "MM102", "MM302", "MM304"}
     worker = next(p for p in report.data.processes or [] if p.role == "taskmanager")
     assert worker.derived["taskmanager.memory.process.size"] == 2 << 30
-    kill = next(f for f in report.findings if f.code == "MM301")
+    kill = next(f for f in report.findings if f.code == "CP303")
     assert kill.actions[0].option == "taskmanager.memory.jvm-overhead.min"
 
 
@@ -247,7 +247,7 @@ def test_a_killed_container_is_told_whatever_else_is_listed(
         json.dumps({"kind": "List", "items": [pod, *more]}, indent=4)
     )
     report = _diagnose([tmp_path])
-    assert [finding.code for finding in report.findings if finding.severity != "info"] == ["MM301"]
+    assert [finding.code for finding in report.findings if finding.severity != "info"] == ["CP303"]
 
 
 @pytest.mark.parametrize("form", ["tar", "tar.gz", "zip", "tar in tar", "zip in tar", "gz in tar"])

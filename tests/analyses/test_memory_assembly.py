@@ -7,7 +7,7 @@ from typing import Any
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.memory.assemble import assemble_memory
 from flowdiag.analyses.memory.facts import MemoryFacts
-from flowdiag.analyses.memory.rules.memory_ran_out import RULE as RAN_OUT
+from flowdiag.analyses.memory.out_of_memory import RULE as RAN_OUT
 from flowdiag.analyses.memory.rules.rejected_memory_options import RULE as REFUSED
 from flowdiag.analyses.memory.rules.sizes_not_in_effect import RULE as SIZES
 

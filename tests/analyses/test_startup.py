@@ -99,7 +99,7 @@ def test_recorded_starts(recorded: Callable[..., Recorded], folder: Path) -> Non
         assert 19_000 <= (restore.max_ms or 0) <= 25_000
     sick = [e["worker"] for e in expected["events"] if e["event"] in ("kill", "freeze")]
     if sick:
-        lost = next(f for f in report.findings if f.code == "ST305")
+        lost = next(f for f in report.findings if f.code == "CP302")
         assert lost.subject.taskmanager == sick[0].replace("worker", "taskmanager")
         gone = expected["cause"] == "taskmanager-lost"
         assert {vote.signal for vote in lost.votes} >= (

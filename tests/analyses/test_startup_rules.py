@@ -11,9 +11,9 @@ from flowdiag.analyses.flink.linkage import linkage
 from flowdiag.analyses.model.finding import Finding, Severity, State
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.startup.facts import Collecting, JobStarts, Restore, Trouble
+from flowdiag.analyses.startup.lost_processes import RULE as HEARTBEATS
 from flowdiag.analyses.startup.rules.class_loading_failed import RULE as CLASSES
 from flowdiag.analyses.startup.rules.frame_too_large import RULE as FRAMES
-from flowdiag.analyses.startup.rules.missed_heartbeats import RULE as HEARTBEATS
 from flowdiag.analyses.startup.rules.missing_workers import RULE as WORKERS
 from flowdiag.analyses.startup.rules.operator_refusal import RULE as OPERATOR
 from flowdiag.analyses.startup.rules.rpc_trouble import RULE as RPC
@@ -72,7 +72,7 @@ def test_garbage_collection_explains_a_pause() -> None:
     )
     (finding,) = w.findings(HEARTBEATS, seen)
     assert finding.cause == "garbage-collection"
-    assert finding.votes[0].text == "75% of a minute went into garbage collection"
+    assert finding.votes[0].text == "garbage collection took 75% of a minute"
 
 
 def test_a_container_that_ended_was_gone() -> None:
@@ -85,7 +85,7 @@ def test_a_container_that_ended_was_gone() -> None:
 def test_without_its_log_nothing_is_said_about_why() -> None:
     (finding,) = w.findings(HEARTBEATS, w.facts(w.job(w.start(w.task(0)), incidents=(_lost(),))))
     assert finding.votes == ()
-    assert "do not say why" in finding.title
+    assert "do not show why" in finding.title
 
 
 def test_taskmanagers_that_leave_after_the_job_are_no_trouble() -> None:
@@ -128,7 +128,7 @@ def test_a_jobmanager_that_was_started_again() -> None:
     for finding, anew in ((_restarted(cut), False), (_restarted(old, new), True)):
         assert (finding.cause, finding.severity) == ("jobmanager-lost", Severity.WARNING)
         assert finding.subject.kind == "process"
-        assert ("submitted anew" in finding.explain) is anew
+        assert ("resubmitted" in finding.explain) is anew
 
 
 def test_a_jobmanager_that_was_started_again_between_jobs_is_worth_a_word() -> None:

@@ -1,4 +1,4 @@
-"""The rules of `flowdiag checkpoints`, in the order of its reports: one file a rule, one line here."""
+"""The rules of `flowdiag checkpoints`, in the order of its reports: one file and one line here per rule."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from flowdiag.analyses.checkpoints.rules import (
     late_acknowledgement,
     lost_transactions,
     no_source_acknowledged,
-    out_of_memory,
     restart_loop,
     skewed_taskmanager,
     slow_checkpoint,
@@ -27,12 +26,12 @@ from flowdiag.analyses.checkpoints.rules import (
     slow_half,
     stuck_task,
     task_failure,
-    taskmanager_lost,
 )
+from flowdiag.analyses.flink.rules import out_of_memory, process_lost
 from flowdiag.analyses.model.rule import Rule
 
 RULES: Final[tuple[Rule, ...]] = (
-    # CP1xx: what happens
+    # CP1xx: the symptoms
     checkpoint_expired.RULE,
     late_acknowledgement.RULE,
     checkpoint_declined.RULE,
@@ -40,13 +39,13 @@ RULES: Final[tuple[Rule, ...]] = (
     growing_checkpoint.RULE,
     checkpoint_never_completes.RULE,
     checkpoint_not_triggered.RULE,
-    # CP2xx: who
+    # CP2xx: the culprit
     checkpoint_culprit.RULE,
     skewed_taskmanager.RULE,
     slow_half.RULE,
-    # CP3xx: why
+    # CP3xx: the reason
     task_failure.RULE,
-    taskmanager_lost.RULE,
+    process_lost.RULE,
     out_of_memory.RULE,
     checkpoint_threshold_exceeded.RULE,
     jobmanager_stalled.RULE,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from flowdiag.analyses.memory import out_of_memory
 from flowdiag.analyses.memory.rules import (
     filling_heap,
-    memory_ran_out,
     misread_options,
     rejected_memory_options,
     sizes_not_in_effect,
@@ -27,7 +27,7 @@ RULES: Final[tuple[Rule, ...]] = (
     too_few_network_buffers.RULE,
     tight_network_memory.RULE,
     # MM3xx: the pools
-    memory_ran_out.RULE,
+    out_of_memory.RULE,
     unused_managed_memory.RULE,
     unmanaged_rocksdb.RULE,
     filling_heap.RULE,

@@ -12,7 +12,7 @@ A job waits for the slots of a pod that never runs, and Flink's own logs do not 
 How it decides
 --------------
 By the output of `kubectl`: the reason that a container waits for, the status of a pod, the events. A pod that
-is scheduled later, or whose image is pulled later, is left out. MM301 reports containers that were killed for
+is scheduled later, or whose image is pulled later, is left out. CP303 reports containers that were killed for
 their memory.
 
 What to do

@@ -1,10 +1,11 @@
-"""The rules of `flowdiag startup`, in the order of its reports: one file a rule, one line here."""
+"""The rules of `flowdiag startup`, in the order of its reports: one file and one line here per rule."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from flowdiag.analyses.model.rule import Rule
+from flowdiag.analyses.startup import lost_processes
 from flowdiag.analyses.startup.rules import (
     class_loading_failed,
     crowded_taskmanager,
@@ -12,7 +13,6 @@ from flowdiag.analyses.startup.rules import (
     held_start,
     late_taskmanager,
     leadership_lost,
-    missed_heartbeats,
     missing_slots,
     missing_workers,
     operator_refusal,
@@ -24,7 +24,7 @@ from flowdiag.analyses.startup.rules import (
 )
 
 RULES: Final[tuple[Rule, ...]] = (
-    # ST1xx: what happens
+    # ST1xx: the symptoms
     held_start.RULE,
     start_loop.RULE,
     submission_failed.RULE,
@@ -34,13 +34,13 @@ RULES: Final[tuple[Rule, ...]] = (
     missing_slots.RULE,
     missing_workers.RULE,
     late_taskmanager.RULE,
-    # ST3xx: what is slow, or uneven
+    # ST3xx: slow or uneven starts
     slow_initialisation.RULE,
     slow_step.RULE,
     crowded_taskmanager.RULE,
     leadership_lost.RULE,
-    # ST305 on: processes that do not answer each other
-    missed_heartbeats.RULE,
+    # CP302 and ST306 on: processes that do not answer each other
+    lost_processes.RULE,
     rpc_trouble.RULE,
     frame_too_large.RULE,
 )

@@ -50,7 +50,7 @@ def judge(facts: h.StartupFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
         times = [time_us for _, time_us, _, _ in group if time_us is not None]
         job = next((job for _, _, _, job in group if job is not None), None)
         title = _TITLES[kind].format(h.fmt.shorten(name, 90))
-        yield h.of_start(
+        yield h.start_finding(
             job,
             ongoing=not h.ran_after(facts, max(times, default=None), whole=True),
             title=title,

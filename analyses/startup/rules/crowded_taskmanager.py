@@ -56,7 +56,7 @@ def judge(job: h.JobStarting, limits: Crowded) -> h.Iterator[h.Finding]:
         return
     balanced = at_least(job.job.version, 1, 19)
     option = "taskmanager.load-balance.mode" if balanced else "cluster.evenly-spread-out-slots"
-    yield h.of_start(
+    yield h.start_finding(
         job,
         ongoing=True,
         severity=h.Severity.INFO,

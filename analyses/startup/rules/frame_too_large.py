@@ -46,7 +46,7 @@ def judge(facts: h.StartupFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
     option = _option(facts, troubles)
     proposed = _proposed_size(worst.size)
     title = _title(worst, most)
-    yield h.of_troubles(
+    yield h.trouble_finding(
         facts,
         troubles,
         ongoing=not facts.running,

@@ -129,7 +129,7 @@ def _finding(job: h.JobStarting, last: h.Start, waited: int) -> h.Finding:
     total = last.expected or len(last.tasks)
     always = all(start.held == last.held for start in job.starts if start.tasks)
     repeated = f" in each of {tries} starts" if tries > 1 and always else ""
-    return h.of_start(
+    return h.start_finding(
         job,
         ongoing=True,
         subject=h.job_subject(

@@ -75,7 +75,7 @@ def _late_ms(workers: list[h.Worker]) -> float:
 def _finding(job: h.JobStarting, worker: h.Worker, late: float, begun: int) -> h.Finding:
     after = h.fmt.duration(late)
     place = h.fmt.place(worker.name, worker.host)
-    return h.of_start(
+    return h.start_finding(
         job,
         ongoing=False,
         severity=h.Severity.INFO,

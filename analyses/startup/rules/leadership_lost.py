@@ -68,7 +68,7 @@ def judge(facts: h.StartupFacts, limits: Lost) -> h.Iterator[h.Finding]:
 
 def _revoked(revoked: list[h.Incident]) -> h.Finding:
     """Revoked leaderships without a logged reason."""
-    return h.of_cluster(
+    return h.cluster_finding(
         None,
         ongoing=False,
         title=f"Leadership was lost {h.fmt.plural(len(revoked), 'time')}",
@@ -108,7 +108,7 @@ def _failed(
             if only
             else f"; {h.fmt.plural(len(names), 'job')} suspended"
         )
-    return h.of_cluster(
+    return h.cluster_finding(
         facts,
         ongoing=bool(suspended) and not back,
         title=f"The JobManager lost its leadership: {sign}{what}",

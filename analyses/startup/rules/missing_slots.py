@@ -76,7 +76,7 @@ def _finding(job: h.JobStarting, short: list[h.Start], refusals: list[h.Incident
     per = -(-required // offering) if required and offering else None
     numbered = [(start.slots.ref, None) for start in short if start.slots]
     refused = [(i.ref, i.time_us) for i in refusals]
-    return h.of_start(
+    return h.start_finding(
         job,
         ongoing=short[-1] is next((s for s in reversed(job.starts) if s.tasks), None),
         title=f"Not enough slots: {numbers}"

@@ -90,7 +90,7 @@ def _open(facts: h.StartupFacts, wanted: int, waited: float, *, running: bool) -
     refused, refusals = _refusal(facts)
     where = {"yarn": "YARN", "kubernetes": "Kubernetes"}.get(facts.mode or "", "the cluster")
     registered = sum(w.registered_us is not None for w in facts.workers)
-    return h.of_cluster(
+    return h.cluster_finding(
         facts,
         ongoing=not running,
         state=h.State.ONGOING,  # the requests stay open even if the job runs without them
@@ -137,7 +137,7 @@ def _refusal(facts: h.StartupFacts) -> tuple[str | None, h.Cited]:
 def _dead(facts: h.StartupFacts, dead: list[h.Worker], when: str, *, running: bool) -> h.Finding:
     last = dead[-1]
     reason = h.fmt.shorten(last.diagnostics or "no diagnostics", 120)
-    return h.of_worker(
+    return h.worker_finding(
         facts,
         last.name,
         last.host,

@@ -77,7 +77,7 @@ def _finding(resource: str, troubles: list[h.Trouble], bad: list[h.Trouble]) -> 
     message = message_of(described) or message_of(last)
     remedy = _remedy(f"{described.values.get('reason', '')} {message}")
     job = h.Subject(kind="job", job_name=resource.rpartition("/")[2] or None)
-    return h.of_troubles(
+    return h.trouble_finding(
         None,
         bad,
         ongoing=not recovered,

@@ -75,7 +75,7 @@ def _quarantined(facts: h.StartupFacts, troubles: list[h.Trouble]) -> h.Finding:
     peer, _ = _peer(troubles)
     count = sum(trouble.count for trouble in troubles)
     title = f"{peer or 'A process'} is quarantined: no process contacts it any longer"
-    return h.of_troubles(
+    return h.trouble_finding(
         facts,
         troubles,
         ongoing=not facts.running,
@@ -100,7 +100,7 @@ def _timed_out(facts: h.StartupFacts, troubles: list[h.Trouble], most: float) ->
     option = "pekko.ask.timeout" if versions and min(versions) >= (1, 18) else "akka.ask.timeout"
     timeout = next((t.values["timeout_ms"] for t in troubles if "timeout_ms" in t.values), None)
     many = count >= most or not facts.running
-    return h.of_troubles(
+    return h.trouble_finding(
         facts,
         troubles,
         ongoing=not facts.running,

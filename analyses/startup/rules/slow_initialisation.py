@@ -163,7 +163,7 @@ def _finding(job: h.JobStarting, slow: list[_Slowest], limits: Slow) -> h.Findin
     what = "to restore its state and open" if restoring else "in open()"
     long = h.fmt.duration(took)
     as_slow = sum(t >= took / 2 for t in (*others, took)) / (len(others) + 1)
-    return h.of_start(
+    return h.start_finding(
         job,
         ongoing=start.running_us is None,
         severity=h.Severity.WARNING,

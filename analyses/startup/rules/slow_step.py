@@ -80,7 +80,7 @@ def _took_ms(step: h.Step) -> int:
 
 def _finding(job: h.JobStarts | None, step: h.Step, longest: float) -> h.Finding:
     words = h.STEP_WORDS[step.name]
-    return h.of_start(
+    return h.start_finding(
         job,
         ongoing=step.ended_us is None,
         severity=h.Severity.WARNING,

@@ -73,7 +73,7 @@ def _finding(job: h.JobStarts, crisis: Crisis, restarts: int) -> h.Finding:
     text = root.cause or root.text.get("exception") or root.text.get("text") or crisis.root.kind
     first_line = text.split("\n", 1)[0]
     strategy = h.fmt.shorten(job.restart_strategy, 120) if job.restart_strategy else None
-    return h.of_start(
+    return h.start_finding(
         job,
         ongoing=crisis.state is h.State.ONGOING,
         subject=h.job_subject(job) if arbitrary else h.job_subject(job, **_accused(root)),

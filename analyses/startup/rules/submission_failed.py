@@ -109,7 +109,7 @@ def _of_job(facts: h.StartupFacts, job: h.JobStarts) -> h.Finding:
     troubles = [trouble for trouble in _submission_troubles(facts) if trouble.cause]
     reason = job.ended_cause or next((t.cause for t in troubles if t.cause), _UNKNOWN)
     name = job.job.name or job.job.key.job_id
-    return h.of_start(
+    return h.start_finding(
         job,
         ongoing=not h.ran_after(facts, job.ended_us),
         title=f"{h.fmt.shorten(name, 40)} was refused: {h.fmt.shorten(reason, 100)}",
@@ -134,7 +134,7 @@ def _of_exceptions(job: h.JobStarts) -> h.Iterator[h.Finding]:
         cause, names = cause_of_class(name, "submission-failed")
         text = h.fmt.shorten(incidents[-1].cause or "no reason is given", 200)
         known = h.remedies(cause, _with_version(job.job, text), *names)
-        yield h.of_start(
+        yield h.start_finding(
             job,
             ongoing=True,
             title=f"The job does not run: {CAUSES[cause].meaning}: {without_package(text)}",
@@ -163,7 +163,7 @@ def _of_troubles(facts: h.StartupFacts, troubles: list[h.Trouble]) -> h.Finding:
     yarn = facts.of_kind(*_OF_YARN)
     hint = f"; YARN: {_yarn_text(yarn[0])}" if yarn else ""
     count = max(trouble.count for trouble in troubles)
-    return h.of_troubles(
+    return h.trouble_finding(
         None,
         troubles,
         ongoing=not h.ran_after(facts, max(t.last_us or 0 for t in troubles)),

@@ -1,0 +1,208 @@
+"""Memory ran out.
+
+What it reports
+---------------
+OutOfMemoryErrors by pool (heap, metaspace, direct, threads), and containers that the cluster killed for
+their memory use (OOMKilled, exit code 137, YARN's physical memory limit): on which TaskManager, which
+kind, and which option to change. `flowdiag memory` calculates a value.
+
+Why it matters
+--------------
+The visible symptoms are a lost TaskManager, a suspended coordinator, failed checkpoints. The reason is
+logged once, often at INFO, often only in the cluster's report on the container. Each pool has its own
+option. With a larger heap, a container that is killed for native memory dies sooner.
+
+How it decides
+--------------
+By the text of the error or of the container's diagnostics. `kubectl describe` and garbage collector logs
+count too. The kind of memory comes from the hint that Flink appends (1.11+), else from the error itself.
+Out of memory outranks the lost TaskManager that follows. Critical if the job failed for good or restarts
+without success until the end, else graded by age and frequency.
+
+`flowdiag memory` proposes `heap-step`, `metaspace-step`, `direct-step` or `overhead-step` more of the
+pool, calculated with Flink's own memory model. It keeps the process size if `heap-left` of the heap
+remains. Otherwise it shows by how much the process grows.
+
+What to do
+----------
+Change the option of the pool that ran out: a larger heap helps no other pool. The proposal is a first
+step: a leak needs a heap dump, not more memory.
+
+False alarms
+------------
+An OutOfMemoryError that user code catches and logs is reported if a task fails at that time.
+`kubectl delete` and a lost node also leave exit code 137: the reason decides.
+"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any, Final, NamedTuple
+
+from flowdiag.analyses.flink import helpers as h
+from flowdiag.analyses.flink.crises import classify_incident, memory_kind
+from flowdiag.analyses.flink.exception_texts import exception_measurements, option_actions
+
+
+class Pool(NamedTuple):
+    """A kind of memory: how a title reports its end, its use, and what to check.
+
+    Args:
+        option: the option's name for `helpers.option`; None if no option helps.
+        remedy: a remedy of the cause, for memory outside of Flink's pools.
+    """
+
+    title: str
+    explanation: str
+    check: str
+    option: str | None = None
+    remedy: str | None = None
+
+
+POOLS: Final = {
+    "heap": Pool(
+        "The heap ran out",
+        "This memory holds objects of user code and heap state.",
+        "Take a heap dump (-XX:+HeapDumpOnOutOfMemoryError) to see what fills the heap",
+        "task-heap",
+    ),
+    "metaspace": Pool(
+        "Metaspace ran out",
+        "This memory holds classes. A job that restarts endlessly, or leaks class loaders, fills it.",
+        "Count loaded classes over restarts: a growing number is a class loader leak",
+        "metaspace",
+    ),
+    "direct": Pool(
+        "Direct memory ran out",
+        "This memory holds off-heap buffers of user code and libraries, and the network buffers.",
+        "Look for libraries that allocate direct buffers (clients of storage and databases)",
+        "direct",
+    ),
+    "container": Pool(
+        "The container was killed for its memory",
+        "This memory holds everything, including native memory outside of all pools (RocksDB, JNI, "
+        "glibc arenas).",
+        "Compare the process's resident size with the sum of the pools. With RocksDB, limit its memory "
+        "(state.backend.rocksdb.memory.managed). With glibc, use jemalloc",
+        "overhead",
+    ),
+    "native": Pool(
+        "The system had no memory left for the JVM",
+        "The JVM requested memory from the system and got none: the host or the container is full, "
+        "whatever the sizes of Flink's memory pools.",
+        "Compare the sizes of all processes on the host with its memory. Run fewer processes there, or "
+        "enlarge the container",
+        remedy="spare-room",
+    ),
+    "threads": Pool(
+        "A thread could not be started",
+        "The process, its user or its container may not start more threads: a limit of the system, not "
+        "of Flink's memory pools.",
+        "Raise the limit of threads (ulimit -u, the container's pids limit), and take a thread dump: "
+        "clients that are never closed leave threads behind",
+        remedy="threads",
+    ),
+    "unknown": Pool(
+        "Memory ran out",
+        "The exception does not show which memory it was.",
+        "Check what grows: a heap dump, the number of loaded classes, the process's resident size",
+    ),
+}
+
+
+class OutOfMemory(h.Limits):
+    """What CP303 compares with."""
+
+    heap_step: float = h.limit(0.25, "ratio", "a quarter more heap, then measure again")
+    metaspace_step: float = h.limit(0.5, "ratio", "metaspace is small: half as much again")
+    direct_step: float = h.limit(128, "MiB", "the size that Flink's framework itself gets")
+    overhead_step: float = h.limit(
+        0.5, "ratio", "native memory is not measured: half as much again"
+    )
+    heap_left: float = h.limit(0.75, "share", "of the heap; with less, the heap runs out next")
+
+
+@singledispatch
+def judge(facts: Any, limits: OutOfMemory) -> h.Iterator[h.Finding]:
+    """One finding per TaskManager and kind of memory, by the facts of the topic."""
+    raise TypeError(f"no topic judges {type(facts).__name__}")
+
+
+@judge.register
+def judge_crises(facts: h.ClusterFacts, limits: OutOfMemory) -> h.Iterator[h.Finding]:
+    """One finding per job, TaskManager and kind of memory, by the crises of the job."""
+    groups: dict[tuple[int, str | None, str], list[h.Crisis]] = {}
+    jobs = h.jobs_of(facts)
+    for number, job in enumerate(jobs):
+        for crisis in job.crises:
+            if crisis.kind == "out-of-memory":
+                root = crisis.root.incident
+                key = (number, root.taskmanager or root.host, memory_kind(root))
+                groups.setdefault(key, []).append(crisis)
+    for (number, place, kind), group in groups.items():
+        job, last, pool = jobs[number], group[-1], POOLS[kind]
+        root = last.root.incident
+        where = h.fmt.place(root.taskmanager, root.host)
+        text = h.exception_text(root.cause)
+        lost = root.taskmanager is not None and any(
+            root.taskmanager in (f.incident.taskmanager, f.incident.text.get("lost_taskmanager"))
+            for f in last.of_kind("taskmanager-lost")
+        )
+        votes = h.votes_for(
+            {
+                "memory-error": text or "killed for its memory",
+                "taskmanager-lost-after": f"{where} was lost right afterwards" if lost else None,
+            },
+            RULE.signals,
+        )
+        yield h.crisis_finding(
+            job,
+            group,
+            subject=h.taskmanager_subject(job, root.taskmanager, root.host),
+            title=f"{pool.title} on {where}{h.outcome_text(last)}",
+            why=f"{where}: {h.fmt.shorten(text, 120)}" if place is not None else None,
+            cause="out-of-memory",
+            confidence=h.weigh(votes),
+            rank=h.Rank.FATAL,
+            option=h.option(pool.option, job.version) if pool.option is not None else None,
+            explain=f"{pool.explanation} Later failures are a consequence.",
+            measurements=(
+                h.measurement("memory-errors", len(group), "times", over=kind),
+                *exception_measurements(classify_incident(root)),
+            ),
+            actions=_actions(job, root, pool),
+            votes=votes,
+        )
+
+
+def _actions(job: h.Job, root: h.Incident, pool: Pool) -> tuple[h.Action, ...]:
+    """More of the memory that ran out if that helps, and how to find what fills it."""
+    if pool.remedy is not None:
+        return h.remedies("out-of-memory", job, pool.remedy)
+    # The error may recommend an option of another process.
+    named = tuple(option_actions(classify_incident(root), ()))
+    more: tuple[h.Action, ...] = ()
+    own = not any((action.option or "").startswith("jobmanager.") for action in named)
+    if pool.option is not None and own:
+        more = h.remedies("out-of-memory", job, f"more-{pool.option}") or h.remedies(
+            "out-of-memory", job, "more"
+        )
+    covered = {action.option for action in more}
+    return (
+        *(action for action in named if action.option not in covered),
+        *more,
+        *h.remedies("out-of-memory", job, "find-growth"),
+    )
+
+
+RULE: Final = h.Rule(
+    "CP303",
+    judge,
+    OutOfMemory,
+    signals=(
+        h.Signal("memory-error", 3, "the error or the container's diagnostics report it"),
+        h.Signal("taskmanager-lost-after", 1, "the same TaskManager was lost right afterwards"),
+    ),
+    whole=True,
+    causes=("out-of-memory",),
+)

@@ -1,0 +1,135 @@
+"""How `flowdiag memory` judges CP303: by pool, with values from Flink's memory model, and by killed containers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from flowdiag.analyses.flink.crises import memory_kind
+from flowdiag.analyses.flink.judging import job_failed
+from flowdiag.analyses.flink.rules.out_of_memory import POOLS, RULE, OutOfMemory, judge
+from flowdiag.analyses.memory import advice
+from flowdiag.analyses.memory import helpers as h
+
+__all__ = ["RULE"]
+
+# The measurement that shows the configured size, by kind of memory.
+_SIZES: Final = {
+    "heap": ("heap", "heap"),
+    "metaspace": ("metaspace", "metaspace"),
+    "direct": ("direct-memory", "direct"),
+    "container": ("process-size", "process"),
+}
+_Member = tuple[h.JobFacts, h.Incident]
+
+
+@judge.register
+def judge_pools(facts: h.MemoryFacts, limits: OutOfMemory) -> h.Iterator[h.Finding]:
+    """One finding per place and kind of memory."""
+    groups: dict[tuple[str | None, str], list[_Member]] = {}
+    for job in facts.jobs:
+        for incident in job.incidents:
+            failed = incident.kind == "task-failure" and "OutOfMemoryError" in (
+                incident.cause or ""
+            )
+            if failed or incident.kind == "out-of-memory":
+                key = (incident.taskmanager or incident.host, memory_kind(incident))
+                groups.setdefault(key, []).append((job, incident))
+    for (place, kind), members in sorted(groups.items(), key=lambda g: (g[0][0] or "", g[0][1])):
+        yield _finding(facts, place, kind, members, (), limits)
+    by_pod: dict[str | None, list[h.Kill]] = {}
+    for kill in facts.kills:
+        if kill.for_memory:
+            by_pod.setdefault(kill.pod, []).append(kill)
+    for pod, kills in by_pod.items():
+        if (pod, "container") not in groups:
+            yield _finding(facts, pod, "container", [], kills, limits)
+
+
+def _finding(
+    facts: h.MemoryFacts,
+    place: str | None,
+    kind: str,
+    members: h.Sequence[_Member],
+    kills: h.Sequence[h.Kill],
+    limits: OutOfMemory,
+) -> h.Finding:
+    job = members[0][0] if members else None
+    incidents = [incident for _, incident in members]
+    process = _process(facts, place)
+    times = [i.time_us for i in incidents if i.time_us is not None]
+    text = incidents[-1].cause if incidents else kills[-1].text
+    text = text or ("the container was killed" if kind == "container" else "ran out")
+    proposal = _proposal(facts, process, kind, limits)
+    host = incidents[0].host if incidents else None
+    where = h.fmt.place(place, host) if place or host else "a TaskManager"
+    return h.place_finding(
+        job,
+        place,
+        host,
+        severity=h.Severity.CRITICAL if job is None or job_failed(job) else h.Severity.WARNING,
+        title=f"{POOLS[kind].title} on {where}: {h.fmt.shorten(text, 80)}",
+        why=f"{where}: {h.fmt.shorten(text, 120)}",
+        cause="out-of-memory",
+        rank=h.Rank.FATAL,
+        option=next(iter(proposal.options), None) if proposal else None,
+        first_us=min(times, default=None),
+        last_us=max(times, default=None),
+        count=len(incidents) + len(kills),
+        explain=POOLS[kind].explanation,
+        measurements=tuple(_measurements(process, kind, kills)),
+        evidence=h.cite((i.ref, i.time_us) for i in incidents)
+        + tuple(h.Evidence(*kill.ref, None) for kill in kills),
+        ranked=True,
+        actions=tuple(_actions(process, kind, proposal)),
+    )
+
+
+def _process(facts: h.MemoryFacts, place: str | None) -> h.MemoryProcess | None:
+    """Return the TaskManager of that name, else any TaskManager: they have the same configuration."""
+    named = [p for p in facts.processes if p.taskmanager and p.taskmanager == place]
+    workers = [p for p in facts.processes if p.role == "taskmanager"]
+    return next(iter((*named, *workers)), None)
+
+
+def _proposal(
+    facts: h.MemoryFacts, process: h.MemoryProcess | None, kind: str, limits: OutOfMemory
+) -> advice.Proposal | None:
+    if process is None or process.role != "taskmanager" or kind not in _SIZES:
+        return None
+    if kind == "heap":
+        free = set(facts.backends.values()) == {"heap"}
+        return advice.more_heap(process, limits.heap_step, managed_is_free=free)
+    if kind == "metaspace":
+        return advice.more_metaspace(process, limits.metaspace_step, limits.heap_left)
+    if kind == "direct":
+        step = int(limits.direct_step * h.model.MIB)
+        return advice.more_direct(process, step, limits.heap_left)
+    return advice.more_overhead(process, limits.overhead_step, limits.heap_left)
+
+
+def _measurements(
+    process: h.MemoryProcess | None, kind: str, kills: h.Sequence[h.Kill]
+) -> h.Iterator[h.Measurement]:
+    now = advice.current_pools(process) if process is not None else None
+    if now is not None and kind in _SIZES:
+        name, size = _SIZES[kind]
+        yield h.measurement(name, getattr(now, size), "bytes", over="as configured")
+    for kill in kills[-1:]:
+        if kill.limit is not None:
+            yield h.measurement("container-limit", kill.limit, "bytes")
+        if kill.exit_code is not None:
+            yield h.measurement("exit-code", kill.exit_code)
+
+
+def _actions(
+    process: h.MemoryProcess | None, kind: str, proposal: advice.Proposal | None
+) -> h.Iterator[h.Action]:
+    if proposal is not None and process is not None:
+        yield advice.proposal_action(
+            process,
+            proposal,
+            "Increase this memory; the size of the process stays the same"
+            if proposal.keeps_total
+            else "Increase this memory; the process has to grow",
+        )
+    yield h.Action(text=POOLS[kind].check)

@@ -1,0 +1,70 @@
+"""One outcome per rule, although several topics judge it: findings about the same records become one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from flowdiag.analyses.model.finding import Action, Finding, RuleOutcome
+
+
+def merge_outcomes(outcomes: Iterable[RuleOutcome]) -> list[RuleOutcome]:
+    """Return one outcome per rule code, in the order of the first of each code."""
+    by_code: dict[str, RuleOutcome] = {}
+    for outcome in outcomes:
+        known = by_code.get(outcome.code)
+        by_code[outcome.code] = outcome if known is None else _merge(known, outcome)
+    return list(by_code.values())
+
+
+def _merge(one: RuleOutcome, other: RuleOutcome) -> RuleOutcome:
+    if other.not_assessed_reason is not None and not other.inconclusive:
+        return one
+    if one.not_assessed_reason is not None and not one.inconclusive:
+        return other
+    findings = list(one.findings)
+    for finding in other.findings:
+        place = next((i for i, found in enumerate(findings) if _is_same(found, finding)), None)
+        if place is None:
+            findings.append(finding)
+        else:
+            findings[place] = merge_findings(findings[place], finding)
+    return replace(
+        one,
+        core=one.core or other.core,
+        findings=tuple(findings),
+        inconclusive=tuple(dict.fromkeys((*one.inconclusive, *other.inconclusive))),
+    )
+
+
+def _is_same(one: Finding, other: Finding) -> bool:
+    """Whether two findings of one rule are about the same job, place, cause and record."""
+    places = [(f.job, f.cause, f.subject.taskmanager, f.subject.host) for f in (one, other)]
+    return places[0] == places[1] and bool(
+        {(item.source, item.offset) for item in one.evidence}
+        & {(item.source, item.offset) for item in other.evidence}
+    )
+
+
+def merge_findings(one: Finding, other: Finding) -> Finding:
+    """Return a finding with the added measurements, records, votes and actions of another finding.
+
+    An action with a proposed value replaces an action for the same option without one.
+    """
+    names = {measurement.name for measurement in one.measurements}
+    signals = {vote.signal for vote in one.votes}
+    evidence = tuple(dict.fromkeys((*one.evidence, *other.evidence)))
+    totals = [f.evidence_total for f in (one, other) if f.evidence_total is not None]
+    better = {action.option: action for action in other.actions if action.proposed is not None}
+    actions: dict[tuple[str | None, str], Action] = {}
+    for action in (*one.actions, *other.actions):
+        chosen = better.get(action.option, action) if action.proposed is None else action
+        actions.setdefault((chosen.option, "" if chosen.option else chosen.text), chosen)
+    return replace(
+        one,
+        measurements=(*one.measurements, *(m for m in other.measurements if m.name not in names)),
+        evidence=evidence,
+        evidence_total=max(len(evidence), *totals) if totals else None,
+        votes=(*one.votes, *(vote for vote in other.votes if vote.signal not in signals)),
+        actions=tuple(actions.values()),
+    )
