@@ -1,10 +1,10 @@
-"""How many network buffers a job needs on each TaskManager: gates, partitions, placement, by version.
+"""The network buffers that a job needs on each TaskManager, by gates, partitions, placement and version.
 
-A task asks for its buffers when it is deployed; if the pools of a TaskManager together require more
-segments than there are, the task that comes last fails with `Insufficient number of network buffers`.
-Required is what a pool cannot start without, desired what it would like to have for full throughput.
-catalogue/flink.md 7.2; clusters that were run with fewer segments than this module says failed, each
-time on a TaskManager that it names; with as many as `worst_placement` says they ran.
+A task requests its buffers at deployment. If the pools of a TaskManager require more segments than there
+are, the last task fails with `Insufficient number of network buffers`. A pool cannot start without its
+required segments, and needs the desired ones for full throughput (catalogue/flink.md 7.2). Test clusters
+with fewer segments than this module requires failed, each time on a TaskManager that it names. With the
+result of `worst_placement` they ran.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from typing import Final
 Version = tuple[int, int]
 
 POINTWISE = frozenset({"FORWARD", "RESCALE", "PARTITION_LOCAL"})
-"""Ship strategies that connect a subtask with few others; all the rest connect all with all."""
+"""Ship strategies that connect a subtask with few others; all others connect all with all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The options that matter: buffers per channel, floating per gate, and the cap of 1.17+."""
+    """The relevant options: buffers per channel, floating buffers per gate, and the cap of 1.17+."""
 
     per_channel: int = 2
     floating: int = 8
     required_max: int | None = None
     credit: bool = True  # False: 1.4, or switched off until 1.9
-    sort_buffers: int = 512  # of a blocking partition that is sorted
-    sort_parallelism: int = 1  # from so many subpartitions on
+    sort_buffers: int = 512  # of a sorted blocking partition
+    sort_parallelism: int = 1  # minimum number of subpartitions
 
     @classmethod
     def of(cls, options: Mapping[str, str], version: Version) -> Settings:
-        """From a configuration; from 2.0 on the first two are fixed."""
+        """Read a configuration; from 2.0 the first two are fixed."""
 
         def number(key: str, default: int) -> int:
             text = options.get(key, "").strip()
@@ -64,7 +64,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """What one pool needs: `channels` of a gate or subpartitions of a partition."""
+    """The segments of one pool; `channels` counts those of a gate or the subpartitions of a partition."""
 
     required: int
     desired: int
@@ -72,17 +72,17 @@ class Need:
 
 
 BLOCKING_MAX: Final = 1000
-"""What a gate of a blocking exchange requires at most, from 1.17 on, unless an option says otherwise."""
+"""The default maximum that a gate of a blocking exchange requires, from 1.17."""
 
 
 def gate(
     channels: int, remote: int, settings: Settings, version: Version, *, blocking: bool = False
 ) -> Need:
-    """An input gate.
+    """Return the need of an input gate.
 
     Args:
-        channels: all of them.
-        remote: those whose producer runs on another TaskManager; only they own exclusive buffers.
+        channels: number of channels.
+        remote: channels with a producer on another TaskManager; only these have exclusive buffers.
         settings: the options.
         version: of Flink.
         blocking: whether its producers have finished before it is deployed.
@@ -109,7 +109,7 @@ PARTITION_PLUS_ONE: Version = (1, 10)
 def partition(
     subpartitions: int, settings: Settings, version: Version, *, blocking: bool = False
 ) -> Need:
-    """A result partition; a blocking one may be sorted, and then wants room to sort."""
+    """Return the need of a result partition; sorting a blocking one takes additional buffers."""
     if blocking and version >= (1, 12) and subpartitions >= settings.sort_parallelism:
         least = settings.sort_buffers
         return Need(required=least, desired=max(least, 4 * subpartitions), channels=subpartitions)
@@ -124,7 +124,7 @@ def partition(
 
 
 def feeders(pattern: str, upstream: int, downstream: int, index: int) -> range:
-    """Which upstream subtasks a downstream subtask reads from (`EdgeManagerBuildUtil`).
+    """Return the upstream subtasks that feed a downstream subtask (`EdgeManagerBuildUtil`).
 
     >>> feeders("HASH", 4, 6, 2), feeders("RESCALE", 4, 2, 1), feeders("RESCALE", 2, 6, 4)
     (range(0, 4), range(2, 4), range(1, 2))
@@ -138,7 +138,7 @@ def feeders(pattern: str, upstream: int, downstream: int, index: int) -> range:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """An edge of the job graph, with Flink's word for how records are shipped."""
+    """An edge of the job graph, with Flink's name of the ship strategy."""
 
     upstream: str
     downstream: str
@@ -147,7 +147,7 @@ class Edge:
 
 
 def regions(tasks: Iterable[str], edges: Iterable[Edge]) -> dict[str, str]:
-    """What runs at the same time: tasks joined by pipelined edges have the same name of a region.
+    """Return the region of each task: tasks connected by pipelined edges run at the same time.
 
     >>> regions("abc", [Edge("a", "b", "HASH"), Edge("b", "c", "HASH", blocking=True)])
     {'a': 'b', 'b': 'b', 'c': 'c'}
@@ -167,7 +167,7 @@ def regions(tasks: Iterable[str], edges: Iterable[Edge]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskNeed:
-    """What one subtask needs where it runs."""
+    """The pools of one subtask on its TaskManager."""
 
     job: str
     task: str
@@ -178,7 +178,7 @@ class TaskNeed:
 
     @property
     def required(self) -> int:
-        """Segments without which it fails."""
+        """Segments that it cannot start without."""
         return sum(need.required for need in (*self.gates, *self.partitions))
 
     @property
@@ -195,13 +195,13 @@ def needs(
     settings: Settings,
     version: Version,
 ) -> list[TaskNeed]:
-    """What every placed subtask of a job needs.
+    """Return the needs of every placed subtask of a job.
 
     Args:
-        job: a name to tell jobs apart.
+        job: a name that identifies the job.
         parallelism: by task.
         edges: of the job graph; both ends must have a parallelism.
-        placement: TaskManager by (task, subtask index); what is not placed is left out.
+        placement: TaskManager by (task, subtask index); subtasks without one are left out.
         settings: the options.
         version: of Flink.
     """
@@ -250,7 +250,7 @@ def worst_placement(
     settings: Settings,
     version: Version,
 ) -> int:
-    """As `_worst_of`, for the region that needs most: what a blocking edge divides runs one after the other."""
+    """Return `_worst_of` for the most demanding region: blocking edges separate regions in time."""
     by_region = regions(parallelism, edges)
     return max(
         (
@@ -276,11 +276,11 @@ def _worst_of(
     settings: Settings,
     version: Version,
 ) -> int:
-    """Segments that are enough for one TaskManager wherever the scheduler puts the subtasks.
+    """Return the segments that suffice for one TaskManager under any scheduling.
 
-    A slot holds at most one subtask of each vertex. Every number of subtasks of each vertex on this
-    TaskManager is tried; where these are too many, the producers are all taken to be elsewhere, which
-    can only be too much.
+    A slot runs at most one subtask of each vertex. The function tries every number of subtasks of each
+    vertex. If there are too many combinations, it assumes that all producers are remote, which can only
+    overestimate.
 
     >>> worst_placement({"a": 1, "b": 1}, [Edge("a", "b", "HASH")], 1, Settings(), (1, 20))
     3
@@ -317,7 +317,7 @@ def _with_counts(
     *,
     local: bool = True,
 ) -> int:
-    """What a TaskManager needs that runs so many subtasks of each vertex."""
+    """Return the segments of a TaskManager that runs the given number of subtasks of each vertex."""
     total = 0
     for edge in edges:
         up, down = parallelism.get(edge.upstream, 0), parallelism.get(edge.downstream, 0)
@@ -339,7 +339,7 @@ def _with_counts(
 
 
 def required_by_taskmanager(found: Iterable[TaskNeed]) -> dict[str, int]:
-    """Segments that the pools of each TaskManager require together."""
+    """Return the total segments that the pools of each TaskManager require."""
     total: dict[str, int] = {}
     for need in found:
         total[need.taskmanager] = total.get(need.taskmanager, 0) + need.required

@@ -1,7 +1,7 @@
-"""What logs of the JVM's garbage collector tell: how much of its time a TaskManager stood still.
+"""Logs of the JVM's garbage collector: the share of time a TaskManager pauses.
 
-They name no process and mostly no date: whose one is, is told by its name and its folder, and when it was, by
-the log of that process.
+They contain no process and rarely a date. The file name and its folder identify the process, whose own
+log provides the time.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ if TYPE_CHECKING:
     from flowdiag.parsers.sources.open import Source
 
 _ENDING: Final = re.compile(r"\.(?:log|txt|out|current)(?:\.\w{1,12})*\Z", re.IGNORECASE)
-_NOBODY: Final = re.compile(r"(?:gc|gclog|verbose|jvm|java|log|pid\d*|\d+)", re.IGNORECASE)
-_SHORTEST: Final = 3  # letters of a name
+_GENERIC: Final = re.compile(r"(?:gc|gclog|verbose|jvm|java|log|pid\d*|\d+)", re.IGNORECASE)
+_SHORTEST: Final = 3  # characters of a name
 _MINUTE_US: Final = 60_000_000
 _MOST_WINDOWS: Final = 120
 
 
-# --- whose log it is ------------------------------------------------------------------------------
+# --- the process of a log ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A process that a log of a collector may belong to: the name of its own log, and what it is called."""
+    """A process that a collector's log may belong to: the name of its own log, and its ids."""
 
     log: str | None
     names: tuple[str | None, ...] = ()
 
 
 def owner(name: str, candidates: Sequence[Candidate]) -> int | None:
-    """The one process that shares its name with a file, else the only one whose log lies beside it.
+    """Return the index of the process that shares its name with a file, or else its folder.
 
     Args:
-        name: of the collector's log, with its folder.
+        name: path of the collector's log.
         candidates: the processes.
 
     >>> tms = [Candidate("a/taskexecutor-worker-1.log"), Candidate("a/taskexecutor-worker-2.log")]
@@ -60,8 +60,8 @@ def owner(name: str, candidates: Sequence[Candidate]) -> int | None:
             )
         ]
     if not fits:
-        beside = _folder(name)
-        fits = [i for i, each in enumerate(candidates) if each.log and _folder(each.log) == beside]
+        folder = _folder(name)
+        fits = [i for i, each in enumerate(candidates) if each.log and _folder(each.log) == folder]
     return fits[0] if len(fits) == 1 else None
 
 
@@ -74,22 +74,22 @@ def _folder(path: str) -> str:
 
 
 def name_in(path: str) -> str | None:
-    """The name of a process in that of a collector's log; None where it says nothing.
+    """Return the process name in the path of a collector's log; None if there is none.
 
     >>> [name_in(path) for path in ("logs/gc-worker-3.log", "tm-1/gc.log.0", "worker-3_gc.log", "gc_pid7.log")]
     ['worker-3', None, 'worker-3', None]
     """
     parts = re.split(r"([-_.])", _ENDING.sub("", _base(path)))
-    while parts and ((_NOBODY.fullmatch(parts[0]) and len(parts) > 1) or parts[0] in "-_."):
+    while parts and ((_GENERIC.fullmatch(parts[0]) and len(parts) > 1) or parts[0] in "-_."):
         parts.pop(0)
     while parts and (parts[-1].lower() in ("gc", "gclog", "log") or parts[-1] in "-_."):
         parts.pop()
     word = "".join(parts)
-    nobody = len(word) < _SHORTEST or _NOBODY.fullmatch(word) is not None
-    return None if nobody else word
+    generic = len(word) < _SHORTEST or _GENERIC.fullmatch(word) is not None
+    return None if generic else word
 
 
-# --- what it tells --------------------------------------------------------------------------------
+# --- its pauses --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,14 +102,14 @@ class CollectorLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectorLogs:
-    """All of an input, and the names of all its files, by index."""
+    """All collector logs of an input, and the names of all its files, by index."""
 
     logs: tuple[CollectorLog, ...] = ()
     names: Mapping[int, str]
 
 
 def read_collectors(sources: Iterable[Source]) -> CollectorLogs:
-    """Read the logs of garbage collectors among the sources; one without a pause is none."""
+    """Read the logs of garbage collectors among the sources, except those without a pause."""
     from flowdiag.parsers.sources.open import source_text
 
     sources, found = tuple(sources), []
@@ -124,12 +124,12 @@ def read_collectors(sources: Iterable[Source]) -> CollectorLogs:
 def with_collectors(
     facts: ClusterFacts, read: CollectorLogs | None, writers: Sequence[Writer]
 ) -> ClusterFacts:
-    """The facts, with what logs of collectors tell of TaskManagers whose metrics do not.
+    """Add the pauses in collector logs for TaskManagers whose metrics lack them.
 
     Args:
         facts: of a cluster.
-        read: the collectors' logs, None where they could not be read.
-        writers: who wrote the other logs.
+        read: the collectors' logs, None if they could not be read.
+        writers: the processes of the other logs.
     """
     if read is None or not read.logs:
         return facts
@@ -147,7 +147,7 @@ def _with(job: JobFacts, found: Sequence[Garbage]) -> JobFacts:
 def _garbage(
     log: CollectorLog, names: Mapping[int, str], writers: Sequence[Writer]
 ) -> list[Garbage]:
-    """What one log tells of the TaskManager that it belongs to, in windows; nothing of anybody else."""
+    """Return the pauses of a TaskManager from one log, in windows; nothing for other processes."""
     candidates = [
         Candidate(names.get(writer.stream.source), (writer.taskmanager, writer.host))
         for writer in writers
@@ -188,10 +188,10 @@ def _garbage(
 
 
 def _begun_us(stops: Sequence[Pause], writer: Writer) -> int | None:
-    """When a JVM began that prints only its uptime: with its process' log, or before it where that was cut.
+    """Return the start of a JVM whose log contains only its uptime.
 
-    A log of Flink's begins within seconds of its JVM, and where both end together but the JVM is older, its first
-    files are not there.
+    It starts with the log of its process, or earlier if that log is cut. A Flink log begins within
+    seconds of its JVM. If both end together but the JVM is older, the first log files are missing.
     """
     up_us = [round(pause.uptime_s * 1_000_000) for pause in stops if pause.uptime_s is not None]
     if writer.first_us is None or writer.last_us is None or not up_us:

@@ -18,7 +18,7 @@ from typing import Final
 from flowdiag.analyses.flink.episodes import finished_us
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts, Status
 from flowdiag.analyses.flink.judging import interval_ms
-from flowdiag.analyses.flink.silences import heard_until
+from flowdiag.analyses.flink.silences import jobmanager_logged_until
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import State
 from flowdiag.analyses.model.keys import Ref
@@ -421,7 +421,7 @@ def _ended(incident: Incident) -> bool:
 def _logged_us(job: JobFacts, since_us: int, facts: ClusterFacts | None) -> int:
     """Return how long the log continues after a moment, without its gaps."""
     last = job.last_us if job.last_us is not None else since_us
-    return (last if facts is None else heard_until(facts, since_us, last)) - since_us
+    return (last if facts is None else jobmanager_logged_until(facts, since_us, last)) - since_us
 
 
 @once

@@ -1,9 +1,9 @@
-"""Series of unsuccessful checkpoints, and what about them is nobody's fault.
+"""Series of unsuccessful checkpoints, without harmless failures.
 
-A checkpoint that fails since the job is cancelled, suspended, rescaled or already finished says
-nothing about the job's health (catalogue/flink.md 1.5: "Checkpoint Coordinator is suspending.",
-"CheckpointCoordinator shutdown.", "Checkpoint has been subsumed.", …). What is left is grouped into
-episodes: an episode lasts until a checkpoint completes.
+A checkpoint may fail because the job is cancelled, suspended, rescaled or already finished. Such failures
+do not affect the job's health (catalogue/flink.md 1.5: "Checkpoint Coordinator is suspending.",
+"CheckpointCoordinator shutdown.", "Checkpoint has been subsumed.", …). The other failures are grouped
+into episodes: an episode lasts until a checkpoint completes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from flowdiag.parsers.flink.failures import is_consequence, reason_kind
 
 
 def reason_word(checkpoint: Checkpoint) -> str | None:
-    """Name why a checkpoint did not complete: a kind of `parsers.failures.reason_kind`."""
+    """Return the reason why a checkpoint did not complete: a kind of `parsers.failures.reason_kind`."""
     if checkpoint.reason_kind not in (None, "declined"):
         return checkpoint.reason_kind
     word = reason_kind(checkpoint.reason) if checkpoint.reason else None
@@ -34,11 +34,11 @@ def reason_word(checkpoint: Checkpoint) -> str | None:
 
 
 def counts_as_failed(checkpoint: Checkpoint, job: JobFacts) -> bool:
-    """Whether a checkpoint failed for a reason that somebody has to look at.
+    """Whether a checkpoint failed for a reason that needs attention.
 
-    Consequences do not count: of a cancel, of a task that failed, of a finished source, of a limit
-    that was set on purpose. "The job has failed." is one only where something did fail: 1.9 says it
-    of every decline with a cause of its own.
+    Consequences of a cancellation, a failed task, a finished source or an intended limit do not count.
+    "The job has failed." is a consequence only if there was a failure: 1.9 prints it for every decline
+    with a cause of its own.
     """
     if checkpoint.status is Status.EXPIRED:
         return True
@@ -77,19 +77,19 @@ def _disturbed(checkpoint: Checkpoint, job: JobFacts) -> bool:
 
 @once
 def _disturbances(job: JobFacts) -> tuple[list[int], bool]:
-    """When anything failed, restarted or ended, in order, and whether that is not known of all."""
+    """Return the times of failures, restarts and ends, and whether some of them are undated."""
     times = [i.time_us for i in job.incidents if i.kind in _DISTURBANCES]
     return sorted(time for time in times if time is not None), None in times
 
 
 def is_blameless(reason: str | None, checkpoint: Checkpoint | None = None) -> bool:
-    """Whether a reason is only the consequence of something that is looked at on its own."""
+    """Whether a reason is only the consequence of an event that other rules report."""
     if checkpoint is not None and reason_word(checkpoint) in _CONSEQUENCES:
         return True
     return bool(reason) and is_consequence(reason or "")
 
 
-# Kinds of reason that follow from something else (parsers/formats/flink-failures.toml).
+# Reasons that follow from other events (parsers/formats/flink-failures.toml).
 _CONSEQUENCES: Final = frozenset(
     {
         "suspended",
@@ -106,16 +106,16 @@ _CONSEQUENCES: Final = frozenset(
 
 
 def in_order(checkpoints: Iterable[Checkpoint]) -> list[Checkpoint]:
-    """Sort checkpoints as they were triggered: ids rise within a run."""
+    """Sort checkpoints by trigger: ids rise within a run."""
     return sorted(checkpoints, key=attrgetter("run", "id"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Episode:
-    """A maximal series of unsuccessful checkpoints of one job, without a completed one between.
+    """A maximal series of unsuccessful checkpoints of one job, without a completed one in between.
 
-    `warm_up` is true when no checkpoint had completed since the job started, was restored or was
-    rescaled: catching up takes longer than usual. `since_us` is that start, or the last completion.
+    `warm_up` is true if no checkpoint completed since the job started, was restored or was rescaled:
+    catching up takes longer than usual. `since_us` is that start, or the last completion.
     """
 
     job: JobKey
@@ -123,18 +123,18 @@ class Episode:
     recovered: Checkpoint | None
     warm_up: bool
     since_us: int | None
-    ended_well: bool = False  # the job finished afterwards, on purpose
-    handed_on: bool = False  # checkpoints went on to fail, since somebody else held them up
+    ended_well: bool = False  # the job finished afterwards, as intended
+    handed_on: bool = False  # checkpoints continued to fail because of another culprit
 
     @property
     def state(self) -> State:
-        """Ongoing when nothing completed after it, unless somebody else was to blame from then on."""
+        """Ongoing if no checkpoint completed afterwards, unless another culprit took over."""
         over = self.recovered or self.ended_well or self.handed_on
         return State.RECOVERED if over else State.ONGOING
 
     @property
     def first_us(self) -> int | None:
-        """When the first of them was triggered (or ended, where the trigger is cut off)."""
+        """When the first checkpoint was triggered, or ended if its trigger is cut off."""
         if not self.checkpoints:
             return self.since_us
         first = self.checkpoints[0]
@@ -142,7 +142,7 @@ class Episode:
 
     @property
     def last_us(self) -> int | None:
-        """When the last of them ended."""
+        """When the last checkpoint ended."""
         if not self.checkpoints:
             return None
         last = self.checkpoints[-1]
@@ -154,7 +154,7 @@ class Episode:
         return frozenset((checkpoint.run, checkpoint.id) for checkpoint in self.checkpoints)
 
     def count(self, *statuses: Status) -> int:
-        """How many of them ended that way."""
+        """Return the number of checkpoints with these outcomes."""
         return sum(checkpoint.status in statuses for checkpoint in self.checkpoints)
 
 
@@ -174,7 +174,7 @@ _BEGINNINGS: Final = frozenset(
 
 @once
 def beginnings(job: JobFacts) -> tuple[int, ...]:
-    """Moments at which the job (re)started, in order, microseconds."""
+    """Return the times at which the job (re)started, in order, microseconds."""
     found = {
         incident.time_us
         for incident in job.incidents
@@ -185,7 +185,7 @@ def beginnings(job: JobFacts) -> tuple[int, ...]:
 
 @once
 def finished_us(job: JobFacts) -> int | None:
-    """When the job finished by itself or by stop-with-savepoint; a cancel is no good end."""
+    """Return the time at which the job finished or stopped with a savepoint, but not a cancellation."""
     times = [
         incident.time_us
         for incident in job.incidents
@@ -252,14 +252,14 @@ def _episode(
     )
 
 
-# Failing, completing once or twice, failing again is one sickness.
+# Failing, completing once or twice, then failing again is a single fault.
 BRIDGE: Final = 3
 
 
 def spells(series: Sequence[Episode], job: JobFacts) -> list[Episode]:
-    """Join episodes that at most `BRIDGE` completed checkpoints lie between.
+    """Join episodes with at most `BRIDGE` completed checkpoints in between.
 
-    A culprit is looked for in a spell: single failed checkpoints say little, their series much.
+    The search for a culprit covers a spell: a series is more informative than single checkpoints.
     """
     completed = [(c.run, c.id) for c in in_order(job.checkpoints) if c.status is Status.COMPLETED]
     joined: list[list[Episode]] = []
@@ -290,13 +290,12 @@ def _spell(members: Sequence[Episode]) -> Episode:
 
 @once
 def all_spells(job: JobFacts) -> tuple[Episode, ...]:
-    """The spells of a job, in order."""
     return tuple(spells(episodes(job), job))
 
 
 @once
 def concluded(job: JobFacts) -> tuple[Checkpoint, ...]:
-    """Checkpoints that count as the population: completed or failed, savepoints too."""
+    """Return the population for shares: completed or failed checkpoints, including savepoints."""
     return tuple(
         checkpoint
         for checkpoint in in_order(job.checkpoints)
@@ -305,12 +304,12 @@ def concluded(job: JobFacts) -> tuple[Checkpoint, ...]:
 
 
 def share_of(part: int, job: JobFacts) -> float:
-    """Part of the job's concluded checkpoints, 0 to 1."""
+    """Return the share of the job's concluded checkpoints, 0 to 1."""
     return part / max(1, len(concluded(job)))
 
 
 def incidents(job: JobFacts, *kinds: str) -> list[Incident]:
-    """Incidents of some kinds, in the order of the facts (time)."""
+    """Return the incidents of some kinds, in order of time."""
     if len(kinds) == 1:
         return list(_by_kind(job).get(kinds[0], ()))
     return [incident for incident in job.incidents if incident.kind in kinds]
@@ -325,36 +324,36 @@ def _by_kind(job: JobFacts) -> Mapping[str, Sequence[Incident]]:
 
 
 def steady_checkpoints(job: JobFacts, warm_up: int) -> list[list[Checkpoint]]:
-    """Completed checkpoints that tell how the job usually does, in one list per stretch.
+    """Return the completed checkpoints of normal operation, in one list per stretch.
 
-    Savepoints are left out (a person asked for them, they are always full), and so are the first
-    `warm_up` completed checkpoints after each start, restore or rescaling, as far as they are there: REST
-    keeps only the last ten. A stretch ends there: what follows may have another version, parallelism or
-    state backend.
+    Savepoints are left out: users request them, and they are always full. The first `warm_up` completed
+    checkpoints after each start, restore or rescaling are left out as well, if the input contains them
+    (REST keeps only the last ten). Each start begins a new stretch, because version, parallelism or
+    state backend may have changed.
     """
     found = []
     for stretch in _stretches(job):
-        warming = max(0, warm_up - _unseen(stretch))
-        usual = [c for c in stretch.checkpoints[warming:] if not c.is_savepoint]
-        if usual:
-            found.append(usual)
+        warming = max(0, warm_up - _missing_at_start(stretch))
+        steady = [c for c in stretch.checkpoints[warming:] if not c.is_savepoint]
+        if steady:
+            found.append(steady)
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """Completed checkpoints between two starts: when it began, if known, and the id in front of them, or 0."""
+    """Completed checkpoints between two starts: the start, if known, and the id before them, or 0."""
 
     begun_us: int | None
     before: int
     checkpoints: list[Checkpoint]
 
 
-def _unseen(stretch: _Stretch) -> int:
-    """How many checkpoints between the start and the first known one of a stretch the inputs do not hold.
+def _missing_at_start(stretch: _Stretch) -> int:
+    """Return the number of checkpoints missing between the start and the first known one of a stretch.
 
-    Told by the ids, and where the start is known by the time as well: ids alone go on after a restore from a
-    checkpoint that nothing names, and time alone passes while a large state is restored.
+    It follows from the ids, and from the time if the start is known. Ids alone continue after a restore
+    from an unknown checkpoint, and time alone passes while a large state is restored.
     """
     first = stretch.checkpoints[0]
     missing = first.id - 1 - stretch.before
@@ -369,7 +368,7 @@ def _unseen(stretch: _Stretch) -> int:
 
 @once
 def _stretches(job: JobFacts) -> tuple[_Stretch, ...]:
-    """Completed checkpoints by run and start."""
+    """Group the completed checkpoints by run and start."""
     starts = beginnings(job)
     stretches: dict[tuple[int, int], _Stretch] = {}
     run, before = None, 0

@@ -1,7 +1,7 @@
-"""All that a rule about a Flink job needs, under one import.
+"""The helpers of rules about a Flink job, under one import.
 
-A constructor per kind of subject fills in what follows from the facts: whose the finding is, how bad
-it is and whether it lasts, its times, its count and its records. What a rule knows better it says.
+One constructor per kind of subject derives the fields of a finding from the facts: job, severity, state,
+times, count and evidence. Rules may override any of these.
 """
 
 from __future__ import annotations
@@ -75,53 +75,53 @@ from flowdiag.analyses.model.rule import Limits, Rule, Signal, limit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job(JobFacts):
-    """A job as rules see it: its facts, and the cluster it ran in."""
+    """The facts of a job together with its cluster."""
 
     cluster: ClusterFacts
 
     @classmethod
     def of(cls, job: JobFacts, cluster: ClusterFacts) -> Job:
-        """The job in its cluster; what rules work out about it is remembered with it."""
+        """Put a job into its cluster; the new object caches the results of its rules."""
         known = {f.name: getattr(job, f.name) for f in fields(JobFacts) if f.init}
         return cls(**known, cluster=cluster)
 
     @property
     def in_order(self) -> list[Checkpoint]:
-        """The checkpoints as they were triggered."""
+        """The checkpoints in the order of their triggers."""
         return in_order(self.checkpoints)
 
     @property
     def completed(self) -> list[Checkpoint]:
-        """The checkpoints that completed, as they were triggered."""
+        """The completed checkpoints, in the order of their triggers."""
         return [c for c in self.in_order if c.status is Status.COMPLETED]
 
     @property
     def concluded(self) -> tuple[Checkpoint, ...]:
-        """The checkpoints that completed or failed: what shares are shares of."""
+        """The completed or failed checkpoints: the population for shares."""
         return concluded(self)
 
     @property
     def interval_ms(self) -> float | None:
-        """The checkpoint interval: as configured, else as observed."""
+        """The configured checkpoint interval, or else the observed one."""
         return judging.interval_ms(self)
 
     @property
     def interval_from(self) -> str:
-        """Whether that interval is `configured` or `observed`, and what the other one is."""
+        """The origin of the interval: `configured` or `observed`."""
         return judging.interval_from(self)
 
     @property
     def timeout_ms(self) -> float | None:
-        """The checkpoint timeout: as configured, else as observed."""
+        """The configured checkpoint timeout, or else the observed one."""
         return judging.timeout_ms(self)
 
     @property
     def crises(self) -> tuple[Crisis, ...]:
-        """Its failures, each series from the first to the recovery."""
+        """The job's failures, each series from the first one to the recovery."""
         return crises(self, self.cluster)
 
     def completed_after(self, time_us: int | None) -> bool:
-        """Whether a checkpoint completed after a moment: it has recovered from what was then."""
+        """Whether a checkpoint completed after a moment: the job has recovered since."""
         return any(
             c.status is Status.COMPLETED and (c.ended_us or 0) > (time_us or 0)
             for c in self.checkpoints
@@ -130,7 +130,6 @@ class Job(JobFacts):
 
 @once
 def jobs_of(cluster: ClusterFacts) -> tuple[Job, ...]:
-    """What rules judge one by one."""
     return tuple(Job.of(job, cluster) for job in cluster.jobs)
 
 
@@ -141,22 +140,22 @@ def measurement(
     threshold: float | None = None,
     over: str | None = None,
 ) -> Measurement:
-    """A number that a finding rests on.
+    """Return a number that supports a finding.
 
     Args:
         name: kebab-case, e.g. `late-ratio`.
-        value, unit: the number; None as unit for words.
-        threshold: what it was compared with, in the same unit.
-        over: what it was measured over, or against, in a few words.
+        value, unit: the number; None as unit for text.
+        threshold: the limit in the same unit.
+        over: the population or reference of the number, in a few words.
     """
     return Measurement(name=name, value=value, unit=unit, threshold=threshold, population=over)
 
 
 def votes_for(signals: Mapping[str, str | None], weights: Sequence[Signal]) -> tuple[Vote, ...]:
-    """The votes that were cast, with the weights that the rule publishes.
+    """Return the votes of the signals that apply, with the weights of the voting table.
 
     Args:
-        signals: what each says, in order; None: it is silent.
+        signals: the text of each signal, in order; None: it does not apply.
         weights: the rule's voting table.
     """
     table = {signal.name: signal.weight for signal in weights}
@@ -168,7 +167,7 @@ def votes_for(signals: Mapping[str, str | None], weights: Sequence[Signal]) -> t
 
 
 def subtask_subject(job: JobFacts, who: Attempt | Incident) -> Subject:
-    """A subtask as far as an attempt, or a record, tells of it; the job where it tells of none."""
+    """Return the most specific subject that an attempt or a record identifies; at least the job."""
     if isinstance(who, Attempt):
         return judging.subtask_subject(job, who)
     return judging.subtask_subject(
@@ -188,7 +187,7 @@ def subtask_subject(job: JobFacts, who: Attempt | Incident) -> Subject:
 def taskmanager_subject(
     job: JobFacts | None, taskmanager: str | None, host: str | None = None
 ) -> Subject:
-    """A TaskManager, by resource id or only by host; the job where neither is known."""
+    """Return a TaskManager, by resource id or only by host; the job if neither is known."""
     if job is not None and taskmanager is None and host is None:
         return judging.job_subject(job)
     return Subject(
@@ -203,11 +202,11 @@ def taskmanager_subject(
 def job_finding(
     job: JobFacts, *, subject: Subject | None = None, **overrides: Unpack[FindingFields]
 ) -> Finding:
-    """A finding about a job, or about something of it.
+    """Return a finding about a job, or about a part of it.
 
     Args:
-        job: whose verdict counts it.
-        subject: who it is about; None: the job itself.
+        job: the job whose verdict counts it.
+        subject: None: the job itself.
         overrides: other fields of `Finding`.
     """
     return Finding(job=job.key, subject=subject or judging.job_subject(job), **overrides)
@@ -216,7 +215,7 @@ def job_finding(
 def subtask_finding(
     job: JobFacts, who: Attempt | Incident, **overrides: Unpack[FindingFields]
 ) -> Finding:
-    """A finding about a subtask, as far as an attempt or a record tells which."""
+    """Return a finding about the subtask of an attempt or a record."""
     return job_finding(job, subject=subtask_subject(job, who), **overrides)
 
 
@@ -226,11 +225,11 @@ def taskmanager_finding(
     host: str | None = None,
     **overrides: Unpack[FindingFields],
 ) -> Finding:
-    """A finding about a TaskManager; about the job where no record names one.
+    """Return a finding about a TaskManager, or about the job if no record names one.
 
     Args:
-        job: whose verdict counts it; None: of no known job.
-        taskmanager, host: its resource id, and where it runs.
+        job: the job whose verdict counts it; None: no known job.
+        taskmanager, host: resource id and host.
         overrides: other fields of `Finding`.
     """
     return Finding(
@@ -249,13 +248,14 @@ def checkpoint_finding(
     subject: Subject | None = None,
     **overrides: Unpack[FindingFields],
 ) -> Finding:
-    """A finding about some of a job's checkpoints: severity, times and records follow from them.
+    """Return a finding about some checkpoints, which determine its severity, times and evidence.
 
     Args:
-        job: whose they are.
-        checkpoints: those that it is about, in order; at least one.
-        among: those that were looked at: the severity goes by the share.
+        job: the job of the checkpoints.
+        checkpoints: the affected ones, in order; at least one.
+        among: all checkpoints examined: their share determines the severity.
         ongoing: whether it lasts at the end of the input.
+        subject: None: the job itself.
         overrides: other fields of `Finding`; they replace the defaults.
     """
     state = State.ONGOING if ongoing else State.RECOVERED
@@ -280,13 +280,14 @@ def episode_finding(
     subject: Subject | None = None,
     **overrides: Unpack[FindingFields],
 ) -> Finding:
-    """A finding about series of unsuccessful checkpoints: state, severity and times follow from them.
+    """Return a finding about episodes, which determine its state, severity and times.
 
     Args:
-        job: whose they are.
-        series: the episodes that it is about, in order.
-        affected: how many checkpoints: the severity goes by their share of all that ended.
-        fatal: whether it is critical; None: if none completes at the end of the input.
+        job: the job of the episodes.
+        series: the affected episodes, in order.
+        affected: number of checkpoints: their share of all concluded ones determines the severity.
+        fatal: whether it is critical; None: if no checkpoint completes at the end of the input.
+        subject: None: the job itself.
         overrides: other fields of `Finding`; they replace the defaults.
     """
     fields: FindingFields = {
@@ -307,11 +308,12 @@ def crisis_finding(
     subject: Subject | None = None,
     **overrides: Unpack[FindingFields],
 ) -> Finding:
-    """A finding about crises: state, severity, times and records follow from them, the last first.
+    """Return a finding about crises, which determine its state, severity, times and evidence.
 
     Args:
-        job: whose they are.
-        series: the crises that it is about, in order; at least one.
+        job: the job of the crises.
+        series: the affected crises, in order; at least one. The evidence begins with the last.
+        subject: None: the job itself.
         overrides: other fields of `Finding`; they replace the defaults.
     """
     last = series[-1]
@@ -341,13 +343,14 @@ def incident_finding(
     subject: Subject | None = None,
     **overrides: Unpack[FindingFields],
 ) -> Finding:
-    """A finding about records of one kind: severity, times, count and evidence follow from them.
+    """Return a finding about incidents, which determine its severity, times, count and evidence.
 
     Args:
-        job: whose they are.
-        records: those that it is about, in order of time; at least one.
+        job: the job of the incidents.
+        records: the incidents, in order of time; at least one.
         ongoing: whether it lasts at the end of the input.
-        share: affected part of the checkpoints, 0 to 1.
+        share: affected share of the checkpoints, 0 to 1.
+        subject: None: the job itself.
         overrides: other fields of `Finding`; they replace the defaults.
     """
     state = State.ONGOING if ongoing else State.RECOVERED
@@ -364,27 +367,27 @@ def incident_finding(
 
 
 def outcome_text(crisis: Crisis) -> str:
-    """What became of the job, as the tail of a title; nothing if it recovered."""
+    """Return the outcome for the job as the end of a title; empty if it recovered."""
     if crisis.final:
         return "; the job failed for good"
     return "; the job has not recovered" if crisis.state is State.ONGOING else ""
 
 
 def records_of(incidents: Iterable[Incident]) -> tuple[Evidence, ...]:
-    """Where the incidents are written, in the given order."""
+    """Return the records of the incidents, in the given order."""
     return cite((incident.ref, incident.time_us) for incident in incidents)
 
 
 def shared_remedies(
     job: JobFacts, *names: str, proposed: Value | None = None, current: Present | None = None
 ) -> tuple[Action, ...]:
-    """Remedies that symptoms have in common (`causes.SHARED`); those that do not fit this job are left out.
+    """Return remedies that several symptoms share (`causes.SHARED`), if they fit this job.
 
     Args:
-        job: its version, its settings, its state.
+        job: has the version, settings and state.
         names: of the remedies.
-        proposed: a value to try that depends on the job.
-        current: the value that holds now, where no input prints it.
+        proposed: a value for this job.
+        current: the present value, if no input contains it.
     """
     setup = judging.setup_of(job)
     advice = [_action(SHARED[name], job, setup, proposed, current, {}) for name in names]
@@ -392,7 +395,7 @@ def shared_remedies(
 
 
 def explanation(cause: str, **fill: str) -> str:
-    """What a cause does to the job, in its own words; `fill` stands for the names in braces."""
+    """Return the explanation of a cause; `fill` replaces the names in braces."""
     text = CAUSES[cause].explanation
     return text.format(**fill) if fill else text
 
@@ -405,18 +408,18 @@ def remedies(
     current: Mapping[str, Present] | None = None,
     **fill: str,
 ) -> tuple[Action, ...]:
-    """What to do about a cause, in this job: options by its version, with the values they have now.
+    """Return the remedies of a cause for this job: options of its version, with their present values.
 
-    Left out are remedies whose option the version does not have or that has this value already, and
-    those whose conditions do not hold.
+    Remedies are left out if the version lacks their option, if it has the value already, or if their
+    conditions do not hold.
 
     Args:
         cause: a word of `causes.CAUSES`.
-        job: its version, its settings, its state.
-        names: which remedies; none: all.
-        proposed: values to try, by remedy, where they depend on the job.
-        current: values that hold now, by remedy, where no input prints them.
-        fill: what stands for the names in braces.
+        job: has the version, settings and state.
+        names: of the remedies; none: all.
+        proposed: values for this job, by remedy.
+        current: present values by remedy, if no input contains them.
+        fill: replaces the names in braces.
     """
     table, setup = CAUSES[cause].remedies or {}, judging.setup_of(job)
     advice = [
@@ -429,12 +432,12 @@ def remedies(
 
 
 def advice_for(remedy: Remedy, version: str | None, setup: Setup) -> Action | None:
-    """What a remedy comes to in a version and with such a configuration; None where it is none.
+    """Return a remedy as an action for a version and a setup; None if it does not apply.
 
     Args:
         remedy: a row of `causes`.
         version: of Flink; None: the newest.
-        setup: what is known of the configuration.
+        setup: the known configuration.
     """
     unknown = fitting(remedy.needs, setup)
     if unknown is None:
@@ -450,13 +453,13 @@ def advice_for(remedy: Remedy, version: str | None, setup: Setup) -> Action | No
     value = remedy.proposed
     if value == "exponential-delay" and not judging.knows_exponential(version):
         value = "failure-rate"
-    wanted = write(key, value, version_of(version)) if key and value is not None else None
+    proposed = write(key, value, version_of(version)) if key and value is not None else None
     return Action(
         text=conditional(remedy.text, unknown),
         option=key,
-        proposed=wanted,
+        proposed=proposed,
         unset=remedy.unset,
-        measure=None if wanted else remedy.measure,
+        measure=None if proposed else remedy.measure,
         risk=remedy.risk,
         restart_needed=remedy.restart_needed,
         verify=remedy.verify,
@@ -472,7 +475,7 @@ def _action(
     current: Present | None,
     fill: Mapping[str, str],
 ) -> Action | None:
-    """A remedy in this job; none where its option has the value that is proposed."""
+    """Return a remedy for this job; None if its option already has the proposed value."""
     if proposed is not None:
         remedy = replace(remedy, proposed=proposed)
     action = advice_for(remedy, job.version, setup)

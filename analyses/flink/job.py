@@ -1,8 +1,8 @@
-"""The Flink job as all topics of Flink know it, as plain frozen values.
+"""The facts of a Flink job that all Flink topics share, as plain frozen values.
 
-Spark measures (`flowdiag.analyses.flink.lifecycle`), this module names what comes out, and the rules judge it
-without a JVM. Times are microseconds since the epoch (UTC) after the clocks were settled, durations
-milliseconds, sizes bytes, subtask indexes 0-based. `None` always means "the input does not say".
+Spark measures (`flowdiag.analyses.flink.lifecycle`), this module defines the results, and the rules
+evaluate them without a JVM. Times are microseconds since the epoch (UTC) after the clocks were settled,
+durations milliseconds, sizes bytes, subtask indexes 0-based. `None` always means "not in the input".
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ZERO_JOB: Final = "0" * 32
 
 
 class Status(StrEnum):
-    """How a checkpoint ended. `aborted` was nobody's fault: a cancel, a shutdown, a newer checkpoint."""
+    """The outcome of a checkpoint. `aborted` is harmless: a cancellation, a shutdown, a newer checkpoint."""
 
     COMPLETED = "completed"
     EXPIRED = "expired"
@@ -32,7 +32,7 @@ class Status(StrEnum):
 
     @property
     def unsuccessful(self) -> bool:
-        """Whether the checkpoint failed for a reason that somebody has to look at.
+        """Whether the checkpoint failed for a reason that needs attention.
 
         >>> Status.EXPIRED.unsuccessful, Status.ABORTED.unsuccessful
         (True, False)
@@ -59,7 +59,7 @@ class Checkpoint:
     queue_ms: int | None = None
     reason: str | None = None
     reason_kind: str | None = None
-    # subtasks that acknowledged and subtasks asked, where REST, an archive or a dump says it
+    # subtasks that acknowledged, and all subtasks, if REST, an archive or a dump contains them
     acknowledged: int | None = None
     subtasks: int | None = None
     trigger_ref: Ref | None = None
@@ -67,13 +67,13 @@ class Checkpoint:
 
     @property
     def is_savepoint(self) -> bool:
-        """Whether a person asked for it."""
+        """Whether a user requested it."""
         return "savepoint" in self.type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One execution attempt of one subtask: who it is and where it ran."""
+    """One execution attempt of one subtask: its identity and its place."""
 
     job: JobKey | None
     attempt_id: str
@@ -104,9 +104,9 @@ class Attempt:
 class LateAcknowledgement:
     """An acknowledgement that arrived after its checkpoint had expired.
 
-    `expired` is False where the expiry line is cut off (the checkpoint's end is unknown): the contract
-    calls these `unmatched`. Late messages of declined or aborted checkpoints are no lateness at all and
-    are left out (catalogue/flink.md 1.2).
+    `expired` is False if the expiry line is cut off, so that the checkpoint's end is unknown; the report
+    contract calls these `unmatched`. Late messages of declined or aborted checkpoints are harmless and
+    left out (catalogue/flink.md 1.2).
     """
 
     job: JobKey
@@ -135,7 +135,7 @@ class Decline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vertex:
-    """A vertex of the job graph; `order` counts from the sources, None when nothing tells."""
+    """A vertex of the job graph; `order` counts from the sources, None if unknown."""
 
     job: JobKey
     vertex_id: str | None
@@ -146,19 +146,19 @@ class Vertex:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
-    """The job graph as far as it is known; `source` says from what (`plan`, `archive`, `deployment order`)."""
+    """The known part of the job graph; `source` is its origin (`plan`, `archive`, `deployment order`)."""
 
     job: JobKey
     vertices: tuple[Vertex, ...]
     edges: tuple[tuple[str, str], ...]  # (upstream task, downstream task)
     source: str
-    # (upstream task, downstream task, Flink's word for how records are shipped), where a plan says it
+    # (upstream task, downstream task, Flink's name of the ship strategy), if a plan contains it
     shipping: tuple[tuple[str, str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubtaskCheckpoint:
-    """What one subtask reported for one checkpoint (REST, archive, DEBUG dump or DEBUG lines)."""
+    """The report of one subtask for one checkpoint (REST, archive, DEBUG dump or DEBUG lines)."""
 
     job: JobKey
     checkpoint: int
@@ -178,15 +178,15 @@ class SubtaskCheckpoint:
 
     @property
     def cited(self) -> Evidence | None:
-        """Where it is reported: an answer of REST holds all subtasks of a vertex."""
+        """The cited record; a REST response contains all subtasks of a vertex."""
         return focused(self.ref, Focus(task=self.task, subtask_index=self.subtask_index))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubtaskLoad:
-    """Metric samples of one subtask over a window of the time that is judged, in the field's units.
+    """Metric samples of one subtask over a window, in Flink's units.
 
-    `first_us` and `last_us` are the moments of the first and the last sample; None: counted since the start.
+    `first_us` and `last_us` are the times of the first and the last sample; None: totals since the start.
 
     Busy, idle and back-pressured are medians of milliseconds per second (0 to 1000); usages are 0 to 1.
     `records_in` and `bytes_in` are increases over the window (a counter that restarts counts from zero).
@@ -217,7 +217,7 @@ class SubtaskLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Garbage:
-    """What garbage collection took of a TaskManager's time, in a window of the time that is judged."""
+    """The time a TaskManager spent in garbage collection, in one window."""
 
     taskmanager: str
     host: str | None
@@ -231,13 +231,13 @@ class Garbage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
-    """A dated event that explains something: a failure, a restart, a lost TaskManager, a stuck task …
+    """A dated event that may explain a fault: a failure, a restart, a lost TaskManager, a stuck task …
 
-    `kind` is one of: task-failure, job-failure, exception, restart, taskmanager-lost, out-of-memory,
-    network-buffers, no-resource, task-stuck, snapshot-failed, abort-notified, async-failure, barrier-delayed,
-    network-memory, external-failure, not-triggered, restored, savepoint, cancelled, finished,
-    leadership, worker-lost, started, rescaled, coordinator-stopped, silent (a log without records for
-    `duration_ms`; `text` tells whose).
+    Kinds of failures: task-failure, job-failure, exception, taskmanager-lost, worker-lost, out-of-memory,
+    network-buffers, no-resource, task-stuck, snapshot-failed, async-failure, external-failure.
+    Kinds of job events: started, submitted, restart, restored, rescaled, savepoint, cancelled, finished,
+    leadership, coordinator-stopped. Kinds of warnings: abort-notified, barrier-delayed, network-memory,
+    not-triggered. `silent` is a log without records for `duration_ms`; `text` names its process.
     """
 
     kind: str
@@ -258,7 +258,7 @@ class Incident:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A configuration value as observed; `source` is `rest`, `log` (printed option) or `observed` (inferred)."""
+    """A configuration value; `source` is `rest`, `log` (printed option) or `observed` (inferred)."""
 
     job: JobKey | None
     key: str
@@ -269,7 +269,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFacts:
-    """Everything about one job, ordered by time."""
+    """All facts of one job, ordered by time."""
 
     key: JobKey
     name: str | None
@@ -285,17 +285,17 @@ class JobFacts:
     settings: tuple[Setting, ...] = ()
     first_us: int | None = None
     last_us: int | None = None
-    garbage: tuple[Garbage, ...] = ()  # of the TaskManagers that run it
+    garbage: tuple[Garbage, ...] = ()  # of the TaskManagers that run the job
     # Of `flowdiag.analyses.model.derived.once`.
     derived: Answers = field(default_factory=Answers, init=False, repr=False, compare=False)
 
     @property
     def runs(self) -> int:
-        """How many times the checkpoint ids began anew."""
+        """How many times the checkpoint ids started over."""
         return _runs(self)
 
     def setting(self, key: str) -> str | None:
-        """The value of an option, REST before printed options before inferred ones."""
+        """Return the value of an option: REST before printed options before inferred ones."""
         order = {"rest": 0, "log": 1, "observed": 2}
         found = sorted(
             (s for s in self.settings if s.key == key), key=lambda s: order.get(s.source, 3)
@@ -304,7 +304,7 @@ class JobFacts:
 
 
 UNKNOWN_JOB: Final = JobFacts(key=JobKey(cluster="", job_id=""), name=None, version=None)
-"""Stands for the job where no record tells whose something is: of any version, without settings."""
+"""Replaces the job if no record names one: any version, no settings."""
 
 
 @once
@@ -314,11 +314,11 @@ def _runs(job: JobFacts) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFacts:
-    """A Flink cluster as the inputs tell of it: what all topics of Flink share."""
+    """The facts of a Flink cluster that all Flink topics share."""
 
     jobs: tuple[JobFacts, ...]
     processes: tuple[Process, ...]
-    incidents: tuple[Incident, ...] = ()  # those that belong to no known job
+    incidents: tuple[Incident, ...] = ()  # of no known job
     has_jobmanager_log: bool = False
     has_rest: bool = False
     # Of `flowdiag.analyses.model.derived.once`.
@@ -326,7 +326,7 @@ class ClusterFacts:
 
 
 def unmangled(host: str | None) -> str | None:
-    """A host that a metric scope printed, unless its dots became `_` (1.13+), which no host name holds.
+    """Return the host in a metric scope; None if its dots became `_` (1.13+), which no host name contains.
 
     >>> unmangled("worker-1_flink_example"), unmangled("worker-1")
     (None, 'worker-1')

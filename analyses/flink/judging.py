@@ -1,4 +1,4 @@
-"""What the rules share: subjects, evidence, grades and the way numbers are said to people."""
+"""Shared helpers of the rules: subjects, evidence, grades and settings."""
 
 from __future__ import annotations
 
@@ -33,22 +33,21 @@ from flowdiag.analyses.model.finding import (
 )
 from flowdiag.parsers.units import size_bytes
 
-# One failed checkpoint costs one interval and happens; only when a second one follows without a
-# completed one between is "completes no checkpoint at the end" more than the last line of the log.
+# One failed checkpoint costs one interval and is normal. Only a second one without a completed one in
+# between makes "completes no checkpoint at the end" more than the last line of the log.
 UNSUCCESSFUL_AT_END: Final = 2
 DEFAULT_TIMEOUT_MS: Final = 600_000  # execution.checkpointing.timeout, 1.4 to 2.3
-# Catching up after a start or a restore: this many unsuccessful checkpoints before the first
-# completed one are ordinary (state is read back, the backlog is worked off at full speed).
+# After a start or a restore, this many unsuccessful checkpoints before the first completed one are
+# normal: the job reads its state and processes the backlog at full speed.
 WARM_UP: Final = 5
 
 
 def job_subject(job: JobFacts) -> Subject:
-    """The job itself."""
     return Subject(kind="job", job_id=job.key.job_id or None, job_name=job.name)
 
 
 def subtask_subject(job: JobFacts, attempt: Attempt) -> Subject:
-    """A subtask as far as its attempt is known."""
+    """Return the most specific subject that an attempt identifies."""
     if attempt.task is None and attempt.subtask_index is None:
         kind = "taskmanager" if attempt.taskmanager else "job"
     else:
@@ -68,7 +67,7 @@ def subtask_subject(job: JobFacts, attempt: Attempt) -> Subject:
 
 
 def end_records(checkpoints: Iterable[Checkpoint]) -> tuple[Evidence, ...]:
-    """The records that ended the checkpoints, or their triggers where there are none."""
+    """Return the records that ended the checkpoints, or else their triggers."""
     return cite(
         (c.end_ref, c.ended_us) if c.end_ref is not None else (c.trigger_ref, c.triggered_us)
         for c in checkpoints
@@ -76,19 +75,19 @@ def end_records(checkpoints: Iterable[Checkpoint]) -> tuple[Evidence, ...]:
 
 
 def state_of(series: Sequence[Episode]) -> State:
-    """Ongoing if the last episode is."""
+    """Return the state of the last episode."""
     return series[-1].state if series else State.RECOVERED
 
 
 def unsuccessful_at_end(series: Sequence[Episode]) -> int:
-    """How many checkpoints were unsuccessful since the last completed one, 0 if one completed."""
+    """Return the number of unsuccessful checkpoints at the end of the input, 0 after a completed one."""
     return len(series[-1].checkpoints) if state_of(series) is State.ONGOING else 0
 
 
 def fatal_at_end(
     job: JobFacts, series: Sequence[Episode], most: float = UNSUCCESSFUL_AT_END
 ) -> bool:
-    """Whether no checkpoint completes at the end of the input, or the job died of it."""
+    """Whether no checkpoint completes at the end of the input, or the job failed for good."""
     failed = unsuccessful_at_end(series)
     return failed > 0 and (failed >= most or job_failed(job))
 
@@ -110,12 +109,12 @@ def job_failed(job: JobFacts) -> bool:
 
 
 def final_failure(text: dict[str, str]) -> bool:
-    """Whether a job-failure incident is the end of the job: FAILED, not FAILING or RESTARTING."""
+    """Whether a job-failure incident ends the job: FAILED, not FAILING or RESTARTING."""
     return text.get("to_state", "FAILED").upper() == "FAILED"
 
 
 def harmless_warm_up(episode: Episode) -> bool:
-    """Whether an episode is what a start or a restore ordinarily costs."""
+    """Whether an episode is the normal cost of a start or a restore."""
     return (
         episode.warm_up and episode.state is State.RECOVERED and len(episode.checkpoints) <= WARM_UP
     )
@@ -129,10 +128,7 @@ def severity_of(
     *,
     fatal: bool | None = None,
 ) -> Severity:
-    """The severity of what happened in these episodes, by the one table.
-
-    Harmless warm-ups are counted out: they are information whatever their share.
-    """
+    """Return the severity of episodes, by `grade`; harmless warm-ups are always informational."""
     state = state_of(series)
     if fatal is None:
         fatal = fatal_at_end(job, series)
@@ -142,7 +138,7 @@ def severity_of(
 
 
 def setting(job: JobFacts, *keys: str) -> Setting | None:
-    """The best known value among several spellings of an option, REST before logs."""
+    """Return the value of an option with several spellings: REST before logs before inferred ones."""
     order = {"rest": 0, "log": 1, "observed": 2}
     found = [s for s in job.settings if s.key in keys]
     return min(found, key=lambda s: order.get(s.source, 3), default=None)
@@ -170,14 +166,14 @@ _UNITS: Final = {
 
 
 def milliseconds(value: str | None) -> float | None:
-    """A duration as options and REST print it; None if it is none.
+    """Parse a duration as printed by options and REST; None if it is not a duration.
 
     >>> milliseconds("600000"), milliseconds("10 min"), milliseconds("PT8S"), milliseconds("often")
     (600000.0, 600000.0, 8000.0, None)
     """
     text = (value or "").strip().lower()
     if text.startswith("pt"):
-        return _iso_duration(text[2:])
+        return _parse_iso_duration(text[2:])
     number = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
     unit = text[len(number) :].strip() or "ms"
     try:
@@ -186,7 +182,7 @@ def milliseconds(value: str | None) -> float | None:
         return None
 
 
-def _iso_duration(text: str) -> float | None:
+def _parse_iso_duration(text: str) -> float | None:
     total, number = 0.0, ""
     for character in text:
         if character.isdigit() or character == ".":
@@ -204,7 +200,7 @@ TIMEOUT_KEYS: Final = ("execution.checkpointing.timeout", "observed.timeout_ms")
 
 
 def elapsed_ms(checkpoint: Checkpoint) -> float | None:
-    """How long a completed checkpoint took: as it says, else from its trigger to its end."""
+    """Return the duration of a completed checkpoint: as printed, or else from trigger to end."""
     if checkpoint.duration_ms is not None:
         return checkpoint.duration_ms
     if checkpoint.triggered_us is not None and checkpoint.ended_us is not None:
@@ -214,10 +210,10 @@ def elapsed_ms(checkpoint: Checkpoint) -> float | None:
 
 @once
 def interval_ms(job: JobFacts) -> float | None:
-    """The checkpoint interval: as configured, else the lower quartile of the gaps between triggers.
+    """Return the configured checkpoint interval, or else the lower quartile of the gaps between triggers.
 
-    Triggers are held back by a running checkpoint and by pauses, never hurried: the short gaps are
-    the configured ones.
+    A running checkpoint or a pause delays triggers, and nothing hurries them: short gaps equal the
+    configured interval.
     """
     known = setting(job, *INTERVAL_KEYS)
     value = milliseconds(known.value) if known is not None else None
@@ -228,21 +224,21 @@ def interval_ms(job: JobFacts) -> float | None:
 
 
 def interval_from(job: JobFacts) -> str:
-    """Whether the interval is `configured`, or `observed` for want of a setting; what the other one is.
+    """Return whether the interval is `configured` or `observed`, with the observed one if it is longer.
 
-    Triggers that are held back are further apart than configured: what is observed says so.
+    Delayed triggers are further apart than configured.
     """
     known = setting(job, INTERVAL_KEYS[0])
     if known is None:
         return "observed"
-    told = next((s for s in job.settings if s.key == INTERVAL_KEYS[1]), None)
-    seen = None if told is None else milliseconds(told.value)
+    observed = next((s for s in job.settings if s.key == INTERVAL_KEYS[1]), None)
+    seen = None if observed is None else milliseconds(observed.value)
     apart = seen is not None and seen > 1.25 * (milliseconds(known.value) or seen)
     return f"configured; {fmt.duration(seen)} observed" if apart else "configured"
 
 
 def trigger_gaps_ms(checkpoints: Iterable[Checkpoint]) -> list[float]:
-    """Milliseconds from each periodic trigger to the next one of the same run."""
+    """Return the milliseconds from each periodic trigger to the next in the same run."""
     periodic = sorted(
         (c.run, c.id, c.triggered_us)
         for c in checkpoints
@@ -257,7 +253,7 @@ def trigger_gaps_ms(checkpoints: Iterable[Checkpoint]) -> list[float]:
 
 @once
 def timeout_ms(job: JobFacts) -> float | None:
-    """The checkpoint timeout: as configured, else how long expired checkpoints lasted."""
+    """Return the configured checkpoint timeout, or else the median duration of expired checkpoints."""
     known = setting(job, *TIMEOUT_KEYS)
     value = milliseconds(known.value) if known is not None else None
     if value is not None and value > 0:
@@ -271,7 +267,7 @@ def timeout_ms(job: JobFacts) -> float | None:
 
 
 def unaligned(job: JobFacts, checkpoints: Iterable[Checkpoint] = ()) -> bool:
-    """Whether checkpoints are known to be unaligned, by the options or by their type (1.16+ in REST)."""
+    """Whether checkpoints are unaligned, by the options or by their type (1.16+ in REST)."""
     known = setting(
         job, "execution.checkpointing.unaligned", "execution.checkpointing.unaligned.enabled"
     )
@@ -281,12 +277,12 @@ def unaligned(job: JobFacts, checkpoints: Iterable[Checkpoint] = ()) -> bool:
 
 
 def configured(job: JobFacts, option: str, *names: str) -> Present | None:
-    """The value of an option as an action shows it: with its unit, and where it is known from.
+    """Return the value of an option for an action: with its unit and its origin.
 
     Args:
-        job: its settings.
-        option: the key by which its values are read.
-        names: other keys that it may stand under, such as those of what was observed.
+        job: has the settings.
+        option: the key that determines the type of the value.
+        names: other keys of the option, such as those of observed values.
     """
     known = setting(job, option, *names)
     if known is None:
@@ -297,7 +293,7 @@ def configured(job: JobFacts, option: str, *names: str) -> Present | None:
 
 @once
 def setup_of(job: JobFacts) -> Setup:
-    """What the input shows of the job that advice depends on."""
+    """Return the properties of the job that advice depends on."""
     sizes = [c.bytes for c in job.checkpoints if c.status is Status.COMPLETED and c.bytes]
     backend = setting(job, "state.backend", "state.backend.type")
     inlined = setting(job, *names_of("inline-threshold"))
@@ -310,12 +306,12 @@ def setup_of(job: JobFacts) -> Setup:
 
 
 def knows_exponential(version: str | None) -> bool:
-    """Whether that version has the exponential-delay restart strategy (1.12+)."""
+    """Whether a version has the exponential-delay restart strategy (1.12+)."""
     return at_least(version, 1, 12) is not False
 
 
 def ended_or_last(job: JobFacts) -> int | None:
-    """The last moment of the job that the input shows."""
+    """Return the end of the job, or else its last record."""
     finished = finished_us(job)
     return finished if finished is not None else job.last_us
 
@@ -328,12 +324,12 @@ _WRAPPERS: Final = (
 )
 
 
-# Where the frames of a cause begin, on a line of their own or not.
+# The start of a cause's frames, on a line of their own or not.
 _FRAME: Final = re.compile(r"\s(?:at [\w.$/<>]{1,300}\(|\.{3} \d{1,4} more)")
 
 
 def exception_text(text: str | None, most: int = 200) -> str:
-    """An exception in one line: its last cause, without frames and without the wrappers that Flink puts around.
+    """Return an exception as one line: its last cause, without frames and Flink's wrapper exceptions.
 
     >>> exception_text("org.apache.flink.util.SerializedThrowable: java.io.IOException: disk full")
     'java.io.IOException: disk full'
@@ -367,10 +363,10 @@ def _unwrapped(cause: str) -> str:
     return _REQUEST.sub("", line, count=1)
 
 
-# What the client of Kubernetes puts in front of what the server says.
+# The prefix that the Kubernetes client adds to a server message.
 _REQUEST: Final = re.compile(r"Failure executing: [A-Z]{3,7} at: \S{1,400} Message: ")
 
 
 def subtask_name(who: Attempt | Incident) -> str:
-    """A subtask as people know it, by its attempt or by a record."""
+    """Return the display name of a subtask, from its attempt or a record."""
     return fmt.subtask_of(who.task, who.subtask_index, who.parallelism)

@@ -1,8 +1,8 @@
-"""What the logs say about checkpoints, attempts and incidents, measured with Spark.
+"""Checkpoints, attempts and incidents in the logs, measured with Spark.
 
-Every function takes resolved events (`flowdiag.analyses.flink.clocks.apply`) and returns a DataFrame;
-`facts_frame` unites the small results so that one action brings all of them, told apart by `what`. The
-queries stand in `sql/`.
+Every function takes resolved events (`flowdiag.analyses.flink.clocks.apply`) and returns a DataFrame.
+`facts_frame` unites the small results, tagged by `what`, so that one action collects all of them. The
+queries are in `sql/`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from flowdiag.parsers.rows import Event
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# Events that belong to the life of one checkpoint.
+# Events in the life of one checkpoint.
 OF_CHECKPOINT: Final = (
     Event.CHECKPOINT_TRIGGERED,
     Event.CHECKPOINT_COMPLETED,
@@ -27,7 +27,7 @@ OF_CHECKPOINT: Final = (
     Event.CHECKPOINT_FAILED,
     Event.CHECKPOINT_STATUS,
 )
-# Records that rules want one by one. Those of tasks are restricted to failures below.
+# Records that rules need one by one. The queries limit those of tasks to failures.
 INCIDENTS: Final = (
     Event.JOB_SUBMITTED,
     Event.JOB_STARTED,
@@ -64,7 +64,7 @@ INCIDENTS: Final = (
     Event.EDGE,
     Event.PLACED,
 )
-# Parts of a snapshot as DEBUG lines of TaskManagers, REST, archives and dumps tell them.
+# Parts of a snapshot in DEBUG lines of TaskManagers, REST, archives and dumps.
 PARTS: Final = (
     Event.CHECKPOINT_SUBTASK,
     Event.CHECKPOINT_VERTEX,
@@ -73,7 +73,7 @@ PARTS: Final = (
     Event.SYNCHRONOUS_PART,
     Event.ASYNCHRONOUS_PART,
 )
-# Records that name an attempt and may say what it is and where it runs.
+# Records that name an attempt, and perhaps its task and place.
 OF_ATTEMPT: Final = (
     Event.DEPLOYED,
     Event.TASK_STATE,
@@ -84,7 +84,7 @@ OF_ATTEMPT: Final = (
     Event.ACKNOWLEDGE_REFUSED,
 )
 
-# Names of the gauges by what they mean; the mean of the samples is taken (catalogue/flink.md 5.3).
+# Names of the gauges by meaning; the mean of their samples counts (catalogue/flink.md 5.3).
 LOADS: Final = {
     "busy": ("busyTimeMsPerSecond",),
     "idle": ("idleTimeMsPerSecond",),
@@ -104,15 +104,15 @@ COUNTERS: Final = {
 METRICS: Final = frozenset(
     name for names in (*LOADS.values(), *COUNTERS.values()) for name in names
 ) | {"Status.JVM.CPU.Load", "Status.JVM.GarbageCollector.*.Time"}
-"""What to keep of metric reports: what is measured, and one that tells an idle TaskManager's name."""
+"""Metrics to keep: the measured ones, and two that identify an idle TaskManager."""
 
 
-# Columns that nobody asks for once events are resolved; each costs every query time.
-_SETTLED: Final = ("local_us", "utc_us", "clock", "process", "metric", "application")
+# Columns that no query needs once events are resolved; each of them costs every query time.
+_RESOLVED_COLUMNS: Final = ("local_us", "utc_us", "clock", "process", "metric", "application")
 
 
 def _meanings() -> dict[str, str]:
-    """The key of `LOADS` or of `COUNTERS` by the name of a metric."""
+    """Return the key in `LOADS` or `COUNTERS` for each metric name."""
     return {name: key for key, names in {**LOADS, **COUNTERS}.items() for name in names}
 
 
@@ -141,52 +141,53 @@ SQL: Final = Queries(
 
 
 def once(events: DataFrame) -> DataFrame:
-    """Drop records that stand twice: an HA replica, an aggregated copy beside the local one, a doubled line.
+    """Drop duplicate records: HA replicas, aggregated copies in addition to local logs, repeated lines.
 
-    Two records are the same when they say the same at the same instant, on a TaskManager also of the
-    same TaskManager, since its lines often name nobody; the first by (source, offset) is kept. Metric
-    rows and bookkeeping are left out, and so are columns that told time and owner, which are settled.
+    Records are equal if they have the same text at the same instant. TaskManager records must also come
+    from the same TaskManager, because their lines often name no subject. The first by (source, offset)
+    is kept. Metric rows, bookkeeping, and columns that only served to resolve time and owner are left
+    out.
     """
-    settled = ", ".join(name for name in events.columns if name not in _SETTLED)
+    settled = ", ".join(name for name in events.columns if name not in _RESOLVED_COLUMNS)
     return SQL.run("once", events=events, settled=settled)
 
 
 def with_runs(events: DataFrame) -> DataFrame:
-    """Number the runs of each job: rows of checkpoints in, the same + (job_cluster, run) out.
+    """Number the runs of each job: add (job_cluster, run) to rows of checkpoints.
 
-    Checkpoint ids grow within a run, over failovers too; a trigger with an id that is not above that of
-    the record before it begins a new run. A status that does not say when the checkpoint was triggered
-    (DEBUG dumps log one behind the trigger's own) begins none. The same trigger seen in the log and in a
-    REST answer carries the same time stamp. `job_cluster` is empty where job ids are unique in the world.
+    Checkpoint ids grow within a run, across failovers, too. A trigger whose id is not above that of the
+    previous record starts a new run. A status without a trigger time starts none (DEBUG dumps log one
+    after the trigger's own). The same trigger has the same timestamp in the log and in a REST response.
+    `job_cluster` is empty if job ids are globally unique.
     """
     return SQL.run("with_runs", events=events)
 
 
 def checkpoints(lives: DataFrame) -> DataFrame:
-    """One row per checkpoint from rows with runs: its trigger, its ends and what each of them says.
+    """Return one row per checkpoint from rows with runs: its trigger and its ends.
 
-    Columns: job_cluster, job_id, run, checkpoint, triggered_us, type, what completion prints, what
-    REST says (rest_…), the cause that each kind of end names, and per kind of record the earliest
-    (time_us, source, offset).
+    Columns: job_cluster, job_id, run, checkpoint, triggered_us, type. Further columns hold the values of
+    the completion line, those of REST (rest_…) and the cause in each kind of end. Each kind of record has
+    its earliest (time_us, source, offset).
     """
     return SQL.run("checkpoints", lives=lives)
 
 
 def attempts(events: DataFrame) -> DataFrame:
-    """One row per execution attempt: its name, its number, its place, its life.
+    """Return one row per execution attempt: its name, number, place and lifetime.
 
-    The place comes from the deploy line (with the attempt id from 1.12 on; before, the transition to
-    DEPLOYING of the same task stands right above it), else from the TaskManager whose own log shows the
-    attempt, else from a message of the attempt that names it (late, acknowledge, decline, failure).
+    The place comes from the deploy line. This contains the attempt id from 1.12; before, the transition
+    of the same task to DEPLOYING is right above it. Otherwise it is the TaskManager whose own log
+    contains the attempt, or that in a message of the attempt (late, acknowledge, decline, failure).
     """
     return SQL.run("attempts", events=events)
 
 
 def acknowledgements(lives: DataFrame) -> DataFrame:
-    """Late acknowledgements and declines, as they are told: rows with runs in.
+    """Return late acknowledgements and declines from rows with runs.
 
-    They are joined with their checkpoints and attempts when facts are assembled, since the driver has
-    all three by then: in Spark the two joins cost more than everything else about them.
+    The driver joins them with checkpoints and attempts when it assembles facts, because it has all three
+    by then. In Spark the two joins cost more than the rest of the query.
 
     Returns:
         what (`late` or `decline`), job, run, checkpoint, attempt columns, time_us, cause, source, offset.
@@ -195,20 +196,20 @@ def acknowledgements(lives: DataFrame) -> DataFrame:
 
 
 def incidents(events: DataFrame) -> DataFrame:
-    """The records that rules look at one by one, failures of tasks and of asynchronous parts among them."""
+    """Return the records that rules need one by one, including failed tasks and asynchronous parts."""
     return SQL.run("incidents", events=events)
 
 
 def parts(events: DataFrame) -> DataFrame:
-    """What each subtask reported for each checkpoint: one row per (job, checkpoint, subtask, origin).
+    """Return the reports of subtasks: one row per (job, checkpoint, subtask, origin).
 
-    DEBUG lines of TaskManagers name a task and no job; REST, archives and dumps name a vertex.
+    DEBUG lines of TaskManagers name a task but no job; REST, archives and dumps name a vertex.
     """
     return SQL.run("parts", events=events)
 
 
 def facts_frame(events: DataFrame) -> DataFrame:
-    """Everything that `flowdiag.analyses.flink.assemble` needs but metrics, in one frame."""
+    """Return the input of `flowdiag.analyses.flink.assemble` without metrics, in one frame."""
     lives = kept(with_runs(events))
     return (
         checkpoints(lives)
@@ -220,25 +221,25 @@ def facts_frame(events: DataFrame) -> DataFrame:
 
 
 def placement_frame(events: DataFrame) -> DataFrame:
-    """What ran where, and what happened to it: attempts and incidents without checkpoints."""
+    """Return attempts and incidents without checkpoints."""
     return attempts(events).unionByName(incidents(events), allowMissingColumns=True)
 
 
 def loads(
     events: DataFrame, spans_us: list[tuple[int, int]] | None, width_us: int | None = None
 ) -> DataFrame:
-    """What each subtask's metrics say over the given spans: one row per subtask and window.
+    """Return the metrics of subtasks over the given spans: one row per subtask and window.
 
     Args:
         events: resolved events; only rows of metrics in task scope count.
-        spans_us: closed intervals in which to look; None or empty for all of the input.
-        width_us: length of a window, whole minutes, since metrics come by the minute; None: one window.
+        spans_us: closed intervals; None or empty for all of the input.
+        width_us: length of a window in whole minutes, because metrics are per minute; None: one window.
 
     Returns:
-        cluster, job_name, task, subtask_index, taskmanager, host, window, samples, one column per key of `LOADS`
-        (mean of the samples) and of `COUNTERS` (increase; a counter that restarts counts from zero; where
-        a metric is reported under two names the larger is the complete one), first_us, last_us (of the
-        samples), ref (source, offset).
+        cluster, job_name, task, subtask_index, taskmanager, host, window, samples, one column per key of
+        `LOADS` (mean of the samples) and of `COUNTERS` (increase), first_us, last_us (of the samples),
+        ref (source, offset). A counter that restarts counts from zero. Of a metric with two names, the
+        larger one is complete.
     """
     inside, window = _where(spans_us, width_us)
     return SQL.run("loads", events=events, inside=inside, window=window)
@@ -247,7 +248,7 @@ def loads(
 def garbage(
     events: DataFrame, spans_us: list[tuple[int, int]] | None, width_us: int | None = None
 ) -> DataFrame:
-    """What garbage collectors took of the time over the given spans: one row per TaskManager and window.
+    """Return the time in garbage collection over the given spans: one row per TaskManager and window.
 
     Args:
         events, spans_us, width_us: as in `loads`; rows of metrics in the scope of a TaskManager count.
@@ -261,6 +262,6 @@ def garbage(
 
 
 def _where(spans_us: list[tuple[int, int]] | None, width_us: int | None) -> tuple[str, str]:
-    """Whether a row of a metric lies in some spans, and the number of its window, for a query."""
+    """Return SQL expressions: whether a metric row is within the spans, and the number of its window."""
     inside = " OR ".join(f"time_us BETWEEN {low} AND {high}" for low, high in spans_us or ())
     return inside or "true", f"time_us DIV {width_us}" if width_us else "0"

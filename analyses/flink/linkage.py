@@ -1,4 +1,4 @@
-"""Which kind of linkage error a text names: a class that is missing, of two versions, or for a newer Java."""
+"""Linkage errors in a text: a class that is missing, in two versions, or compiled for a newer Java."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _JAVA: Final = re.compile(r"UnsupportedClassVersionError(?:: (?P<name>[^\n]{1,30
 
 
 def linkage(text: str) -> tuple[str, str] | None:
-    """The kind of linkage error that a text names, and of what; None for any other text.
+    """Return the kind of linkage error in a text, and its class; None for any other text.
 
     >>> linkage("java.lang.NoClassDefFoundError: com/acme/Price")
     ('missing', 'com/acme/Price')

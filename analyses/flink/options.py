@@ -1,7 +1,7 @@
-"""Which configuration key a Flink version knows, for the actions of the rules.
+"""The configuration keys of each Flink version, for the actions of the rules.
 
 Keys were renamed over the years and some are gone (catalogue/flink.md 1.4, 7.1, 8.1). Up to 1.10
-the settings of checkpoints are API calls only. An action never names a key that the version seen
+the settings of checkpoints are API calls only. An action never names a key that the job's version
 does not read: the spans were checked against the option classes of the released jars of 1.9, 1.10,
 1.12, 1.14, 1.16, 1.17, 1.18, 1.20 and 2.3.
 """
@@ -107,7 +107,7 @@ def version_of(text: str | None) -> Version | None:
 
     >>> version_of("1.17-vvr-8.0.1-SNAPSHOT"), version_of("2.3.0"), version_of(None)
     ((1, 17), (2, 3), None)
-    >>> version_of("v1_17")  # as a FlinkDeployment says it
+    >>> version_of("v1_17")  # as in a FlinkDeployment
     (1, 17)
     """
     match = re.match(r"\s*v?(\d{1,3})[._](\d{1,4})", text or "")
@@ -115,7 +115,7 @@ def version_of(text: str | None) -> Version | None:
 
 
 def option(name: str, version: str | None) -> str | None:
-    """The key of a setting in that version; the newest known when the version is not known.
+    """Return the key of a setting in a version; the newest key if the version is unknown.
 
     >>> option("unaligned", "1.14.4"), option("unaligned", "1.20.5"), option("unaligned", "1.9.3")
     ('execution.checkpointing.unaligned', 'execution.checkpointing.unaligned.enabled', None)
@@ -132,12 +132,12 @@ def option(name: str, version: str | None) -> str | None:
     return None
 
 
-# What the checkpoints themselves tell of a setting that no input prints.
+# Settings inferred from the checkpoints if no input contains them.
 _OBSERVED: Final = {"interval": "observed.interval_ms", "timeout": "observed.timeout_ms"}
 
 
 def names_of(name: str) -> tuple[str, ...]:
-    """All names under which the value of a setting may be known, whatever the version.
+    """Return all keys of a setting, in any version.
 
     >>> names_of("incremental")
     ('state.backend.incremental', 'execution.checkpointing.incremental')
@@ -147,6 +147,6 @@ def names_of(name: str) -> tuple[str, ...]:
 
 
 def at_least(version: str | None, major: int, minor: int) -> bool | None:
-    """Whether the version is that one or newer; None when it is not known."""
+    """Whether a version is at least `major.minor`; None if it is unknown."""
     seen = version_of(version)
     return None if seen is None else seen >= (major, minor)

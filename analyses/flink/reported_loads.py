@@ -1,8 +1,8 @@
-"""What REST answers and archives say about the work of subtasks, since their start.
+"""The loads of subtasks since their start, from REST responses and archives.
 
-`/jobs/:id/vertices/:vid` counts records and bytes per subtask in every version, and from 1.16 on the time
-it was busy and back-pressured (catalogue/flink.md 6.2). These are totals over the life of an attempt: they
-fill in what no metric report tells, and never replace one.
+`/jobs/:id/vertices/:vid` counts records and bytes per subtask in every version, and from 1.16 also busy
+and back-pressured time (catalogue/flink.md 6.2). These are totals over the life of an attempt: they
+complete metric reports and never replace them.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ _TIMES: Final = {
     "idle": "accumulated-idle-time",
     "back_pressured": "accumulated-backpressured-time",
 }
-# An attempt that has hardly run says nothing about its siblings.
+# An attempt that has barely run is not comparable to its siblings.
 _LIVED_MS: Final = 5_000.0
 
 
 def reported_loads(
     rows: Iterable[Row], job_of: Callable[[Row], JobKey | None]
 ) -> list[SubtaskLoad]:
-    """Loads from `placed` rows, the last attempt of each subtask; `samples` is 0.
+    """Return loads from `placed` rows, for the last attempt of each subtask; `samples` is 0.
 
     Args:
         rows: rows of `lifecycle.incidents`.
-        job_of: the job of a row, where it is known.
+        job_of: returns the job of a row, if known.
     """
     best: dict[tuple[JobKey | None, str, int], Row] = {}
     for row in rows:
         fields = row["fields"] or {}
         if row["event"] != "placed" or row["task"] is None or row["subtask_index"] is None:
             continue
-        # Totals that not all TaskManagers have reported yet are no totals.
+        # Totals are incomplete until all TaskManagers have reported.
         if fields.get("read-records") is None or fields.get("read-records-complete") == "false":
             continue
         key = (job_of(row), row["task"], row["subtask_index"])
@@ -78,7 +78,7 @@ def _load(job: JobKey | None, task: str, index: int, row: Row) -> SubtaskLoad:
 
 
 def _number(value: object) -> float | None:
-    """A finite number that is no placeholder (-1, NaN)."""
+    """Parse a finite number; None for placeholders (-1, NaN)."""
     try:
         number = float(str(value))
     except ValueError:

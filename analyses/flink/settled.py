@@ -1,4 +1,4 @@
-"""The part of measuring that commands share: parse; for those about Flink, locate and settle the clocks."""
+"""The shared first part of a measurement: parse, then settle the writers and clocks of Flink inputs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-# Beyond, Spark's own way is faster: measured with 190 000 rows (benchmarks/README.md), not at the edge.
+# Above this, Spark's own reader is faster: measured with 190 000 rows (benchmarks/README.md).
 FEW_METRICS: Final = 50_000
 
 
@@ -45,10 +45,10 @@ class Settled:
     """Events with their instants and writers.
 
     Args:
-        events: what `apply.resolve` returned; rows of metrics may be missing.
-        metrics: gives a frame of the same columns that holds the rows of metrics, others perhaps as
-            well; Spark is tuned for queries over them from then on.
-        writers: who wrote what.
+        events: the result of `apply.resolve`; rows of metrics may be missing.
+        metrics: returns a frame of the same columns that contains the rows of metrics, and perhaps
+            others. From then on Spark is tuned for queries over them.
+        writers: the process behind each stream.
         surveyed: the rows of `survey.Survey`, splits among them.
     """
 
@@ -59,7 +59,7 @@ class Settled:
 
     @property
     def splits(self) -> tuple[dict[str, Any], ...]:
-        """The `split` rows, for the list of inputs."""
+        """Return the `split` rows, for the list of inputs."""
         return tuple(
             row for row in self.surveyed if row["what"] == "rare" and row["event"] == "split"
         )
@@ -75,20 +75,20 @@ def settled_events(
     metrics: Collection[str] | None = None,
     faults: Faults | None = None,
 ) -> Settled:
-    """Parse the sources, settle clocks and writers; a source that sets off a fault is left out.
+    """Parse the sources, settle clocks and writers; leave out sources that cause an error.
 
     Args:
-        sources: what `parsers.sources.discover` found.
-        session: waits for Spark and returns its session; what is parsed here is parsed before it is asked.
-        resources: with what to read and measure.
+        sources: the result of `parsers.sources.discover`.
+        session: waits for Spark and returns its session; local parsing happens before the wait.
+        resources: for reading and measuring.
         tz: name of a zone that overrides every inferred one.
         progress: called with the name of each stage.
-        metrics: names of the metrics of reports that become rows, None for all that are known; name
-            what a command measures, since a report of a busy cluster is thousands of samples.
-        faults: takes what goes wrong.
+        metrics: names of the metrics that become rows, None for all known ones. A command should name
+            those it uses, because a busy cluster reports thousands of samples.
+        faults: records errors.
 
     Raises:
-        FlowdiagError: Spark cannot start, or there is no room for what was parsed.
+        FlowdiagError: Spark cannot start, or the parsed rows exceed memory or disk.
     """
     from flowdiag.analyses.flink.clocks.apply import resolve
 
@@ -110,7 +110,7 @@ def settled_events(
         apart = None if apart is None else apart.where(settling.kept)
     few_events = resources.are_few(found.rows)
     if apart is not None and surveyed.has_times:
-        # Which day a time of day belongs to is told by all rows of its source.
+        # Finding the day of a time of day takes all rows of its source.
         raw, apart = raw.unionAll(apart.where(f"event = '{Event.METRIC}'")), None
         few_events = False
     events = resolve(raw, writers, spark, surveyed, tz, few=few_events)
@@ -123,15 +123,15 @@ def settled_events(
         resources.tune(found.metrics.count if few else None)
         return resolve(apart, writers, spark, surveyed, tz, few=few)
 
-    told = settling.told(surveyed)
+    told = settling.rows_kept(surveyed)
     return Settled(events=events, metrics=of_metrics, writers=writers, surveyed=told)
 
 
 class _Settling:
-    """Survey and settle, sparing the sources that set off no fault.
+    """Survey and settle without the sources that cause an error.
 
     Attributes:
-        left_out: indexes of the others.
+        left_out: indexes of the sources that cause an error.
     """
 
     def __init__(self, sources: Sequence[Source], tz: str | None, faults: Faults) -> None:
@@ -147,7 +147,7 @@ class _Settling:
 
         self._rare = rare
         marked = {part.source for part in marks}
-        # Marks that could not be added up: nothing tells whose the records are, and when they were written.
+        # Without the sum of its marks, the writer and the time of a source's records are unknown.
         self.left_out = {row["source"] for row in rare if "fault" in (row["fields"] or {})} - marked
 
         def of_some(some: Sequence[int]) -> Survey:
@@ -157,7 +157,7 @@ class _Settling:
                 [part for part in marks if part.source in wanted],
             )
 
-        return self._spared({row["source"] for row in rare} | marked, of_some)
+        return self._skipping_failures({row["source"] for row in rare} | marked, of_some)
 
     def settle(self, surveyed: Survey) -> tuple[Writer, ...]:
         from flowdiag.analyses.flink.clocks.settle import settle
@@ -173,9 +173,11 @@ class _Settling:
             ]
             return settle(rows, groups, self._tz, self._names)
 
-        return self._spared({row["source"] for row in surveyed.rows}, of_some)
+        return self._skipping_failures({row["source"] for row in surveyed.rows}, of_some)
 
-    def _spared(self, found: set[int], step: Callable[[Sequence[int]], Result]) -> Result:
+    def _skipping_failures(
+        self, found: set[int], step: Callable[[Sequence[int]], Result]
+    ) -> Result:
         result, left = self._faults.run_skipping_failures(
             sorted(found - self.left_out), step, Where.RESOLVE, source=self._names.get
         )
@@ -184,11 +186,11 @@ class _Settling:
 
     @property
     def kept(self) -> str:
-        """SQL: whether a row is of a source that is not left out."""
+        """SQL condition: the row's source is not left out."""
         return f"source NOT IN ({', '.join(map(str, sorted(self.left_out)))})"
 
-    def told(self, surveyed: Survey) -> tuple[dict[str, Any], ...]:
-        """What was surveyed; of what is left out the `split` rows, which tell what was read all the same."""
+    def rows_kept(self, surveyed: Survey) -> tuple[dict[str, Any], ...]:
+        """Return the surveyed rows; of sources left out only the `split` rows, which describe the input."""
         if not self.left_out:
             return surveyed.rows
         kept = (row for row in surveyed.rows if row["source"] not in self.left_out)
@@ -198,7 +200,7 @@ class _Settling:
 
 
 def _rare_rows(events: DataFrame) -> tuple[list[dict[str, Any]], list[Marks]]:
-    """What `survey` wants, of events that executors parsed."""
+    """Return the input of `survey` from events that executors parsed."""
     from flowdiag.analyses.flink.clocks.apply import SQL
 
     rare = rows_of(SQL.run("rare", events=events))
@@ -207,22 +209,22 @@ def _rare_rows(events: DataFrame) -> tuple[list[dict[str, Any]], list[Marks]]:
 
 
 def rare_of(found: Read) -> tuple[list[dict[str, Any]], list[Marks]]:
-    """What `survey` wants, of events that were parsed here."""
+    """Return the input of `survey` from events that this process parsed."""
     from flowdiag.analyses.flink.clocks.survey import RARE
 
     kinds = {kind.value for kind in RARE}
     if found.metrics is None and found.table is not None:
         marks, blamed = marks_and_faults(found.table)
         rare = [{"process": None, **fault_row(fault)} for fault in blamed]
-        return [*dictionaries(_told(found, kinds)), *rare], marks
-    # Parsed in pieces, each of which was added up by itself.
-    rows = dictionaries(_told(found, kinds | {Event.MARKS.value}))
+        return [*dictionaries(_rare_table(found, kinds)), *rare], marks
+    # Parsed in pieces, each with its own sums.
+    rows = dictionaries(_rare_table(found, kinds | {Event.MARKS.value}))
     marks = [decode(row["fields"]["marks"]) for row in rows if row["event"] == Event.MARKS]
     return [row for row in rows if row["event"] != Event.MARKS], marks
 
 
-def _told(found: Read, kinds: Collection[str]) -> pa.Table:
-    """The rows of some kinds that are looked at one by one; of options those that name a cluster."""
+def _rare_table(found: Read, kinds: Collection[str]) -> pa.Table:
+    """Return the rows of some kinds; of configuration rows only options that name a cluster."""
     from flowdiag.analyses.flink.clocks.survey import CLUSTER_KEYS, RARE_COLUMNS
 
     rows = found.of_kinds(kinds).select(RARE_COLUMNS)
@@ -241,10 +243,10 @@ _RUN_ROWS: Final = 4096
 
 @paused()
 def dictionaries(table: pa.Table) -> list[dict[str, Any]]:
-    """The rows of a small table; maps become dictionaries.
+    """Return the rows of a small table; maps become dictionaries.
 
-    Most columns of most rows are empty, since queries of different columns are united: where a run of rows has
-    none, no value is looked at.
+    The table unites queries with different columns, so most cells are empty. Columns without values in
+    a run of rows are skipped.
     """
     names: list[str] = table.schema.names
     maps = {field.name for field in table.schema if str(field.type).startswith("map<")}

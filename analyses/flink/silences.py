@@ -1,8 +1,8 @@
-"""How long was really waited: a hole in a log is no wait, and neither is the time after its last line.
+"""Real waiting times: neither a gap in a log nor the time after its last line is a wait.
 
-Who is cut out of a log, or copied in two pieces, has hours between two lines of which nobody knows anything.
-Waits are measured until the log of whoever would have told of their end falls silent; a process that stood
-still for so long writes just as little, which is why reports mention the silence itself.
+An excerpt of a log, or a log copied in two pieces, may lack hours between two lines. A wait is measured
+until the log that would contain its end falls silent. A stalled process writes nothing either, so
+reports mention the silence itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.report.wire import iso
 from flowdiag.parsers.notes import InputNote, Kind
 
-# Checkpoints that are due and not logged: pauses stretch the time between two of them to two intervals.
+# Due checkpoints without a record: pauses stretch the time between two of them to two intervals.
 _MISSED = 3
 
 
@@ -31,12 +31,12 @@ def _of_jobmanagers(facts: ClusterFacts) -> tuple[Incident, ...]:
     )
 
 
-def heard_until(facts: ClusterFacts, since_us: int, until_us: int) -> int:
-    """Until when the JobManager's log tells what becomes of something that began at `since_us`.
+def jobmanager_logged_until(facts: ClusterFacts, since_us: int, until_us: int) -> int:
+    """Return the time until which the JobManager's log covers an event that began at `since_us`.
 
     Args:
         facts: of the cluster.
-        since_us: when it began.
+        since_us: begin of the event.
         until_us: the end of the input.
 
     Returns:
@@ -49,40 +49,40 @@ def heard_until(facts: ClusterFacts, since_us: int, until_us: int) -> int:
     return until_us
 
 
-def told_until(facts: ClusterFacts, taskmanager: str | None, since_us: int, until_us: int) -> int:
-    """Until when any log tells what becomes of a task: its JobManager's, or that of its TaskManager.
+def logged_until(facts: ClusterFacts, taskmanager: str | None, since_us: int, until_us: int) -> int:
+    """Return the time until which any log covers a task: that of its JobManager or its TaskManager.
 
     Args:
         facts: of the cluster.
-        taskmanager: where the task runs; None: nowhere yet, so that only the JobManager would tell.
-        since_us: when it was last heard of.
+        taskmanager: of the task; None: not deployed yet, so only the JobManager's log covers it.
+        since_us: time of its last record.
         until_us: the end of the input.
 
     Returns:
-        `until_us`, or the end of the last log that was written at `since_us`: what other processes write
-        later says nothing of it. Without logs (REST alone) `until_us`.
+        `until_us`, or the end of the last log that covers `since_us`; later logs of other processes do
+        not cover the task. Without logs (REST alone) `until_us`.
     """
     heard = _heard(facts)
     if not heard:
         return until_us
-    voices = ["", *(name for name in (taskmanager, "?") if name and taskmanager is not None)]
+    names = ["", *(other for other in (taskmanager, "?") if other and taskmanager is not None)]
     ends = [
         high
-        for voice in voices
-        for low, high in heard.get(voice, ())
+        for name in names
+        for low, high in heard.get(name, ())
         if low - _DRIFT_US <= since_us <= high
     ]
     return min(until_us, max(ends, default=since_us))
 
 
-# What clocks of two machines may differ in.
+# Possible difference between the clocks of two hosts.
 _DRIFT_US = 1_000_000
 
 
 @once
 def _heard(facts: ClusterFacts) -> dict[str, list[Span]]:
-    """When each TaskManager's log has records, by its name (`?`: it has none); of all JobManagers under ``""``."""
-    # Not above: it imports Arrow, which who only lists rules does not need.
+    """Return the spans with records by TaskManager (`?`: no name), and under ``""`` of all JobManagers."""
+    # Imported here: it loads Arrow, which a listing of rules does not need.
     from flowdiag.parsers.flink.marks import merge_spans
 
     spans: dict[str, list[Span]] = {}
@@ -91,13 +91,13 @@ def _heard(facts: ClusterFacts) -> dict[str, list[Span]]:
             name = (process.taskmanager or "?") if process.role == "taskmanager" else ""
             spans.setdefault(name, []).append((process.first_us, process.last_us))
     return {
-        name: [part for span in merge_spans(found) for part in _without(span, name, facts)]
+        name: [part for span in merge_spans(found) for part in _without_silences(span, name, facts)]
         for name, found in spans.items()
     }
 
 
-def _without(span: Span, name: str, facts: ClusterFacts) -> Iterator[Span]:
-    """The parts of a span between the silences of a process."""
+def _without_silences(span: Span, name: str, facts: ClusterFacts) -> Iterator[Span]:
+    """Yield the parts of a span between the silences of a process."""
     low, high = span
     for silence in facts.incidents:
         if silence.kind != "silent" or silence.time_us is None:
@@ -113,7 +113,7 @@ def _without(span: Span, name: str, facts: ClusterFacts) -> Iterator[Span]:
 
 
 def silence_notes(facts: ClusterFacts) -> Iterator[InputNote]:
-    """Warnings about times in which checkpoints were due and the JobManager's log has no record at all."""
+    """Yield a warning for each span with due checkpoints but no record in the JobManager's log."""
     for silence in _of_jobmanagers(facts):
         lasted = silence.duration_ms or 0
         begun = silence.time_us or 0
@@ -122,8 +122,8 @@ def silence_notes(facts: ClusterFacts) -> Iterator[InputNote]:
             yield InputNote(
                 Kind.GAP,
                 f"the JobManager's log is silent from {iso(begun)} to {iso(ended)}"
-                f" ({fmt.duration(lasted)}), with checkpoints before and after: lines are missing, or"
-                " the JobManager stood still; nothing counts as waiting for that time",
+                f" ({fmt.duration(lasted)}), with checkpoints before and after. Lines are missing, or"
+                " the JobManager stalled. flowdiag does not count this time as waiting",
                 first_us=begun,
                 last_us=ended,
             )
@@ -133,7 +133,7 @@ _ENDS = frozenset({"cancelled", "finished", "job-failure", "coordinator-stopped"
 
 
 def _was_due(job: JobFacts, begun_us: int, ended_us: int) -> bool:
-    """Whether a job took checkpoints before and after a silence, and should have taken some within."""
+    """Whether a job took checkpoints before and after a silence, and should have taken some in between."""
     triggered = [c.triggered_us for c in job.checkpoints if c.triggered_us is not None]
     before = max((us for us in triggered if us <= begun_us), default=None)
     if before is None or not any(us >= ended_us for us in triggered):

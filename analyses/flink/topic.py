@@ -29,26 +29,26 @@ Row = dict[str, Any]
 
 
 class FlinkTopic(Topic):
-    """What a topic about a Flink job adds to measuring."""
+    """A topic about a Flink job: its additions to the shared measurement."""
 
     checkpoints = True
-    """Whether it needs the lives of checkpoints, and not only attempts and incidents."""
+    """Whether it needs checkpoints in addition to attempts and incidents."""
 
     def metrics(self) -> Collection[str]:
-        """Names of the metrics of reports that it measures; a busy cluster's report is thousands."""
+        """Return the names of the metrics that it uses; a busy cluster reports thousands."""
         return ()
 
     def frames(self, settled: Settled, unique: DataFrame) -> Sequence[DataFrame]:
-        """Frames of small rows of its own, told apart by `what`; collected together with the others'.
+        """Return frames of its own small rows, tagged by `what`; all topics share one collect.
 
         Args:
             settled: events and metrics with their instants and writers.
-            unique: the events, each once.
+            unique: the events without duplicates.
         """
         return ()
 
     def more(self, common: ClusterFacts, settled: Settled, progress: ProgressCallback) -> list[Row]:
-        """Rows whose query depends on the facts that all topics share: metrics in spans and windows."""
+        """Return rows whose query depends on the shared facts: metrics in spans and windows."""
         return []
 
     def facts(
@@ -60,15 +60,15 @@ class FlinkTopic(Topic):
         side_inputs: Any,
         options: Options,
     ) -> Any:
-        """The topic's facts.
+        """Build the topic's facts.
 
         Args:
-            rows: of the common collect: those of all topics.
+            rows: of the shared collect, of all topics.
             more: what `more` returned.
             common: the facts that all topics share.
-            writers: who wrote what.
-            aside: what the topic read by itself.
-            options: of the user.
+            writers: the process behind each stream.
+            aside: the topic's own side input.
+            options: the user's options.
         """
         raise NotImplementedError
 
@@ -129,7 +129,7 @@ class Flink:
 def _rows(
     topics: Sequence[FlinkTopic], settled: Settled, faults: Faults
 ) -> tuple[list[Row], list[FlinkTopic]]:
-    """The small rows of all topics, in one collect, and the topics whose queries fail."""
+    """Collect the small rows of all topics at once, and return the topics whose queries fail."""
     from flowdiag.analyses.flink import lifecycle
 
     unique = kept(lifecycle.once(settled.events))
@@ -151,7 +151,7 @@ def _rows(
 def _common(
     rows: list[Row], writers: Sequence[Writer], faults: Faults
 ) -> tuple[list[Row], ClusterFacts]:
-    """The facts that all topics share, and the rows that they are made of: those of a job that fails are left out."""
+    """Return the facts that all topics share, and their rows, without jobs that cause an error."""
     jobs = sorted({row["job_id"] for row in rows if row.get("job_id")})
     common, left = faults.run_skipping_failures(
         jobs,
@@ -163,7 +163,7 @@ def _common(
 
 
 def _of(rows: Sequence[Row], jobs: Collection[str]) -> list[Row]:
-    """The rows of some jobs, and those of none."""
+    """Return the rows of some jobs, and the rows without a job."""
     return [row for row in rows if not row.get("job_id") or row["job_id"] in jobs]
 
 
@@ -181,7 +181,7 @@ def _facts(
     options: Options,
     faults: Faults,
 ) -> dict[str, Any]:
-    """The facts of each topic, but for a job that fails, or a topic that fails without any."""
+    """Return the facts of each topic, without jobs or topics that cause an error."""
     jobs = sorted({job.key.job_id for job in common.jobs})
 
     def of_topic(topic: FlinkTopic) -> Any:
@@ -213,5 +213,5 @@ FLINK = Flink()
 
 
 def named_jobs(jobs: Iterable[JobFacts]) -> list[SelectableJob]:
-    """Jobs as a selection names them."""
+    """Return jobs with the names that a selection uses."""
     return [SelectableJob(key=job.key, id=job.key.job_id or None, name=job.name) for job in jobs]

@@ -1,8 +1,8 @@
-"""The job graph as the judgements need it: what comes before what.
+"""The order of a job's tasks, for signals and rules.
 
-From the plan where there is one. Where only the order of deployment is known, each task is taken to
-feed the next, and sources to feed the first task that is none: right for the chains that most jobs
-are, and said in the report (`known_from`).
+It comes from the plan, if there is one. If only the order of deployment is known, each task is assumed to
+feed the next, and sources to feed the first task that is no source. This is right for the linear chains
+of most jobs, and the report names the origin (`known_from`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ _CUT = 60
 
 @once
 def topology_of(job: JobFacts) -> Topology:
-    """The graph of a job."""
     return Topology(job)
 
 
@@ -27,7 +26,7 @@ class Topology:
     """Tasks from the sources down, with their parallelism and their neighbours."""
 
     def __init__(self, job: JobFacts) -> None:
-        """Read the graph of a job, or make one from its attempts."""
+        """Read the graph of a job, or derive one from its attempts."""
         sizes: dict[str, int] = {}
         edges: set[tuple[str, str]] = set()
         self.known_from: str | None = None
@@ -70,9 +69,9 @@ class Topology:
         self.upstream = {task: tuple(upstream[task]) for task in self.tasks}
 
     def canonical(self, task: str | None) -> str | None:
-        """The task as the graph calls it, for a name that was cut off or filtered; None if none fits.
+        """Return the graph's name for a truncated or filtered task name; None if no task fits.
 
-        A name that the graph does not know at all is returned as it is if there is no graph.
+        Without a graph the name is returned unchanged.
         """
         if task is None or task in self._order or not self.tasks:
             return task
@@ -81,7 +80,7 @@ class Topology:
         return self._called[task]
 
     def _meant(self, task: str) -> str | None:
-        """The task of the graph that a name of another spelling stands for."""
+        """Return the task of the graph for a name in another spelling."""
         sign = _sign(task)
         if sign in self._by_sign:
             return self._by_sign[sign]
@@ -91,11 +90,11 @@ class Topology:
         return near[0] if len(near) == 1 else None
 
     def order(self, task: str) -> int:
-        """Place of a task, sources first; unknown ones last."""
+        """Return the position of a task, sources first, unknown tasks last."""
         return self._order.get(task, len(self._order))
 
     def downstream(self, task: str) -> frozenset[str]:
-        """Everything that gets its barriers by way of a task."""
+        """Return all tasks whose barriers pass through a task."""
         if task not in self._downstream:
             found: set[str] = set()
             for other in self.tasks:
@@ -105,10 +104,10 @@ class Topology:
         return self._downstream[task]
 
     def next_to(self, task: str) -> tuple[str, ...]:
-        """The tasks right behind a task."""
+        """Return the direct successors of a task."""
         return tuple(other for other in self.tasks if task in self.upstream[other])
 
 
 def _sign(task: str) -> str:
-    """What is left of a name once filters replaced their favourite characters."""
+    """Return a name without the characters that metric filters replace."""
     return re.sub(r"[^0-9a-z]+", "_", task.lower()).strip("_")

@@ -1,4 +1,4 @@
-"""What was understood of Flink's inputs, in the field's words, whether or not a rule can use it."""
+"""The kinds of records recognised in Flink inputs, whether or not a rule uses them."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ from flowdiag.analyses.model.keys import Ref
 
 _WORDS: Final = {
     "task-failure": "failures of tasks",
-    "job-failure": "jobs that failed",
-    "job-failing": "jobs on the way to fail",
+    "job-failure": "failed jobs",
+    "job-failing": "failing jobs",
     "restart": "restarts",
     "job-restarting": "restarts",
     "taskmanager-lost": "lost TaskManagers",
     "taskmanager-registered": "registered TaskManagers",
     "out-of-memory": "memory errors",
-    "network-buffers": "failures for missing network buffers",
-    "no-resource": "failures for missing slots",
+    "network-buffers": "failures due to missing network buffers",
+    "no-resource": "failures due to missing slots",
     "resource-failure": "failures of resources",
-    "task-stuck": "tasks that do not react to cancelling",
+    "task-stuck": "tasks that do not react to cancellation",
     "snapshot-failed": "failed snapshots",
-    "async-failure": "asynchronous parts that were not completed",
-    "abort-notified": "notices that a checkpoint was aborted",
-    "barrier-delayed": "barriers that took too long",
+    "async-failure": "incomplete asynchronous parts",
+    "abort-notified": "abort notifications",
+    "barrier-delayed": "delayed barriers",
     "network-memory": "warnings about network memory",
     "external-failure": "failures of connectors and storage",
-    "not-triggered": "checkpoints that were not triggered",
+    "not-triggered": "checkpoints not triggered",
     "checkpoint-counts": "counts of checkpoints",
     "restored": "restores from a checkpoint",
-    "savepoint": "requests for a savepoint",
-    "cancelled": "jobs that were cancelled on purpose",
-    "finished": "jobs that finished",
-    "suspended": "jobs that were suspended",
+    "savepoint": "savepoint requests",
+    "cancelled": "cancelled jobs",
+    "finished": "finished jobs",
+    "suspended": "suspended jobs",
     "coordinator-stopped": "stops of the checkpoint coordinator",
-    "leadership": "changes of the leader",
+    "leadership": "leader changes",
     "worker": "messages about workers",
     "job-running": "jobs that switched to RUNNING",
-    "submitted": "submissions of a job",
-    "started": "starts of a job",
-    "decline-ignored": "declines that were ignored",
-    "request-in-queue": "checkpoint requests that had to wait",
+    "submitted": "job submissions",
+    "started": "job starts",
+    "decline-ignored": "ignored declines",
+    "request-in-queue": "queued checkpoint requests",
 }
 
 
 def understood(facts: ClusterFacts) -> tuple[Understood, ...]:
-    """The kinds of what was understood, in the order of their first record."""
+    """Return the recognised kinds, in the order of their first record."""
     groups: dict[str, list[tuple[int | None, Ref | None]]] = {}
-    for kind, time_us, ref in _told(facts):
+    for kind, time_us, ref in _records(facts):
         groups.setdefault(kind, []).append((time_us, ref))
     found = []
     for kind, told in groups.items():
@@ -66,7 +66,7 @@ def understood(facts: ClusterFacts) -> tuple[Understood, ...]:
     return tuple(sorted(found, key=lambda one: (one.first_us or 0, one.kind)))
 
 
-def _told(facts: ClusterFacts) -> Iterator[tuple[str, int | None, Ref | None]]:
+def _records(facts: ClusterFacts) -> Iterator[tuple[str, int | None, Ref | None]]:
     for job in facts.jobs:
         for checkpoint in job.checkpoints:
             status = checkpoint.status.replace("_", " ")

@@ -16,7 +16,7 @@ from flowdiag.analyses.flink.clocks.settle import Writer, settle
 from flowdiag.analyses.flink.clocks.survey import survey
 from flowdiag.analyses.flink.job import ClusterFacts, Incident
 from flowdiag.analyses.flink.settled import rare_of
-from flowdiag.analyses.flink.silences import heard_until, silence_notes, told_until
+from flowdiag.analyses.flink.silences import jobmanager_logged_until, logged_until, silence_notes
 from flowdiag.analyses.model.keys import Process
 from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.model.rule import apply
@@ -130,7 +130,7 @@ def test_who_would_tell_of_a_task() -> None:
     )
 
     def told(name: str | None, since: int, until: int = 9000) -> int:
-        return told_until(facts, name, since * SECOND, until * SECOND) // SECOND
+        return logged_until(facts, name, since * SECOND, until * SECOND) // SECOND
 
     assert told(None, 20) == 30
     assert told("tm-1", 20) == 500
@@ -139,7 +139,7 @@ def test_who_would_tell_of_a_task() -> None:
     assert told("tm-2", 8200) == 9000
     assert told("tm-3", 20) == 30
     assert told("tm-3", 400) == 400  # nobody would tell
-    assert told_until(ClusterFacts(jobs=(), processes=()), "tm-1", 0, 7) == 7  # no logs: REST
+    assert logged_until(ClusterFacts(jobs=(), processes=()), "tm-1", 0, 7) == 7  # no logs: REST
 
 
 def writers_of(*paths: Path) -> tuple[Writer, ...]:
@@ -182,10 +182,10 @@ def test_until_when_a_log_tells() -> None:
     bench = Bench()
     facts = with_hole(bench.facts(), silent(bench, 100, 200))
     at = bench.at
-    assert heard_until(facts, at(50), at(90)) == at(90)
-    assert heard_until(facts, at(50), at(300)) == at(100)
-    assert heard_until(facts, at(150), at(300)) == at(150)
-    assert heard_until(facts, at(250), at(300)) == at(300)
+    assert jobmanager_logged_until(facts, at(50), at(90)) == at(90)
+    assert jobmanager_logged_until(facts, at(50), at(300)) == at(100)
+    assert jobmanager_logged_until(facts, at(150), at(300)) == at(150)
+    assert jobmanager_logged_until(facts, at(250), at(300)) == at(300)
 
 
 # --- Spark ----------------------------------------------------------------------------------------

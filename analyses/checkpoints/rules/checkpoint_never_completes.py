@@ -37,7 +37,7 @@ from typing import Final
 
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.judging import ended_or_last
-from flowdiag.analyses.flink.silences import heard_until
+from flowdiag.analyses.flink.silences import jobmanager_logged_until
 
 
 class NeverCompletes(h.Limits):
@@ -98,7 +98,7 @@ def _age_ms(job: h.Job, pending: list[h.Checkpoint]) -> float | None:
         return None
     if any((c.run, c.id) > (last.run, last.id) for c in job.checkpoints if c.status != last.status):
         return None
-    return (heard_until(job.cluster, since, job.last_us) - since) / 1000
+    return (jobmanager_logged_until(job.cluster, since, job.last_us) - since) / 1000
 
 
 def _hours_running(job: h.Job) -> float | None:
@@ -107,7 +107,7 @@ def _hours_running(job: h.Job) -> float | None:
     if not deployed or end is None:
         return None
     begun = min(deployed)
-    return (heard_until(job.cluster, begun, end) - begun) / 3_600_000_000
+    return (jobmanager_logged_until(job.cluster, begun, end) - begun) / 3_600_000_000
 
 
 _HANGING: Final = (

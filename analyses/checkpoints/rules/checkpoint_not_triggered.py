@@ -41,7 +41,7 @@ from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.crises import crises
 from flowdiag.analyses.flink.episodes import finished_us
 from flowdiag.analyses.flink.judging import setting
-from flowdiag.analyses.flink.silences import heard_until
+from flowdiag.analyses.flink.silences import jobmanager_logged_until
 from flowdiag.parsers.flink.failures import reason_kind
 
 
@@ -127,7 +127,7 @@ def _silence_ms(job: h.Job) -> float | None:
     if setting(job, "execution.checkpointing.interval-during-backlog") is not None:
         return None  # while a source reads its backlog, checkpoints may be rare or off (1.19+)
     last = max(c.ended_us or c.triggered_us or 0 for c in triggered)
-    until = heard_until(job.cluster, last, job.last_us)
+    until = jobmanager_logged_until(job.cluster, last, job.last_us)
     if any(i.time_us is None or i.time_us >= last for i in h.incidents(job, *_EXCUSES)):
         return None
     return (until - last) / 1000

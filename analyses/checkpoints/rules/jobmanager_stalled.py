@@ -45,7 +45,7 @@ from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.episodes import beginnings
 from flowdiag.analyses.flink.judging import INTERVAL_KEYS, setting, trigger_gaps_ms
 from flowdiag.analyses.flink.pressure import median
-from flowdiag.analyses.flink.silences import heard_until
+from flowdiag.analyses.flink.silences import jobmanager_logged_until
 from flowdiag.analyses.model.derived import once
 
 
@@ -188,7 +188,7 @@ def _gaps(job: h.Job, limits: Stalled) -> list[tuple[h.Checkpoint, h.Checkpoint]
         if _pause_ms(before, after) < limits.gap * job.interval_ms:
             continue
         low, high = before.ended_us or before.triggered_us or 0, after.triggered_us or 0
-        if heard_until(job.cluster, low, high) < high:
+        if jobmanager_logged_until(job.cluster, low, high) < high:
             continue  # lines are missing
         if bisect_left(breaks, low) >= bisect(breaks, high):
             found.append((before, after))

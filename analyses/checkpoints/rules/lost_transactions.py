@@ -38,7 +38,7 @@ from typing import Final
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.crises import classify_incident
 from flowdiag.analyses.flink.judging import milliseconds, setting
-from flowdiag.analyses.flink.silences import heard_until
+from flowdiag.analyses.flink.silences import jobmanager_logged_until
 
 _TRANSACTIONS: Final = frozenset(
     {
@@ -158,7 +158,7 @@ def _longest_gap_ms(job: h.Job) -> float:
         moments.append(job.last_us)
     return max(
         (
-            (heard_until(job.cluster, before, after) - before) / 1000
+            (jobmanager_logged_until(job.cluster, before, after) - before) / 1000
             for before, after in pairwise(sorted(moments))
         ),
         default=0.0,

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from flowdiag.analyses.flink.crises import RANKS, kind_of
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts, Status
-from flowdiag.analyses.flink.silences import told_until
+from flowdiag.analyses.flink.silences import logged_until
 from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.startup.assemble.steps import Begun, steps_of
 from flowdiag.analyses.startup.assemble.timeline import Row, Timeline, ref_of
@@ -245,8 +245,8 @@ def _start(
         tasks=tasks,
         restores=restores,
         started_us=begin,
-        horizon_us=told_until(lines.shared.common, None, begin, horizon),
-        told_until=partial(_told_until, lines.shared.common, horizon),
+        horizon_us=logged_until(lines.shared.common, None, begin, horizon),
+        logged_until=partial(_told_until, lines.shared.common, horizon),
         cold=kind == "cold",
         complete=complete,
     )
@@ -275,7 +275,7 @@ def _start(
 
 
 def _told_until(common: ClusterFacts, horizon: int, task: TaskTimes, since_us: int) -> int:
-    return told_until(common, task.taskmanager, since_us, horizon)
+    return logged_until(common, task.taskmanager, since_us, horizon)
 
 
 def _first_failure(

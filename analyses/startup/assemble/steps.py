@@ -34,7 +34,7 @@ class Begun:
     restores: Sequence[Restore]
     started_us: int
     horizon_us: int
-    told_until: Callable[[TaskTimes, int], int]
+    logged_until: Callable[[TaskTimes, int], int]
     cold: bool
     complete: bool
 
@@ -59,7 +59,7 @@ def steps_of(begun: Begun, asked: Timeline, completed: Sequence[int]) -> Iterato
     yield from _workers_step(asked, begun.started_us, slots.ended_us or horizon)
     if not deploying:
         return
-    yield from _own_steps(tasks, begun.told_until)
+    yield from _own_steps(tasks, begun.logged_until)
     yield from _restore_step(begun.restores, horizon)
     if begun.complete:
         running = max(t.running_us or 0 for t in tasks)
@@ -91,7 +91,7 @@ def _until_ready(begun: Begun, ready: int | None) -> Iterator[Step]:
 
 
 def _own_steps(
-    tasks: Sequence[TaskTimes], told_until: Callable[[TaskTimes, int], int]
+    tasks: Sequence[TaskTimes], logged_until: Callable[[TaskTimes, int], int]
 ) -> Iterator[Step]:
     """What every task does by itself."""
     reached = {
@@ -105,7 +105,7 @@ def _own_steps(
         [t for t in tasks if t.deploying_us is not None],
         lambda task: task.deploying_us,
         lambda task: reached.get(task.attempt_id),
-        told_until,
+        logged_until,
     )
     initializing = [t for t in tasks if t.initializing_us is not None]
     if initializing:
@@ -114,7 +114,7 @@ def _own_steps(
             initializing,
             lambda task: task.initializing_us,
             lambda task: task.running_us,
-            told_until,
+            logged_until,
         )
 
 
@@ -178,7 +178,7 @@ def _task_step(
     tasks: Sequence[TaskTimes],
     begins: Any,
     ends: Any,
-    told_until: Callable[[TaskTimes, int], int],
+    logged_until: Callable[[TaskTimes, int], int],
 ) -> Step:
     """A step that every task takes by itself: its spread, and the task that took longest."""
     durations: list[tuple[int, TaskTimes]] = []
@@ -188,7 +188,7 @@ def _task_step(
     for task in tasks:
         end = ends(task)
         if end is None:
-            told = told_until(task, begins(task))
+            told = logged_until(task, begins(task))
             held = max(held, told)
             until = task.ended_us if task.ended_us is not None else told
             waiting.append((max(0, until - begins(task)), task))

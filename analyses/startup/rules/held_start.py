@@ -32,7 +32,7 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.flink.judging import without_package
-from flowdiag.analyses.flink.silences import told_until
+from flowdiag.analyses.flink.silences import logged_until
 from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_FAILURE
 from flowdiag.analyses.model.finding import Inconclusive
 from flowdiag.analyses.startup import helpers as h
@@ -113,11 +113,11 @@ def _waited_ms(job: h.JobStarting, last: h.Start, ran: int | None) -> int | None
     if not end:
         return None
     heard = [
-        told_until(job.cluster.common, task.taskmanager, since, end)
+        logged_until(job.cluster.common, task.taskmanager, since, end)
         for task in last.tasks
         if task.running_us is None and (since := task.begins_us) is not None
     ]
-    end = max(heard, default=None) or told_until(job.cluster.common, None, last.started_us, end)
+    end = max(heard, default=None) or logged_until(job.cluster.common, None, last.started_us, end)
     return max(0, end - begun) // 1000
 
 

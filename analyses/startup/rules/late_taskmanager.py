@@ -28,7 +28,7 @@ from __future__ import annotations
 import statistics
 from typing import Final
 
-from flowdiag.analyses.flink.silences import heard_until
+from flowdiag.analyses.flink.silences import jobmanager_logged_until
 from flowdiag.analyses.startup import helpers as h
 
 
@@ -46,7 +46,10 @@ def judge(job: h.JobStarting, limits: Late) -> h.Iterator[h.Finding]:
         step = start.step("slots")
         if step is None or step.started_us is None or step.ended_us is None:
             continue
-        if heard_until(job.cluster.common, step.started_us, step.ended_us) < step.ended_us:
+        if (
+            jobmanager_logged_until(job.cluster.common, step.started_us, step.ended_us)
+            < step.ended_us
+        ):
             continue  # the TaskManagers may belong to different starts
         registered = [
             w for w in job.cluster.workers if w.registered_us and w.registered_us <= step.ended_us

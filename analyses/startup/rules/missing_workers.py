@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.flink.silences import heard_until
+from flowdiag.analyses.flink.silences import jobmanager_logged_until
 from flowdiag.analyses.startup import helpers as h
 from flowdiag.parsers.flink.failures import failure_kind
 
@@ -51,7 +51,7 @@ def judge(facts: h.StartupFacts, limits: Missing) -> h.Iterator[h.Finding]:
     )
     if facts.wanted_workers and None not in (facts.first_request_us, facts.last_us):
         since = facts.first_request_us or 0
-        waited = (heard_until(facts.common, since, facts.last_us or 0) - since) / 1000
+        waited = (jobmanager_logged_until(facts.common, since, facts.last_us or 0) - since) / 1000
         if waited >= limits.wait * 1000:
             yield _open(facts, facts.wanted_workers, waited, running=running)
     dead = [w for w in facts.workers if w.ended_us is not None and w.registered_us is None]

@@ -30,7 +30,7 @@ from __future__ import annotations
 import statistics
 from typing import Final, NamedTuple
 
-from flowdiag.analyses.flink.silences import told_until
+from flowdiag.analyses.flink.silences import logged_until
 from flowdiag.analyses.startup import helpers as h
 
 
@@ -105,7 +105,7 @@ def _took(task: h.TaskTimes, start: h.Start, job: h.JobStarting) -> int | None:
         return None
     end = task.running_us or task.ended_us or start.ended_us or job.job.last_us
     if end is not None and task.running_us is None and task.ended_us is None:
-        end = told_until(job.cluster.common, task.taskmanager, task.initializing_us, end)
+        end = logged_until(job.cluster.common, task.taskmanager, task.initializing_us, end)
     if end is None or (task.running_us is None and task.end_state in ("CANCELED", "FAILED")):
         return None  # another task failed first
     return max(0, end - task.initializing_us) // 1000

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.flink.silences import heard_until, told_until
+from flowdiag.analyses.flink.silences import jobmanager_logged_until, logged_until
 from flowdiag.analyses.startup import helpers as h
 
 _JUDGED: Final = ("submission", "resource-manager", "deployment")
@@ -64,8 +64,8 @@ def _has_hole(facts: h.StartupFacts, step: h.Step) -> bool:
     begun, ended = step.started_us, step.ended_us
     return (
         min(
-            heard_until(facts.common, begun, ended),
-            told_until(facts.common, step.taskmanager, begun, ended),
+            jobmanager_logged_until(facts.common, begun, ended),
+            logged_until(facts.common, step.taskmanager, begun, ended),
         )
         < ended
     )
