@@ -403,9 +403,9 @@ def test_a_server_misses_a_round(canned: CannedFactory, capsys: pytest.CaptureFi
         diagnosis = canned(reports.failing())
         call = diagnosis.__call__
 
-        def diagnose(*how: Any, **manifest_fields: Any) -> Report:
+        def diagnose(*how: Any, **more: Any) -> Report:
             away[0] = not away[0]
-            return call(*how, **manifest_fields)
+            return call(*how, **more)
 
         command = ["diagnose", server.url, "--every", "10s", "--for", "0", "-f", "json"]
         with pytest.MonkeyPatch.context() as patch:
@@ -582,13 +582,13 @@ def test_a_failed_exec_is_a_warning(
 @pytest.mark.full
 @pytest.mark.command
 @pytest.mark.parametrize("more", [[], ["--every", "10m", "--times", "2"]], ids=["once", "rounds"])
-def test_ctrl_c_leaves_a_valid_folder(manifest_fields: list[str], tmp_path: Path) -> None:
+def test_ctrl_c_leaves_a_valid_folder(more: list[str], tmp_path: Path) -> None:
     (tmp_path / "tmp").mkdir()
     kept = tmp_path / "kept"
     with serving(RecordedFlink()) as server:
         command = [sys.executable, "-m", "flowdiag", "diagnose", server.url, "--for", "5m"]
         with subprocess.Popen(
-            [*command, "--keep", str(kept), *manifest_fields],
+            [*command, "--keep", str(kept), *more],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -203,7 +203,7 @@ def lay_out(files: Folder, place: Path) -> Path:
 
 def one(files: Folder, arguments: Sequence[str], place: Path, spark: Any, found: Found) -> str:
     """Try one command, and keep a small folder on which it shows the same fault; what became of it."""
-    what, manifest_fields, kind = fault(files, arguments, place, spark)
+    what, more, kind = fault(files, arguments, place, spark)
     if what is not None and found.is_new(what):
         until = time.monotonic() + _MINIMISING_S
 
@@ -220,7 +220,7 @@ def one(files: Folder, arguments: Sequence[str], place: Path, spark: Any, found:
         shutil.rmtree(target, ignore_errors=True)
         lay_out(small, found.folder).rename(target)
         (target / "command.json").write_text(json.dumps(arguments) + "\n")
-        target.with_name(target.name + ".txt").write_text(manifest_fields)
+        target.with_name(target.name + ".txt").write_text(more)
     return kind
 
 

@@ -63,9 +63,9 @@ class Broken(Exception):
         what: in a few words, the same for all inputs that show the same fault.
     """
 
-    def __init__(self, what: str, manifest_fields: str = "") -> None:
+    def __init__(self, what: str, more: str = "") -> None:
         """Say what, and more of it for whoever repairs it."""
-        super().__init__(f"{what}\n{manifest_fields}" if manifest_fields else what)
+        super().__init__(f"{what}\n{more}" if more else what)
         self.what = what
 
 

@@ -44,10 +44,10 @@ def test_what_was_found_of_commands_is_repaired(
 
     files = commands.files_of(path)
     arguments = json.loads(files.pop("command.json"))
-    what, manifest_fields, _ = commands.fault(
+    what, more, _ = commands.fault(
         files, arguments, tmp_path, commands.Session(spark, tmp_path / "session")
     )
-    assert what is None, manifest_fields
+    assert what is None, more
 
 
 def test_some_of_the_search_finds_nothing(tmp_path: Path) -> None:
@@ -132,9 +132,9 @@ def test_a_fault_is_kept_once_and_small(tmp_path: Path) -> None:
     with mock.patch.dict(splitting._READERS, {"log": raising}):
         for number in range(2):
             plain.one(LOG, tmp_path, "x.log", number, found)
-    (kept, manifest_fields) = sorted((tmp_path / "found").iterdir())
+    (kept, more) = sorted((tmp_path / "found").iterdir())
     assert b"hello" in kept.read_bytes() and len(kept.read_bytes()) < len(LOG) // 3
-    assert "planted" in manifest_fields.read_text()
+    assert "planted" in more.read_text()
     assert found.tell(1) == 1
 
 
@@ -154,8 +154,8 @@ CONFIGURED = {"flink-conf.yaml": b"taskmanager.memory.process.size: 1728m\nflink
 def test_a_command_is_run_and_every_format_rendered(tmp_path: Path) -> None:
     from tests.fuzz import commands
 
-    what, manifest_fields, kind = commands.fault(CONFIGURED, ["memory"], tmp_path, None)
-    assert what is None, manifest_fields
+    what, more, kind = commands.fault(CONFIGURED, ["memory"], tmp_path, None)
+    assert what is None, more
     assert kind in ("exit code 0", "exit code 1", "exit code 3")
     assert commands.fault({}, ["memory", "--tz", "nowhere"], tmp_path, None)[2] == "exit code 2"
 

@@ -151,13 +151,13 @@ def test_compressed_responses_are_read(pack: Callable[[bytes], bytes], name: str
 
 
 def test_too_many_values_are_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "MAX_WEIGHT", 1 << 20)
+    monkeypatch.setattr(clients, "MAX_DECODED_BYTES", 1 << 20)
     with answering(Reply(b"[" + b"[]," * 20_000 + b"1]")) as server:
         assert ask(server.url).why == "the response contains too many values"
 
 
 def test_a_tick_stops_at_the_memory_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "TICK_WEIGHT", 10_000)
+    monkeypatch.setattr(watching, "TICK_DECODED_BYTES", 10_000)
     with serving(RecordedFlink()) as server:
         outcome = collect(server.url, tmp_path / "c")
     assert any("reached the memory limit" in warning for warning in outcome.warnings)
@@ -215,7 +215,7 @@ def test_disk_use_of_a_run_is_bounded(tmp_path: Path, monkeypatch: pytest.Monkey
     ids=["damaged", "empty", "brackets", "deep", "binary"],
 )
 def test_invalid_json(body: bytes, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "MAX_WEIGHT", 1 << 20)
+    monkeypatch.setattr(clients, "MAX_DECODED_BYTES", 1 << 20)
     with answering(Reply(body)) as server:
         assert ask(server.url).why == why
 
