@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Final
 
 from flowdiag.analyses.model.derived import Answers, once
-from flowdiag.analyses.model.finding import Evidence, focused
+from flowdiag.analyses.model.finding import Evidence, cite_part
 from flowdiag.analyses.model.keys import JobKey, Process, Ref
 from flowdiag.parsers.focus import Focus
 
@@ -179,7 +179,7 @@ class SubtaskCheckpoint:
     @property
     def cited(self) -> Evidence | None:
         """The cited record; a REST response contains all subtasks of a vertex."""
-        return focused(self.ref, Focus(task=self.task, subtask_index=self.subtask_index))
+        return cite_part(self.ref, Focus(task=self.task, subtask_index=self.subtask_index))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from flowdiag.analyses.flink.job import JobFacts, SubtaskLoad
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.topology import Topology, topology_of
 from flowdiag.analyses.model.derived import once
-from flowdiag.analyses.model.finding import Evidence, focused
+from flowdiag.analyses.model.finding import Evidence, cite_part
 from flowdiag.analyses.model.keys import Ref
 from flowdiag.parsers.focus import Focus
 
@@ -100,7 +100,7 @@ class Load:
 
     def _evidence(self, *metrics: tuple[str, float | None]) -> Evidence | None:
         key = self.key
-        return focused(
+        return cite_part(
             self.ref,
             Focus(
                 metrics=metrics,

@@ -1,6 +1,6 @@
-"""The vocabulary that every analysis shares: what a rule is, what a finding holds, which part of the input is judged.
+"""Types that all analyses share: rules, findings, the selected part of the input.
 
-`rule` and `finding` are the two to read first: a rule yields findings. `keys` names jobs, processes and records;
-`span` and `options` hold the selection that the user made; `fmt` formats numbers, times and names for people.
-Nothing here knows a topic, Spark or a report; it may import `flowdiag.parsers` only.
+Start with `rule` and `finding`: a rule yields findings. `keys` identifies jobs, processes and records. `span` and
+`options` hold the user's selection. `fmt` formats numbers, times and names for readers.
+Nothing here depends on a topic, on Spark or on a report.
 """

@@ -1,11 +1,10 @@
-"""Which rules a user wants to hear and with which limits, and what becomes of a verdict without the others.
+"""The user's selection of rules and limits, and the effect of ignored rules on the verdict.
 
-A word chooses a rule by its code (`CP101`), its name (`checkpoint-expired`), or many by the beginning
-of their codes (`CP`, `RT4`). The longer beginning decides, wherever it stands, so that `--ignore CP3
---select CP307` leaves one of them; between equals, ignoring wins.
+A word selects a rule by its code (`CP101`) or its name (`checkpoint-expired`), or many rules by a code prefix (`CP`,
+`RT4`). The longer prefix wins in any order: `--ignore CP3 --select CP307` keeps CP307. On a tie `--ignore` wins.
 
-An ignored rule still judges. What it finds is not shown and fails no build, but does not become
-healthy by that: `without` says so.
+An ignored rule still runs. Its findings are not shown and fail no build, but `without` keeps the verdict from
+becoming healthy because of that.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from flowdiag.parsers.errors import FlowdiagError, nearest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """`--select` and `--ignore`, every word of which chooses at least one rule."""
+    """`--select` and `--ignore`. Every word selects at least one rule."""
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
 
     def ignored(self, rule: Rule) -> str | None:
-        """Why a rule is not heard, as the option that says so; None: it is."""
+        """Return the option that excludes a rule, or None."""
         selected = _closest(rule, self.select)
         ignored = _closest(rule, self.ignore)
         if ignored is not None and (selected is None or _length(ignored) >= _length(selected)):
@@ -39,12 +38,12 @@ class Choice:
 
 
 def _closest(rule: Rule, words: Iterable[str]) -> str | None:
-    """Of the words that mean a rule, the one that says most."""
+    """The most specific word that matches a rule."""
     return max((word for word in words if means(word, rule)), key=_length, default=None)
 
 
 def _length(word: str) -> int:
-    """How closely a word chooses: a name as closely as a code.
+    """How specific a word is. A name is as specific as a code.
 
     >>> _length("CP"), _length("CP101"), _length("checkpoint-expired")
     (2, 5, 5)
@@ -53,15 +52,15 @@ def _length(word: str) -> int:
 
 
 def means(word: str, rule: Rule) -> bool:
-    """Whether a word chooses a rule: its code, the beginning of it, or its name, in any case."""
+    """Return whether a word is a rule's code, code prefix or name, in upper or lower case."""
     return rule.code.startswith(word.upper()) or rule.name == word.lower()
 
 
 def chosen(select: Iterable[str], ignore: Iterable[str], rules: Sequence[Rule]) -> Choice:
-    """Check the words against the rules there are.
+    """Check the words against the existing rules.
 
     Raises:
-        FlowdiagError: a word chooses no rule; the nearest one is named.
+        FlowdiagError: a word matches no rule. The hint names the nearest rule.
     """
     choice = Choice(select=tuple(select), ignore=tuple(ignore))
     for todo, words in (("select", choice.select), ("ignore", choice.ignore)):
@@ -74,7 +73,7 @@ def chosen(select: Iterable[str], ignore: Iterable[str], rules: Sequence[Rule]) 
 def rule_overrides(
     thresholds: Mapping[str, Thresholds], rules: Iterable[Rule]
 ) -> dict[str, Thresholds]:
-    """Check `[thresholds.…]` against the rules there are; rules may be named by code or by name.
+    """Check `[thresholds.…]` against the existing rules, by code or name.
 
     Raises:
         FlowdiagError: an unknown rule or threshold.
@@ -96,7 +95,7 @@ def rule_overrides(
 
 
 def nearest_rule(word: str, rules: Iterable[Rule]) -> Rule | None:
-    """The rule whose code or name is most like a word that is neither; None: none is."""
+    """Return the rule whose code or name is most similar to a word, or None."""
     known = {key.lower(): rule for rule in rules for key in (rule.code, rule.name)}
     near = get_close_matches(word.lower(), known, n=1)
     return known[near[0]] if near else None
@@ -107,41 +106,41 @@ def _near(word: str, rules: Sequence[Rule]) -> str:
     if near is not None:
         return f"did you mean {near.code} ({near.name})?"
     topics = ", ".join(sorted({rule.code[:2] for rule in rules}))
-    return f"codes begin with {topics}; flowdiag rules lists all"
+    return f"codes start with {topics}; flowdiag rules lists all rules"
 
 
 def without(
     rules: Sequence[Rule], outcomes: Sequence[RuleOutcome], choice: Choice
 ) -> tuple[RuleOutcome, ...]:
-    """What rules said, those that are ignored silent.
+    """Remove the findings of ignored rules.
 
-    Healthy stays only what the ignored ones leave no doubt about: one of them that found something at
-    warning or above, or a core rule, makes the verdict inconclusive.
+    The verdict stays healthy only if ignored rules leave no doubt. An ignored core rule, or an ignored finding at
+    warning or above, makes the verdict inconclusive.
 
     Args:
-        rules: of a topic.
-        outcomes: what each of them said, in their order.
-        choice: of the user.
+        rules: rules of a topic.
+        outcomes: their outcomes, in the same order.
+        choice: the user's selection.
     """
     reasons = [choice.ignored(rule) for rule in rules]
-    everything = None not in reasons
+    all_ignored = None not in reasons
     return tuple(
-        outcome if why is None else _silent(outcome, why, everything=everything)
+        outcome if why is None else _silent(outcome, why, all_ignored=all_ignored)
         for outcome, why in zip(outcomes, reasons, strict=True)
     )
 
 
-def _silent(outcome: RuleOutcome, why: str, *, everything: bool) -> RuleOutcome:
+def _silent(outcome: RuleOutcome, why: str, *, all_ignored: bool) -> RuleOutcome:
     called = f"{outcome.code} {outcome.name}"
     doubts: list[Inconclusive] = []
-    if everything:
-        doubts.append(Inconclusive(reason="no rule is heard"))
+    if all_ignored:
+        doubts.append(Inconclusive(reason="all rules are ignored"))
     elif outcome.core:
-        doubts.append(Inconclusive(reason=f"{called} is not heard ({why})"))
+        doubts.append(Inconclusive(reason=f"{called} is ignored ({why})"))
     else:
         serious = [item for item in outcome.findings if item.severity is not Severity.INFO]
         doubts += [
-            Inconclusive(reason=f"{called} found something, and is not heard ({why})", job=job)
+            Inconclusive(reason=f"{called} found something but is ignored ({why})", job=job)
             for job in dict.fromkeys(item.job for item in serious)
         ]
     return replace(outcome, core=bool(doubts), findings=(), inconclusive=tuple(doubts), ignored=why)

@@ -1,4 +1,4 @@
-"""Columns of tables that other programs read: their types, and what they say."""
+"""Columns of the tables that other programs read: types and descriptions."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 Rows = Iterable[tuple[str, Iterator[Row]]]
-"""What a topic has for tables: the name of each, and its rows, made one by one."""
+"""The tables of a topic: the name of each, and its rows as an iterator."""
 
 
 class Keeper(Protocol):
-    """What a diagnosis gives its tables to (`report.data_dir`)."""
+    """Receives the tables of a diagnosis (`report.data_dir`)."""
 
     def frame(self, name: str, frame: DataFrame, part: str) -> None:
-        """Keep the rows of a frame; `part` tells its files from those of another frame."""
+        """Write the rows of a frame. `part` distinguishes its files from those of other frames."""
 
     def rows(self, name: str, rows: Iterator[Row]) -> None:
-        """Keep rows, which are made one by one."""
+        """Write rows from an iterator."""
 
 
 INSTANT: Final = pa.timestamp("us", "UTC")
@@ -44,10 +44,10 @@ class Column:
     """A column of a table.
 
     Args:
-        name: of the column.
-        type: of its values in Arrow and Parquet.
-        about: what it says, for documents: one clause.
-        nullable: whether a row may lack it.
+        name: the column's name.
+        type: the type of its values in Arrow and Parquet.
+        about: its description for documents, as one clause.
+        nullable: whether a row may have no value.
     """
 
     name: str
@@ -57,22 +57,22 @@ class Column:
 
 
 def schema_of(columns: Iterable[Column]) -> pa.Schema:
-    """The Arrow schema of a table."""
+    """Return the Arrow schema of a table."""
     return pa.schema([pa.field(each.name, each.type, each.nullable) for each in columns])
 
 
 def columns_of(
     row: type[msgspec.Struct], about: Mapping[str, str], without: Iterable[str] = ()
 ) -> Iterator[Column]:
-    """The columns of a wire type, one for each field that is no list.
+    """Yield a column for each field of a wire type that is not a list.
 
     Args:
         row: the type.
-        about: what each field says.
-        without: fields that become no columns.
+        about: description of each field.
+        without: fields to leave out.
 
     Raises:
-        KeyError: a field that `about` does not have.
+        KeyError: `about` has no description of a field.
     """
     for name, hint in get_type_hints(row).items():
         if name not in without:

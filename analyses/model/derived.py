@@ -1,8 +1,8 @@
-"""What follows from facts, worked out once however many rules ask for it.
+"""Caches values derived from facts, so that rules share them.
 
-Facts do not change, and most rules begin with the same questions: which episodes there were, what the
-timeout is, who ran where. A sick week has thousands of checkpoints, and a session cluster thousands
-of jobs, so that each answer is kept with the facts that it follows from and goes when they go.
+Facts do not change, and most rules need the same values: the episodes, the timeout, the placement of subtasks. A bad
+week has thousands of checkpoints, and a session cluster thousands of jobs. Each value is cached with its facts and
+freed with them.
 """
 
 from __future__ import annotations
@@ -13,19 +13,18 @@ from typing import Any, Protocol, TypeVar
 
 
 class Answers(dict[Any, Any]):
-    """Answers by question. Facts that are kept in a file leave them behind: other code may answer otherwise."""
+    """Cached values by function. They are not pickled with the facts: other code may derive other values."""
 
     def __reduce__(self) -> tuple[type[Answers], tuple[()]]:
-        """Nothing of them is pickled."""
         return Answers, ()
 
 
 class Remembering(Protocol):
-    """Facts with a place for what follows from them; `dataclasses.replace` begins with an empty one."""
+    """Facts with a cache, which `dataclasses.replace` does not copy."""
 
     @property
     def derived(self) -> dict[Any, Any]:
-        """Answers by question."""
+        """Cached values by function."""
 
 
 Facts = TypeVar("Facts", bound=Remembering)
@@ -33,9 +32,9 @@ Answer = TypeVar("Answer")
 
 
 def once(function: Callable[[Facts], Answer]) -> Callable[[Facts], Answer]:
-    """Call a function of facts once for each, and remember its answer with them.
+    """Decorate a function of facts to run once per facts object.
 
-    The answer is shared by all who ask: let it be a tuple, or something that nobody changes.
+    All callers share the result, so it must be immutable.
     """
 
     @wraps(function)

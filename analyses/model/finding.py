@@ -1,11 +1,10 @@
-"""What a rule says: findings, evidence, votes, and the words they are graded with.
+"""The output of rules: findings, evidence, votes, and the words that grade them.
 
-These are the inner types. Rules make them, `flowdiag.analyses.report.wire` turns them into the wire
-format that other programs read; neither prints. Times are microseconds since 1970-01-01 UTC.
+Rules create these types, and `flowdiag.analyses.report.build` turns them into the documents that other programs read.
+`Subject`, `Measurement` and `Vote` are written as they are. Times are microseconds since 1970-01-01 UTC.
 
-The severity table is the same for all rules (`grade`), and so is the way from votes to a
-confidence (`weigh`): a rule publishes its signals and their weights, never a threshold of its own
-for "high".
+All rules share one severity table (`grade`) and one way from votes to a confidence (`weigh`). A rule publishes its
+signals and their weights, never its own threshold for "high".
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from flowdiag.parsers.focus import Focus
 
 
 class Severity(StrEnum):
-    """How bad one finding is; ordered by `weight`."""
+    """The severity of a finding, ordered by `weight`."""
 
     INFO = "info"
     WARNING = "warning"
@@ -40,14 +39,14 @@ class Severity(StrEnum):
 
 
 class State(StrEnum):
-    """Whether an episode still lasted when the input ended."""
+    """Whether an episode was still ongoing when the input ended."""
 
     ONGOING = "ongoing"
     RECOVERED = "recovered"
 
 
 class Confidence(StrEnum):
-    """How far the signals agree (see `weigh`)."""
+    """How well the signals agree (see `weigh`)."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -60,11 +59,11 @@ class Confidence(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What a job, or the whole input, comes to."""
+    """The result for a job, or for the whole input."""
 
     HEALTHY = "healthy"
     CALCULATED = (
-        "calculated"  # arithmetic about what is configured: nothing that runs was looked at
+        "calculated"  # arithmetic about a planned configuration: nothing running was assessed
     )
     INCONCLUSIVE = "inconclusive"
     DEGRADED = "degraded"
@@ -72,42 +71,42 @@ class Verdict(StrEnum):
 
     @property
     def weight(self) -> int:
-        """Order for "the worst of several jobs": what was not assessed outweighs what is healthy."""
+        """The order for "the worst of several jobs": inconclusive outweighs healthy."""
         return tuple(Verdict).index(self)
 
 
 class Status(StrEnum):
-    """What came of one rule."""
+    """The outcome of one rule."""
 
     FOUND = "found"
     INCONCLUSIVE = "inconclusive"
     CLEAR = "clear"
-    NOT_ASSESSED = "not-assessed"  # the input held nothing of what it judges
-    IGNORED = "ignored"  # the user does not want to hear it
+    NOT_ASSESSED = "not-assessed"  # the input held nothing that it judges
+    IGNORED = "ignored"  # excluded by the user
 
 
 class Rank(IntEnum):
-    """How near to the root a finding stands; smaller is nearer.
+    """How near a finding is to the root cause. Smaller is nearer.
 
-    Culprits and causes are taken from the nearest first, so that an out-of-memory error outranks
-    the lost TaskManager it led to, and that outranks the failed checkpoint.
+    The nearest findings determine culprits and causes. An out-of-memory error outranks the lost TaskManager
+    that it caused, which outranks the failed checkpoint.
     """
 
-    STANDSTILL = 8  # the JobManager stood still: whatever it does came late
-    FATAL = 9  # a process ended, or could not begin, for it
+    STANDSTILL = 8  # the JobManager stalled: all its work is late
+    FATAL = 9  # a process ended because of it, or could not start
     ROOT_CAUSE = 10
-    REPORTED_CAUSE = 11  # a cause at second hand: what an operator says of a deployment
-    SLOW_CAUSE = 12  # takes long, and stops nothing
-    ARBITRARY_CAUSE = 12  # whoever it hit: that task is named by chance
-    BOTTLENECK = 15  # where back pressure begins
-    BOTTLENECK_SIGN = 16  # may be why the bottleneck is one
-    FIRST_MECHANISM = 18  # sets off one of the mechanisms below
-    SHARED_MECHANISM = 19  # the same for many: storage, a task that blocks its machine
+    REPORTED_CAUSE = 11  # a second-hand cause: the operator's report on a deployment
+    SLOW_CAUSE = 12  # takes long but stops nothing
+    ARBITRARY_CAUSE = 12  # the named task is arbitrary
+    BOTTLENECK = 15  # where back pressure starts
+    BOTTLENECK_SIGN = 16  # may be the reason for the bottleneck
+    FIRST_MECHANISM = 18  # triggers one of the mechanisms below
+    SHARED_MECHANISM = 19  # shared by many: storage, a task that blocks its host
     MECHANISM = 20
-    PLACE = 21  # where the mechanism works, not whose it is
-    EXPLANATION = 25  # says why a symptom is there; a setting behind it is nearer to the root
+    PLACE = 21  # where the mechanism works, not its owner
+    EXPLANATION = 25  # explains a symptom; a setting behind it is nearer to the root
     SYMPTOM = 30
-    REPETITION = 35  # the same again and again: what began it stands before
+    REPETITION = 35  # repeats: its first cause ranks before it
     CONSEQUENCE = 40
 
 
@@ -155,12 +154,12 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A record of the input. `flowdiag.analyses.report.evidence` finds its line and its text later.
+    """A record of the input. `flowdiag.analyses.report.evidence` finds its line and text later.
 
     Args:
-        source, offset: as in `keys.Ref`, so that `Evidence(*ref, time_us)` reads well.
-        time_us: when, if the record is dated.
-        focus: what of it proves something, where it holds much more: a report, an answer of REST.
+        source, offset: as in `keys.Ref`, so that `Evidence(*ref, time_us)` works.
+        time_us: the time of the record, if it has one.
+        focus: the relevant part of a large record, such as a metric report or a REST response.
     """
 
     source: int
@@ -169,8 +168,8 @@ class Evidence:
     focus: Focus | None = None
 
 
-def focused(ref: Ref | None, focus: Focus) -> Evidence | None:
-    """A part of a record, to be cited; None where the record is not known."""
+def cite_part(ref: Ref | None, focus: Focus) -> Evidence | None:
+    """Return part of a record as evidence, or None if the record is unknown."""
     return None if ref is None else Evidence(*ref, focus=focus)
 
 
@@ -182,10 +181,10 @@ Cited = Ref | Evidence
 
 
 def cite(items: Iterable[tuple[Cited | None, int | None]]) -> tuple[Evidence, ...]:
-    """The records behind a finding, each once, in the given order.
+    """Return the records as evidence, each once, in the given order.
 
     Args:
-        items: where a record lies and when it was written; no place, no evidence.
+        items: place and time of each record. Records without a place are left out.
     """
     found: dict[Evidence, None] = {}
     for cited, time_us in items:
@@ -196,10 +195,10 @@ def cite(items: Iterable[tuple[Cited | None, int | None]]) -> tuple[Evidence, ..
     return tuple(found)
 
 
-def spread(items: Sequence[Evidence], most: int = MAX_CITED) -> tuple[Evidence, ...]:
-    """At most so many of the records: the first half and the last half.
+def sample_ends(items: Sequence[Evidence], most: int = MAX_CITED) -> tuple[Evidence, ...]:
+    """Return at most `most` records, half of them from the start and half from the end.
 
-    >>> [e.offset for e in spread([Evidence(0, n) for n in range(9)], 4)]
+    >>> [e.offset for e in sample_ends([Evidence(0, n) for n in range(9)], 4)]
     [0, 1, 7, 8]
     """
     if len(items) <= most:
@@ -209,16 +208,16 @@ def spread(items: Sequence[Evidence], most: int = MAX_CITED) -> tuple[Evidence, 
 
 
 class Origin(StrEnum):
-    """Where the value of an option is known from."""
+    """The source of an option's value."""
 
     CONFIGURED = "configured"
-    OBSERVED = "observed"  # inferred from what happens: no input prints it
-    DEFAULT = "default"  # the configuration is known, and does not name it
+    OBSERVED = "observed"  # inferred from events: no input prints it
+    DEFAULT = "default"  # the configuration is known and does not contain it
 
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """The value that an option has now, for people: with its unit, and where it is known from."""
+    """The current value of an option for readers, with its unit and its source."""
 
     value: str
     origin: Origin = Origin.CONFIGURED
@@ -226,7 +225,7 @@ class Present:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """An option that has to be set together with the one that an action is about."""
+    """An option to set together with the option of an action."""
 
     option: str
     proposed: Proposed
@@ -235,23 +234,22 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """One thing to do. Several stand in the order in which to try them.
+    """One thing to do. Findings list actions in the order in which to try them.
 
-    An action with an `option` says what to make of it: it has a value to try, or takes the option
-    away, or says what has to be measured before anyone can name a value.
+    An action with an `option` proposes a value, removes the option, or names the measurement that a value needs.
 
     Args:
         text: what to do.
         option: a real configuration key of the version seen.
-        current: its value where the input tells.
+        current: its current value, if the input shows it.
         proposed: the value to try, as the engine reads it.
-        unset: whether the option is to be taken out of the configuration.
-        measure: what to measure first, where the input does not tell what value would do.
-        together: what has to be set with it, for the engine to accept it.
-        risk: what it may cost.
-        restart_needed: whether it takes effect only after a restart; None: nothing to restart.
-        verify: how to see that it helped.
-        command: of flowdiag, that sees more of this fault in the same inputs.
+        unset: whether to remove the option from the configuration.
+        measure: what to measure first, if no input shows which value helps.
+        together: options to set with it, so that the engine accepts it.
+        risk: possible cost.
+        restart_needed: whether it takes effect only after a restart. None: nothing to restart.
+        verify: how to check that it worked.
+        command: the flowdiag command that shows more about this fault in the same inputs.
     """
 
     text: str
@@ -303,19 +301,19 @@ class FindingFields(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One episode of one sickness, per (rule, job, subject).
+    """One episode of one problem, per rule, job and subject.
 
     Args:
-        job: whose it is; its verdict counts this finding. None: of no known job.
-        title: one line for people, with the number that matters; no full stop.
-        why: one line that convicts the subject, with the number; None accuses nobody.
-        cause: stable kebab-case word (`data-skew`, `task-hangs`, …) for what lies behind it.
-        rank: nearness to the root, see `Rank`.
-        option: the configuration key that the finding is about, where it is about one.
-        evidence: every record that proves it, in order; a report shows what there is room for.
-        ranked: the evidence stands with the strongest first, not in order of time.
-        evidence_total: where `evidence` is a choice of several kinds: of how many records.
-        explain: what it means here, in a few sentences.
+        job: the job whose verdict counts this finding. None: no known job.
+        title: one line for readers, with the decisive number and without a full stop.
+        why: one line of proof against the subject, with the number. None: the finding names no culprit.
+        cause: stable kebab-case word for the cause (`data-skew`, `task-hangs`, …).
+        rank: how near it is to the root cause, see `Rank`.
+        option: the configuration key that the finding is about, if any.
+        evidence: all records that prove it, in order. A report shows a limited number.
+        ranked: whether the evidence is sorted by strength instead of time.
+        evidence_total: the number of records, if `evidence` is a selection.
+        explain: what it means for this job, in a few sentences.
     """
 
     job: JobKey | None
@@ -341,23 +339,23 @@ class Finding:
 
     @property
     def reported_evidence(self) -> tuple[Evidence, ...]:
-        """The evidence that a report has room for: the strongest, or the first and the last."""
-        return self.evidence[:MAX_CITED] if self.ranked else spread(self.evidence)
+        """The evidence that reports show: the strongest, or the first and last records."""
+        return self.evidence[:MAX_CITED] if self.ranked else sample_ends(self.evidence)
 
     @property
     def evidence_count(self) -> int:
-        """How many records there are for it, shown or not."""
+        """The number of records, shown or not."""
         return len(self.evidence) if self.evidence_total is None else self.evidence_total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inconclusive:
-    """A rule that cannot tell, and why.
+    """Why a rule could not decide.
 
     Args:
-        reason: one clause: what is missing.
-        remedy: the file or the setting that would tell, or None.
-        job: the job it cannot tell for; None means all of them.
+        reason: what is missing, as one clause.
+        remedy: the file or setting that would help, or None.
+        job: the undecided job. None means all jobs.
     """
 
     reason: str
@@ -367,7 +365,7 @@ class Inconclusive:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Understood:
-    """Records of one kind, in the field's words: what was understood, even where nothing follows from it."""
+    """The number and time range of recognised records of one kind."""
 
     kind: str
     count: int
@@ -378,12 +376,12 @@ class Understood:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleOutcome:
-    """Everything that one rule said. Nothing at all means clear, where there was something to judge.
+    """The findings and doubts of one rule. Without any, the rule is clear if it had something to judge.
 
     Args:
         not_assessed_reason: why the rule had nothing to judge. None: it had something.
-        ignored: why the user does not hear it; None: he does. Then there is no finding, and
-            `inconclusive` holds what the verdict is in doubt for.
+        ignored: the option that excludes the rule, or None. An ignored rule has no findings.
+            `inconclusive` lists the doubts that remain.
     """
 
     code: str
@@ -397,7 +395,7 @@ class RuleOutcome:
 
     @property
     def status(self) -> Status:
-        """Found outweighs inconclusive: what was seen stays true. What was not assessed is never clear."""
+        """Found outweighs inconclusive, because a finding stays true. A rule that was not assessed is never clear."""
         if self.ignored is not None:
             return Status.IGNORED
         if self.findings:
@@ -407,15 +405,15 @@ class RuleOutcome:
         return Status.CLEAR if self.not_assessed_reason is None else Status.NOT_ASSESSED
 
 
-WARNING_SHARE: Final = 0.01  # of the checkpoints or batches: what is rarer and over is `info`
+WARNING_SHARE: Final = 0.01  # of the checkpoints or batches; rarer and recovered is `info`
 
 
 def grade(*, state: State, share: float, fatal: bool = False) -> Severity:
-    """The severity table, the same for every rule.
+    """Grade by the severity table that all rules share.
 
     Args:
-        state: whether the episode still lasted at the end of the input.
-        share: affected part of the checkpoints or batches, 0 to 1.
+        state: whether the episode was ongoing at the end of the input.
+        share: affected share of the checkpoints or batches, 0 to 1.
         fatal: the job failed, is in a restart loop, loses data, or completes no checkpoint or
             batch at the end of the input.
 
@@ -432,10 +430,10 @@ def grade(*, state: State, share: float, fatal: bool = False) -> Severity:
 
 
 def weigh(votes: Iterable[Vote]) -> Confidence:
-    """The confidence that votes add up to.
+    """Add up votes to a confidence.
 
-    High needs three points for and at most a fifth as much against; medium two points and at most
-    half as much against. One proof, or three hints, or an indication and a hint make three points.
+    High needs three points for and at most a fifth as many against. Medium needs two points for and at most half as
+    many against. One proof, three hints, or an indication and a hint make three points.
 
     >>> weigh([Vote(signal="busy", text="1/4", weight=2), Vote(signal="late", text="1/4", weight=1)])
     <Confidence.HIGH: 'high'>

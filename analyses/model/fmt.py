@@ -1,6 +1,6 @@
-"""How numbers, times, sizes and names are said to people: one vocabulary for rules and views.
+"""Formats numbers, times, sizes and names for readers, in the same way for rules and views.
 
-Imports next to nothing: progress says counts and sizes before much is imported.
+Imports almost nothing, because progress shows counts and sizes before most modules are imported.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from flowdiag.analyses.model.names import like
 
 
 def duration(ms: float | None) -> str:
-    """Milliseconds in the two units that matter.
+    """Format milliseconds in at most two units.
 
     >>> [duration(ms) for ms in (850, 1234, 61_000, 600_000, 7_380_000, 93_600_000)]
     ['850 ms', '1.23 s', '1 min 1 s', '10 min', '2 h 3 min', '1 d 2 h']
@@ -36,7 +36,7 @@ def duration(ms: float | None) -> str:
 
 
 def size(count: float | None) -> str:
-    """Bytes in binary units, as Flink and Spark count them: their 4g is 4 GiB.
+    """Format bytes in binary units, as Flink and Spark count them: their 4g is 4 GiB.
 
     >>> [size(n) for n in (0, 1000, 1536, 128 << 20, 3 << 30, None)]
     ['0 B', '1000 B', '1.5 KiB', '128 MiB', '3 GiB', 'an unknown size']
@@ -51,7 +51,7 @@ def size(count: float | None) -> str:
 
 
 def plural(count: int, noun: str, several: str | None = None) -> str:
-    """A count with its noun.
+    """Format a count with its noun.
 
     >>> plural(1, "input"), plural(2, "input"), plural(12_000, "record"), plural(2, "retry")
     ('1 input', '2 inputs', '12 000 records', '2 retries')
@@ -64,7 +64,7 @@ def plural(count: int, noun: str, several: str | None = None) -> str:
 
 
 def number(value: float) -> str:
-    """A number with as many digits as a reader can use.
+    """Format a number with three significant digits.
 
     >>> [number(n) for n in (3, 3.14159, 0.00042, 12345, 1e-9)]
     ['3', '3.14', '0.00042', '12 345', '1e-09']
@@ -75,7 +75,7 @@ def number(value: float) -> str:
 
 
 def thousands(value: float) -> str:
-    """An integer in groups of three.
+    """Format an integer in groups of three digits.
 
     >>> thousands(1234567)
     '1 234 567'
@@ -84,7 +84,7 @@ def thousands(value: float) -> str:
 
 
 def clock(us: int) -> str:
-    """The time of day in UTC, of microseconds since the epoch.
+    """Format microseconds since the epoch as the time of day in UTC.
 
     >>> clock(1_543_488_224_622_000)
     '10:43:44'
@@ -94,7 +94,7 @@ def clock(us: int) -> str:
 
 
 def share(value: float, *, whole: bool = False) -> str:
-    """A part of a whole; without decimals where figures are compared at a glance.
+    """Format a share as a percentage, optionally without decimals.
 
     >>> share(0.125), share(1), share(0.00042), share(0.126, whole=True)
     ('12.5%', '100%', '0.042%', '13%')
@@ -105,7 +105,7 @@ def share(value: float, *, whole: bool = False) -> str:
 
 
 def percent(part: float) -> str:
-    """A part of a whole in whole per cent, as sentences have it.
+    """Format a share as a whole percentage for sentences.
 
     >>> percent(0.126), percent(1), percent(0.0042)
     ('13%', '100%', 'less than 1%')
@@ -114,7 +114,7 @@ def percent(part: float) -> str:
 
 
 def chance(probability: float) -> str:
-    """How often mere chance does as much.
+    """Format a p-value as a clause.
 
     >>> chance(0.75), chance(0.0031), chance(1e-7)
     ('chance does as much 3 times in 4', 'chance does as much 1 time in 320', 'chance does as much less than 1 time in 1 000 000')
@@ -134,7 +134,7 @@ def chance(probability: float) -> str:
 
 
 def rate(per_s: float | None, noun: str = "records") -> str:
-    """So many a second.
+    """Format a rate per second.
 
     >>> rate(1234.5), rate(8.25), rate(None)
     ('1 234 records/s', '8.2 records/s', 'an unknown rate')
@@ -145,7 +145,7 @@ def rate(per_s: float | None, noun: str = "records") -> str:
 
 
 def subtask(index: int | None, parallelism: int | None) -> str:
-    """1-based, as Flink prints it.
+    """Format a subtask 1-based, as Flink prints it.
 
     >>> subtask(2, 6), subtask(2, None)
     ('3/6', '3/?')
@@ -154,7 +154,7 @@ def subtask(index: int | None, parallelism: int | None) -> str:
 
 
 def subtask_of(task: str | None, index: int | None, parallelism: int | None) -> str:
-    """A subtask with its task, shortened.
+    """Format a subtask with its task, shortened.
 
     >>> subtask_of("enrich", 2, 6), subtask_of(None, None, None)
     ('enrich (3/6)', 'an unknown subtask')
@@ -166,7 +166,7 @@ def subtask_of(task: str | None, index: int | None, parallelism: int | None) -> 
 
 
 def place(taskmanager: str | None, host: str | None) -> str:
-    """Where something runs, as Flink logs it; the host only where the id does not name it.
+    """Format a place as Flink logs it, with the host unless the resource id contains it.
 
     >>> place("tm-3", "worker7"), place("worker7:4041-a", "worker7"), place(None, "worker7")
     ('tm-3 @ worker7', 'worker7:4041-a', 'worker7')
@@ -177,7 +177,7 @@ def place(taskmanager: str | None, host: str | None) -> str:
 
 
 def shorten(text: str, most: int = 80) -> str:
-    """The beginning of what is too long; names of SQL tasks fill pages.
+    """Cut a text at the end: names of SQL tasks can fill pages.
 
     >>> shorten("abcdef", 4)
     'abc…'
@@ -186,7 +186,7 @@ def shorten(text: str, most: int = 80) -> str:
 
 
 def capital(sentence: str) -> str:
-    """A sentence as it begins.
+    """Capitalise the first letter of a sentence.
 
     >>> capital("query orders keeps up")
     'Query orders keeps up'
@@ -195,7 +195,7 @@ def capital(sentence: str) -> str:
 
 
 def abbreviate(text: str, most: int) -> str:
-    """Cut a long name in the middle, where chained operators repeat themselves.
+    """Cut a long name in the middle, where names of chained operators repeat.
 
     >>> abbreviate("Source: a -> Map -> Filter -> Sink: b", 20)
     'Source: a … Sink: b'
@@ -207,7 +207,7 @@ def abbreviate(text: str, most: int) -> str:
 
 
 def listed(items: Iterable[str], between: str = ", ") -> str:
-    """Names, or parts of a sentence, one behind the other.
+    """Join names or parts of a sentence.
 
     >>> listed(["enrich", "aggregate"])
     'enrich, aggregate'

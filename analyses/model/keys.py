@@ -1,4 +1,4 @@
-"""What any fact may point at, whatever engine it is of: a record, a job, a process of the inputs."""
+"""Identifiers that facts of both engines share: records, jobs and processes of the inputs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 
 class Ref(NamedTuple):
-    """Where a record lies: index of the source, first byte in its decoded stream."""
+    """The place of a record: index of the source, first byte in its decoded stream."""
 
     source: int
     offset: int
 
 
 class JobKey(NamedTuple):
-    """A job: the cluster matters only where job ids repeat (0…0 in application mode with HA, none in 1.4)."""
+    """A job. The cluster matters only if job ids repeat (0…0 in application mode with HA, none in 1.4)."""
 
     cluster: str
     job_id: str
@@ -22,7 +22,7 @@ class JobKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """One process (or the part of it that the inputs hold)."""
+    """One process, or the part of it that is in the inputs."""
 
     source: int
     label: str | None
@@ -35,7 +35,9 @@ class Process:
     zone_from: str | None = (
         None  # printed | trigger-timestamps | carrier | transitions | --tz | assumed
     )
-    zone_changes: bool = False  # summer time begins or ends in it: `zone_offset_ms` is the last one
+    zone_changes: bool = (
+        False  # daylight saving time starts or ends: `zone_offset_ms` is the last offset
+    )
     clock_offset_ms: int | None = None  # against the JobManager's clock, after the zone
     first_us: int | None = None
     last_us: int | None = None

@@ -1,9 +1,8 @@
-"""Names that a cluster's owner chose, told apart from our own words in the sentences that rules write.
+"""Marks the names of jobs, tasks and hosts in the sentences that rules write, so that `--redact` can replace them.
 
-`--redact` replaces names. In what a log said they have to be searched for; but in a sentence of ours
-"salt it, or aggregate in two steps" is no talk of a task that is called `aggregate`. So where a report is
-to be redacted, the names in the facts become `Name`s before anything is judged: equal to the text that they
-are, but put into a sentence they stand between marks, and only what stands between marks is a name.
+In log text, `--redact` has to search for names. In a rule's sentence, a word may only look like a name: "aggregate in
+two stages" does not mention the task `aggregate`. With `--redact`, the names in the facts become `Name`s before any
+rule runs. A `Name` equals its text, but an f-string puts it between marks. Only marked text is a name.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final
 
 BEGINS: Final = (
-    "\ue0f0"  # of private use: no log line has these, and `unmarked` drops them if one does
+    "\ue0f0"  # private-use characters: `unmarked` removes them if a log line contains one
 )
 ENDS: Final = "\ue0f1"
 MARKED: Final = re.compile(f"{BEGINS}([^{BEGINS}{ENDS}]*)(?:{ENDS}|$)")
 
 
 class Name(str):
-    """A name; in a sentence it is marked.
+    """A name, which is marked in a sentence.
 
     >>> f"{Name('enrich')} waits" == f"{BEGINS}enrich{ENDS} waits", Name("enrich") == "enrich"
     (True, True)
@@ -31,20 +30,17 @@ class Name(str):
     __slots__ = ()
 
     def __format__(self, spec: str) -> str:
-        """As f-strings put it in."""
         return f"{BEGINS}{str.__str__(self)}{ENDS}".__format__(spec)
 
     def __add__(self, other: str) -> str:
-        """A sentence that begins with it."""
         return f"{self}" + other
 
     def __radd__(self, other: str) -> str:
-        """A sentence that ends with it."""
         return other + f"{self}"
 
 
 def like(original: str, text: str) -> str:
-    """A part of a name is a name as well; a part of any other text is not.
+    """Return a part of a text, as a `Name` if the text is one.
 
     >>> type(like(Name("enrich"), "enr…")).__name__, type(like("enrich", "enr…")).__name__
     ('Name', 'str')
@@ -53,11 +49,11 @@ def like(original: str, text: str) -> str:
 
 
 def unmarked(text: str) -> str:
-    """A text without marks."""
+    """Remove the marks from a text."""
     return text.replace(BEGINS, "").replace(ENDS, "")
 
 
-# Fields of facts that hold a name, whatever they are facts of; `name` is one where it is somebody's.
+# Fields of facts that hold a name. `name` is one only in the types of `_NAMED`.
 _NAMES: Final = frozenset(
     {"task", "operator", "job_name", "taskmanager", "host", "application", "query", "receiver"}
 )
@@ -66,7 +62,7 @@ _SHORTEST: Final = 2
 
 
 def with_names(facts: Any) -> Any:
-    """The same facts, every text in them that is the name of something a `Name`."""
+    """Return the facts with a `Name` for every text that is a name."""
     known = {text for text in _names(facts) if len(text) >= _SHORTEST and not text.isdecimal()}
     return _marked(facts, known)
 
@@ -108,7 +104,7 @@ def _marked(value: Any, known: set[str]) -> Any:
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return kind(*(_marked(item, known) for item in value))
     if kind.__module__.startswith("flowdiag.") and hasattr(value, "__dict__"):
-        other = copy(value)  # a graph, say
+        other = copy(value)  # for example, a graph
         other.__dict__.update({k: _marked(v, known) for k, v in value.__dict__.items()})
         return other
     if kind in (list, tuple, set, frozenset):

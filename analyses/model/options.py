@@ -1,4 +1,4 @@
-"""What the user asked of a diagnosis, in the terms of the analyses."""
+"""The user's options for a diagnosis, in the terms of the analyses."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueOptions:
-    """What only the topic `queues` takes.
+    """Options of the topic `queues`.
 
     Args:
-        what_if: whether to play the usual remedies in the credit model.
+        what_if: whether to simulate the usual remedies in the credit model.
     """
 
     what_if: bool = False
@@ -27,12 +27,12 @@ class QueueOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryOptions:
-    """What only the topic `memory` takes.
+    """Options of the topic `memory`.
 
     Args:
-        given: memory options of the command line, by key; they win over files.
-        version: of Flink.
-        container: whether the processes run in containers; None: as the input says.
+        given: memory options of the command line, by key. They override files.
+        version: the version of Flink.
+        container: whether the processes run in containers. None: derive it from the input.
     """
 
     given: Mapping[str, str] = field(default_factory=dict)
@@ -42,13 +42,13 @@ class MemoryOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateOptions:
-    """What only the topic `rate` takes.
+    """Options of the topic `rate`.
 
     Args:
-        trigger_interval_ms: of the queries' triggers, which Spark records nowhere.
-        real_time: whether the queries run in real-time mode; None: take it from the input.
-        configuration: options of the application, as given.
-        retention_ms: of the topics that are read.
+        trigger_interval_ms: the trigger interval of the queries, which Spark does not record.
+        real_time: whether the queries run in real-time mode. None: derive it from the input.
+        configuration: options of the application.
+        retention_ms: the retention of the Kafka topics.
     """
 
     trigger_interval_ms: int | None = None
@@ -59,17 +59,17 @@ class RateOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What every topic takes, and what single ones do.
+    """Options of all topics and of single ones.
 
     Args:
-        selection: which jobs (or applications) and which time are judged; joins always see everything.
-        tz: name of a zone that overrides every inferred one.
+        selection: which jobs (or applications) and which time range to judge. Joins always use all data.
+        tz: the name of a time zone that overrides every inferred one.
         thresholds: values by rule code and threshold name.
-        choice: which rules the user wants to hear.
-        privacy: how much log text the report may carry.
-        max_rows: longest list in the report's data.
-        named: the inputs as the user named them: files, folders, `-`.
-        everything: whether all topics were asked for that the inputs can feed, even if that is one.
+        choice: the selected and ignored rules.
+        privacy: how much log text the report may contain.
+        max_rows: the longest list in the report's data.
+        named: the inputs as given by the user: files, folders, `-`.
+        everything: whether to run all topics for which there are inputs, even if that is only one.
     """
 
     selection: Selection = field(default_factory=Selection)

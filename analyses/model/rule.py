@@ -1,8 +1,8 @@
-"""What a rule is: a page, limits, a voting table, and one function that judges a case.
+"""Rules: a page, limits, a voting table, and one function that judges a subject.
 
-A rule is one file of its topic's `rules/`: its name is the file's, its title the first line of its
-page (the module's docstring, under the headings of `HEADINGS`). It judges facts that were measured
-before, in plain Python, and yields findings or why it cannot tell. Saying nothing means: clear.
+A rule is one file in its topic's `rules/`. The file names the rule, and the first line of its page (the module's
+docstring, with the headings of `HEADINGS`) is its title. It judges measured facts in plain Python, and yields findings
+or why it could not decide. A rule that yields nothing is clear.
 
     class Slow(Limits):
         finalization: float = limit(3000, "ms", "writing one small file takes milliseconds")
@@ -24,10 +24,10 @@ from flowdiag.analyses.engine.collector import paused
 from flowdiag.analyses.model.finding import Finding, Inconclusive, RuleOutcome
 
 HEADINGS: Final = (
-    "What it reports",
+    "What it reports",  # english: quoted
     "Why it matters",
     "How it decides",
-    "What to do",
+    "What to do",  # english: quoted
     "False alarms",
 )
 
@@ -36,13 +36,13 @@ Thresholds = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A number that a rule compares with, and what justifies it.
+    """A limit of a rule, and its justification.
 
     Args:
-        name: kebab-case; the key in `flowdiag.toml`, under `[thresholds.CPnnn]`.
+        name: in kebab-case; the key in `flowdiag.toml`, under `[thresholds.CPnnn]`.
         value: the default.
         unit: as in `Measurement.unit`.
-        why: the source or the measurement it comes from, one sentence.
+        why: its source or measurement, as one sentence.
     """
 
     name: str
@@ -57,8 +57,8 @@ class Signal:
 
     Args:
         name: as in `Vote.signal`.
-        weight: points when it speaks (1 hint, 2 indication, 3 proof); negative when it disagrees.
-        why: what it is, when it speaks, when it misleads.
+        weight: its points (1 hint, 2 indication, 3 proof). Negative if it disagrees.
+        why: its meaning, when it applies, and when it misleads.
     """
 
     name: str
@@ -67,19 +67,19 @@ class Signal:
 
 
 def limit(value: float, unit: str, why: str) -> Any:
-    """A field of `Limits`: a number that a rule compares with; the settings may change it.
+    """Declare a field of `Limits`, which the settings may change.
 
     Args:
         value: the default.
         unit: as in `Measurement.unit`.
-        why: the source or the measurement it comes from, one sentence.
+        why: its source or measurement, as one sentence.
     """
     return field(default=value, metadata={"unit": unit, "why": why})
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(limit,))
 class Limits:
-    """The limits of a rule: a field each, so that their names are checked like all others.
+    """The limits of a rule. Each is a field, so that type checkers know its name.
 
     >>> class Slow(Limits):
     ...     late_ratio: float = limit(2, "ratio", "twice what its share explains")
@@ -88,12 +88,11 @@ class Limits:
     """
 
     def __init_subclass__(cls) -> None:
-        """Make the subclass a frozen dataclass."""
         dataclass(frozen=True)(cls)
 
     @classmethod
     def published(cls) -> tuple[Threshold, ...]:
-        """The limits as documents and settings name them: kebab-case, with unit and reason."""
+        """Return the limits with their names in settings and documents, units and reasons."""
         if cls is Limits:
             return ()
         return tuple(
@@ -105,7 +104,7 @@ class Limits:
 
     @classmethod
     def with_settings(cls, settings: Thresholds) -> Any:
-        """The defaults, changed by what the settings say; keys as `published` names them."""
+        """Return the defaults with the changes of the settings, by the names of `published`."""
         if cls is Limits:
             return cls()
         known = {_published(f.name): f.name for f in fields(cls)}  # type: ignore[arg-type]
@@ -113,7 +112,7 @@ class Limits:
 
 
 def _published(field_name: str) -> str:
-    """A field's name in kebab-case; the line at the end of `async_` is Python's business."""
+    """A field's name in kebab-case. A trailing underscore only avoids a keyword."""
     return field_name.rstrip("_").replace("_", "-")
 
 
@@ -126,12 +125,12 @@ class Rule:
 
     Args:
         code: stable, e.g. `CP101`.
-        judge: yields what it has to say of one case: a job, an application, a process.
-        limits: the numbers that it compares with.
-        signals: its voting table: every vote that it can cast; empty for a rule that only counts.
+        judge: yields findings and doubts about one subject: a job, an application, a process.
+        limits: its thresholds.
+        signals: its voting table with every possible vote. Empty for a rule that only counts.
         core: whether it may make the verdict inconclusive.
-        whole: whether it judges everything that was measured at once, and not case by case.
-        causes: the words of `causes.CAUSES` that it convicts of.
+        whole: whether it judges all facts at once instead of one subject at a time.
+        causes: the words of `causes.CAUSES` that its findings may have.
     """
 
     code: str
@@ -144,94 +143,92 @@ class Rule:
 
     @property
     def name(self) -> str:
-        """The problem in kebab-case, as the file is named; reads well after "ignore …"."""
+        """The name of its file, in kebab-case."""
         return self.judge.__module__.rpartition(".")[2].replace("_", "-")
 
     @property
     def page(self) -> str:
-        """The documentation: the docstring of the module that judges."""
+        """The documentation: the docstring of its module."""
         return inspect.cleandoc(sys.modules[self.judge.__module__].__doc__ or "")
 
     @property
     def title(self) -> str:
-        """One line for tables, without a full stop: the first of the page."""
+        """The first line of the page, without a full stop."""
         return self.page.partition("\n")[0].removesuffix(".")
 
     @property
     def thresholds(self) -> tuple[Threshold, ...]:
-        """Its numbers, with their justification."""
+        """Its limits, with their justification."""
         return self.limits.published()
 
 
 Failed = Callable[[Rule, Any, Exception], Inconclusive]
-"""What is to be heard of a rule that raised something about a case."""
+"""Turns an exception of a rule about a subject into a doubt."""
 
 
 def apply(
     rules: Iterable[Rule],
     facts: Any,
-    cases: Sequence[Any] | None = None,
+    subjects: Sequence[Any] | None = None,
     settings: Mapping[str, Thresholds] | None = None,
     failed: Failed | None = None,
 ) -> tuple[RuleOutcome, ...]:
-    """Let every rule judge, in order.
+    """Run all rules, in order.
 
     Args:
-        rules: of one topic.
-        facts: everything that the topic measured: for rules that judge the whole.
-        cases: its jobs, applications or processes, in order: for the others.
+        rules: rules of one topic.
+        facts: all facts of the topic, for rules that judge them at once.
+        subjects: its jobs, applications or processes, in order, for the other rules.
         settings: values by rule code and threshold name.
-        failed: told what a rule raises about a case, and says what is to be heard instead; the rule goes on with
-            the other cases. None: it is raised.
+        failed: turns an exception of a rule into a doubt, so that the rule continues with the other subjects.
+            None: exceptions are raised.
     """
     settings = settings or {}
     with paused():
         return tuple(
             _outcome(
-                rule, (facts,) if rule.whole else cases or (), settings.get(rule.code, {}), failed
+                rule,
+                (facts,) if rule.whole else subjects or (),
+                settings.get(rule.code, {}),
+                failed,
             )
             for rule in rules
         )
 
 
 def _outcome(
-    rule: Rule, cases: Iterable[Any], settings: Thresholds, failed: Failed | None
+    rule: Rule, subjects: Iterable[Any], settings: Thresholds, failed: Failed | None
 ) -> RuleOutcome:
     limits = rule.limits.with_settings(settings)
-    said: list[Finding | Inconclusive] = []
-    for case in cases:
+    results: list[Finding | Inconclusive] = []
+    for subject in subjects:
         try:
-            said.extend(rule.judge(case, limits))  # what it says before a fault stays
+            results.extend(rule.judge(subject, limits))  # keeps the results before a fault
         except Exception as error:
             if failed is None:
                 raise
-            said.append(failed(rule, case, error))
+            results.append(failed(rule, subject, error))
     return RuleOutcome(
         code=rule.code,
         name=rule.name,
         title=rule.title,
         core=rule.core,
-        findings=tuple(item for item in said if isinstance(item, Finding)),
-        inconclusive=tuple(item for item in said if isinstance(item, Inconclusive)),
+        findings=tuple(item for item in results if isinstance(item, Finding)),
+        inconclusive=tuple(item for item in results if isinstance(item, Inconclusive)),
     )
 
 
 def not_assessed(rule: Rule, why: str) -> RuleOutcome:
-    """What comes of a rule that had nothing to judge.
-
-    Args:
-        rule: that did not judge.
-        why: one clause.
-    """
+    """Return the outcome of a rule with nothing to judge. `why` is one clause."""
     return RuleOutcome(
         code=rule.code, name=rule.name, title=rule.title, core=rule.core, not_assessed_reason=why
     )
 
 
 def sections(text: str) -> dict[str, str]:
-    """Split a rule's page at its headings; what stands before the first has the key "".
+    """Split a rule's page at its headings. The text before the first heading has the key "".
 
-    A heading is a line that is one of `HEADINGS`, with or without a line of dashes below.
+    A heading is a line from `HEADINGS`, with or without a line of dashes below.
 
     >>> sections("Late.\\n\\nWhat to do\\n----------\\nLook.\\n")
     {'': 'Late.', 'What to do': 'Look.'}

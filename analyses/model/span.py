@@ -1,8 +1,7 @@
-"""What of the input is judged: a span of time and some of the jobs.
+"""The selected part of the input: a time span and some of the jobs.
 
-A selection restricts judgement, never joins: an attempt that was deployed before `--since` still
-has its name. Relative moments count back from the end of the input, not from the present, so that
-an old log gives the same answer on every day.
+A selection restricts judgement, never joins: an attempt deployed before `--since` still has its name. Relative
+moments count back from the end of the input, not from now, so an old log gives the same result every day.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """A point in time as the user gave it; exactly one field is set.
+    """A point in time in a user option. Exactly one field is set.
 
     Args:
         utc_us: an instant.
-        local_us: a wall clock without zone, in microseconds since 1970-01-01T00:00 of that clock.
-        before_end_us: so long before the last record of the input.
+        local_us: wall-clock time without a zone, in microseconds since 1970-01-01T00:00 of that clock.
+        before_end_us: time before the last record of the input.
     """
 
     utc_us: int | None = None
@@ -40,10 +39,10 @@ class Moment:
 
 
 def parse_moment(text: str) -> Moment:
-    """Read `--since` and `--until`.
+    """Parse `--since` and `--until`.
 
-    Accepted are ISO-8601 (`2026-01-31`, `2026-01-31 18:43`, `2026-01-31T18:43:04.5Z`, `…+08:00`) and
-    lengths (`90s`, `30m`, `2h`, `1d12h`) back from the end of the input.
+    Accepts ISO-8601 (`2026-01-31`, `2026-01-31 18:43`, `2026-01-31T18:43:04.5Z`, `…+08:00`) and
+    durations (`90s`, `30m`, `2h`, `1d12h`) before the end of the input.
 
     Raises:
         FlowdiagError: it is neither.
@@ -64,8 +63,8 @@ def parse_moment(text: str) -> Moment:
         moment = datetime.fromisoformat(text.replace(",", "."))
     except ValueError:
         raise FlowdiagError(
-            f"'{text}' is no time",
-            hint="write 2026-01-31T18:43:04, with or without Z or +08:00, or a length before the"
+            f"'{text}' is not a time",
+            hint="write 2026-01-31T18:43:04, with or without Z or +08:00, or a duration before the"
             " end of the input: 30m, 2h, 1d",
         ) from None
     microseconds = (moment.replace(tzinfo=moment.tzinfo or UTC) - _EPOCH) // timedelta(
@@ -78,14 +77,14 @@ def parse_moment(text: str) -> Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """`--since`, `--until` and `--job` as given."""
+    """`--since`, `--until` and `--job`."""
 
     since: Moment | None = None
     until: Moment | None = None
     job: str | None = None
 
     def wants(self, job_id: str | None, name: str | None) -> bool:
-        """Whether a job is selected: by a prefix of its id, or by its name or a glob of it, in any case.
+        """Return whether a job is selected by an id prefix, a name or a name glob, in upper or lower case.
 
         >>> Selection(job="OR*").wants("ab12", "Orders"), Selection(job="ab").wants("ab12", None)
         (True, True)
@@ -99,10 +98,10 @@ class Selection:
         return called is not None and (called == wanted or fnmatch.fnmatchcase(called, wanted))
 
     def require(self, jobs: Iterable[tuple[str | None, str | None]]) -> None:
-        """Complain when none of the jobs (id, name) is selected.
+        """Check that at least one of the jobs (id, name) is selected.
 
         Raises:
-            FlowdiagError: `--job` names none of them.
+            FlowdiagError: `--job` matches none of them.
         """
         known = list(dict.fromkeys(jobs))
         if self.job is None or not known or any(self.wants(*job) for job in known):
@@ -113,10 +112,10 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """The time that is judged, in microseconds since the epoch; both ends belong to it.
+    """The selected time span, in microseconds since the epoch, including both ends.
 
-    Of a selection there is one span, whatever the topic: a wall clock without a zone is read in the zone
-    of `--tz`, else in the one that the report prints, and lengths count back from the input's end.
+    All topics use the same span. Wall-clock times without a zone are in the zone of `--tz`, else in the zone that
+    the report prints. Durations count back from the end of the input.
     """
 
     low_us: int
@@ -124,12 +123,12 @@ class Span:
 
     @classmethod
     def of(cls, selection: Selection, *, end_us: int, zone: timezone | ZoneInfo) -> Span | None:
-        """The span of a selection; None where all of the input is judged.
+        """Return the span of a selection, or None for the whole input.
 
         Args:
-            selection: as given.
-            end_us: when the input ends.
-            zone: of wall clocks without one.
+            selection: the user's selection.
+            end_us: the end of the input.
+            zone: the zone of wall-clock times without one.
         """
         if selection.since is None and selection.until is None:
             return None
@@ -139,21 +138,21 @@ class Span:
         )
 
     def has(self, time_us: int | None) -> bool:
-        """Whether an instant lies in the span; what has no time is never left out."""
+        """Return whether an instant is in the span. Records without a time always are."""
         return time_us is None or self.low_us <= time_us <= self.high_us
 
     def meets(self, first_us: int | None, last_us: int | None) -> bool:
-        """Whether something lies in the span at least in part; an unknown end is open."""
+        """Return whether a period overlaps the span. An unknown end is open."""
         return (first_us is None or first_us <= self.high_us) and (
             last_us is None or last_us >= self.low_us
         )
 
     def last(self, time_us: int | None) -> int | None:
-        """The instant, or the end of the span where that is earlier."""
+        """Return the earlier of an instant and the end of the span."""
         return None if time_us is None else min(time_us, self.high_us)
 
     def first(self, time_us: int | None) -> int | None:
-        """The instant, or the begin of the span where that is later."""
+        """Return the later of an instant and the start of the span."""
         return None if time_us is None else max(time_us, self.low_us)
 
 
@@ -162,12 +161,12 @@ _LAST_US: Final = 1 << 62
 
 
 def instant(moment: Moment, end_us: int, zone: timezone | ZoneInfo) -> int:
-    """The instant that a user means.
+    """Return the instant of a moment, in microseconds since the epoch.
 
     Args:
-        moment: as given.
-        end_us: when the input ends.
-        zone: of wall clocks without one.
+        moment: the user's option.
+        end_us: the end of the input.
+        zone: the zone of wall-clock times without one.
 
     >>> noon = parse_moment("2026-01-31T12:00")
     >>> (instant(noon, 0, UTC) - instant(noon, 0, timezone(timedelta(hours=8)))) // 3_600_000_000
@@ -182,12 +181,12 @@ def instant(moment: Moment, end_us: int, zone: timezone | ZoneInfo) -> int:
 
 
 def zone_of(processes: Iterable[Process], tz: str | None) -> timezone | ZoneInfo:
-    """The zone of wall clocks: `--tz`, else the one that the report prints.
+    """Return the zone of wall-clock times: `--tz`, else the zone that the report prints.
 
-    That is the zone of the JobManager's log, else of the first input that has one, else UTC.
+    The report prints the zone of the JobManager's log, else of the first input with a zone, else UTC.
 
     Args:
-        processes: who wrote the inputs, in their order.
+        processes: the processes that wrote the inputs, in order.
         tz: name of a zone.
     """
     if tz is not None:

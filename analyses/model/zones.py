@@ -1,4 +1,4 @@
-"""Zones that users name."""
+"""Time zones in user options."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from flowdiag.parsers.errors import FlowdiagError
 
 
 def zone_name(text: str | None) -> str | None:
-    """A zone that Python and Spark both know.
+    """Return the name of a zone that both Python and Spark know.
 
     Raises:
-        FlowdiagError: there is no such zone.
+        FlowdiagError: the zone does not exist.
 
     >>> zone_name("+08:00"), zone_name("Asia/Kolkata"), zone_name("Z"), zone_name(None)
     ('Etc/GMT-8', 'Asia/Kolkata', 'UTC', None)
@@ -24,15 +24,17 @@ def zone_name(text: str | None) -> str | None:
     offset = name.upper().removeprefix("UTC").removeprefix("GMT")
     hours = offset[1:].removesuffix("00").removesuffix(":")
     if offset[:1] in ("+", "-") and hours.isdecimal() and int(hours) <= 14:
-        # The sign of these names is the reverse of everybody else's.
+        # In these names the sign is reversed.
         return f"Etc/GMT{'-' if offset[0] == '+' else '+'}{int(hours)}" if int(hours) else "UTC"
     if known_zone(name) is None:
-        raise FlowdiagError(f"there is no zone '{text}'", hint="write Asia/Shanghai, UTC or +08:00")
+        raise FlowdiagError(
+            f"unknown time zone '{text}'", hint="write Asia/Shanghai, UTC or +08:00"
+        )
     return name
 
 
 def known_zone(name: str) -> ZoneInfo | None:
-    """The zone of that name; None: there is none."""
+    """Return the zone of that name, or None."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):

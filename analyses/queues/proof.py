@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from flowdiag.analyses.flink.placement import SubtaskKey
-from flowdiag.analyses.model.finding import Evidence, focused
+from flowdiag.analyses.model.finding import Evidence, cite_part
 from flowdiag.analyses.queues.facts import GateQueue, Gauge, Machine, Sample
 from flowdiag.analyses.queues.measure import COUNTERS, GAUGES, MACHINE_GAUGES
 from flowdiag.parsers.focus import Focus
@@ -77,7 +77,7 @@ def evidence_in(
         gauges: names of `measure.GAUGES`.
         key: the subtask; None for a report of a TaskManager.
     """
-    return focused(
+    return cite_part(
         report.ref,
         Focus(
             metrics=tuple(
@@ -96,7 +96,7 @@ def evidence_in(
 def gate_evidence(gate: GateQueue) -> Evidence | None:
     """Return where the longest queue of an input gate is printed."""
     names = (f"{group}.Input.{gate.gate}.maxQueueLen" for group in ("Shuffle.Netty", "Network"))
-    return focused(
+    return cite_part(
         gate.ref,
         Focus(
             metrics=tuple((name, gate.longest) for name in names),

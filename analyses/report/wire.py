@@ -1,8 +1,8 @@
-"""The report that other programs read (`flowdiag.report/1`), and how it is made from findings.
+"""The report that other programs read (`flowdiag.report/1`): its types, encoding and schema.
 
-History of the number: 1, the first. Added keys and added words are not breaking; anything else
-raises it. Instants are ISO-8601 UTC with milliseconds, `_ms` milliseconds, `_bytes` bytes, subtask
-indexes 0-based. Nothing depends on the wall clock, and the order of every list is stable.
+Added keys and words do not change the number. Any other change raises it. Instants are ISO-8601 UTC with milliseconds,
+`_ms` are milliseconds, `_bytes` are bytes, and subtask indexes are 0-based. Nothing depends on the wall clock, and the
+order of every list is stable.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """Who wrote the report, and by which command."""
+    """The tool and the command that wrote the report."""
 
     name: Literal["flowdiag"] = "flowdiag"
     version: str
@@ -48,7 +48,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Process(msgspec.Struct, frozen=True, kw_only=True):
-    """One process of the field that an input (or a part of it) belongs to."""
+    """A Flink or Spark process that wrote an input, or part of one."""
 
     label: str | None
     role: str
@@ -64,10 +64,10 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True):
-    """One input and how much of it was understood.
+    """One input, and how much of it was recognised.
 
-    `kind` is `not-read` where `reason` says why. `not_understood` counts lines that come from a
-    class we know without being a message we know; `samples` shows some of them.
+    If `kind` is `not-read`, `reason` explains why. `not_understood` counts lines with a known logger class but an
+    unknown message. `samples` shows some of them.
     """
 
     source: str
@@ -92,7 +92,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """A record of the input, by line (from 1) and byte of the decoded stream.
 
-    `line` is null in documents without lines and where the input could not be read again.
+    `line` is null in documents without lines, and if the input could not be read again.
     """
 
     source: str
@@ -103,7 +103,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """An option that has to be set together with that of an action."""
+    """An option to set together with the option of an action."""
 
     option: str
     current: str | None
@@ -112,12 +112,11 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing to do; `option` is a configuration key of the version seen.
+    """One thing to do. `option` is a configuration key of the version in the input.
 
-    `current` is for people, and `current_from` says where it is known from: configured, observed,
-    default. `proposed` is typed in as it is; `unset` takes the option away; else `measure` says what
-    to find out before a value can be named. `together` is set in the same step. `command` of flowdiag
-    sees more of the fault.
+    `current` is formatted for readers, and `current_from` is its source: configured, observed or default. Copy
+    `proposed` unchanged. `unset` removes the option. `measure` names what to measure before choosing a value.
+    `together` are options to set in the same step. `command` of flowdiag shows more about the fault.
     """
 
     text: str
@@ -135,7 +134,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FirstAction(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do first, for which finding, and the command that shows whether it helped."""
+    """The first thing to do, the code of its finding, and the command that shows whether it worked."""
 
     code: str
     action: Action
@@ -143,7 +142,7 @@ class FirstAction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One episode per (code, job, subject); other remedies of it stand at the findings that `see` names."""
+    """One episode per code, job and subject. The findings in `see` contain its other remedies."""
 
     code: str
     name: str
@@ -168,9 +167,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Culprit(msgspec.Struct, frozen=True, kw_only=True):
-    """Who did it, in one line with the number that convicts.
+    """The culprit, with the proof and its number in one line.
 
-    A culprit that moved is one entry for each of them, with its period, the latest first.
+    A culprit that moved has one entry for each subject, with its period, the latest first.
     """
 
     subject: Subject
@@ -186,7 +185,7 @@ class Culprit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one rule."""
+    """The outcome of one rule."""
 
     code: str
     name: str
@@ -196,7 +195,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Understood(msgspec.Struct, frozen=True, kw_only=True):
-    """What was recognised, of one kind in the field's words, even where nothing could be diagnosed."""
+    """Recognised records of one kind, even if nothing could be diagnosed."""
 
     kind: str
     count: int
@@ -206,7 +205,7 @@ class Understood(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
-    """What would tell more: a command that fits these inputs, or a file that is wanted."""
+    """Evidence that would help: a command that fits these inputs, or a missing file."""
 
     text: str
     command: str | None
@@ -214,9 +213,9 @@ class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Because(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a finding belongs to a story: another one of it explains it; both by their fingerprints.
+    """Why a finding belongs to a story: another finding of the story explains it. Both are fingerprints.
 
-    `of` explains it directly; `relation` says how, as a stable word, and `text` as a clause.
+    `of` is the direct explanation. `relation` is a stable word, and `text` the same as a clause.
     """
 
     fingerprint: str
@@ -226,12 +225,12 @@ class Because(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Story(msgspec.Struct, frozen=True, kw_only=True):
-    """One sickness with all that follows from it; every finding that counts is in exactly one story.
+    """One problem with all its consequences. Every finding that counts is in exactly one story.
 
-    `findings` are fingerprints: the first is the root, which nothing else explains, the others what followed, for
-    each of which `because` has an entry. `culprit` is null where nobody is accused; `subject` is the culprit's, or
-    the root's. `severity` is the worst of all its findings, `state` ongoing where any of them is. `competing` are
-    the roots of other stories that could explain some of the same consequences.
+    `findings` are fingerprints. The first is the root, and `because` has an entry for each of the others. `culprit` is
+    null if no finding names one. `subject` is the culprit's, or the root's. `severity` is the worst of all findings,
+    and `state` is ongoing if any finding is. `competing` are the roots of other stories that could explain some of the
+    same consequences.
     """
 
     title: str
@@ -250,17 +249,17 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Muting(StrEnum):
-    """What became of a finding that a baseline knows; only what is muted does not count."""
+    """The status of a finding in a baseline. Only muted findings do not count."""
 
     MUTED = "muted"
-    WORSE = "worse"  # than it was when it was muted
-    EXPIRED = "expired"  # its day is past
-    GONE = "gone"  # looked for, and not found
-    NOT_ASSESSED = "not-assessed"  # not looked for
+    WORSE = "worse"  # than when it was muted
+    EXPIRED = "expired"  # its date has passed
+    GONE = "gone"  # checked, and not found
+    NOT_ASSESSED = "not-assessed"  # not checked
 
 
 class BaselineEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry of a baseline; `findings` counts those of this report that have its fingerprint."""
+    """An entry of a baseline. `findings` counts the findings of this report with its fingerprint."""
 
     fingerprint: str
     code: str | None
@@ -273,7 +272,7 @@ class BaselineEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Baseline(msgspec.Struct, frozen=True, kw_only=True):
-    """The known findings, judged on a day: the file may have other ones tomorrow."""
+    """The known findings on a date: entries of the file expire."""
 
     source: str
     date: str
@@ -281,13 +280,12 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer. `assessed` is false where there was nothing to diagnose.
+    """The answer. `assessed` is false if there was nothing to diagnose.
 
-    `first_action` is that of the finding nearest to the root. `reason` says why the verdict is
-    inconclusive, where it is. `below_min_severity` counts the findings below `--min-severity`, by severity: they
-    are not among `findings`, and count for everything else. `baseline` says which findings are muted: they
-    count for the verdict, not for the exit code. `not_assessed` says what was not assessed beside the findings,
-    where that makes a report without any inconclusive.
+    `first_action` belongs to the finding nearest to the root. `reason` explains an inconclusive verdict.
+    `below_min_severity` counts the findings below `--min-severity`, by severity: `findings` omits them, but everything
+    else includes them. `baseline` lists the muted findings, which count for the verdict but not for the exit code.
+    `not_assessed` is the first thing that could not be assessed, in a report that has findings.
     """
 
     verdict: f.Verdict
@@ -313,10 +311,10 @@ class TopicStatus(StrEnum):
 
 
 class Topic(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one topic: of the command, or of each that `diagnose` looked at.
+    """The result of one topic: that of the command, or each topic of `diagnose`.
 
-    `nothing`: the inputs hold nothing that it judges; then the verdict is `inconclusive`, and does not count for that of
-    the report.
+    `nothing` means that the inputs hold nothing that it judges. Its verdict is then `inconclusive` and does not count
+    for the report.
     """
 
     topic: str
@@ -326,10 +324,9 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True, rename={"since": "from", "until": "to"}):
-    """A warning: what is missing of the inputs, or wrong with one of them.
+    """A warning about missing or damaged inputs.
 
-    `from` and `to` are the time that it is about, where it is about one. `message` is the same as `text`, as the first
-    release wrote it.
+    `from` and `to` are the period that it is about, if any. `message` equals `text`.
     """
 
     kind: Kind = Kind.OTHER
@@ -341,7 +338,6 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, rename={"since": "from", "
     until: str | None = None
 
     def __post_init__(self) -> None:
-        """Reports of the first release have only `message`."""
         msgspec.structs.force_setattr(self, "text", self.text or self.message)
         msgspec.structs.force_setattr(self, "message", self.message or self.text)
 
@@ -357,10 +353,10 @@ class Where(StrEnum):
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
-    """What went wrong with one input, job or rule, or with the whole run; the rest is diagnosed.
+    """A fault in one input, job or rule, or in the whole run. The rest is diagnosed.
 
-    `what` is the fault itself, `message` the line for people and `hint` what helps. `fingerprint` is the same wherever
-    the same fault of flowdiag shows (`bug`), and tells nothing of the input.
+    `what` is the fault itself, `message` the line for readers, and `hint` what helps. For a bug in flowdiag (`bug`),
+    `fingerprint` identifies it across inputs and reveals nothing about them.
     """
 
     source: str | None = None
@@ -375,13 +371,12 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     hint: str | None = None
 
     def __post_init__(self) -> None:
-        """Reports of the first release have only `message`."""
         msgspec.structs.force_setattr(self, "what", self.what or self.message)
         msgspec.structs.force_setattr(self, "message", self.message or self.what)
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """The life of one checkpoint; a savepoint is a `type`."""
+    """The life of one checkpoint. A savepoint is a `type`."""
 
     run: int
     id: int
@@ -395,7 +390,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LateAcknowledgement(msgspec.Struct, frozen=True, kw_only=True):
-    """An acknowledgement after the expiry; `unmatched` where the expiry itself is cut off."""
+    """An acknowledgement after the expiry. `unmatched` if the expiry itself is not in the input."""
 
     run: int
     checkpoint: int
@@ -413,7 +408,7 @@ class LateAcknowledgement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decline(msgspec.Struct, frozen=True, kw_only=True):
-    """A subtask that refused a checkpoint, with the deepest cause it gave."""
+    """A subtask that declined a checkpoint, with the deepest cause."""
 
     run: int
     checkpoint: int
@@ -426,7 +421,7 @@ class Decline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskManager(msgspec.Struct, frozen=True, kw_only=True):
-    """How many late subtasks a TaskManager has, and how many its share of subtasks explains."""
+    """The late subtasks of a TaskManager, and the number that its share of subtasks explains."""
 
     taskmanager: str
     host: str | None
@@ -438,7 +433,7 @@ class TaskManager(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
-    """Lengths of the complete lists, where `--max-rows` cut them."""
+    """Lengths of the complete lists, if `--max-rows` cut them."""
 
     checkpoints: int
     late_acknowledgements: int
@@ -447,10 +442,10 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckpointEpisode(msgspec.Struct, frozen=True, kw_only=True):
-    """Checkpoints that expired without much between, and who held them up.
+    """Checkpoints that expired in quick succession, and the subject that blocked them.
 
-    `state` is `recovered` where a later checkpoint completed, or where somebody else held up those that
-    followed. `subject`, `cause`, `confidence` are null where nobody could be named: `reason` says why.
+    `state` is `recovered` if a later checkpoint completed, or if another subject blocked the following ones.
+    `subject`, `cause` and `confidence` are null if no culprit is known: `reason` explains why.
     """
 
     run: int
@@ -488,10 +483,10 @@ class CheckpointJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RateBatch(msgspec.Struct, frozen=True, kw_only=True):
-    """A batch of a DStream application; times are milliseconds since the epoch, as Spark counts.
+    """A batch of a DStream application. Times are milliseconds since the epoch, as in Spark.
 
-    `status` is completed, processing or queued. Delays are the listener's: the scheduling delay counts
-    from the submission. `approximate` where only the times of Spark jobs are known.
+    `status` is completed, processing or queued. Delays are those of the listener: the scheduling delay starts at the
+    submission. `approximate` if only the times of Spark jobs are known.
     """
 
     batch_time_ms: int
@@ -509,10 +504,10 @@ class RateBatch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PidStep(msgspec.Struct, frozen=True, kw_only=True):
-    """What one stream's rate estimator made of one batch; rates are records per second.
+    """One step of a stream's rate estimator. Rates are records per second.
 
-    `new_rate` is null where Spark publishes none: `outcome` says whether it was the `first-run` or
-    `skipped`. `exact` where every number is the one that Spark computed, to the last bit.
+    `new_rate` is null if Spark publishes none: `outcome` is then `first-run` or `skipped`. `exact` if every number
+    equals Spark's to the last bit.
     """
 
     stream_id: int
@@ -531,7 +526,7 @@ class PidStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Keeping(msgspec.Struct, frozen=True, kw_only=True):
-    """How a stream or a query keeps up; `use` is processing over interval, medians of the present."""
+    """How a stream or a query keeps up. `use` is processing time over interval, as medians of the present."""
 
     stability: str
     because: str
@@ -580,7 +575,7 @@ class RateTrigger(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RateQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """A streaming query with the runs it had."""
+    """A streaming query with its runs."""
 
     id: str
     name: str | None
@@ -596,7 +591,7 @@ class RateQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SlowPart(msgspec.Struct, frozen=True, kw_only=True):
-    """The slowest task of a long batch or trigger, and what the others of its stage took."""
+    """The slowest task of a long batch or trigger, compared with the other tasks of its stage."""
 
     batch_time_ms: int | None
     batch_id: int | None
@@ -613,7 +608,7 @@ class SlowPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RateTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """Lengths of the complete lists, where `--max-rows` cut them."""
+    """Lengths of the complete lists, if `--max-rows` cut them."""
 
     batches: int
     pid: int
@@ -647,7 +642,7 @@ class RateApplication(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Data(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the command found out, beside the findings; a command's own keys, the others absent."""
+    """The command's tables. Keys of other commands are absent."""
 
     jobs: list[CheckpointJob] | None = None  # checkpoints
     applications: list[RateApplication] | None = None  # rate
@@ -659,7 +654,7 @@ class Data(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     scheduling: list[JobScheduling] | None = None  # startup
     vertices: list[QueueVertex] | None = None  # queues
     taskmanagers: list[QueueTaskManager] | None = None  # queues
-    what_if: list[QueueWhatIf] | None = None  # queues, where it was asked for
+    what_if: list[QueueWhatIf] | None = None  # queues, if requested
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -678,21 +673,21 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def verdict(self) -> f.Verdict:
-        """That of the summary."""
+        """The verdict of the summary."""
         return self.summary.verdict
 
     @property
     def culprits(self) -> list[Culprit]:
-        """Those of the summary, the first being the answer."""
+        """The culprits of the summary. The first is the answer."""
         return self.summary.culprits
 
     @property
     def stories(self) -> list[Story]:
-        """Those of the summary: findings that belong together."""
+        """The stories of the summary: linked findings."""
         return self.summary.stories
 
     def to_json(self) -> str:
-        """The document, as `--format json` writes it and `flowdiag.load` reads it."""
+        """Return the document that `--format json` writes and `flowdiag.load` reads."""
         return encode(self).decode()
 
     def _repr_html_(self) -> str:
@@ -709,7 +704,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def at_least(report: Report, severity: f.Severity) -> Report:
-    """The report without the findings below a severity, which are counted, nor the stories that begin with one."""
+    """Remove and count the findings below a severity, and remove the stories that start with one."""
     below = [found.severity for found in report.findings if found.severity.weight < severity.weight]
     if not below:
         return report
@@ -720,19 +715,18 @@ def at_least(report: Report, severity: f.Severity) -> Report:
         summary=msgspec.structs.replace(
             report.summary,
             below_min_severity={each: counts[each] for each in f.Severity if counts[each]},
-            stories=_of_those(report.summary.stories, {found.fingerprint for found in shown}),
+            stories=_stories_with(report.summary.stories, {found.fingerprint for found in shown}),
         ),
         findings=shown,
     )
 
 
-def _of_those(stories: list[Story], shown: set[str]) -> list[Story]:
-    """The stories of the findings that stay."""
+def _stories_with(stories: list[Story], shown: set[str]) -> list[Story]:
     return [
         msgspec.structs.replace(
             story,
             findings=[each for each in story.findings if each in shown],
-            because=[one for one in story.because if {one.fingerprint, one.of} <= shown],
+            because=[each for each in story.because if {each.fingerprint, each.of} <= shown],
             competing=[each for each in story.competing if each in shown],
         )
         for story in stories
@@ -741,7 +735,7 @@ def _of_those(stories: list[Story], shown: set[str]) -> list[Story]:
 
 
 def iso(us: int | None) -> str | None:
-    """Microseconds since the epoch as ISO-8601 UTC; None where no calendar reaches.
+    """Format microseconds since the epoch as ISO-8601 UTC, or return None outside the calendar.
 
     >>> iso(1_543_488_224_622_000)
     '2018-11-29T10:43:44.622Z'
@@ -759,16 +753,16 @@ def iso(us: int | None) -> str | None:
 
 
 def encode(report: Report) -> bytes:
-    """The document as indented JSON, ending with a line feed."""
+    """Encode the document as indented JSON with a final line feed."""
     try:
         document = msgspec.json.encode(report)
-    except UnicodeEncodeError:  # a lone surrogate in a name that a log gave
+    except UnicodeEncodeError:  # a lone surrogate in a name from a log
         document = msgspec.json.encode(speakable(msgspec.to_builtins(report)))
     return visible_json(msgspec.json.format(document, indent=2).decode()).encode() + b"\n"
 
 
 def speakable(node: Any) -> Any:
-    """A document without control characters, and what no encoding has: they are written as escapes."""
+    """Escape control characters and lone surrogates in a document."""
     if isinstance(node, dict):
         return {printable(str(key)): speakable(value) for key, value in node.items()}
     if isinstance(node, list):
@@ -777,28 +771,28 @@ def speakable(node: Any) -> Any:
 
 
 def decode(document: bytes) -> Report:
-    """Read a document back. Unknown keys are ignored.
+    """Decode a document. Unknown keys are ignored.
 
     Raises:
-        msgspec.MsgspecError: it is no such document.
+        msgspec.MsgspecError: it is not a report.
     """
     return msgspec.json.decode(document, type=Report)
 
 
 _AT_ONCE: Final = 50_000
-"""Characters that are searched for secrets in one piece; a document of megabytes takes too long as a whole."""
+"""Characters per search for secrets: a document of megabytes takes too long in one piece."""
 
 
 def without_credentials(report: Report) -> Report:
-    """The same report, masked what has the shape of a secret in any name: of a job, a file, a query.
+    """Mask text with the shape of a secret in all names: of jobs, files, queries.
 
-    What logs said was masked, by more than its shape, when it was quoted.
+    Log text was already masked, by more than its shape, when it was quoted.
     """
     document = msgspec.to_builtins(report, enc_hook=str.__str__)
     masked = {
         text: mask_credentials(text)
         for piece in _pieces(dict.fromkeys(_texts(document)))
-        # Together a hundred times faster than one by one.
+        # A hundred times faster than one text at a time.
         if (whole := "\n".join(piece)) != mask_credentials(whole)
         for text in piece
     }
@@ -808,7 +802,7 @@ def without_credentials(report: Report) -> Report:
 
 
 def _texts(node: Any) -> Iterator[str]:
-    """All texts of a document but the names of its fields."""
+    """Yield all texts of a document except the names of its fields."""
     if isinstance(node, str):
         yield node
     elif isinstance(node, dict | list):
@@ -817,7 +811,7 @@ def _texts(node: Any) -> Iterator[str]:
 
 
 def _pieces(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Texts, so many together as are searched at once."""
+    """Yield the texts in groups that are searched at once."""
     piece: list[str] = []
     size = 0
     for text in texts:
@@ -831,7 +825,6 @@ def _pieces(texts: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _replaced(node: Any, masked: Mapping[str, str]) -> Any:
-    """A document with other texts in place of some."""
     if isinstance(node, dict):
         return {key: _replaced(value, masked) for key, value in node.items()}
     if isinstance(node, list):
@@ -840,13 +833,13 @@ def _replaced(node: Any, masked: Mapping[str, str]) -> Any:
 
 
 def redacted(report: Report) -> Report:
-    """The same report with hosts, users, jobs, tasks and paths under other names."""
-    document = msgspec.to_builtins(report, enc_hook=str.__str__)  # names are texts
+    """Replace hosts, users, jobs, tasks and paths by pseudonyms."""
+    document = msgspec.to_builtins(report, enc_hook=str.__str__)  # `Name` is a subclass of str
     return msgspec.convert(pseudonymise(document), type=Report)
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema of the document, generated from the types of this module."""
+    """Return the JSON Schema of the document, generated from its types."""
     schema = msgspec.json.schema(Report)
     # Rules may leave these out. Documents always have them.
     schema["$defs"]["Measurement"]["required"] = list(Measurement.__struct_fields__)
@@ -854,5 +847,5 @@ def json_schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """The same as indented JSON: docs/report.schema.json."""
+    """Return the schema as indented JSON: docs/report.schema.json."""
     return json.dumps(json_schema(), indent=2, ensure_ascii=False, sort_keys=True) + "\n"

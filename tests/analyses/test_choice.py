@@ -61,10 +61,10 @@ def test_which_rules_are_heard(select: list[str], ignore: list[str], why: str | 
         ("RT999", "did you mean RT"),
         ("checkpoint-expird", "did you mean CP101 (checkpoint-expired)?"),
         ("falling", "did you mean RT101"),
-        ("CX", "codes begin with BP, CP"),
-        ("wholly different words", "codes begin with"),
+        ("CX", "codes start with BP, CP"),
+        ("wholly different words", "codes start with"),
         ("RT1011", "did you mean RT101 (falling-behind)?"),
-        ("*", "codes begin with"),
+        ("*", "codes start with"),
     ],
 )
 def test_what_chooses_nothing_is_refused(word: str, hint: str) -> None:
@@ -126,7 +126,7 @@ def test_nothing_heard_is_not_healthy(app: object, choice: Choice) -> None:
     found = report(app, choice)
     assert found.findings == [] and set(statuses(found).values()) == {"ignored"}
     assert found.summary.verdict == "inconclusive"
-    assert found.summary.reason == "no rule is heard"
+    assert found.summary.reason == "all rules are ignored"
     assert [app.verdict for app in found.data.applications or ()] == ["inconclusive"]
     assert found.summary.culprits == [] and found.summary.suggestions == []
 
@@ -137,7 +137,7 @@ def test_a_sick_job_is_not_healthy_for_what_is_ignored() -> None:
     found = report(SICK, Choice(ignore=tuple(spoke)))
     assert found.findings == []
     assert found.summary.verdict == "inconclusive"
-    assert found.summary.reason is not None and "is not heard" in found.summary.reason
+    assert found.summary.reason is not None and "is ignored" in found.summary.reason
     for code in spoke:
         alone = report(
             SICK, Choice(select=tuple(c for c in CODES if c not in spoke), ignore=(code,))
@@ -148,7 +148,7 @@ def test_a_sick_job_is_not_healthy_for_what_is_ignored() -> None:
 def test_a_core_rule_that_is_ignored_leaves_a_doubt() -> None:
     found = report(WELL, Choice(ignore=("RT101",)))
     assert found.summary.verdict == "inconclusive"
-    assert found.summary.reason == "RT101 falling-behind is not heard (--ignore RT101)"
+    assert found.summary.reason == "RT101 falling-behind is ignored (--ignore RT101)"
 
 
 def test_a_healthy_one_stays_so_without_rules_that_had_nothing_to_say() -> None:

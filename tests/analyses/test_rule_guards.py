@@ -205,7 +205,7 @@ def test_every_remedy_is_known(rule: Rule) -> None:
 
 
 def is_cut(value: ast.expr, assigned: dict[str, list[ast.expr]], depth: int = 3) -> bool:
-    """Whether an expression leaves something out of a list: a slice, or `spread`."""
+    """Whether an expression leaves something out of a list: a slice, or `sample_ends`."""
     for node in ast.walk(value):
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
             rest = node.slice.upper is None and not isinstance(node.slice.lower, ast.UnaryOp)
@@ -214,7 +214,7 @@ def is_cut(value: ast.expr, assigned: dict[str, list[ast.expr]], depth: int = 3)
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)
-            and node.func.id == "spread"
+            and node.func.id == "sample_ends"
         ):
             return True
         before = assigned.get(node.id, []) if isinstance(node, ast.Name) and depth else []
@@ -254,11 +254,11 @@ def judge(job, limits):
     few = sorted(job.late)[:10]
     cited = cite(few)
     yield job_finding(job, evidence=cited)
-    yield job_finding(job, evidence=spread(ends(job.late)))
+    yield job_finding(job, evidence=sample_ends(ends(job.late)))
     yield job_finding(job, evidence=cited, evidence_total=len(job.late))
     yield job_finding(job, evidence=cite([job.first, *job.late[1:]]))
 """
-    assert cuts_of(ast.parse(said)) == ["line 5: cited", "line 6: spread(ends(job.late))"]
+    assert cuts_of(ast.parse(said)) == ["line 5: cited", "line 6: sample_ends(ends(job.late))"]
 
 
 @each_rule

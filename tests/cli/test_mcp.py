@@ -95,7 +95,7 @@ def test_a_client_asks_and_is_answered(root: Path) -> None:
 
         for name, arguments, why in (
             ("diagnose", {"paths": ["/etc/passwd"]}, "outside of the folders"),
-            ("diagnose", {"paths": ["flink-conf.yaml"], "since": "never"}, "'never' is no time"),
+            ("diagnose", {"paths": ["flink-conf.yaml"], "since": "never"}, "'never' is not a time"),
             ("evidence", {"finding": "CP999"}, "has no finding 'CP999'"),
             ("evidence", {"finding": mark, "report": "r9"}, "there is no report 'r9'"),
             ("explain", {"rule": "CP30x"}, "there is no rule 'CP30x'"),
