@@ -364,18 +364,18 @@ def _finding_info(found: Finding) -> FindingInfo:
     )
 
 
-def _finding(report: Report, wanted: str) -> Finding:
+def _finding(report: Report, key: str) -> Finding:
     """Return a finding by fingerprint, or the first finding of a rule.
 
     Raises:
         FlowdiagError: there is no such finding.
     """
     for found in report.findings:
-        if wanted in (found.fingerprint, found.code, found.name):
+        if key in (found.fingerprint, found.code, found.name):
             return found
     known = ", ".join(dict.fromkeys(found.code for found in report.findings))
     raise FlowdiagError(
-        f"the report has no finding '{wanted}'", hint=f"its findings: {known or 'none'}"
+        f"the report has no finding '{key}'", hint=f"its findings: {known or 'none'}"
     )
 
 

@@ -176,8 +176,8 @@ def _not_assessed(report: Report, limits: _Limits) -> Iterator[str]:
 def _notes(report: Report, limits: _Limits) -> Iterator[str]:
     """Yield the first suggestion, error and warning."""
     for suggestion in report.summary.suggestions[:1]:
-        wanted = f"run {suggestion.command}" if suggestion.command else suggestion.wants
-        yield f"to learn more: {words.truncate(wanted or suggestion.text, limits.others)}"
+        missing = f"run {suggestion.command}" if suggestion.command else suggestion.wants
+        yield f"to learn more: {words.truncate(missing or suggestion.text, limits.others)}"
     for kind, notes in (("error", report.errors), ("warning", report.warnings)):
         for note in notes[:1]:
             more = f" (and {len(notes) - 1} more)" if len(notes) > 1 else ""

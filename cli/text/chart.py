@@ -48,17 +48,14 @@ def chart(
     if top <= 0 or height < 1:
         return Chart((), per)
     at = None if line is None else min(height - 1, int(line / top * height))
+    labels = {at: line, height - 1: top}
     rows = []
     for row in range(height - 1, -1, -1):
         cells = "".join(
             _cell(0.0 if v is None else v / top * height, row, on_line=at == row, unicode=unicode)
             for v in columns
         )
-        label = ""
-        if row == height - 1:
-            label = words.quantity(top, unit)
-        elif at == row and line is not None:
-            label = words.quantity(line, unit)
+        label = words.quantity(labels[row], unit) if row in labels else ""
         rows.append((label, cells.rstrip()))
     return Chart(tuple(rows), per)
 

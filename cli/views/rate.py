@@ -273,17 +273,20 @@ def _badness(batch: RateBatch) -> tuple[int, float, float, int]:
     )
 
 
-def _query(query: RateQuery, page: Page, clock: words.Clock) -> list[RenderableType]:
+def _trigger_counts(query: RateQuery) -> str:
     counts = fmt.plural(len(query.triggers), "trigger") if query.triggers else "no trigger seen"
     if len(query.runs) > 1:
         counts += f" in {fmt.plural(len(query.runs), 'run')}"
     if query.trigger_interval_ms:
-        origin = {"option": "", "log": "", "observed": ", as observed"}
-        counts += f" every {fmt.duration(query.trigger_interval_ms)}"
-        counts += origin.get(query.trigger_interval_from or "", "")
-    name = query.name or query.id or "without a name"
+        observed = ", as observed" if query.trigger_interval_from == "observed" else ""
+        counts += f" every {fmt.duration(query.trigger_interval_ms)}{observed}"
+    return counts
+
+
+def _query(query: RateQuery, page: Page, clock: words.Clock) -> list[RenderableType]:
+    title = f"Query {printable(query.name or query.id or 'without a name')}"
     blocks: list[RenderableType] = [
-        Indented(_summary(f"Query {printable(name)}", query.keeping, counts, None))
+        Indented(_summary(title, query.keeping, _trigger_counts(query), None))
     ]
     if query.real_time:
         blocks.append(

@@ -31,15 +31,8 @@ _OVER_TASKMANAGERS: Final = ("registration", "workers", "restore")
 def blocks(report: Report, page: Page, clock: Clock) -> list[RenderableType]:
     """Return the start of the cluster, the starts of each job, and the requested TaskManagers."""
     data = report.data
-    shown: list[RenderableType] = []
-    held = any(step.ended_at is None for step in data.cluster or ())
-    if data.cluster and (held or page.terse < 2):
-        shown.append(
-            Group(heading("Cluster", "before any job"), Indented(_steps(data.cluster, page)))
-        )
-    jobs: dict[str, list[StartAttempt]] = {}
-    for attempt in data.attempts or ():
-        jobs.setdefault(attempt.job_id, []).append(attempt)
+    shown = _cluster(data.cluster or [], page)
+    jobs = attempts_by_job(report)
     schedulings = {scheduling.job_id: scheduling for scheduling in reversed(data.scheduling or ())}
     verdicts = verdicts_by_job(report)
     overview, in_full = split_by_severity(
@@ -52,6 +45,20 @@ def blocks(report: Report, page: Page, clock: Clock) -> list[RenderableType]:
     if late or (workers and page.verbose):
         shown.append(_workers(workers if page.verbose else late, page, clock))
     return shown
+
+
+def _cluster(steps: Sequence[StartStep], page: Page) -> list[RenderableType]:
+    held = any(step.ended_at is None for step in steps)
+    if not steps or (page.terse >= 2 and not held):
+        return []
+    return [Group(heading("Cluster", "before any job"), Indented(_steps(steps, page)))]
+
+
+def attempts_by_job(report: Report) -> dict[str, list[StartAttempt]]:
+    found: dict[str, list[StartAttempt]] = {}
+    for attempt in report.data.attempts or ():
+        found.setdefault(attempt.job_id, []).append(attempt)
+    return found
 
 
 def _summary_of(

@@ -1,4 +1,4 @@
-"""What a real Chromium makes of a page: each flaw in words, so that tests and benchmarks can list them."""
+"""Check a page in Chromium, and describe each flaw for tests and benchmarks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RULES: Final = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
 _MARGIN: Final = 8  # pixels of a frame around what is focused
 MOST_SHEETS: Final = 3  # of paper for an ordinary report
 
-# Nobody presses Tab without end: what can be reached, in the order in which it is.
+# The elements that the Tab key reaches, in order.
 _REACHABLE: Final = """() => [...document.querySelectorAll('a[href], summary, [tabindex="0"]')]
     .filter(node => node.checkVisibility()).map(node => Math.round(node.getBoundingClientRect().top))"""
 _FOCUSED: Final = """() => document.activeElement === document.body ? null
@@ -52,10 +52,10 @@ def browsing(path: str) -> Iterator[Browser]:
 
 
 def flaws(browser: Browser, file: Path, *, sheets: int | None = MOST_SHEETS) -> Iterator[str]:
-    """What is wrong with a page.
+    """Yield the flaws of a page.
 
     Args:
-        browser: that shows it.
+        browser: the browser.
         file: of the page.
         sheets: of paper that it may take at most; None: as many as it likes.
     """
@@ -92,7 +92,7 @@ def _shown(browser: Browser, file: Path, scheme: str) -> Iterator[tuple[Page, li
 
 
 def _of_axe(page: Page) -> Iterator[str]:
-    """What axe-core finds, contrast among it, with everything unfolded."""
+    """Yield the violations that axe-core finds, contrast included, with all details open."""
     page.evaluate("document.querySelectorAll('details').forEach(node => { node.open = true })")
     for found in Axe().run(page, options=_RULES).response["violations"]:
         where = found["nodes"][0]["html"][:160]

@@ -1,4 +1,4 @@
-"""What makes a report valid in each of its formats: each flaw in words, so that tests can list them."""
+"""Check that a report is valid in each format, and describe each flaw for tests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MARKUP = re.compile(
 
 
 def invalid(report: Report) -> Iterator[str]:
-    """What is wrong with a report in formats for programs, tickets and chats."""
+    """Yield the flaws of a report in the formats for programs, tickets and chats."""
     checks = (_json, _junit, _markdown, _github, _brief)
     for check in checks:
         yield from (f"{check.__name__[1:]}: {flaw}" for flaw in check(report))

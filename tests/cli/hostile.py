@@ -1,4 +1,4 @@
-"""Texts of somebody who wants to be more than text, and stored reports that are full of them."""
+"""Injection attempts, and stored reports full of them."""
 
 from __future__ import annotations
 

@@ -232,7 +232,7 @@ LOCATED: dict[Key, Located] = {
 
 
 def outcome(code: str, name: str, *said: f.Finding | f.Inconclusive) -> f.RuleOutcome:
-    """What one rule said."""
+    """The outcome of one rule."""
     return f.RuleOutcome(
         code=code,
         name=name,
@@ -321,7 +321,7 @@ def healthy() -> wire.Report:
 
 
 def inconclusive() -> wire.Report:
-    """A core rule cannot tell."""
+    """A core rule is inconclusive."""
     return build(
         job_facts(sick=False, checkpoints=(checkpoint(0, x.Status.IN_FLIGHT),)),
         outcome(
@@ -343,7 +343,7 @@ def nothing() -> wire.Report:
 
 
 def hostile() -> wire.Report:
-    """Names and texts by somebody who wants to be more than text."""
+    """Names and texts with injection attempts."""
     evil = "[red]\x1b[31m</script><script>alert(1)</script>\u202e`|@all\n::error::x"
     facts = job_facts(sick=True)
     subject = f.Subject(kind="task", task=f"Map {evil}", job_id=JOB.job_id)

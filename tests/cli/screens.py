@@ -1,4 +1,4 @@
-"""What must hold of any report on any terminal: each flaw in words, so that tests can list them."""
+"""Check a report on terminals of several widths, and describe each flaw for tests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CHARTED = re.compile(
 
 
 def flaws(report: Report) -> Iterator[str]:
-    """What is wrong with how a report is shown."""
+    """Yield the flaws of a report in the terminal."""
     for width in WIDTHS:
         page = Page(width=width)
         shown = table.render(report, page)

@@ -1,4 +1,4 @@
-"""The brief: what it says, what it leaves out, and that no log can make it do anything in a chat."""
+"""The brief: its content, its omissions, and its safety in a chat."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ then check: flowdiag checkpoints PATH…
     )
 
 
-def test_what_was_not_assessed_is_said() -> None:
+def test_the_brief_lists_rules_that_were_not_assessed() -> None:
     text = brief.render(reports.inconclusive(), PAGE)
     assert text.startswith("flowdiag checkpoints: inconclusive")
     assert "not assessed: CP" in text
     assert "Not assessed does not mean healthy." in brief.render(reports.nothing(), PAGE)
 
 
-def test_many_stories_say_what_is_left_out() -> None:
+def test_many_stories_list_omissions() -> None:
     report = reports.many(60)
     text = brief.render(report, PAGE)
     assert len(text) <= brief.MOST
@@ -98,7 +98,7 @@ def with_text(said: str) -> Report:
 
 
 @pytest.mark.parametrize("report", kept(), ids=lambda report: report.inputs[0].source[-40:])
-def test_a_recording_is_told_with_proof_and_remedy(report: Report) -> None:
+def test_the_brief_of_a_recording_has_proof_and_remedy(report: Report) -> None:
     text = brief.render(report, PAGE)
     if report.summary.stories:
         assert "   proof, quoted from the input: " in text and "   to do: " in text

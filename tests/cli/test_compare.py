@@ -89,7 +89,7 @@ def test_the_exit_code(
     assert run(capsys, "compare", f"{before}.json", f"{after}.json", *more)[0] == code
 
 
-def test_the_last_line_matters_most(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_last_line_has_the_result(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, err = run(capsys, "compare", "healthy.json", "failing.json")
     last = out.rstrip().split("Verdict")[1]
     assert "healthy → failing" in last and "regression: 2 new findings" in last

@@ -1,4 +1,4 @@
-"""Pictures never take the page with them: whatever happens to the process that draws."""
+"""A failure of the chart process never breaks the page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from . import reports
 
 pytestmark = pytest.mark.usefixtures("planted")
 
-# Each aborted the process, or was refused, when it stood in a label.
+# Each of these characters in a label crashed the process or was rejected.
 UNDRAWABLE = ("\ufffe", "\uffff", "\x00", "\x01", "\ud800", "\U0001f469" * 60)
 NUMBERS = Table(heads=("a",), rows=(("1",),))
 HOSTILE_PROGRAM = """
@@ -50,7 +50,7 @@ def spec_of(text: str) -> dict[str, Any]:
 
 @pytest.fixture
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Converter]:
-    """A process that does as its specification says."""
+    """A substitute process that follows instructions in the specification."""
     program = tmp_path / "program.py"
     program.write_text(HOSTILE_PROGRAM)
     monkeypatch.setattr(converter, "_PROGRAM", program)
@@ -64,13 +64,13 @@ def drawn(renderer: ChartRenderer, what: str) -> Figure | None:
     return renderer.figure(what, "label", lambda _: {"title": what}, how="", numbers=NUMBERS)
 
 
-def test_no_character_keeps_a_picture_from_being_drawn() -> None:
+def test_charts_draw_any_character() -> None:
     for number, text in enumerate(UNDRAWABLE):
         shown = draw(spec_of(f"x{text}"), f"c{number}", "label")
         assert isinstance(shown, Markup) and "\ufffd" in shown, ascii(text)
 
 
-def test_a_picture_that_ends_the_process_costs_no_other() -> None:
+def test_a_crash_costs_one_chart() -> None:
     made = Converter()
     with pytest.raises(RefusedError, match="exited with code"):
         made.svg(json.dumps(spec_of("\ufffe")))
@@ -81,7 +81,7 @@ def test_a_picture_that_ends_the_process_costs_no_other() -> None:
 
 
 @pytest.mark.parametrize("what", ["die", "half", "refuse"])
-def test_a_picture_that_cannot_be_drawn_leaves_a_sentence(what: str, stand_in: Converter) -> None:
+def test_a_failed_chart_leaves_a_message(what: str, stand_in: Converter) -> None:
     faults = Faults()
     renderer = ChartRenderer(room=1000, faults=faults)
     figures = [drawn(renderer, title) for title in ("one", what, "two")]
@@ -92,7 +92,7 @@ def test_a_picture_that_cannot_be_drawn_leaves_a_sentence(what: str, stand_in: C
     assert not renderer.error
 
 
-def test_pictures_that_take_too_long_are_not_waited_for_again_and_again(
+def test_repeated_timeouts_stop_drawing(
     stand_in: Converter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(converter, "TIMEOUT_S", 0.5)
@@ -105,7 +105,7 @@ def test_pictures_that_take_too_long_are_not_waited_for_again_and_again(
 
 
 @pytest.mark.parametrize("program", ["raise ImportError", None])
-def test_a_page_without_pictures_is_whole_and_says_why(
+def test_a_page_without_charts_is_complete_and_explains_why(
     program: str | None, stand_in: Converter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if program:
@@ -119,7 +119,7 @@ def test_a_page_without_pictures_is_whole_and_says_why(
     assert not page.faults.found
 
 
-def test_nothing_is_left_when_flowdiag_ends() -> None:
+def test_the_chart_process_ends_with_flowdiag() -> None:
     # What is registered before flowdiag runs behind its clean-up.
     code = (
         "import atexit; atexit.register(lambda: print(p.pid, p.returncode, p.stdin.closed, p.stdout.closed))\n"

@@ -30,7 +30,7 @@ def report_of(kind: str) -> Report:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_report_is_valid_and_comes_back_the_same(kind: str) -> None:
+def test_reports_are_valid_and_decode_unchanged(kind: str) -> None:
     report = report_of(kind)
     document = RENDERERS[Format.JSON](report, PAGE)
     jsonschema.validate(json.loads(document), json_schema())
@@ -59,7 +59,7 @@ def test_a_failed_run_leaves_a_valid_document() -> None:
     assert (error["source"], error["where"]) == (None, "measure")
 
 
-def test_the_schema_refuses_what_is_no_report() -> None:
+def test_the_schema_rejects_other_documents() -> None:
     document = json.loads(encode(reports.failing()))
     del document["summary"]["verdict"]
     with pytest.raises(jsonschema.ValidationError):
@@ -95,7 +95,7 @@ def test_a_lone_surrogate_does_not_break_the_document() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("form", list(Format))
-def test_every_format_shows_every_report(kind: str, form: Format) -> None:
+def test_every_format_renders_every_report(kind: str, form: Format) -> None:
     shown = RENDERERS[form](report_of(kind), PAGE)
     assert shown.endswith("\n")
     assert "\x1b" not in shown and "\u202e" not in shown
@@ -194,7 +194,7 @@ a1b2 expired before completing.`
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_headings_of_markdown_are_an_outline(kind: str) -> None:
+def test_markdown_headings_skip_no_level(kind: str) -> None:
     shown = RENDERERS[Format.MARKDOWN](report_of(kind), PAGE)
     levels = [len(line) - len(line.lstrip("#")) for line in shown.splitlines() if line[:1] == "#"]
     assert levels[0] == 1 and levels.count(1) == 1
@@ -203,7 +203,7 @@ def test_headings_of_markdown_are_an_outline(kind: str) -> None:
     assert fences == ["```text", "```"] * (len(fences) // 2)
 
 
-def test_markdown_takes_no_markup_from_logs() -> None:
+def test_markdown_escapes_markup_in_logs() -> None:
     shown = RENDERERS[Format.MARKDOWN](reports.hostile(), PAGE)
     outside = "".join(part for n, part in enumerate(shown.split("``")) if n % 2 == 0)
     assert "<script" not in outside
@@ -231,7 +231,7 @@ def test_junit() -> None:
     )
 
 
-def test_junit_skips_what_was_not_assessed_and_fails_on_nothing() -> None:
+def test_junit_skips_unassessed_rules_and_reports_an_error_without_input() -> None:
     suite = Xml.fromstring(RENDERERS[Format.JUNIT](reports.inconclusive(), PAGE))
     skipped = suite.find("testcase/skipped")
     assert skipped is not None and "no input shows how" in skipped.attrib["message"]
@@ -266,12 +266,12 @@ def test_the_first_annotation_has_the_level_of_the_verdict(kind: str, level: str
     assert first.startswith(f"::{level} title=flowdiag checkpoints::")
 
 
-def test_github_takes_no_command_from_logs() -> None:
+def test_github_escapes_commands_in_logs() -> None:
     lines = RENDERERS[Format.GITHUB](reports.hostile(), PAGE).splitlines()
     assert [line.split(" ")[0] for line in lines] == ["::warning", "::warning"]
 
 
-def test_redaction_is_consistent_and_leaves_the_contract_alone() -> None:
+def test_redaction_is_consistent_and_keeps_contract_words() -> None:
     plain, redacted = reports.failing(), reports.failing(privacy=Privacy(redact=True))
     document = encode(redacted).decode()
     for name in ("orders", "worker-3", "tm-3", "Map", "Sink: out", "jobmanager.log"):

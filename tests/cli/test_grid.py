@@ -23,21 +23,21 @@ def _drawn(width: int, *, colour: bool = False, heads: str | None = "bold") -> l
     return render_blocks([table], Page(width=width, colour=colour)).splitlines()
 
 
-def test_titles_sides_and_what_nobody_knows() -> None:
+def test_headings_alignment_and_missing_values() -> None:
     assert _drawn(40) == ["name         count", "ab               1  -", "longer name     20  x"]
 
 
-def test_only_what_may_be_folded_gives_way() -> None:
+def test_only_wrap_columns_shrink() -> None:
     assert _drawn(18) == ["name      count", "ab            1  -", "longer       20  x", "name"]
 
 
-def test_a_row_has_one_style_and_heads_can_be_left_out() -> None:
+def test_a_row_has_one_style_and_headings_are_optional() -> None:
     first, second = _drawn(40, colour=True, heads=None)
     assert first.count("\x1b[31m") == 3 and "\x1b" not in second
 
 
 @pytest.mark.parametrize("unicode", [True, False])
-def test_nothing_is_markup_and_nothing_ends_in_blanks(unicode: bool) -> None:
+def test_no_markup_and_no_trailing_spaces(unicode: bool) -> None:
     shown = block("Title", Aligned([("[bold]", Text("·")), ("c", Text("·  "))]))
     text = render_blocks([shown, Text("next")], Page(unicode=unicode), apart=True)
     dot = "·" if unicode else "-"

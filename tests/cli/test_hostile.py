@@ -1,4 +1,4 @@
-"""Whatever a log, or a stored report, says: every format shows it as text, and as nothing else.
+"""Every format shows text from logs and stored reports as plain text.
 
 Each test looks at the characters that are written, by the rules of the format itself. A new format comes in
 by `RENDERERS`, and needs an entry of `RULES`.
@@ -60,7 +60,7 @@ def starts(form: Format) -> range:
 
 
 def all_planted(form: Format, report: Report, starts: Iterable[int]) -> None:
-    """What holds of a format, whichever injection comes first in the report."""
+    """Plant each injection at every place of a report, and check the output by the rules of its format."""
     plain = RENDERERS[form](stored(planted(report, 0, [HARMLESS])), PAGE)
     RULES[form](plain, plain)
     for start in starts:
@@ -157,12 +157,12 @@ RULES: dict[Format, Callable[[str, str], None]] = {
 }
 
 
-def test_every_format_has_its_rules() -> None:
+def test_every_format_has_a_check() -> None:
     assert set(RULES) == set(RENDERERS) == set(Format)
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_texts_of_logs_are_nothing_but_text(form: Format) -> None:
+def test_log_text_stays_text(form: Format) -> None:
     # A page is drawn for long: that of the report with the most kinds of texts.
     sample = originals()[-1:] if form is Format.HTML else originals()
     for number, report in enumerate(sample):
@@ -171,13 +171,13 @@ def test_texts_of_logs_are_nothing_but_text(form: Format) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("form", FORMS)
-def test_all_texts_of_logs_are_nothing_but_text(form: Format) -> None:
+def test_all_log_text_stays_text(form: Format) -> None:
     for report in originals():
         all_planted(form, report, starts(form))
 
 
 @pytest.mark.parametrize("width", [40, pytest.param(200, marks=pytest.mark.full)])
-def test_a_terminal_gets_colours_and_links_of_ours_alone(width: int) -> None:
+def test_a_terminal_gets_no_escapes_from_logs(width: int) -> None:
     for report in originals():
         for start in range(0, len(INJECTIONS), 9):
             page = Page(width=width, colour=True, hyperlinks=True, verbose=1)
@@ -187,12 +187,12 @@ def test_a_terminal_gets_colours_and_links_of_ours_alone(width: int) -> None:
             assert not FORBIDDEN.search(_LINK.sub("", _SGR.sub("", shown)))
 
 
-def test_markup_of_the_library_that_draws_tables_is_shown_as_it_is() -> None:
+def test_rich_markup_in_logs_is_not_interpreted() -> None:
     report = stored(planted(reports.failing(), 0, ["[bold]x[/bold]"]))
     assert "[bold]x[/bold]" in RENDERERS[Format.TABLE](report, PAGE)
 
 
-def test_what_is_said_on_standard_error_is_a_line(capfd: pytest.CaptureFixture[str]) -> None:
+def test_messages_on_stderr_are_one_line(capfd: pytest.CaptureFixture[str]) -> None:
     for text in INJECTIONS:
         print_message("warning", text, f"x {text}")
         shown = capfd.readouterr().err
@@ -217,7 +217,7 @@ def test_a_stored_report_is_not_trusted(
         RULES[form](shown.out, plain)
 
 
-def test_words_of_the_contract_that_are_none_are_refused_in_a_line(
+def test_unknown_contract_words_are_rejected_in_one_line(
     tmp_path: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:
     document = msgspec.json.decode(encode(reports.failing()))
@@ -235,7 +235,7 @@ def test_words_of_the_contract_that_are_none_are_refused_in_a_line(
     "number",
     [pytest.param(n, marks=[pytest.mark.full] if n % 3 else []) for n in range(len(INJECTIONS))],
 )
-def test_names_of_files_and_options_are_said_in_a_line(
+def test_messages_with_file_names_and_options_are_one_line(
     number: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     text = INJECTIONS[number].replace("\x00", "")[:200]

@@ -68,14 +68,14 @@ def test_a_place_is_a_link_to_its_file(tmp_path: Path, colour: bool) -> None:
     assert table.render(of("a b;\x07é.log"), page) == shown
 
 
-def test_what_is_no_file_here_is_no_link(tmp_path: Path) -> None:
+def test_names_that_are_not_local_files_are_not_links(tmp_path: Path) -> None:
     (tmp_path / "logs.zip").write_text("x")
     assert file_url("logs.zip", f"{tmp_path}/") is not None
     for source in ("logs.zip!jm.log", "gone.log", "s3://bucket/jm.log", "-", "a\0b"):
         assert file_url(source, f"{tmp_path}/") is None
 
 
-def test_nothing_is_a_link_unless_asked_for(tmp_path: Path) -> None:
+def test_links_are_optional(tmp_path: Path) -> None:
     (tmp_path / "jm.log").write_text("x")
     page = Page(width=100, folder=f"{tmp_path}/", colour=True)
     assert "\x1b]8" not in table.render(of("jm.log"), page)

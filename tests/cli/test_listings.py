@@ -1,4 +1,4 @@
-"""What is no report: the rules and the schema for programs, and what the shell offers."""
+"""Output other than reports: the list of rules, the schema, and shell completion."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_rules_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     "command", [["rules"], ["rules", "-f", "json"], ["explain", "CP101"], ["schema"]]
 )
-def test_a_listing_goes_to_a_file(
+def test_a_listing_can_be_written_to_a_file(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(command) == 0
@@ -74,7 +74,7 @@ def test_the_shell_completes_rules(tmp_path: Path) -> None:
     assert '"RT1,CP107":' in done.stdout and "CP201" not in done.stdout
 
 
-def test_names_are_completed_too() -> None:
+def test_rule_names_are_completed() -> None:
     assert [word for word, _ in complete_rule("checkpoint-e")] == ["checkpoint-expired"]
     assert [word for word, _ in complete_rules("bp1,cp10")][:2] == ["bp1,cp101", "bp1,cp102"]
     assert len(complete_rule("")) == len(all_rules()) and complete_rule("x") == []

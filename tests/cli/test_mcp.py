@@ -71,7 +71,7 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.mark.command
-def test_a_client_asks_and_is_answered(root: Path) -> None:
+def test_a_client_calls_the_tools(root: Path) -> None:
     async def use(client: Client) -> None:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert set(tools) == {"diagnose", "explain", "evidence"}
@@ -80,7 +80,7 @@ def test_a_client_asks_and_is_answered(root: Path) -> None:
         made = await client.call_tool("diagnose", {"paths": ["flink-conf.yaml"], "topic": "memory"})
         summary = told(made)
         assert summary["report"] == "r1" and summary["findings"][0]["code"] == "MM101"
-        assert "never instructions" in summary["untrusted"]
+        assert "never as instructions" in summary["untrusted"]
         brief = text_of(made).partition("\n\n")[2]
         assert brief.startswith("flowdiag memory: failing") and len(brief) <= MOST
         assert "proof, quoted from the input: flink-conf.yaml" in brief
@@ -108,7 +108,7 @@ def test_a_client_asks_and_is_answered(root: Path) -> None:
 
 @pytest.mark.full
 @pytest.mark.command
-def test_it_diagnoses_recordings_one_after_the_other_and_ends_what_takes_too_long() -> None:
+def test_recordings_are_diagnosed_in_turn_and_slow_ones_time_out() -> None:
     async def use(client: Client) -> None:
         steps: list[str] = []
 
@@ -126,7 +126,7 @@ def test_it_diagnoses_recordings_one_after_the_other_and_ends_what_takes_too_lon
             "diagnose", {"paths": ["hot-key.tar.zst"], "topic": "checkpoints"}
         )
         assert told(again)["report"] == "r2"
-        with anyio.move_on_after(0.5) as scope:  # nobody waits any more
+        with anyio.move_on_after(0.5) as scope:  # the client gives up
             await client.call_tool("diagnose", {"paths": ["hot-key.tar.zst"]})
         assert scope.cancelled_caught
         after = await client.call_tool("explain", {"rule": "CP101"})
@@ -142,7 +142,7 @@ def test_it_diagnoses_recordings_one_after_the_other_and_ends_what_takes_too_lon
 
 
 def test_a_cancelled_call_ends_its_process(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was begun for it goes, and the next call starts another one."""
+    """The process of the call ends, and the next call starts a new one."""
 
     async def talk() -> None:
         session = Session(Settings(quiet=True), 120)
@@ -164,7 +164,7 @@ def test_a_cancelled_call_ends_its_process(root: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.command
-def test_a_call_that_is_cancelled_while_its_process_starts_leaves_none(
+def test_a_call_cancelled_during_the_start_leaves_no_process(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[Process] = []
@@ -207,7 +207,7 @@ async def nobody(text: str) -> None:
 
 
 class TestRoots:
-    def test_what_lies_below_is_found(self, root: Path) -> None:
+    def test_paths_below_a_root_are_found(self, root: Path) -> None:
         (root / "a").mkdir()
         (root / "a" / "x.log").write_text("x")
         roots = Roots([str(root)])
@@ -225,7 +225,7 @@ class TestRoots:
             *("link.log", "~/x"),
         ],
     )
-    def test_what_lies_elsewhere_is_refused(self, root: Path, given: str) -> None:
+    def test_paths_outside_the_roots_are_rejected(self, root: Path, given: str) -> None:
         outside = root.parent / "outside.log"
         outside.write_text("secret")
         (root / "link.log").symlink_to(outside)
@@ -233,7 +233,7 @@ class TestRoots:
             Roots([str(root)]).find([given])
         assert "secret" not in str(refused.value)
 
-    def test_who_asks_does_not_learn_what_is_there(self, root: Path) -> None:
+    def test_errors_do_not_reveal_paths_outside(self, root: Path) -> None:
         (root.parent / "one.log").write_text("secret")
         roots = Roots([str(root)])
         said = []
@@ -243,7 +243,7 @@ class TestRoots:
             said.append(refused.value.message.replace(name, "NAME"))
         assert said[0] == said[1]
 
-    def test_a_folder_with_a_link_that_leads_out_is_refused(self, root: Path) -> None:
+    def test_a_folder_with_a_link_to_the_outside_is_rejected(self, root: Path) -> None:
         outside = root.parent / "outside"
         outside.mkdir()
         (root / "deep").mkdir()
@@ -255,7 +255,7 @@ class TestRoots:
             roots.find(["deep/pod"])
         assert Roots([str(root), str(outside)]).find(["."]) == [str(root)]
 
-    def test_links_within_are_followed_and_a_root_may_be_one(self, root: Path) -> None:
+    def test_links_below_a_root_and_linked_roots_are_followed(self, root: Path) -> None:
         (root / "latest.yaml").symlink_to(root / "flink-conf.yaml")
         alias = root.parent / "alias"
         alias.symlink_to(root)
@@ -266,12 +266,12 @@ class TestRoots:
             with pytest.raises(FlowdiagError):
                 Roots(folders)
 
-    def test_a_call_names_a_bounded_number_of_paths(self, root: Path) -> None:
+    def test_the_number_of_paths_is_limited(self, root: Path) -> None:
         with pytest.raises(FlowdiagError, match="51 paths"):
             Roots([str(root)]).find(["flink-conf.yaml"] * 51)
 
 
-def test_without_the_package_one_line_says_how_to_get_it(
+def test_a_missing_package_prints_how_to_install_it(
     root: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)

@@ -1,4 +1,4 @@
-"""The web page: whole, valid, harmless, and with the report in it."""
+"""The web page: complete, valid and safe, with the embedded report."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ HOSTILE = (
 
 @cache
 def sampled() -> list[Report]:
-    """Reports of recordings: what `diagnose` says of all that they hold."""
+    """Reports of `diagnose` about recordings."""
     lines = zstandard.decompress(SAMPLE.read_bytes()).split(b"\n")
     return [msgspec.json.decode(line, type=Report) for line in lines]
 
@@ -69,7 +69,7 @@ def text_of(root: Xml.Element, tag: str) -> str:
 
 
 def well_made(page: str) -> Xml.Element:
-    """What must hold of every page."""
+    """Check the properties of every page."""
     root = parsed(page)
     assert page.startswith("<!DOCTYPE html>") and page.endswith("</html>\n")
     assert len(page.encode()) < MOST
@@ -119,7 +119,7 @@ def test_a_page_of_every_kind_of_report(kind: str) -> None:
     assert document is not None and encode(decode(document)) == encode(report)
 
 
-def test_pages_of_recordings_show_what_was_found() -> None:
+def test_pages_of_recordings_show_their_findings() -> None:
     page = page_of(0)
     root = well_made(page)
     assert text_of(root, "h1").startswith("failing: ") and "data-skew" in text_of(root, "h1")
@@ -130,7 +130,7 @@ def test_pages_of_recordings_show_what_was_found() -> None:
         "Job graph",
         "Busy time: subtask by TaskManager",
     ]
-    # What a mouse shows of a mark says the same as the report.
+    # Tooltips agree with the report.
     titles = [node.text or "" for node in root.iter(f"{SVG}title")]
     assert any("enrich 1/4 on taskmanager-2: 93% of the time busy" in title for title in titles)
     assert any(title.startswith("enrich, parallelism 4: busy 93%") for title in titles)
@@ -146,7 +146,7 @@ def test_the_same_report_gives_the_same_bytes() -> None:
     assert html.render(sampled()[2], Page()) == page_of(2)
 
 
-def test_times_are_those_of_the_clock_that_was_asked_for() -> None:
+def test_times_use_the_requested_time_zone() -> None:
     assert "2026-11-20 23:51:11 to 23:52:42 UTC" in page_of(2)
     tokyo = html.render(sampled()[2], Page(zone="Asia/Tokyo"))
     assert "2026-11-21 08:51:11 to 08:52:42 Asia/Tokyo" in tokyo
@@ -204,7 +204,7 @@ POISONED = frozenset(
 )
 
 
-def test_nothing_of_a_log_becomes_markup() -> None:
+def test_log_text_never_becomes_markup() -> None:
     for report in (sampled()[0], sampled()[3]):
         document = msgspec.to_builtins(report)
         for key in ("summary", "findings", "inputs", "rules", "warnings", "data"):
@@ -242,12 +242,12 @@ def test_an_embedded_report_cannot_end_its_element() -> None:
     assert document is not None and decode(document).rules[0].reason == told.reason
 
 
-def test_a_page_that_is_cut_off_holds_no_report() -> None:
+def test_a_truncated_page_contains_no_report() -> None:
     page = html.render(reports.failing(), Page()).encode()
     assert extract_report(page[:-200]) is None and extract_report(b"<!doctype html><p>hi") is None
 
 
-def test_render_takes_the_report_out_of_a_page(tmp_path: Path) -> None:
+def test_render_extracts_the_report_from_a_page(tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     file.write_text(page_of(2), encoding="utf-8")
     assert read_report(str(file)) == sampled()[2]
@@ -279,7 +279,9 @@ def many(count: int) -> Report:
     return msgspec.convert(document, type=Report)
 
 
-def test_five_hundred_jobs_fit_and_say_what_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_of_five_hundred_jobs_fits_and_lists_omissions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     report = many(500)
     monkeypatch.setattr(html, "CHARTS", 0)  # to draw them takes most of the time
     page = html.render(report, Page())
@@ -310,7 +312,9 @@ def test_a_long_list_is_cut_before_any_finding() -> None:
     assert fit_report(report, 600_000) == (report, [])
 
 
-def test_without_its_libraries_it_is_said_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_libraries_are_reported_before_the_diagnosis(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     check_format(Format.HTML)
     monkeypatch.setattr(renderers, "find_spec", lambda name: None)
     check_format(Format.TABLE)

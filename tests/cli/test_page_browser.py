@@ -40,7 +40,7 @@ def test_a_page_with_hostile_text(browser: Browser, tmp_path: Path) -> None:
     assert list(flaws(browser, file)) == []
 
 
-def test_every_kind_of_flaw_is_seen(browser: Browser, tmp_path: Path) -> None:
+def test_the_checker_finds_every_kind_of_flaw(browser: Browser, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     page = html.render(reports.failing(), Page())
     worse = page.replace(

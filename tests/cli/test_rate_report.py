@@ -1,4 +1,4 @@
-"""What `flowdiag rate` prints, from facts made by hand; the schema that its JSON obeys."""
+"""The output of `flowdiag rate` for synthetic facts, and the schema of its JSON."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def text(report: Report, **page: object) -> str:
 FLOOR = Settings(interval_ms=1000, gains=Gains(min_rate=250), max_rate=500)
 
 
-def test_an_application_held_at_its_floor() -> None:
+def test_an_application_at_its_minimum_rate() -> None:
     out = text(report_of(w.simulated(Job(fixed_ms=60, per_record_ms=5), FLOOR, [400.0] * 40)))
     assert "Application  orders · app-1 · Spark 3.5.1 · batches every 1 s · failing" in out
     assert "processing time, and the interval" in out
@@ -73,7 +73,7 @@ def test_an_application_held_at_its_floor() -> None:
     assert "rate-floor" in out.split("Verdict")[1]
 
 
-def test_plain_characters_where_no_others_can_be_shown() -> None:
+def test_ascii_charts_without_unicode() -> None:
     report = report_of(w.simulated(Job(fixed_ms=60, per_record_ms=5), FLOOR, [400.0] * 40))
     assert text(report, unicode=False, width=60).isascii()
 
@@ -85,20 +85,20 @@ def test_a_query() -> None:
     assert "query orders" in out.split("Verdict")[1]
 
 
-def test_healthy_ones_are_short() -> None:
+def test_healthy_applications_take_few_lines() -> None:
     out = text(report_of(w.application([w.batch(n) for n in range(30)])))
     assert "Findings" not in out and "worst batches" not in out
     assert "healthy" in out.split("Verdict")[1]
 
 
 @pytest.mark.parametrize("kind", list(Format))
-def test_every_format_shows_it(kind: Format) -> None:
+def test_every_format_renders_an_application(kind: Format) -> None:
     report = report_of(w.simulated(Job(fixed_ms=60, per_record_ms=5), FLOOR, [400.0] * 40))
     page = Page(width=80, colour=False, unicode=True, verbose=1)
     assert "RT201" in RENDERERS[kind](report, page)
 
 
-def test_markdown_has_its_batches_over_time() -> None:
+def test_markdown_charts_the_batches() -> None:
     report = report_of(w.simulated(Job(fixed_ms=60, per_record_ms=5), FLOOR, [400.0] * 40))
     shown = RENDERERS[Format.MARKDOWN](report, Page())
     chart = shown.partition("```text\n")[2].partition("\n```")[0].splitlines()
@@ -106,7 +106,7 @@ def test_markdown_has_its_batches_over_time() -> None:
     assert any("█" in line for line in chart)
 
 
-def test_the_document_is_read_back_and_keeps_every_bit() -> None:
+def test_the_document_decodes_unchanged() -> None:
     report = report_of(w.simulated(Job(fixed_ms=60, per_record_ms=5), FLOOR, [400.0] * 40))
     again = decode(encode(report))
     assert again == report
@@ -114,7 +114,7 @@ def test_the_document_is_read_back_and_keeps_every_bit() -> None:
     assert "jobs" not in msgspec.to_builtins(again)["data"]
 
 
-def test_names_of_redacted_reports() -> None:
+def test_redacted_reports_hide_names() -> None:
     app = w.simulated(Job(fixed_ms=60, per_record_ms=5), FLOOR, [400.0] * 40)
     assert b"orders" not in encode(report_of(app, redact=True))
 

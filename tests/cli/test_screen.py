@@ -36,19 +36,19 @@ def test_a_recording_on_terminals_of_every_width(report: Report) -> None:
 
 
 @pytest.mark.parametrize("kind", ["failing", "healthy", "inconclusive", "nothing", "hostile"])
-def test_a_report_made_by_hand_on_terminals_of_every_width(kind: str) -> None:
+def test_a_synthetic_report_on_terminals_of_every_width(kind: str) -> None:
     made: Report = getattr(reports, kind)()
     assert list(flaws(made)) == []
 
 
-def test_plain_characters_take_no_more_room() -> None:
+def test_ascii_reports_take_no_more_lines() -> None:
     for report in kept():
         for width in (60, 80):
             shown = table.render(report, Page(width=width, unicode=False))
             assert shown.isascii() and shown.count("\n") <= table.LINES
 
 
-def test_five_hundred_jobs_are_told_by_cause() -> None:
+def test_five_hundred_jobs_are_grouped_by_cause() -> None:
     report = reports.many(500)
     for width in (60, 80, 120):
         shown = table.render(report, Page(width=width))
@@ -62,7 +62,7 @@ def test_five_hundred_jobs_are_told_by_cause() -> None:
     )
 
 
-def test_ten_jobs_take_a_line_each_the_sick_first() -> None:
+def test_ten_jobs_take_a_line_each_worst_first() -> None:
     shown = table.render(reports.many(10), Page(width=100))
     block = shown.partition("Jobs  10: ")[2].partition("\n\n")[0].splitlines()[1:]
     assert len(block) == 10
@@ -98,7 +98,7 @@ def test_twice_the_jobs_are_at_most_twice_the_work(verbose: int) -> None:
     assert calls(lambda: table.render(many, page)) <= 2.2 * once
 
 
-def test_names_of_inputs_are_relative_to_where_one_is() -> None:
+def test_input_names_are_relative_to_the_working_directory() -> None:
     report = reports.failing()
     report.inputs[:] = [
         msgspec.structs.replace(item, source=f"/home/me/incident/{item.source}")

@@ -56,7 +56,7 @@ Verdict  failing: 1 critical, 1 warning · slow-taskmanager
 """
 
 
-def test_failing_job_has_its_culprit_first_and_last() -> None:
+def test_a_failing_job_shows_its_culprit_first_and_last() -> None:
     findings = """
 Findings  2
   CRITICAL  CP201 slow-taskmanager  ongoing · high confidence · since 18:54:00
@@ -74,7 +74,7 @@ Findings  2
     assert at_100(reports.failing()) == f"{ABOVE}{HEADER}{JOB}{findings}{VERDICT}"
 
 
-def test_everything_is_shown_where_it_is_asked_for() -> None:
+def test_verbose_shows_everything() -> None:
     assert (
         at_100(reports.failing(), verbose=1)
         == f"""{ABOVE}\
@@ -138,7 +138,7 @@ Verdict  healthy
     )
 
 
-def test_inconclusive_job_says_what_would_tell() -> None:
+def test_an_inconclusive_job_lists_missing_inputs() -> None:
     assert (
         at_100(reports.inconclusive()).removeprefix(HEADER)
         == """
@@ -171,7 +171,7 @@ Verdict  nothing to diagnose
 
 
 @pytest.mark.parametrize("width", [40, 60, 100, 240])
-def test_nothing_is_wider_than_the_terminal_and_nothing_is_lost(width: int) -> None:
+def test_lines_fit_the_terminal_without_loss(width: int) -> None:
     shown = table.render(reports.failing(), Page(width=width, verbose=1))
     assert max(map(len, shown.splitlines())) <= width
     words = "".join(shown.split())
@@ -188,19 +188,19 @@ def test_without_a_terminal_nothing_is_wrapped_or_cut() -> None:
     assert not any(line.endswith(" ") for line in shown.splitlines())
 
 
-def test_plain_encodings_get_plain_characters() -> None:
+def test_ascii_encodings_get_ascii_characters() -> None:
     shown = table.render(reports.failing(), Page(width=100, unicode=False))
     assert shown.isascii()
     assert "18:30:00 #200  ........................EEEE.D.~" in shown
     assert "________________________####___" in shown
 
 
-def test_colour_only_where_it_is_welcome() -> None:
+def test_colour_is_optional() -> None:
     assert "\x1b[" not in table.render(reports.failing(), Page(width=100))
     assert "\x1b[1;31m" in table.render(reports.failing(), Page(width=100, colour=True))
 
 
-def test_log_text_stays_text() -> None:
+def test_log_text_is_not_markup() -> None:
     shown = table.render(reports.hostile(), Page(width=200, colour=True))
     assert "[red]" in shown  # shown, not obeyed
     assert "\u202e" not in shown
@@ -219,10 +219,10 @@ def test_many_checkpoints_share_cells_and_the_worst_is_shown() -> None:
     shown = at_100(report)
     assert "one cell shows the worst of 7 checkpoints" in shown
     assert shown.count("F") >= 1
-    assert "  11-29 18:30 #200   ✓✓" in shown  # longer than a day: the date is said
+    assert "  11-29 18:30 #200   ✓✓" in shown  # longer than a day: with the date
 
 
-def test_restarts_part_the_timeline() -> None:
+def test_restarts_separate_the_timeline() -> None:
     runs = [reports.checkpoint(n, run=1 + n // 3) for n in range(6)]
     job = reports.build(reports.job_facts(sick=False, checkpoints=tuple(runs))).data.jobs
     assert job is not None
@@ -234,7 +234,7 @@ def test_restarts_part_the_timeline() -> None:
     ]
 
 
-def test_several_jobs_are_told_apart() -> None:
+def test_several_jobs_are_named() -> None:
     other = JobKey("", "b" * 32)
     report = reports.failing()
     jobs = report.data.jobs
@@ -247,7 +247,7 @@ def test_several_jobs_are_told_apart() -> None:
     assert "about     job orders" in at_100(report, verbose=1)
 
 
-def test_inputs_are_a_line_unless_something_was_not_read() -> None:
+def test_inputs_take_one_line_without_problems() -> None:
     report = reports.healthy()
     answer = msgspec.structs.replace(report.inputs[0], kind="rest", role="unknown", bytes=500)
     report.inputs[1:] = [
@@ -262,7 +262,7 @@ def test_inputs_are_a_line_unless_something_was_not_read() -> None:
     )
 
 
-def test_what_is_wrong_with_inputs_takes_a_line_for_each_kind() -> None:
+def test_input_problems_take_one_line_per_kind() -> None:
     report = reports.healthy()
     log, unread = report.inputs[0], report.inputs[2]
     report.inputs[:] = [
@@ -278,7 +278,7 @@ def test_what_is_wrong_with_inputs_takes_a_line_for_each_kind() -> None:
     assert "incomplete: 29.log: ends early" in at_100(report, verbose=1)
 
 
-def test_documents_are_cited_by_byte_and_date_themselves() -> None:
+def test_documents_are_cited_by_byte_and_dated_by_content() -> None:
     report = reports.build(
         reports.job_facts(sick=True),
         reports.outcome("CP101", "checkpoint-expired", reports.expired()),

@@ -52,7 +52,7 @@ def render(report: Report, page: Page) -> str:
         lambda: _fill(
             "footer.html",
             report=report,
-            undrawn=context.renderer.omitted,
+            omitted_charts=context.renderer.omitted,
             unable=context.renderer.error,
             left_out=left_out,
         ),

@@ -12,7 +12,7 @@ from flowdiag.cli.render.html.context import Context, Part, Section, figures, sp
 from flowdiag.cli.render.html.figures import table
 from flowdiag.cli.text import words
 from flowdiag.cli.views.overview import JobSummary, verdicts_by_job
-from flowdiag.cli.views.startup import worker_columns
+from flowdiag.cli.views.startup import attempts_by_job, worker_columns
 
 _STARTS: Final = 3
 _CAUSE: Final = 160
@@ -23,9 +23,7 @@ _TITLE: Final = "From submission to RUNNING"
 def section(context: Context) -> Section | None:
     """Return the cluster and the jobs, or None for a report without a start."""
     data = context.report.data
-    jobs: dict[str, list[StartAttempt]] = {}
-    for attempt in data.attempts or ():
-        jobs.setdefault(attempt.job_id, []).append(attempt)
+    jobs = attempts_by_job(context.report)
     if not jobs and not data.cluster:
         return None
     verdicts = verdicts_by_job(context.report)
