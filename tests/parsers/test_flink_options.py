@@ -51,7 +51,7 @@ def test_yaml_may_be_nested_flat_or_both() -> None:
         ("a:\n\tb: 1\n", "line 2"),
         ("a: 1\na: 2\n", "duplicate key a"),
         ("a: [1\n", "line"),
-        ("- 1\n", "no mapping"),
+        ("- 1\n", "not a mapping"),
     ],
 )
 def test_yaml_that_flink_rejects(text: str, reason: str) -> None:
