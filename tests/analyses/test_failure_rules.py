@@ -124,7 +124,7 @@ def test_snapshot_exception_as_a_task_failure() -> None:
         )
     found = one(task_failure.RULE, job.facts())
     assert found.cause == "snapshot-exception"
-    assert found.title.startswith("aggregate (2/6) throws while it takes a snapshot, 4 restarts")
+    assert found.title.startswith("aggregate (2/6) throws an exception in a snapshot, 4 restarts")
 
 
 def test_declines_of_one_subtask_with_its_cause() -> None:

@@ -1,0 +1,162 @@
+"""Which subtasks made checkpoints fail: by their declines, else by their missing acknowledgements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from flowdiag.analyses.flink import helpers as h
+from flowdiag.analyses.model.derived import once
+from flowdiag.parsers.flink.failures import failure_kind
+
+Identity = tuple[int, int]  # run and number of a checkpoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decliners:
+    """The subtasks accused of failed checkpoints: usually one, or several that declined alike.
+
+    Args:
+        attempts: the subtasks.
+        text: the deepest exception of the first; empty without one in the input.
+        times: how many checkpoints the first one failed.
+        signals: texts by signal of CP301; None: silent.
+    """
+
+    attempts: Sequence[h.Attempt]
+    text: str
+    times: int
+    signals: dict[str, str | None]
+    records: tuple[h.Evidence, ...]
+
+
+def declines_of(job: h.Job, failed: set[Identity]) -> list[h.Decline]:
+    """Return the declines of failed checkpoints for which the subtask is to blame, with reasons added."""
+    return [
+        replace(decline, reason=decline.reason or _reason_elsewhere(job, decline))
+        for decline in job.declines
+        if (decline.run, decline.checkpoint) in failed
+        and not h.is_blameless(decline.reason)
+        and (decline.reason is None or failure_kind(decline.reason) not in ("cancelled", "expired"))
+    ]
+
+
+def decliners_by_declines(
+    declines: Sequence[h.Decline], failed: int, *, repeated: float, alike: float
+) -> Decliners | None:
+    """Return the subtask that declined most, with those that declined `alike` as often.
+
+    None if it gave no reason and declined fewer than `repeated` checkpoints.
+    """
+    by_subtask: dict[tuple[str | None, int | None], list[h.Decline]] = {}
+    for decline in declines:
+        key = (decline.attempt.task, decline.attempt.subtask_index)
+        by_subtask.setdefault(key, []).append(decline)
+    ranked = sorted(by_subtask.values(), key=lambda items: (-len(items), items[0].ref))
+    most = ranked[0]
+    accused = [items for items in ranked if len(items) >= len(most) * alike]
+    text = h.exception_text(most[-1].reason)
+    if not text and len(most) < repeated:
+        return None
+    others = len(declines) - sum(len(items) for items in accused)
+    declined = f"declined {len(most)} of {failed} failed checkpoints"
+    return Decliners(
+        attempts=[items[-1].attempt for items in accused],
+        text=text,
+        times=len(most),
+        signals={
+            "exception": f"{declined}: {text}" if text else None,
+            "repeated-declines": None if text else f"{declined}, no reason in the input",
+            "other-decliners": f"{others} declines came from other subtasks" if others else None,
+        },
+        records=h.cite((decline.ref, decline.time_us) for decline in most),
+    )
+
+
+def decliner_by_absence(job: h.Job, failed: set[Identity], *, repeated: float) -> Decliners | None:
+    """Return the only subtask that acknowledged none of the failed checkpoints, `repeated` at least.
+
+    REST and archives do not name the decliner.
+    """
+    numbers = {number for run, number in failed if run == job.runs}
+    missing: dict[int, dict[tuple[str | None, int], h.SubtaskCheckpoint]] = {}
+    for row in job.subtask_checkpoints:
+        if row.checkpoint in numbers and not row.acknowledged and row.source != "debug":
+            missing.setdefault(row.checkpoint, {})[row.task, row.subtask_index] = row
+    always = set.intersection(*(set(rows) for rows in missing.values())) if missing else set()
+    if len(missing) < repeated or len(always) != 1:
+        return None
+    task, index = next(iter(always))
+    rows = [members[task, index] for members in missing.values()]
+    known = next((a for a in job.attempts if (a.task, a.subtask_index) == (task, index)), None)
+    attempt = known or h.Attempt(
+        job=job.key,
+        attempt_id="",
+        vertex_id=rows[0].vertex_id,
+        task=task,
+        subtask_index=index,
+        taskmanager=rows[0].taskmanager,
+    )
+    reason = next((c.reason for c in job.checkpoints if c.id in numbers and c.reason), None)
+    only = f"the only subtask that acknowledged none of {len(missing)} declined checkpoints"
+    return Decliners(
+        attempts=[attempt],
+        text=h.exception_text(reason),
+        times=len(missing),
+        signals={"always-missing": only},
+        records=h.cite((row.cited, None) for row in rows),
+    )
+
+
+def common_subject(job: h.Job, attempts: Sequence[h.Attempt]) -> h.Subject | None:
+    """Return what the attempts share: the subtask, a TaskManager, a task, or (None) only the job."""
+    first = attempts[0]
+    if len(attempts) == 1:
+        return h.subtask_subject(job, first)
+    if first.taskmanager is not None and len({a.taskmanager for a in attempts}) == 1:
+        return h.taskmanager_subject(job, first.taskmanager, first.host)
+    if len({attempt.task for attempt in attempts}) > 1:
+        return None
+    return h.Subject(
+        kind="task",
+        job_id=job.key.job_id or None,
+        job_name=job.name,
+        task=first.task,
+        vertex_id=first.vertex_id,
+        parallelism=first.parallelism,
+    )
+
+
+def _reason_elsewhere(job: h.JobFacts, decline: h.Decline) -> str | None:
+    """Return why a subtask declined if its line gives no reason (up to 1.10, and in short logs).
+
+    Its own TaskManager logs the failed snapshot. The coordinator logs the reason of the first decline
+    when it discards the checkpoint right afterwards.
+    """
+    place = (decline.checkpoint, decline.attempt.task, decline.attempt.subtask_index)
+    reason = _failed_snapshots(job).get(place)
+    if reason is not None:
+        return reason
+    first, discarded = _first_declines(job).get((decline.run, decline.checkpoint), (None, None))
+    return discarded if first is not None and first.ref == decline.ref else None
+
+
+@once
+def _failed_snapshots(job: h.JobFacts) -> dict[tuple[int | None, str | None, int | None], str]:
+    """Return the first cause of each failed snapshot, by checkpoint and subtask."""
+    found: dict[tuple[int | None, str | None, int | None], str] = {}
+    for incident in h.incidents(job, "snapshot-failed", "async-failure"):
+        place = (incident.checkpoint, incident.task, incident.subtask_index)
+        if incident.cause and place not in found and not h.is_blameless(incident.cause):
+            found[place] = incident.cause
+    return found
+
+
+@once
+def _first_declines(job: h.JobFacts) -> dict[Identity, tuple[h.Decline, str | None]]:
+    """Return the first decline of each checkpoint, and the reason for which it was discarded."""
+    reasons = {(c.run, c.id): c.reason for c in reversed(job.checkpoints)}
+    return {
+        (d.run, d.checkpoint): (d, reasons.get((d.run, d.checkpoint)))
+        for d in reversed(job.declines)
+    }

@@ -1,0 +1,224 @@
+"""Failures of tasks by their crises, for CP301: the cause, the exception that explains it, and the texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from flowdiag.analyses.flink import helpers as h
+from flowdiag.analyses.flink.crises import classify_incident
+from flowdiag.analyses.flink.exception_texts import exception_measurements, option_actions
+from flowdiag.analyses.flink.judging import without_package
+from flowdiag.analyses.flink.linkage import linkage
+from flowdiag.analyses.knowledge.causes import CAUSES
+from flowdiag.analyses.knowledge.exceptions import cause_of_class
+from flowdiag.parsers.exceptions import Classified, is_root_cause, task_named_in
+
+# The cause by the kind of a crisis' root.
+_CAUSES: Final = {
+    "user-code": "task-failure",
+    "unknown": "task-failure",
+    "snapshot": "snapshot-exception",
+    "storage": "storage-failure",
+    "transaction": "task-failure",
+    "network-buffers": "insufficient-network-buffers",
+    "no-resource": "not-enough-slots",
+}
+# Only for a pasted exception or the job's own failure: with more records, other rules are more specific.
+_WITHOUT_RECORDS: Final = {
+    "jobmanager-lost": "jobmanager-lost",
+    "task-stuck": "task-hangs",
+    "expired": None,
+}
+_OF_JOBS: Final = ("exception", "job-failing", "job-failure")
+# The failed task is arbitrary: the title of the finding, and the remedies that fit a failure.
+_ARBITRARY: Final = {
+    "insufficient-network-buffers": ("Too few network buffers", ("count",)),
+    "not-enough-slots": ("Not enough slots for the job", ("more-slots",)),
+}
+_EXPIRED: Final = (
+    "The checkpoint took longer than its timeout. The exception does not name the late subtask."
+)
+
+JOB_FAULTS: Final = tuple(_CAUSES.values())
+"""The causes by which a crisis of the job itself is reported."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFailure:
+    """Crises of one task with the same cause.
+
+    Args:
+        root: the failure that began the last crisis, with the subtask that its exception names.
+        remedies: of the cause; empty: all.
+        text: the exception that explains the failure; empty without one in the input.
+    """
+
+    crises: list[h.Crisis]
+    root: h.Incident
+    exception: Classified | None
+    cause: str | None
+    remedies: tuple[str, ...]
+    text: str
+
+    @property
+    def accuses(self) -> bool:
+        return self.cause is not None and self.cause not in _ARBITRARY
+
+    @property
+    def name(self) -> str:
+        """The subtask for readers."""
+        return h.subtask_name(self.root) if self.root.task is not None else "the job"
+
+    @property
+    def reason(self) -> str:
+        """The task and its exception."""
+        return f"{self.name}: {self.text}" if self.root.task is not None else self.text
+
+    @property
+    def restarts(self) -> int:
+        """Separate failures: each costs a restart."""
+        return sum(crisis.bursts for crisis in self.crises)
+
+    @property
+    def of_this_task(self) -> int:
+        """Failures of the same task and kind in all crises."""
+        last = self.crises[-1]
+        return sum(
+            failure.incident.task == last.root.incident.task and failure.kind == last.kind
+            for crisis in self.crises
+            for failure in crisis.failures
+        )
+
+    @property
+    def signals(self) -> dict[str, str | None]:
+        """Texts by signal of CP301; None: silent."""
+        last, repeated = self.crises[-1], self.of_this_task
+        often = self.restarts > 1 and repeated * 2 > self.restarts
+        return {
+            "exception": self.reason if self.text else None,
+            "no-exception": None if self.text else f"{self.name}: no exception in the input",
+            "first-failure": "nothing failed before it" if last.failures[0] is last.root else None,
+            "every-time": f"{repeated} failures of this task in {self.restarts} restarts"
+            if often
+            else None,
+        }
+
+    @property
+    def title(self) -> str:
+        """One line: the task, the number of restarts, how it ended, the exception."""
+        text, event = self.text, f"{self.name} failed"
+        end = "; the job failed for good" if self.crises[-1].final else ""
+        if self.cause in _ARBITRARY:
+            event = _ARBITRARY[self.cause or ""][0]
+        elif self.cause is None:
+            event = "A checkpoint expired, and the exception names no subtask"
+        elif self.cause == "snapshot-exception":
+            event = f"{self.name} throws an exception in a snapshot"
+        elif self.cause == "jvm-crashed":  # not an exception of the job's own code
+            report = (self.crises[-1].root.incident.cause or text).rpartition(
+                "Runtime Environment:"
+            )[2]
+            event, text = "A JVM crashed", " ".join(report.replace("#", " ").split())
+        elif self.root.task is None:
+            event, end = "The job failed", " for good" if end else ""
+        times = f", {self.restarts} restarts" if self.restarts > 1 else ""
+        detail = f": {h.fmt.shorten(without_package(text), 100)}" if text else ""
+        return f"{event}{times}{end}{detail}"
+
+    @property
+    def explanation(self) -> str:
+        """The effect of the cause on the job, else its meaning, with the offset of an unreadable record."""
+        explanation = _EXPIRED
+        if self.cause is not None:
+            meaning = CAUSES[self.cause].meaning
+            explanation = h.explanation(self.cause) or f"{h.fmt.capital(meaning)}."
+        values = self.exception.values if self.exception is not None else {}
+        if self.exception is not None and self.exception.name == "unreadable-record":
+            topic = f"{values.get('topic', 'the topic')}-{values.get('number', '?')}"
+            if "offset" in values:
+                place = values.get("partition") or topic
+                explanation += f" The record is at offset {values['offset']} of {place}."
+        if self.crises[-1].loop:
+            explanation += (
+                f" {self.crises[-1].bursts} failures without a completed checkpoint in between: a"
+                " restart loop."
+            )
+        return explanation
+
+    @property
+    def measurements(self) -> tuple[h.Measurement, ...]:
+        """Counts of failures, and the numbers in the exception."""
+        own = ("failures-of-this-task", self.of_this_task, "times")
+        return (
+            h.measurement("failures", self.restarts, "times"),
+            *((h.measurement(*own),) if self.root.task else ()),
+            *exception_measurements(self.exception),
+        )
+
+    def actions(self, job: h.Job) -> tuple[h.Action, ...]:
+        """The remedies of the cause, and the options that the exception itself names."""
+        known = h.remedies(self.cause, job, *self.remedies) if self.cause is not None else ()
+        # A command that counts the need is more precise than the options that the exception names.
+        counted = any(action.command for action in known)
+        return known if counted else (*known, *option_actions(self.exception, known))
+
+
+def failures_of(job: h.Job) -> list[TaskFailure]:
+    """Return the crises whose root is an exception of the job itself, by cause and task."""
+    groups: dict[tuple[str | None, str | None], list[h.Crisis]] = {}
+    for crisis in job.crises:
+        alone = crisis.kind in _WITHOUT_RECORDS and all(
+            failure.incident.kind in _OF_JOBS for failure in crisis.failures
+        )
+        if crisis.kind in _CAUSES or alone:
+            key = (_cause_of(crisis)[0], crisis.root.incident.task)
+            groups.setdefault(key, []).append(crisis)
+    found = []
+    for (cause, _), crises in groups.items():
+        root = _with_named_task(crises[-1].root.incident)
+        exception = classify_incident(root)
+        found.append(
+            TaskFailure(
+                crises=crises,
+                root=root,
+                exception=exception,
+                cause=cause,
+                remedies=_cause_of(crises[-1])[1],
+                text=h.exception_text(_explaining_exception(root, exception)),
+            )
+        )
+    return found
+
+
+def _cause_of(crisis: h.Crisis) -> tuple[str | None, tuple[str, ...]]:
+    """Return the cause of a crisis, and the remedies that fit; an empty tuple stands for all."""
+    kind = crisis.kind
+    word = _CAUSES[kind] if kind in _CAUSES else _WITHOUT_RECORDS.get(kind)
+    if word is None or word in _ARBITRARY:
+        return word, _ARBITRARY[word][1] if word is not None else ()
+    exception = classify_incident(crisis.root.incident)
+    if exception is not None and exception.name == "class-loading":
+        error = linkage(crisis.root.incident.cause or "")
+        return "class-loading", (error[0],) if error is not None else ()
+    return cause_of_class(exception.name if exception is not None else None, word)
+
+
+def _with_named_task(root: h.Incident) -> h.Incident:
+    """Return a failure of the job with the subtask that its exception names."""
+    if root.task is not None or root.kind == "task-failure":
+        return root
+    name = task_named_in((root.text.get("exception", ""), root.cause or ""))
+    if name is None:
+        return root
+    return replace(
+        root, task=name.task, subtask_index=name.subtask_index, parallelism=name.parallelism
+    )
+
+
+def _explaining_exception(root: h.Incident, exception: Classified | None) -> str | None:
+    """Return the exception that gives the reason: usually the deepest, which may be a mere detail."""
+    outer = root.text.get("exception")
+    if exception is not None and outer and root.kind != "exception" and exception.link == 0:
+        return outer if is_root_cause(exception.name) else root.cause or outer
+    return root.cause or outer
