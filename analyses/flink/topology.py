@@ -27,23 +27,7 @@ class Topology:
 
     def __init__(self, job: JobFacts) -> None:
         """Read the graph of a job, or derive one from its attempts."""
-        sizes: dict[str, int] = {}
-        edges: set[tuple[str, str]] = set()
-        self.known_from: str | None = None
-        if job.graph is not None:
-            self.known_from = job.graph.source
-            ranked = sorted(
-                enumerate(job.graph.vertices),
-                key=lambda item: (item[1].order if item[1].order is not None else item[0], item[0]),
-            )
-            for _, vertex in ranked:
-                sizes[vertex.task] = max(sizes.get(vertex.task, 0), vertex.parallelism)
-            edges = {(a, b) for a, b in job.graph.edges if a in sizes and b in sizes}
-        else:
-            for attempt in job.attempts:
-                if attempt.task is not None:
-                    self.known_from = "deployment order"
-                    sizes[attempt.task] = max(sizes.get(attempt.task, 0), attempt.parallelism or 0)
+        sizes, edges, self.known_from = _graph_of(job)
         self.parallelism = sizes
         self.tasks = tuple(sizes)
         self._order = {task: number for number, task in enumerate(self.tasks)}
@@ -51,22 +35,22 @@ class Topology:
         self._called: dict[str, str | None] = {}
         self._downstream: dict[str, frozenset[str]] = {}
         self.exact = bool(edges) or len(sizes) <= 1
+        upstream = self._by_edges(edges) if edges else self._by_deployment()
+        self.sources = frozenset(task for task in self.tasks if not upstream.get(task))
+        self.upstream = {task: tuple(upstream.get(task, ())) for task in self.tasks}
+
+    def _by_edges(self, edges: set[tuple[str, str]]) -> dict[str, list[str]]:
         upstream: dict[str, list[str]] = defaultdict(list)
         for before, after in sorted(edges, key=lambda e: (self._order[e[0]], self._order[e[1]])):
             upstream[after].append(before)
-        if edges:
-            self.sources = frozenset(task for task in self.tasks if not upstream[task])
-        else:
-            first = self.tasks[:1]
-            self.sources = frozenset(
-                task for task in self.tasks if task.startswith("Source:") or task in first
-            )
-            inner = [task for task in self.tasks if task not in self.sources]
-            for number, task in enumerate(inner):
-                upstream[task] = inner[number - 1 : number] or [
-                    source for source in self.tasks if source in self.sources
-                ]
-        self.upstream = {task: tuple(upstream[task]) for task in self.tasks}
+        return upstream
+
+    def _by_deployment(self) -> dict[str, list[str]]:
+        """Chain the tasks in the order of deployment; all sources feed the first other task."""
+        first = self.tasks[:1]
+        sources = [task for task in self.tasks if task.startswith("Source:") or task in first]
+        inner = [task for task in self.tasks if task not in sources]
+        return {task: inner[n - 1 : n] or sources for n, task in enumerate(inner)}
 
     def canonical(self, task: str | None) -> str | None:
         """Return the graph's name for a truncated or filtered task name; None if no task fits.
@@ -106,6 +90,24 @@ class Topology:
     def next_to(self, task: str) -> tuple[str, ...]:
         """Return the direct successors of a task."""
         return tuple(other for other in self.tasks if task in self.upstream[other])
+
+
+def _graph_of(job: JobFacts) -> tuple[dict[str, int], set[tuple[str, str]], str | None]:
+    """Return the tasks with their parallelism, the edges, and their origin."""
+    sizes: dict[str, int] = {}
+    if job.graph is None:
+        for attempt in job.attempts:
+            if attempt.task is not None:
+                sizes[attempt.task] = max(sizes.get(attempt.task, 0), attempt.parallelism or 0)
+        return sizes, set(), "deployment order" if sizes else None
+    ranked = sorted(
+        enumerate(job.graph.vertices),
+        key=lambda item: (item[1].order if item[1].order is not None else item[0], item[0]),
+    )
+    for _, vertex in ranked:
+        sizes[vertex.task] = max(sizes.get(vertex.task, 0), vertex.parallelism)
+    edges = {(a, b) for a, b in job.graph.edges if a in sizes and b in sizes}
+    return sizes, edges, job.graph.source
 
 
 def _sign(task: str) -> str:

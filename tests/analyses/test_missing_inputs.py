@@ -39,7 +39,7 @@ def test_expired_checkpoints_without_metrics_of_their_time() -> None:
     job = sick()
     job.loads.clear()
     (said,) = told(job, "tm-1", "tm-2", "tm-3")
-    assert said.startswith("the TaskManagers' logs hold no metrics of the time")
+    assert said.startswith("the TaskManagers' logs contain no metrics from the time")
     well = Bench()
     well.completes(5)
     assert told(well, "tm-1", "tm-2", "tm-3") == []

@@ -14,9 +14,9 @@ from flowdiag.analyses.flink.clocks.settle import (
     Clock,
     Segment,
     Writer,
-    at_home,
+    assign_clusters,
     settle,
-    told_by_siblings,
+    share_within_log,
 )
 from flowdiag.analyses.flink.clocks.survey import Stream, _empty_stream
 from flowdiag.analyses.flink.job import ClusterFacts
@@ -53,7 +53,7 @@ def test_parts_of_a_rolled_log_know_what_the_oldest_says() -> None:
     oldest = writer(
         2, "taskmanager", cluster="prod", named_cluster=True, first_us=100, version="1.20.5"
     )
-    for part in told_by_siblings([newest, middle, oldest]):
+    for part in share_within_log([newest, middle, oldest]):
         assert (part.role, part.version, part.taskmanager, part.host, part.cluster) == (
             "taskmanager",
             "1.20.5",
@@ -70,7 +70,7 @@ def test_a_process_that_came_back_as_another_version_is_not_told_the_future() ->
         writer(2, "jobmanager", first_us=300),
         writer(3, "jobmanager", first_us=400, version="1.20.5"),
     ]
-    assert [part.version for part in told_by_siblings(parts)] == [
+    assert [part.version for part in share_within_log(parts)] == [
         None,
         "1.18.1",
         "1.18.1",
@@ -93,8 +93,8 @@ def test_taskmanagers_belong_to_the_jobmanager_of_their_folder(
 ) -> None:
     writers = [writer(number, "jobmanager", name) for number, name in enumerate(managers)]
     writers.append(writer(9, "taskmanager", worker))
-    assert at_home(writers)[-1].cluster == expected
-    assert [item.cluster for item in at_home(writers)][:-1] == managers
+    assert assign_clusters(writers)[-1].cluster == expected
+    assert [item.cluster for item in assign_clusters(writers)][:-1] == managers
 
 
 names = st.text("ab/", max_size=6)
@@ -109,7 +109,7 @@ def test_the_jobmanager_whose_name_begins_most_like_it_is_taken(
 
     most = [name for name in managers if alike(name) == max(map(alike, managers))]
     writers = [writer(number, "jobmanager", name) for number, name in enumerate(sorted(managers))]
-    found = at_home([*writers, writer(99, "taskmanager", worker)])[-1].cluster
+    found = assign_clusters([*writers, writer(99, "taskmanager", worker)])[-1].cluster
     assert found == (most[0] if len(most) == 1 and worker not in managers else worker)
 
 
@@ -137,7 +137,7 @@ def test_a_cluster_that_the_log_names_stays() -> None:
         writer(0, "jobmanager", "here"),
         writer(1, "taskmanager", "application_1_2", named_cluster=True),
     ]
-    assert at_home(writers)[1].cluster == "application_1_2"
+    assert assign_clusters(writers)[1].cluster == "application_1_2"
 
 
 COLUMNS = (

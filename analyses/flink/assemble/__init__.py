@@ -1,9 +1,8 @@
-"""From the small rows that Spark measured to the facts that rules judge; no Spark here.
+"""Assembles the facts for rules from the small rows that Spark measured, without Spark.
 
-`assemble` is the table of contents: one module per kind of fact, in its order. Where a record does not say
-to which job it belongs (transitions of tasks never do), the job is taken from the execution graph id
-(1.16+), from a message of the same attempt, or from the stream if it holds one job only; otherwise it
-stays unknown.
+`assemble` shows the order: one module per kind of fact. Some records name no job, for example state
+transitions of tasks. Their job comes from the execution graph id (1.16+), from a message of the same
+attempt, or from the stream if it has a single job. Otherwise it stays unknown.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from typing import Protocol, TypeVar
 from flowdiag.analyses.engine.collector import paused
 from flowdiag.analyses.flink.assemble.attempts import attempts_of
 from flowdiag.analyses.flink.assemble.checkpoints import (
+    abort_unfinished,
     checkpoints_of,
-    closed,
+    declines_in_failures,
     declines_of,
+    join_attempts,
     late_of,
-    named_by_failures,
-    placed,
 )
 from flowdiag.analyses.flink.assemble.graph import graphs_of
 from flowdiag.analyses.flink.assemble.incidents import incidents_of
@@ -56,12 +55,12 @@ from flowdiag.analyses.model.keys import JobKey
 def assemble(
     rows: Sequence[Row], load_rows: Sequence[Row], writers: Sequence[Writer]
 ) -> ClusterFacts:
-    """Facts from rows.
+    """Build the facts from rows.
 
     Args:
         rows: of `lifecycle.facts_frame`.
         load_rows: of `lifecycle.loads`.
-        writers: what `settle` decided.
+        writers: the result of `settle`.
 
     Returns:
         facts in a stable order: jobs by first event, everything else by time and place.
@@ -74,10 +73,10 @@ def assemble(
     checkpoints = checkpoints_of(by_what["checkpoint"])
     attempts = attempts_of(by_what["attempt"], jobs)
     incidents = incidents_of(records, jobs, attempts)
-    late = late_of(placed(by_what, "late"), checkpoints)
-    declines = declines_of(placed(by_what, "decline"))
-    declines += named_by_failures(by_what["checkpoint"])
-    checkpoints = closed(checkpoints, incidents)
+    late = late_of(join_attempts(by_what, "late"), checkpoints)
+    declines = declines_of(join_attempts(by_what, "decline"))
+    declines += declines_in_failures(by_what["checkpoint"])
+    checkpoints = abort_unfinished(checkpoints, incidents)
     graphs = graphs_of(records, attempts, jobs)
     parts = parts_of(by_what["part"], attempts, graphs, jobs)
     of_loads = [row for row in load_rows if row.get("what") != "garbage"]
@@ -123,7 +122,7 @@ class _Sorted:
     order: Mapping[int, int]  # of settings, by their identity
 
     def settings_of(self, key: JobKey) -> tuple[Setting, ...]:
-        """What holds for a job, of all jobs and its own, as they were told."""
+        """Return the settings that apply to a job, in the order of their records."""
         found = [*self.settings.get(None, ()), *self.settings.get(key, ())]
         return tuple(sorted(found, key=lambda setting: self.order[id(setting)]))
 
@@ -137,7 +136,7 @@ Fact = TypeVar("Fact", bound=_OfJob)
 
 
 def _garbage(facts: _Sorted, key: JobKey) -> tuple[Garbage, ...]:
-    """What the TaskManagers collected that run a job."""
+    """Return the garbage collection of the TaskManagers that run a job."""
     if not facts.garbage:
         return ()
     ran = {attempt.taskmanager for attempt in facts.attempts.get(key, ())}
@@ -161,8 +160,8 @@ def _by_job(found: Iterable[Fact]) -> Mapping[JobKey | None, list[Fact]]:
 
 
 def _job(key: JobKey, jobs: Jobs, facts: _Sorted, graph: Graph | None) -> JobFacts:
-    of_job = facts.incidents.get(key, [])
-    queued = {i.checkpoint: i.duration_ms for i in of_job if i.kind == "request-in-queue"}
+    own = facts.incidents.get(key, [])
+    queued = {i.checkpoint: i.duration_ms for i in own if i.kind == "request-in-queue"}
     mine = sorted(
         (
             replace(c, queue_ms=queued.get(c.id)) if c.id in queued else c
@@ -175,7 +174,7 @@ def _job(key: JobKey, jobs: Jobs, facts: _Sorted, graph: Graph | None) -> JobFac
         for time_us in (
             *[c.triggered_us for c in mine],
             *[c.ended_us for c in mine],
-            *[i.time_us for i in of_job],
+            *[i.time_us for i in own],
         )
         if time_us is not None
     ]
@@ -201,7 +200,7 @@ def _job(key: JobKey, jobs: Jobs, facts: _Sorted, graph: Graph | None) -> JobFac
         subtask_checkpoints=tuple(facts.parts.get(key, ())),
         loads=tuple(facts.loads.get(key, ())),
         garbage=_garbage(facts, key),
-        incidents=tuple(of_job),
+        incidents=tuple(own),
         settings=facts.settings_of(key),
         first_us=min(times, default=None),
         last_us=max(times, default=None),

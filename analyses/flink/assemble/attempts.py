@@ -17,7 +17,7 @@ _FOREVER_US: Final = 1 << 62
 
 
 def attempts_of(rows: Iterable[Row], jobs: Jobs) -> dict[str, Attempt]:
-    """Attempts by their ids, each with the job that its row, its siblings or its log give away."""
+    """Return the attempts by id, each with the job of its row, its siblings or its log."""
     found: dict[str, Attempt] = {}
     by_task: dict[tuple[str, int | None], set[JobKey]] = defaultdict(set)
     unknown = []
@@ -66,7 +66,7 @@ def attempts_of(rows: Iterable[Row], jobs: Jobs) -> dict[str, Attempt]:
 
 
 def _at_once(attempts: Iterable[Attempt]) -> set[str]:
-    """Attempts that lived while another did: a subtask runs once at a time, so one is another job's."""
+    """Return the attempts that overlap: a subtask runs once at a time, so one belongs to another job."""
     lives = sorted(
         (
             one.deployed_us or 0,
@@ -87,7 +87,7 @@ def _at_once(attempts: Iterable[Attempt]) -> set[str]:
 
 
 def _name_by_vertex(attempts: dict[str, Attempt]) -> dict[str, Attempt]:
-    """Four-part ids carry the vertex: one named attempt names all the others of its vertex."""
+    """Name attempts by their vertex, which four-part ids contain: one named attempt names the others."""
     names: dict[tuple[JobKey | None, str | None], Attempt] = {
         (attempt.job, attempt.vertex_id): attempt
         for attempt in attempts.values()

@@ -1,4 +1,4 @@
-"""The life of each checkpoint, and what its subtasks said too late or refused."""
+"""The life of each checkpoint, its late acknowledgements and its declines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from flowdiag.analyses.flink.job import (
 from flowdiag.analyses.model.keys import JobKey, Ref
 from flowdiag.parsers.flink.failures import reason_kind
 
-# Which end a reason means, where no line of its own says it (catalogue/flink.md 1.5).
+# The end that a reason implies if no line of its own states it (catalogue/flink.md 1.5).
 _ENDS: Final = {
     "expired": Status.EXPIRED,
     "declined": Status.DECLINED,
@@ -55,7 +55,7 @@ def checkpoints_of(rows: Iterable[Row]) -> dict[tuple[JobKey, int, int], Checkpo
         for (number, before), (_, after) in pairwise(sorted(failures)):
             checkpoint = found[(*life, number)]
             if checkpoint.status is Status.ABORTED and checkpoint.reason is None and after > before:
-                # Flink counts it: ends of the job, newer checkpoints and the like are not counted.
+                # Flink counts it as failed, unlike ends of the job, newer checkpoints and the like.
                 found[(*life, number)] = replace(checkpoint, status=Status.FAILED)
     return found
 
@@ -64,10 +64,12 @@ def _checkpoint(row: Row, key: JobKey) -> Checkpoint:
     status, reason, kind, end = _end(row)
     duration = row["duration_ms"]
     ended_us = end["time_us"] if end else None
-    if end is not None and end == row["status_record"]:  # an answer is dated by its trigger
+    if (
+        end is not None and end == row["status_record"]
+    ):  # a REST response has the time of its trigger
         ended_us = row["rest_failure_ms"] * 1000 if row["rest_failure_ms"] else None
         if ended_us is None and status.unsuccessful and row["triggered_us"]:
-            took = row["rest_duration_ms"]  # what a page shows of a failed one, too
+            took = row["rest_duration_ms"]  # the Web UI shows it for failed ones, too
             ended_us = None if took is None else row["triggered_us"] + took * 1000
     if status is Status.COMPLETED and duration is None:
         duration = row["rest_duration_ms"]
@@ -102,7 +104,7 @@ def _checkpoint(row: Row, key: JobKey) -> Checkpoint:
 
 
 def _end(row: Row) -> tuple[Status, str | None, str | None, Row | None]:
-    """How a checkpoint ended: (status, reason, kind of reason, the record that says so)."""
+    """Return the end of a checkpoint: (status, reason, kind of reason, record)."""
     if row["completed"] or row["rest_status"] == "COMPLETED":
         return Status.COMPLETED, None, None, row["completed"] or row["status_record"]
     if row["expired"]:
@@ -123,9 +125,9 @@ def _end(row: Row) -> tuple[Status, str | None, str | None, Row | None]:
             continue
         kind = reason_kind(reason or "") if reason else None
         if kind is None and record is row["failed"]:
-            # The deepest exception says why, the outermost what Flink was doing.
+            # The deepest exception contains the cause, the outermost Flink's operation.
             kind = reason_kind(row["failed_exception"] or "")
-        # An answer that says FAILED means it, also where it does not say why.
+        # A FAILED response is definite, even without a reason.
         said = bool(reason) or record == row["status_record"]
         return (
             _ENDS.get(kind or "", Status.FAILED if said else Status.ABORTED),
@@ -137,7 +139,7 @@ def _end(row: Row) -> tuple[Status, str | None, str | None, Row | None]:
 
 
 def checkpoint_type(printed: str | None, is_savepoint: bool = False) -> str:
-    """The kind of checkpoint from what any version prints (catalogue/flink.md 1.1, 6.2).
+    """Return the kind of checkpoint from the text of any version (catalogue/flink.md 1.1, 6.2).
 
     >>> checkpoint_type("CheckpointType{name='Checkpoint', sharingFilesStrategy=FORWARD_BACKWARD}")
     'checkpoint'
@@ -157,7 +159,7 @@ def checkpoint_type(printed: str | None, is_savepoint: bool = False) -> str:
     return "full-checkpoint" if "full checkpoint" in text else "checkpoint"
 
 
-# What ends the checkpoints that are on their way.
+# Incidents that end the checkpoints in progress.
 _BREAKS: Final = frozenset(
     {
         "job-failing",
@@ -173,10 +175,10 @@ _BREAKS: Final = frozenset(
 )
 
 
-def closed(
+def abort_unfinished(
     checkpoints: Mapping[tuple[JobKey, int, int], Checkpoint], incidents: Iterable[Incident]
 ) -> dict[tuple[JobKey, int, int], Checkpoint]:
-    """A checkpoint without an end was aborted if its job failed, restarted or was cancelled after it."""
+    """Mark checkpoints without an end as aborted if the job then failed, restarted or was cancelled."""
     breaks: dict[JobKey, list[Incident]] = defaultdict(list)
     for incident in incidents:
         if incident.job and incident.time_us is not None and incident.kind in _BREAKS:
@@ -193,14 +195,14 @@ def closed(
                 checkpoint,
                 status=Status.ABORTED,
                 ended_us=first.time_us,
-                reason=f"no end in the log; the job then: {first.kind}",
+                reason=f"no end in the log; next event of the job: {first.kind}",
                 end_ref=first.ref,
             )
     return result
 
 
-def placed(by_what: Mapping[str, Sequence[Row]], what: str) -> list[Row]:
-    """Messages of attempts about checkpoints, joined with both; ids that do not join add nothing."""
+def join_attempts(by_what: Mapping[str, Sequence[Row]], what: str) -> list[Row]:
+    """Join messages of attempts with their checkpoint and attempt, as far as the ids match."""
     told = by_what[what]
     if not told:
         return []
@@ -211,14 +213,14 @@ def placed(by_what: Mapping[str, Sequence[Row]], what: str) -> list[Row]:
     for row in told:
         checkpoint = checkpoints.get(key(row), {})
         attempt = attempts.get(row["attempt_id"], {})
-        # Rows are as wide as all kinds of them together: a copy takes what is read below.
+        # Rows have the columns of all kinds: the copy contains only those read below.
         placed = {name: row[name] for name in _OF_MESSAGE}
         placed["parallelism"] = attempt.get("parallelism")
         placed["triggered_us"] = checkpoint.get("triggered_us")
         placed["expired_us"] = (checkpoint.get("expired") or {}).get("time_us")
         for name in ("task", "subtask_index", "vertex_id", "attempt"):
             placed[name] = row[name] if attempt.get(name) is None else attempt[name]
-        for name in ("taskmanager", "host"):  # the message itself knows best
+        for name in ("taskmanager", "host"):  # the message itself is most reliable
             placed[name] = attempt.get(name) if row[name] is None else row[name]
         result.append(placed)
     return result
@@ -240,7 +242,7 @@ _OF_MESSAGE: Final = (
 def late_of(
     rows: Iterable[Row], checkpoints: Mapping[tuple[JobKey, int, int], Checkpoint]
 ) -> list[LateAcknowledgement]:
-    """Acknowledgements after the end of their checkpoint, unless that is known to be no expiry: rows of `placed` in."""
+    """Return late acknowledgements of `join_attempts` rows, unless the checkpoint did not expire."""
     found: list[LateAcknowledgement] = []
     for row in sorted(rows, key=place):
         key = key_of(row["job_cluster"], row["job_id"])
@@ -264,9 +266,9 @@ def late_of(
 
 
 def _ended_otherwise(checkpoint: Checkpoint) -> bool:
-    """Whether a checkpoint is known to have ended in another way than by expiring.
+    """Whether a checkpoint is known to have ended other than by expiring.
 
-    That it failed is no such way where nothing says why: consoles without INFO lines, or without traces.
+    A failure without a reason may be an expiry: consoles without INFO lines, or without stack traces.
     """
     if checkpoint.status in (Status.FAILED, Status.ABORTED):
         return checkpoint.reason is not None
@@ -274,7 +276,7 @@ def _ended_otherwise(checkpoint: Checkpoint) -> bool:
 
 
 def declines_of(rows: Iterable[Row]) -> list[Decline]:
-    """Who refused a checkpoint: rows of `placed` in."""
+    """Return the declines of `join_attempts` rows."""
     return [
         Decline(
             job=key_of(row["job_cluster"], row["job_id"]),
@@ -289,8 +291,8 @@ def declines_of(rows: Iterable[Row]) -> list[Decline]:
     ]
 
 
-def named_by_failures(rows: Iterable[Row]) -> Iterator[Decline]:
-    """Who refused checkpoints of which the record of the failure alone tells: rows of checkpoints in.
+def declines_in_failures(rows: Iterable[Row]) -> Iterator[Decline]:
+    """Yield the declines that only the failure record contains, from rows of checkpoints.
 
     A console without INFO lines has no declines; the exception names the subtask that threw it.
     """

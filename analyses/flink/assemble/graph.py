@@ -1,4 +1,4 @@
-"""The job graph: of plans, else of the order in which vertices were deployed."""
+"""The job graph, from plans or else from the order of deployment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flowdiag.parsers.rows import Event
 def graphs_of(
     records: Iterable[Row], attempts: Mapping[str, Attempt], jobs: Jobs
 ) -> dict[JobKey, Graph]:
-    """Graphs from plans where there are some, else the vertices in the order of their deployment."""
+    """Return the graphs from plans, or else the vertices in the order of their deployment."""
     plans: dict[JobKey, _Plan] = defaultdict(_Plan)
     for row in records:
         if row["event"] not in (Event.VERTEX, Event.EDGE) or not row["vertex_id"]:
@@ -36,7 +36,7 @@ def graphs_of(
 
 @dataclass(slots=True)
 class _Plan:
-    """The vertices and edges of a job, by the ids of vertices."""
+    """The vertices and edges of a job, by vertex id."""
 
     vertices: dict[str, Vertex] = field(default_factory=dict)
     edges: set[tuple[str, str]] = field(default_factory=set)
@@ -44,7 +44,7 @@ class _Plan:
     origin: str = ""
 
     def add(self, key: JobKey, row: Row) -> None:
-        """Take a vertex or an edge; a later row about the same one replaces it."""
+        """Add a vertex or an edge; a later row about it replaces the earlier one."""
         fields = row["fields"] or {}
         if row["event"] == Event.VERTEX and row["task"]:
             order = fields.get("order")
@@ -64,7 +64,7 @@ class _Plan:
                 self.shipping[edge] = fields["ship_strategy"]
 
     def graph(self, key: JobKey) -> Graph:
-        """The graph, by the names of vertices."""
+        """Return the graph with the names of the vertices."""
         names = {vertex_id: vertex.task for vertex_id, vertex in self.vertices.items()}
         known = {
             edge: (names[edge[0]], names[edge[1]])
@@ -87,7 +87,7 @@ class _Plan:
 
 
 def _deployed(key: JobKey, attempts: Iterable[Attempt]) -> Graph:
-    """Vertices without edges, in the order in which they were deployed first."""
+    """Return a graph without edges, in the order of the first deployments."""
     first: dict[tuple[str, int], Attempt] = {}
     for attempt in sorted(attempts, key=lambda a: (a.deployed_us or 0, a.ref or Ref(0, 0))):
         first.setdefault((attempt.task or "", attempt.parallelism or 0), attempt)
@@ -109,7 +109,7 @@ def _deployed(key: JobKey, attempts: Iterable[Attempt]) -> Graph:
 
 
 def _ordered(vertices: Mapping[str, Vertex], edges: set[tuple[str, str]]) -> tuple[Vertex, ...]:
-    """Vertices from the sources down; by the listed order where the plan has no edges."""
+    """Sort vertices from the sources down, or in the listed order if the plan has no edges."""
     depth = dict.fromkeys(vertices, 0)
     for _ in vertices:
         for upstream, downstream in edges:

@@ -1,4 +1,4 @@
-"""The dated events that explain something, each told once."""
+"""The dated events that may explain a fault, without duplicates."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Final
 from flowdiag.analyses.flink.assemble.jobs import Jobs
 from flowdiag.analyses.flink.assemble.rows import Row, key_of, ref_of
 from flowdiag.analyses.flink.job import Attempt, Incident
+from flowdiag.analyses.model.keys import JobKey
 from flowdiag.parsers.exceptions import classify, kind_of_class
 from flowdiag.parsers.flink.failures import failure_kind, lost_peer
 from flowdiag.parsers.rows import Event
 
-# A failure that REST and a log tell this near to each other is one.
+# Failures in REST and a log that are this close are the same.
 REPEATED_US: Final = 2_000_000
 
 
@@ -52,38 +53,38 @@ _INCIDENT_KINDS: Final = {
 def incidents_of(
     records: Sequence[Row], jobs: Jobs, attempts: Mapping[str, Attempt]
 ) -> list[Incident]:
-    """Incidents in the order of the records; a failure of a task that several tell of is one."""
+    """Return the incidents in the order of the records, and each failure of a task once."""
     repeated = _Repeated(records)
     found = []
     for row in records:
         event = Event(row["event"])
-        if event in (Event.TASK_STATE, Event.RESOURCE_FAILURE) and repeated.tells(row):
+        if event in (Event.TASK_STATE, Event.RESOURCE_FAILURE) and repeated.contains(row):
             continue
         kind = _incident_kind(event, row)
         if kind is not None:
             attempt = attempts.get(row["attempt_id"] or "")
             found.append(_incident(kind, row, attempt, jobs))
-    return _placed(found)
+    return _name_lost_taskmanagers(found)
 
 
-def _placed(found: list[Incident]) -> list[Incident]:
-    """A lost TaskManager that its record does not name is the one that the next record names."""
+def _name_lost_taskmanagers(found: list[Incident]) -> list[Incident]:
+    """Take the name of a lost TaskManager from the next record, if its own record lacks it."""
     result = list(found)
     for number, incident in enumerate(found[:-1]):
-        told = found[number + 1]
+        after = found[number + 1]
         if (
             incident.kind == "taskmanager-lost"
             and incident.taskmanager is None
             and incident.host is None
-            and told.kind in ("taskmanager-lost", "worker", "task-failure")
+            and after.kind in ("taskmanager-lost", "worker", "task-failure")
             and incident.ref is not None
-            and told.ref is not None
-            and incident.ref.source == told.ref.source
-            and _near(incident, told)
+            and after.ref is not None
+            and incident.ref.source == after.ref.source
+            and _near(incident, after)
         ):
-            name, host = told.taskmanager, told.host
-            if told.kind == "task-failure":  # of a survivor, who names its peer
-                name, host = told.text.get("lost_taskmanager"), told.text.get("lost_host")
+            name, host = after.taskmanager, after.host
+            if after.kind == "task-failure":  # a survivor names its peer
+                name, host = after.text.get("lost_taskmanager"), after.text.get("lost_host")
             result[number] = replace(incident, taskmanager=name or None, host=host or None)
     return result
 
@@ -95,7 +96,7 @@ def _near(one: Incident, other: Incident) -> bool:
 
 
 class _Repeated:
-    """Which failures of tasks are told again: by TaskManagers, and by REST."""
+    """The failures of tasks that TaskManagers and REST repeat."""
 
     def __init__(self, records: Sequence[Row]) -> None:
         states = [row for row in records if row["event"] == Event.TASK_STATE and row["attempt_id"]]
@@ -107,14 +108,14 @@ class _Repeated:
             for step in (-1, 0, 1)
         }
 
-        # A line of an exception by itself may be a message of its own as well.
+        # The line of an exception may also be a message of its own.
         self._pasted = {
             (row["source"], kind_of_class((row["fields"] or {}).get("class", "")))
             for row in records
             if row["event"] == Event.EXCEPTION
         }
 
-    def tells(self, row: Row) -> bool:
+    def contains(self, row: Row) -> bool:
         if row["event"] == Event.RESOURCE_FAILURE:
             kind = failure_kind(row["cause"] or (row["fields"] or {}).get("text", ""))
             return row["time_us"] is None and (row["source"], kind) in self._pasted
@@ -125,38 +126,19 @@ class _Repeated:
 
 
 def _incident(kind: str, row: Row, attempt: Attempt | None, jobs: Jobs) -> Incident:
-    """A record with what is known of its attempt."""
-    job = (
-        (key_of(row["cluster"], row["job_id"]) if row["job_id"] else None)
-        or (attempt.job if attempt else None)
-        or jobs.of_stream(row["source"], row["owner"])
-        or jobs.only
-    )
+    """Return a record as an incident, completed from its attempt."""
     text = dict(row["fields"] or {})
     for name in ("from_state", "to_state", "template", "thread", "job_name", "role", "logger"):
         if row[name]:
             text.setdefault(name, row[name])
-    taskmanager, host = row["taskmanager"], row["host"]
-    task, index, parallelism = row["task"], row["subtask_index"], row["parallelism"]
-    if attempt is not None:
-        task, parallelism = task or attempt.task, parallelism or attempt.parallelism
-        index = attempt.subtask_index if index is None else index
-    if row["event"] == Event.TASK_STATE:
-        if attempt is not None:
-            taskmanager, host = attempt.taskmanager or taskmanager, attempt.host or host
+    if row["event"] in (Event.TASK_STATE, Event.JOB_STATE):
         text |= _lost(row["cause"], text.get("exception"))
-    elif row["event"] == Event.JOB_STATE:
-        text |= _lost(row["cause"], text.get("exception"))
-        if task is None and text.get("named_task"):
-            task, named = text["named_task"], text.get("named_subtask", "").partition("/")
-            index = int(named[0]) - 1 if named[0] else None
-            parallelism = int(named[2]) if named[2] else None
-    elif kind == "taskmanager-lost" and taskmanager is None and host is None:
-        taskmanager, host = lost_peer(row["cause"] or text.get("text", "")) or (None, None)
+    task, index, parallelism = _subtask(row, attempt, text)
+    taskmanager, host = _place(kind, row, attempt, text)
     return Incident(
         kind=kind,
         time_us=row["time_us"],
-        job=job,
+        job=_job(row, attempt, jobs),
         task=task or None,
         subtask_index=index,
         parallelism=parallelism or None,
@@ -171,17 +153,50 @@ def _incident(kind: str, row: Row, attempt: Attempt | None, jobs: Jobs) -> Incid
     )
 
 
+def _job(row: Row, attempt: Attempt | None, jobs: Jobs) -> JobKey | None:
+    if row["job_id"]:
+        return key_of(row["cluster"], row["job_id"])
+    own = attempt.job if attempt is not None else None
+    return own or jobs.of_stream(row["source"], row["owner"]) or jobs.only
+
+
+def _subtask(
+    row: Row, attempt: Attempt | None, text: Mapping[str, str]
+) -> tuple[str | None, int | None, int | None]:
+    """Return task, subtask index and parallelism from the row, its attempt or its exception."""
+    task, index, parallelism = row["task"], row["subtask_index"], row["parallelism"]
+    if attempt is not None:
+        task, parallelism = task or attempt.task, parallelism or attempt.parallelism
+        index = attempt.subtask_index if index is None else index
+    if row["event"] == Event.JOB_STATE and task is None and text.get("named_task"):
+        number, _, size = text.get("named_subtask", "").partition("/")
+        return text["named_task"], int(number) - 1 if number else None, int(size) if size else None
+    return task, index, parallelism
+
+
+def _place(
+    kind: str, row: Row, attempt: Attempt | None, text: Mapping[str, str]
+) -> tuple[str | None, str | None]:
+    """Return TaskManager and host: of the attempt, the row, or the text about a lost TaskManager."""
+    taskmanager, host = row["taskmanager"], row["host"]
+    if row["event"] == Event.TASK_STATE and attempt is not None:
+        return attempt.taskmanager or taskmanager, attempt.host or host
+    if kind == "taskmanager-lost" and taskmanager is None and host is None:
+        return lost_peer(row["cause"] or text.get("text", "")) or (None, None)
+    return taskmanager, host
+
+
 def _lost(*texts: str | None) -> dict[str, str]:
-    """The TaskManager that a failure names as lost, as texts of the incident.
+    """Return the lost TaskManager in the text of a failure, as texts of the incident.
 
     Args:
-        texts: the deepest exception, then the outermost; this one names the other end of a connection also
-            where something else went wrong on this end.
+        texts: the deepest exception, then the outermost. The outermost names the other end of a
+            connection even if the error is on this end.
     """
-    said = classify([text for text in reversed(texts) if text], "flink")
-    if said is not None and said.kind != "taskmanager-lost":
+    found = classify([text for text in reversed(texts) if text], "flink")
+    if found is not None and found.kind != "taskmanager-lost":
         texts = texts[:1]
-    peer = next((found for text in texts if any(found := lost_peer(text or ""))), None)
+    peer = next((pair for text in texts if any(pair := lost_peer(text or ""))), None)
     return {} if peer is None else {"lost_taskmanager": peer[0] or "", "lost_host": peer[1] or ""}
 
 
@@ -198,9 +213,9 @@ def _incident_kind(event: Event, row: Row) -> str | None:
             "SUSPENDED": "suspended",
         }.get(row["to_state"] or "")
     if event is Event.JOB_FINISHED and row["to_state"] not in (None, "FINISHED"):
-        return None  # its transition says how it ended
+        return None  # its state transition shows the end
     if event is Event.CHECKPOINT_FAILED and row["checkpoint"] is not None:
-        return None  # one of the checkpoints; without a number it failed before it was one
+        return None  # only failures before a checkpoint gets its number are incidents
     if event is Event.RESOURCE_FAILURE:
         kind = failure_kind(row["cause"] or (row["fields"] or {}).get("text", ""))
         return kind or "resource-failure"

@@ -1,4 +1,4 @@
-"""Which jobs there are, and to which of them a record belongs."""
+"""The jobs of an input, and the job of each record."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from flowdiag.analyses.flink.clocks.settle import Writer
 from flowdiag.analyses.model.keys import JobKey, Process
 from flowdiag.parsers.rows import Event
 
-# Between the record of a job that starts to run and those of its tasks, which come at once.
+# Time between the record of a starting job and those of its tasks, which follow at once.
 SCHEDULED_WITHIN_US: Final = 1_000_000
 
 
-# Records that are of some job even where they do not say of which.
+# Records that belong to a job even if they do not name it.
 _OF_A_JOB: Final = frozenset(
     {
         Event.EXCEPTION,
@@ -47,7 +47,7 @@ _OF_A_JOB: Final = frozenset(
 
 
 class Jobs:
-    """Which jobs there are, what they are called, and to which of them a record belongs."""
+    """The jobs of an input with their names, and the job of each record."""
 
     def __init__(
         self,
@@ -55,11 +55,11 @@ class Jobs:
         records: Sequence[Row],
         writers: Sequence[Writer],
     ) -> None:
-        """Look through everything that names a job.
+        """Collect the records that name a job.
 
         Args:
             by_what: rows of `lifecycle.facts_frame`.
-            records: those of incidents, by time.
+            records: rows of incidents, by time.
             writers: of the streams.
         """
         self.names: dict[JobKey, str] = {}
@@ -98,7 +98,7 @@ class Jobs:
             self._by_name[re.sub(r"[^A-Za-z0-9]", "_", name)].add(key)
 
     def _learn(self, row: Row, key: JobKey) -> None:
-        """Name, execution graph and starts, of a record that names its job."""
+        """Take name, execution graph and starts from a record that names its job."""
         if row["job_name"]:
             self.names.setdefault(key, row["job_name"])
         if row["event"] == Event.GRAPH_CREATED:
@@ -110,9 +110,9 @@ class Jobs:
             self._starts[row["source"], row["owner"]].append((row["time_us"], key))
 
     def _versions(self, writers: Sequence[Writer]) -> dict[JobKey, str]:
-        """The version of each job by the streams that tell of it; these get their jobs and clusters.
+        """Return the version of each job from its streams, and assign streams to jobs and clusters.
 
-        A stream with one job belongs to it; the cluster of a job is that of its JobManager's stream.
+        A stream with one job belongs to it. The cluster of a job is that of its JobManager's stream.
         """
         said: dict[JobKey, str] = {}
         worded: dict[JobKey, str] = {}
@@ -137,23 +137,23 @@ class Jobs:
         return {key: only for key in self.keys if only}
 
     def named(self, row: Row) -> JobKey | None:
-        """The job that a row names, else the only one."""
+        """Return the job that a row names, or else the only job."""
         return key_of(row["cluster"], row["job_id"]) if row["job_id"] else self.only
 
     def of_graph(self, attempt_id: str | None) -> JobKey | None:
-        """The job whose execution graph id is the first part of a four-part attempt id."""
+        """Return the job whose execution graph id is the first part of a four-part attempt id."""
         return self._graphs.get((attempt_id or "").partition("_")[0])
 
     def of_stream(self, source: int | None, owner: str | None) -> JobKey | None:
-        """The only job of a stream."""
+        """Return the job of a stream that has only one."""
         if source is None:
             return None
         return self._by_stream.get((source, owner))
 
     def of_start(self, source: int | None, owner: str | None, time_us: int | None) -> JobKey | None:
-        """The only job that began to run right before, in the same JobManager's log.
+        """Return the only job that started right before, in the same JobManager's log.
 
-        Tasks are scheduled in the moment in which their job switches to RUNNING, at restarts too.
+        Tasks are scheduled when their job switches to RUNNING, at restarts, too.
         """
         if source is None or time_us is None:
             return None
@@ -165,7 +165,7 @@ class Jobs:
         return starts[first][1]
 
     def of_load(self, row: Row) -> JobKey | None:
-        """The job of a row of metrics, which name the job: by cluster and time if several have the name."""
+        """Return the job that a metric row names; by cluster and time if several share the name."""
         found = self._by_name.get(row["job_name"] or "", set())
         if not found:
             return self.only
@@ -182,12 +182,12 @@ class Jobs:
 
     @property
     def only(self) -> JobKey | None:
-        """The job, if there is but one."""
+        """The job, if there is only one."""
         return self.keys[0] if len(self.keys) == 1 else None
 
 
 def _others(starts: Sequence[tuple[int, JobKey]]) -> list[int]:
-    """For each start the index of the next one of another job, so that a burst of them is not looked through each time."""
+    """Return for each start the index of the next start of another job, to skip bursts of one job."""
     found = [len(starts)] * len(starts)
     for index in range(len(starts) - 2, -1, -1):
         same = starts[index][1] == starts[index + 1][1]
@@ -196,9 +196,9 @@ def _others(starts: Sequence[tuple[int, JobKey]]) -> list[int]:
 
 
 def _unnamed(by_what: Mapping[str, Sequence[Row]], records: Sequence[Row]) -> Iterable[JobKey]:
-    """The jobs of clusters of which no record names a job: one each, since something of a job is told.
+    """Yield a job for each cluster whose records belong to a job but name none.
 
-    A paste of an exception or of forty lines seldom names its job; it is about one all the same.
+    A pasted exception, or a paste of forty lines, rarely names its job.
     """
     for row in records:
         if row["event"] in _OF_A_JOB:
@@ -208,7 +208,7 @@ def _unnamed(by_what: Mapping[str, Sequence[Row]], records: Sequence[Row]) -> It
 
 
 def processes_of(writers: Iterable[Writer]) -> tuple[Process, ...]:
-    """The writers that are processes with a log."""
+    """Return the writers that are processes with a log."""
     return tuple(
         Process(
             source=writer.stream.source,

@@ -1,4 +1,4 @@
-"""What each subtask's metrics say."""
+"""The loads of subtasks, from metrics."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from flowdiag.analyses.model.keys import Ref
 
 
 def loads_of(rows: Iterable[Row], jobs: Jobs, attempts: Mapping[str, Attempt]) -> list[SubtaskLoad]:
-    """Loads of `lifecycle.loads`, of subtasks and places as the rest of the input calls them."""
-    real = _real(attempts)
+    """Return the loads of `lifecycle.loads`, with the names of subtasks and places in the other inputs."""
+    real = _names_by_scope(attempts)
     found: list[SubtaskLoad] = []
     windows: dict[int, int | None] = {}
     for row in rows:
@@ -50,8 +50,8 @@ def loads_of(rows: Iterable[Row], jobs: Jobs, attempts: Mapping[str, Attempt]) -
             )
         )
         windows[id(found[-1])] = row.get("window")
-    # A log that was given twice, once of another cluster by its folder, gives two loads of a subtask
-    # in each window.
+    # If a log is passed twice, once in another folder and so in another cluster, each window has two
+    # loads of a subtask.
     fullest: dict[tuple[object, ...], SubtaskLoad] = {}
     for load in sorted(found, key=lambda load: -load.samples):
         place = (load.job, load.task, load.subtask_index, load.taskmanager, load.host)
@@ -68,8 +68,8 @@ def loads_of(rows: Iterable[Row], jobs: Jobs, attempts: Mapping[str, Attempt]) -
 
 
 def garbage_of(rows: Iterable[Row], attempts: Mapping[str, Attempt]) -> list[Garbage]:
-    """Rows of `lifecycle.garbage`, of TaskManagers as the rest of the input calls them."""
-    real = _real(attempts)
+    """Return the rows of `lifecycle.garbage`, with the TaskManager names of the other inputs."""
+    real = _names_by_scope(attempts)
     found = [
         Garbage(
             taskmanager=real.get(_scoped(name := row["taskmanager"] or ""), name),
@@ -87,8 +87,8 @@ def garbage_of(rows: Iterable[Row], attempts: Mapping[str, Attempt]) -> list[Gar
     return sorted(found, key=lambda item: (item.taskmanager, item.first_us))
 
 
-def _real(attempts: Mapping[str, Attempt]) -> dict[str, str]:
-    """Names by what metric scopes print of them: dots as `_` from 1.13 on, Prometheus even more."""
+def _names_by_scope(attempts: Mapping[str, Attempt]) -> dict[str, str]:
+    """Map scope names to real names: scopes replace dots by `_` from 1.13, Prometheus replaces more."""
     return {
         _scoped(name): name
         for attempt in attempts.values()
@@ -98,5 +98,5 @@ def _real(attempts: Mapping[str, Attempt]) -> dict[str, str]:
 
 
 def _scoped(name: str) -> str:
-    """A name as metric scopes print it, or Prometheus."""
+    """Return a name as metric scopes or Prometheus print it."""
     return re.sub(r"[^a-zA-Z0-9:_]", "_", name)

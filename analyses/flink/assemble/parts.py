@@ -1,4 +1,4 @@
-"""What each subtask reported for each checkpoint."""
+"""The reports of subtasks for each checkpoint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def parts_of(
     graphs: Mapping[JobKey, Graph],
     jobs: Jobs,
 ) -> list[SubtaskCheckpoint]:
-    """Reports of subtasks whose job is known, one per checkpoint and subtask."""
+    """Return the reports of subtasks with a known job, one per checkpoint and subtask."""
     known = _Known(attempts, graphs)
     order = sorted(
         rows, key=lambda r: (r["checkpoint"], r["vertex_id"] or "", r["subtask_index"] or 0)
@@ -30,7 +30,7 @@ def parts_of(
 
 
 class _Known:
-    """Vertices by id, jobs by task, and where subtasks were last."""
+    """Vertices by id, jobs by task, and the last places of subtasks."""
 
     def __init__(self, attempts: Mapping[str, Attempt], graphs: Mapping[JobKey, Graph]) -> None:
         self.names: dict[tuple[JobKey | None, str | None], str] = {
@@ -48,13 +48,13 @@ class _Known:
                 self._by_task[attempt.task].add(attempt.job)
 
     def owner(self, task: str | None) -> JobKey | None:
-        """The only job with a task of that name."""
+        """Return the only job with a task of this name."""
         owners = self._by_task.get(task or "", set())
         return next(iter(owners)) if len(owners) == 1 else None
 
 
 def _part(row: Row, attempt: Attempt | None, known: _Known, jobs: Jobs) -> SubtaskCheckpoint | None:
-    """One report; None where its job or its subtask stays unknown."""
+    """Return one report; None if its job or its subtask is unknown."""
     job = (
         (key_of(None, row["job_id"]) if row["job_id"] else None)
         or (attempt.job if attempt else None)
@@ -93,15 +93,15 @@ def _part(row: Row, attempt: Attempt | None, known: _Known, jobs: Jobs) -> Subta
     )
 
 
-# The records of a subtask that has done its part.
+# The records of a subtask that has completed its part.
 _REPORTED: Final = frozenset({Event.ACKNOWLEDGED.value, Event.ASYNCHRONOUS_PART.value})
 
 
 def _merge_parts(parts: Iterable[SubtaskCheckpoint]) -> list[SubtaskCheckpoint]:
-    """One report per checkpoint and subtask: an archive and saved answers tell the same twice.
+    """Merge reports per checkpoint and subtask: an archive and saved responses repeat each other.
 
-    An acknowledgement wins over its absence (an answer may have been saved before it), the later kinds
-    of `_ORIGINS` fill in what the earlier do not say.
+    An acknowledgement wins over its absence, because a response may have been saved earlier. Later kinds
+    in `_ORIGINS` fill in missing values of earlier ones.
     """
     merged: dict[tuple[JobKey, int, str | None, int], SubtaskCheckpoint] = {}
     for part in sorted(parts, key=lambda p: (not p.acknowledged, _ORIGINS.index(p.source))):

@@ -1,4 +1,4 @@
-"""What all parts of assembling ask of a row."""
+"""Accessors for rows, shared by all modules of `assemble`."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ Row = Mapping[str, Any]
 
 
 def place(row: Row) -> tuple[int, int, int]:
-    """What rows are sorted by: when, and where it is told."""
+    """Return the sort key of a row: its time, source and offset."""
     return (row["time_us"] or 0, row["source"], row["offset"])
 
 
 def ref_of(row: Row) -> Ref | None:
-    """Where a row is told, if it is of one record."""
+    """Return the record of a row, if it has a single one."""
     if row["source"] is None or row["offset"] is None:
         return None
     return Ref(row["source"], row["offset"])
 
 
 def key_of(cluster: str | None, job_id: str | None) -> JobKey:
-    """A job by its id, and by its cluster where ids repeat.
+    """Return the key of a job: its id, and its cluster if ids repeat.
 
     >>> key_of("prod", "a1"), key_of("prod", None)
     (JobKey(cluster='', job_id='a1'), JobKey(cluster='prod', job_id=''))

@@ -1,4 +1,4 @@
-"""The values of options, as told and as checkpoints show them."""
+"""The values of options, as printed and as inferred from checkpoints."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flowdiag.analyses.flink.job import Checkpoint, Setting, Status
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.parsers.rows import Event
 
-# REST keys of /checkpoints/config and the options they are (catalogue/flink.md 6.2).
+# REST keys of /checkpoints/config and their options (catalogue/flink.md 6.2).
 _CONFIG_KEYS: Final = {
     "interval": "execution.checkpointing.interval",
     "timeout": "execution.checkpointing.timeout",
@@ -34,7 +34,7 @@ def settings_of(
     checkpoints: Mapping[tuple[JobKey, int, int], Checkpoint],
     jobs: Jobs,
 ) -> list[Setting]:
-    """Options of jobs and of all, each of a log once, then what the checkpoints of each job show."""
+    """Return the options of jobs and clusters, once per log, then those inferred from checkpoints."""
     found: list[Setting] = []
     printed: set[tuple[str, str]] = set()
     for row in records:
@@ -49,7 +49,7 @@ def settings_of(
                         )
                     )
         elif row["event"] == Event.CONFIGURATION and fields.get("key"):
-            # Every process prints its configuration: thousands of them print the same.
+            # Every process prints its configuration: thousands of them print the same values.
             value = fields["key"], fields.get("value", "")
             if value in printed:
                 continue
@@ -72,10 +72,10 @@ def settings_of(
 
 
 def observed_settings(job: JobKey, checkpoints: Sequence[Checkpoint]) -> list[Setting]:
-    """Interval and timeout as the checkpoints show them, in milliseconds.
+    """Infer interval and timeout from the checkpoints, in milliseconds.
 
-    The interval is the lower quartile of the gaps between triggers, since waiting can only widen a
-    gap; the timeout is the median life of expired checkpoints.
+    The interval is the lower quartile of the gaps between triggers, because waiting only widens a gap.
+    The timeout is the median duration of expired checkpoints.
     """
     found = []
     triggers = sorted(

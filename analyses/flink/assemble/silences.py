@@ -1,4 +1,4 @@
-"""When a log is silent although it goes on: lines are missing there, or the process stood still."""
+"""Silences within a log: lines are missing, or the process stalled."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from flowdiag.parsers.flink.marks import merge_spans
 
 
 def silences_of(writers: Iterable[Writer]) -> Iterator[Incident]:
-    """Incidents of the kind `silent`, in order: of all JobManagers together, and of each TaskManager.
+    """Yield incidents of the kind `silent`, in order: of all JobManagers together, and of each TaskManager.
 
-    Several files may be parts of one log, and one JobManager takes over from another: what counts is that
-    nobody wrote.
+    Several files may be parts of one log, and one JobManager takes over from another. A silence is a
+    time without records from all of them.
     """
     heard: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     for writer in writers:

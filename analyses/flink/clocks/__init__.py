@@ -1,1 +1,1 @@
-"""Which instant each record was written at, and by whom."""
+"""The instant and the writer of each record."""

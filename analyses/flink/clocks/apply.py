@@ -1,4 +1,4 @@
-"""Give every event its instant and its writer, as `settle` decided: with Spark."""
+"""Applies the clocks and writers of `settle` to every event, with Spark."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ SQL: Final = Queries(
     },
 )
 
-# The carrier's label, else the last section header above the record.
+# The carrier's label, or else the last section header above the record.
 _HEADED: Final = """coalesce(process, last(IF(event = 'section', process, NULL), true) OVER (
       PARTITION BY source ORDER BY offset ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW))"""
 _PRINTED: Final = "e.shown_us - w.shift_us"
-# A named zone with its summer time; not for clocks that lack a date, or count from their own start.
+# A named zone with its daylight saving time; not for clocks without a date, or with elapsed time.
 _IN_ZONE: Final = f"""IF(e.clock IS NULL,
       unix_micros(to_utc_timestamp(timestamp_micros(e.shown_us), :tz)), {_PRINTED})"""
-# Two windows that begin at an edge: one that begins at each row is quadratic in Spark.
+# Two windows that start at an edge: a window that starts at each row is quadratic in Spark.
 _WITH_JOB: Final = """IF(checkpoint IS NOT NULL AND job_id IS NULL, coalesce(
        last(job_id, true) OVER (
          PARTITION BY source, owner ORDER BY offset
@@ -51,7 +51,7 @@ _WITH_JOB: Final = """IF(checkpoint IS NOT NULL AND job_id IS NULL, coalesce(
          PARTITION BY source, owner ORDER BY offset DESC
          ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW), ''),
      job_id) AS job_id"""
-# What has no time is shown in its order, behind the last trigger above it that prints one.
+# A record without a time is ordered after the last trigger above it that prints one.
 _IN_ORDER: Final = """IF(time_us IS NULL AND fields['origin'] IS NULL,
      coalesce(last(IF(event = 'checkpoint_triggered', epoch_ms, NULL), true) OVER (
          PARTITION BY source, owner ORDER BY offset
@@ -69,20 +69,20 @@ def resolve(
     *,
     few: bool = False,
 ) -> DataFrame:
-    """Give every event its instant and its writer.
+    """Add the instant and the writer to every event.
 
     Args:
         events: EVENTS.
-        writers: what `settle` decided.
+        writers: the result of `settle`.
         spark: the session, for the small frame of segments.
-        surveyed: what `survey` found.
+        surveyed: the result of `survey`.
         tz: name of a zone that overrides every inferred one.
-        few: put all events into one partition, which spares every query over them its shuffles.
+        few: put all events into one partition, which avoids shuffles in later queries.
 
     Returns:
         EVENTS + (owner, shown_us, time_us, role, cluster, writer_taskmanager, writer_host), without
-        rows of marks; `job_id` is filled from the stream's last job line where the record lacks it
-        (Flink 1.4). A record without any time has no instant, and as `shown_us` its place among the others.
+        rows of marks. If the record lacks a `job_id` (Flink 1.4), it comes from the stream's last job
+        line. A record without any time has no instant, and its position as `shown_us`.
     """
     segments = spark.createDataFrame(pa.Table.from_pylist(_segment_rows(writers), schema=_SEGMENTS))
     hint, join = (
@@ -103,7 +103,7 @@ def resolve(
 
 
 def _columns(writers: Sequence[Writer]) -> str:
-    """Of settled events; what a few logs need costs the others nothing."""
+    """Return the SQL columns; those that only a few logs need are left out for others."""
     made = {
         "job_id": _WITH_JOB if any(writer.lacks_job for writer in writers) else "",
         "shown_us": _IN_ORDER if any(w.logged and not w.dated for w in writers) else "",

@@ -1,17 +1,16 @@
-"""Settle what a single record cannot say: its instant, the process that wrote it, its cluster.
+"""Settles the properties that no single record contains: its instant, its process, its cluster.
 
-Parsers emit what is printed. A JobManager log has no zone, but `Triggering checkpoint N @ epoch-ms`
-beside its own time stamp gives it away; a TaskManager log has no such mark, but the state transitions
-of the same execution attempts stand in both logs. Such marks are added up where records are parsed;
-`survey` puts the sums together, `settle` judges them, both in Python, and `resolve` applies the verdict
-with Spark:
+Parsers emit the printed text. A JobManager log has no zone, but `Triggering checkpoint N @ epoch-ms`
+together with its own timestamp reveals the zone. A TaskManager log has no such mark, but both logs
+contain the state transitions of the same execution attempts. Parsers add up these marks. `survey`
+combines the sums, `settle` evaluates them, both in Python, and `resolve` applies the result with Spark:
 
     surveyed = survey(rare records, marks)
     writers = settle(surveyed.rows, ...)
     events = resolve(events, writers, spark, surveyed)
 
-Every difference of clocks is a whole number of quarters of an hour (a zone) plus a rest (drift and the
-time that a message takes); see catalogue/flink.md 1.1 and 2.2.
+A clock difference is a whole number of quarter hours (the zone) plus a remainder. The remainder is drift
+and message delay (catalogue/flink.md 1.1 and 2.2).
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ from flowdiag.parsers.flink.marks import QUARTER_MS, TIME_OF_DAY, merge_spans
 from flowdiag.parsers.notes import InputNote, Kind
 from flowdiag.parsers.rows import Event
 
-# A drift below this is not told apart from the time that a transition takes to reach the other log.
+# A smaller drift is indistinguishable from the time that a transition takes to reach the other log.
 DRIFT_MS: Final = 1_000
 DAY_MS: Final = 86_400_000
-# No zone of the world is further from UTC.
+# No time zone is further from UTC.
 EASTMOST_MS: Final = 14 * 3_600_000
 WESTMOST_MS: Final = 12 * 3_600_000
 
 
 def zone_of(shift_ms: int) -> int:
-    """The zone in what a clock is ahead of UTC.
+    """Return the zone within the shift of a clock from UTC.
 
-    Where only a time of day is printed, a shift holds the days since 1970 as well: they are no zone. At
-    most 14 hours east and 12 hours west are (Kiritimati, Baker Island).
+    If only a time of day is printed, the shift includes the days since 1970, which are no zone. Zones
+    span 14 hours east to 12 hours west (Kiritimati, Baker Island).
 
     >>> zone_of(-20_778 * DAY_MS + 8 * 3_600_000) // 3_600_000, zone_of(14 * 3_600_000) // 3_600_000
     (8, 14)
@@ -54,12 +53,12 @@ def zone_of(shift_ms: int) -> int:
     return (shift_ms + DAY_MS // 2) % DAY_MS - DAY_MS // 2
 
 
-# What an input shows of its zone, and does not only suggest.
-_SHOWN: Final = frozenset({"printed", "trigger-timestamps", "transitions"})
+# Origins that prove the zone of an input.
+_PROVEN: Final = frozenset({"printed", "trigger-timestamps", "transitions"})
 
 
 class Segment(NamedTuple):
-    """From this local time and offset on, `instant = local - shift_ms`; more than one where summer time changes."""
+    """From this local time and offset, `instant = local - shift_ms`; several with daylight saving changes."""
 
     from_offset: int
     from_local_us: int
@@ -68,13 +67,13 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """How the times of one stream become instants.
+    """Converts the times of one stream to instants.
 
     Args:
         segments: at least one, ordered by offset.
         known_from: `printed`, `trigger-timestamps`, `carrier`, `transitions`, `--tz` or `assumed`.
-        drift_ms: what the clock is ahead of the JobManager's after the zone; None when not compared.
-        inferred_ms, inferred_from: the zone that the input itself shows, where `--tz` says another.
+        drift_ms: how far the clock is ahead of the JobManager's apart from the zone; None: not compared.
+        inferred_ms, inferred_from: the zone of the input itself, if `--tz` differs.
     """
 
     segments: tuple[Segment, ...]
@@ -85,13 +84,13 @@ class Clock:
 
     @property
     def zone_ms(self) -> int:
-        """The last zone offset, east of UTC is positive."""
+        """The last zone offset; positive east of UTC."""
         return zone_of(round(self.segments[-1].shift_ms / QUARTER_MS) * QUARTER_MS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writer:
-    """Who wrote a stream, as far as its records say."""
+    """The process behind a stream, as far as its records identify it."""
 
     stream: Stream
     role: str
@@ -109,7 +108,7 @@ class Writer:
     first_us: int | None = None
     last_us: int | None = None
     heard: tuple[tuple[int, int], ...] = ()  # spans with records, without long pauses
-    named_cluster: bool = False  # its cluster stands in the log, not only in the name of the input
+    named_cluster: bool = False  # the log contains its cluster, not just the name of the input
 
 
 _YARN_CONTAINER: Final = re.compile(r"container_(?:e\d+_)?(\d+)_(\d+)_\d+_\d+")
@@ -125,10 +124,10 @@ def settle(
     """Decide clock, role, identity and cluster of every stream.
 
     Args:
-        rows: what `survey` collected, as dictionaries.
+        rows: the result of `survey`, as dictionaries.
         groups: source index to the group of its file (path without rolling suffix).
         tz: name of a zone (`Asia/Shanghai`) that overrides every inferred one.
-        names: source index to the name of its file, which may hold the day of times of day.
+        names: source index to the name of its file, which may contain the date.
 
     >>> settle([], {})
     ()
@@ -160,17 +159,17 @@ def settle(
         source, owner = writer.stream
         by_process[(groups.get(source, f"source {source}"), owner)].append(writer)
     told = {
-        writer.stream: writer for parts in by_process.values() for writer in told_by_siblings(parts)
+        writer.stream: writer for parts in by_process.values() for writer in share_within_log(parts)
     }
-    return tuple(at_home([told[writer.stream] for writer in writers]))
+    return tuple(assign_clusters([told[writer.stream] for writer in writers]))
 
 
-def at_home(writers: Sequence[Writer]) -> list[Writer]:
-    """Put TaskManagers into the cluster of a JobManager, where only the inputs' names tell clusters.
+def assign_clusters(writers: Sequence[Writer]) -> list[Writer]:
+    """Put TaskManagers into the cluster of a JobManager if only the names of inputs identify clusters.
 
-    Containers and pods have a name each, and so may folders: without this every TaskManager would be a
-    cluster of its own, and a job with the id 0…0 another job on each. With several JobManagers the one
-    whose name begins most like the TaskManager's is taken, unless two do.
+    Each container or pod has its own name, and folders may, too. Without this, every TaskManager would
+    be its own cluster, with its own job 0…0. Among several JobManagers, the one whose name shares the
+    longest prefix with the TaskManager's is taken, unless two tie.
     """
     clusters = {writer.cluster for writer in writers if writer.role in ("jobmanager", "mixed")}
     homes = sorted(clusters)
@@ -180,10 +179,10 @@ def at_home(writers: Sequence[Writer]) -> list[Writer]:
             return writer
         if len(homes) == 1:
             return replace(writer, cluster=homes[0])
-        # In the order of names, those that begin most alike are neighbours.
+        # In sorted order, names with the longest common prefix are neighbours.
         at = bisect_right(homes, writer.cluster)
         near = homes[max(0, at - 2) : at + 2]
-        shared = sorted((_alike(writer.cluster, home), home) for home in near)
+        shared = sorted((_common_prefix(writer.cluster, home), home) for home in near)
         if shared[-1][0] == shared[-2][0]:
             return writer
         return replace(writer, cluster=shared[-1][1])
@@ -191,22 +190,22 @@ def at_home(writers: Sequence[Writer]) -> list[Writer]:
     return [home(writer) for writer in writers]
 
 
-def _alike(one: str, other: str) -> int:
-    """How many characters two names have in common at their beginning.
+def _common_prefix(one: str, other: str) -> int:
+    """Return the length of the common prefix of two names.
 
-    >>> _alike("prod/a/jobmanager", "prod/a/worker-1")
+    >>> _common_prefix("prod/a/jobmanager", "prod/a/worker-1")
     7
     """
     pairs = zip(one, other, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def told_by_siblings(parts: Sequence[Writer]) -> list[Writer]:
-    """Let the parts of a rolled log know what one of them says of the process they share.
+def share_within_log(parts: Sequence[Writer]) -> list[Writer]:
+    """Share the identity of a process between the parts of its rolled log.
 
-    Version and identity are logged at the start, so only the oldest part has them. A process that
-    was started again wrote into the same log: what an earlier part said last holds, and what a later
-    one said only if all agree.
+    Version and identity are logged at the start, so only the oldest part has them. A restarted process
+    may write into the same log. Then the last value from earlier parts counts, and a value from later
+    parts only if all agree.
 
     Args:
         parts: writers of one group of files and one owner.
@@ -280,7 +279,7 @@ def _clocks(
     groups: Mapping[int, str],
     names: Mapping[int, str],
 ) -> dict[Stream, Clock]:
-    """Marks first, then transitions shared with a stream that has marks, then the neighbours."""
+    """Find the clocks: by marks, then by transitions shared with a marked stream, then by neighbours."""
     clocks: dict[Stream, Clock] = {}
     marked: dict[Stream, list[Mapping[str, Any]]] = defaultdict(list)
     for row in marks:
@@ -308,7 +307,7 @@ _DAY_IN_NAME: Final = re.compile(
 
 
 def day_in(name: str) -> int | None:
-    """The day that the name of a file ends with, in milliseconds since 1970; None where it has none.
+    """Return the date at the end of a file name, in milliseconds since 1970; None without one.
 
     >>> day_in("logs/jobmanager.log.2026-11-21"), day_in("20261121_jm.log"), day_in("jm-2026.log")
     (1795219200000, 1795219200000, None)
@@ -323,7 +322,7 @@ def day_in(name: str) -> int | None:
 
 
 def _on_day(clock: Clock, name: str | None) -> Clock:
-    """A clock whose times of day lie on the day that its file is named after; else it stays in 1970."""
+    """Move a clock without dates to the date in its file name; without one it stays in 1970."""
     day = day_in(name) if name else None
     if day is None:
         return clock
@@ -338,12 +337,12 @@ def _compared_clock(
     *,
     elapsed: bool,
 ) -> Clock | None:
-    """A clock by the transitions that other streams show, too; None where they add nothing.
+    """Return a clock from the transitions shared with other streams; None if they add nothing.
 
     Args:
-        mine: what the stream's own marks say: they give the zone, the transitions only the drift.
+        mine: the clock from the stream's own marks: it gives the zone, transitions only the drift.
         found: rows of `shift`, one per other stream.
-        clocks: those known by now.
+        clocks: the clocks found so far.
         elapsed: the stream counts from the start of its process.
     """
     best = max(
@@ -383,9 +382,9 @@ def _assume(
     roles: Mapping[Stream, str],
     groups: Mapping[int, str],
 ) -> list[Stream]:
-    """Take what nothing tells from a file of the same group, then from the JobManagers, then assume.
+    """Copy unknown clocks from a file of the same group, then from the JobManagers, or assume one.
 
-    Only zones are taken: the day of one file is not that of another.
+    This copies only zones, because files differ in their dates.
 
     Returns:
         the streams that got a clock.
@@ -425,17 +424,17 @@ def _given_clock(row: Mapping[str, Any], tz: str) -> Clock:
 
 
 def disputed_zones(writers: Iterable[Writer]) -> list[tuple[int, InputNote]]:
-    """By source, where `--tz` and the input itself disagree: both zones, since one of them is wrong."""
+    """Return a note for each source whose own zone differs from `--tz`, because one of them is wrong."""
     return list(
         dict.fromkeys(
             (
                 writer.stream.source,
                 InputNote(
                     Kind.ZONE,
-                    f"--tz says {zone_name(writer.clock.zone_ms)}, its"
-                    f" {(writer.clock.inferred_from or 'records').replace('-', ' ')} say"
-                    f" {zone_name(writer.clock.inferred_ms)}: --tz is used, and if it is wrong"
-                    " checkpoints of logs and of saved answers do not meet",
+                    f"--tz is {zone_name(writer.clock.zone_ms)}, but its"
+                    f" {(writer.clock.inferred_from or 'records').replace('-', ' ')} show"
+                    f" {zone_name(writer.clock.inferred_ms)}. flowdiag uses --tz; if it is wrong,"
+                    " checkpoints in logs and saved REST responses do not match",
                 ),
             )
             for writer in writers
@@ -445,14 +444,14 @@ def disputed_zones(writers: Iterable[Writer]) -> list[tuple[int, InputNote]]:
 
 
 def _disputed(given: Clock, shown: Clock | None) -> Clock:
-    """The clock that the user gave, with the one that the input shows, where the two are not the same."""
-    if shown is None or shown.known_from not in _SHOWN or shown.zone_ms == given.zone_ms:
+    """Return the user's clock, with the zone of the input if they differ."""
+    if shown is None or shown.known_from not in _PROVEN or shown.zone_ms == given.zone_ms:
         return given
     return replace(given, inferred_ms=shown.zone_ms, inferred_from=shown.known_from)
 
 
 def _marked_clock(found: Sequence[Mapping[str, Any]]) -> Clock:
-    """One segment per zone; a zone seen in a hundredth of the marks or fewer is a stray, not a change."""
+    """Build one segment per zone, without zones in 1% of the marks or fewer: these are strays."""
     total = sum(row["n"] for row in found)
     solid = [row for row in found if row["n"] * 100 > total or row["n"] >= 20] or list(found)
     ordered = sorted(solid, key=lambda row: row["offset"])
@@ -472,6 +471,23 @@ def _marked_clock(found: Sequence[Mapping[str, Any]]) -> Clock:
     )
 
 
+def _identity(rare: Sequence[Mapping[str, Any]]) -> dict[str, str | None]:
+    """Return the first version, TaskManager, host and cluster in the records of a stream."""
+    known: dict[str, str | None] = dict.fromkeys(("version", "taskmanager", "host", "cluster"))
+    for record in rare:
+        fields, found = record["fields"] or {}, {}
+        if record["event"] == Event.PROCESS_STARTED:
+            found = {"version": fields.get("version")}
+        elif record["event"] == Event.PROCESS_IDENTITY:
+            found = {"taskmanager": record["taskmanager"], "host": record["host"]}
+        elif record["event"] == Event.CONFIGURATION and fields.get("key") in CLUSTER_KEYS:
+            value = fields.get("value", "")
+            found = {"cluster": None if value == "/default" else value}
+        for name, value in found.items():
+            known[name] = known[name] or value or None
+    return known
+
+
 def _writer(
     stream: Stream,
     row: Mapping[str, Any],
@@ -480,17 +496,8 @@ def _writer(
     clock: Clock,
     groups: Mapping[int, str],
 ) -> Writer:
-    version = taskmanager = host = cluster = None
-    for record in rare:
-        fields = record["fields"] or {}
-        if record["event"] == Event.PROCESS_STARTED:
-            version = version or fields.get("version")
-        elif record["event"] == Event.PROCESS_IDENTITY:
-            taskmanager = taskmanager or record["taskmanager"]
-            host = host or record["host"]
-        elif record["event"] == Event.CONFIGURATION and fields.get("key") in CLUSTER_KEYS:
-            value = fields.get("value", "")
-            cluster = cluster or (value if value not in ("", "/default") else None)
+    known = _identity(rare)
+    taskmanager, host, cluster = known["taskmanager"], known["host"], known["cluster"]
     scopes = row["scopes"] or []
     if taskmanager is None and len(scopes) == 1 and role == "taskmanager":
         taskmanager, host = scopes[0]["taskmanager"], host or unmangled(scopes[0]["host"])
@@ -509,7 +516,7 @@ def _writer(
         role=role,
         cluster=cluster,
         named_cluster=named_cluster,
-        version=version,
+        version=known["version"],
         wording=version_by_wording(row["oldest"], row["newest"]),
         taskmanager=taskmanager,
         host=host,
@@ -526,7 +533,7 @@ def _writer(
 
 
 def _heard(row: Mapping[str, Any], clock: Clock) -> Iterator[tuple[int, int]]:
-    """When a stream has records, as instants."""
+    """Yield the spans with records, as instants."""
     for low, high in merge_spans(row.get("heard", ())):
         if row["shown_us"] is None:
             yield low, high
@@ -540,9 +547,9 @@ def _instant(shown_us: int, clock: Clock) -> int:
 
 
 def version_by_wording(oldest: int, newest: int) -> str | None:
-    """The range of versions that words its messages like this; None where it says too little.
+    """Return the range of versions that print these messages; None if it is too wide.
 
-    What matters to rules is the side of 1.11, from which on tasks are told of aborted checkpoints.
+    Rules need to know whether it is at least 1.11, which notifies tasks of aborted checkpoints.
 
     >>> version_by_wording(111, 113), version_by_wording(116, 999), version_by_wording(0, 999)
     ('1.11 to 1.13', '1.16 or later', None)
@@ -560,7 +567,7 @@ def version_by_wording(oldest: int, newest: int) -> str | None:
 def _bound(
     choose: Callable[[Iterable[int]], int], utc_us: int | None, shown_us: int | None, shift_ms: int
 ) -> int | None:
-    """The first or last instant of a stream, of printed instants and settled wall clocks."""
+    """Return the first or last instant of a stream, from printed instants and settled clocks."""
     known = [utc_us] if utc_us is not None else []
     if shown_us is not None:
         known.append(shown_us - shift_ms * 1000)
@@ -568,7 +575,7 @@ def _bound(
 
 
 def zone_name(shift_ms: int) -> str:
-    """A zone offset as people write it.
+    """Format a zone offset.
 
     >>> zone_name(8 * 3600 * 1000), zone_name(0), zone_name(-12600000)
     ('UTC+08:00', 'UTC', 'UTC-03:30')

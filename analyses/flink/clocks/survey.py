@@ -1,7 +1,7 @@
-"""What the records of all splits add up to: who wrote what, and which marks tell of clocks.
+"""Sums up the records of all splits: the writer of each stream, and the marks that reveal clocks.
 
-Parsers add such marks up where they parse (`flowdiag.parsers.flink.marks`); `survey` puts the sums of the
-splits together, with the owner and the day that the splits before one say. `settle` judges the rows.
+Parsers add up marks while they parse (`flowdiag.parsers.flink.marks`). `survey` combines the sums of the
+splits, with the owner and the day from earlier splits. `settle` evaluates the rows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from flowdiag.parsers.flink.marks import (
 )
 from flowdiag.parsers.rows import Event
 
-# Rare rows whose text the driver wants to see as they are.
+# Rare rows that the driver needs unchanged.
 RARE: Final = (
     Event.SPLIT,
     Event.PROCESS_STARTED,
@@ -40,7 +40,7 @@ CLUSTER_KEYS: Final = (
     "high-availability.cluster-id",
     "yarn.application.id",
 )
-"""The options among them: a process prints all it has at each start, which may be millions."""
+"""The relevant options: each start prints the whole configuration, which may be millions of rows."""
 RARE_COLUMNS: Final = ("source", "process", "offset", "event", "taskmanager", "host", "fields")
 
 
@@ -56,13 +56,13 @@ class Survey:
     """Everything that settles clocks and writers.
 
     Args:
-        rows: told apart by `what`:
-            `stream`: per (source, owner): counts by role, first and last printed time, job ids;
-            `mark`: per (source, owner, zone): where the zone begins, from trigger time stamps or carriers;
-            `shift`: per pair of a TaskManager stream and a JobManager stream: the median difference of
-            their printed times over the transitions that both show, and how many;
-            `rare`: the records of `RARE`, as they are.
-        has_headers: some owners stand in section headers above their records.
+        rows: tagged by `what`.
+            `stream`: per (source, owner): counts by role, first and last printed time, job ids.
+            `mark`: per (source, owner, zone): begin of the zone, from trigger timestamps or carriers.
+            `shift`: per TaskManager and JobManager stream: the median difference of their printed times.
+            It covers the transitions in both streams, with their number.
+            `rare`: the records of `RARE`, unchanged.
+        has_headers: some owners are in section headers above their records.
         has_times: some records print a time of day without a date.
     """
 
@@ -72,7 +72,7 @@ class Survey:
 
 
 def survey(rare: Iterable[Mapping[str, Any]], marks: Iterable[Marks]) -> Survey:
-    """Put together what the splits add up to.
+    """Combine the sums of the splits.
 
     Args:
         rare: rows with `RARE_COLUMNS`, of the kinds of `RARE`.
@@ -88,7 +88,7 @@ def survey(rare: Iterable[Mapping[str, Any]], marks: Iterable[Marks]) -> Survey:
     for parts in by_source.values():
         before = zip(parts, midnights_before(parts), owners_before(parts), strict=True)
         for part, days, owner_before in before:
-            _put_together(part, days, owner_before, streams, zones, transitions)
+            _combine(part, days, owner_before, streams, zones, transitions)
     headers = {
         source: [header for part in parts for header in part.headers]
         for source, parts in by_source.items()
@@ -112,14 +112,14 @@ def survey(rare: Iterable[Mapping[str, Any]], marks: Iterable[Marks]) -> Survey:
 
 
 def _owner(row: Mapping[str, Any], headers: Sequence[tuple[int, str]]) -> str | None:
-    """The carrier's label, else the section header above the record."""
+    """Return the carrier's label, or else the section header above the record."""
     if row["process"] is not None or not headers:
         return cast("str | None", row["process"])
     above = bisect_right(headers, row["offset"], key=lambda header: header[0])
     return headers[above - 1][1] if above else None
 
 
-def _put_together(
+def _combine(
     part: Marks,
     days: int,
     owner_before: str | None,
@@ -127,7 +127,7 @@ def _put_together(
     zones: dict[tuple[Stream, int | None], dict[str, Any]],
     transitions: dict[Stream, list[Transition]],
 ) -> None:
-    """Add one split to those before it: with the owner and the day with which it begins."""
+    """Add a split to the earlier ones, with the owner and the day at its start."""
 
     def stream(owner: str | None) -> Stream:
         return Stream(part.source, owner if owner is not None else owner_before)
@@ -229,7 +229,7 @@ def _moved(value: int | None, by: int) -> int | None:
 
 
 def _shifts(transitions: Mapping[Stream, Sequence[Transition]]) -> list[dict[str, Any]]:
-    """How far the clocks of two streams are apart that show the same transitions."""
+    """Return the clock differences of streams that contain the same transitions."""
     here: dict[Stream, dict[tuple[str, str], int]] = {}
     there: dict[tuple[str, str], dict[Stream, int]] = defaultdict(dict)
     for stream, found in transitions.items():

@@ -21,8 +21,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec.structs import replace
 
 from flowdiag.analyses.flink.job import Attempt, JobFacts, SubtaskLoad, unmangled
 from flowdiag.analyses.flink.judging import job_subject
