@@ -164,7 +164,6 @@ COMPLEX: Final[dict[str, str]] = {
     "parsers/sniff/documents.py:_sniff_lines": "16",
     "parsers/sniff/documents.py:sniff_json": "16",
     "parsers/sniff/text.py:_is_exposition": "17",
-    "parsers/sniff/text.py:_sniff_text": "42",
     "parsers/sources/discover.py:_Search._add_tar": "17",
     "parsers/sources/printed.py:json_printed": "17",
 }

@@ -65,7 +65,6 @@ class _State(Enum):
     HEADER = auto()  # on the same line
     ALONE = auto()  # the header fills its line; the message is on the next one
     JOINED = auto()  # the header is on the line above
-    WRAPPED = auto()  # the message continues on the following lines
     BARE = auto()  # no header
 
 
@@ -140,8 +139,7 @@ class Reader:
         if candidate is None:
             return None
         state, offset, record, found = candidate
-        if record.partial or record.head.text.endswith(" P ", 0, record.head.inner):
-            self._add_partials(record)
+        self._add_partials(record)
         body = body_of(record.head)
         if record.head.complete and not body.strip():
             state = _State.ALONE
@@ -149,12 +147,9 @@ class Reader:
             found = self._message_on_line(record, state)
         head = record.head
         drift = self._is_of_drift_class(head, body, found)
-        if found is None and head.complete and record.more is None:
-            wrapped = self._with_lines(record)
-            found = None if wrapped is None else self._known.recognise(wrapped)
-            if found is not None and state is _State.ALONE:
+        if found is None and (found := self._message_on_wrapped_lines(record)) is not None:
+            if state is _State.ALONE:
                 return None  # the line with the message joins this header
-            state = _State.WRAPPED if found is not None else state
         self._tally.logger_hits += drift
         if found is None:
             if drift and (state is not _State.ALONE or head.alone):
@@ -165,7 +160,11 @@ class Reader:
             return None  # an exception without a record: `pastes` reports it
         self._tally.recognised += 1
         self._add_time(head)
-        row = self._row(offset, head, found)
+        return self._row_with_lines(offset, record, found)
+
+    def _row_with_lines(self, offset: int, record: Record, found: Recognised) -> dict[str, Any]:
+        """Return the row of a record, including the lines below it that belong to its message."""
+        row = self._row(offset, record.head, found)
         if found.template.trace:
             self._add_trace(record, row)
         if row["event"] == Event.TASKMANAGER_LOST:
@@ -184,6 +183,12 @@ class Reader:
                 record.head = other
         return found
 
+    def _message_on_wrapped_lines(self, record: Record) -> Recognised | None:
+        if not record.head.complete or record.more is not None:
+            return None
+        wrapped = self._with_lines(record)
+        return None if wrapped is None else self._known.recognise(wrapped)
+
     def _is_of_drift_class(self, head: Prefix, body: str, found: Recognised | None) -> bool:
         """Return whether flowdiag should know this line: its class logs only known messages."""
         return (
@@ -198,15 +203,20 @@ class Reader:
         """Return the record of a candidate line; None if another record reports the line."""
         if record.head.complete or record.head.dated:
             return _Candidate(_State.HEADER, offset, record)
-        bare = _Candidate(_State.BARE, offset, record)
         before = self._scanner.preceding()
         if before is None:
-            return bare
+            return _Candidate(_State.BARE, offset, record)
         above = open_record(before.data.decode("utf-8", "replace"))
         if self._quoted(record):
             return None
         if not above.head.complete or not above.head.dated:
-            return bare
+            return _Candidate(_State.BARE, offset, record)
+        return self._below_record(offset, record, before, above)
+
+    def _below_record(
+        self, offset: int, record: Record, before: Line, above: Record
+    ) -> _Candidate | None:
+        """Return the candidate for a line without header below a record with one."""
         joined = join(above, record)
         if above.head.alone or not body_of(above.head).strip():
             return _Candidate(_State.JOINED, before.offset, joined)
@@ -303,6 +313,8 @@ class Reader:
     def _add_partials(self, record: Record) -> None:
         """Join a line that the container runtime split into pieces of 16 KiB."""
         head = record.head
+        if not record.partial and not head.text.endswith(" P ", 0, head.inner):
+            return
         pieces = [head.text[: head.end]]
         size = len(head.text)
         for line in self._scanner.following():

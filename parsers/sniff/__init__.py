@@ -1,1 +1,1 @@
-"""Who recognises what an input is, by its content."""
+"""Recognition of an input's kind, engine and role by its content. Start with `text.sniff`."""

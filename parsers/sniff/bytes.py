@@ -1,4 +1,4 @@
-"""Files by their first bytes: formats that are no text, and the encoding of those that are."""
+"""Recognition of binary formats and text encodings by the first bytes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final
 _FORMATS: Final = (
     (b"\xca\xfe\xba\xbe", "Java class file"),
     (b"JAVA PROFILE 1.0", "Java heap dump"),
-    (b"FLR\0", "Java Flight Recorder file: `jfr print` makes text of it"),
+    (b"FLR\0", "Java Flight Recorder file: convert it to text with `jfr print`"),
     (b"\xca\xfe\xd0\x0d", "packed Java archive"),
     (b"\xac\xed\0\x05", "serialized Java object"),
     (b"\x49\x60\x67\x2d", "metadata of a Flink checkpoint or savepoint"),
-    (b"LPKSHHRH", "systemd journal: `journalctl -o short-iso` makes text of it"),
+    (b"LPKSHHRH", "systemd journal: convert it to text with `journalctl -o short-iso`"),
     (b"\x7fELF", "program or core dump"),
     (b"MZ", "Windows program"),
     (b"\x89PNG", "image"),
@@ -32,35 +32,35 @@ _FORMATS: Final = (
     (b"!<arch>\n", "ar archive"),
     (b"\xd4\xc3\xb2\xa1", "packet capture"),
 )
-# Tab, line ends, form feed, backspace and the escape of terminal codes are no sign of binary data.
+# Without tab, line ends, form feed, backspace and the escape of terminal codes, which text can contain.
 _CONTROLS: Final = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b\0"))
-_SPEAKING: Final = frozenset(b"MZ ORC LZIP".split())
+_WORD_LIKE: Final = frozenset(b"MZ ORC LZIP".split())
 
 
 def binary_reason(head: bytes) -> str | None:
-    """Why a file that begins so is no text of any kind; None if it may be one."""
+    """Return why a file with this start is not text; None if it may be text."""
     return binary_format(head) or ("binary file" if is_binary(head, 0.3) else None)
 
 
 def binary_format(head: bytes) -> str | None:
-    """Name a format that is no text, by its magic bytes; None if there are none."""
+    """Return the binary format with these magic bytes, if any."""
     for magic, reason in _FORMATS:
         if head.startswith(magic):
-            # Short magic words may begin a text as well.
-            if magic in _SPEAKING and not is_binary(head[:4096]):
+            # Text can start with short magic words, too.
+            if magic in _WORD_LIKE and not is_binary(head[:4096]):
                 continue
             return reason
     return None
 
 
 def is_binary(data: bytes, share: float = 0.05) -> bool:
-    """Whether there are too many control characters; runs of NUL, as in holes, do not count."""
+    """Return whether data has too many control characters; NUL bytes, as in sparse files, do not count."""
     rest = data.replace(b"\0", b"")
     return len(rest) - len(rest.translate(None, _CONTROLS)) > share * len(rest)
 
 
 def encoding_of(data: bytes) -> str:
-    """The encoding by byte-order mark, by where the NUL bytes stand, or by what is valid.
+    """Detect the encoding by byte-order mark, positions of NUL bytes, or validity.
 
     >>> [encoding_of(text.encode(name)) for text, name in (("a log", "utf-16-be"), ("é!", "latin-1"))]
     ['utf-16-be', 'latin-1']
@@ -77,20 +77,20 @@ def encoding_of(data: bytes) -> str:
     piece = data[: 64 * 1024]
     if b"\0" in piece:
         even, odd = piece[0::2], piece[1::2]
-        # Mostly ASCII, so that every other byte is NUL; a file with holes has NUL in both places.
+        # In ASCII as UTF-16 every other byte is NUL; a sparse file has NUL in both places.
         if odd and odd.count(0) > 0.4 * len(odd) and even.count(0) < 0.05 * len(even):
             return "utf-16-le"
         if odd and even.count(0) > 0.4 * len(even) and odd.count(0) < 0.05 * len(odd):
             return "utf-16-be"
     if data.isascii():
         return "utf-8"
-    # A last character that is cut is left out; a few stray bytes do not make it latin-1.
+    # The decoder ignores a truncated last character; a few stray bytes do not mean latin-1.
     text = codecs.getincrementaldecoder("utf-8")("replace").decode(data)
     stray = text.count("\ufffd")
     return "latin-1" if stray > sum(not c.isascii() for c in text) - stray else "utf-8"
 
 
 def to_utf8(data: bytes, encoding: str) -> bytes:
-    """The same text in UTF-8, without byte-order mark; what is damaged is replaced."""
+    """Convert text to UTF-8 without byte-order mark; damaged characters are replaced."""
     text = data.decode(encoding, "replace").removeprefix("\ufeff")
     return text.encode("utf-8", "replace")

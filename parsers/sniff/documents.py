@@ -1,4 +1,4 @@
-"""JSON and other exports: log events, answers of a REST interface, event logs, histories of metrics."""
+"""Recognition of JSON and other exports: log events, REST answers, event logs, metric histories."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flowdiag.parsers.envelopes.tables import is_table_of_records
 from flowdiag.parsers.envelopes.wrapped import unwrapped_lines
 from flowdiag.parsers.flink.rest_shapes import recognise
 from flowdiag.parsers.sniff.signs import (
-    BORROWED,
+    SEATUNNEL,
     Signs,
     holds_flink_message,
     is_seatunnel,
@@ -30,17 +30,19 @@ from flowdiag.parsers.spark.events import is_event_log
 from flowdiag.parsers.spark.rest import recognise_answer
 
 _LINES: Final = 50
-_LONG_LINE: Final = 16 * 1024 * 1024  # an event log may begin with a line longer than the head
+_LONG_LINE: Final = 16 * 1024 * 1024  # the first line of an event log can be longer than the head
 
 
 def sniff_json(sample: Sample, start: bytes) -> Sniffed | None:
-    """Judge what begins like JSON; None if it is none, or damaged."""
+    """Return the verdict on text that starts like JSON; None if it is not JSON or is damaged."""
     if (collected := collected_kind(start)) is not None:
         return _sniff_collected(collected)
     if re.match(rb'\{\s*"metric"\s*:', start) and (history := _sniff_history(start)) is not None:
         return history
     if MANIFEST_LINE.match(start):
-        return not_read("the manifest of a collection; its answers are in the files beside it")
+        return not_read(
+            "the manifest of a collection; its answers are in the other files of the folder"
+        )
     lines = start.split(b"\n")
     if any(is_event_log(line) for line in _first_whole(lines, sample)):
         return Sniffed(kind="spark-events", engine="spark", role="driver")
@@ -54,18 +56,18 @@ def sniff_json(sample: Sample, start: bytes) -> Sniffed | None:
 
 
 def _sniff_collected(kind: str) -> Sniffed:
-    """A file of `flowdiag collect`."""
+    """Return the verdict on a file of `flowdiag collect`."""
     if kind == "flink":
         return Sniffed(kind="rest", engine="flink")
     if kind == "spark":
         return Sniffed(kind="spark-rest", engine="spark", role="driver")
     if kind == "prometheus":
         return Sniffed(kind="prometheus", engine="flink")
-    return not_read("a collection of a kind that this version does not know")
+    return not_read("a collection of a kind unknown to this version")
 
 
 def _first_whole(lines: list[bytes], sample: Sample) -> list[bytes]:
-    """The first lines that are complete; of a line longer than what was looked at, all of it."""
+    """Return the first complete lines; a first line longer than the head is read completely."""
     if len(lines) == 1 and not sample.complete:
         data = sample.read(_LONG_LINE)
         lines = data.lstrip(b"\0 \t\r\n").split(b"\n", 1)
@@ -87,7 +89,7 @@ _BATCHES: Final = ("logEvents", "resourceLogs", "streams", "hits", "data", "even
 def _sniff_lines(
     sample: Sample, start: bytes, lines: list[bytes], found: list[dict[str, Any]]
 ) -> Sniffed:
-    """One JSON object per line: log records, batches of them, answers, or something else."""
+    """Return the verdict on a file with one JSON object per line: records, batches, answers, or others."""
     batches = any(isinstance(found[0].get(key), (list, dict)) for key in _BATCHES)
     if start[:1] == b"[" or (batches and unwrap_json(lines[0]) is None):
         verdict = _sniff_document(sample)
@@ -99,8 +101,8 @@ def _sniff_lines(
         return _spark_answer(spark)
     if any(unwrap_json(line) is not None for line in lines[:_LINES]):
         if is_seatunnel(start):
-            return not_read(BORROWED)
-        if _newest_first(lines):  # records of several lines are upside down: turn all round
+            return not_read(SEATUNNEL)
+        if _newest_first(lines):  # multi-line records are in reverse order: read it as a document
             verdict = _sniff_document(sample)
             if verdict is not None and verdict.kind == "document":
                 return verdict
@@ -111,7 +113,7 @@ def _sniff_lines(
 
 
 def _newest_first(lines: list[bytes]) -> bool:
-    """Whether the time of the carrier falls from line to line, as exports have it."""
+    """Return whether carrier times decrease from line to line, as in exports."""
     events = (unwrap_json(line) for line in lines[:-1])
     times = [
         time
@@ -143,7 +145,7 @@ def _sniff_document(sample: Sample) -> Sniffed | None:
     first = values[0]
     if isinstance(first, dict) and str(first.get("schema", "")).startswith("flowdiag."):
         return not_read("a report of flowdiag")
-    return not_read("JSON, but neither log events nor an answer of a REST interface that is read")
+    return not_read("JSON, but neither log events nor a known REST answer")
 
 
 def _spark_answer(kind: str) -> Sniffed:
@@ -152,7 +154,7 @@ def _spark_answer(kind: str) -> Sniffed:
 
 
 def sniff_printed(printed: Printed) -> Sniffed | None:
-    """JSON with something around it that a terminal or a page printed: answers, and reports of queries."""
+    """Return the verdict on JSON printed by a terminal or a page: REST answers and query reports."""
     body = printed.data.strip()
     if (answer := recognise(body, printed.path or "")) is not None:
         return Sniffed(kind=answer[0], engine="flink", url=printed.path or answer[1])
@@ -166,7 +168,7 @@ _LABELLED: Final = re.compile(rb'"__name__"\s*:\s*"(flink[._](?:task|job)manager
 
 
 def _sniff_history(data: bytes) -> Sniffed | None:
-    """An answer of Prometheus' query interface, or an export of VictoriaMetrics."""
+    """Return the verdict on an answer of Prometheus' query API or an export of VictoriaMetrics."""
     head = data[:4096]
     if _HISTORY.search(head) is None and not re.match(rb'\s*\{\s*"metric"\s*:\s*\{', head):
         return None
@@ -174,10 +176,10 @@ def _sniff_history(data: bytes) -> Sniffed | None:
     if any(names):
         return Sniffed(kind="prometheus", engine="flink")
     if names:
-        return not_read("an answer of Prometheus about something else than Flink")
+        return not_read("an answer of Prometheus without Flink metrics")
     if b'"metric"' in data:
         return not_read(
-            "an answer of Prometheus without names of metrics: ask for the series, not for rate(…)"
+            "an answer of Prometheus without metric names: query the series, not rate(…)"
         )
     return not_read("an answer of Prometheus without any series")
 
@@ -190,7 +192,7 @@ def _too_large() -> Sniffed:
 
 
 def _sniff_events(data: bytes) -> Sniffed | None:
-    """A document of log events, if its texts look like those of a log."""
+    """Return the verdict on a document of log events, if its texts look like a log."""
     events = read_document(data)
     if not events:
         return None
@@ -205,7 +207,7 @@ def _sniff_events(data: bytes) -> Sniffed | None:
     joined = b"\n".join(texts)
     signs = Signs(joined)
     if signs.is_seatunnel:
-        return not_read(BORROWED)
+        return not_read(SEATUNNEL)
     if signs.engine == "unknown" and not looks_like_log(texts):
         return None
     return log_of(signs, "document")
@@ -216,12 +218,12 @@ def _some(events: list[Unwrapped]) -> Iterable[Unwrapped]:
 
 
 def sniff_wrapped(sample: Sample, start: bytes) -> Sniffed | None:
-    """A log that a mail program or a terminal broke at a column."""
+    """Return the verdict on a log wrapped by a mail program or a terminal."""
     lines = unwrapped_lines(start) if sample.complete else None
     if lines is None:
         return None
     signs = Signs("\n".join(lines).encode("utf-8", "replace"))
-    return not_read(BORROWED) if signs.is_seatunnel else log_of(signs, "document")
+    return not_read(SEATUNNEL) if signs.is_seatunnel else log_of(signs, "document")
 
 
 _EXPORT_COLUMN: Final = re.compile(
@@ -232,7 +234,7 @@ _GRAFANA_LINE: Final = re.compile(rb"\n\d{13}\t\d{4}-\d\d-\d\dT[\d:.]+Z\t")
 
 
 def sniff_export(sample: Sample, start: bytes) -> Sniffed | None:
-    """Tables of log lines, and what Grafana downloads as text."""
+    """Return the verdict on tables of log lines and text downloads of Grafana."""
     first = start.split(b"\n", 1)[0].rstrip(b"\r")
     is_table = len(first) < 4096 and len(_EXPORT_COLUMN.findall(first)) > 0 and len(first) > 8
     if not is_table and not _GRAFANA_LINE.search(b"\n" + start[: 16 * 1024]):

@@ -1,4 +1,4 @@
-"""Signs of logs, engines and roles: words and shapes that tell who wrote a text."""
+"""Signs of logs, engines and roles: words and patterns that identify the writer of a text."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Final
 from flowdiag.parsers.lines.scan import PlaceFinder
 from flowdiag.parsers.sniff.verdict import Sniffed
 
-# What a running Flink says, and prose about Flink hardly ever: each a literal with which it
-# begins, and the whole.
+# Messages of a running Flink that rarely occur in prose about Flink: a literal and the full pattern.
 _MESSAGES: Final = tuple(
     (literal, re.compile(pattern))
     for literal, pattern in (
@@ -43,12 +42,12 @@ SPARK_WORDS: Final = (
     b"PIDRateEstimator", b"ProcessingTimeExecutor", b"ReceiverSupervisorImpl", b"ProgressReporter",
     b"TaskSchedulerImpl", b"YarnScheduler", b"YarnClusterScheduler", b"YarnAllocator",
 )  # fmt: skip
-# SeaTunnel's own engine has a CheckpointCoordinator, too; run on Flink it leaves Flink's logs.
+# SeaTunnel's own engine also has a CheckpointCoordinator; on Flink, SeaTunnel writes Flink's logs.
 _SEATUNNEL: Final = (b"org.apache.seatunnel.engine.", b"o.a.s.e.s.", b"hz.main.seaTunnel")
 
-BORROWED: Final = "a log of Apache SeaTunnel, which borrows Flink's class names"
+SEATUNNEL: Final = "a log of Apache SeaTunnel, which uses Flink's class names"
 
-# Classes that log in one kind of process only; a star stands for any beginning of the name.
+# Classes that log only in one kind of process; a star matches any start of the name.
 _ROLES: Final = {
     "flink": {
         "jobmanager": (
@@ -77,22 +76,22 @@ _ROLES: Final = {
         ),
     },
 }  # fmt: skip
-# What follows a logger in a layout, and in JSON; a stack frame has a dot there.
-_BEHIND_LOGGER: Final = re.compile(rb"(?::\d+)?(?:\s{0,80}(?:\[[^\]\n]{0,120}\]\s*)?[-:|] |\"|\])")
+# Text after a logger in a layout and in JSON; in a stack frame a dot follows.
+_AFTER_LOGGER: Final = re.compile(rb"(?::\d+)?(?:\s{0,80}(?:\[[^\]\n]{0,120}\]\s*)?[-:|] |\"|\])")
 _HEADERS: Final = re.compile(rb"^(?:Container: container_\w+ on |LogType: ?\S)", re.MULTILINE)
 _HEADER_WORDS: Final = (b"Container: container_", b"LogType:")
 _ENOUGH: Final = 20
 
 
 def holds_flink_message(data: bytes) -> bool:
-    """Whether a running Flink says one of its messages in it."""
+    """Return whether data contains a message of a running Flink."""
     return any(literal in data and message.search(data) for literal, message in _MESSAGES)
 
 
 def engine_lines(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """Lines (their first `LINE_BYTES`) that may be messages, each with whose: `flink` or `spark`.
+    """Yield the engine (`flink` or `spark`) and the first `LINE_BYTES` of lines that may be its messages.
 
-    A text without a sign has millions of lines: only those are looked at that hold a word.
+    The search jumps from engine word to engine word: a text without signs can have millions of lines.
     """
     at = 0
     while found := _ENGINE_WORD.search(data, at):
@@ -117,7 +116,7 @@ _ENGINE_WORD: Final = re.compile(
 
 
 def has_any(data: bytes, words: Iterable[bytes]) -> bool:
-    """Whether one of these words occurs."""
+    """Return whether data contains one of these words."""
     return any(word in data for word in words)
 
 
@@ -128,7 +127,7 @@ _LOGGERS: Final = {
     }
     for engine, classes in _ROLES.items()
 }
-"""The classes of each role as bytes, and whether any word may stand in front of them."""
+"""The classes of each role as bytes, and whether other letters may precede them."""
 
 _WORDS: Final = tuple(
     dict.fromkeys(
@@ -142,7 +141,7 @@ _WORDS: Final = tuple(
         )
     )
 )
-"""Every word that is a sign of anything."""
+"""All words that are signs."""
 
 
 @functools.cache
@@ -151,7 +150,7 @@ def _finder() -> PlaceFinder:
 
 
 class Signs:
-    """What the words of a text say about who wrote it, found in one pass over it.
+    """Signs of the writer of a text, found in one pass.
 
     Attributes:
         says_something: one of Flink's messages is in it.
@@ -174,7 +173,7 @@ class Signs:
 
     @property
     def is_seatunnel(self) -> bool:
-        """Whether SeaTunnel's own engine wrote it."""
+        """Whether SeaTunnel's own engine wrote the text."""
         return self._count(_SEATUNNEL) > 0 and not self._count(FLINK_WORDS[:3])
 
     def _engine(self) -> str:
@@ -185,7 +184,7 @@ class Signs:
 
     @property
     def role(self) -> str:
-        """What kind of process wrote it; `mixed` where several did."""
+        """Kind of process that wrote the text; `mixed` for several kinds."""
         data, engine = self._data, self.engine
         headers = (at for word in _HEADER_WORDS for at in self._places.get(word, ()))
         if engine == "flink" and any(_HEADERS.match(data, at) for at in headers):
@@ -202,12 +201,12 @@ class Signs:
         return "client" if clients else "unknown"
 
     def _logs(self, word: bytes, loose: bool) -> int:
-        """Count, up to `_ENOUGH`, where this class stands as a logger."""
+        """Count the places, up to `_ENOUGH`, with this class as a logger."""
         data = self._data
         count = 0
         for at in self._places[word]:
             before = data[at - 1 : at] if at else b" "
-            if _BEHIND_LOGGER.match(data, at + len(word)) and (
+            if _AFTER_LOGGER.match(data, at + len(word)) and (
                 loose or not (before.isalnum() or before == b"_")
             ):
                 count += 1
@@ -217,27 +216,27 @@ class Signs:
 
 
 def is_seatunnel(data: bytes) -> bool:
-    """Whether SeaTunnel's own engine wrote it, of a text that is not searched for more."""
+    """Return whether SeaTunnel's own engine wrote a text, without a search for other signs."""
     return has_any(data, _SEATUNNEL) and not has_any(data, FLINK_WORDS[:3])
 
 
 def log_of(signs: Signs, kind: str = "log") -> Sniffed:
-    """The verdict on a log."""
+    """Return the verdict on a log with these signs."""
     return Sniffed(kind=kind, engine=signs.engine, role=signs.role)
 
 
 def has_time(line: bytes) -> bool:
-    """Whether a line has a time of day near its beginning."""
+    """Return whether a line has a time of day near its start."""
     return _TIME.match(line) is not None
 
 
 def is_dated(data: bytes) -> bool:
-    """Whether so many of the first lines have a time that `looks_like_log` says yes to all."""
+    """Return whether enough of the first lines have a time to satisfy `looks_like_log` for any length."""
     return _reaches(_TIMED * 200, map(_TIME.match, data.split(b"\n", 50)[:50]))
 
 
 def looks_like_log(lines: Sequence[bytes]) -> bool:
-    """Times at the beginning of lines, levels or stack traces, on more than a few lines."""
+    """Return whether enough lines start with a time, or contain a level or a stack trace."""
     if not lines:
         return False
     few = len(lines) < 5
@@ -251,10 +250,10 @@ def looks_like_log(lines: Sequence[bytes]) -> bool:
 
 
 def _reaches(least: float, found: Iterable[object]) -> bool:
-    """Whether at least so many of these are there; stops as soon as that is known."""
+    """Return whether at least `least` items are not None; stop as soon as that is certain."""
     count = 0
-    for each in found:
-        count += each is not None
+    for item in found:
+        count += item is not None
         if count >= least:
             return True
     return False

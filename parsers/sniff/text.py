@@ -1,25 +1,26 @@
-"""What a file is, judged by its content: never by its name or extension.
+"""Recognition of a file by its content, never by its name or extension.
 
-`sniff` looks at the first bytes, at a few from the middle and the end of large files, and decodes
-whole JSON documents. Whatever may be a log is called one, since a log that is skipped is worse
-than a text that is read in vain: `not-read` needs a reason that can be told to the user.
+`sniff` examines the first bytes, and a few from the middle and the end of large files. It decodes whole JSON
+documents. Any text that may be a log counts as a log, because skipping a log is worse than reading other text
+without result. The verdict `not-read` needs a reason for the user.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import Final
 
 from flowdiag.parsers.flink.container_texts import looks_like_kubectl, reports_killed_process
 from flowdiag.parsers.flink.prometheus import FLINK_METRIC
-from flowdiag.parsers.flink.web_ui import contains_table
 from flowdiag.parsers.lines.pastes import PASTE_BYTES, engine_and_class, exceptions_in
 from flowdiag.parsers.sniff.bytes import binary_format, encoding_of, is_binary, to_utf8
 from flowdiag.parsers.sniff.documents import sniff_export, sniff_json, sniff_printed, sniff_wrapped
 from flowdiag.parsers.sniff.signs import (
-    BORROWED,
+    SEATUNNEL,
     Signs,
     engine_lines,
     has_time,
@@ -32,11 +33,11 @@ from flowdiag.parsers.sniff.verdict import GC_LOG, Sample, Sniffed, not_read
 from flowdiag.parsers.sources.printed import json_printed
 from flowdiag.parsers.spark.reports import contains_report
 
-_DOUBTFUL_BYTES: Final = 8 * 1024 * 1024  # of a text without a sign of a log, searched for messages
+_DOUBTFUL_BYTES: Final = 8 * 1024 * 1024  # of a text without signs of a log, searched for messages
 
 
 def sniff(sample: Sample) -> Sniffed:
-    """Judge one file that is no container and not compressed any more."""
+    """Return the verdict on one file that is not a container and is already decompressed."""
     if not sample.head:
         return not_read("empty file")
     if reason := binary_format(sample.head):
@@ -51,11 +52,11 @@ def sniff(sample: Sample) -> Sniffed:
             read=lambda size: to_utf8(read(2 * size), encoding)[:size],
         )
     elif not sample.complete:
-        # Whole lines: a character that is cut is not a wrong one.
+        # Only whole lines: a truncated character is not an invalid one.
         encoding = encoding_of(sample.head[: sample.head.rfind(b"\n") + 1] + sample.elsewhere)
     verdict = _sniff_text(sample)
     if verdict.kind == "not-read" and sample.complete and verdict.reason not in _FINAL:
-        verdict = _exceptions(sample) or _reports(sample) or verdict
+        verdict = _sniff_exceptions(sample) or _sniff_query_reports(sample) or verdict
     return verdict if encoding == verdict.encoding else replace(verdict, encoding=encoding)
 
 
@@ -65,13 +66,13 @@ _TEXTS: Final = tuple(
         (rb"\A\s*<(?:!DOCTYPE )?html", "HTML page"),
         (rb"\A\s*<\?xml", "XML"),
         (rb"^# (?:HELP|TYPE) \w+ ", "Prometheus metrics, but none of Flink's"),
-        # One that ends before the command line may be anybody's: it is looked through.
+        # A crash report without a command line is searched: it may belong to Flink or Spark.
         (
             (
                 rb"^# (?:A fatal error has been detected by|There is insufficient memory for) the Java Runtime"
                 rb"(?s:.{0,30000}?)^(?:Command Line|java_command): "
             ),
-            "crash report of a JVM that is none of Flink's or Spark's",
+            "crash report of a JVM that ran neither Flink nor Spark",
         ),
         (rb"^Full thread dump ", "thread dump"),
         (
@@ -95,70 +96,130 @@ _CODE: Final = re.compile(
 )
 
 
+class _Text:
+    """A text and its properties, computed on demand."""
+
+    def __init__(self, sample: Sample) -> None:
+        self.sample = sample
+        self.head = sample.head.removeprefix(codecs.BOM_UTF8)
+        self.data = self.head + b"\n" + sample.elsewhere
+        self.start = self.head.lstrip(b"\0 \t\r\n")
+        self.is_json = re.match(rb'\{\s*["}]|\[\s*[\[{"\]]|\[\'', self.start) is not None
+
+    @cached_property
+    def signs(self) -> Signs:
+        return Signs(self.data)
+
+    @cached_property
+    def lines(self) -> list[bytes]:
+        """Lines that are not blank: all of a short text, else from both ends."""
+        lines = [line for line in self.data.split(b"\n") if line.strip(b"\0 \t\r")]
+        return lines[:150] + lines[-50:] if len(lines) > 200 else lines
+
+    @cached_property
+    def like_a_log(self) -> bool:
+        return looks_like_log(self.lines)
+
+
 def _sniff_text(sample: Sample) -> Sniffed:
-    head = sample.head.removeprefix(codecs.BOM_UTF8)
-    data = head + b"\n" + sample.elsewhere
+    text = _Text(sample)
+    for detect in _DETECTORS:
+        if (verdict := detect(text)) is not None:
+            return verdict
+    return _doubtful(
+        sample, "damaged JSON" if text.is_json else "text, but it does not look like a log"
+    )
+
+
+def _sniff_binary(text: _Text) -> Sniffed | None:
+    data = text.data
     if not data.strip(b"\0 \t\r\n"):
-        return not_read("nothing but NUL bytes" if b"\0" in data else "nothing but blanks")
-    # What says something may hold more than other texts.
+        return not_read("nothing but NUL bytes" if b"\0" in data else "nothing but whitespace")
+    # Text with messages of Flink can have more control characters than other text.
     if is_binary(data) and (is_binary(data, 0.3) or not holds_flink_message(data)):
         return not_read("binary file")
-    start = head.lstrip(b"\0 \t\r\n")
-    is_json = re.match(rb'\{\s*["}]|\[\s*[\[{"\]]|\[\'', start)
-    if is_json:
-        verdict = sniff_json(sample, start)
-    else:
-        verdict = sniff_export(sample, start) or sniff_wrapped(sample, start)
-    if verdict is not None:
-        of_pods = is_json and verdict.kind == "not-read" and b'"containerStatuses"' in start
-        return (_of_containers(start) if of_pods else None) or verdict
-    if _is_exposition(sample, start):
-        return Sniffed(kind="prometheus", engine="flink")
-    signs = Signs(data)
-    if signs.engine == "unknown" and (ended := _of_containers(start)) is not None:
+    return None
+
+
+def _sniff_structured(text: _Text) -> Sniffed | None:
+    if not text.is_json:
+        return sniff_export(text.sample, text.start) or sniff_wrapped(text.sample, text.start)
+    verdict = sniff_json(text.sample, text.start)
+    if verdict is not None and verdict.kind == "not-read" and b'"containerStatuses"' in text.start:
+        return _sniff_container_texts(text.start) or verdict
+    return verdict
+
+
+def _sniff_exposition(text: _Text) -> Sniffed | None:
+    is_exposition = _is_exposition(text.sample, text.start)
+    return Sniffed(kind="prometheus", engine="flink") if is_exposition else None
+
+
+def _sniff_engine_log(text: _Text) -> Sniffed | None:
+    """Return the verdict on a text that an engine certainly wrote, or a text about ended containers."""
+    signs, data = text.signs, text.data
+    if signs.engine == "unknown" and (ended := _sniff_container_texts(text.start)) is not None:
         return ended
     if signs.is_seatunnel:
-        return not_read(BORROWED)
-    says = signs.holds_flink_message
-    if says and is_dated(data):
-        return log_of(signs)
-    lines = [line for line in data.split(b"\n") if line.strip(b"\0 \t\r")]
-    lines = lines[:150] + lines[-50:] if len(lines) > 200 else lines
-    like_a_log = looks_like_log(lines)
-    if (says and like_a_log) or (signs.engine == "flink" and _REPORT.search(data)):
-        return log_of(signs)
-    if signs.engine == "unknown" and sample.complete and contains_table(head):
+        return not_read(SEATUNNEL)
+    is_log = signs.holds_flink_message and (is_dated(data) or text.like_a_log)
+    return log_of(signs) if is_log or (signs.engine == "flink" and _REPORT.search(data)) else None
+
+
+def _sniff_other_formats(text: _Text) -> Sniffed | None:
+    if text.signs.engine != "unknown":
+        return None
+    if text.sample.complete and (text.head):
         return Sniffed(kind="log", engine="flink")
-    for pattern, reason in _TEXTS:
-        if signs.engine == "unknown" and pattern.search(start):
-            return not_read(reason)
-    if not any(has_time(line) for line in lines):
-        settings = sum(bool(_SETTING.match(line)) for line in lines)
-        if settings > 0.8 * len(lines) and not is_json:
-            return _doubtful(sample, "looks like a configuration file")
-        if _CODE.search(data):
-            return _doubtful(sample, "looks like source code")
-    if like_a_log:
-        return (_printed(sample) if signs.engine == "unknown" else None) or log_of(signs)
-    return _doubtful(sample, "damaged JSON" if is_json else "text, but it does not look like a log")
+    found = (reason for pattern, reason in _TEXTS if pattern.search(text.start))
+    reason = next(found, None)
+    return None if reason is None else not_read(reason)
 
 
-# What the Slf4jReporter prints: thousands of lines without a time, below one with it.
+def _sniff_settings_or_code(text: _Text) -> Sniffed | None:
+    if any(has_time(line) for line in text.lines):
+        return None
+    settings = sum(bool(_SETTING.match(line)) for line in text.lines)
+    if settings > 0.8 * len(text.lines) and not text.is_json:
+        return _doubtful(text.sample, "looks like a configuration file")
+    if _CODE.search(text.data):
+        return _doubtful(text.sample, "looks like source code")
+    return None
+
+
+def _sniff_any_log(text: _Text) -> Sniffed | None:
+    if not text.like_a_log:
+        return None
+    printed = _printed(text.sample) if text.signs.engine == "unknown" else None
+    return printed or log_of(text.signs)
+
+
+_DETECTORS: Final[tuple[Callable[[_Text], Sniffed | None], ...]] = (
+    _sniff_binary,
+    _sniff_structured,
+    _sniff_exposition,
+    _sniff_engine_log,
+    _sniff_other_formats,
+    _sniff_settings_or_code,
+    _sniff_any_log,
+)
+"""Detectors in order: the first verdict counts."""
+
+
+# A report of the Slf4jReporter: thousands of lines without a time, below one line with a time.
 _REPORT: Final = re.compile(
     rb"^[^\n=]{0,200}=++ Starting metrics report =++[^=]{0,400}^[^\n=]{0,200}?-- \w{1,40} --",
     re.MULTILINE,
 )
 
 
-def _of_containers(start: bytes) -> Sniffed | None:
-    """What says which containers ended, and is no log of Flink's or Spark's."""
+def _sniff_container_texts(start: bytes) -> Sniffed | None:
+    """Return the verdict on texts about ended containers, which are not logs of Flink or Spark."""
     text = start[:65536].decode("utf-8", "replace")
     if looks_like_kubectl(text):
-        return not_read(
-            "what kubectl prints: `flowdiag memory` reads which containers ended and why"
-        )
+        return not_read("output of kubectl: `flowdiag memory` reads which containers ended and why")
     if reports_killed_process(text):
-        return not_read("what the system killed for its memory: `flowdiag memory` reads it")
+        return not_read("a message about an OOM-killed process: read by `flowdiag memory`")
     return None
 
 
@@ -168,10 +229,10 @@ _EXPOSED: Final = re.compile(
 
 
 def _is_exposition(sample: Sample, start: bytes) -> bool:
-    """Whether it is what Prometheus scrapes, with metrics of Flink among it."""
+    """Return whether the text is in Prometheus' exposition format and contains metrics of Flink."""
     given = start.split(b"\n", 400)[:400]
     odd, most = 0, 0.3 * len(given) + 2
-    for line in given:  # hardly any text gets behind this loop
+    for line in given:  # almost all texts end here
         if line[:1] != b"2":  # the year, in most lines of most logs
             stripped = line.strip()
             if not stripped or _EXPOSED.match(stripped):
@@ -183,7 +244,7 @@ def _is_exposition(sample: Sample, start: bytes) -> bool:
     if not sample.complete or len(lines) == 400:
         lines = lines[:-1]
     exposed = sum(bool(_EXPOSED.match(line)) for line in lines)
-    # Between the scrapes of a loop may stand a time, or a title.
+    # A time or a title may separate several scrapes.
     if exposed < 0.7 * len(lines) or not lines:
         return False
     data = start if sample.complete else sample.read(_DOUBTFUL_BYTES)
@@ -195,7 +256,7 @@ def _is_exposition(sample: Sample, start: bytes) -> bool:
 
 
 def _printed(sample: Sample) -> Sniffed | None:
-    """A text of times that no engine wrote: an answer on a screen, reports of a listener, or neither."""
+    """Return the verdict on printed answers or query reports in a text with times but no engine words."""
     data = sample.head if sample.complete else sample.read(_DOUBTFUL_BYTES + 1)
     if len(data) > _DOUBTFUL_BYTES or b"{" not in data:
         return None
@@ -203,11 +264,11 @@ def _printed(sample: Sample) -> Sniffed | None:
     return None if printed is None else sniff_printed(printed)
 
 
-_FINAL: Final = frozenset({BORROWED, "binary file"})
+_FINAL: Final = frozenset({SEATUNNEL, "binary file"})
 
 
-def _exceptions(sample: Sample) -> Sniffed | None:
-    """A text that is not read otherwise, and holds an exception: in a comment, a page, an array."""
+def _sniff_exceptions(sample: Sample) -> Sniffed | None:
+    """Return the verdict on other text with an exception: in a comment, a page, an array."""
     if len(sample.head) > PASTE_BYTES:
         return None
     found = next(exceptions_in(sample.head), None)
@@ -221,15 +282,15 @@ def _exceptions(sample: Sample) -> Sniffed | None:
     )
 
 
-def _reports(sample: Sample) -> Sniffed | None:
-    """A text that is not read otherwise, and holds a report of a query as Python shows it."""
+def _sniff_query_reports(sample: Sample) -> Sniffed | None:
+    """Return the verdict on other text with a query report as printed by Python."""
     if not contains_report(sample.head):
         return None
     return replace(log_of(Signs(sample.head)), engine="spark", role="driver")
 
 
 def _doubtful(sample: Sample, reason: str) -> Sniffed:
-    """Search a text without a sign of a log for known messages, before it is put aside."""
+    """Search a text without signs of a log for known messages before rejecting it."""
     data = sample.head if sample.complete else sample.read(_DOUBTFUL_BYTES + 1)
     if len(data) > _DOUBTFUL_BYTES:
         return log_of(Signs(sample.head + sample.elsewhere))
@@ -237,7 +298,7 @@ def _doubtful(sample: Sample, reason: str) -> Sniffed:
     answers = None if printed is None else sniff_printed(printed)
     from flowdiag.parsers.catalogue import load_catalogue
 
-    # What an answer quotes is no line of a log.
+    # Text quoted in an answer is not a log line.
     text = printed.around if printed is not None and answers else data
     for engine, line in engine_lines(text):
         if load_catalogue(engine).recognise(line.decode("utf-8", "replace")) is not None:

@@ -1,4 +1,4 @@
-"""What is looked at of a file, and what is said of it."""
+"""Input and output of the sniffers: a sample of a file, and the verdict on it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Final
 
 HEAD_BYTES: Final = 256 * 1024
-"""So many first bytes are looked at."""
+"""Number of first bytes in a sample."""
 
 
 GC_LOG: Final = "looks like a GC log"
-"""Why a log of the garbage collector is not scanned; topics that ask for it read it by themselves."""
+"""Reason not to scan a garbage collection log; topics that need it read it on their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sniffed:
-    """The verdict on one file; the fields are those of `sources.Source`."""
+    """The verdict on one file, with the fields of `sources.Source`."""
 
     kind: str
     engine: str = "unknown"
@@ -28,14 +28,14 @@ class Sniffed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """What `sniff` may look at of a file, decompressed.
+    """The decompressed parts of a file that `sniff` may examine.
 
     Attributes:
-        name: path and name; only ids in names of REST answers are taken from it.
-        head: the first `HEAD_BYTES`, or all there is.
-        complete: `head` is all there is.
-        elsewhere: some lines from the middle and the end, if they are cheap to get.
-        read: gives the first n bytes.
+        name: path and name; used only for IDs in names of REST answers.
+        head: the first `HEAD_BYTES`, or the whole file.
+        complete: whether `head` is the whole file.
+        elsewhere: some lines from the middle and the end, if they are cheap to read.
+        read: returns the first n bytes.
     """
 
     name: str
@@ -46,5 +46,5 @@ class Sample:
 
 
 def not_read(reason: str, engine: str = "unknown") -> Sniffed:
-    """The verdict on what is put aside; `reason` is one clause for the user."""
+    """Return the verdict on a file that flowdiag does not read; `reason` is one clause for the user."""
     return Sniffed(kind="not-read", reason=reason, engine=engine)

@@ -157,7 +157,7 @@ SEATUNNEL = (
 def test_engines_that_borrow_class_names_are_not_flink() -> None:
     found = judge(SEATUNNEL)
     assert (found.kind, found.engine) == ("not-read", "unknown")
-    assert found.reason == "a log of Apache SeaTunnel, which borrows Flink's class names"
+    assert found.reason == "a log of Apache SeaTunnel, which uses Flink's class names"
     full = SEATUNNEL.replace("o.a.s.e.s.c.", "org.apache.seatunnel.engine.server.checkpoint.")
     assert judge(full).kind == "not-read"
     as_json = json.dumps({"logger": "org.apache.seatunnel.engine.X", "message": "checkpoint 7"})
@@ -197,7 +197,7 @@ README = (
     [
         (b"", "empty file"),
         (bytes(1000), "nothing but NUL bytes"),
-        (b" \n\r\n\t\n", "nothing but blanks"),
+        (b" \n\r\n\t\n", "nothing but whitespace"),
         (bytes(range(256)) * 40, "binary file"),
         (b"\xca\xfe\xba\xbe\0\0\0\x37" + b"CheckpointCoordinator checkpoint 7" * 9, "Java class file"),
         (b"JAVA PROFILE 1.0.2\0" + MESSAGE.encode() * 9, "Java heap dump"),
@@ -223,11 +223,11 @@ README = (
         ('{\n "schema": "flowdiag.report/1"\n}', "a report of flowdiag"),
         ('{"a": 1', "damaged JSON"),
         ('{"a":1}\n{"a":2}\n', "JSON lines, but no log records"),
-        ("[]", "JSON, but neither log events nor an answer of a REST interface that is read"),
-        ('{"name":"x","message":"hello"}', "JSON, but neither log events nor an answer of a REST interface that is read"),
-        ('["a", "b"]', "JSON, but neither log events nor an answer of a REST interface that is read"),
+        ("[]", "JSON, but neither log events nor a known REST answer"),
+        ('{"name":"x","message":"hello"}', "JSON, but neither log events nor a known REST answer"),
+        ('["a", "b"]', "JSON, but neither log events nor a known REST answer"),
         (json.dumps({"events": [{"event": "submit", "time": 1795215950770}]}, indent=1),
-         "JSON, but neither log events nor an answer of a REST interface that is read"),
+         "JSON, but neither log events nor a known REST answer"),
     ],
 )  # fmt: skip
 def test_what_is_not_read_has_a_reason(data: bytes | str, reason: str) -> None:
