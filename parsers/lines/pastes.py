@@ -1,11 +1,11 @@
-"""Exceptions that stand by themselves: pasted, quoted, commented, exported, without a record above.
+"""Exceptions without a log record: pasted, quoted, commented, exported.
 
-What people copy is a trace out of the web UI, a mail, a comment, a JSON element per frame, escaped for
-HTML. `exceptions_in` takes such dresses off and finds the traces that belong to no record: those in front
-of the first header of a log, and all of a text without any. Records own the lines below them; a line with
-nothing but a date ends that, and is the time of the exception that follows.
+People copy traces from the Web UI, a mail or a comment, as one JSON element per frame, or escaped for HTML.
+`exceptions_in` strips this formatting and finds the traces outside records: those before the first header of
+a log, and all traces in a text without headers. A record owns the lines below it. A line with only a date
+ends the record and is the time of the next exception.
 
-Nothing here raises for bad text; all patterns are bounded.
+Bad text never raises; all patterns are bounded.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from flowdiag.parsers.rows import Event, Row
 from flowdiag.parsers.spark.causes import full_heap, python_frame
 
 PASTE_BYTES: Final = 256 * 1024
-"""Texts up to this size are looked through as a whole, of larger ones only what precedes the first header."""
+"""Texts up to this size are searched completely, larger ones only before the first header."""
 PROSE_BYTES: Final = 4 * 1024
-"""In longer texts a sentence that quotes an exception explains it: a runbook, a page of documentation."""
+"""In longer texts, such as runbooks and documentation, sentences with exceptions only explain them."""
 HEAD_BYTES: Final = 64 * 1024
 _LINE: Final = 8192  # characters of a line
 _MESSAGE: Final = 3000
 _MOST: Final = 200  # exceptions of one text
-_PIECES: Final = 2000  # that one line comes to
+_PIECES: Final = 2000  # lines from one formatted line
 
 
 @dataclass(slots=True)
@@ -54,19 +54,20 @@ class Pasted:
     """One exception with its causes.
 
     Attributes:
-        offset: of the line on which it begins, in the decoded stream.
-        local_us, utc_us: what the date above it, or in front of it, says.
-        clock: as in `Prefix`: `time` where only the time of day is known.
+        offset: of its first line in the decoded stream.
+        local_us, utc_us: time of the date above or before it.
+        clock: as in `Prefix`.
         chain: classes and messages, outermost first.
-        at: the offsets of the lines on which they begin.
-        python: the last line of a Python traceback inside it; `python_at`: where it begins.
-        frames: how many of its lines are frames.
-        level: of the record that it stands below; None for one that belongs to no record.
-        task, location: what stands beside it in a row of the web UI's table of exceptions.
-        thread: of a query, that it ended, as the JVM prints it.
+        glued: the same texts, joined without spaces where they were wrapped.
+        at: offsets of their first lines.
+        python, python_at: last line of a Python traceback inside the exception, and its offset.
+        frames: number of frames.
+        level: of the record above; None outside records.
+        task, location: other columns of its row in the Web UI's table of exceptions.
+        thread: name of the query thread that it ended, as printed by the JVM.
         python_frame: the deepest frame of the user's own Python code.
-        inline: its date stands on the same line, so that it may be the message of a record.
-        lines: of the trace, without dresses.
+        inline: whether its date is on the same line, so that it may be the message of a record.
+        lines: of the trace, without formatting.
     """
 
     offset: int
@@ -88,29 +89,28 @@ class Pasted:
     lines: list[str] = field(default_factory=list)
 
     def add(self, offset: int, text: str) -> None:
-        """The next exception of the chain, and where its line begins."""
+        """Add the next exception of the chain and the offset of its line."""
         self.chain.append(text)
         self.glued.append(text)
         self.at.append(offset)
 
     def classified(self, engine: str | None = None) -> Classified | None:
-        """Its class; a message that was wrapped in the middle of a word counts, too."""
+        """Return its class of failure, also for a message wrapped in the middle of a word."""
         if self.python is not None:
             found = classify([self.python], engine)
             if found is not None:
                 return found._replace(link=len(self.chain))
         found = classify(self.chain, engine) or classify(self.glued, engine)
         if found is not None and found.kind == "out-of-memory" and engine != "flink":
-            said = full_heap((*self.lines[:1], self.thread or "", *self.lines[1:]))
-            found.values.update(said)
+            found.values.update(full_heap((*self.lines[:1], self.thread or "", *self.lines[1:])))
         return found
 
     def cause(self, found: Classified | None, *, outer: bool) -> tuple[str, int]:
-        """Class and message of what says why, the classified one, else the deepest; and its offset."""
+        """Return class and message of the decisive exception and its offset: the classified one or the deepest."""
         if self.python is not None and (found is None or found.link >= len(self.chain) or outer):
             return self.python, self.offset if self.python_at is None else self.python_at
-        said = found is not None and not outer and found.link < len(self.chain)
-        link = found.link if said and found is not None else -1
+        decisive = found is not None and not outer and found.link < len(self.chain)
+        link = found.link if decisive and found is not None else -1
         text = self.chain[link]
         lost = _LOST_TASK.search(text[:_MESSAGE])
         if lost is not None and text[lost.end() :].strip():
@@ -119,12 +119,12 @@ class Pasted:
 
     @property
     def user_frame(self) -> str | None:
-        """The topmost frame of user code, as `read_trace` finds it."""
+        """Topmost frame of user code, as in `read_trace`."""
         return read_trace(self.lines).user_frame
 
     @property
     def of_dstream(self) -> bool:
-        """Whether it failed a batch of a DStream, not a streaming query."""
+        """Whether it made a batch of a DStream fail, not a streaming query."""
         text = "\n".join((*self.chain, *self.lines))
         return (
             "org.apache.spark.streaming." in text
@@ -134,7 +134,7 @@ class Pasted:
 
     @property
     def engine(self) -> str | None:
-        """Whose trace it is, by its classes; None where nothing tells."""
+        """Engine of the trace, by its classes; None if it cannot be determined."""
         text = "\n".join((*self.chain, *self.lines))
         flink, spark = text.count("org.apache.flink."), text.count("org.apache.spark.")
         if not flink and not spark:
@@ -145,7 +145,7 @@ class Pasted:
 _OF_SPARK: Final = re.compile(r"(?i:py4j)|pyspark|StreamingQuery|\[STREAM_FAILED\]")
 
 
-# --- dresses --------------------------------------------------------------------------------------
+# --- formatting -----------------------------------------------------------------------------------
 
 _ANSI = re.compile(r"\x1b\[[0-9;]{0,12}m")
 _TAGS = re.compile(
@@ -166,7 +166,7 @@ _JOINED = re.compile(
 
 
 def _strip_decoration(text: str, escaped: bool) -> list[str]:
-    """The lines that one line comes to without what was put around it for show."""
+    """Return the lines inside one formatted line."""
     text = _ANSI.sub("", text[:_LINE].rstrip("\r"))
     if escaped:
         text = html.unescape(html.unescape(_BREAK.sub("\n", _TAGS.sub("", text))))
@@ -182,20 +182,20 @@ def _strip_decoration(text: str, escaped: bool) -> list[str]:
     elif "\\n" in text and ("\\tat " in text or "\\n    at " in text or "\\nCaused" in text):
         pieces = [_string(text)]
     lines = [line for piece in pieces for line in piece.split("\n")]
-    found = [part for line in lines for part in _JOINED.split(_plain(line))]
+    found = [part for line in lines for part in _JOINED.split(_strip_marks(line))]
     return found[:_PIECES]
 
 
 def _string(text: str) -> str:
-    """What a JSON string says: quotes off, the escapes of line ends, tabs and quotes resolved."""
+    """Return a JSON string without quotes, with line ends, tabs and quotes unescaped."""
     text = text.strip().removeprefix('"').removesuffix('"')
-    for escape, meant in (("\\n", "\n"), ("\\r", ""), ("\\t", "\t"), ('\\"', '"'), ("\\/", "/")):
-        text = text.replace(escape, meant)
+    for escape, plain in (("\\n", "\n"), ("\\r", ""), ("\\t", "\t"), ('\\"', '"'), ("\\/", "/")):
+        text = text.replace(escape, plain)
     return text
 
 
-def _plain(line: str) -> str:
-    """A line without marks of comments, quotes, lists and tables; at most four of them."""
+def _strip_marks(line: str) -> str:
+    """Strip up to four marks of comments, quotes, lists and tables from a line."""
     for _ in range(4):
         found = _DECORATION.match(line)
         if found is None or found.end() == 0:
@@ -222,31 +222,31 @@ _VALUES: Final = frozenset(
 def paste_rows(
     data: bytes, engine: str, source: int, *, whole: bool, failed: bool
 ) -> Iterator[Row]:
-    """The rows of the exceptions that no record tells of.
+    """Yield rows for the exceptions that no record reports.
 
     Args:
-        data: the beginning of the text, or all of it.
+        data: the start of the text, or all of it.
         engine: of the source: flink, spark or unknown.
         source: its index.
-        whole: whether `data` is all of it.
-        failed: whether records of it tell of failures: then those below others only repeat them.
+        whole: whether `data` is the whole text.
+        failed: whether records report failures; exceptions below other records then only repeat them.
     """
     known = engine if engine in ("flink", "spark") else None
-    for one in exceptions_in(data, whole=whole):
-        who, found = engine_and_class(one, known)
-        if one.inline and not one.frames:
+    for pasted in exceptions_in(data, whole=whole):
+        written_by, found = engine_and_class(pasted, known)
+        if pasted.inline and not pasted.frames:
             continue
-        if one.level is not None and (failed or not _ends_something(one, found, who)):
+        if pasted.level is not None and (failed or not _is_failure(pasted, found, written_by)):
             continue
-        yield _row(one, found, who, source)
+        yield _row(pasted, found, written_by, source)
 
 
 def engine_and_class(one: Pasted, known: str | None) -> tuple[str, Classified | None]:
-    """Whose exception it is, flink or spark, and its class.
+    """Return the engine of an exception, flink or spark, and its class of failure.
 
     Args:
         one: the exception.
-        known: the engine that wrote the text, where that is known.
+        known: engine that wrote the text, if known.
     """
     engine = known or one.engine
     found = one.classified(engine)
@@ -255,21 +255,21 @@ def engine_and_class(one: Pasted, known: str | None) -> tuple[str, Classified | 
     return engine or "flink", found
 
 
-def _ends_something(one: Pasted, found: Classified | None, engine: str | None) -> bool:
-    """Whether an exception below a record of unknown words is a failure, not one that was caught.
+def _is_failure(one: Pasted, found: Classified | None, engine: str | None) -> bool:
+    """Return whether an exception below an unknown record is a failure, not a handled exception.
 
-    Clients log what they try again: timeouts, refused connections, missing files. Spark's own
-    words say that a job or a query ended.
+    Clients log errors before a retry: timeouts, refused connections, missing files. Spark's own messages
+    report the end of a job or a query.
     """
     if one.thread is not None:
-        return True  # nobody caught it: the query's own thread ended
+        return True  # uncaught: the query's own thread ended
     if one.level not in _GRAVE or found is None:
         return False
     if engine == "spark":
         return any(_ENDED.search(text) for text in one.chain)
-    said_by_flink = any(text.startswith("org.apache.flink.") for text in one.chain)
+    by_flink = any(text.startswith("org.apache.flink.") for text in one.chain)
     known = is_root_cause(found.name) or is_wrapper(found.name)
-    return known and (said_by_flink or found.kind == "out-of-memory")
+    return known and (by_flink or found.kind == "out-of-memory")
 
 
 _ENDED = re.compile(r"StreamingQueryException|Job aborted|Writing job aborted|Py4JJavaError")
@@ -304,7 +304,7 @@ def _row(one: Pasted, found: Classified | None, engine: str, source: int) -> Row
     if engine == "spark":
         return row | _of_query(one, fields)
     row["event"] = Event.EXCEPTION.value
-    row |= _who(one)
+    row |= _task_columns(one)
     if found is not None and found.kind == "taskmanager-lost":
         peer = next((p for text in reversed(one.chain) if any(p := lost_peer(text))), None)
         if peer is not None:
@@ -314,8 +314,8 @@ def _row(one: Pasted, found: Classified | None, engine: str, source: int) -> Row
     return row
 
 
-def _who(one: Pasted) -> Row:
-    """The subtask, operator or source that an exception of Flink's names, as columns; outermost first."""
+def _task_columns(one: Pasted) -> Row:
+    """Return the outermost subtask, operator or source named by an exception of Flink, as columns."""
     if one.task is not None:
         name = parse_task(one.task)
         return {
@@ -335,7 +335,7 @@ def _who(one: Pasted) -> Row:
 
 
 def _of_query(one: Pasted, fields: dict[str, str]) -> Row:
-    """What a Spark exception adds: the query that it ended, if it names one, or that it failed a batch."""
+    """Return the columns of a Spark exception: the query that it ended, or a failed batch."""
     text = " ".join((*one.chain, f"query {one.thread}" if one.thread else ""))
     named = _QUERY.search(text) or _QUERY_ID.search(text)
     fields |= {"origin": "paste", "what": "terminated"}
@@ -353,7 +353,7 @@ def _of_query(one: Pasted, fields: dict[str, str]) -> Row:
 
 
 def _json_record(line: str, head: prefix.Prefix) -> Record | None:
-    """The record that a JSON object on a line is; None for what is none."""
+    """Return the record in a line with a JSON object; None for other lines."""
     if head.complete or not head.text.startswith("{", head.inner):
         return None
     record = open_record(line)
@@ -361,9 +361,9 @@ def _json_record(line: str, head: prefix.Prefix) -> Record | None:
 
 
 def _owns(record: Record) -> bool:
-    """Whether an opened object is a record of a log: with a time, a logger or a level.
+    """Return whether a JSON object is a log record, with a time, a logger or a level.
 
-    A time within the message of an exception is none of the object's.
+    A time inside the message of an exception is not a time of the object.
     """
     head = record.head
     if head.logger or head.level:
@@ -384,11 +384,11 @@ _ELEMENT = re.compile(
     rf"(?=[\w$.]{{3,400}}{_ENDS}(?:[:;\])(]|\s|\Z))"
     rf"(?P<text>(?:{_NAME}|[A-Z][a-z0-9]\w{{2,100}}{_ENDS})(?:\Z|[:;] ?.*|\s*\Z|\s\(.*|\([\w.$]{{3,300}}\):? .*))"
 )
-# A query's thread that nobody's handler kept from ending.
+# An uncaught exception that ended a query's thread.
 _THREAD = re.compile(
     r"\s{0,40}Exception in thread \"stream execution thread for (?P<query>[^\"\n]{1,200})\" "
 )
-# Exception, name of the task, location: as the web UI's table of exceptions is copied.
+# Exception, task name, location: a copied row of the Web UI's table of exceptions.
 _TABLE_ROW = re.compile(
     r"(?P<text>[^\t|]{3,3000}?)(?:\t| \| | {2,8})\s{0,4}(?P<task>[^\t|]{1,300}\([0-9]{1,6}/[0-9]{1,6}\))"
     r"(?:(?:\t| \| | {2,8})\s{0,4}(?:(?P<host>[\w.-]{1,255}):[0-9]{1,5}\S{0,60}|\(unassigned\)|\S{1,300})?)?"
@@ -401,8 +401,8 @@ _FRAMEISH = re.compile(
 _IN_MESSAGE = re.compile(
     rf"(?:: |\s)(?P<text>(?:[a-z][\w$]{{0,80}}\.){{2,20}}[A-Z][\w$]{{0,120}}{_ENDS}(?::.*|\s*)\Z)"
 )
-# In a sentence, between quotes or behind a mark of emphasis: only with its package and a message, or as the
-# error condition of Spark's that mails and pages quote without a class.
+# In a sentence, in quotes or after a mark of emphasis: only with package and message, or as an error condition
+# of Spark, which mails and pages quote without a class.
 _IN_PROSE = re.compile(
     rf"(?:^|[\s\"'`“‘«(*{{])(?P<text>(?:[a-z][\w$]{{0,80}}\.){{2,20}}[A-Z][\w$]{{0,120}}{_ENDS}: [^\n]{{3,3000}}"
     r"|\[[A-Z]{2,20}_[A-Z_.]{3,60}\] [^\n]{3,3000})"
@@ -414,7 +414,7 @@ _PYTHON = re.compile(
 _TAGGED = re.compile(
     r"\s{0,8}(?:time(?:stamp)?|date|at|when|first seen|last seen)\s?[:=]?\s", re.IGNORECASE
 )
-# The status of a FlinkDeployment (`error:`, as YAML, JSON or `kubectl describe` print it): outermost first, causes behind it.
+# The status of a FlinkDeployment (`error:` in YAML, JSON or `kubectl describe`): outermost first, then causes.
 _TYPED: Final = tuple(
     re.compile(
         rf"{quote}type{quote}\s?:\s?{quote}(?P<name>{_NAME}){quote}\s?,"
@@ -426,40 +426,40 @@ _SERIAL = re.compile(r"(?:[\w$]{1,80}\.){0,20}SerializedThrowable(?:: |\s*\Z)")
 
 
 def exceptions_in(data: bytes, *, whole: bool = True) -> Iterator[Pasted]:
-    """The exceptions of a text that stand below no record, in their order.
+    """Yield the exceptions of a text outside records, in order.
 
     Args:
         data: the text; UTF-8.
-        whole: look behind the first header, too; those below a record then have its level.
+        whole: search also after the first header; exceptions below a record then have its level.
     """
     count = 0
     segments = _Segments(data, whole)
     for found in segments.blocks():
-        told = found.frames or found.python or found.task or found.classified() is not None
-        if found.chain and told:
+        informative = found.frames or found.python or found.task or found.classified() is not None
+        if found.chain and informative:
             yield found
             count += 1
             if count == _MOST:
                 return
     if count == 0 and not segments.headed and len(data) <= PROSE_BYTES:
-        yield from _told_in_prose(data)
+        yield from _quoted_in_prose(data)
 
 
-def _told_in_prose(data: bytes) -> Iterator[Pasted]:
-    """The first exception of known words that a sentence quotes."""
+def _quoted_in_prose(data: bytes) -> Iterator[Pasted]:
+    """Yield the first exception of a known class quoted in a sentence."""
     offset = 0
     for raw in data.split(b"\n"):
-        for said in _IN_PROSE.finditer(raw[: 4 * _LINE].decode("utf-8", "replace")):
-            one = Pasted(offset)
-            one.add(offset, said["text"].strip()[:_MESSAGE])
-            if one.classified() is not None:
-                yield one
+        for quoted in _IN_PROSE.finditer(raw[: 4 * _LINE].decode("utf-8", "replace")):
+            pasted = Pasted(offset)
+            pasted.add(offset, quoted["text"].strip()[:_MESSAGE])
+            if pasted.classified() is not None:
+                yield pasted
                 return
         offset += len(raw) + 1
 
 
 def classify_text(text: str | None, engine: str) -> Classified | None:
-    """The class of an exception that is told as a text, with its trace.
+    """Return the class of failure of an exception given as text with its trace.
 
     >>> classify_text("a.b.XException: x\\n\\tat a.B.c(B.java:1)\\nCaused by: java.io.IOException: "
     ...               "No space left on device", "flink").name
@@ -472,7 +472,7 @@ def classify_text(text: str | None, engine: str) -> Classified | None:
     return one.classified(engine)
 
 
-# What Spark puts in front of a task's own exception, and of what became of its executor.
+# Spark's text before the exception of a task or the fate of its executor.
 _LOST_TASK = re.compile(
     r"most recent failure: Lost task [0-9.]{1,20} in stage [0-9.]{1,20} \(TID [0-9]{1,12}\)"
     r"(?: \([^()\n]{0,200}\))?: "
@@ -480,7 +480,7 @@ _LOST_TASK = re.compile(
 
 
 class _Segments:
-    """Cuts a text into exceptions."""
+    """Splits a text into exceptions."""
 
     def __init__(self, data: bytes, whole: bool) -> None:
         self._data = data
@@ -493,10 +493,10 @@ class _Segments:
         self._block: Pasted | None = None
         self._stamp: prefix.Stamp | None = None
         self._level: str | None = None  # of the record whose lines these are
-        self._like: prefix.Prefix | None = None  # the last record with carriers in front of it
+        self._like: prefix.Prefix | None = None  # the last record with carriers
         self._python = False
-        self._again = False  # frames stood behind the last exception of the chain
-        self.headed = False  # whether any line was a record of a log
+        self._again = False  # frames followed the last exception of the chain
+        self.headed = False  # whether any line was a log record
 
     def blocks(self) -> Iterator[Pasted]:
         offset = 0
@@ -521,7 +521,7 @@ class _Segments:
             self._end()
             self.headed = True
             self._level, self._stamp = record.head.level or "INFO", None
-        elif record is None and head.complete and not self._goes_on(head):
+        elif record is None and head.complete and not self._continues_trace(head):
             self._header(offset, head)
         elif record is None or not self._typed(offset, head.text[head.inner :]):
             texts = [head.text[head.begin if head.complete else head.inner :]]
@@ -539,16 +539,16 @@ class _Segments:
 
     @property
     def _owned(self) -> bool:
-        """Whether what follows belongs to a record."""
+        """Whether the following lines belong to a record."""
         return self._level is not None
 
-    def _goes_on(self, head: prefix.Prefix) -> bool:
-        """Whether a line with a header of its own is one of a trace: some layouts put it everywhere."""
+    def _continues_trace(self, head: prefix.Prefix) -> bool:
+        """Return whether a line with a header belongs to a trace: some layouts print headers everywhere."""
         body = head.text[head.begin : head.end]
         return is_trace_line(body) or _BELOW.match(body) is not None
 
     def _header(self, offset: int, head: prefix.Prefix) -> None:
-        """A record: it owns what stands below it."""
+        """Start a record, which owns the lines below it."""
         self._end()
         self.headed = True
         self._like = head if head.carriers else None
@@ -565,7 +565,7 @@ class _Segments:
             self._stamp = prefix.Stamp(head.begin, head.local_us, head.utc_us, head.clock)
 
     def _take(self, offset: int, text: str) -> None:
-        """Read one line without its dress."""
+        """Read one line without formatting."""
         text = text[:_LINE]
         bare = text.strip()
         if not bare:
@@ -597,7 +597,7 @@ class _Segments:
             self._other(offset, text, bare)
 
     def _typed(self, offset: int, text: str) -> bool:
-        """Exceptions that the operator of Kubernetes tells as objects of JSON, each with its type and message."""
+        """Read exceptions printed by the Kubernetes operator as JSON objects with type and message."""
         if self._level is not None or "message" not in text:
             return False
         found = next(filter(None, ([*one.finditer(text)] for one in _TYPED)), None)
@@ -606,12 +606,12 @@ class _Segments:
         block = self._begin(offset)
         for one in found:
             message = _string(one["message"]).replace("\\", "")  # of escapes in escapes
-            # What the operator puts around an exception says nothing: its message is the exception.
+            # The operator's wrappers add nothing: their message is the exception.
             inner = bool(_ELEMENT.match(message)) and is_exception_line(message)
-            said = message if inner else f"{one['name']}: {message}".rstrip(" :")
-            if said not in block.chain:
-                block.lines.append(said)
-                block.add(offset, said[:_MESSAGE])
+            exception = message if inner else f"{one['name']}: {message}".rstrip(" :")
+            if exception not in block.chain:
+                block.lines.append(exception)
+                block.add(offset, exception[:_MESSAGE])
         self._again = True
         return True
 
@@ -647,7 +647,7 @@ class _Segments:
         if below["text"].strip():
             self._link(offset, block, below["text"])
         else:
-            self._again = False  # a terminal broke the line: its exception follows
+            self._again = False  # a terminal wrapped the line: its exception follows
 
     def _link(self, offset: int, block: Pasted, text: str) -> None:
         wrapper = _SERIAL.match(text)
@@ -667,7 +667,7 @@ class _Segments:
             self._python = True
 
     def _table_row(self, offset: int, text: str) -> bool:
-        """A row of the web UI's table: what its exception is, and of which task."""
+        """Read a row of the Web UI's table of exceptions; return whether it is one."""
         row = _TABLE_ROW.match(text)
         element = _ELEMENT.match(row["text"].strip()) if row is not None else None
         if row is None or element is None:
@@ -678,7 +678,7 @@ class _Segments:
         return True
 
     def _python_line(self, offset: int, text: str, bare: str) -> bool:
-        """A line of a Python traceback; its last one is what Python says went wrong."""
+        """Read a line of a Python traceback, whose last line is the error; return whether it is one."""
         if bare.startswith(_PYTHON_BEGIN):
             if self._block is None:
                 self._begin(offset)
@@ -702,7 +702,7 @@ class _Segments:
         return True
 
     def _other(self, offset: int, text: str, bare: str) -> None:
-        """A date, or words: of the message above, or of nobody."""
+        """Read a date, the continuation of the message above, or unrelated text."""
         tagged = _TAGGED.match(text)
         start = tagged.end() if tagged is not None else len(text) - len(text.lstrip())
         stamp = prefix.read_stamp(text, start)
@@ -721,7 +721,7 @@ class _Segments:
                 if self._block is not None:
                     self._block.inline = True
             else:
-                self._level = self._level or "INFO"  # a record of a layout that is not known
+                self._level = self._level or "INFO"  # a record of an unknown layout
             return
         block = self._block
         if block is None:

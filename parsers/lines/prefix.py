@@ -1,12 +1,11 @@
-"""What stands around a message in a line: carriers, timestamps, level, thread, logger.
+"""Parsing of the text around a message in a line: carriers, timestamps, level, thread, logger.
 
-What the shapes look like is data (`formats/layouts.toml`); this module knows the order in which
-they are tried. From the left: as long as there is no header, carriers are taken off one by one
-(docker compose, kubectl, a second timestamp, quote marks, ...). Nothing here remembers anything
-from one line to the next, so a line means the same wherever a split begins.
+The patterns are data (`formats/layouts.toml`); this module defines their order. From the left it strips
+carriers one by one (docker compose, kubectl, a second timestamp, quote marks, ...) until it finds a header.
+It keeps no state between lines, so a line parses the same wherever a split starts.
 
-Two timestamps in one line: the inner one is the application's and becomes `local_us`; the outer
-one, if it has a zone, becomes `utc_us`, and their difference is the application's zone.
+Of two timestamps in a line, the inner one is the application's and becomes `local_us`. The outer one becomes
+`utc_us` if it has a zone; their difference is the application's zone.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ from typing import Any, Final, NamedTuple
 from flowdiag.parsers.units import days_since_1970
 
 HEADER_CHARACTERS: Final = 16 * 1024
-"""A header that is longer is not recognised (thread names can be whole SQL statements)."""
+"""Maximum length of a header (thread names can be whole SQL statements)."""
 
 MAX_CARRIERS: Final = 8
-"""A line with more carriers in front is left as it is."""
+"""Maximum number of carriers to strip from a line."""
 
-DEFAULT_LAYOUTS: Final = 2  # the first ones of the file, Flink's own log4j and logback
+DEFAULT_LAYOUTS: Final = 2  # the first ones in the file: Flink's own log4j and logback layouts
 
 JSON_BEGINS: Final = ("{", '"', "[{")
-"""What a line begins with, behind its carriers, that may be JSON."""
+"""Starts of lines, after their carriers, that may be JSON."""
 
-_SEARCH_CHARACTERS: Final = 256  # an unknown carrier may be this long
+_SEARCH_CHARACTERS: Final = 256  # maximum length of an unknown carrier
 
 _MICROS: Final = 1_000_000
 _MONTHS: Final = {
@@ -49,7 +48,7 @@ _LEVEL_WORDS: Final = ("INFO ", "WARN ", "ERROR ", "DEBUG ", "TRACE ", "FATAL ")
 _ANSI = re.compile(
     r"\x1b(?:\[[0-9;:?]{0,32}[ -/]?[@-~]|\][^\x07\x1b]{0,512}(?:\x07|\x1b\\)|[@-Z\\^_])"
 )
-# What a web page escapes, and nothing else: other entities may be meant as they stand.
+# Only the characters that web pages escape: other entities may be literal text.
 _ESCAPED = re.compile(
     r"&(?:lt|gt|amp|quot|apos|nbsp|#(?:34|38|39|60|62|160|x2[267]|x3[ceCE]|x0?[aA]0));"
 )
@@ -60,24 +59,24 @@ _NAMED_GROUP = re.compile(r"\(\?<([a-z])")
 
 @dataclass(slots=True)
 class Prefix:
-    """What a line says about its record, and where its message is.
+    """The parsed header of a line, and the position of its message.
 
     Attributes:
-        text: the line without colour codes; carriers still stand in it.
-        inner: where the record begins in `text`, behind the carriers.
-        begin: where the message begins in `text`.
-        end: where the message ends in `text`.
-        complete: the shape of the header is known, so that `begin` is exact.
-        alone: the line is a header whose message stands on the next line.
-        dated: a timestamp of the record's own stands in front of the header or message.
+        text: the line without colour codes, but with its carriers.
+        inner: start of the record in `text`, after the carriers.
+        begin: start of the message in `text`.
+        end: end of the message in `text`.
+        complete: whether the shape of the header is known, so that `begin` is exact.
+        alone: whether the line is only a header; its message is on the next line.
+        dated: whether the record has its own timestamp before the header or message.
         local_us: printed wall clock, see `EVENTS`.
-        utc_us: the instant, if the line says it.
+        utc_us: the instant, if printed.
         clock: null, `time-of-day` or `elapsed`.
-        level: TRACE, DEBUG, INFO, WARN, ERROR or FATAL, however it is printed.
-        logger: as printed, with its package if that is printed.
+        level: TRACE, DEBUG, INFO, WARN, ERROR or FATAL, in any printed form.
+        logger: as printed, with or without its package.
         thread: as printed.
         process: label of the carrier.
-        carriers: what was taken off, outermost first; see `strip_like`.
+        carriers: stripped carriers, outermost first; see `strip_like`.
     """
 
     text: str
@@ -98,19 +97,19 @@ class Prefix:
 
     @property
     def stamped(self) -> bool:
-        """Whether the record has a timestamp of its own or of a carrier."""
+        """Whether the record or a carrier has a timestamp."""
         return self.local_us is not None or self.utc_us is not None
 
 
 class Carrier(NamedTuple):
-    """Something in front of whole lines.
+    """A prefix of whole lines, added by another program.
 
     Attributes:
-        name: its entry in `layouts.toml`; empty for an unknown one.
-        pattern: matches it on the first line of a record, where more is asked of what follows.
-        again: matches it on the lines that continue a record.
-        after_stamp: it stands behind a timestamp of the carrier's own.
-        literal: its text, if the entry is unknown.
+        name: its entry in `layouts.toml`; empty for an unknown carrier.
+        pattern: matches it on the first line of a record, with stricter conditions for the text after it.
+        again: matches it on the continuation lines of a record.
+        after_stamp: whether it follows a timestamp of the carrier.
+        literal: its text, if unknown.
     """
 
     name: str
@@ -161,8 +160,8 @@ class Layouts:
     strict: tuple[_Layout, ...]
     loose: tuple[_Layout, ...]
     suffixes: tuple[_Layout, ...]
-    # The usual timestamp and the usual shapes in one pattern each: the first things that would be
-    # tried anyway, three times faster.
+    # The default timestamp and layouts in one pattern each: the same as the first attempts of `parse`, but
+    # three times faster.
     default_layouts: tuple[tuple[re.Pattern[str], _Layout], ...]
     stampish: re.Pattern[str]
     headerish: re.Pattern[str]
@@ -170,7 +169,7 @@ class Layouts:
 
 
 def read_layouts() -> dict[str, Any]:
-    """The entries of `layouts.toml` as they stand there; works from a zip on an executor too."""
+    """Return the raw entries of `layouts.toml`, also from a zip on an executor."""
     data = pkgutil.get_data("flowdiag.parsers", "formats/layouts.toml")
     if data is None:
         raise FileNotFoundError("formats/layouts.toml is missing from the installation")
@@ -178,13 +177,13 @@ def read_layouts() -> dict[str, Any]:
 
 
 class _Pieces:
-    """Compiles the patterns of `layouts.toml`, which are made of named pieces."""
+    """Compiles the patterns of `layouts.toml`, which are composed of named pieces."""
 
     def __init__(self, pieces: dict[str, str]) -> None:
         self._pieces = pieces
 
     def expand(self, pattern: str) -> str:
-        for _ in range(4):  # pieces are made of pieces
+        for _ in range(4):  # pieces contain other pieces
             pattern = _PIECE.sub(lambda found: self._pieces[found[1]], pattern)
         return _NAMED_GROUP.sub(r"(?P<\1", pattern)
 
@@ -204,9 +203,9 @@ class _Pieces:
 
     def carrier(self, entry: dict[str, Any]) -> Carrier:
         again = self.expand(entry["pattern"])
-        # JSON in front of which something stands is a record too.
+        # JSON after a carrier is a record, too.
         ahead = r"(?={stampish}|\{[ \t]*\"|\[\""
-        if entry.get("after") != "stamp":  # there, it would take a thread's name
+        if entry.get("after") != "stamp":  # after a stamp it would match a thread name
             ahead += "|{headerish}"
         ahead = self.expand(ahead + ")") if "before" in entry else ""
         return Carrier(
@@ -241,8 +240,8 @@ def load_layouts() -> Layouts:
         },
         digit_stamps=tuple(stamps["digit"]),
         letter_stamps=tuple(stamps["letter"]),
-        carriers=tuple(one for one in carriers if not one.after_stamp),
-        after_stamp=tuple(one for one in carriers if one.after_stamp),
+        carriers=tuple(carrier for carrier in carriers if not carrier.after_stamp),
+        after_stamp=tuple(carrier for carrier in carriers if carrier.after_stamp),
         strict=tuple(
             pieces.layout(entry) for entry in document["layout"] if not entry.get("loose")
         ),
@@ -263,7 +262,7 @@ def load_layouts() -> Layouts:
 
 @functools.lru_cache(maxsize=4096)
 def _day_us(year: str, month: str, day: str) -> int | None:
-    """Microseconds from 1970 to a date as printed, or None if there is no such date."""
+    """Return microseconds from 1970 to a printed date; None for an invalid date."""
     number = _MONTHS.get(month) or (int(month) if month.isdecimal() else 0)
     days = days_since_1970(int(year), number, int(day))
     return None if days is None else days * 86_400 * _MICROS
@@ -284,10 +283,7 @@ def _offset_minutes(zone: str, zones: dict[str, int | None]) -> int | None:
 
 
 def read_stamp(text: str, position: int = 0) -> Stamp | None:
-    """Read a timestamp that stands at `position`, in any of the known forms.
-
-    A form that matches but is no time (month 13) is passed over.
-    """
+    """Parse a timestamp of any known form at `position`; invalid times (month 13) do not match."""
     if position >= len(text):
         return None
     layouts = load_layouts()
@@ -359,7 +355,7 @@ def _convert_number(values: dict[str, str | Any], end: int) -> Stamp:
 
 @functools.lru_cache(maxsize=4096)
 def simple_name(logger: str) -> str:
-    """The class name without its package and without nested classes.
+    """Return the class name without package and nested classes.
 
     >>> simple_name("o.a.f.r.c.CheckpointCoordinator$CheckpointCanceller")
     'CheckpointCoordinator'
@@ -369,7 +365,7 @@ def simple_name(logger: str) -> str:
 
 
 def strip_colours(line: str) -> str:
-    """The line without terminal codes, byte order mark and the escapes of a web page.
+    """Return the line without terminal codes, byte-order mark and escapes of web pages.
 
     >>> strip_colours("\x1b[32mSource -&gt; Sink, checkpoint &#x27;7&#x27;\x1b[0m")
     "Source -> Sink, checkpoint '7'"
@@ -382,10 +378,9 @@ def strip_colours(line: str) -> str:
 
 
 def parse(line: str) -> Prefix:
-    """Take a line apart in front of (and behind) its message.
+    """Parse a line around its message.
 
-    Never fails: a line of unknown shape comes back with `complete` false, and then `begin` is
-    the place behind what was understood.
+    Never raises: for a line of unknown shape, `complete` is false and `begin` follows the recognised part.
     """
     line = strip_colours(line)
     layouts = load_layouts()
@@ -398,8 +393,8 @@ def parse(line: str) -> Prefix:
     while True:
         stamp = read_stamp(line, position)
         if stamp is not None:
-            behind = _behind_stamp(line, stamp.end)
-            if _apply(head, layouts.strict, behind, stamp, outer, layouts):
+            after = _after_stamp(line, stamp.end)
+            if _apply(head, layouts.strict, after, stamp, outer, layouts):
                 break
             closed = stamp.end + line.startswith("]", stamp.end)
             step = _carrier(layouts.after_stamp, line, closed)
@@ -410,13 +405,13 @@ def parse(line: str) -> Prefix:
                 if outer is None or (outer.utc_us is None and stamp.utc_us is not None):
                     outer = stamp
                 continue
-            if _apply(head, layouts.loose, behind, stamp, outer, layouts):
+            if _apply(head, layouts.loose, after, stamp, outer, layouts):
                 break
-            if stamp.clock == "elapsed":  # a number is a time only in front of a header
-                stamp, behind = None, position
+            if stamp.clock == "elapsed":  # a number is a time only before a header
+                stamp, after = None, position
             _set_time(head, stamp, outer)
             head.dated = stamp is not None
-            head.begin = behind
+            head.begin = after
             break
         step = None
         if not line.startswith(JSON_BEGINS, position) and len(taken) < MAX_CARRIERS:
@@ -439,9 +434,8 @@ def parse(line: str) -> Prefix:
     return head
 
 
-# Flink's default layout, and no more than that: what it matches, the first of the usual layouts
-# matches as well, and such lines are in the order of their times where they are in that of their
-# bytes. Days that not every month has are left out, as are messages that may be records.
+# Flink's default layout without special cases: the first default layout matches the same lines, and their
+# byte order is their time order. Excluded are days that not every month has, and messages that may be records.
 _PLAIN: Final = re.compile(
     rb"[12][0-9]{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
     rb" (?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9],[0-9]{3} (?:TRACE|DEBUG|INFO|WARN|ERROR) +"
@@ -451,7 +445,7 @@ _PLAIN: Final = re.compile(
 
 
 def lines_bounding_time(lines: Iterable[bytes]) -> list[bytes]:
-    """The lines that tell the first and last time of all of them, their order apart."""
+    """Return lines, in any order, that include those with the first and the last time."""
     plain: list[bytes] = []
     others: list[bytes] = []
     for line in lines:
@@ -461,9 +455,9 @@ def lines_bounding_time(lines: Iterable[bytes]) -> list[bytes]:
 
 
 def time_of_default_layout(line: str) -> int | None:
-    """The wall clock of a line in one of Flink's own layouts, as `parse` finds it.
+    """Return the wall clock of a line in one of Flink's own layouts, as `parse` does.
 
-    None where more than a look is needed, or there is none.
+    None if the line needs a full parse or has no time.
     """
     layouts = load_layouts()
     for pattern, _ in layouts.default_layouts:
@@ -472,13 +466,13 @@ def time_of_default_layout(line: str) -> int | None:
             continue
         begin = found.end()
         if line[begin : begin + 1] in _STAMP_BEGINS or line.startswith(_LEVEL_WORDS, begin):
-            return None  # perhaps another header
+            return None  # possibly a second header
         return None if "\x1b" in line else _default_layout_time_us(found)
     return None
 
 
 def _default_layout_time_us(found: re.Match[str]) -> int | None:
-    """The wall clock in a match of a usual layout; None if there is no such time."""
+    """Return the wall clock in a match of a default layout; None for an invalid time."""
     year, month, day, hour, minute, second, fraction = found.group(1, 2, 3, 4, 5, 6, 7)
     midnight = _day_us(year, month, day)
     hours, minutes, seconds = int(hour), int(minute), int(second)
@@ -491,7 +485,7 @@ def _default_layout_time_us(found: re.Match[str]) -> int | None:
 
 
 def _parse_default_layout(head: Prefix, layouts: Layouts) -> bool:
-    """Read a line in one of Flink's own layouts, of which nearly all logs are."""
+    """Parse a line in one of Flink's own layouts, which nearly all logs use."""
     line = head.text
     limit = min(len(line), HEADER_CHARACTERS)
     for pattern, shape in layouts.default_layouts:
@@ -513,9 +507,9 @@ def _parse_default_layout(head: Prefix, layouts: Layouts) -> bool:
 
 
 def search(head: Prefix) -> None:
-    """Look further for the header of a line where none was found: behind the unknown, at the end.
+    """Search a line without a recognised header for a header further right or at its end.
 
-    `parse` does so itself, save for lines that may be JSON.
+    `parse` does this itself, except for lines that may be JSON.
     """
     layouts = load_layouts()
     _search(head, head.inner, layouts)
@@ -524,14 +518,14 @@ def search(head: Prefix) -> None:
 
 
 def _nested(head: Prefix, layouts: Layouts) -> None:
-    """Look for a second header where the message should be: programs log what others printed."""
+    """Parse a second header at the start of the message: programs log the output of other programs."""
     line, begin = head.text, head.begin
     first = line[begin : begin + 1]
     if ("0" <= first <= "9" or first == "[") and layouts.stampish.match(line, begin):
         stamp = read_stamp(line, begin)
         if stamp is None or stamp.clock == "elapsed":
             return
-        position = _behind_stamp(line, stamp.end)
+        position = _after_stamp(line, stamp.end)
     elif line.startswith(_LEVEL_WORDS, begin) and layouts.headerish.match(line, begin):
         stamp, position = None, begin
     else:
@@ -547,10 +541,7 @@ def _nested(head: Prefix, layouts: Layouts) -> None:
 
 
 def strip_like(line: str, head: Prefix) -> str:
-    """Take off a following line what was taken off the first line of its record.
-
-    A carrier that the line lacks is passed over.
-    """
+    """Strip the carriers of a record's first line from a following line; missing carriers are ignored."""
     line = strip_colours(line)
     if not head.carriers:
         return line
@@ -571,7 +562,7 @@ def strip_like(line: str, head: Prefix) -> str:
                 continue
             begin = stamp.end + line.startswith("]", stamp.end)
             if carrier.name == "second-stamp":
-                # Of the blanks behind it only one is the carrier's: the rest is an indentation.
+                # One space after it belongs to the carrier: the rest is indentation.
                 position = begin + (line[begin : begin + 1] in (" ", "\t"))
                 continue
         found = carrier.again.match(line, begin)
@@ -585,7 +576,7 @@ def strip_like(line: str, head: Prefix) -> str:
 
 
 def process_of(line: str, head: Prefix) -> str | None:
-    """The label that a following line carries; None where its carriers have none."""
+    """Return the process label of a following line; None if its carriers have no label."""
     position = 0
     line = strip_colours(line)
     for carrier in head.carriers:
@@ -605,7 +596,7 @@ def process_of(line: str, head: Prefix) -> str | None:
     return None
 
 
-def _behind_stamp(line: str, position: int) -> int:
+def _after_stamp(line: str, position: int) -> int:
     found = _AFTER_STAMP.match(line, position)
     return found.end() if found is not None else position
 
@@ -647,7 +638,7 @@ def _apply(
     outer: Stamp | None,
     layouts: Layouts,
 ) -> bool:
-    """Try the shapes at `position`; fill the prefix and return True if one fits."""
+    """Try the layouts at `position`; on a match fill the prefix and return True."""
     line = head.text
     limit = min(len(line), position + HEADER_CHARACTERS)
     for shape in shapes:
@@ -664,7 +655,7 @@ def _apply(
 
 
 def _fill(head: Prefix, shape: _Layout, found: re.Match[str], layouts: Layouts) -> None:
-    """Take over what a shape has found."""
+    """Copy the groups of a matched layout to the prefix."""
     if shape.level:
         level = found[shape.level]
         if level is not None:
@@ -672,7 +663,7 @@ def _fill(head: Prefix, shape: _Layout, found: re.Match[str], layouts: Layouts) 
     if shape.logger:
         logger = found[shape.logger]
         dot = logger.rfind(".")
-        # `CheckpointCoordinator.abort` names a method; classes have capital letters.
+        # `CheckpointCoordinator.abort` names a method; class names start with a capital letter.
         if logger[dot + 1 :].islower() and simple_name(logger[:dot])[:1].isupper():
             logger = logger[:dot]
         head.logger = logger
@@ -681,7 +672,7 @@ def _fill(head: Prefix, shape: _Layout, found: re.Match[str], layouts: Layouts) 
         thread = found[shape.thread2]
     if thread is None and shape.context:
         context = found[shape.context]
-        # Diagnostic context in the same place is key=value pairs or a job id.
+        # The same place can hold a diagnostic context: key=value pairs or a job ID.
         if context and "=" not in context and not _JOB_ID.match(context):
             thread = context
     if thread:
@@ -700,7 +691,7 @@ _JOB_ID = re.compile(r"\s*[0-9a-f]{32}\s*$")
 
 
 def _search(head: Prefix, position: int, layouts: Layouts) -> None:
-    """Look for a complete record further right, behind something unknown."""
+    """Search for a complete record further right, after unknown text."""
     line = head.text
     first: Stamp | None = None
     for found in layouts.stampish.finditer(line, position + 1, position + _SEARCH_CHARACTERS):
@@ -713,24 +704,21 @@ def _search(head: Prefix, position: int, layouts: Layouts) -> None:
             outer = Stamp(0, head.local_us, head.utc_us, head.clock)
         elif first is None:
             first = stamp
-        if _apply(head, layouts.strict, _behind_stamp(line, stamp.end), stamp, outer, layouts):
+        if _apply(head, layouts.strict, _after_stamp(line, stamp.end), stamp, outer, layouts):
             literal = line[head.inner : begin]
             head.carriers = (*head.carriers, Carrier("", None, None, False, literal))
             head.inner = begin
             return
     if first is not None:
-        # `key=value` lines and the like: at least the time is known.
+        # `key=value` lines and similar: at least the time is known.
         _set_time(head, first, None)
 
 
 def drop_time_within(head: Prefix, start: int, end: int) -> None:
-    """Take the time from a line without a header if it stands in the message: who is cut off dates nothing.
+    """Remove the time of a line without header if it is part of the message at [start, end).
 
-    Flink names its build's date where it starts, and exceptions name leases and deadlines.
-
-    Args:
-        head: of the line.
-        start, end: of the message.
+    Such times are not the time of the record: Flink prints its build date at startup, and exceptions contain
+    lease times and deadlines.
     """
     if head.dated or head.local_us is None:
         return
@@ -742,7 +730,7 @@ def drop_time_within(head: Prefix, start: int, end: int) -> None:
 
 
 def with_message_first(head: Prefix) -> Prefix | None:
-    """The other reading of a line that has a header *and* ends like a message-first layout.
+    """Parse a line again that has a header but ends like a message-first layout; None if that fails.
 
     `DEBUG Map (1/2) - finished … [StreamTask main]`: `Map` looks like a logger.
     """
@@ -751,7 +739,7 @@ def with_message_first(head: Prefix) -> Prefix | None:
     stamp = read_stamp(head.text, head.inner)
     if stamp is None:
         return None
-    begin = _behind_stamp(head.text, stamp.end)
+    begin = _after_stamp(head.text, stamp.end)
     other = replace(
         head, begin=begin, complete=False, level=None, logger=None, thread=None, alone=False
     )
@@ -760,11 +748,11 @@ def with_message_first(head: Prefix) -> Prefix | None:
 
 
 def _suffix(head: Prefix, layouts: Layouts) -> None:
-    """Look for a logger that closes the line; the message then begins behind the level."""
+    """Parse a logger at the end of the line; the message then starts after the level."""
     line = head.text
     last = line.rfind(" [", max(head.begin, len(line) - 512))
     if last < 0 or not head.dated:
-        return  # a bracket at the end of any line is no layout
+        return  # a bracket at the end of an undated line is not a layout
     for shape in layouts.suffixes:
         found = shape.pattern.match(line, last)
         if found is None:
@@ -782,7 +770,7 @@ def _suffix(head: Prefix, layouts: Layouts) -> None:
 
 
 def samples() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """Every sample of `layouts.toml` as (kind, entry, sample)."""
+    """Yield every sample of `layouts.toml` as (kind, entry, sample)."""
     document = read_layouts()
     for kind in ("stamp", "carrier", "layout", "suffix"):
         for entry in document[kind]:

@@ -147,8 +147,9 @@ class Reader:
             found = self._message_on_line(record, state)
         head = record.head
         drift = self._is_of_drift_class(head, body, found)
-        if found is None and (found := self._message_on_wrapped_lines(record)) is not None:
-            if state is _State.ALONE:
+        if found is None:
+            found = self._message_on_wrapped_lines(record)
+            if found is not None and state is _State.ALONE:
                 return None  # the line with the message joins this header
         self._tally.logger_hits += drift
         if found is None:

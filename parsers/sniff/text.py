@@ -16,6 +16,7 @@ from typing import Final
 
 from flowdiag.parsers.flink.container_texts import looks_like_kubectl, reports_killed_process
 from flowdiag.parsers.flink.prometheus import FLINK_METRIC
+from flowdiag.parsers.flink.web_ui import contains_table
 from flowdiag.parsers.lines.pastes import PASTE_BYTES, engine_and_class, exceptions_in
 from flowdiag.parsers.sniff.bytes import binary_format, encoding_of, is_binary, to_utf8
 from flowdiag.parsers.sniff.documents import sniff_export, sniff_json, sniff_printed, sniff_wrapped
@@ -169,7 +170,7 @@ def _sniff_engine_log(text: _Text) -> Sniffed | None:
 def _sniff_other_formats(text: _Text) -> Sniffed | None:
     if text.signs.engine != "unknown":
         return None
-    if text.sample.complete and (text.head):
+    if text.sample.complete and contains_table(text.head):
         return Sniffed(kind="log", engine="flink")
     found = (reason for pattern, reason in _TEXTS if pattern.search(text.start))
     reason = next(found, None)
