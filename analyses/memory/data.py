@@ -1,4 +1,4 @@
-"""From the facts of `flowdiag memory` to `data.processes` and `data.buffers` of the report."""
+"""Builds `data.processes` and `data.buffers` of the report from the facts of `flowdiag memory`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flowdiag.analyses.memory import wire
 from flowdiag.analyses.memory.model import MEMORY_KEYS
 from flowdiag.analyses.report.redact import clean
 
-# Options beside those of the model that belong to the picture.
+# Relevant options in addition to those of the model.
 _ALSO = (
     "taskmanager.numberOfTaskSlots",
     "state.backend",
@@ -24,13 +24,7 @@ _ALSO = (
 def memory_processes(
     facts: x.MemoryFacts, names: Sequence[str], max_rows: int
 ) -> list[wire.MemoryProcess]:
-    """The processes, at most `max_rows` of them.
-
-    Args:
-        facts: what was found.
-        names: of the sources, by index.
-        max_rows: longest list.
-    """
+    """Return at most `max_rows` processes; `names` are those of the sources, by index."""
     return [_process(process, names) for process in facts.processes[:max_rows]]
 
 
@@ -79,7 +73,7 @@ def _usage(usage: x.Usage | None) -> wire.MemoryUsage | None:
 
 
 def memory_buffers(facts: x.MemoryFacts, max_rows: int) -> list[wire.MemoryBuffers]:
-    """The network buffers of each TaskManager, those that are short first."""
+    """Return the network buffers of each TaskManager, those with missing buffers first."""
     ranked = sorted(facts.buffers, key=lambda needs: (-needs.missing, needs.taskmanager))
     return [
         wire.MemoryBuffers(

@@ -1,4 +1,4 @@
-"""What `flowdiag memory` reads besides logs and answers: configurations, kubectl's texts, GC logs."""
+"""Reads the side inputs of `flowdiag memory`: configurations, output of kubectl, GC logs."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ _QUARTERS: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherInputs:
-    """What was read, and which sources that makes readable after all: kind by index."""
+    """Side inputs, and the kinds of the sources that turn out to be readable, by index."""
 
     files: tuple[ConfigFile, ...] = ()
     kills: tuple[Kill, ...] = ()
     usages: tuple[Usage, ...] = ()
     kinds: Mapping[int, str] = field(default_factory=dict)
     unread: Mapping[int, str] = field(default_factory=dict)  # why a source is not read, by index
-    version: str | None = None  # of Flink, as a FlinkDeployment says it
+    version: str | None = None  # of Flink, from a FlinkDeployment
     names: Mapping[int, str] = field(default_factory=dict)  # of all inputs, by index
 
 
 def read_others(sources: Iterable[Source], version: tuple[int, int] | None = None) -> OtherInputs:
-    """Read every source that is no log of Flink.
+    """Read every source that is not a Flink log.
 
     Args:
-        sources: what was found.
-        version: of Flink, where the user says it: it decides how a configuration is read.
+        sources: all sources.
+        version: of Flink, if the user sets it: it determines how a configuration is parsed.
     """
     from flowdiag.parsers.sources.open import WHOLE_BYTES, source_text
 
@@ -65,13 +65,13 @@ def read_others(sources: Iterable[Source], version: tuple[int, int] | None = Non
         usages=tuple(reading.usages),
         kinds=reading.kinds,
         unread=reading.unread,
-        version=reading.asked,
+        version=reading.requested,
         names={source.index: source.name for source in sources} if reading.usages else {},
     )
 
 
 class _Reading:
-    """What was read so far."""
+    """Collects the side inputs, source by source."""
 
     def __init__(self, version: tuple[int, int] | None) -> None:
         self._version = version
@@ -80,10 +80,10 @@ class _Reading:
         self.usages: list[Usage] = []
         self.kinds: dict[int, str] = {}
         self.unread: dict[int, str] = {}
-        self.asked: str | None = None  # the version that the first deployment asks for
+        self.requested: str | None = None  # the version that the first deployment requests
 
     def add(self, source: Source, text: str) -> None:
-        """Read what a source tells of containers, and its options or collections of garbage."""
+        """Read the containers of a source, and its options or garbage collections."""
         of_flink = _is_log(source, text)
         if of_flink and not looks_like_kubectl(text):
             return
@@ -101,15 +101,15 @@ class _Reading:
     def _add_options(self, source: Source, text: str, read: OptionFile) -> None:
         if read.several and source.kind == "not-read":
             names = ", ".join(read.several[:5])
-            told = f"it holds {len(read.several)} resources with options ({names}): give it one"
-            self.unread[source.index] = told
+            reason = f"it holds {len(read.several)} resources with options ({names}): pass only one"
+            self.unread[source.index] = reason
             return
-        if self.asked is None and (asked := flink_version(text)):
-            self.asked = f"{asked[0]}.{asked[1]}"
-            self._version = self._version or asked
+        if self.requested is None and (requested := flink_version(text)):
+            self.requested = f"{requested[0]}.{requested[1]}"
+            self._version = self._version or requested
             read = _options_of(text, source.name, self._version) or read
         self.files.append(ConfigFile(source=source.index, name=source.name, read=read))
-        if source.kind == "not-read":  # a status that quotes an exception is read as that, too
+        if source.kind == "not-read":  # a status with an exception is read as an exception, too
             self.kinds[source.index] = "configuration"
 
 
@@ -126,20 +126,20 @@ def _kills(source: Source, text: str) -> Iterator[Kill]:
 
 
 def _options_of(text: str, name: str, version: tuple[int, int] | None) -> OptionFile | None:
-    """The options in a text; None where it holds none, as a pod that belongs to a FlinkDeployment does not."""
+    """Return the options in a text; None without any, as in a pod that belongs to a FlinkDeployment."""
     if not looks_like_options(text):
         return None
-    read = read_options(text, name=name, version=version)  # bounded by itself
-    told = (
+    read = read_options(text, name=name, version=version)  # limits its own size
+    content = (
         read.options or read.skipped or read.error or read.trouble or read.carrier or read.several
     )
-    return read if told else None
+    return read if content else None
 
 
 def _is_log(source: Source, text: str) -> bool:
-    """Whether what tells of Flink is a log, or a pod that runs an image of that name.
+    """Return whether a source is a Flink log, or a pod that runs a Flink image.
 
-    A resource of the operator is a configuration, also where its status quotes an exception.
+    A resource of the operator is a configuration, even if its status quotes an exception.
     """
     found = source.engine == "flink" and source.kind != "not-read"
     return found and not is_resource(text)

@@ -1,4 +1,4 @@
-"""What logs and answers say about memory, measured with Spark: resolved events in, one small frame out."""
+"""Measures memory records of logs and answers with Spark: resolved events in, one small frame out."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ SQL: Final = Queries("flowdiag.analyses.memory", {})
 
 
 def printed(events: DataFrame) -> DataFrame:
-    """What processes print about their memory, record by record."""
+    """Return the memory records of processes."""
     return SQL.run("printed", events=events)
 
 
 def usage(events: DataFrame) -> DataFrame:
-    """The memory logger, per process: samples, peak, and what is left in each quarter of the time.
+    """Return the memory logger's samples, peak, and minimum in each quarter of the time, per process.
 
     Megabytes as printed; `floors` is the smallest used heap of each quarter, oldest first.
     """
@@ -26,5 +26,5 @@ def usage(events: DataFrame) -> DataFrame:
 
 
 def frames(events: DataFrame) -> tuple[DataFrame, ...]:
-    """What `assemble_memory` needs beside attempts and incidents."""
+    """Return the rows for `assemble_memory` in addition to attempts and incidents."""
     return (printed(events), usage(events))

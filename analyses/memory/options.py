@@ -1,4 +1,4 @@
-"""What the memory model makes of the options of one process."""
+"""Applies the memory model to the options of one process."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ TOTALS: Final = {
         "jobmanager.heap.mb",
     ),
 }
-"""The options of which one at least has to be set, by role."""
-
-
+"""The options of which at least one must be set, by role."""
 ENVIRONMENT: Final = {
     "FLINK_TM_HEAP": "taskmanager.heap.size",
     "FLINK_TM_HEAP_MB": "taskmanager.heap.mb",
@@ -40,13 +38,13 @@ ENVIRONMENT: Final = {
     "FLINK_TM_NET_BUF_MIN": "taskmanager.network.memory.min",
     "FLINK_TM_NET_BUF_MAX": "taskmanager.network.memory.max",
 }
-"""Variables that the start scripts read before the options of that meaning, and the options (`config.sh`)."""
+"""Variables that override options in the start scripts (`config.sh`), and these options."""
 
 
 def with_environment(
     options: Mapping[str, str], version: tuple[int, int], *, container: bool
 ) -> Mapping[str, str]:
-    """Options as the scripts see them: up to 1.9 (JobManager: 1.10) variables win outside of containers.
+    """Return the options as the scripts use them: up to 1.9 (JobManager: 1.10) variables win outside containers.
 
     >>> with_environment({"FLINK_TM_HEAP": "3g"}, (1, 9), container=False)["taskmanager.heap.size"]
     '3g'
@@ -67,7 +65,7 @@ def with_environment(
 def derive(
     role: str, options: Mapping[str, str], version: str | None, container: bool
 ) -> m.Derivation | None:
-    """What the model makes of options; None where no total is among them."""
+    """Return the sizes that the model derives from options; None without a total."""
     seen = version_of(version) or m.LATEST
     options = with_environment(options, seen, container=container)
     if not any(key in options for key in TOTALS[role]):
@@ -80,10 +78,10 @@ KNOWN_VERSIONS: Final = (
     *((1, minor) for minor in range(4, 21)),
     *((2, minor) for minor in range(m.LATEST[1] + 1)),
 )
-"""The versions of Flink whose arithmetic is known."""
+"""The versions of Flink with known arithmetic."""
 
 _OF_MEMORY: Final = ("taskmanager.memory.", "jobmanager.memory.")
-# Of no weight for the sizes, and known all the same.
+# Valid options that do not affect the sizes.
 _OTHERS: Final = frozenset(
     {
         "taskmanager.memory.managed.consumer-weights",
@@ -95,7 +93,7 @@ _ALIKE: Final = 0.8  # of the characters, as difflib counts
 
 
 def nearest_version(seen: tuple[int, int]) -> tuple[int, int]:
-    """The known version that is nearest to one.
+    """Return the known version nearest to this one.
 
     >>> nearest_version((9, 9)), nearest_version((1, 3)), nearest_version((1, 21))
     ((2, 3), (1, 4), (1, 20))
@@ -105,7 +103,7 @@ def nearest_version(seen: tuple[int, int]) -> tuple[int, int]:
 
 
 def nearest_key(key: str) -> str | None:
-    """The memory option that somebody meant by a key that Flink does not know; None for all others.
+    """Return the memory option that a misspelt key most resembles; None for other keys.
 
     >>> nearest_key("taskmanager.memory.managed.fraktion"), nearest_key("managed.fraktion")
     ('taskmanager.memory.managed.fraction', 'taskmanager.memory.managed.fraction')
@@ -126,6 +124,6 @@ def nearest_key(key: str) -> str | None:
         if each.startswith(prefix)
     }
     if key.partition(".")[0] not in {each.partition(".")[0] for each in short}:
-        return None  # of another family, of which there are hundreds
+        return None  # one of the hundreds of other options
     meant = difflib.get_close_matches(key, sorted(short), 1, _ALIKE)
     return short[meant[0]] if meant else None

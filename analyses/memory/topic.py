@@ -1,4 +1,4 @@
-"""The topic `memory`: where the memory of Flink's processes goes, and which pool ran out."""
+"""The topic `memory`: the memory pools of Flink's processes, and which pool ran out."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ class Memory(FlinkTopic):
     checkpoints = False
 
     def metrics(self) -> Collection[str]:
-        """It measures none; this one tells the name of a TaskManager that runs no task."""
+        """Return one metric, which names TaskManagers that run no task; the topic measures none."""
         return ("Status.JVM.CPU.Load",)
 
     def side_inputs(self, sources: Sequence[Source], options: Options) -> SideInputs:
-        """Configurations, kubectl's texts and logs of the garbage collector."""
+        """Read configurations, output of kubectl and GC logs."""
         others = read_others(sources, version_of(options.memory.version))
         return SideInputs(content=others, kinds=others.kinds, unread=others.unread)
 
     def frames(self, settled: Settled, unique: DataFrame) -> Sequence[DataFrame]:
-        """What processes print about their memory."""
+        """Return the memory records of processes."""
         from flowdiag.analyses.memory.measure import frames
 
         return frames(settled.events)
@@ -63,7 +63,7 @@ class Memory(FlinkTopic):
         side_inputs: OtherInputs,
         options: Options,
     ) -> MemoryFacts:
-        """The processes, as configured, derived and observed."""
+        """Return the processes, as configured, derived and observed."""
         return assemble_memory(
             rows,
             common,
@@ -77,23 +77,20 @@ class Memory(FlinkTopic):
         )
 
     def jobs(self, facts: MemoryFacts) -> Iterable[SelectableJob]:
-        """The jobs."""
         return named_jobs(facts.jobs)
 
     def first_us(self, facts: MemoryFacts) -> int | None:
-        """The first record of any job."""
         return min((job.first_us for job in facts.jobs if job.first_us is not None), default=None)
 
     def last_us(self, facts: MemoryFacts) -> int | None:
-        """The last record of any job."""
         return max((job.last_us for job in facts.jobs if job.last_us is not None), default=None)
 
     def select_jobs(self, facts: MemoryFacts, is_selected: Callable[[JobKey], bool]) -> MemoryFacts:
-        """Some jobs; processes belong to all of them."""
+        """Select some jobs; processes belong to all jobs."""
         return replace(facts, jobs=tuple(job for job in facts.jobs if is_selected(job.key)))
 
     def select_span(self, facts: MemoryFacts, span: Span) -> MemoryFacts:
-        """The failures of the span; sizes and configurations have no time of their own."""
+        """Select the failures in the span; sizes and configurations have no time of their own."""
         jobs = (
             replace(job, incidents=tuple(i for i in job.incidents if span.has(i.time_us)))
             for job in facts.jobs
@@ -118,15 +115,15 @@ class Memory(FlinkTopic):
         )
 
     def is_assessed(self, facts: MemoryFacts) -> bool:
-        """Whether anything is known of any process or buffer."""
+        """Return whether any process or buffer is known."""
         killed = any(kill.for_memory or kill.waits for kill in facts.kills)
-        seen = facts.buffers or any(one.observed or one.usage for one in facts.processes)
+        seen = facts.buffers or any(p.observed or p.usage for p in facts.processes)
         if not (seen or killed) and any(file.read.trouble for file in facts.files):
-            return False  # something is wrong that options do not tell
+            return False  # options do not explain the problem in the status
         return bool(facts.processes or facts.buffers or killed or facts.files)
 
     def is_calculated(self, facts: MemoryFacts) -> bool:
-        """Whether nothing is known but what somebody wants to configure: options, and files of them."""
+        """Return whether the input holds only options: the sizes are calculated, not observed."""
         return not (facts.buffers or facts.kills or facts.jobs or facts.writers) and not any(
             process.observed or process.usage for process in facts.processes
         )
@@ -134,12 +131,12 @@ class Memory(FlinkTopic):
     def notes(
         self, measured: MemoryFacts, facts: MemoryFacts, options: Options
     ) -> Iterable[InputNote]:
-        """Versions and options that Flink does not know, and resources whose status says that something is wrong."""
+        """Yield unknown versions and options, and resources with a problem in their status."""
         for file in facts.files:
             if file.read.trouble is not None:
                 yield InputNote(
                     Kind.OTHER,
-                    f"its status says {file.read.trouble}; the log of the operator, and the JobManager's, tell more",
+                    f"its status reports {file.read.trouble}; see the logs of the operator and the JobManager",
                     source=file.name,
                 )
         versions = dict.fromkeys(p.version for p in facts.processes if p.version)
@@ -151,15 +148,15 @@ class Memory(FlinkTopic):
                 major, minor = nearest_version(seen)
                 yield InputNote(
                     Kind.UNKNOWN_VERSION,
-                    f"there is no Flink {version} that flowdiag knows: calculated as"
-                    f" {major}.{minor}, the nearest one",
+                    f"flowdiag does not know Flink {version}: sizes are calculated as for the nearest"
+                    f" version, {major}.{minor}",
                 )
         keys = {*options.memory.given, *(key for file in facts.files for key in file.read.options)}
         for key in sorted(keys):
             known = nearest_key(key)
             if known is not None:
-                told = f"Flink has no option {key}: did you mean {known}?"
-                yield InputNote(Kind.UNKNOWN_OPTION, told)
+                text = f"Flink has no option {key}: did you mean {known}?"
+                yield InputNote(Kind.UNKNOWN_OPTION, text)
 
 
 MEMORY: Final = Memory()

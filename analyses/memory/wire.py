@@ -6,7 +6,7 @@ import msgspec
 
 
 class MemoryUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """How full the heap was: what each quarter of the time left at least, and full collections."""
+    """Heap usage: the minimum in each quarter of the time, and full collections."""
 
     samples: int
     heap_max_bytes: int | None
@@ -19,8 +19,9 @@ class MemoryUsage(msgspec.Struct, frozen=True, kw_only=True):
 class MemoryProcess(msgspec.Struct, frozen=True, kw_only=True):
     """One process: pools by the names of Flink's options.
 
-    `configured` are the options as given, `derived` what Flink makes of them, `observed` what the process,
-    REST (`observed_from`) or its resource manager print. `error` holds Flink's words where it refuses.
+    `configured` are the options as set, `derived` the sizes that Flink derives from them, `observed` the sizes
+    that the process, REST (`observed_from`) or its resource manager print. `error` is Flink's own message if
+    it refuses the options.
     """
 
     role: str
@@ -46,7 +47,7 @@ class MemoryProcess(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskBuffers(msgspec.Struct, frozen=True, kw_only=True):
-    """What one subtask needs on its TaskManager, in segments."""
+    """The network buffers of one subtask, in segments."""
 
     job: str
     task: str

@@ -1,12 +1,12 @@
-"""How many buffers can wait before a task, by version (catalogue/flink.md 7.1 and 7.2).
+"""The capacity of a task's input in buffers, by version (catalogue/flink.md 7.1 and 7.2).
 
-`inputQueueLength` counts what lies in a task's input channels, over all gates. What fits in there changed:
+`inputQueueLength` counts the buffers in a task's input channels, over all gates. Their capacity changed:
 
 | versions | remote channels | local channels |
 |---|---|---|
 | up to 1.4, or credits switched off | a pool of `C * 2 + 8` per gate | not counted |
 | 1.5 to 1.8 | `C * E + F`: exclusive per channel, floating per gate | not counted |
-| 1.9, 1.10 | the same | what waits at their producers: its whole pool |
+| 1.9, 1.10 | the same | buffers that wait at their producers: the whole pool |
 | 1.11 and later | the same (from 1.17 fewer exclusive ones under a cap, from 2.0 fixed at 2 and 8) | up to `max-buffers-per-channel` of each producer |
 
 Barriers and other events come on top, typically one per channel: they take no buffer.
@@ -33,7 +33,7 @@ class GateShape:
 
     Args:
         channels: all of them.
-        remote: those whose producer runs on another TaskManager.
+        remote: channels whose producer runs on another TaskManager.
         subpartitions: of each producer's result partition.
     """
 
@@ -44,13 +44,13 @@ class GateShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
-    """What can wait before a subtask, all gates together.
+    """The input capacity of a subtask, over all gates.
 
     Args:
         channels, remote: counted over the gates.
-        buffers: exclusive and floating ones, for the remote channels.
-        local: buffers at local producers that `inputQueueLength` counts; None: it counts none of them.
-        events: barriers on top, one for each channel that is counted.
+        buffers: exclusive and floating buffers of the remote channels.
+        local: buffers at local producers that `inputQueueLength` counts; None: it does not count any.
+        events: additional barriers, one per counted channel.
     """
 
     channels: int
@@ -66,20 +66,19 @@ class Capacity:
 
     @property
     def convicts(self) -> bool:
-        """Whether a long queue is one of this task's own buffers: no local backlog is counted."""
+        """Whether a long queue consists of this task's own buffers, without a local backlog."""
         return not self.local
 
 
 def input_capacity(
     gates: Iterable[GateShape], options: Mapping[str, str], version: Version
 ) -> Capacity:
-    """What a subtask's input holds when it is full.
+    """Return the capacity of a subtask's input.
 
     Args:
         gates: of the subtask; sources have none.
         options: the configuration, by key.
         version: of Flink.
-
     >>> one = [GateShape(channels=4, remote=4)]
     >>> [input_capacity(one, {}, v).total for v in ((1, 4), (1, 8), (1, 20))]
     [20, 20, 20]

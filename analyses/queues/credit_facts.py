@@ -1,4 +1,4 @@
-"""What the credit model wants to know of a job, taken from its measured queues and its options."""
+"""The input of the credit model, from the measured queues and the options of a job."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DEFAULT_SEGMENT: Final = 32768
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedSubtask:
-    """One subtask over the time that is looked at; None where nothing told.
+    """One subtask over the observed time; None for unknown values.
 
     Args:
         records_in, records_out: per second.
@@ -59,16 +59,16 @@ class ObservedTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """A job as it ran.
+    """An observed job.
 
     Args:
         tasks: from the sources on.
-        edges: upstream, downstream, Flink's word for how records are shipped.
+        edges: upstream, downstream, and Flink's name of the ship strategy.
         flow: the options.
         version: of Flink.
         checkpoint_ms: median duration of completed checkpoints in that time.
-        overhead_ms: of a checkpoint without waiting for barriers: until the first subtask begins, and the
-            longest that one takes for itself.
+        overhead_ms: of a checkpoint without waiting for barriers: the time until the first subtask starts,
+            and the longest time of a subtask of its own.
         snapshot_ms: synchronous part, by task.
     """
 
@@ -82,7 +82,7 @@ class Observed:
 
 
 def bytes_of(text: str | None, otherwise: int) -> int:
-    """A size as Flink writes it.
+    """Return the bytes of a size in Flink's notation.
 
     >>> bytes_of("4kb", 0), bytes_of("32768", 0), bytes_of("1 mb", 0), bytes_of("much", 7)
     (4096, 32768, 1048576, 7)
@@ -94,12 +94,12 @@ def bytes_of(text: str | None, otherwise: int) -> int:
 
 
 def flow_of(options: Mapping[str, str], version: Version, segments: int | None = None) -> Flow:
-    """The options of the model, with the defaults, limits and removals of each version.
+    """Return the options of the model, with the defaults, limits and removals of each version.
 
     Args:
         options: by key.
-        version: of Flink; before 1.5 there are no credits, and the model is only near.
-        segments: of each TaskManager, where known.
+        version: of Flink; before 1.5 there are no credits, and the model is an approximation.
+        segments: of each TaskManager, if known.
 
     >>> flow_of({}, (2, 3)).overdraft, flow_of({}, (1, 10)).most_per_channel
     (20, None)
@@ -150,7 +150,7 @@ def flow_of(options: Mapping[str, str], version: Version, segments: int | None =
 
 
 def debloating_of(version: Version, target_ms: float) -> Debloating:
-    """Debloating as a version does it (catalogue/flink.md 7.1)."""
+    """Return the debloating of a version (catalogue/flink.md 7.1)."""
     if version < (1, 15):
         return Debloating(target_ms=target_ms, period_ms=500.0, threshold=0.5, least_bytes=1024)
     start = 1024 if version >= (2, 0) else None
@@ -158,26 +158,26 @@ def debloating_of(version: Version, target_ms: float) -> Debloating:
 
 
 def observe(job: JobQueues, options: Mapping[str, str]) -> Observed | None:
-    """What the model needs; None where the graph, or every rate, is unknown.
+    """Return the input of the model; None if the graph or every rate is unknown.
 
     Args:
         job: measured.
-        options: the job's and the cluster's configuration.
+        options: the configuration of the job and the cluster.
     """
     graph = job.job.graph
     if graph is None or not graph.edges:
         return None
     places = _places(job)
     totals = {SubtaskKey(load.task, load.subtask_index): load for load in job.totals}
-    wanted = _settled(job)
+    observed_windows = _later_windows(job)
     tasks = []
-    for vertex in _ordered([v.task for v in graph.vertices], graph.edges):
+    for vertex in _in_order([v.task for v in graph.vertices], graph.edges):
         count = job.topology.parallelism.get(vertex) or 0
         subtasks = []
         for index in range(count):
             key = SubtaskKey(vertex, index)
-            found = _subtask(
-                key, job.samples.get(key, ()), wanted, totals.get(key), places.get(key)
+            found = _observe_subtask(
+                key, job.samples.get(key, ()), observed_windows, totals.get(key), places.get(key)
             )
             subtasks.append(found)
         if not subtasks:
@@ -193,19 +193,18 @@ def observe(job: JobQueues, options: Mapping[str, str]) -> Observed | None:
         if (gauge := machine.gauges.get("segments")) is not None and gauge.high > 0
     ]
     version = job.version or (1, 20)
-    checkpoint, overhead, snapshots = _checkpoints(job.job, _begin_us(job, wanted))
     return Observed(
         tasks=tuple(tasks),
         edges=tuple((up, down, patterns.get((up, down), "HASH")) for up, down in graph.edges),
         flow=flow_of(options, version, int(min(segments)) if segments else None),
         version=version,
-        checkpoint_ms=checkpoint,
-        overhead_ms=overhead,
-        snapshot_ms=snapshots,
+        checkpoint_ms=_checkpoint_ms(job.job, _begin_us(job, observed_windows)),
+        overhead_ms=_overhead_ms(job.job),
+        snapshot_ms=_snapshot_ms(job.job),
     )
 
 
-def _ordered(tasks: Sequence[str], edges: Sequence[tuple[str, str]]) -> list[str]:
+def _in_order(tasks: Sequence[str], edges: Sequence[tuple[str, str]]) -> list[str]:
     found: list[str] = []
     left = list(dict.fromkeys(tasks))
     while left:
@@ -227,46 +226,46 @@ def _places(job: JobQueues) -> dict[SubtaskKey, str]:
     return found
 
 
-def _settled(job: JobQueues) -> set[int]:
-    """The later half of the windows: in the first ones a job fills its queues."""
+def _later_windows(job: JobQueues) -> set[int]:
+    """Return the second half of the windows: in the first half a job fills its queues."""
     windows = job.windows
     return set(windows[len(windows) // 2 :])
 
 
-def _begin_us(job: JobQueues, wanted: set[int]) -> int:
-    """When the windows that are looked at begin."""
+def _begin_us(job: JobQueues, observed_windows: set[int]) -> int:
+    """Return the start of the observed windows."""
     firsts = (
         sample.first_us
         for each in job.samples.values()
         for sample in each
-        if sample.window in wanted and sample.first_us is not None
+        if sample.window in observed_windows and sample.first_us is not None
     )
     return min(firsts, default=0)
 
 
-def _subtask(
+def _observe_subtask(
     key: SubtaskKey,
     every: Sequence[Sample],
-    wanted: set[int],
+    observed_windows: set[int],
     total: SubtaskLoad | None,
     place: str | None,
 ) -> ObservedSubtask:
-    """Medians over the windows."""
-    samples = [s for s in every if s.window in wanted]
+    """Return the medians over the observed windows."""
+    samples = [s for s in every if s.window in observed_windows]
 
     def rate(name: str) -> float | None:
         rates = []
         for number, sample in enumerate(every):
             increase = sample.increases.get(name)
-            if sample.window in wanted and increase is not None and not sample.resets:
+            if sample.window in observed_windows and increase is not None and not sample.resets:
                 span_ms = _span_ms(sample, every[number - 1] if number else None)
                 if span_ms > 0:
                     rates.append(increase * 1000.0 / span_ms)
-        return median(rates) if rates else None
+        return _median(rates)
 
     def mean(name: str) -> float | None:
         means = [gauge.mean for s in samples if (gauge := s.gauges.get(name)) is not None]
-        return median(means) if means else None
+        return _median(means)
 
     busy, waiting = mean("busy"), mean("back_pressured")
     if total is not None:
@@ -286,10 +285,10 @@ def _subtask(
 
 
 def _span_ms(sample: Sample, before: Sample | None) -> float:
-    """The time in which the counters of a window rose: from the last sample before it on.
+    """Return the time over which the counters of a window increase, from the last sample before it.
 
-    Where there are several samples, one more of their distances: the time of a series' first window is
-    that of the first report in it, with or without the series.
+    With several samples, this is their span plus one sampling interval: the first window of a series starts
+    with the first report in it, which may not contain the series.
     """
     if sample.last_us is None or sample.first_us is None:
         return 0.0
@@ -301,44 +300,48 @@ def _span_ms(sample: Sample, before: Sample | None) -> float:
     return (sample.last_us - before.last_us) / 1000.0 if before.last_us is not None else 0.0
 
 
-def _checkpoints(
-    job: JobFacts, since_us: int
-) -> tuple[float | None, float | None, dict[str, float]]:
-    """Median duration, median time beside the wait for barriers, synchronous part by task.
+def _median(values: Sequence[float]) -> float | None:
+    return median(values) if values else None
 
-    Durations are of the time that the rates are of: earlier ones may have met empty queues.
+
+def _checkpoint_ms(job: JobFacts, since_us: int) -> float | None:
+    """Return the median duration of completed checkpoints.
+
+    Only those in the time of the rates count: earlier ones may have met empty queues.
     """
-    durations = [
-        float(c.duration_ms)
-        for c in job.checkpoints
-        if c.status is Status.COMPLETED
-        and c.duration_ms is not None
-        and not c.is_savepoint
-        and c.triggered_us is not None
-        and c.triggered_us >= since_us
-    ]
-    begun: dict[int, list[float]] = {}
+    return _median(
+        [
+            float(c.duration_ms)
+            for c in job.checkpoints
+            if c.status is Status.COMPLETED and not c.is_savepoint and c.duration_ms is not None
+            if c.triggered_us is not None and c.triggered_us >= since_us
+        ]
+    )
+
+
+def _overhead_ms(job: JobFacts) -> float | None:
+    """Return the median time of a checkpoint without waiting for barriers."""
+    delays: dict[int, list[float]] = {}
     own: dict[int, list[float]] = {}
-    syncs: dict[str, list[float]] = {}
     for part in job.subtask_checkpoints:
-        if part.task is not None and part.sync_ms is not None and part.sync_ms >= 0:
-            syncs.setdefault(part.task, []).append(float(part.sync_ms))
         if not part.acknowledged or part.end_to_end_ms is None:
             continue
-        # Up to 1.10 nothing says when the first barrier came: then its wait cannot be told from the rest.
-        begin = max(0, part.start_delay_ms or 0)
-        waited = begin + max(0, part.alignment_ms or 0)
-        begun.setdefault(part.checkpoint, []).append(float(begin))
+        delay = max(0, part.start_delay_ms or 0)
+        delays.setdefault(part.checkpoint, []).append(float(delay))
+        own_ms = part.end_to_end_ms
+        # Up to 1.10 the time of the first barrier is unknown, so its wait cannot be subtracted.
         if part.start_delay_ms is not None:
-            alone = float(max(0, part.end_to_end_ms - waited))
-            own.setdefault(part.checkpoint, []).append(alone)
-        else:
-            own.setdefault(part.checkpoint, []).append(float(part.end_to_end_ms))
+            own_ms = max(0, own_ms - delay - max(0, part.alignment_ms or 0))
+        own.setdefault(part.checkpoint, []).append(float(own_ms))
     known = all(part.start_delay_ms is not None for part in job.subtask_checkpoints)
     longest = max if known else min
-    overheads = [min(begun[number]) + longest(own[number]) for number in begun]
-    return (
-        median(durations) if durations else None,
-        median(overheads) if overheads else None,
-        {task: median(values) for task, values in sorted(syncs.items())},
-    )
+    return _median([min(delays[number]) + longest(own[number]) for number in delays])
+
+
+def _snapshot_ms(job: JobFacts) -> dict[str, float]:
+    """Return the median synchronous part of a snapshot, by task."""
+    found: dict[str, list[float]] = {}
+    for part in job.subtask_checkpoints:
+        if part.task is not None and part.sync_ms is not None and part.sync_ms >= 0:
+            found.setdefault(part.task, []).append(float(part.sync_ms))
+    return {task: median(values) for task, values in sorted(found.items())}

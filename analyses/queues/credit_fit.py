@@ -1,9 +1,9 @@
-"""From a job as it ran to the parameters of the credit model, and what other settings would change.
+"""Fits the parameters of the credit model to an observed job, and forecasts the effect of other settings.
 
-A task's time per record is the time it was busy by the records it took. Up to 1.12 nothing says how long a
-task was busy: then the tasks where back pressure ends, which are busy all the time, tell theirs by their
-rate, and the others are taken for quick. How well the parameters fit is tried by playing them: throughput,
-queue and barrier time against the observed ones.
+A task's time per record is its busy time divided by the number of its records. Up to 1.12 busy times are
+unknown. A task where back pressure starts is busy all the time, so its rate gives its time per record. All
+other tasks are assumed to be fast. A simulation tests the fit: it compares throughput, queue and barrier time
+with the observed values.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from flowdiag.analyses.queues.credits import simulate
 from flowdiag.analyses.queues.credits.job import Edge, Flow, Job, ModelError, Outcome, Task
 from flowdiag.analyses.queues.credits.static import utilisation
 
-POOR: Final = 1.5  # times: a fit that misses by more predicts little
+POOR: Final = 1.5  # factor: a fit with a larger error is useless
 DEFAULT_RECORD_BYTES: Final = 100.0
 _SECOND: Final = 1000.0
-_SATURATED: Final = 850.0  # ms of a second: a task that is busy so much has no time left
+_SATURATED: Final = 850.0  # ms of a second: a task this busy has no time left
 _PRESSED: Final = (
     0.5  # share of the samples in which a task is back-pressured (without times, up to 1.12)
 )
 _LEAST_FREE: Final = (
-    0.05  # of a source's time: what it could send is not known where it nearly stands still
+    0.05  # of a source's time: the possible rate of a nearly stalled source is unknown
 )
-_QUICK: Final = 0.1  # of the time between records, for a task of which only its rate is known
+_QUICK: Final = 0.1  # of the time between records, for a task with only a known rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """One observed quantity, and what the fitted model says of it."""
+    """An observed quantity, and its value in the fitted model."""
 
     name: str
     observed: float
@@ -48,7 +48,7 @@ class Compared:
 
     @property
     def times(self) -> float:
-        """By which factor they differ, at least 1."""
+        """The factor between the two values, at least 1."""
         low, high = sorted((max(self.observed, 1e-9), max(self.modelled, 1e-9)))
         return high / low
 
@@ -59,13 +59,13 @@ class Fit:
 
     Args:
         job: parameters.
-        flow: the options as they were.
+        flow: the observed options.
         version: of Flink.
-        bottleneck: the task with the least room; None: none is near its limit.
+        bottleneck: the task with the least headroom; None: none is near its limit.
         compared: observed and modelled, at those options.
-        scale: observed by modelled barrier time; 1 where it is not known.
-        overhead_ms: of a checkpoint beside its barriers.
-        notes: what had to be guessed, for people.
+        scale: observed divided by modelled barrier time; 1 if unknown.
+        overhead_ms: of a checkpoint, without waiting for barriers.
+        notes: the assumptions, for the report.
         outcome: of the model, at those options.
     """
 
@@ -81,7 +81,7 @@ class Fit:
 
     @property
     def error(self) -> float | None:
-        """The largest factor by which the model misses; None: nothing to compare with."""
+        """The largest factor between observed and modelled values; None: nothing to compare with."""
         return max((item.times for item in self.compared), default=None)
 
     @property
@@ -152,10 +152,10 @@ def fit(observed: Observed, *, interval_ms: float | None = None) -> Fit:
 
 
 def given(job: Job, flow: Flow, version: Version) -> Fit:
-    """The same of a job that nobody has run: parameters as they were given, nothing to compare with.
+    """Return the fit of a job that has never run: given parameters, nothing to compare with.
 
     Raises:
-        ModelError: they make no sense.
+        ModelError: the parameters are invalid.
     """
     return Fit(
         job=job,
@@ -171,7 +171,7 @@ def given(job: Job, flow: Flow, version: Version) -> Fit:
 
 
 def _slowest(job: Job) -> str | None:
-    """The task that has most to do for its time, if it has little time left."""
+    """Return the task with the highest utilisation, if it is near its limit."""
     name, use = max(utilisation(job).items(), key=lambda item: item[1], default=("", 0.0))
     return name if use * _SECOND >= _SATURATED else None
 
@@ -179,13 +179,13 @@ def _slowest(job: Job) -> str | None:
 def predict(
     fitted: Fit, name: str, *, flow: Flow | None = None, job: Job | None = None
 ) -> Prediction:
-    """What the fitted job would do with other options, or changed itself.
+    """Forecast the fitted job with other options, or a changed job.
 
-    Barriers that wait in queues are scaled by what the fit missed; unaligned ones do not wait, and
-    take what a checkpoint takes beside its barriers.
+    The waiting time of aligned barriers is scaled by the error of the fit. Unaligned barriers do not wait:
+    only the overhead of a checkpoint remains.
     """
     played, changed = flow or fitted.flow, job or fitted.job
-    task = watched(fitted.bottleneck, changed)
+    task = reference_task(fitted.bottleneck, changed)
     try:
         unchanged = (changed, played) == (fitted.job, fitted.flow)
         outcome = fitted.outcome if unchanged else simulate(changed, played)
@@ -210,9 +210,9 @@ def predict(
 
 
 def what_if(fitted: Fit) -> list[Prediction]:
-    """The usual remedies, each alone; the first is no change.
+    """Forecast each of the usual remedies alone, after a first forecast without any change.
 
-    Only those that the version knows and that are not in force already.
+    Leaves out remedies that the version does not have or that are already in effect.
     """
     flow, version = fitted.flow, fitted.version
     found = [predict(fitted, "as it is")]
@@ -220,8 +220,8 @@ def what_if(fitted: Fit) -> list[Prediction]:
         fewer = replace(
             flow, per_channel=min(flow.per_channel, 1), floating=max(1, flow.floating // 2)
         )
-        told = f"fewer buffers ({fewer.per_channel} per channel, {fewer.floating} floating)"
-        found.append(predict(fitted, told, flow=fewer))
+        name = f"fewer buffers ({fewer.per_channel} per channel, {fewer.floating} floating)"
+        found.append(predict(fitted, name, flow=fewer))
     if version >= (1, 14) and flow.debloating is None:
         debloating = debloating_of(version, 1000.0)
         found.append(
@@ -237,17 +237,17 @@ def what_if(fitted: Fit) -> list[Prediction]:
     return found
 
 
-def watched(bottleneck: str | None, job: Job) -> str:
-    """The task whose throughput tells how the job does: the bottleneck, else the last one."""
+def reference_task(bottleneck: str | None, job: Job) -> str:
+    """Return the task whose throughput represents the job: the bottleneck, else the last task."""
     ends = [t.name for t in job.tasks if all(edge.upstream != t.name for edge in job.edges)]
     return bottleneck or ends[-1]
 
 
 def rescaled(job: Job, name: str, times: int) -> Job:
-    """A job in which one task has `times` the subtasks.
+    """Return a job in which one task has `times` the subtasks.
 
-    The key groups of each subtask are split evenly, but what a subtask gets above twice the mean is taken
-    for one hot key, which stays together. New subtasks run on the TaskManagers of the old ones in turn.
+    The key groups of each subtask are split evenly. If a subtask gets more than twice the mean, the surplus
+    counts as one hot key, which stays together. New subtasks run on the TaskManagers of the old ones in turn.
     """
 
     def spread(shares: Sequence[float]) -> tuple[float, ...]:
@@ -313,7 +313,7 @@ def _job(observed: Observed, notes: list[str]) -> Job:
     edges = []
     for up, down, pattern in observed.edges:
         if up not in tasks or down not in tasks:
-            raise ModelError(f"nothing is known of '{up if up not in tasks else down}'")
+            raise ModelError(f"'{up if up not in tasks else down}' is unknown")
         edges.append(
             Edge(
                 upstream=up,
@@ -336,11 +336,10 @@ def _in(task: ObservedTask) -> float | None:
 
 
 def _sent(name: str, observed: Observed) -> float | None:
-    """Records that a task sent: as it says, else as its consumers took."""
+    """Return the number of records that a task sent, else the number that its consumers received."""
     task = next(t for t in observed.tasks if t.name == name)
-    said = _total([s.records_out for s in task.subtasks])
-    if said:
-        return said
+    if sent := _total([s.records_out for s in task.subtasks]):
+        return sent
     taken = [
         _in(t)
         for t in observed.tasks
@@ -352,25 +351,25 @@ def _sent(name: str, observed: Observed) -> float | None:
 
 
 def _source_services(task: ObservedTask, observed: Observed, notes: list[str]) -> tuple[float, ...]:
-    """Time between two records, had nothing stood in the way.
+    """Return the time between two records of a source without back pressure, for each subtask.
 
     Raises:
         ModelError: the source sent nothing.
     """
     total = _sent(task.name, observed)
     if not total:
-        raise ModelError(f"'{task.name}' sent nothing in the time that is looked at")
+        raise ModelError(f"'{task.name}' sent nothing in the observed time")
     services = []
     for subtask in task.subtasks:
         rate = subtask.records_out or total / len(task.subtasks)
         waiting = _waiting(subtask)
         if waiting is None:
-            notes.append(f"what {task.name} could send is not known: twice what it sent is taken")
+            notes.append(f"the possible rate of {task.name} is unknown: twice its rate is assumed")
             free = 0.5
         else:
             free = 1.0 - waiting
         if free < _LEAST_FREE:
-            notes.append(f"{task.name} hardly moved: what it could send is a guess")
+            notes.append(f"{task.name} was nearly stalled: its possible rate is a guess")
             free = _LEAST_FREE
         services.append(_SECOND / rate * free)
     return tuple(services)
@@ -397,13 +396,13 @@ def _services(task: ObservedTask, observed: Observed, notes: list[str]) -> tuple
                 share = 1.0 if saturated and not _pressed(s) else _QUICK
                 known[s.subtask_index] = _SECOND * share / s.records_in
         if saturated:
-            # Which of its subtasks has time left is not known; the slowest per record surely has none.
+            # The input does not show which subtasks have time left; the slowest per record has none.
             least = min(known.values(), default=0.0)
             known = {index: min(value, 2 * least) for index, value in known.items()}
         else:
-            notes.append(f"how long {task.name} is busy is not known: it is taken for quick")
+            notes.append(f"the busy time of {task.name} is unknown: it is assumed to be fast")
     if not known:
-        notes.append(f"{task.name} took no record: it is taken for quick")
+        notes.append(f"{task.name} received no records: it is assumed to be fast")
         return tuple(0.0 for _ in task.subtasks)
     otherwise = median(known.values())
     return tuple(known.get(s.subtask_index, otherwise) for s in task.subtasks)
@@ -416,7 +415,7 @@ def _pressed(subtask: ObservedSubtask) -> bool:
 
 
 def _ends_pressure(task: ObservedTask, observed: Observed) -> bool:
-    """Whether what comes before is back-pressured, and this is not: the slow one, seen without times."""
+    """Return whether tasks upstream are back-pressured and this one is not: it is the slow task."""
     before = {up for up, down, _ in observed.edges if down == task.name}
     above = any(_pressed(s) for t in observed.tasks if t.name in before for s in t.subtasks)
     return above and not any(_pressed(s) for s in task.subtasks)
@@ -434,12 +433,13 @@ def _record_bytes(name: str, observed: Observed, notes: list[str]) -> float:
     if pairs:
         return max(1.0, sum(b for b, _ in pairs) / sum(r for _, r in pairs))
     if downs:
-        notes.append(f"the size of {name}'s records is not known: {DEFAULT_RECORD_BYTES:g} bytes")
+        size = f"{DEFAULT_RECORD_BYTES:g} bytes are assumed"
+        notes.append(f"the size of {name}'s records is unknown: {size}")
     return DEFAULT_RECORD_BYTES
 
 
 def _selectivity(up: str, down: str, pattern: str, observed: Observed) -> float:
-    """Records on an edge by what the upstream task takes (a source: sends)."""
+    """Return the records on an edge divided by those the upstream task receives (a source: sends)."""
     tasks = {task.name: task for task in observed.tasks}
     inputs = [u for u, d, _ in observed.edges if d == down]
     taken = _in(tasks[down])
@@ -465,11 +465,11 @@ def _shares(task: ObservedTask, pattern: str) -> tuple[float, ...]:
     return tuple(mean if rate is None else rate for rate in rates)
 
 
-# -- how well they fit ---------------------------------------------------------------------------
+# -- the quality of the fit ----------------------------------------------------------------------
 
 
 def _bottleneck(observed: Observed) -> str | None:
-    """The task that has the least time left, and holds up what comes before it."""
+    """Return the task with the least time left that blocks the tasks upstream."""
     has_input = {down for _, down, _ in observed.edges}
     candidates: list[tuple[float, str]] = []
     for task in observed.tasks:

@@ -1,4 +1,4 @@
-"""From the facts of `flowdiag queues` to `data.vertices` and `data.taskmanagers`."""
+"""Builds `data.vertices` and `data.taskmanagers` from the facts of `flowdiag queues`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def queue_vertices(facts: QueueFacts, max_rows: int) -> list[wire.QueueVertex]:
-    """The graph of each job; of each vertex at most `max_rows` subtasks, the sick ones first."""
+    """Return the graph of each job, with at most `max_rows` subtasks per vertex, culprits first."""
     found: list[wire.QueueVertex] = []
     for job in facts.jobs:
         if job.samples or job.totals:
@@ -36,7 +36,7 @@ def queue_vertices(facts: QueueFacts, max_rows: int) -> list[wire.QueueVertex]:
 
 
 def focus(job: JobQueues) -> tuple[list[Spell], list[int] | None]:
-    """The spells that count, and the windows that the tables are about: those of the first spell."""
+    """Return the spells that are not ordinary, and the windows of the first one, which the tables show."""
     spells = [spell for spell in find_spells(job) if not spell.ordinary]
     if spells and spells[0].windows:
         return spells, list(spells[0].windows)
@@ -86,7 +86,7 @@ def _vertices(job: JobQueues, max_rows: int) -> list[wire.QueueVertex]:
 
 
 def role(job: JobQueues, task: str, members: Sequence[Load], spells: Iterable[Spell]) -> str:
-    """What a vertex is to the back pressure."""
+    """Return the role of a vertex in the back pressure."""
     ends = [spell.task for spell in spells]
     if task in ends:
         return "root"
@@ -158,11 +158,11 @@ def _subtask(
 
 
 def queue_taskmanagers(facts: QueueFacts, max_rows: int) -> list[wire.QueueTaskManager]:
-    """The TaskManagers of each job, the culprits first."""
+    """Return the TaskManagers of each job, culprits first."""
     found = []
     for job in facts.jobs:
         spells, windows = focus(job)
-        blamed = {spell.taskmanager for spell in spells if spell.taskmanager}
+        culprits = {spell.taskmanager for spell in spells if spell.taskmanager}
         loads = loads_in(job, windows)
         places: dict[str, list[Load]] = {}
         for load in loads.values():
@@ -175,13 +175,13 @@ def queue_taskmanagers(facts: QueueFacts, max_rows: int) -> list[wire.QueueTaskM
                 for machine in job.machines.get(name, ())
                 if windows is None or machine.window in windows
             ]
-            rows.append(_taskmanager(job, name, mine, machines, name in blamed))
+            rows.append(_taskmanager(job, name, mine, machines, name in culprits))
         found += sorted(rows, key=lambda row: (not row.culprit, -(row.busy or 0.0)))
     return found[:max_rows]
 
 
 def gc_share(machines: Sequence[Machine]) -> float | None:
-    """Share of the time that a TaskManager collected garbage."""
+    """Return the share of time that a TaskManager spends in garbage collection."""
     known = [m for m in machines if m.gc_ms is not None and m.span_ms]
     span = sum(m.span_ms or 0.0 for m in known)
     return sum(m.gc_ms or 0.0 for m in known) / span if span else None
@@ -219,11 +219,7 @@ _ALL: Final = 1 << 62
 
 
 def queue_tables(facts: QueueFacts) -> Rows:
-    """The same lists whole: rows of `report.tables`. A graph is as large as the job, not as its input.
-
-    Args:
-        facts: that were judged.
-    """
+    """Return the same lists untruncated: rows of `report.tables`. A graph is as large as the job, not its input."""
     vertices = queue_vertices(facts, _ALL)
     yield "vertices", (msgspec.structs.asdict(vertex) for vertex in vertices)
     yield "subtasks", _subtasks(vertices)

@@ -1,6 +1,6 @@
-"""What one run of `flowdiag queues` knows, as plain frozen values.
+"""The facts of one run of `flowdiag queues`, as plain frozen values.
 
-Metrics come in windows: a minute or a multiple of it, counted from 1970. A gauge of a window is the
+Metrics are grouped in windows of a minute or a multiple, counted from 1970. A gauge of a window holds the
 number, sum, minimum and maximum of its samples, a counter its increase. Times are microseconds UTC.
 """
 
@@ -28,11 +28,10 @@ class Gauge(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """Of the samples."""
         return self.total / self.n
 
     def share_above(self, limit: float) -> float:
-        """About which share of the samples is at or above a limit, had they two values only.
+        """Estimate the share of the samples at or above a limit, as if there were only two values.
 
         >>> Gauge(10, 7.0, 0.0, 1.0).share_above(0.9), Gauge(5, 5.0, 1.0, 1.0).share_above(0.9)
         (0.7, 1.0)
@@ -45,7 +44,7 @@ class Gauge(NamedTuple):
 
 
 def merge_gauges(gauges: Iterable[Gauge | None]) -> Gauge | None:
-    """The samples of several windows as one; None of nothing."""
+    """Return the samples of several windows as one gauge; None without samples."""
     known = [gauge for gauge in gauges if gauge is not None and gauge.n > 0]
     if not known:
         return None
@@ -65,7 +64,7 @@ class Sample:
         window: number of the window.
         gauges: by the names of `measure.GAUGES`.
         increases: by the names of `measure.COUNTERS`.
-        resets: how often a counter fell back, which a restart makes it do.
+        resets: how often a counter decreased, as it does on a restart.
     """
 
     window: int
@@ -82,7 +81,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """One TaskManager in one window: gauges, and the time its garbage collectors took."""
+    """One TaskManager in one window: gauges, and the time of its garbage collectors."""
 
     window: int
     taskmanager: str
@@ -98,7 +97,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateQueue:
-    """What `taskmanager.network.detailed-metrics` says of one input gate: its remote channels only."""
+    """The remote channels of an input gate, from `taskmanager.network.detailed-metrics`."""
 
     key: SubtaskKey
     gate: int
@@ -116,15 +115,15 @@ class JobQueues:
 
     Args:
         job: names, places, checkpoints, settings; `loads` are totals of REST and archives.
-        topology: what comes before what.
+        topology: the order of the tasks.
         samples: of each subtask, in the order of the windows.
         machines: of each TaskManager that runs it, in the order of the windows.
-        capacity: of each subtask's input, where its channels are known.
+        capacity: of each subtask's input, if its channels are known.
         gates: of detailed metrics.
         window_us: length of a window.
         starts_us: when the job started, restarted, was restored or rescaled.
         version_from: `said` by the input, `metrics` inferred from their names, None: not known.
-        gaps: what is missing, for people.
+        gaps: missing metrics, for the report.
     """
 
     job: JobFacts
@@ -143,7 +142,7 @@ class JobQueues:
 
     @property
     def totals(self) -> tuple[SubtaskLoad, ...]:
-        """What REST answers and archives counted since the start."""
+        """Counts since the start, from REST answers and archives."""
         return self.job.loads
 
     @property
@@ -159,19 +158,18 @@ def _windows(job: JobQueues) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueFacts:
-    """What the rules of `flowdiag queues` judge."""
+    """The input of the rules of `flowdiag queues`."""
 
     common: ClusterFacts
     jobs: tuple[JobQueues, ...]
 
     @property
     def processes(self) -> tuple[Process, ...]:
-        """Who wrote what."""
         return self.common.processes
 
 
 def options_of(job: JobFacts) -> dict[str, str]:
-    """The configuration as far as the input tells it."""
+    """Return the known options; REST overrides logs, and logs override observed values."""
     order = {"rest": 0, "log": 1, "observed": 2}
     found: dict[str, str] = {}
     for setting in sorted(job.settings, key=lambda s: order.get(s.source, 3)):

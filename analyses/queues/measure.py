@@ -1,4 +1,4 @@
-"""The metrics that tell of queues, measured with Spark: resolved events in, one small frame out."""
+"""Measures queue metrics with Spark: resolved events in, one small frame out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flowdiag.analyses.engine.sql import Queries, lines, words
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# Gauges by what they mean (catalogue/flink.md 5.3). Where a gauge has two names both say the same.
+# Gauges by meaning (catalogue/flink.md 5.3). Two names of a gauge are equivalent.
 GAUGES: Final = {
     "busy": ("busyTimeMsPerSecond",),
     "idle": ("idleTimeMsPerSecond",),
@@ -36,7 +36,7 @@ GAUGES: Final = {
     "watermark": ("currentInputWatermark",),
     "records_in_rate": ("numRecordsInPerSecond",),
 }
-# Of operators, taken for the task that runs them.
+# Of operators, assigned to the task that runs them.
 OPERATOR_GAUGES: Final = {
     "pending": ("pendingRecords",),
     "fetch_lag_ms": ("currentFetchEventTimeLag",),
@@ -81,7 +81,7 @@ METRICS: Final = frozenset(
         ),
     }
 )
-"""What to keep of metric reports, as `formats/metrics.toml` calls it."""
+"""The metrics to keep, by the names in `formats/metrics.toml`."""
 
 
 def _names(*tables: Mapping[str, tuple[str, ...]]) -> str:
@@ -98,7 +98,7 @@ def _keys(*tables: Mapping[str, tuple[str, ...]]) -> str:
 
 
 def _gauges(keys: Iterable[str]) -> str:
-    """The fullest of the names of each gauge, as a struct."""
+    """Return for each gauge a struct of the metric name with the most samples."""
     return lines(
         f"max_by(struct(n, total, low, high), n) FILTER (WHERE key = '{key}') AS {key}"
         for key in keys
@@ -128,7 +128,7 @@ SQL: Final = Queries(
 
 
 def windows(events: DataFrame, width_us: int) -> DataFrame:
-    """Each subtask in each window: `what` = `window`.
+    """Return each subtask in each window: `what` = `window`.
 
     Columns: the subtask's, window, a struct (n, total, low, high) per key of `GAUGES` and
     `OPERATOR_GAUGES`, an increase per key of `COUNTERS` (a counter that fell counts from zero), samples,
@@ -138,26 +138,26 @@ def windows(events: DataFrame, width_us: int) -> DataFrame:
 
 
 def machines(events: DataFrame, width_us: int) -> DataFrame:
-    """Each TaskManager in each window: `what` = `machine`; gc_ms over all collectors."""
+    """Return each TaskManager in each window: `what` = `machine`; gc_ms over all collectors."""
     return SQL.run("machines", events=events, width_us=str(width_us))
 
 
 def gates(events: DataFrame) -> DataFrame:
-    """Each input gate that detailed metrics tell of, over all of the input: `what` = `gate`."""
+    """Return each input gate in detailed metrics, over all of the input: `what` = `gate`."""
     return SQL.run("gates", events=events)
 
 
 def names(events: DataFrame, series: DataFrame) -> DataFrame:
-    """What tells the version: one row, `what` = `names`.
+    """Return the evidence for the version: one row, `what` = `names`.
 
-    Columns: names (of metrics that came with some version), reported (of those, what reporters told: who
-    collects asks for the newer of two names only), version (as REST says it).
+    Columns: names (of metrics that some version introduced), reported (the names in metric reports: live
+    collection requests only the newer of two names), version (from REST).
     """
     return SQL.run("names", events=events, series=series)
 
 
 def queue_frame(events: DataFrame, metrics: DataFrame, width_us: int) -> DataFrame:
-    """Everything that `assemble_queues` needs beside the common facts, told apart by `what`.
+    """Return the rows for `assemble_queues` in addition to the common facts, distinguished by `what`.
 
     Args:
         events: resolved events.

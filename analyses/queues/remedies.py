@@ -1,6 +1,6 @@
-"""What would change if: the credit model, fitted to a job as it ran, plays the usual remedies.
+"""Forecasts of the usual remedies, with the credit model fitted to an observed job.
 
-The model takes seconds of processor time per job, so it runs when it is asked for.
+The model takes seconds of CPU time per job, so it runs only on request.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from flowdiag.analyses.queues.root import find_spells
 
 
 def queue_remedies(facts: QueueFacts) -> list[wire.QueueWhatIf]:
-    """A forecast for each job in which back pressure starts somewhere."""
+    """Return forecasts for each job with a source of back pressure."""
     return [_of(job) for job in facts.jobs if any(not s.ordinary for s in find_spells(job))]
 
 
@@ -23,14 +23,16 @@ def _of(job: JobQueues) -> wire.QueueWhatIf:
     fitted: Fit | None = None
     observed = observe(job, options_of(job.job))
     if observed is None:
-        problem = "the input does not hold what the model needs: records, queues and the job graph"
+        problem = (
+            "the model needs records, queues and the job graph, which the input does not contain"
+        )
     else:
         try:
             fitted = fit(observed)
         except ModelError as error:
             problem = str(error)
     if fitted is not None and fitted.is_poor:
-        problem = "the model does not fit this job: its forecasts would be worth nothing"
+        problem = "the model does not fit this job, so its forecasts would be useless"
     return wire.QueueWhatIf(
         job_id=job.job.key.job_id,
         job_name=job.job.name,

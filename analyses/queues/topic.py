@@ -97,11 +97,10 @@ class Queues(FlinkTopic):
         return replace(facts, jobs=tuple(job for job in facts.jobs if is_selected(job.job.key)))
 
     def select_span(self, facts: QueueFacts, span: Span) -> QueueFacts:
-        """The windows that lie in the span, at least in part."""
+        """Return the facts with the windows that overlap the span."""
         return replace(facts, jobs=tuple(_within(job, span) for job in facts.jobs))
 
     def subjects(self, facts: QueueFacts) -> Sequence[JobQueues]:
-        """The jobs."""
         return facts.jobs
 
     def data(
@@ -111,7 +110,7 @@ class Queues(FlinkTopic):
         options: Options,
         sources: Sequence[Source],
     ) -> Data:
-        """`vertices`, `taskmanagers`, and `what_if` where it was asked for."""
+        """`vertices`, `taskmanagers`, and `what_if` on request."""
         from flowdiag.analyses.queues.data import queue_taskmanagers, queue_vertices
 
         if facts is None:
@@ -128,32 +127,32 @@ class Queues(FlinkTopic):
         )
 
     def tables(self, facts: QueueFacts, options: Options) -> Rows:
-        """The lists of `data`, whole."""
+        """The lists of `data`, untruncated."""
         from flowdiag.analyses.queues.data import queue_tables
 
         return queue_tables(facts)
 
     def is_assessed(self, facts: QueueFacts) -> bool:
-        """Whether there is a sample of any job."""
+        """Return whether there is a sample of any job."""
         return any(job.samples or job.totals for job in facts.jobs)
 
     def notes(
         self, measured: QueueFacts, facts: QueueFacts, options: Options
     ) -> Iterable[InputNote]:
-        """What the metrics leave out."""
+        """Yield the gaps in the metrics."""
         named = len(facts.jobs) > 1
         for job in facts.jobs:
             for gap in job.gaps:
-                told = f"{job.job.name or job.job.key.job_id}: {gap}" if named else gap
-                reset = gap.startswith("counters")  # all others begin with what there is none of
-                yield InputNote(Kind.COUNTERS_RESET if reset else Kind.NO_METRICS, told)
+                text = f"{job.job.name or job.job.key.job_id}: {gap}" if named else gap
+                reset = gap.startswith("counters")  # all other gaps are missing metrics
+                yield InputNote(Kind.COUNTERS_RESET if reset else Kind.NO_METRICS, text)
 
 
 QUEUES: Final = Queues()
 
 
 def window_us(common: ClusterFacts) -> int:
-    """Length of the windows in which metrics are looked at: minutes, so many that they stay few."""
+    """Return the length of the metric windows: whole minutes that keep the number of windows small."""
     firsts = [p.first_us for p in common.processes if p.first_us is not None]
     lasts = [p.last_us for p in common.processes if p.last_us is not None]
     times = [us for job in common.jobs for us in (job.first_us, job.last_us) if us is not None]
@@ -168,7 +167,7 @@ def window_us(common: ClusterFacts) -> int:
 
 
 def _within(job: JobQueues, span: Span) -> JobQueues:
-    """A job's windows that lie in a span of time, at least in part."""
+    """Return a job with the windows that overlap a span of time."""
 
     def inside(sample: Sample) -> bool:
         last_us = sample.last_us if sample.last_us is not None else sample.first_us

@@ -1,7 +1,7 @@
 """`data` of `flowdiag queues`: the wire types that other programs read (architecture.md).
 
-Shares are 0 to 1 of the time, usages 0 to 1 of the buffers (output pools may exceed 1 from 1.16 on); null
-where no input says. Values of a vertex are maxima over its subtasks, never means.
+Shares are 0 to 1 of the time, usages 0 to 1 of the buffers (output pools may exceed 1 from 1.16 on). Unknown
+values are null. Values of a vertex are maxima over its subtasks, never means.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class QueueGate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueSubtask(msgspec.Struct, frozen=True, kw_only=True):
-    """One subtask over the time that is judged.
+    """One subtask over the judged time.
 
-    `capacity` is the queue length at which its input is full; from Flink 1.9 it takes in
-    `local_backlog`, what waits at producers on the same TaskManager.
+    `capacity` is the queue length at which its input is full. From Flink 1.9 on it includes
+    `local_backlog`, the buffers that wait at producers on the same TaskManager.
     """
 
     subtask_index: int
@@ -49,7 +49,7 @@ class QueueSubtask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueInput(msgspec.Struct, frozen=True, kw_only=True):
-    """An edge into a vertex, with Flink's word for how records are shipped."""
+    """An edge into a vertex, with Flink's name of the ship strategy."""
 
     upstream: str
     ship_strategy: str | None
@@ -59,7 +59,7 @@ class QueueVertex(msgspec.Struct, frozen=True, kw_only=True):
     """One vertex of the job graph, sources first.
 
     `role` is root, back-pressured, fed-by-root, ok or unknown; `skew` Flink's own score of the records
-    in, 0 (even) to 100. `graph_from` says what told the edges: plan, archive, deployment order, metrics.
+    in, 0 (even) to 100. `graph_from` is the source of the edges: plan, archive, deployment order, metrics.
     """
 
     job_id: str
@@ -80,7 +80,7 @@ class QueueVertex(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueTaskManager(msgspec.Struct, frozen=True, kw_only=True):
-    """One TaskManager that runs subtasks of the job; usages and shares over the time that is judged."""
+    """One TaskManager that runs subtasks of the job; usages and shares over the judged time."""
 
     job_id: str
     taskmanager: str
@@ -97,7 +97,7 @@ class QueueTaskManager(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueFit(msgspec.Struct, frozen=True, kw_only=True):
-    """A quantity as observed, and what the fitted model says of it."""
+    """An observed quantity, and its value in the fitted model."""
 
     name: str
     observed: float
@@ -105,10 +105,10 @@ class QueueFit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueForecast(msgspec.Struct, frozen=True, kw_only=True):
-    """What a change would bring, by the credit model; the first is no change.
+    """The forecast of the credit model for a change; the first is without any change.
 
-    `checkpoint_ms` is null where no checkpoint completes in the time that was played; then
-    `at_least_ms` says how long the unfinished one had lasted.
+    `checkpoint_ms` is null if no checkpoint completes in the simulated time. `at_least_ms` is then the
+    duration of the unfinished checkpoint.
     """
 
     change: str
@@ -121,7 +121,7 @@ class QueueForecast(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueWhatIf(msgspec.Struct, frozen=True, kw_only=True):
-    """The credit model of one job: how well it fits, and what it forecasts."""
+    """The credit model of one job: the quality of its fit, and its forecasts."""
 
     job_id: str
     job_name: str | None

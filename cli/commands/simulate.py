@@ -119,10 +119,10 @@ def pid(**given: Any) -> int:
     The model covers one receiver, its rate limiter, the batch queue, the cost per batch and per record, and the exact
     estimator. Defaults come from the report, or are Spark's.
     """
-    from flowdiag.cli.simulations.pid import Wanted, run_pid
+    from flowdiag.cli.simulations.pid import PidFlags, run_pid
 
     as_json = given.pop("shape") is Listing.JSON
-    return run_pid(Wanted(**given, as_json=as_json))
+    return run_pid(PidFlags(**given, as_json=as_json))
 
 
 _CREDITS: Final[Options] = {
@@ -203,8 +203,8 @@ def credits(**given: Any) -> int:
     and the duration of a checkpoint. With --from, it first plays the job as it ran, which shows the quality of the
     fit, then the usual remedies, and the given settings.
     """
-    from flowdiag.cli.simulations.credits import Wanted, run_credits
+    from flowdiag.cli.simulations.credits import CreditFlags, run_credits
 
     as_json = given.pop("shape") is Listing.JSON
     paths = tuple(given.pop("paths") or ())
-    return run_credits(Wanted(**given, paths=paths, as_json=as_json))
+    return run_credits(CreditFlags(**given, paths=paths, as_json=as_json))

@@ -1,10 +1,10 @@
-"""`flowdiag simulate credits`: from flags, or a job's logs and metrics, to what settings would change."""
+"""`flowdiag simulate credits`: forecasts the effect of settings from flags, or a job's logs and metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -15,7 +15,7 @@ from flowdiag.analyses.queues.credit_fit import (
     fit,
     given,
     predict,
-    watched,
+    reference_task,
     what_if,
 )
 from flowdiag.analyses.queues.credits import simulate
@@ -40,8 +40,8 @@ _GROWTH: Final = 60  # columns of the queue over time, in JSON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """The flags as given; None where one was not."""
+class CreditFlags:
+    """The values of the flags; None for flags that are not given."""
 
     paths: tuple[str, ...]
     job: str | None
@@ -64,62 +64,64 @@ class Wanted:
     as_json: bool
 
 
-def run_credits(wanted: Wanted) -> ExitCode:
+def run_credits(flags: CreditFlags) -> ExitCode:
     """Simulate and write the outcome.
 
     Raises:
-        FlowdiagError: a value makes no sense, or the inputs are not enough for a model.
+        FlowdiagError: a value is invalid, or the inputs are not enough for a model.
     """
-    check_output(wanted.output)
+    check_output(flags.output)
     try:
-        fitted, played = _from_inputs(wanted) if wanted.paths else _from_flags(wanted)
+        fitted, predictions = _from_inputs(flags) if flags.paths else _from_flags(flags)
         growth = simulate(fitted.job, fitted.flow, fill=False)
     except ModelError as error:
         raise FlowdiagError(f"cannot simulate this: {error}") from None
-    if wanted.as_json:
-        text = _document(fitted, played, growth)
+    if flags.as_json:
+        text = _document(fitted, predictions, growth)
     else:
         from flowdiag.cli.views.credit_simulation import page_of
 
-        text = page_of(fitted, played, growth)
-    write_report(text, wanted.output)
+        text = page_of(fitted, predictions, growth)
+    write_report(text, flags.output)
     return ExitCode.CLEAR
 
 
-# -- what is played ------------------------------------------------------------------------------
+# -- the simulated job ---------------------------------------------------------------------------
 
 
-def _from_flags(wanted: Wanted) -> tuple[Fit, list[Prediction]]:
-    version = _version(wanted.flink or DEFAULT_VERSION)
-    job = described_job(wanted)
-    flow = changed(flow_of({}, version), wanted, version)
+def _from_flags(flags: CreditFlags) -> tuple[Fit, list[Prediction]]:
+    version = _parse_version(flags.flink or DEFAULT_VERSION)
+    job = described_job(flags)
+    flow = override_flow(flow_of({}, version), flags, version)
     if flow.interval_ms <= 0:
         flow = replace(flow, interval_ms=10_000.0)
     fitted = given(job, flow, version)
     return fitted, what_if(fitted)
 
 
-def _from_inputs(wanted: Wanted) -> tuple[Fit, list[Prediction]]:
+def _from_inputs(flags: CreditFlags) -> tuple[Fit, list[Prediction]]:
     for option, value in (
-        ("--parallelism", wanted.parallelism),
-        ("--rate", wanted.rate),
-        ("--service", wanted.service),
-        ("--record-size", wanted.record_size),
-        ("--skew", wanted.skew),
-        ("--task-managers", wanted.task_managers),
-        ("--flink", wanted.flink),
+        ("--parallelism", flags.parallelism),
+        ("--rate", flags.rate),
+        ("--service", flags.service),
+        ("--record-size", flags.record_size),
+        ("--skew", flags.skew),
+        ("--task-managers", flags.task_managers),
+        ("--flink", flags.flink),
     ):
         if value is not None:
-            raise FlowdiagError(f"{option} does not go with --from, which tells it")
-    fitted = _fitted(wanted)
-    played = what_if(fitted)
-    tried = changed(fitted.flow, wanted, fitted.version)
-    if tried != fitted.flow:
-        played.insert(1, predict(fitted, "tried", flow=tried))
-    return fitted, played
+            raise FlowdiagError(
+                f"{option} cannot be combined with --from, which provides the value"
+            )
+    fitted = _fit_inputs(flags)
+    predictions = what_if(fitted)
+    flow = override_flow(fitted.flow, flags, fitted.version)
+    if flow != fitted.flow:
+        predictions.insert(1, predict(fitted, "tried", flow=flow))
+    return fitted, predictions
 
 
-def _fitted(wanted: Wanted) -> Fit:
+def _fit_inputs(flags: CreditFlags) -> Fit:
     from flowdiag.analyses.diagnosis import measure, select_facts
     from flowdiag.analyses.inputs import find
     from flowdiag.analyses.model.options import Options
@@ -131,14 +133,14 @@ def _fitted(wanted: Wanted) -> Fit:
     from flowdiag.cli.spark.starter import SparkStarter
 
     with Progress() as progress:
-        progress("looking at the inputs")
-        discovery = find(wanted.paths, strict=False, engine="flink")
+        progress("checking the inputs")
+        discovery = find(flags.paths, strict=False, engine="flink")
     unread = [source for source in discovery.sources if source.kind == "not-read"]
     if len(unread) == len(discovery.sources):
         first = f": {unread[0].name}: {unread[0].reason}" if unread else ""
         raise FlowdiagError(
-            f"no input tells of a Flink job{first}",
-            hint="give logs with metric reports, REST answers, or what flowdiag collect wrote",
+            f"no input describes a Flink job{first}",
+            hint="pass logs with metric reports, REST answers, or the output of flowdiag collect",
         )
     with Progress() as progress, SparkStarter.begin() as spark, spark.explaining():
         measured = measure(
@@ -148,47 +150,48 @@ def _fitted(wanted: Wanted) -> Fit:
             resources=resources_of(spark),
             progress=stages(progress, discovery),
         )
-        options = Options(selection=Selection(job=wanted.job))
+        options = Options(selection=Selection(job=flags.job))
         jobs = select_facts(QUEUES, measured.facts[QUEUES.name], measured.processes, options).jobs
         if len(jobs) != 1:
             names = ", ".join(sorted(j.job.name or j.job.key.job_id for j in jobs)) or "none"
             raise FlowdiagError(
-                f"the input holds {len(jobs)} jobs, not one: {names}", hint="choose with --job"
+                f"the input holds {len(jobs)} jobs instead of one: {names}",
+                hint="choose with --job",
             )
         progress("fitting the model")
         observed = observe(jobs[0], options_of(jobs[0].job))
         if observed is None:
             raise FlowdiagError(
-                "the input tells no rates, or not what comes before what",
-                hint="give metric reports of all TaskManagers and the JobManager's log or /jobs/:id"
+                "the input does not contain the rates or the order of the tasks",
+                hint="pass metric reports of all TaskManagers and the JobManager's log or /jobs/:id"
                 " (flowdiag collect)",
             )
         return fit(observed)
 
 
-def described_job(wanted: Wanted) -> Job:
-    """A chain of tasks with hash edges, as the flags describe it.
+def described_job(flags: CreditFlags) -> Job:
+    """Return the chain of tasks with hash edges that the flags describe.
 
     Raises:
-        FlowdiagError: they do not.
+        FlowdiagError: a flag is missing or invalid.
     """
-    sizes = _sizes(wanted.parallelism or DEFAULT_PARALLELISM)
-    if wanted.rate is None or wanted.service is None:
+    sizes = _parse_parallelism(flags.parallelism or DEFAULT_PARALLELISM)
+    if flags.rate is None or flags.service is None:
         raise FlowdiagError(
-            "what comes in, and what a record costs, is not known",
-            hint="give --rate and --service, or a job's logs and metrics with --from",
+            "the input rate and the time per record are unknown",
+            hint="pass --rate and --service, or a job's logs and metrics with --from",
         )
-    if not 0 < wanted.rate < 1e12:
+    if not 0 < flags.rate < 1e12:
         raise FlowdiagError("--rate must be above 0")
-    costs = _costs(wanted.service, len(sizes) - 1)
-    size = bytes_of(wanted.record_size, 0) if wanted.record_size is not None else 100
+    costs = _parse_service(flags.service, len(sizes) - 1)
+    size = bytes_of(flags.record_size, 0) if flags.record_size is not None else 100
     if size < 1:
-        raise FlowdiagError(f"--record-size '{wanted.record_size}' is no size", hint="write 400b")
-    managers = wanted.task_managers
+        raise FlowdiagError(f"--record-size '{flags.record_size}' is not a size", hint="write 400b")
+    managers = flags.task_managers
     if managers is not None and not 1 <= managers <= MOST_SUBTASKS:
         raise FlowdiagError(f"--task-managers must be 1 to {MOST_SUBTASKS}")
     names = ["source", *[f"task {i}" for i in range(1, len(sizes) - 1)], "sink"]
-    service_ms = [sizes[0] * 1000.0 / wanted.rate, *costs]
+    service_ms = [sizes[0] * 1000.0 / flags.rate, *costs]
     tasks = tuple(
         Task(
             name=name,
@@ -205,26 +208,25 @@ def described_job(wanted: Wanted) -> Job:
         Edge(
             upstream=names[place],
             downstream=names[place + 1],
-            shares=_skewed(sizes[place + 1], wanted.skew) if place + 1 == slowest else (),
+            shares=_skewed_shares(sizes[place + 1], flags.skew) if place + 1 == slowest else (),
         )
         for place in range(len(names) - 1)
     )
     return Job(tasks=tasks, edges=edges)
 
 
-def _sizes(text: str) -> list[int]:
-    """The subtasks of each task."""
-    sizes = _numbers(text, "--parallelism")
+def _parse_parallelism(text: str) -> list[int]:
+    sizes = _parse_numbers(text, "--parallelism")
     if len(sizes) < 2 or any(not 1 <= size <= MOST_SUBTASKS for size in sizes):
         raise FlowdiagError(
-            f"--parallelism needs two tasks or more, of 1 to {MOST_SUBTASKS} subtasks",
+            f"--parallelism needs at least two tasks, each with 1 to {MOST_SUBTASKS} subtasks",
             hint="write 2,4,2: a source, a task, a sink",
         )
     return sizes
 
 
-def _costs(text: str, tasks: int) -> list[float]:
-    """What a record takes each task after the source; a single figure is the sink's."""
+def _parse_service(text: str, tasks: int) -> list[float]:
+    """Return the time per record of each task after the source; a single number is the sink's."""
     costs = [parse_duration_ms(part, "--service") for part in text.split(",")]
     if len(costs) == 1:
         costs = [0.0] * (tasks - 1) + costs
@@ -235,7 +237,7 @@ def _costs(text: str, tasks: int) -> list[float]:
     return costs
 
 
-def _skewed(count: int, share: float | None) -> tuple[float, ...]:
+def _skewed_shares(count: int, share: float | None) -> tuple[float, ...]:
     if share is None:
         return ()
     if not 1.0 / count <= share <= 1.0:
@@ -245,98 +247,94 @@ def _skewed(count: int, share: float | None) -> tuple[float, ...]:
     return (share, *[(1.0 - share) / max(1, count - 1)] * (count - 1))
 
 
-def changed(flow: Flow, wanted: Wanted, version: tuple[int, int]) -> Flow:
-    """The options with what was given on the command line.
+def override_flow(flow: Flow, flags: CreditFlags, version: tuple[int, int]) -> Flow:
+    """Return the options with the values of the command line.
 
     Raises:
-        FlowdiagError: a value that Flink refuses, or an option that this version does not have.
+        FlowdiagError: Flink refuses a value, or the version does not have an option.
     """
     if version >= (2, 0) and (
-        wanted.buffers_per_channel is not None or wanted.floating_buffers is not None
+        flags.buffers_per_channel is not None or flags.floating_buffers is not None
     ):
         raise FlowdiagError(
             "Flink 2 ignores buffers per channel and per gate: they are 2 and 8",
             hint="try --debloat or --segment-size",
         )
     for option, value, least in (
-        ("--buffers-per-channel", wanted.buffers_per_channel, 0),
-        ("--floating-buffers", wanted.floating_buffers, 0 if version < (1, 14) else 1),
-        ("--segments", wanted.segments, 1),
+        ("--buffers-per-channel", flags.buffers_per_channel, 0),
+        ("--floating-buffers", flags.floating_buffers, 0 if version < (1, 14) else 1),
+        ("--segments", flags.segments, 1),
     ):
         if value is not None and not least <= value <= 1_000_000:
             raise FlowdiagError(f"{option} must be at least {least}")
-    if wanted.unaligned and version < (1, 11):
-        raise FlowdiagError("unaligned checkpoints are there from Flink 1.11 on")
-    flush = (
-        parse_duration_ms(wanted.buffer_timeout, "--buffer-timeout")
-        if wanted.buffer_timeout
-        else None
-    )
-    interval = (
-        parse_duration_ms(wanted.checkpoint_interval, "--checkpoint-interval")
-        if wanted.checkpoint_interval
-        else None
-    )
+    if flags.unaligned and version < (1, 11):
+        raise FlowdiagError("unaligned checkpoints require Flink 1.11 or later")
+    interval_ms = _duration_ms(flags.checkpoint_interval, "--checkpoint-interval")
+    given: dict[str, Any] = {
+        "per_channel": flags.buffers_per_channel,
+        "floating": flags.floating_buffers,
+        "segment_bytes": _segment_bytes(flags.segment_size),
+        "segments": flags.segments,
+        "flush_ms": _duration_ms(flags.buffer_timeout, "--buffer-timeout"),
+        "unaligned": flags.unaligned,
+        "interval_ms": None if interval_ms is None else max(1.0, interval_ms),
+    }
     return replace(
         flow,
-        per_channel=flow.per_channel
-        if wanted.buffers_per_channel is None
-        else wanted.buffers_per_channel,
-        floating=flow.floating if wanted.floating_buffers is None else wanted.floating_buffers,
-        segment_bytes=_segment(flow, wanted),
-        segments=flow.segments if wanted.segments is None else wanted.segments,
-        flush_ms=flow.flush_ms if flush is None else flush,
-        debloating=_debloating(flow, wanted, version),
-        unaligned=flow.unaligned if wanted.unaligned is None else wanted.unaligned,
-        aligned_timeout_ms=flow.aligned_timeout_ms if wanted.unaligned is None else None,
-        interval_ms=flow.interval_ms if interval is None else max(1.0, interval),
+        debloating=_debloating(flow, flags, version),
+        aligned_timeout_ms=flow.aligned_timeout_ms if flags.unaligned is None else None,
+        **{name: value for name, value in given.items() if value is not None},
     )
 
 
-def _debloating(flow: Flow, wanted: Wanted, version: tuple[int, int]) -> Debloating | None:
-    if wanted.debloat is None:
+def _duration_ms(text: str | None, option: str) -> float | None:
+    return parse_duration_ms(text, option) if text else None
+
+
+def _debloating(flow: Flow, flags: CreditFlags, version: tuple[int, int]) -> Debloating | None:
+    if flags.debloat is None:
         return flow.debloating
-    if wanted.debloat.strip().lower() == "off":
+    if flags.debloat.strip().lower() == "off":
         return None
     if version < (1, 14):
-        raise FlowdiagError("buffer debloating is there from Flink 1.14 on")
-    target = parse_duration_ms(wanted.debloat, "--debloat")
+        raise FlowdiagError("buffer debloating requires Flink 1.14 or later")
+    target = parse_duration_ms(flags.debloat, "--debloat")
     if target < 1:
         raise FlowdiagError("--debloat must be at least 1 ms")
     return debloating_of(version, target)
 
 
-def _segment(flow: Flow, wanted: Wanted) -> int:
-    if wanted.segment_size is None:
-        return flow.segment_bytes
-    segment = bytes_of(wanted.segment_size, 0)
+def _segment_bytes(text: str | None) -> int | None:
+    if text is None:
+        return None
+    segment = bytes_of(text, 0)
     if not 4096 <= segment <= 1 << 30:
         raise FlowdiagError("--segment-size must be 4kb to 1024mb")
     return segment
 
 
-def _version(text: str) -> tuple[int, int]:
+def _parse_version(text: str) -> tuple[int, int]:
     parts = text.strip().split(".")
     if len(parts) < 2 or not all(part.isdecimal() and len(part) < 4 for part in parts[:2]):
-        raise FlowdiagError(f"--flink '{text}' is no version", hint="write 1.20")
+        raise FlowdiagError(f"--flink '{text}' is not a version", hint="write 1.20")
     version = int(parts[0]), int(parts[1])
     if version < (1, 5):
-        raise FlowdiagError("credits are there from Flink 1.5 on")
+        raise FlowdiagError("credit-based flow control requires Flink 1.5 or later")
     return version
 
 
-def _numbers(text: str, option: str) -> list[int]:
+def _parse_numbers(text: str, option: str) -> list[int]:
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and len(part) < 7 for part in parts):
-        raise FlowdiagError(f"{option} '{text}' is no list of numbers", hint="write 2,4,2")
+        raise FlowdiagError(f"{option} '{text}' is not a list of numbers", hint="write 2,4,2")
     return [int(part) for part in parts]
 
 
 # -- as JSON --------------------------------------------------------------------------------------
 
 
-def _document(fitted: Fit, played: Sequence[Prediction], growth: Outcome) -> str:
-    task = watched(fitted.bottleneck, fitted.job)
+def _document(fitted: Fit, predictions: Sequence[Prediction], growth: Outcome) -> str:
+    task = reference_task(fitted.bottleneck, fitted.job)
     document = {
         "schema": "flowdiag.simulation/1",
         "flink": ".".join(map(str, fitted.version)),
@@ -355,19 +353,19 @@ def _document(fitted: Fit, played: Sequence[Prediction], growth: Outcome) -> str
         },
         "growth": {
             "task": task,
-            "from_empty": [[round(t), round(v, 2)] for t, v in _thin(growth, task)],
+            "from_empty": [[round(t), round(v, 2)] for t, v in _sampled_growth(growth, task)],
         },
-        "outcomes": [_wire(item) for item in played],
+        "outcomes": [_prediction_json(item) for item in predictions],
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
-def _thin(outcome: Outcome, task: str) -> list[tuple[float, float]]:
+def _sampled_growth(outcome: Outcome, task: str) -> list[tuple[float, float]]:
     series = outcome.queue_over_time.get(task, ())
     return list(series[:: max(1, len(series) // _GROWTH)])
 
 
-def _wire(item: Prediction) -> dict[str, object]:
+def _prediction_json(item: Prediction) -> dict[str, object]:
     outcome = item.outcome
 
     def rounded(value: float | None) -> float | None:
@@ -398,15 +396,15 @@ def _wire(item: Prediction) -> dict[str, object]:
                 "queued_buffers": round(s.queue, 2),
                 "queued_records": round(s.queued_records, 2),
                 "out_buffers": round(s.out_queue, 2),
-                "barrier_ms": _barrier_of(outcome, s.task, s.subtask_index),
+                "barrier_ms": _median_barrier_ms(outcome, s.task, s.subtask_index),
             }
             for s in (outcome.subtasks if outcome else ())
         ],
     }
 
 
-def _barrier_of(outcome: Outcome | None, task: str, index: int) -> float | None:
-    """Median time until a subtask had all its barriers."""
+def _median_barrier_ms(outcome: Outcome | None, task: str, index: int) -> float | None:
+    """Return the median time until a subtask has all its barriers."""
     if outcome is None:
         return None
     known = sorted(

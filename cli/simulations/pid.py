@@ -1,4 +1,4 @@
-"""`flowdiag simulate pid`: from flags and a saved report to a model's outcome."""
+"""`flowdiag simulate pid`: simulates the rate estimator with flags and a saved report."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ MOST_BATCHES: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """The flags as given; None where one was not."""
+class PidFlags:
+    """The values of the flags; None for flags that are not given."""
 
     report: str | None
     interval: str | None
@@ -47,14 +47,14 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What is simulated.
+    """The input of a simulation.
 
     Args:
-        job: what a batch costs.
-        settings: as they are.
-        streams: input streams, whose limits and floors add up.
-        offered_per_s: what comes in, by batch.
-        offered_from: where that was taken from: a clause for people.
+        job: the cost of a batch.
+        settings: before any changes.
+        streams: input streams, whose limits and minimum rates add up.
+        offered_per_s: input rate, by batch.
+        offered_from: source of the input rate: a clause for the report.
     """
 
     job: Job
@@ -64,37 +64,37 @@ class Workload:
     offered_from: str
 
 
-def run_pid(wanted: Wanted) -> ExitCode:
+def run_pid(flags: PidFlags) -> ExitCode:
     """Simulate and write the outcome.
 
     Raises:
-        FlowdiagError: a value makes no sense, or the report holds nothing to simulate.
+        FlowdiagError: a value is invalid, or the report contains nothing to simulate.
     """
-    check_output(wanted.output)
-    load = workload(wanted)
-    before, after = load.settings, tried(load.settings, wanted, load.streams)
+    check_output(flags.output)
+    load = workload(flags)
+    before, after = load.settings, override_settings(load.settings, flags, load.streams)
     outcomes = {"tried": simulate(load.job, after, load.offered_per_s)}
-    if wanted.report is not None and before != after:
+    if flags.report is not None and before != after:
         outcomes = {"as it is": simulate(load.job, before, load.offered_per_s), **outcomes}
     settings = {"as it is": before, "tried": after}
-    if wanted.as_json:
+    if flags.as_json:
         text = _document(load, outcomes, settings)
     else:
         from flowdiag.cli.views.pid_simulation import page_of
 
         text = page_of(load, outcomes, settings)
-    write_report(text, wanted.output)
+    write_report(text, flags.output)
     return ExitCode.CLEAR
 
 
-def workload(wanted: Wanted) -> Workload:
-    """What a batch costs, what comes in, and the settings as they are.
+def workload(flags: PidFlags) -> Workload:
+    """Return the cost of a batch, the input rate and the present settings.
 
     Raises:
-        FlowdiagError: nothing tells the cost of a record, or a value makes no sense.
+        FlowdiagError: the cost of a record is unknown, or a value is invalid.
     """
-    app = None if wanted.report is None else _application(wanted.report)
-    interval = _length(wanted.interval, "--interval")
+    app = None if flags.report is None else _application(flags.report)
+    interval = _duration_ms(flags.interval, "--interval")
     if interval is not None and interval < 1:
         raise FlowdiagError("--interval must be at least 1 ms")
     interval_ms = None if interval is None else round(interval)
@@ -103,8 +103,8 @@ def workload(wanted: Wanted) -> Workload:
         settings = Settings(interval_ms=interval_ms or DEFAULT_INTERVAL_MS)
     else:
         settings = settings_of(app, interval_ms)
-    job = _job(wanted, app)
-    offers, source = _offers(wanted, app, job.sustains_per_s(settings.interval_ms), job)
+    job = _job(flags, app)
+    offers, source = _input_rates(flags, app, job.sustains_per_s(settings.interval_ms), job)
     return Workload(
         job=job,
         settings=settings,
@@ -114,10 +114,10 @@ def workload(wanted: Wanted) -> Workload:
     )
 
 
-def _job(wanted: Wanted, app: RateApplication | None) -> Job:
-    """What a batch costs: as given, else as the report has it."""
-    fixed = _length(wanted.cost_per_batch, "--cost-per-batch")
-    each = _length(wanted.cost_per_record, "--cost-per-record")
+def _job(flags: PidFlags, app: RateApplication | None) -> Job:
+    """Return the cost of a batch: from the flags, else from the report."""
+    fixed = _duration_ms(flags.cost_per_batch, "--cost-per-batch")
+    each = _duration_ms(flags.cost_per_record, "--cost-per-record")
     if each is not None and each <= 0:
         raise FlowdiagError("--cost-per-record must be above 0")
     keeping, error = (app.keeping, 0.0) if app is not None else (None, 0.0)
@@ -126,40 +126,40 @@ def _job(wanted: Wanted, app: RateApplication | None) -> Job:
         each, error = keeping.cost_per_record_ms, keeping.cost_error_ms or 0.0
     if each is None or each <= 0:
         raise FlowdiagError(
-            "what a record costs is not known",
-            hint="give --cost-per-record, or a report whose batches differ enough in size",
+            "the cost of a record is unknown",
+            hint="pass --cost-per-record, or a report whose batches differ enough in size",
         )
     slots = 1 if app is None else concurrent_jobs(app.settings)
     return Job(fixed_ms=max(0.0, fixed or 0.0), per_record_ms=each, error_ms=error, at_once=slots)
 
 
-def _offers(
-    wanted: Wanted, app: RateApplication | None, sustains_per_s: float, job: Job
+def _input_rates(
+    flags: PidFlags, app: RateApplication | None, sustains_per_s: float, job: Job
 ) -> tuple[list[float], str]:
-    """What comes in, by batch, and where that is from; as the rules of `flowdiag rate` take it.
+    """Return the input rate by batch, and its source, as the rules of `flowdiag rate` estimate it.
 
     Raises:
-        FlowdiagError: `--offered` is no rate, or no number of batches.
+        FlowdiagError: `--offered` is not a rate, or the number of batches is invalid.
     """
-    if wanted.offered is not None:
-        return offered_per_s(wanted.offered, wanted.batches), "as given"
+    if flags.offered is not None:
+        return offered_per_s(flags.offered, flags.batches), "as given"
     keeping = None if app is None else app.keeping
     if app is None or keeping is None or not keeping.records_per_s:
-        # A fixed cost above the interval leaves no rate that fits: then by the records' cost alone.
+        # If the fixed cost exceeds the interval, no rate is sustainable: use the cost of records alone.
         fits = sustains_per_s or 1000 * job.at_once / job.per_record_ms
         rate = advice.offered_per_s(None, fits, held=True)
-        source = "twice what fits, since --offered does not say"
+        source = "twice the sustainable rate, since --offered is not given"
     else:
-        held = app.back_pressure is True and any(one.held_by != "source" for one in app.streams)
-        held = held or any(one.limit is not None for one in app.streams)
+        held = app.back_pressure is True and any(s.held_by != "source" for s in app.streams)
+        held = held or any(stream.limit is not None for stream in app.streams)
         taken = keeping.records_per_s
         rate = advice.offered_per_s(taken, keeping.sustainable_per_s, held=held)
-        source = "as the report's last batches took it"
+        source = "the rate of the report's last batches"
         if held:
-            source += ", though something held them back"
+            source += ", which were rate-limited"
         if rate > taken:
-            source = "twice what fits, since in the report something held it back"
-    return offered_per_s(repr(rate), wanted.batches), source
+            source = "twice the sustainable rate, since the report's batches were rate-limited"
+    return offered_per_s(repr(rate), flags.batches), source
 
 
 def _application(path: str) -> RateApplication:
@@ -167,18 +167,18 @@ def _application(path: str) -> RateApplication:
     if report.tool.command != "rate":
         raise FlowdiagError(
             f"'{path}' is a report of flowdiag {report.tool.command}, not of rate",
-            hint="make one with flowdiag rate … --format json --output report.json",
+            hint="create one with flowdiag rate … --format json --output report.json",
         )
     found = report.data.applications or []
     apps = [app for app in found if app.batches]
     if not apps and any(app.queries for app in found):
         raise FlowdiagError(
-            "the report holds queries of Structured Streaming, which have no rate estimator",
-            hint="flowdiag simulate pid is about DStreams",
+            "the report contains Structured Streaming queries, which have no rate estimator",
+            hint="flowdiag simulate pid supports DStreams only",
         )
     if len(apps) != 1:
         raise FlowdiagError(
-            f"the report holds {len(apps)} applications with batches, not one",
+            f"the report contains {len(apps)} applications with batches instead of one",
             hint="flowdiag rate --application APP --format json",
         )
     interval = apps[0].batch_interval_ms
@@ -188,7 +188,7 @@ def _application(path: str) -> RateApplication:
 
 
 def settings_of(app: RateApplication, interval_ms: int | None = None) -> Settings:
-    """The settings of an application, Spark's defaults where nothing was set."""
+    """Return the settings of an application, with Spark's defaults for those not set."""
     return advice.settings_from(
         app.settings,
         interval_ms=interval_ms or app.batch_interval_ms or DEFAULT_INTERVAL_MS,
@@ -201,21 +201,21 @@ def settings_of(app: RateApplication, interval_ms: int | None = None) -> Setting
 _GAINS: Final = ("proportional", "integral", "derived", "min_rate")
 
 
-def tried(settings: Settings, wanted: Wanted, streams: int = 1) -> Settings:
-    """The settings with what was given on the command line.
+def override_settings(settings: Settings, flags: PidFlags, streams: int = 1) -> Settings:
+    """Return the settings with the values of the command line.
 
     Args:
-        settings: as they are.
-        wanted: the flags; floors and limits are those of each stream.
-        streams: how many there are.
+        settings: before any changes.
+        flags: minimum rates and limits apply to each stream.
+        streams: number of streams.
 
     Raises:
-        FlowdiagError: a value that Spark refuses to start with, or gains without an estimator.
+        FlowdiagError: Spark refuses a value, or gains are given without an estimator.
     """
-    gains = {name: value for name in _GAINS if (value := getattr(wanted, name)) is not None}
-    if wanted.back_pressure is False and gains:
+    gains = {name: value for name in _GAINS if (value := getattr(flags, name)) is not None}
+    if flags.back_pressure is False and gains:
         option = "--" + next(iter(gains)).replace("_", "-")
-        raise FlowdiagError(f"{option} does nothing with --no-back-pressure")
+        raise FlowdiagError(f"{option} has no effect with --no-back-pressure")
     for name, value in gains.items():
         if not value < 1e15:
             raise FlowdiagError(f"--{name.replace('_', '-')} must be a number below 1e15")
@@ -225,24 +225,23 @@ def tried(settings: Settings, wanted: Wanted, streams: int = 1) -> Settings:
         changed = replace(settings.gains, **gains)
     except ValueError as error:
         raise FlowdiagError(f"Spark refuses to start: {error}") from None
-    most = positive(wanted.max_rate, "--max-rate")
-    first = positive(wanted.initial_rate, "--initial-rate")
+    most = positive(flags.max_rate, "--max-rate")
+    first = positive(flags.initial_rate, "--initial-rate")
     on = settings.back_pressure or bool(gains)
     return replace(
         settings,
         gains=changed,
         max_rate=settings.max_rate if most is None else most * streams,
         initial_rate=settings.initial_rate if first is None else first * streams,
-        back_pressure=on if wanted.back_pressure is None else wanted.back_pressure,
+        back_pressure=on if flags.back_pressure is None else flags.back_pressure,
     )
 
 
 def offered_per_s(text: str, batches: int | None) -> list[float]:
-    """The rate that comes in, per batch.
+    """Return the input rate, per batch.
 
     Raises:
-        FlowdiagError: it is no rate, or no number of batches.
-
+        FlowdiagError: the text is not a rate, or the number of batches is invalid.
     >>> offered_per_s("2x400,1x20", None), offered_per_s("7", 2)
     ([400.0, 400.0, 20.0], [7.0, 7.0])
     """
@@ -256,13 +255,13 @@ def offered_per_s(text: str, batches: int | None) -> list[float]:
         except ValueError:
             count, value = 0, -1.0
         if count < 1 or not 0 <= value < 1e15 or len(rates) + count > MOST_BATCHES:
-            raise FlowdiagError(f"'{part}' is no rate", hint="write 400, or 60x400,30x20")
+            raise FlowdiagError(f"'{part}' is not a rate", hint="write 400, or 60x400,30x20")
         rates += [value] * count
     count = batches or (DEFAULT_BATCHES if len(rates) == 1 else len(rates))
     return [rates[min(i, len(rates) - 1)] for i in range(count)]
 
 
-def _length(text: str | None, option: str) -> float | None:
+def _duration_ms(text: str | None, option: str) -> float | None:
     return None if text is None else parse_duration_ms(text, option, below=1e12)
 
 
@@ -277,14 +276,18 @@ def _document(
         "offered_per_s": load.offered_per_s[-1],
         "offered_from": load.offered_from,
         "outcomes": [
-            {"name": name, "settings": msgspec.to_builtins(settings[name]), **_wire(outcome)}
+            {
+                "name": name,
+                "settings": msgspec.to_builtins(settings[name]),
+                **_outcome_json(outcome),
+            }
             for name, outcome in outcomes.items()
         ],
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
-def _wire(outcome: Outcome) -> dict[str, object]:
+def _outcome_json(outcome: Outcome) -> dict[str, object]:
     return {
         "steady_per_s": round(outcome.steady_per_s, 3),
         "delay_ms": outcome.delay_ms,

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.queues.credit_fit import POOR, Fit, Prediction, watched
+from flowdiag.analyses.queues.credit_fit import POOR, Fit, Prediction, reference_task
 from flowdiag.analyses.queues.credits.job import Flow, Job, Outcome
 from flowdiag.analyses.queues.credits.static import flow_rates
 from flowdiag.cli.output.writing import stdout_page
@@ -28,7 +28,7 @@ def page_of(fitted: Fit, played: Sequence[Prediction], growth: Outcome) -> str:
         growth: the simulation of the queues, starting empty.
     """
     page = stdout_page()
-    task = watched(fitted.bottleneck, fitted.job)
+    task = reference_task(fitted.bottleneck, fitted.job)
     blocks: list[RenderableType] = [_chain(fitted.job), _bottleneck(fitted), _settings(fitted.flow)]
     blocks += [_table(played), *[Text(text, "dim") for text in _notes(played)]]
     values: list[float | None] = [value for _, value in growth.queue_over_time.get(task, ())]

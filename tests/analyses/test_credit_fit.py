@@ -25,7 +25,7 @@ from flowdiag.analyses.queues.credit_facts import (
     debloating_of,
     flow_of,
 )
-from flowdiag.analyses.queues.credit_fit import Fit, fit, predict, rescaled, watched, what_if
+from flowdiag.analyses.queues.credit_fit import Fit, fit, predict, reference_task, rescaled, what_if
 from flowdiag.analyses.queues.credits.job import Edge, Flow, Job, ModelError, Task
 
 ROOT = Path(__file__).parents[2] / "fixtures" / "recordings" / "queues"
@@ -201,7 +201,7 @@ def test_without_busy_times_the_end_of_back_pressure_is_the_slow_task() -> None:
     )
     model = fit(observed(tasks=tasks, version=(1, 10)))
     assert model.bottleneck == "b" and model.job.tasks[1].service_ms == (5.0,)
-    assert any("not known" in note for note in model.notes)
+    assert any("unknown" in note for note in model.notes)
 
 
 def test_what_was_not_observed_is_guessed_or_refused() -> None:
@@ -236,7 +236,7 @@ def test_a_hot_key_stays_together() -> None:
     (edge,) = rescaled(job, "b", 2).edges
     assert len(edge.shares) == 8 and sum(edge.shares) == pytest.approx(1.0)
     assert max(edge.shares) > 0.5  # a quarter is even; the rest is one key
-    assert watched(None, job) == "b"
+    assert reference_task(None, job) == "b"
 
 
 def test_options_by_version() -> None:

@@ -27,8 +27,8 @@ def test_shared_options_stand_behind_the_own_ones() -> None:
 @pytest.mark.parametrize(
     ("command", "wanted", "renamed"),
     [
-        (simulate.pid, pid.Wanted, {"shape": "as_json"}),
-        (simulate.credits, credits.Wanted, {"shape": "as_json"}),
+        (simulate.pid, pid.PidFlags, {"shape": "as_json"}),
+        (simulate.credits, credits.CreditFlags, {"shape": "as_json"}),
     ],
 )
 def test_every_flag_of_a_simulation_is_wanted(

@@ -42,8 +42,8 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["--min-rate", "0"], "Spark refuses to start: minRate should be > 0"),
         (["--proportional", "-1"], "Spark refuses to start: proportional should be >= 0"),
-        (["--offered", "many"], "'many' is no rate"),
-        (["--offered", "-3"], "'-3' is no rate"),
+        (["--offered", "many"], "'many' is not a rate"),
+        (["--offered", "-3"], "'-3' is not a rate"),
         (["--batches", "0"], "--batches must be 1 to 100000"),
         (["--interval", "often"], "--interval 'often' is not a duration"),
         (["--interval", "2"], "--interval '2' has no unit"),
@@ -54,7 +54,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
         (["--integral", "nan"], "--integral must be a number"),
         (["--max-rate", "nan"], "--max-rate must be above 0"),
         (["--initial-rate", "inf"], "--initial-rate must be above 0"),
-        (["--no-back-pressure", "--min-rate", "5"], "--min-rate does nothing with"),
+        (["--no-back-pressure", "--min-rate", "5"], "--min-rate has no effect with"),
         (["--output", "nowhere/at/all.json"], "nowhere/at/all.json': No such file or directory"),
         (["--max-rate", "0"], "--max-rate must be above 0"),
         (["nowhere.json"], "nowhere.json"),
@@ -68,7 +68,7 @@ def test_wrong_usage(more: list[str], told: str, capsys: pytest.CaptureFixture[s
 
 def test_costs_must_come_from_somewhere(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "pid"]) == 2
-    assert "what a record costs is not known" in capsys.readouterr().err
+    assert "the cost of a record is unknown" in capsys.readouterr().err
 
 
 def report_of(
@@ -122,7 +122,7 @@ def test_what_comes_in_is_taken_from_the_report(
     report = json.loads(path.read_bytes())["data"]["applications"][0]["keeping"]
     document = simulated(path, "--min-rate", "10", capsys=capsys)
     assert document["offered_per_s"] == report["records_per_s"] == 400
-    assert document["offered_from"] == "as the report's last batches took it"
+    assert document["offered_from"] == "the rate of the report's last batches"
     before, after = document["outcomes"]
     assert (before["settling"], before["settling_ms"]) == ("delay-grows", None)
     # With an estimator it comes to what the report itself calls sustainable.
@@ -130,7 +130,7 @@ def test_what_comes_in_is_taken_from_the_report(
     assert after["steady_per_s"] == pytest.approx(report["sustainable_per_s"], rel=0.02)
     assert main(["simulate", "pid", str(path), "--min-rate", "10"]) == 0
     out = capsys.readouterr().out
-    assert "offered 400 records/s, as the report's last batches took it" in out
+    assert "offered 400 records/s, the rate of the report's last batches" in out
     assert "never: the delay grows" in out
 
 
@@ -142,7 +142,7 @@ def test_a_source_that_is_held_back_has_more(
     path.write_bytes(report_of(tried, RISING))
     document = simulated(path, capsys=capsys)
     assert document["offered_per_s"] == pytest.approx(2 * document["sustainable_per_s"], rel=0.001)
-    assert "held it back" in document["offered_from"]
+    assert "were rate-limited" in document["offered_from"]
     (outcome,) = document["outcomes"]
     assert outcome["name"] == "tried" and outcome["settling"] == "settled"
 
@@ -261,14 +261,14 @@ def test_what_is_no_report(kind: str, tmp_path: Path, capsys: pytest.CaptureFixt
     ("change", "told"),
     [
         (lambda d: d["tool"].update(command="checkpoints"), "is a report of flowdiag checkpoints"),
-        (lambda d: d["data"].pop("applications"), "holds 0 applications"),
+        (lambda d: d["data"].pop("applications"), "contains 0 applications"),
         (lambda d: d["data"]["applications"][0].update(batch_interval_ms=0), "interval of 0 ms"),
-        (lambda d: d["data"]["applications"][0].update(keeping=None), "what a record costs"),
+        (lambda d: d["data"]["applications"][0].update(keeping=None), "the cost of a record"),
         (
             lambda d: d["data"]["applications"][0]["keeping"].update(cost_per_record_ms=-1),
-            "what a record costs",
+            "the cost of a record",
         ),
-        (lambda d: d["data"]["applications"].append(d["data"]["applications"][0]), "holds 2"),
+        (lambda d: d["data"]["applications"].append(d["data"]["applications"][0]), "contains 2"),
     ],
 )
 def test_a_report_that_cannot_be_simulated(
@@ -299,7 +299,7 @@ def test_odd_settings_of_a_report_are_those_that_spark_takes(
 def test_a_bug_names_an_option_that_there_is(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("flowdiag.cli.simulations.pid.workload", lambda wanted: 1 / 0)
+    monkeypatch.setattr("flowdiag.cli.simulations.pid.workload", lambda flags: 1 / 0)
     assert main(BASE) == 4
     assert "--debug shows the traceback" in capsys.readouterr().err
     assert main([*BASE, "--debug"]) == 4

@@ -1,4 +1,4 @@
-"""From rows, files and options to the facts that the rules of `flowdiag memory` judge; no Spark here."""
+"""Builds the facts of `flowdiag memory` from rows, files and options; no Spark here."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def assemble_memory(
     version: str | None = None,
     container: bool | None = None,
 ) -> MemoryFacts:
-    """Facts from everything there is.
+    """Build the facts from all inputs.
 
     Args:
         rows: of attempts, incidents and `measure.frames`.
-        common: what `assemble` made of the same rows: jobs, attempts, incidents, processes.
+        common: the result of `assemble` for the same rows: jobs, attempts, incidents, processes.
         files: configuration files.
-        kills: what `kubectl` says.
+        kills: from `kubectl`.
         usages: of the JVM's own logs.
-        names: of the inputs, by index: they tell whose such a log is.
+        names: of the inputs, by index: they assign GC logs to processes.
         given: options of the command line; they override those of files.
-        version: of Flink, as the user says.
-        container: whether the processes run in containers, as the user says.
+        version: of Flink, from the command line.
+        container: whether the processes run in containers, from the command line.
     """
     of_files: dict[str, str] = {}
     refs: dict[str, Ref] = {}
@@ -88,23 +88,23 @@ def _one_version(processes: Iterable[MemoryProcess]) -> str | None:
 
 
 def _operator_kills(rows: Iterable[Row]) -> Iterator[Kill]:
-    """Containers that the Kubernetes Operator saw end for their memory, each text once."""
+    """Yield the containers that the Kubernetes Operator reports as killed for memory, each text once."""
     seen: set[str] = set()
     for row in rows:
         if row["what"] != "memory" or not (row["template"] or "").startswith("operator-"):
             continue
         fields = row["fields"] or {}
-        said = fields.get("said", "").strip()
-        if said in seen:
+        text = fields.get("said", "").strip()
+        if text in seen:
             continue
-        seen.add(said)
-        told = f"{fields.get('reason', '')} {said}"
+        seen.add(text)
+        evicted = "evicted" in f"{fields.get('reason', '')} {text}".lower()
         yield Kill(
-            reason="Evicted" if "evicted" in told.lower() else "OOMKilled",
+            reason="Evicted" if evicted else "OOMKilled",
             exit_code=None,
             pod=row["thread"],
             limit=None,
-            text=said[:300],
+            text=text[:300],
             ref=Ref(row["source"], row["offset"]),
         )
 
@@ -135,7 +135,7 @@ def _with_usage(process: MemoryProcess, rows: Iterable[Row]) -> MemoryProcess:
 def _backends(
     jobs: Iterable[JobFacts], processes: Iterable[MemoryProcess], rows: Iterable[Row]
 ) -> dict[str, str]:
-    """By job id, and `""` for what configurations say."""
+    """Return the state backends by job id, and that of the configuration under `""`."""
     found: dict[str, str] = {}
     for job in jobs:
         text = job.setting("state.backend")

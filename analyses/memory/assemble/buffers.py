@@ -1,4 +1,4 @@
-"""How many network buffers jobs need on each TaskManager, by their plans and placements."""
+"""Calculates the network buffers that jobs need on each TaskManager, from plans and placements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Row = Mapping[str, Any]
 def buffers_of(
     jobs: Iterable[JobFacts], processes: Sequence[MemoryProcess], rows: Iterable[Row]
 ) -> list[BufferNeeds]:
-    """What each TaskManager has, and what the jobs that ever ran on it need.
+    """Return the buffers of each TaskManager, and the need of all jobs that ran on it.
 
     Args:
         jobs: with graphs and attempts.
@@ -78,7 +78,7 @@ def _segments(process: MemoryProcess) -> tuple[int | None, int]:
 def _needs_of(
     job: JobFacts, processes: Sequence[MemoryProcess], plan: Sequence[_Input]
 ) -> tuple[dict[str, list[b.TaskNeed]], int]:
-    """The needs of a job on each TaskManager, and what is enough for any; nothing without a plan."""
+    """Return the needs of a job on each TaskManager, and the need for any placement; none without a plan."""
     edges, parallelism = _edges(job, plan)
     by_region = b.regions(parallelism, edges)
     if not edges:
@@ -112,7 +112,7 @@ def _any_version(processes: Iterable[MemoryProcess]) -> m.Version | None:
 
 
 class _Input(NamedTuple):
-    """One input of a vertex, as a plan tells it; two of them may come from the same vertex."""
+    """One input of a vertex in a plan; two inputs may come from the same vertex."""
 
     number: str
     upstream: str
@@ -122,7 +122,7 @@ class _Input(NamedTuple):
 
 
 def _plans(rows: Iterable[Row]) -> dict[str, list[_Input]]:
-    """The inputs of all vertices by job id, each once."""
+    """Return the inputs of all vertices by job id, without duplicates."""
     found: dict[str, dict[tuple[str, str, str], _Input]] = defaultdict(dict)
     for row in rows:
         if row["what"] != "incident" or row["event"] != Event.EDGE or not row["job_id"]:
@@ -130,21 +130,21 @@ def _plans(rows: Iterable[Row]) -> dict[str, list[_Input]]:
         fields = row["fields"] or {}
         if not fields.get("upstream") or not row["vertex_id"]:
             continue
-        told = _Input(
+        planned = _Input(
             fields.get("number") or "",
             fields["upstream"],
             row["vertex_id"],
             (fields.get("ship_strategy") or "HASH").upper(),
             (fields.get("exchange") or "").lower(),
         )
-        found[row["job_id"]].setdefault(told[:3], told)
+        found[row["job_id"]].setdefault(planned[:3], planned)
     return {job_id: list(inputs.values()) for job_id, inputs in found.items()}
 
 
 def _largest_regions(
     by_taskmanager: Mapping[str, list[b.TaskNeed]], by_region: Mapping[str, str]
 ) -> dict[str, list[b.TaskNeed]]:
-    """Of each TaskManager the tasks that run at the same time and need most together."""
+    """Return for each TaskManager the tasks that run at the same time with the highest total need."""
     found: dict[str, list[b.TaskNeed]] = {}
     for taskmanager, needs in by_taskmanager.items():
         groups: dict[str, list[b.TaskNeed]] = defaultdict(list)
@@ -162,7 +162,7 @@ def _edges(job: JobFacts, plan: Sequence[_Input]) -> tuple[list[b.Edge], dict[st
         return [], {}
     parallelism = {vertex.task: vertex.parallelism for vertex in graph.vertices}
     names = {vertex.vertex_id: vertex.task for vertex in graph.vertices if vertex.vertex_id}
-    told = [
+    planned = [
         b.Edge(
             names[item.upstream],
             names[item.vertex_id],
@@ -172,8 +172,8 @@ def _edges(job: JobFacts, plan: Sequence[_Input]) -> tuple[list[b.Edge], dict[st
         for item in plan
         if item.upstream in names and item.vertex_id in names
     ]
-    if told:
-        return told, parallelism
+    if planned:
+        return planned, parallelism
     shipped = {(up, down): strategy for up, down, strategy in graph.shipping}
     edges = [b.Edge(up, down, shipped.get((up, down), "HASH").upper()) for up, down in graph.edges]
     return edges, parallelism
@@ -183,13 +183,13 @@ _ROUNDS: Final = 40
 
 
 def _rounds(job: JobFacts) -> list[dict[tuple[str, int], str]]:
-    """Where the subtasks were in each round of deployments, the last `_ROUNDS` of them."""
+    """Return the placement of subtasks in each of the last `_ROUNDS` rounds of deployments."""
     by_round: dict[int, dict[tuple[str, int], str]] = defaultdict(dict)
     for a in job.attempts:
         if a.task and a.subtask_index is not None and a.taskmanager:
             by_round[a.attempt or 0][(a.task, a.subtask_index)] = a.taskmanager
     rounds: list[dict[tuple[str, int], str]] = []
     for number in sorted(by_round):
-        # A part of the job may be restarted alone: the others stay where they were.
+        # A region of the job may restart alone: all other subtasks keep their place.
         rounds.append({**(rounds[-1] if rounds else {}), **by_round[number]})
     return rounds[-_ROUNDS:]

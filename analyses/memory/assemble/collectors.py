@@ -1,4 +1,4 @@
-"""Whose log of the garbage collector it is: it names no process itself."""
+"""Assigns GC logs to processes: a GC log does not name its process."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from flowdiag.analyses.memory.facts import MemoryProcess, Usage
 def with_usages(
     processes: Sequence[MemoryProcess], usages: Sequence[Usage], names: Mapping[int, str]
 ) -> list[MemoryProcess]:
-    """The processes with what logs of the garbage collector tell; a log of nobody is a process of its own.
+    """Add heap usage from GC logs to processes; an unassigned log becomes a process of its own.
 
-    One log and one TaskManager belong together whatever they are called.
+    A single log and a single TaskManager belong together, whatever their names.
 
     Args:
         processes: of logs, answers and configurations.
-        usages: one per log of a collector.
+        usages: one per GC log.
         names: of all inputs, by index.
     """
     found = [*processes]
@@ -36,7 +36,7 @@ def with_usages(
 
 
 def _owner(name: str, processes: Sequence[MemoryProcess], names: Mapping[int, str]) -> int | None:
-    """Which process a log of a collector belongs to, by the name of the log."""
+    """Return the index of the process that a GC log belongs to, by the name of the log."""
     return owner(
         name,
         [

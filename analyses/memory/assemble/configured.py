@@ -1,4 +1,4 @@
-"""The options that hold for a process, and what the model makes of them."""
+"""Determines the options in effect for a process, and derives its sizes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def with_options(
     configured, places = dict(process.configured), dict(process.refs)
     totals = TOTALS[process.role]
     if process.role == "taskmanager" and not any(key in configured for key in totals):
-        # In a container a TaskManager gets what its JobManager computed; the options stand there.
+        # In a container a TaskManager gets sizes from its JobManager, whose log lists the options.
         manager = next((p for p in all_processes if p.role == "jobmanager" and p.configured), None)
         if manager is not None:
             configured = {**manager.configured, **configured}
@@ -47,7 +47,7 @@ def described(
     container: bool | None,
     running: set[str],
 ) -> list[MemoryProcess]:
-    """The processes that options describe, where no process of that role is known to run."""
+    """Return the processes that options describe, for roles without a known running process."""
     found = []
     on_kubernetes = any(file.read.carrier == "FlinkDeployment" for file in files)
     for role in ("jobmanager", "taskmanager"):

@@ -1,4 +1,4 @@
-"""What the log of a process says of its memory: options, pools, limits."""
+"""Reads the memory of a process from its log: options, pools, limits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flowdiag.parsers.rows import Event
 
 Row = Mapping[str, Any]
 
-# What the start scripts pass on by themselves; other dynamic options are the user's.
+# Options that the start scripts pass on automatically; all other dynamic options are the user's.
 _BY_SCRIPTS: Final = frozenset(
     {
         "taskmanager.cpu.cores",
@@ -54,13 +54,13 @@ _POOLS: Final = {
 def logged(
     rows: Iterable[Row], writers: Iterable[Process], version: str | None, container: bool | None
 ) -> list[MemoryProcess]:
-    """The processes whose logs tell of memory, one per stream.
+    """Return the processes with memory records in their logs, one per stream.
 
     Args:
         rows: of `measure.frames`, among others.
         writers: of the streams.
-        version: of Flink, as the user says.
-        container: whether they run in containers, as the user says.
+        version: of Flink, from the command line.
+        container: whether they run in containers, from the command line.
     """
     streams: dict[tuple[int, str | None], list[Row]] = defaultdict(list)
     for row in rows:
@@ -84,14 +84,14 @@ def logged(
 def _process(
     records: Sequence[Row], writer: Process | None, version: str | None, container: bool | None
 ) -> MemoryProcess | None:
-    """The last start that a stream tells of; what a later record says replaces what was before."""
-    said = _Said(role=writer.role if writer and writer.role in _ROLES else None)
+    """Return the last process start in a stream; later records replace earlier ones."""
+    found = _ProcessRecords(role=writer.role if writer and writer.role in _ROLES else None)
     for row in records:
-        said.add(row)
-    role, component, values = said.role, said.component, said.values
+        found.add(row)
+    role, component, values = found.role, found.component, found.values
     if role is None and ("taskmanager" in component or "taskexecutor" in component):
         role = "taskmanager"
-    if role is None or not (said.configured or said.observed or values):
+    if role is None or not (found.configured or found.observed or values):
         return None
     first = records[0]
     return MemoryProcess(
@@ -104,10 +104,10 @@ def _process(
         container=(
             bool(re.search("yarn|kubernetes|mesos", component)) if container is None else container
         ),
-        configured=said.configured,
-        refs=said.refs,
-        observed=complete(said.observed),
-        origin="log" if said.observed else None,
+        configured=found.configured,
+        refs=found.refs,
+        observed=add_totals(found.observed),
+        origin="log" if found.observed else None,
         segments=values.get("segments"),
         segment_bytes=values.get("segment_bytes"),
         heap_max=values.get("heap_max"),
@@ -120,8 +120,8 @@ _ROLES: Final = ("taskmanager", "jobmanager")
 
 
 @dataclass(slots=True, kw_only=True)
-class _Said:
-    """What the records of a stream say, one after the other."""
+class _ProcessRecords:
+    """Collects the values in the records of a stream, in order."""
 
     role: str | None
     configured: dict[str, str] = field(default_factory=dict)
@@ -187,7 +187,7 @@ def _pool_name(pool: str, role: str | None, within_heap: bool) -> str | None:
 
 
 def _from_script(observed: dict[str, int], key: str, text: str) -> None:
-    """What the scripts computed, as they pass it on: `…=134217728b`."""
+    """Add a size that the start scripts calculated and pass on: `…=134217728b`."""
     try:
         size = m.parse_size(text)
     except m.MemoryOptionError:
@@ -200,8 +200,8 @@ def _from_script(observed: dict[str, int], key: str, text: str) -> None:
         observed.setdefault(name, size)
 
 
-def complete(observed: dict[str, int]) -> dict[str, int]:
-    """Add the totals where all parts are known."""
+def add_totals(observed: dict[str, int]) -> dict[str, int]:
+    """Add the totals if all parts are known."""
     parts = (
         m.FRAMEWORK_HEAP,
         m.TASK_HEAP,

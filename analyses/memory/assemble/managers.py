@@ -1,4 +1,4 @@
-"""What those who start and watch processes say of their memory: the resource manager, REST."""
+"""Memory sizes of TaskManagers from the resource manager and from REST."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from flowdiag.analyses.flink.job import ClusterFacts
+from flowdiag.analyses.flink.job import ClusterFacts, Incident
 from flowdiag.analyses.memory import model as m
-from flowdiag.analyses.memory.assemble.logged import complete
+from flowdiag.analyses.memory.assemble.logged import add_totals
 from flowdiag.analyses.memory.facts import MemoryProcess
 from flowdiag.analyses.model.keys import Ref
 
@@ -39,7 +39,7 @@ _SPEC: Final = {
     "jvmOverheadSize": "taskmanager.memory.jvm-overhead",
 }
 
-# Up to 1.9: the container, and the heap that was cut out of it.
+# Up to 1.9: the container, and the heap taken from it.
 _OLD_SPEC: Final = re.compile(
     r"container size ([0-9]{1,9}) MB, JVM heap size ([0-9]{1,9}) MB, JVM direct memory limit"
 )
@@ -50,46 +50,48 @@ _SPEC_ENTRY: Final = re.compile(r"(\w{1,40})=(?:[0-9.]{1,20}[kmgt]b \()?([0-9]{1
 def with_rest(
     processes: list[MemoryProcess], common: ClusterFacts, version: str | None
 ) -> list[MemoryProcess]:
-    """Add what `/taskmanagers` says; a TaskManager without a log becomes a process of its own."""
+    """Add the sizes from `/taskmanagers`; a TaskManager without a log becomes a process of its own."""
     incidents = [*common.incidents, *(i for job in common.jobs for i in job.incidents)]
     versions = {job.version for job in common.jobs if job.version}
-    told: dict[str, tuple[dict[str, int], Any]] = {}
+    reported: dict[str, tuple[dict[str, int], Incident]] = {}
     for incident in incidents:
         if incident.kind != "taskmanager-registered" or not incident.taskmanager:
             continue
-        sizes = {
-            name: int(incident.text[f"memory.{key}"])
-            for key, name in _REST.items()
-            if (incident.text.get(f"memory.{key}") or "").lstrip("-").isdecimal()
-        }
+        texts = {name: incident.text.get(f"memory.{key}") or "" for key, name in _REST.items()}
+        sizes = {name: int(text) for name, text in texts.items() if text.lstrip("-").isdecimal()}
         if sizes:
-            told[incident.taskmanager] = (sizes, incident)
-    for taskmanager, (sizes, incident) in sorted(told.items()):
-        index = next((i for i, p in enumerate(processes) if p.taskmanager == taskmanager), None)
-        if index is not None:
-            known = processes[index]
-            if not known.observed:
-                processes[index] = replace(known, observed=sizes, origin="rest")
-            continue
-        processes.append(
-            MemoryProcess(
-                role="taskmanager",
-                source=incident.ref.source if incident.ref else None,
-                taskmanager=taskmanager,
-                host=incident.host,
-                version=(next(iter(versions)) if len(versions) == 1 else None) or version,
-                observed=sizes,
-                origin="rest",
-                refs={f"observed:{name}": incident.ref for name in sizes if incident.ref},
-            )
+            reported[incident.taskmanager] = (sizes, incident)
+    for taskmanager, (sizes, incident) in sorted(reported.items()):
+        found = MemoryProcess(
+            role="taskmanager",
+            source=incident.ref.source if incident.ref else None,
+            taskmanager=taskmanager,
+            host=incident.host,
+            version=(next(iter(versions)) if len(versions) == 1 else None) or version,
+            observed=sizes,
+            origin="rest",
+            refs={f"observed:{name}": incident.ref for name in sizes if incident.ref},
         )
+        _add_observed(processes, found)
     return processes
+
+
+def _add_observed(processes: list[MemoryProcess], found: MemoryProcess) -> None:
+    """Add the observed sizes to the process of the same TaskManager, or the process itself."""
+    for index, known in enumerate(processes):
+        if known.taskmanager != found.taskmanager:
+            continue
+        if not known.observed:
+            known = replace(known, observed=found.observed, origin=found.origin)
+        processes[index] = replace(known, container=known.container or found.container)
+        return
+    processes.append(found)
 
 
 def with_specs(
     processes: list[MemoryProcess], rows: Iterable[Row], version: str | None
 ) -> list[MemoryProcess]:
-    """Add what the resource manager says it starts (`TaskExecutorProcessSpec`)."""
+    """Add the sizes of the TaskManagers that the resource manager starts (`TaskExecutorProcessSpec`)."""
     for row in rows:
         if row["what"] != "memory" or row["template"] != "yarn-taskmanager-starting":
             continue
@@ -97,51 +99,40 @@ def with_specs(
         sizes = {
             _SPEC[name]: int(size) for name, size in _SPEC_ENTRY.findall(spec) if name in _SPEC
         }
-        old = _OLD_SPEC.search(spec)
-        if old is not None:
+        if old := _OLD_SPEC.search(spec):
             sizes = {"taskmanager.heap.size": int(old[1]) * m.MIB, "heap": int(old[2]) * m.MIB}
         if not sizes:
             continue
-        sizes = complete(sizes)
+        sizes = add_totals(sizes)
         ref = Ref(row["source"], row["offset"])
-        index = next(
-            (i for i, p in enumerate(processes) if p.taskmanager == row["taskmanager"]), None
-        )
-        if index is not None:
-            known = processes[index]
-            if not known.observed:
-                processes[index] = replace(known, observed=sizes, origin="resource-manager")
-            processes[index] = replace(processes[index], container=True)
-            continue
         manager = next((p for p in processes if p.source == row["source"]), None)
-        processes.append(
-            MemoryProcess(
-                role="taskmanager",
-                source=row["source"],
-                label=row["owner"],
-                taskmanager=row["taskmanager"],
-                host=row["host"],
-                version=(manager.version if manager else None) or version,
-                container=True,
-                observed=sizes,
-                origin="resource-manager",
-                refs={f"observed:{name}": ref for name in sizes},
-            )
+        found = MemoryProcess(
+            role="taskmanager",
+            source=row["source"],
+            label=row["owner"],
+            taskmanager=row["taskmanager"],
+            host=row["host"],
+            version=(manager.version if manager else None) or version,
+            container=True,
+            observed=sizes,
+            origin="resource-manager",
+            refs={f"observed:{name}": ref for name in sizes},
         )
+        _add_observed(processes, found)
     return processes
 
 
 def with_limits(processes: list[MemoryProcess], rows: Iterable[Row]) -> list[MemoryProcess]:
-    """Add the size of the pod that the resource manager asked for: `<megabytes,cpus>`."""
-    asked: dict[str, int] = {}
+    """Add the size of the pod that the resource manager requested: `<megabytes,cpus>`."""
+    requested: dict[str, int] = {}
     for row in rows:
         if row["what"] == "memory" and row["template"] == "pod-creating" and row["taskmanager"]:
             megabytes = (row["fields"] or {}).get("resource", "").partition(",")[0].strip()
             if megabytes.isdecimal() and len(megabytes) < 10:
-                asked[row["taskmanager"]] = int(megabytes) * m.MIB
+                requested[row["taskmanager"]] = int(megabytes) * m.MIB
     return [
-        replace(process, container=True, container_limit=asked[process.taskmanager])
-        if process.taskmanager in asked
+        replace(process, container=True, container_limit=requested[process.taskmanager])
+        if process.taskmanager in requested
         else process
         for process in processes
     ]

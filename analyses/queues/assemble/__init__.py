@@ -1,4 +1,4 @@
-"""From measured rows to the queues of each job; no Spark here."""
+"""Builds the queues of each job from measured rows; no Spark here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flowdiag.analyses.flink.options import version_of
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.topology import Topology
 from flowdiag.analyses.model.keys import JobKey
-from flowdiag.analyses.queues.assemble.capacities import capacities_of, said_version, version_by
+from flowdiag.analyses.queues.assemble.capacities import capacities_of, printed_version, version_by
 from flowdiag.analyses.queues.assemble.owners import Owners, Places, Row, Tasks, with_graph
 from flowdiag.analyses.queues.assemble.samples import machine_of, ref_of, samples_of, starts_of
 from flowdiag.analyses.queues.facts import (
@@ -25,11 +25,11 @@ from flowdiag.analyses.queues.facts import (
 
 
 def assemble_queues(rows: Sequence[Row], common: ClusterFacts, *, window_us: int) -> QueueFacts:
-    """Facts from rows.
+    """Build the facts from rows.
 
     Args:
         rows: of `measure.queue_frame`.
-        common: what `analyses.assemble` made of the rest.
+        common: the facts that all topics share.
         window_us: length of a window.
     """
     by_what: dict[str, list[Row]] = defaultdict(list)
@@ -74,7 +74,7 @@ def _job(
     samples = samples_of(rows, tasks, Places(job))
     version, version_from = version_by(job, common, told)
     if version_of(job.version) is None:
-        job = replace(job, version=said_version(job, common, told))
+        job = replace(job, version=printed_version(job, common, told))
     mine = {sample.taskmanager for each in samples.values() for sample in each}
     ours = {name: tuple(machines[name]) for name in sorted(machines.keys() & mine)}
     return JobQueues(
@@ -93,7 +93,7 @@ def _job(
 
 
 def _garbage(machines: Mapping[str, Sequence[Machine]]) -> tuple[Garbage, ...]:
-    """What the TaskManagers collected, as the one cause engine reads it."""
+    """Return the garbage collections of the TaskManagers, in the form that the cause engine reads."""
     return tuple(
         Garbage(
             taskmanager=name,
@@ -133,7 +133,7 @@ def _gaps(
     topology: Topology,
     samples: Mapping[SubtaskKey, Sequence[Sample]],
 ) -> tuple[str, ...]:
-    """What the metrics leave out, in sentences."""
+    """Return the missing metrics, in sentences."""
     if not samples:
         return ()
     found = []
@@ -150,7 +150,7 @@ def _gaps(
     resets = sum(sample.resets > 0 for each in samples.values() for sample in each)
     if resets:
         found.append(
-            f"counters of {resets} series fell back to zero: a restart; their increases are added up"
+            f"counters of {resets} series were reset to zero by a restart; their increases are added up"
         )
     queues = merge_gauges(s.gauges.get("input_queue") for each in samples.values() for s in each)
     pools = merge_gauges(s.gauges.get("in_pool") for each in samples.values() for s in each)
@@ -158,5 +158,5 @@ def _gaps(
     if queues is None and pools is None:
         found.append("no metrics of input queues and buffers")
     if times is None:
-        found.append("no busy times (they begin with 1.13): buffer usage stands in for them")
+        found.append("no busy times (1.13 and later): buffer usage is used instead")
     return tuple(found)

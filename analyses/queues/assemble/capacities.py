@@ -1,4 +1,4 @@
-"""The version, and how many buffers each subtask can have filled at its input."""
+"""Determines the Flink version, and the input capacity of each subtask."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from flowdiag.analyses.queues.facts import Sample, options_of
 
 
 def version_by(job: JobFacts, common: ClusterFacts, told: Row) -> tuple[Version | None, str | None]:
-    """As the input says, else what the metrics' names tell: the oldest that has them all."""
-    said = said_version(job, common, told)
+    """Return the version from the input, else the oldest version that has all the metrics."""
+    said = printed_version(job, common, told)
     if said is not None:
         return version_of(said), "said"
     names, reported = set(told.get("names") or ()), set(told.get("reported") or ())
@@ -35,8 +35,8 @@ def version_by(job: JobFacts, common: ClusterFacts, told: Row) -> tuple[Version 
     return None, None
 
 
-def said_version(job: JobFacts, common: ClusterFacts, told: Row) -> str | None:
-    """The version that a log or an answer prints."""
+def printed_version(job: JobFacts, common: ClusterFacts, told: Row) -> str | None:
+    """Return the version that a log or an answer prints."""
     known = (job.version, *(process.version for process in common.processes), told.get("version"))
     return next((text for text in known if version_of(text) is not None), None)
 
@@ -47,7 +47,7 @@ def capacities_of(
     samples: Mapping[SubtaskKey, Sequence[Sample]],
     version: Version | None,
 ) -> dict[SubtaskKey, Capacity]:
-    """Where the edges are known, and of remote and local channels where both ends are placed."""
+    """Return the capacities if the edges are known; local channels need a known place of both ends."""
     if job.graph is None or not job.graph.edges or version is None:
         return {}
     patterns = {(up, down): pattern for up, down, pattern in job.graph.shipping}
@@ -65,7 +65,7 @@ def capacities_of(
     for key in samples:
         shapes = []
         for before in topology.upstream.get(key.task, ()):
-            # Without a plan's word an edge connects all with all, unless the sizes speak of forward.
+            # Without a plan an edge connects all with all, unless the sizes suggest FORWARD.
             pattern = patterns.get((before, key.task), "HASH")
             sizes = topology.parallelism[before], topology.parallelism[key.task]
             if not sizes[0] or key.subtask_index >= sizes[1]:
@@ -85,7 +85,7 @@ def _shape(
     place: Mapping[SubtaskKey, str | None],
     here: Mapping[tuple[str, str | None], int],
 ) -> GateShape:
-    """The channels of a subtask from one task: `sizes` are the parallelism of both, `here` counts by place."""
+    """Return the channels of a subtask from one task: `sizes` are both parallelisms, `here` counts by place."""
     up, down = sizes
     fed = feeders(pattern, up, down, key.subtask_index)
     if len(fed) == up:

@@ -1,4 +1,4 @@
-"""To which job, task and TaskManager a row of metrics belongs."""
+"""Assigns rows of metrics to jobs, tasks and TaskManagers."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ Row = Mapping[str, Any]
 
 
 class Owners:
-    """To which job a row of metrics belongs."""
+    """Assigns rows of metrics to jobs."""
 
     def __init__(self, jobs: Sequence[JobFacts]) -> None:
-        """Look jobs up by id and by name."""
         self._ids = {job.key.job_id: job.key for job in jobs if job.key.job_id}
         self._jobs = jobs
         self._by_name: dict[str, list[JobFacts]] = defaultdict(list)
@@ -29,7 +28,7 @@ class Owners:
                     self._by_name[name].append(job)
 
     def of(self, row: Row) -> JobKey:
-        """By its id, else by its name and time, else the only job; else a job of that name."""
+        """Return the job of a row: by id, else by name and time, else the only job, else a new job."""
         if row["job_id"]:
             return self._ids.get(row["job_id"], JobKey("", row["job_id"]))
         name = row["job_name"] or ""
@@ -42,25 +41,25 @@ class Owners:
                 and row["first_us"] <= (job.last_us or 1 << 62)
             ] or found
         if found:
-            # The later of two runs under one name, where their times do not tell.
+            # If the times do not decide, the later of two runs with the same name.
             return found[-1].key
         if len(self._jobs) == 1:
             return self._jobs[0].key
         return JobKey(name, "")
 
     def unknown_job(self, key: JobKey, rows: Sequence[Row]) -> JobFacts:
-        """A job that only its metrics tell of."""
+        """Return a job that only appears in metrics."""
         named = next((row["job_name"] for row in rows if row["job_name"]), None)
         return JobFacts(key=key, name=named, version=None)
 
 
 def mangle(name: str) -> str:
-    """A name as the Prometheus reporter prints it."""
+    """Return a name as the Prometheus reporter prints it."""
     return re.sub(r"[^A-Za-z0-9]", "_", name)
 
 
 def with_graph(job: JobFacts, rows: Sequence[Row]) -> JobFacts:
-    """Vertices from the metrics where nothing else knows them: no order, no edges."""
+    """Add vertices from the metrics, without order or edges, to a job without a graph or attempts."""
     if job.graph is not None or job.attempts:
         return job
     sizes: dict[str, int] = {}
@@ -86,7 +85,7 @@ def with_graph(job: JobFacts, rows: Sequence[Row]) -> JobFacts:
 
 
 def _is_source(task: str) -> bool:
-    """Whether a task reads from outside, by its name, also as reporters mangle it.
+    """Return whether a task is a source, by its name, also as reporters mangle it.
 
     >>> _is_source("Source: orders"), _is_source("Source:_orders____Map"), _is_source("enrich")
     (True, True, False)
@@ -95,10 +94,9 @@ def _is_source(task: str) -> bool:
 
 
 class Tasks:
-    """The vertex that a row of metrics is about, as the graph calls it."""
+    """Assigns rows of metrics to vertices, by their names in the graph."""
 
     def __init__(self, job: JobFacts, topology: Topology) -> None:
-        """Look vertices up by id: of the graph, else of attempts."""
         self._topology = topology
         vertices = job.graph.vertices if job.graph is not None else ()
         self._ids = {vertex.vertex_id: vertex.task for vertex in vertices if vertex.vertex_id}
@@ -107,16 +105,15 @@ class Tasks:
                 self._ids.setdefault(attempt.vertex_id, attempt.task)
 
     def of(self, row: Row) -> str | None:
-        """By its id, else by its name as reporters print it."""
+        """Return the vertex of a row: by id, else by its name as reporters print it."""
         known = self._ids.get(row["vertex_id"])
         return known or self._topology.canonical(row["task"] or row["vertex_id"])
 
 
 class Places:
-    """TaskManagers and hosts as the rest of the input calls them."""
+    """Resolves TaskManagers and hosts to their names in the rest of the input."""
 
     def __init__(self, job: JobFacts) -> None:
-        """Take the names that attempts have."""
         self._names = {
             mangle(name): name
             for attempt in job.attempts
@@ -130,7 +127,7 @@ class Places:
         }
 
     def of(self, row: Row) -> tuple[str | None, str | None]:
-        """TaskManager and host; no host where a scope alone names it, with its dots as `_`."""
+        """Return TaskManager and host; no host if only a scope names it, with `_` for dots."""
         manager, host = (
             self._names.get(mangle(row[name] or ""), row[name]) for name in ("taskmanager", "host")
         )

@@ -1,4 +1,4 @@
-"""What metrics say of each subtask and each TaskManager, window by window."""
+"""Builds the samples of each subtask and each TaskManager from metrics, window by window."""
 
 from __future__ import annotations
 
@@ -15,26 +15,25 @@ from flowdiag.analyses.queues.assemble.owners import Places, Row, Tasks
 from flowdiag.analyses.queues.facts import Gauge, Machine, Sample
 from flowdiag.analyses.queues.measure import COUNTERS, GAUGES, MACHINE_GAUGES, OPERATOR_GAUGES
 
-# A job that (re)starts more often than this is in a loop; its starts are no news.
+# A job with more starts is in a restart loop.
 _MOST_STARTS: Final = 200
 
 _STARTS: Final = frozenset(
     {"started", "restored", "restart", "job-restarting", "job-running", "submitted"}
 )
 
-# When a subtask was deployed is a start only where most others were deployed then too.
+# A deployment counts as a start only if most subtasks are deployed at the same time.
 _TOGETHER_US: Final = 30_000_000
 
 _WATERMARKS: Final = ("watermark",)
 
 
 def ref_of(row: Row) -> Ref | None:
-    """Where a row is told, if it is of a record."""
+    """Return the record of a row, if it has one."""
     return None if row["source"] is None else Ref(row["source"], row["offset"])
 
 
 def _gauge(value: Mapping[str, Any] | None) -> Gauge | None:
-    """What a gauge showed; None where it was not reported."""
     if value is None or not value["n"]:
         return None
     return Gauge(value["n"], value["total"], value["low"], value["high"])
@@ -43,7 +42,7 @@ def _gauge(value: Mapping[str, Any] | None) -> Gauge | None:
 def samples_of(
     rows: Sequence[Row], tasks: Tasks, places: Places
 ) -> dict[SubtaskKey, tuple[Sample, ...]]:
-    """One sample per subtask and window, in the order of both."""
+    """Return one sample per subtask and window, in the order of both."""
     found: dict[tuple[SubtaskKey, int], list[Sample]] = defaultdict(list)
     for row in rows:
         task = tasks.of(row)
@@ -59,7 +58,7 @@ def samples_of(
             window=row["window"],
             taskmanager=manager,
             host=host,
-            gauges=_believed(gauges),
+            gauges=_without_null_zeros(gauges),
             increases={name: row[name] for name in COUNTERS if row[name] is not None},
             samples=row["samples"] or 0,
             resets=row["resets"] or 0,
@@ -69,14 +68,17 @@ def samples_of(
         )
         found[(SubtaskKey(task, row["subtask_index"]), sample.window)].append(sample)
     by_key: dict[SubtaskKey, list[Sample]] = defaultdict(list)
-    for (key, _), told in sorted(found.items(), key=lambda item: item[0]):
-        by_key[key].append(_one(told))
-    pace = _pace(sample for each in by_key.values() for sample in each)
-    return {key: tuple(_ended(sample, pace) for sample in each) for key, each in by_key.items()}
+    for (key, _), reported in sorted(found.items(), key=lambda item: item[0]):
+        by_key[key].append(_merge_reporters(reported))
+    pace = _sampling_interval_us(sample for each in by_key.values() for sample in each)
+    return {
+        key: tuple(_extend_to_last_report(sample, pace) for sample in each)
+        for key, each in by_key.items()
+    }
 
 
-def _pace(samples: Iterable[Sample]) -> float:
-    """The usual microseconds from one sample to the next; 0 where no window holds two."""
+def _sampling_interval_us(samples: Iterable[Sample]) -> float:
+    """Return the median microseconds between samples; 0 if no window holds two."""
     steps = [
         (sample.last_us - sample.first_us) / (sample.samples - 1)
         for sample in samples
@@ -88,21 +90,21 @@ def _pace(samples: Iterable[Sample]) -> float:
     return statistics.median_low(steps) if steps else 0.0
 
 
-def _ended(sample: Sample, pace: float) -> Sample:
-    """With the time of its last sample, which a series that missed a report does not say."""
+def _extend_to_last_report(sample: Sample, pace: float) -> Sample:
+    """Extend a sample to the probable time of its last report, which a series with a gap does not contain."""
     if sample.first_us is None or sample.samples < 2:
         return sample
-    likely = sample.first_us + round(pace * (sample.samples - 1))
-    return replace(sample, last_us=max(sample.last_us or 0, likely))
+    probable_us = sample.first_us + round(pace * (sample.samples - 1))
+    return replace(sample, last_us=max(sample.last_us or 0, probable_us))
 
 
-def _believed(gauges: dict[str, Gauge]) -> dict[str, Gauge]:
-    """Without zeros that stand for null: the times of a task add up to a second (5.3, 5.4)."""
+def _without_null_zeros(gauges: dict[str, Gauge]) -> dict[str, Gauge]:
+    """Drop zeros that mean null: the times of a task add up to a second (5.3, 5.4)."""
     times = [gauges.get(name) for name in ("busy", "idle", "back_pressured")]
     if all(time is not None and time.high <= 0 for time in times):
         for name in ("busy", "idle", "back_pressured"):
             del gauges[name]
-    # Sources of the old kind report no busy time (NaN), and Prometheus makes that a zero.
+    # Legacy sources report NaN as busy time, which Prometheus turns into a zero.
     elif (
         times[0] is not None
         and times[0].high <= 0
@@ -118,9 +120,9 @@ def _believed(gauges: dict[str, Gauge]) -> dict[str, Gauge]:
     return gauges
 
 
-def _one(told: Sequence[Sample]) -> Sample:
-    """Of several tellers the one with most samples, completed from the others."""
-    ranked = sorted(told, key=lambda sample: -sample.samples)
+def _merge_reporters(reported: Sequence[Sample]) -> Sample:
+    """Return the sample of the reporter with the most values, completed from the others."""
+    ranked = sorted(reported, key=lambda sample: -sample.samples)
     best = ranked[0]
     if len(ranked) == 1:
         return best
@@ -140,7 +142,6 @@ def _one(told: Sequence[Sample]) -> Sample:
 
 
 def machine_of(row: Row) -> Machine:
-    """One TaskManager in one window."""
     gauges = {name: gauge for name in MACHINE_GAUGES if (gauge := _gauge(row[name])) is not None}
     return Machine(
         window=row["window"],
@@ -157,7 +158,7 @@ def machine_of(row: Row) -> Machine:
 
 
 def starts_of(job: JobFacts, samples: Mapping[SubtaskKey, Sequence[Sample]]) -> tuple[int, ...]:
-    """When the job began to run, or began again: by its log, its attempts, its counters."""
+    """Return the times of starts and restarts of a job: from its log, its attempts, its counters."""
     found = {
         incident.time_us
         for incident in job.incidents

@@ -1,4 +1,4 @@
-"""From a job and its settings to the moving parts: subtasks, links, and how segments are shared out."""
+"""Builds the parts of the model from a job and its settings: subtasks, links and buffer pools."""
 
 from __future__ import annotations
 
@@ -21,70 +21,71 @@ from flowdiag.analyses.queues.credits.static import (
 MOST_CHANNELS: Final = 10_000
 MOST_PARCELS: Final = 200_000
 ENDLESS: Final = 1e12
-_CRUMBS: Final = 8  # parcels that a buffer should hold at least
+_FEWEST_PARCELS: Final = 8  # fewest parcels per buffer
 
 
 def parcel(job: Job, flow: Flow, end_ms: float) -> int:
-    """Records that move together: few enough for a smooth flow, enough for a quick answer."""
+    """Return how many records move together: few for a smooth flow, many for a fast simulation."""
     rates = flow_rates(job)
     share = limit(job)
     processed = sum(rates.values()) * share * end_ms / 1000.0
     needed = math.ceil(processed / MOST_PARCELS)
     largest = max(task.record_bytes for task in job.tasks)
     size = flow.segment_bytes / (4 if flow.debloating is not None else 1)
-    comfortable = max(1, int(size / largest / _CRUMBS))
+    comfortable = max(1, int(size / largest / _FEWEST_PARCELS))
     return max(needed, min(comfortable, max(1, math.ceil(processed / 60_000))))
 
 
-def built(job: Job, flow: Flow) -> list[Subtask]:
-    """The subtasks of a job, linked, with their buffers; ModelError where they are too many."""
-    tasks = ordered(job)
-    known: dict[tuple[str, int], Subtask] = {}
-    for task in tasks:
-        if not task.service_ms or any(not 0 <= s < ENDLESS for s in task.service_ms):
-            raise ModelError(f"'{task.name}' needs a time per record for each subtask")
-        if not 0 < task.record_bytes < ENDLESS:
-            raise ModelError(f"'{task.name}': records need bytes")
-        source = is_source(job, task)
-        if source and min(task.service_ms) <= 0:
-            raise ModelError(f"the source '{task.name}' needs a rate")
-        for index, service in enumerate(task.service_ms):
+def build(job: Job, flow: Flow) -> list[Subtask]:
+    """Return the subtasks of a job, linked, with their buffers.
+
+    Raises:
+        ModelError: a parameter is missing or invalid, or there are too many channels.
+    """
+    _validate(job, flow)
+    tasks = {task.name: task for task in ordered(job)}
+    subtasks: dict[tuple[str, int], Subtask] = {}
+    for name, task in tasks.items():
+        for index, service_ms in enumerate(task.service_ms):
             place = task.taskmanagers[index] if index < len(task.taskmanagers) else None
-            known[task.name, index] = Subtask(
-                task,
-                index,
-                source,
-                service,
-                place if place is not None else f"{task.name}/{index}",
-            )
-    if flow.per_channel < 0 or flow.floating < 0 or flow.per_channel + flow.floating < 1:
-        raise ModelError("a channel needs a buffer: exclusive or floating")
-    if flow.segment_bytes < 1:
-        raise ModelError("a buffer needs bytes")
+            place = place if place is not None else f"{name}/{index}"
+            subtasks[name, index] = Subtask(task, index, is_source(job, task), service_ms, place)
     channels = 0
-    for task in tasks:
-        for edge in (e for e in job.edges if e.upstream == task.name):
-            down = next(t for t in tasks if t.name == edge.downstream)
+    for name, task in tasks.items():
+        for edge in (e for e in job.edges if e.upstream == name):
+            down = tasks[edge.downstream]
             for index in range(task.parallelism):
                 to = consumers(edge, task, down, index)
                 channels += len(to)
                 if channels > MOST_CHANNELS:
                     raise ModelError(f"more than {MOST_CHANNELS} channels")
-                _connect(known[task.name, index], [known[down.name, i] for i in to], edge, flow, to)
-    subtasks = list(known.values())
-    for subtask in subtasks:
-        gate = subtask.gate
-        if gate is not None:
-            remote = [link for link in gate.links if not link.local]
-            gate.floating = gate.floating_free = flow.floating if remote else 0
-            gate.own = len(remote) * flow.per_channel + gate.floating
-            start = flow.debloating.start_bytes if flow.debloating is not None else None
-            gate.size = gate.announced = float(start or flow.segment_bytes)
-            for link in gate.links:
-                link.size = min(gate.size, float(flow.segment_bytes))
+                receivers = [subtasks[down.name, i] for i in to]
+                _connect(subtasks[name, index], receivers, edge, flow, to)
+    start = flow.debloating.start_bytes if flow.debloating is not None else None
+    for gate in (subtask.gate for subtask in subtasks.values() if subtask.gate is not None):
+        remote = sum(not link.local for link in gate.links)
+        gate.floating = gate.floating_free = flow.floating if remote else 0
+        gate.own = remote * flow.per_channel + gate.floating
+        gate.size = gate.announced = float(start or flow.segment_bytes)
+        for link in gate.links:
+            link.size = min(gate.size, float(flow.segment_bytes))
     if flow.segments is not None:
-        _share_out(subtasks, flow)
-    return subtasks
+        _distribute_segments(subtasks.values(), flow)
+    return list(subtasks.values())
+
+
+def _validate(job: Job, flow: Flow) -> None:
+    for task in ordered(job):
+        if not task.service_ms or any(not 0 <= s < ENDLESS for s in task.service_ms):
+            raise ModelError(f"'{task.name}' needs a time per record for each subtask")
+        if not 0 < task.record_bytes < ENDLESS:
+            raise ModelError(f"'{task.name}' needs a record size")
+        if is_source(job, task) and min(task.service_ms) <= 0:
+            raise ModelError(f"the source '{task.name}' needs a rate")
+    if flow.per_channel < 0 or flow.floating < 0 or flow.per_channel + flow.floating < 1:
+        raise ModelError("a channel needs an exclusive or a floating buffer")
+    if flow.segment_bytes < 1:
+        raise ModelError("a buffer needs a size of at least 1 byte")
 
 
 def _connect(
@@ -113,8 +114,8 @@ def _connect(
     producer.partitions.append(partition)
 
 
-def _share_out(subtasks: Iterable[Subtask], flow: Flow) -> None:
-    """Give each pool its least, and its part of what a TaskManager has left.
+def _distribute_segments(subtasks: Iterable[Subtask], flow: Flow) -> None:
+    """Give each pool its minimum, and its part of the rest of its TaskManager's segments.
 
     Raises:
         ModelError: there are fewer segments than the pools require.
@@ -129,26 +130,28 @@ def _share_out(subtasks: Iterable[Subtask], flow: Flow) -> None:
             gate = subtask.gate
             if gate is not None and gate.floating:
                 fixed += gate.own - gate.floating
-                pools.append((1, gate.floating, _bound_size(gate)))
+                pools.append((1, gate.floating, _gate_resizer(gate)))
             for partition in subtask.partitions:
-                pools.append((len(partition.links) + 1, partition.size, _bound_pool(partition)))
+                pools.append(
+                    (len(partition.links) + 1, partition.size, _partition_resizer(partition))
+                )
         total = flow.segments or 0
         spare = total - fixed - sum(least for least, _, _ in pools)
         if spare < 0:
             raise ModelError(
-                f"{place} needs {total - spare} network buffers and has {total}: it would not start"
+                f"{place} needs {total - spare} network buffers and has {total}: it cannot start"
             )
-        wanted = [min(spare, max(0, most - least)) for least, most, _ in pools]
-        to_give = min(spare, sum(wanted))
-        asked = given = 0
-        for (least, _, resize), want in zip(pools, wanted, strict=True):
-            asked += want
-            part = to_give * asked // sum(wanted) - given if sum(wanted) else 0
+        requests = [min(spare, max(0, most - least)) for least, most, _ in pools]
+        to_give = min(spare, sum(requests))
+        requested = given = 0
+        for (least, _, resize), want in zip(pools, requests, strict=True):
+            requested += want
+            part = to_give * requested // sum(requests) - given if sum(requests) else 0
             given += part
             resize(least + part)
 
 
-def _bound_size(gate: Gate) -> Callable[[int], None]:
+def _gate_resizer(gate: Gate) -> Callable[[int], None]:
     def resize(size: int) -> None:
         gate.own += size - gate.floating
         gate.floating = gate.floating_free = size
@@ -156,7 +159,7 @@ def _bound_size(gate: Gate) -> Callable[[int], None]:
     return resize
 
 
-def _bound_pool(partition: Partition) -> Callable[[int], None]:
+def _partition_resizer(partition: Partition) -> Callable[[int], None]:
     def resize(size: int) -> None:
         partition.size = size
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from flowdiag.analyses.queues.credits.building import built, parcel
+from flowdiag.analyses.queues.credits.building import build, parcel
 from flowdiag.analyses.queues.credits.job import Barrier, Flow, Job, Outcome, SubtaskOutcome, Totals
 from flowdiag.analyses.queues.credits.parts import (
     Buffer,
@@ -45,7 +45,7 @@ class Simulation:
         self.flush_ms = max(flow.flush_ms, self.end / 6000.0) if flow.flush_ms > 0 else 0.0
         self.heap: list[tuple[float, int, Callable[[], None]]] = []
         self.order = itertools.count()
-        self.subtasks = built(job, flow)
+        self.subtasks = build(job, flow)
         self.partitions = [p for s in self.subtasks for p in s.partitions]
         self.links = [link for p in self.partitions for link in p.links]
         looks = _LOOKS // max(1, len(self.links))
