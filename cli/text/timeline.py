@@ -91,12 +91,8 @@ def timeline(
     show_breaks = breaks <= room // 8
     per_cell = max(1, -(-len(checkpoints) // (room - breaks if show_breaks else room)))
     cells = list(_cells(checkpoints, per_cell, show_breaks))
-    durations = [c.duration_ms for c in checkpoints if c.duration_ms is not None]
-    completed = [
-        c.duration_ms
-        for c in checkpoints
-        if c.duration_ms is not None and c.status == "completed" and "savepoint" not in c.type
-    ]
+    timed = [(c, c.duration_ms) for c in checkpoints if c.duration_ms is not None]
+    completed = [ms for c, ms in timed if _kind(c) == "completed"]
     return Timeline(
         rows=tuple(
             Row(_label(cells[start : start + columns], clock, dated=dated), tuple(part))
@@ -104,7 +100,7 @@ def timeline(
             if (part := cells[start : start + columns])
         ),
         per_cell=per_cell,
-        longest_ms=max(durations, default=None),
+        longest_ms=max((ms for _, ms in timed), default=None),
         median_ms=median(completed) if completed else None,
     )
 

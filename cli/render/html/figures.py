@@ -170,6 +170,16 @@ class ChartRenderer:
         return None
 
 
+def legend_of(*entries: tuple[object, str, str]) -> list[Key]:
+    """Return a legend of the entries (condition, colour, meaning) whose condition holds."""
+    return [Key(colour=colour, means=means) for shown, colour, means in entries if shown]
+
+
+def join_notes(*notes: tuple[object, str]) -> str:
+    """Join the notes (condition, text) whose condition holds."""
+    return "; ".join(text for shown, text in notes if shown)
+
+
 def worst_of(items: Sequence[T], most: int, badness: Callable[[T], float]) -> tuple[list[T], int]:
     """Return the worst item of each group of consecutive items, at most `most`, and the size of a group.
 

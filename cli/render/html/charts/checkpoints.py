@@ -9,7 +9,16 @@ from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import Checkpoint, CheckpointEpisode, CheckpointJob
 from flowdiag.cli.render.html.drawing import FIT, Spec
-from flowdiag.cli.render.html.figures import WIDE, ChartRenderer, Figure, Key, table, worst_of
+from flowdiag.cli.render.html.figures import (
+    WIDE,
+    ChartRenderer,
+    Figure,
+    Table,
+    join_notes,
+    legend_of,
+    table,
+    worst_of,
+)
 from flowdiag.cli.render.html.scales import time_axis, unit_of_lengths, wall_ms
 from flowdiag.cli.text import words
 from flowdiag.cli.text.grid import Column
@@ -48,15 +57,31 @@ def checkpoints(job: CheckpointJob, clock: words.Clock, renderer: ChartRenderer)
         row["y"] = None if row["ms"] is None else row["ms"] / size
     bands = [band for one in job.episodes if (band := _band(one, clock))]
     kinds = [kind for kind in _COLOURS if any(one.status == kind for one in shown)]
-    legend = [Key(colour=_COLOURS[kind], means=words.STATUS_WORDS[kind]) for kind in kinds]
-    legend += [Key(colour="band", means="episode of expired checkpoints")] if bands else []
+    legend = legend_of(
+        *((True, _COLOURS[kind], words.STATUS_WORDS[kind]) for kind in kinds),
+        (bands, "band", "episode of expired checkpoints"),
+    )
 
     def spec(width: int) -> Spec:
         return _spec(rows, bands, unit, clock, width)
 
     left_out = job.total.checkpoints - len(job.checkpoints)
-    notes = [f"a bar shows the worst of {each} checkpoints" if each > 1 else ""]
-    notes += [f"{left_out} more are not in the report"] if left_out > 0 else []
+    note = join_notes(
+        (each > 1, f"a bar shows the worst of {each} checkpoints"),
+        (left_out > 0, f"{left_out} more are not in the report"),
+    )
+    return renderer.figure(
+        "Checkpoints over time",
+        f"Checkpoints over time: {words.checkpoint_counts(job)}",
+        spec,
+        how=HOW,
+        legend=legend,
+        note=note,
+        numbers=_numbers(job, clock),
+    )
+
+
+def _numbers(job: CheckpointJob, clock: words.Clock) -> Table:
     runs = job.runs > 1
     columns = (
         Column("checkpoint", lambda c: f"{c.id} (run {c.run})" if runs else f"{c.id}", "left"),
@@ -66,15 +91,7 @@ def checkpoints(job: CheckpointJob, clock: words.Clock, renderer: ChartRenderer)
         Column("ended", lambda c: words.STATUS_WORDS.get(c.status, c.status), "left"),
         Column("reason", lambda c: c.reason or "", "left"),
     )
-    return renderer.figure(
-        "Checkpoints over time",
-        f"Checkpoints over time: {words.checkpoint_counts(job)}",
-        spec,
-        how=HOW,
-        legend=legend,
-        note="; ".join(filter(None, notes)),
-        numbers=table(columns, job.checkpoints, _ROWS),
-    )
+    return table(columns, job.checkpoints, _ROWS)
 
 
 def _severity(one: Checkpoint) -> float:

@@ -12,7 +12,14 @@ from flowdiag.analyses.queues.wire import QueueVertex
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import CheckpointJob
 from flowdiag.cli.render.html.drawing import Spec
-from flowdiag.cli.render.html.figures import WIDE, ChartRenderer, Figure, Key, distinct
+from flowdiag.cli.render.html.figures import (
+    WIDE,
+    ChartRenderer,
+    Figure,
+    distinct,
+    join_notes,
+    legend_of,
+)
 
 HOW_LATE: Final = (
     "A row is a subtask, a column the TaskManager that ran it. The number counts the expired checkpoints that the subtask "
@@ -138,26 +145,25 @@ def _figure(
         distinct((c.task for c in shown), _NAME_NARROW),
     )
     rows = [_row(cell, top, unit, *names) for cell in shown]
-    legend = [
-        Key(colour="heat-1", means=f"least {word}"),
-        Key(colour=f"heat-{_STEPS}", means=f"most {word}"),
-    ]
-    legend += [Key(colour="frame", means="culprit")] if any(c.culprit for c in shown) else []
-    notes = []
-    if len(shown) < len(cells):
-        notes.append(f"shows the {len(shown)} worst of {len(cells)} subtasks")
-    if len(taskmanagers) > _COLUMNS_NARROW:
-        notes.append("narrow screens show the worst TaskManagers only")
+    legend = legend_of(
+        (True, "heat-1", f"least {word}"),
+        (True, f"heat-{_STEPS}", f"most {word}"),
+        (any(cell.culprit for cell in shown), "frame", "culprit"),
+    )
+    columns = len(taskmanagers)
+    note = join_notes(
+        (len(shown) < len(cells), f"shows the {len(shown)} worst of {len(cells)} subtasks"),
+        (columns > _COLUMNS_NARROW, "narrow screens show the worst TaskManagers only"),
+        (columns > _COLUMNS[WIDE], f"shows the {_COLUMNS[WIDE]} worst of {columns} TaskManagers"),
+    )
 
     def spec(width: int) -> Spec:
         fits = _COLUMNS.get(width, _COLUMNS_NARROW)
         return _spec(rows, [names[0][taskmanager] for taskmanager in taskmanagers[:fits]], width)
 
-    if len(taskmanagers) > _COLUMNS[WIDE]:
-        notes.append(f"shows the {_COLUMNS[WIDE]} worst of {len(taskmanagers)} TaskManagers")
     worst = max(shown, key=lambda cell: cell.value)
     label = f"{title}. Most: {worst.task} {_subtask(worst)} on {worst.taskmanager}, {worst.shown} {unit}"
-    return renderer.figure(title, label, spec, how=how, legend=legend, note="; ".join(notes))
+    return renderer.figure(title, label, spec, how=how, legend=legend, note=note)
 
 
 def _worst_cells(cells: Sequence[_Cell]) -> list[_Cell]:

@@ -44,27 +44,22 @@ def memory(group: Sequence[MemoryProcess], renderer: ChartRenderer) -> Figure | 
     if not pools:
         return None
     size, unit = unit_of_sizes(shown[pool.name] for pool in pools)
-    same = bool(observed) and all(
-        derived.get(pool.name) == observed.get(pool.name) for pool in pools
-    )
-    options = {pool.name: configured_value(process, pool.name) for pool in pools}
+    names = [pool.name for pool in pools]
+    same = bool(observed) and [*map(derived.get, names)] == [*map(observed.get, names)]
+    options = {name: configured_value(process, name) for name in names}
     rows = [] if same else list(_rows(pools, derived, "derived", size, options))
     rows += _rows(pools, observed, "observed", size, options if same else {})
-    kinds = [kind for kind in ("derived", "observed") if any(row["of"] == kind for row in rows)]
-    means = {"derived": "derived from the options", "observed": "observed"}
-    means |= {"observed": "derived from the options and observed"} if same else {}
+    kinds = list(dict.fromkeys(row["of"] for row in rows))
+    means = {
+        "derived": "derived from the options",
+        "observed": "derived from the options and observed" if same else "observed",
+    }
     legend = [Key(colour=kind, means=means[kind]) for kind in kinds]
-
-    def size_column(title: str, sizes: Mapping[str, int]) -> Column:
-        return Column(
-            title, lambda pool: fmt.size(sizes[pool.name]) if pool.name in sizes else None
-        )
-
     columns = (
         Column("pool", lambda pool: "  " * pool.depth + pool.label, "left"),
         Column("configured", lambda pool: options[pool.name] or None, "left"),
-        size_column("derived", derived),
-        size_column("observed", observed),
+        _size_column("derived", derived),
+        _size_column("observed", observed),
     )
     title = processes_title(group)
     order = [_label(pool) for pool in pools]
@@ -77,6 +72,10 @@ def memory(group: Sequence[MemoryProcess], renderer: ChartRenderer) -> Figure | 
     return renderer.figure(
         title, label, spec, how=HOW, legend=legend, numbers=table(columns, pools, _ROWS)
     )
+
+
+def _size_column(title: str, sizes: Mapping[str, int]) -> Column:
+    return Column(title, lambda pool: fmt.size(sizes[pool.name]) if pool.name in sizes else None)
 
 
 def processes_title(group: Sequence[MemoryProcess]) -> str:

@@ -10,7 +10,14 @@ from typing import Any, Final
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.wire import RateApplication, RateQuery, iso
 from flowdiag.cli.render.html.drawing import FIT, Spec
-from flowdiag.cli.render.html.figures import WIDE, ChartRenderer, Figure, Key, worst_of
+from flowdiag.cli.render.html.figures import (
+    WIDE,
+    ChartRenderer,
+    Figure,
+    join_notes,
+    legend_of,
+    worst_of,
+)
 from flowdiag.cli.render.html.scales import time_axis, unit_of_lengths, wall_ms
 from flowdiag.cli.text import words
 
@@ -140,18 +147,18 @@ def _times(
         [*(point.took_ms for point in shown), *(point.waited_ms for point in shown), interval_ms]
     )
     rows = [_row(point, size, clock) for point in shown]
-    over = sum((p.took_ms or 0) > interval_ms for p in known) if interval_ms else 0
     waits = any(row["wait"] is not None for row in rows)
-    legend = [Key(colour="blue", means="duration")]
-    legend += [Key(colour="bad", means="failed")] if any(p.failed for p in shown) else []
-    legend += [Key(colour="dots", means="delay before processing")] if waits else []
-    if interval_ms:
-        legend.append(Key(colour="dash", means=f"interval, {fmt.duration(interval_ms)}"))
-    notes = [f"a bar shows the worst of {each}"] if each > 1 else []
-    notes += [f"{missing} more are not in the report"] if missing > 0 else []
-    longest = fmt.duration(max(point.took_ms or 0 for point in known))
-    label = f"{title}. {len(known)} shown, the longest took {longest}"
-    label += f", {over} took longer than the interval" if interval_ms else ""
+    legend = legend_of(
+        (True, "blue", "duration"),
+        (any(p.failed for p in shown), "bad", "failed"),
+        (waits, "dots", "delay before processing"),
+        (interval_ms, "dash", f"interval, {fmt.duration(interval_ms)}"),
+    )
+    note = join_notes(
+        (each > 1, f"a bar shows the worst of {each}"),
+        (missing > 0, f"{missing} more are not in the report"),
+    )
+    label = f"{title}. {_summary(known, interval_ms)}"
 
     def spec(width: int) -> Spec:
         limit = None if interval_ms is None else interval_ms / size
@@ -159,11 +166,17 @@ def _times(
             rows, limit, unit, time_axis("x", clock, width, span), width, waits=waits
         )
 
-    figure = renderer.figure(
-        title, label, spec, how=HOW_TIMES, legend=legend, note="; ".join(notes)
-    )
+    figure = renderer.figure(title, label, spec, how=HOW_TIMES, legend=legend, note=note)
     if figure:
         yield figure
+
+
+def _summary(points: Sequence[_Point], interval_ms: int | None) -> str:
+    took = [point.took_ms or 0 for point in points]
+    text = f"{len(points)} shown, the longest took {fmt.duration(max(took))}"
+    if interval_ms:
+        text += f", {sum(ms > interval_ms for ms in took)} took longer than the interval"
+    return text
 
 
 def _row(point: _Point, size: int, clock: words.Clock) -> dict[str, Any]:
@@ -249,18 +262,16 @@ def _rates(
     rows = [{"x": wall_ms(point.at, clock), "y": (point.records or 0) / seconds} for point in shown]
     lines, per = worst_of(limits, _POINTS, lambda row: float(row["y"] or 0))
     limited = "backlog" if lines and lines[0]["of"] == "backlog" else "published rate limit"
-    legend = [Key(colour="area", means="records per second")] if rows else []
-    legend += [Key(colour="dots", means=limited)] if lines else []
-    notes = [f"a point shows the highest of {max(each, per)}"] if max(each, per) > 1 else []
-    highest = max([row["y"] for row in rows] + [row["y"] for row in lines])
+    legend = legend_of((rows, "area", "records per second"), (lines, "dots", limited))
+    group = max(each, per)
+    note = join_notes((group > 1, f"a point shows the highest of {group}"))
+    highest = max(row["y"] for row in (*rows, *lines))
     label = f"{title}. The highest value is {fmt.number(round(highest, 1))}"
 
     def spec(width: int) -> Spec:
         return _rates_spec(rows, lines, time_axis("x", clock, width, span), width)
 
-    figure = renderer.figure(
-        title, label, spec, how=HOW_RATES, legend=legend, note="; ".join(notes)
-    )
+    figure = renderer.figure(title, label, spec, how=HOW_RATES, legend=legend, note=note)
     if figure:
         yield figure
 
