@@ -135,7 +135,7 @@ class Engine(Protocol):
 
 
 class Topic:
-    """What a command adds to the flow. Each topic is one object of its own subclass.
+    """The part of the flow that depends on the command. Each topic is one object of its own subclass.
 
     Facts are a topic's own type: its engine's `measure` makes them, and no other code reads them.
     """
@@ -145,7 +145,7 @@ class Topic:
     engine: Engine
     rules: tuple[Rule, ...]
     required_data: str
-    """What the topic judges, in a few words: "a checkpoint event"."""
+    """The data that the topic judges, in a few words: "a checkpoint event"."""
 
     def side_inputs(self, sources: Sequence[Source], options: Options) -> SideInputs:
         """Read the inputs that the scan skips. Most topics have none."""
@@ -415,7 +415,7 @@ def report_on(
 
 
 def _with_topics_without_input(topics: Iterable[WireTopic], options: Options) -> list[WireTopic]:
-    """Add the topics that no input was for, if the user asked for all of them."""
+    """Add the topics that no input was for, if the user requested all topics."""
     by_name = {topic.topic: topic for topic in topics}
     return [
         by_name.get(name) or topic_without_input(name)

@@ -1,4 +1,4 @@
-"""From paths to inputs: what is there, whose it is, and whether anything can be read."""
+"""From paths to inputs: finds sources, assigns engines, and checks that something can be read."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 def inputs_of(
     command: str, paths: Sequence[str], *, strict: bool
 ) -> tuple[Discovery, frozenset[str]]:
-    """The inputs of a command, and whose they are.
+    """Return the inputs of a command and their engines.
 
     Raises:
-        InputError: as `find`.
+        InputError: as for `find`.
     """
     from flowdiag.analyses.topics import ENGINES, EVERYTHING
 
@@ -28,7 +28,7 @@ def inputs_of(
 
 
 def with_owners(discovery: Discovery) -> tuple[Discovery, frozenset[str]]:
-    """The same, with what may be of either engine given to one; and the engines that there are."""
+    """Assign an engine to sources that may belong to either, and return all engines."""
     from flowdiag.analyses.report.fitting import engines_of
 
     sources, engines = engines_of(discovery.sources)
@@ -36,10 +36,10 @@ def with_owners(discovery: Discovery) -> tuple[Discovery, frozenset[str]]:
 
 
 def find(paths: Sequence[str], *, strict: bool, engine: str | None = None) -> Discovery:
-    """Find the inputs; with an engine, those of the other one are listed as not read.
+    """Find the inputs. With `engine`, those of the other engine are listed as not read.
 
     Raises:
-        InputError: there is none, or `strict` and one is missing.
+        InputError: no input can be read, or `strict` is set and one is missing.
     """
     from flowdiag.parsers.sources.discover import discover, of_engine
 

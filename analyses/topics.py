@@ -1,4 +1,4 @@
-"""The topics there are: one line each. Importing it imports none of them."""
+"""The list of topics. Importing this module imports none of them."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ ENGINES: Final = {
     "memory": "flink",
     "startup": "flink",
 }
-"""Whose inputs each reads, in the order of documents; each has a package with `topic.py` and `rules/`."""
+"""The engine of each topic, in the order of documents. Each topic is a package with `topic.py` and `rules/`."""
 
 
 EVERYTHING: Final = "diagnose"
-"""The command over every topic that its inputs can feed."""
+"""The command that runs every topic for which there are inputs."""
 
 
 def topic(name: str) -> Topic:
-    """The topic of that name.
+    """Import and return a topic.
 
     Raises:
-        ModuleNotFoundError: there is none.
+        ModuleNotFoundError: the topic does not exist.
     """
     found: Topic = getattr(import_module(f"flowdiag.analyses.{name}.topic"), name.upper())
     found.rules = rules_of(name)
@@ -40,19 +40,19 @@ def topic(name: str) -> Topic:
 
 
 def names_of(command: str, engines: Collection[str]) -> tuple[str, ...]:
-    """The topics of a command: its own, or for `diagnose` all that inputs of these engines can feed."""
+    """Return the topics of a command: its own, or for `diagnose` all topics of these engines."""
     if command != EVERYTHING:
         return (command,)
     return tuple(name for name, engine in ENGINES.items() if engine in engines)
 
 
 def rules_of(name: str) -> tuple[Rule, ...]:
-    """The rules of a topic, in the order of its reports, those of plug-ins behind; imports nothing that measures."""
+    """Return the rules of a topic in report order, followed by those of plug-ins. Imports nothing that measures."""
     return (*own_rules_of(name), *(rule for rule, _ in _added().get(name, ())))
 
 
 def own_rules_of(name: str) -> tuple[Rule, ...]:
-    """The rules of a topic that flowdiag itself has."""
+    """Return the built-in rules of a topic."""
     found: tuple[Rule, ...] = import_module(f"flowdiag.analyses.{name}.rules").RULES
     return found
 
@@ -63,7 +63,7 @@ def all_rules() -> tuple[Rule, ...]:
 
 
 def topic_named(code: str) -> str | None:
-    """The topic that a rule of this code is of; None: no topic has such a rule."""
+    """Return the topic of the rule with this code, or None."""
     return next(
         (name for name in ENGINES if any(rule.code == code for rule in rules_of(name))), None
     )
@@ -71,12 +71,12 @@ def topic_named(code: str) -> str | None:
 
 # -- rules of plug-ins -------------------------------------------------------------------------------
 
-# As long as ours or longer: `--select CP1` means all codes that begin so.
+# At least as long as built-in codes: `--select CP1` means all codes with that prefix.
 _CODE: Final = re.compile(r"[A-Z]{2,12}[0-9]{3,5}")
 
 
 def brought_by(rule: Rule) -> str | None:
-    """The package that a rule comes from, with its version; None: it is flowdiag's own."""
+    """Return the package and version that provide a rule, or None for built-in rules."""
     for rules in _added().values():
         for added, package in rules:
             if added.code == rule.code:
@@ -86,9 +86,9 @@ def brought_by(rule: Rule) -> str | None:
 
 @cache
 def _added() -> dict[str, tuple[tuple[Rule, str], ...]]:
-    """The rules of plug-ins, each with its package, by topic.
+    """Return the rules of plug-ins, each with its package, by topic.
 
-    Entry points are called by their topic, or `topic.anything`.
+    Entry points are named after their topic, or `topic.anything`.
     """
     added: dict[str, tuple[tuple[Rule, str], ...]] = {}
     known: dict[str, str] = {}
@@ -116,35 +116,37 @@ def _added() -> dict[str, tuple[tuple[Rule, str], ...]]:
 
 
 def _rules_in(plugin: plugins.Plugin) -> Iterator[Rule]:
-    """The rules that a plug-in holds, those that are complete."""
+    """Yield the complete rules of a plug-in."""
     from flowdiag.analyses.model.rule import Rule
 
     found: Any = plugin.loaded
     each = (found,) if isinstance(found, Rule) else found
     if not isinstance(each, tuple | list):
-        plugins.skip_plugin(plugin.package, f"{plugin.name} is no rule, nor a tuple of rules")
+        plugins.skip_plugin(plugin.package, f"{plugin.name} is neither a rule nor a tuple of rules")
         return
     for rule in each:
         if not isinstance(rule, Rule):
-            plugins.skip_plugin(plugin.package, f"{plugin.name} holds something that is no rule")
+            plugins.skip_plugin(
+                plugin.package, f"{plugin.name} contains an object that is not a rule"
+            )
             continue
-        why = _lacks(rule)
+        why = _defect(rule)
         if why is None:
             yield rule
         else:
             plugins.skip_plugin(plugin.package, f"its rule {rule.code}: {why}")
 
 
-def _lacks(rule: Rule) -> str | None:
-    """What a rule of somebody else lacks, as a clause; None: nothing."""
+def _defect(rule: Rule) -> str | None:
+    """Return why a rule of a plug-in cannot be used, as a clause, or None."""
     try:
         if not _CODE.fullmatch(rule.code):
-            return "its code is not of two or more capital letters and three digits, as ACME101"
+            return "its code does not consist of two or more capital letters and three digits, like ACME101"
         if not rule.title:
             return "its module has no docstring, which is its page"
         rule.limits.with_settings(
             {threshold.name: threshold.value for threshold in rule.thresholds}
         )
-    except Exception as error:  # noqa: BLE001 - limits that are none, a function that is none
+    except Exception as error:  # noqa: BLE001 - a plug-in may raise any error
         return plugins.error_line(error)
     return None

@@ -38,7 +38,7 @@ BROKEN = {
     "bad_flowdiag.broken:RULE": "RuntimeError: no licence",
     "CP101": "flowdiag has a rule 'CP101'",
     "X1": "its code is not",
-    "queues.none": "is no rule",
+    "queues.none": "is neither a rule",
     "nowhere": "there is no topic",
     "its catalogue": "TOMLDecodeError",
     "no_such_event": "is not a valid Event",

@@ -144,9 +144,9 @@ def test_tables_of_ours_are_replaced_and_nothing_else_is(tmp_path: Path) -> None
     for manifest in (None, "[]", '{"schema": "x", "tables": []}', "{"):
         if manifest is not None:
             (other / MANIFEST).write_text(manifest)
-        with pytest.raises(FlowdiagError, match="holds no tables of flowdiag's"):
+        with pytest.raises(FlowdiagError, match="contains no flowdiag tables"):
             DataDir(str(other))
-    with pytest.raises(FlowdiagError, match="is no folder"):
+    with pytest.raises(FlowdiagError, match="is not a folder"):
         DataDir(str(other / "a.parquet"))
     with pytest.raises(FlowdiagError, match="no such folder"):
         DataDir(str(tmp_path / "no" / "folder"))
@@ -210,7 +210,7 @@ def test_behind_a_url_the_manifest_comes_last(tmp_path: Path) -> None:
     "options, words",
     [
         (["--redact"], "--data-dir and --redact do not go together"),
-        (["--data-dir", "README.md"], "is no folder"),
+        (["--data-dir", "README.md"], "is not a folder"),
         (["--data-dir", "docs"], "is not empty"),
         (
             ["--master", "spark://127.0.0.1:1"],

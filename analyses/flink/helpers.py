@@ -47,7 +47,7 @@ from flowdiag.analyses.flink.judging import (
 )
 from flowdiag.analyses.flink.options import names_of, option, version_of
 from flowdiag.analyses.knowledge.causes import CAUSES, SHARED, Remedy
-from flowdiag.analyses.knowledge.conditions import Setup, conditional, fitting
+from flowdiag.analyses.knowledge.conditions import Setup, conditional, unknown_conditions
 from flowdiag.analyses.knowledge.option_types import Value, helps, write
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
@@ -439,7 +439,7 @@ def advice_for(remedy: Remedy, version: str | None, setup: Setup) -> Action | No
         version: of Flink; None: the newest.
         setup: the known configuration.
     """
-    unknown = fitting(remedy.needs, setup)
+    unknown = unknown_conditions(remedy.needs, setup)
     if unknown is None:
         return None
     if remedy.engine == "spark":

@@ -1,7 +1,7 @@
-"""When a remedy fits: what has to hold of the job and of its configuration, as data.
+"""Conditions of remedies on the job and its configuration.
 
-A remedy names its conditions; a condition holds, does not, or cannot be told from the input. One that does
-not hold takes the remedy away, one that cannot be told stands before it: "If the state backend is …:".
+A condition holds, does not hold, or is unknown. A remedy whose condition does not hold is left out. An unknown
+condition becomes part of the text: "If the state backend is …:".
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What an input shows of the job that advice depends on; None: it does not tell.
+    """The facts about a job that conditions check. None: unknown.
 
     Args:
-        backend: of the state: `heap` or `rocksdb` (ForSt among it).
-        state_bytes: the largest completed checkpoint.
-        inlined_bytes: up to which size state is kept in the metadata itself.
+        backend: the state backend: `heap` or `rocksdb` (including ForSt).
+        state_bytes: the size of the largest completed checkpoint.
+        inlined_bytes: the size up to which state is kept in the metadata itself.
     """
 
     backend: str | None = None
@@ -28,19 +28,19 @@ class Setup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """One thing that has to hold.
+    """One condition.
 
     Args:
-        words: it, after "if".
-        holds: whether it does; None: the input does not tell.
+        words: the condition as a clause after "if".
+        holds: whether it holds. None: unknown.
     """
 
     words: str
     holds: Callable[[Setup], bool | None]
 
 
-MUCH_STATE: Final = 64 * 2**20  # bytes: less than this any storage takes in a second
-SMALL_FILES: Final = 20 * 2**10  # bytes: Flink's default of what is kept in the metadata
+MUCH_STATE: Final = 64 * 2**20  # bytes that any storage writes within a second
+SMALL_FILES: Final = 20 * 2**10  # bytes: Flink's default size limit for state in the metadata
 
 CONDITIONS: Final[dict[str, Condition]] = {
     "incremental-backend": Condition(
@@ -48,11 +48,11 @@ CONDITIONS: Final[dict[str, Condition]] = {
         holds=lambda setup: None if setup.backend is None else setup.backend == "rocksdb",
     ),
     "much-state": Condition(
-        words="checkpoints hold 64 MiB or more",
+        words="checkpoints contain 64 MiB or more",
         holds=lambda setup: None if setup.state_bytes is None else setup.state_bytes >= MUCH_STATE,
     ),
     "much-in-metadata": Condition(
-        words="more than the default of 20 KiB is kept in the metadata",
+        words="the metadata contains more than the default of 20 KiB",
         holds=lambda setup: (
             None if setup.inlined_bytes is None else setup.inlined_bytes > SMALL_FILES
         ),
@@ -60,13 +60,13 @@ CONDITIONS: Final[dict[str, Condition]] = {
 }
 
 
-def fitting(names: Iterable[str], setup: Setup) -> tuple[str, ...] | None:
-    """What has to hold and is not known to, in words; None: something does not hold.
+def unknown_conditions(names: Iterable[str], setup: Setup) -> tuple[str, ...] | None:
+    """Return the unknown conditions as clauses, or None if a condition does not hold.
 
-    >>> fitting(["incremental-backend"], Setup(backend="heap")) is None
+    >>> unknown_conditions(["incremental-backend"], Setup(backend="heap")) is None
     True
-    >>> fitting(["incremental-backend"], Setup(backend="rocksdb")), fitting(["incremental-backend"], Setup())
-    ((), ('the state backend is RocksDB or ForSt',))
+    >>> unknown_conditions(["incremental-backend"], Setup())
+    ('the state backend is RocksDB or ForSt',)
     """
     found = [(CONDITIONS[name].words, CONDITIONS[name].holds(setup)) for name in names]
     if any(holds is False for _, holds in found):
@@ -75,7 +75,7 @@ def fitting(names: Iterable[str], setup: Setup) -> tuple[str, ...] | None:
 
 
 def conditional(text: str, unknown: Iterable[str]) -> str:
-    """A piece of advice behind what has to hold for it.
+    """Put the unknown conditions in front of advice.
 
     >>> conditional("Write only what changed", ["the state backend is RocksDB or ForSt"])
     'If the state backend is RocksDB or ForSt: write only what changed'
@@ -85,7 +85,7 @@ def conditional(text: str, unknown: Iterable[str]) -> str:
 
 
 def backend_of(text: str | None) -> str | None:
-    """The kind of a state backend, by its name or its class.
+    """Return the kind of a state backend, by its name or class.
 
     >>> [backend_of(name) for name in ("EmbeddedRocksDBStateBackend", "hashmap", "heap memory", "own.Factory")]
     ['rocksdb', 'heap', 'heap', None]

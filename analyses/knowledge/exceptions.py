@@ -1,4 +1,4 @@
-"""Which cause an exception or a kind of failure points to."""
+"""The causes of exception classes and of kinds of failures."""
 
 from __future__ import annotations
 

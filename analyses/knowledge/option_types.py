@@ -1,8 +1,7 @@
-"""The options that flowdiag advises to change, and the grammar by which the engine reads each of them.
+"""The options that flowdiag advises to change, and the syntax of their values.
 
-Every proposed value is printed by `write`, so that none can be made which the engine refuses: Flink takes
-`2400 ms` and refuses `2.4 s`, Spark takes `2400ms`, and both want whole numbers of bytes. A value that
-stands in an input is shown by `shown`, with its unit.
+`write` formats every proposed value, so that the engine accepts it. Flink accepts `2400 ms` but not `2.4 s`, Spark
+accepts `2400ms`, and both require whole numbers of bytes. `shown` formats a value from an input with its unit.
 
 Sources: `TimeUtils`, `MemorySize` and the option classes of Flink 1.9 to 2.3; `JavaUtils` and
 `ConfigBuilder` of Spark 3.3 to 4.3; the Kafka documentation for its own.
@@ -19,22 +18,22 @@ from flowdiag.analyses.model import fmt
 from flowdiag.parsers.units import duration_ms, size_bytes
 
 Proposed = NewType("Proposed", str)
-"""A value that its engine accepts; only `write` and `accepted` make one."""
+"""A value that its engine accepts. Only `write` and `accepted` create one."""
 
 Value = bool | int | float | str
-"""What is to be proposed: milliseconds, bytes, a number, a switch, a word."""
+"""A value to propose: milliseconds, bytes, a number, a switch, a word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionType:
-    """How the engine reads the values of an option.
+    """The type of an option, as its engine parses it.
 
     Args:
-        name: in the words of the engine's documentation.
-        accepts: what the engine takes, as far as one would write it.
-        write: prints a value; a text is taken as it is.
-        shown: prints a value of the configuration for people.
-        unit: of a bare number, for people; empty where the value has its own or none.
+        name: the name in the engine's documentation.
+        accepts: the values that the engine accepts, in their usual forms.
+        write: formats a value. Text stays as it is.
+        shown: formats a configured value for readers.
+        unit: the unit of a bare number, for readers. Empty if the value has its own or none.
     """
 
     name: str
@@ -44,12 +43,12 @@ class OptionType:
     unit: str = ""
 
 
-_MOST: Final = 10.0**14  # of any number: fits 64 bits, whatever the unit
+_MOST: Final = 10.0**14  # fits 64 bits in any unit
 _MOST_INT: Final = 10.0**9 - 1  # fits 32 bits
 
 
 def _number(value: Value) -> float:
-    """A number that is not negative and no larger than engines take: what comes out of arithmetic may be."""
+    """Limit a calculated number to the range that engines accept."""
     if isinstance(value, str):
         raise TypeError(value)
     return min(max(0.0, float(value)), _MOST)
@@ -59,7 +58,7 @@ _LONGER: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 10
 
 
 def _duration(value: Value) -> str:
-    """Milliseconds in the largest unit that needs no fraction, as Flink reads them."""
+    """Format milliseconds in the largest unit without a fraction, as Flink parses them."""
     whole = max(1, round(_number(value)))
     for unit, size in _LONGER:
         if whole % size == 0:
@@ -88,7 +87,7 @@ def _switch(value: Value) -> str:
 
 
 def _bytes(value: Value) -> str:
-    """Bytes in the largest unit that needs no fraction, as both engines read them."""
+    """Format bytes in the largest unit without a fraction, as both engines parse them."""
     whole = max(0, round(_number(value)))
     for letter, size in (("g", 2**30), ("m", 2**20), ("k", 2**10)):
         if whole and whole % size == 0:
@@ -165,7 +164,7 @@ INTEGER: Final = OptionType(name="Integer", accepts=_INT, write=_whole)
 COUNT: Final = OptionType(name="Integer above 0", accepts=_text(r"[1-9][0-9]{0,8}"), write=_count)
 SHARE: Final = OptionType(name="Float below 1", accepts=_text(r"0|0?\.[0-9]{1,15}"), write=_decimal)
 BOOLEAN: Final = OptionType(name="Boolean", accepts=_text(r"true|false"), write=_switch)
-FAILS: Final = OptionType(  # a number of tolerated failures, to a version that knows all or none
+FAILS: Final = OptionType(  # tolerated failures, for a version that tolerates all or none
     name="Boolean",
     accepts=_text(r"true|false"),
     write=lambda value: "false" if value else "true",
@@ -211,13 +210,13 @@ BATCH_DURATION: Final = OptionType(
 
 
 def one_of(*words: str) -> OptionType:
-    """An option that takes one of some words."""
+    """Return the type of an option that accepts one of some words."""
     return OptionType(name=" | ".join(words), accepts=_text("|".join(map(re.escape, words))))
 
 
 Version = tuple[int, int]
 
-# Up to which version a key has another type than the newest one.
+# Keys with another type up to a version.
 _OLDER: Final[dict[str, tuple[Version, OptionType]]] = {
     "heartbeat.timeout": ((1, 20), MILLIS),
     "task.cancellation.timeout": ((1, 20), MILLIS),
@@ -342,15 +341,15 @@ TYPES: Final[dict[str, OptionType]] = {
     "maxOffsetsPerTrigger": COUNT,
     "minPartitions": COUNT,
 }
-"""By key, as the newest version reads it that has the key."""
+"""By key, as in the newest version that has the key."""
 
 
 def type_of(option: str, version: Version | None = None) -> OptionType | None:
-    """How an option is read; None for those that nothing is proposed for.
+    """Return the type of an option, or None if no value is ever proposed for it.
 
     Args:
         option: its key.
-        version: of the engine; None: not known, so that a value has to fit all.
+        version: the version of the engine. None: unknown, so that a value must fit all versions.
 
     >>> type_of("heartbeat.timeout").name, type_of("heartbeat.timeout", (2, 0)).name
     ('Long, milliseconds', 'Duration')
@@ -362,16 +361,16 @@ def type_of(option: str, version: Version | None = None) -> OptionType | None:
 
 
 def write(option: str, value: Value, version: Version | None = None) -> Proposed:
-    """A value as one types it in: milliseconds and bytes get the unit that the option wants.
+    """Format a value as typed in a configuration, with the unit that the option requires.
 
     Args:
         option: its key.
         value: milliseconds, bytes, a number, a switch or a word.
-        version: of the engine, where it is known.
+        version: the version of the engine, if known.
 
     Raises:
         KeyError: the option has no type here.
-        ValueError: the engine refuses such a value.
+        ValueError: the engine does not accept the value.
 
     >>> write("execution.checkpointing.min-pause", 2400), write("spark.streaming.blockInterval", 125.4)
     ('2400 ms', '125ms')
@@ -389,7 +388,7 @@ def write(option: str, value: Value, version: Version | None = None) -> Proposed
 
 
 def accepted(option: str, text: str | None, version: Version | None = None) -> Proposed | None:
-    """A value out of an input, to be proposed; None where the engine would not take it.
+    """Return a value from an input as a proposal, or None if the engine does not accept it.
 
     >>> accepted("taskmanager.memory.network.max", "160k"), accepted("taskmanager.memory.network.max", "0.5g")
     ('160k', None)
@@ -401,7 +400,7 @@ def accepted(option: str, text: str | None, version: Version | None = None) -> P
 
 
 def shown(option: str | None, text: str, version: Version | None = None) -> str:
-    """A value of the configuration for people, with its unit.
+    """Format a configured value for readers, with its unit.
 
     >>> shown("execution.checkpointing.timeout", "8000"), shown("spark.streaming.receiver.maxRate", "40")
     ('8 s', '40 records/s')
@@ -409,16 +408,16 @@ def shown(option: str | None, text: str, version: Version | None = None) -> str:
     ('1.5g', '1.5 GiB')
     """
     kind = type_of(option, version) if option is not None else None
-    # What the engine cannot read is shown as it stands: it is what is the matter.
+    # A value that the engine cannot parse is shown unchanged, because it is the problem.
     if kind is None or (kind.shown is _as_size and not kind.accepts.fullmatch(text.strip())):
         return text
-    said = kind.shown(text)
-    bare = said == text and kind.unit and re.fullmatch(r"[0-9.]+", text)
-    return f"{text} {kind.unit}" if bare else said
+    formatted = kind.shown(text)
+    bare = formatted == text and kind.unit and re.fullmatch(r"[0-9.]+", text)
+    return f"{text} {kind.unit}" if bare else formatted
 
 
 def number_of(option: str, text: str, version: Version | None = None) -> float | None:
-    """The number that a value stands for: milliseconds, bytes, a count; None for words.
+    """Return a value as a number of milliseconds, bytes or things, or None for words.
 
     >>> number_of("execution.checkpointing.timeout", "10 min"), number_of("restart-strategy", "none")
     (600000.0, None)
@@ -436,30 +435,30 @@ def number_of(option: str, text: str, version: Version | None = None) -> float |
         return None
 
 
-def helps(only: str | None, option: str, now: str, wanted: str, version: Version | None) -> bool:
-    """Whether a value would change anything, for the better: it is another one, and not on the wrong side.
+def helps(only: str | None, option: str, now: str, proposed: str, version: Version | None) -> bool:
+    """Return whether a proposed value differs from the current one in the right direction.
 
     Args:
-        only: `more`, `less`, or None: any other value.
+        only: `more`, `less`, or None for any other value.
         option: its key.
-        now, wanted: as configured, and as proposed.
-        version: of the engine.
+        now, proposed: the current and the proposed value.
+        version: the version of the engine.
 
     >>> helps("more", "execution.checkpointing.tolerable-failed-checkpoints", "1000", "3", None)
     False
     >>> helps(None, "execution.checkpointing.unaligned", "True ", "true", None)
     False
     """
-    before, after = (number_of(option, text.strip(), version) for text in (now, wanted))
+    before, after = (number_of(option, text.strip(), version) for text in (now, proposed))
     if before is None or after is None:
-        return now.strip().lower() != wanted.lower()
+        return now.strip().lower() != proposed.lower()
     return (
         after > before if only == "more" else after < before if only == "less" else after != before
     )
 
 
 def unit_of(option: str | None, text: str) -> str:
-    """The unit of a proposed number that is typed in without one; empty where it has its own.
+    """Return the unit of a proposed bare number, or an empty text if the value has its own unit.
 
     >>> unit_of("retention.ms", "60000"), unit_of("execution.checkpointing.interval", "1 min")
     ('ms', '')

@@ -1,10 +1,11 @@
-"""What leads to what: the relations by which findings become one story, a row each.
+"""Relations between findings: which finding explains which other ones, so that they form one story.
 
-A row says that a finding with one of the causes (or of one of the rules) on the left explains a finding of a
-rule on the right, when both are about the same job, machine or subtask and their times meet. A row holds what
-Flink or Spark do by construction; its source is where that is written down. What no row names stays by itself.
+In each row, a finding with one of the causes, or of one of the rules, explains findings of the rules in `explain`. Both
+must share a job, process or subject, and their times must overlap. Rows describe how Flink or Spark work by design,
+with a source. Findings without a row stay separate.
 
-Add a row here; `tests/analyses/test_stories.py` checks that its words and codes exist and that no rule explains itself.
+To add a relation, add a row. `tests/analyses/test_stories.py` checks that its words and codes exist and that no rule
+explains itself.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from typing import Final
 
 
 class Shared(StrEnum):
-    """What two findings have in common, so that one can explain the other."""
+    """The common property that two findings need, so that one can explain the other."""
 
     JOB = "job"  # the same job or application
-    MACHINE = "machine"  # the same TaskManager or executor; of the same job, where both name one
+    MACHINE = "machine"  # the same TaskManager or executor, and the same job if both name one
     SUBJECT = "subject"  # the same subtask, task, machine, query, …
 
 
@@ -27,16 +28,16 @@ class Relation:
     """One row.
 
     Args:
-        name: of the relation, kebab-case, for programs; rows that say the same have the same.
-        causes: words of `causes.CAUSES`, any of which a finding convicts of to explain others.
-        rules: codes of rules whose findings explain, whatever their cause; with `causes`: only these rules.
-        without: causes that a finding of these rules must not convict of to explain others.
+        name: in kebab-case, for programs. Equivalent rows have the same name.
+        causes: words of `causes.CAUSES` whose findings explain others.
+        rules: codes of rules whose findings explain others, with any cause. With `causes`, both must match.
+        without: causes whose findings do not explain others.
         explain: codes of the rules whose findings are explained.
-        same_cause: only where both convict of the same cause, or the explained one of none.
-        shared: what both have in common.
-        within_s: seconds by which the explained one may begin after the other was last seen.
-        clause: what the explained ones are, as a clause behind the culprit.
-        source: where it is written down: a section of the catalogue of messages, a class, a document.
+        same_cause: whether both must have the same cause, or the explained finding none.
+        shared: the common property of both.
+        within_s: the maximum number of seconds from the end of the explanation to the start of the explained finding.
+        clause: how the explained findings follow, as a clause after the culprit.
+        source: a section of the message catalogue, a class or a document.
     """
 
     name: str
@@ -52,7 +53,7 @@ class Relation:
 
 
 SAME: Final = "same-sickness"
-"""The relation of what is no other fault: another rule saw the same one."""
+"""The relation of findings in which two rules see the same problem."""
 
 _SLOW: Final = (
     "data-skew",
@@ -100,7 +101,7 @@ _SLOW_BATCHES: Final = (
     "generation-lag",
 )
 
-# The first row that fits counts: what is particular stands before what is general.
+# The first matching row counts, so specific rows precede general ones.
 RELATIONS: Final = (
     Relation(
         name=SAME,
@@ -108,34 +109,34 @@ RELATIONS: Final = (
         explain=("CP201", "CP202", "CP306", "SK103", "SK105", "BP102", "BP104"),
         same_cause=True,
         shared=Shared.SUBJECT,
-        clause="the same, seen elsewhere",
-        source="one sickness in metrics and in acknowledgements; flink.md 1.2 and 7.3",
+        clause="the same problem, seen elsewhere",
+        source="one problem in metrics and in acknowledgements; flink.md 1.2 and 7.3",
     ),
     Relation(
         name="slow-machine",
         causes=("garbage-collection", "slow-taskmanager", "out-of-memory", "process-paused"),
         explain=("SK102", "SK105", "BP102", "BP104", "CP201", "CP202", "CP306"),
         shared=Shared.MACHINE,
-        clause="what runs on it is slow",
+        clause="its tasks are slow",
         source="a pause of the JVM stops all its tasks; flink.md 5.3 (GarbageCollector) and 7.3",
     ),
     Relation(
         name="back-pressure",
         causes=_SLOW,
         explain=("BP101", "BP103", "BP203", "BP204", "SK103", "SK106"),
-        clause="input fills up before it, and tasks upstream wait",
+        clause="its input queues fill up, and upstream tasks wait",
         source="credit-based flow control: no credit without a free buffer; flink.md 7.3",
     ),
     Relation(
         name="late-barriers",
         causes=_LATE,
         explain=("CP101", "CP102", "CP104", "CP105", "CP106", "CP203"),
-        clause="barriers and acknowledgements come late",
+        clause="barriers and acknowledgements are late",
         source="CheckpointCoordinator completes a checkpoint with the last acknowledgement; flink.md 1.1, 1.2",
     ),
     Relation(
         name="checkpoint-lost",
-        # A snapshot that fails is declined at once, and lets no checkpoint expire.
+        # A failed snapshot is declined at once, so no checkpoint expires.
         rules=("CP301",),
         causes=("snapshot-exception",),
         explain=("CP103", "CP106", "CP107"),
@@ -155,14 +156,14 @@ RELATIONS: Final = (
         causes=("storage-failure",),
         rules=("CP312",),
         explain=("CP101", "CP103", "CP106", "CP107", "CP301", "CP304", *_RESTARTS),
-        clause="checkpoints fail for it",
+        clause="checkpoints fail because of it",
         source="an exception of the storage declines the checkpoint; flink.md 1.3, 1.4",
     ),
     Relation(
         name="where-time-goes",
         rules=("CP101", "CP104", "CP106"),
         explain=("CP102", "CP203"),
-        clause="where their time goes",
+        clause="where their time is spent",
         source="start delay, alignment, snapshot and acknowledgement of CheckpointStats; flink.md 6.2",
     ),
     Relation(
@@ -176,7 +177,7 @@ RELATIONS: Final = (
         name="job-failed",
         rules=("CP304",),
         explain=("CP301", *_RESTARTS),
-        clause="the job is failed for it, and restarts",
+        clause="the job fails because of it and restarts",
         source="CheckpointFailureManager.FailJobCallback; flink.md 1.4",
     ),
     Relation(
@@ -185,7 +186,7 @@ RELATIONS: Final = (
         rules=("MM304", "CP302", "CP303", "SK104"),
         explain=("CP302", "CP303", "MM304", "SK104"),
         shared=Shared.MACHINE,
-        clause="its process is lost to the others",
+        clause="other processes lose its process",
         source="HeartbeatManagerImpl, heartbeat.timeout; flink.md 3.6",
     ),
     Relation(
@@ -200,7 +201,7 @@ RELATIONS: Final = (
         causes=("taskmanager-lost",),
         rules=("CP302",),
         explain=("CP301", "ST301", *_RESTARTS),
-        clause="its tasks fail with it, and are started and restored elsewhere",
+        clause="its tasks fail with it, and restart elsewhere from their state",
         source="the failed region restarts from the last checkpoint; flink.md 2.5, 3.6",
     ),
     Relation(
@@ -218,7 +219,7 @@ RELATIONS: Final = (
         ),
         rules=("MM101", "MM201", "ST104", "ST105", "ST201", "ST202", "ST306", "ST307"),
         explain=("CP301", *_RESTARTS),
-        clause="tasks fail for it before they run",
+        clause="tasks fail because of it before they run",
         source="Task.doRun, ResultPartition.setup and the deployment's RPC; flink.md 3.6",
     ),
     Relation(
@@ -234,7 +235,7 @@ RELATIONS: Final = (
         explain=("ST103",),
         same_cause=True,
         clause="the submission fails with it",
-        source="the job's first failure is the answer to its submission; flink.md 3.3",
+        source="the response to the submission is the job's first failure; flink.md 3.3",
     ),
     Relation(
         name="restarts",
@@ -248,7 +249,7 @@ RELATIONS: Final = (
         causes=("jobmanager-stalled", "leadership-lost", "jobmanager-lost"),
         rules=("CP302", "CP305", "ST304", "CP313"),
         explain=("CP301", "CP313", "CP302", "ST304", "ST306", *_RESTARTS),
-        clause="who waits for the JobManager gives up",
+        clause="processes that wait for the JobManager give up",
         source="heartbeat.timeout, akka.ask.timeout; flink.md 3.6",
     ),
     Relation(
@@ -256,7 +257,7 @@ RELATIONS: Final = (
         causes=("network-memory",),
         rules=("BP202",),
         explain=("MM202",),
-        clause="the pools would like more than there is",
+        clause="the buffer pools need more than is available",
         source="NetworkBufferPool; flink.md 7.2",
     ),
     Relation(
@@ -271,7 +272,7 @@ RELATIONS: Final = (
         name="batch-repeated",
         rules=("RT103", "RT305"),
         explain=("RT107", "RT409"),
-        clause="the batch is not finished, and is begun again",
+        clause="the batch does not finish and starts again",
         source="the offset log is written before the batch, the commit log after it; spark.md 4.3",
     ),
     Relation(
@@ -285,14 +286,14 @@ RELATIONS: Final = (
         name="slow-output-of-batch",
         causes=("fixed-cost", "slow-output"),
         explain=("RT309", "RT306"),
-        clause="the output takes the time, whatever a batch holds",
+        clause="the output takes its time for any batch size",
         source="SparkListenerJobEnd per output operation; spark.md 3.1",
     ),
     Relation(
         name="batches-wait",
         causes=_SLOW_BATCHES,
         explain=("RT101", "RT106", "RT203", "RT407"),
-        clause="batches take longer than the interval, and wait",
+        clause="batches take longer than the interval, and later ones wait",
         source="JobScheduler runs one batch after the other; MicroBatchExecution; spark.md 2.1, 4.3",
     ),
     Relation(
@@ -306,14 +307,14 @@ RELATIONS: Final = (
         name="rate-held-back",
         causes=("unstable-gains", "skewed-receiver"),
         explain=("RT101", "RT203"),
-        clause="the rate is held back for it",
+        clause="it limits the rate",
         source="PIDRateEstimator, RateController; spark.md 1.2",
     ),
     Relation(
-        name="beside",
+        name="seen-with",
         causes=("overloaded", "throttled", "max-rate"),
         explain=("RT106", "RT306"),
-        clause="seen beside it",
-        source="few tasks or little headroom explain no overload; spark.md 3.1",
+        clause="seen at the same time",
+        source="few tasks or low headroom do not explain an overload; spark.md 3.1",
     ),
 )

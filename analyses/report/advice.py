@@ -1,4 +1,4 @@
-"""What a report says to do: each remedy once, and the first of them with the command that checks it."""
+"""The advice of a report: each remedy once, and the first remedy with the command that checks it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Pair = tuple[f.RuleOutcome, f.Finding]
 
 
 def each_once(pairs: Iterable[Pair]) -> list[tuple[Pair, list[str]]]:
-    """The findings of a report, in order, a remedy only at the first that has it.
+    """Remove repeated remedies: each stays only in the first finding that has it.
 
-    Two values for one option of a job are no advice: that of the first finding stands.
+    Two values for one option of a job would contradict each other, so the value of the first finding stays.
 
     Returns:
-        with each finding the codes of those before it at which its other remedies stand.
+        each finding with the codes of earlier findings that contain its removed remedies.
     """
     first: dict[object, str] = {}
     found: list[tuple[Pair, list[str]]] = []
@@ -41,7 +41,7 @@ def each_once(pairs: Iterable[Pair]) -> list[tuple[Pair, list[str]]]:
 
 
 def _same(action: f.Action, finding: f.Finding) -> Iterator[object]:
-    """What makes two actions the same remedy: the words, or the option with its value or in one job."""
+    """Keys under which actions are the same remedy: the text, or the option with its value or in one job."""
     yield action.text, action.option
     if action.option is not None and action.proposed is not None:
         yield action.option, action.proposed
@@ -49,17 +49,17 @@ def _same(action: f.Action, finding: f.Finding) -> Iterator[object]:
 
 
 def first_action(ranked: Sequence[Pair], command: str, paths: str) -> FirstAction | None:
-    """What to do first: the first remedy of the finding that is nearest to the root and has one.
+    """Return the first remedy of the finding nearest to the root that has one.
 
     Args:
-        ranked: the findings that count, the nearest to the root first.
-        command: that made the report.
-        paths: the inputs, as one types them.
+        ranked: the findings that count, nearest to the root first.
+        command: the command of the report.
+        paths: the inputs as typed on a command line.
     """
     for outcome, finding in ranked:
         if finding.actions:
             action = finding.actions[0]
-            # The causes of Spark have one command, whatever Flink's of the same name have.
+            # All causes of Spark have one command, even if Flink has a cause of the same name.
             spark = outcome.code.startswith("RT")
             best = None if spark else checking_command(finding.cause)
             run = f"flowdiag {action.command or best or command} {paths}"
@@ -68,7 +68,6 @@ def first_action(ranked: Sequence[Pair], command: str, paths: str) -> FirstActio
 
 
 def action_of(action: f.Action) -> Action:
-    """An action as other programs read it."""
     return Action(
         text=action.text,
         option=action.option,

@@ -372,7 +372,7 @@ class ReportBuilder:
     def _doubts_about_other_jobs(self) -> list[str]:
         """Why core rules are inconclusive about jobs without a serious finding.
 
-        For a job with a serious finding, the finding says more than the doubt.
+        For a job with a serious finding, the finding is more useful than the doubt.
         """
         sick = {finding.job for _, finding in v.serious(v.pairs_of(self.outcomes))}
         return [

@@ -1,7 +1,6 @@
-"""What changed from one report to the next, by fingerprint: the same sickness keeps it.
+"""Changes from one report to the next, by fingerprint: the same problem keeps its fingerprint.
 
-What a rule could not assess any more is not gone, and what it could not assess before is new only as far as
-anybody knows: both are said as they are.
+A finding whose rule is no longer assessed is not reported as gone, but as not assessed.
 """
 
 from __future__ import annotations
@@ -18,29 +17,29 @@ from flowdiag.analyses.report.wire import Finding, Note, Report, Subject, speaka
 
 
 class Kind(StrEnum):
-    """What became of a finding."""
+    """How a finding changed."""
 
     NEW = "new"
     GONE = "gone"
     WORSE = "worse"
     BETTER = "better"
-    NOT_ASSESSED = "not-assessed"  # it was there, and now nobody can tell
+    NOT_ASSESSED = "not-assessed"  # it existed, and its rule is no longer assessed
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """How bad a finding is at a time."""
+    """The severity and state of a finding at one time."""
 
     severity: f.Severity
     state: f.State
 
     @property
     def weight(self) -> tuple[bool, int]:
-        """What lasts is worse than what is over; then the severity decides."""
+        """Ongoing is worse than recovered; then the severity decides."""
         return self.state is f.State.ONGOING, self.severity.weight
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """One finding that is not what it was; `before` is null where it is new, `after` where it is gone."""
+    """One changed finding. `before` is null if it is new, and `after` if it is gone."""
 
     change: Kind
     fingerprint: str
@@ -58,8 +57,8 @@ SCHEMA: Final = "flowdiag.round/1"
 class Round(msgspec.Struct, frozen=True, kw_only=True):
     """One round of `flowdiag diagnose --every`, a line of JSON.
 
-    `report` and `verdict` are null where nothing answered; `errors` say why, and are of the round: what is
-    the matter with single inputs stands in the report. `verdict_before` is that of the last round that had one.
+    `report` and `verdict` are null if no server responded: `errors` explain why. Problems with single inputs are in the
+    report. `verdict_before` is the last known verdict of an earlier round.
     """
 
     schema: Literal["flowdiag.round/1"] = "flowdiag.round/1"
@@ -74,37 +73,37 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encoded(this: Round) -> str:
-    """A round as one line of JSON, with its line feed."""
+    """Encode a round as one line of JSON with a line feed."""
     try:
         document = msgspec.json.encode(this)
-    except UnicodeEncodeError:  # a lone surrogate in a name that a log gave
+    except UnicodeEncodeError:  # a lone surrogate in a name from a log
         document = msgspec.json.encode(speakable(msgspec.to_builtins(this)))
     return visible_json(document.decode()) + "\n"
 
 
 def changes(before: Report | None, after: Report) -> list[Change]:
-    """What is new, gone, worse or better, the worst first.
+    """Return the new, gone, worse and better findings, the worst first.
 
     Args:
-        before: of the round before; None: there was none, and everything is new.
-        after: of this round.
+        before: the report of the previous round. None: everything is new.
+        after: the report of this round.
     """
     known, found = _by_fingerprint(before), _by_fingerprint(after)
     changed = []
     for fingerprint in dict.fromkeys([*found, *known]):
         was, now = known.get(fingerprint), found.get(fingerprint)
         kind = _kind(was, now, after)
-        one = now or was
-        if kind is None or one is None:
+        finding = now or was
+        if kind is None or finding is None:
             continue
         changed.append(
             Change(
                 change=kind,
                 fingerprint=fingerprint,
-                code=one.code,
-                name=one.name,
-                title=one.title,
-                subject=one.subject,
+                code=finding.code,
+                name=finding.name,
+                title=finding.title,
+                subject=finding.subject,
                 before=_standing(was),
                 after=_standing(now),
             )
@@ -119,14 +118,14 @@ def _kind(was: Finding | None, now: Finding | None, after: Report) -> Kind | Non
     if now is None:
         unseen = unassessed(after, was.code, was.subject.job_name, was.severity)
         return Kind.GONE if unseen is None else Kind.NOT_ASSESSED
-    one, other = _weight(was), _weight(now)
-    if one == other:
+    before, after_weight = _weight(was), _weight(now)
+    if before == after_weight:
         return None
-    return Kind.WORSE if other > one else Kind.BETTER
+    return Kind.WORSE if after_weight > before else Kind.BETTER
 
 
 def _by_fingerprint(report: Report | None) -> dict[str, Finding]:
-    """Of several findings of one sickness (two subtasks of a task) the worst."""
+    """Index findings, keeping the worst of those with one fingerprint (two subtasks of a task)."""
     found: dict[str, Finding] = {}
     for finding in report.findings if report is not None else ():
         known = found.get(finding.fingerprint)

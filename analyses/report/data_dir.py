@@ -1,7 +1,7 @@
-"""`--data-dir`: the complete tables as folders of Parquet files, written while a report is made.
+"""`--data-dir`: the complete tables as folders of Parquet files, written during the diagnosis.
 
-On this machine the tables grow in a hidden folder beside the one that was named, which takes its place when
-they are complete. Behind a URL, where nothing can be renamed, `flowdiag.json` is written last instead.
+On the local file system, the tables are written to a hidden folder next to the requested one, and replace it when they
+are complete. Behind a URL, where folders cannot be renamed, `flowdiag.json` is written last instead.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ class DataDir:
     """
 
     def __init__(self, where: str, *, excerpts: bool = True) -> None:
-        """Find out before the work whether the tables can be written.
+        """Check that the tables can be written, before any work.
 
         Args:
             where: a path, or a URL.
-            excerpts: False leaves log text out.
+            excerpts: False leaves out log text.
 
         Raises:
-            FlowdiagError: it holds something else, or cannot be written.
+            FlowdiagError: the folder contains other files or cannot be written.
         """
         path = local_path(where) if is_url(where) else where
         self._shown = without_credentials(where) if is_url(where) else where
@@ -62,14 +62,14 @@ class DataDir:
         self._store.check()
 
     def of(self, topics: Sequence[Topic], diagnosis: Callable[[], Report]) -> Report:
-        """Keep the tables of one diagnosis, which gets this as `Resources.keep`.
+        """Write the tables of one diagnosis, which receives this object as `Resources.keep`.
 
         Args:
-            topics: that it is of, now that it is known what the inputs can feed.
-            diagnosis: makes the report.
+            topics: the topics of the diagnosis.
+            diagnosis: builds the report.
 
         Raises:
-            FlowdiagError: a table cannot be written; whatever the diagnosis raises.
+            FlowdiagError: a table cannot be written, or the diagnosis fails.
         """
         self._tables = tables_of(topic.name for topic in topics)
         with self:
@@ -81,21 +81,21 @@ class DataDir:
         """Refuse a folder that executors on other machines cannot write.
 
         Raises:
-            FlowdiagError: it is a path of this machine.
+            FlowdiagError: the folder is a local path.
         """
         if isinstance(self._store, _Local) and not self._shown.lower().startswith("file:"):
             raise FlowdiagError(
                 f"--data-dir: the executors of a cluster cannot write '{self._shown}'",
-                hint="give a URL: s3://, gs://, abfs://, hdfs://, or file:// for a path that all share",
+                hint="use a URL: s3://, gs://, abfs://, hdfs://, or file:// for a shared path",
             )
 
     def __enter__(self) -> Self:
-        """Begin to write.
+        """Create the folder.
 
         Raises:
-            FlowdiagError: it cannot be written.
+            FlowdiagError: the folder cannot be written.
         """
-        self._files = {}  # of an attempt before this one
+        self._files = {}  # forget an earlier attempt
         with self._writing():
             self._store.begin()
         self._forget = at_exit(self._store.discard)
@@ -107,12 +107,12 @@ class DataDir:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Leave nothing where the tables did not become complete."""
+        """Remove incomplete tables."""
         self._store.discard()
         self._forget()
 
     def frame(self, name: str, frame: DataFrame, part: str) -> None:
-        """Let Spark's tasks write the rows of a frame.
+        """Write the rows of a frame in Spark's tasks.
 
         Raises:
             FlowdiagError: they cannot be written.
@@ -126,7 +126,7 @@ class DataDir:
             self._files.setdefault(name, []).extend(self._store.settled(name, found))
 
     def rows(self, name: str, rows: Iterator[Row]) -> None:
-        """Write rows, so many at a time that memory does not grow with the table.
+        """Write rows in batches, so that memory does not grow with the table.
 
         Raises:
             FlowdiagError: they cannot be written.
@@ -141,13 +141,10 @@ class DataDir:
             self._files.setdefault(name, []).append((file, count))
 
     def complete(self, tool: Tool) -> None:
-        """Write what is missing, and let the folder appear.
-
-        Args:
-            tool: that wrote the report.
+        """Write empty tables for missing ones and the manifest, and publish the folder.
 
         Raises:
-            FlowdiagError: it cannot be written.
+            FlowdiagError: the folder cannot be written.
         """
         for table in self._tables:
             if not self._files.get(table.name):
@@ -180,7 +177,7 @@ def _in_order(names: Collection[str]) -> list[Table]:
 
 
 class _Writing:
-    """Tells of what cannot be written by the name of the folder, whoever could not."""
+    """Turns write errors of any library into an error with the name of the folder."""
 
     def __init__(self, shown: str) -> None:
         self._shown = shown
@@ -201,8 +198,8 @@ class _Writing:
             raise cannot_write(self._shown, why) from error
 
 
-# What a task of Spark's says where it could not write: the message of its exception holds a traceback.
-_SAID: Final = {
+# Texts of write errors in Spark's tasks. The exception's message contains a traceback.
+_WRITE_ERRORS: Final = {
     "No space left on device": "no space left on device",
     "Disk quota exceeded": "disk quota exceeded",
     "Permission denied": "permission denied",
@@ -212,32 +209,30 @@ _SAID: Final = {
 
 
 def _why(error: Exception) -> str | None:
-    """Why something could not be written, as a clause; None where that is not what went wrong."""
+    """The reason for a write error as a clause, or None for other errors."""
     if isinstance(error, OSError):
         text = error.strerror or str(error)
         return f"{text[:1].lower()}{text[1:]}"
     text = error_text(error)
     if "parts.py" not in text:
         return None
-    return next((clause for words, clause in _SAID.items() if words in text), None)
+    return next((clause for words, clause in _WRITE_ERRORS.items() if words in text), None)
 
 
 def cannot_write(shown: str, why: str) -> FlowdiagError:
-    """What to tell of tables that could not be written."""
+    """Return the error for tables that could not be written."""
     return FlowdiagError(
         f"cannot write tables to '{shown}': {why}",
-        hint="give --data-dir a folder that you may write to, with room",
+        hint="use a writable folder with enough free space for --data-dir",
     )
 
 
 def _refused(shown: str, why: str) -> FlowdiagError:
-    return FlowdiagError(
-        f"--data-dir: '{shown}' {why}", hint="name a folder that is empty or does not exist yet"
-    )
+    return FlowdiagError(f"--data-dir: '{shown}' {why}", hint="use an empty or new folder")
 
 
 def _check_entries(shown: str, entries: Collection[str], manifest: bytes | None) -> None:
-    """Refuse a folder that holds anything but tables of ours."""
+    """Refuse a folder that contains anything except our tables."""
     if not entries:
         return
     try:
@@ -246,14 +241,14 @@ def _check_entries(shown: str, entries: Collection[str], manifest: bytes | None)
         if not str(document["schema"]).startswith("flowdiag.tables/"):
             raise ValueError
     except (ValueError, TypeError, KeyError):
-        raise _refused(shown, "is not empty, and holds no tables of flowdiag's") from None
+        raise _refused(shown, "is not empty and contains no flowdiag tables") from None
     others = sorted(set(entries) - ours)
     if others:
-        raise _refused(shown, f"holds tables, and something else: {others[0]}")
+        raise _refused(shown, f"contains tables and another file: {others[0]}")
 
 
 class _Local:
-    """A folder of this machine, that appears when it is complete."""
+    """A local folder that appears when it is complete."""
 
     def __init__(self, path: Path, shown: str) -> None:
         self._path = Path(os.path.abspath(path))
@@ -265,7 +260,7 @@ class _Local:
         try:
             if os.path.lexists(self._path):
                 if not self._path.is_dir():
-                    raise _refused(self._shown, "is no folder")
+                    raise _refused(self._shown, "is not a folder")
                 manifest = self._path / MANIFEST
                 held = manifest.read_bytes() if manifest.is_file() else None
                 _check_entries(self._shown, os.listdir(self._path), held)
@@ -277,7 +272,7 @@ class _Local:
             raise cannot_write(self._shown, f"{why[:1].lower()}{why[1:]}") from None
 
     def begin(self) -> None:
-        remove_folder(self._partial)  # of a process with this id that was killed
+        remove_folder(self._partial)  # left by a killed process with the same id
         self._partial.mkdir()
 
     def folder(self, name: str) -> str:
@@ -286,7 +281,7 @@ class _Local:
         return str(folder)
 
     def settled(self, name: str, found: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
-        """The files under names without the number of an attempt; those of other attempts are gone."""
+        """Rename the files without the attempt number, and delete files of other attempts."""
         folder, kept = self._partial / name, []
         taken = {file for file, _ in found}
         for file, rows in found:
@@ -300,7 +295,7 @@ class _Local:
 
     def finish(self, manifest: bytes) -> None:
         (self._partial / MANIFEST).write_bytes(manifest)
-        self.check()  # somebody else may have written there meanwhile
+        self.check()  # another process may have written there since
         if self._path.is_symlink():
             self._path = Path(os.path.realpath(self._path))
         if self._path.exists():
@@ -316,7 +311,7 @@ class _Local:
 
 
 class _Remote:
-    """A folder behind a URL, complete when it has its manifest."""
+    """A folder behind a URL. It is complete when it has its manifest."""
 
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
@@ -340,7 +335,7 @@ class _Remote:
                 ]
                 if MANIFEST in entries:
                     held = system.cat_file(f"{path}/{MANIFEST}")
-        except Exception as error:  # noqa: BLE001 - backends raise what their libraries do
+        except Exception as error:  # noqa: BLE001 - backends raise errors of their libraries
             text = error_text(error) or type(error).__name__
             raise cannot_write(self._shown, " ".join(text.split())[:200]) from None
         _check_entries(self._shown, [each for each in entries if each], held)
@@ -348,7 +343,7 @@ class _Remote:
     def begin(self) -> None:
         system, path = self._system()
         self._begun = True
-        # First, so that what is half written never looks complete.
+        # First, so that a partial folder never looks complete.
         if system.exists(f"{path}/{MANIFEST}"):
             system.rm(f"{path}/{MANIFEST}")
             for name in BY_NAME:
@@ -362,7 +357,7 @@ class _Remote:
         return f"{self._url}/{name}"
 
     def settled(self, name: str, found: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
-        """The files; those of other attempts are gone."""
+        """Return the files, and delete files of other attempts."""
         system, path = self._system()
         kept = list(found)
         part = next((file.partition("-")[0] for file, _ in kept), None)
@@ -389,7 +384,7 @@ class _Remote:
 
 
 def _batches(rows: Iterator[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Rows as batches of a schema; instants are text in reports."""
+    """Convert rows to Arrow batches. Instants are text in reports."""
     instants = [field.name for field in schema if pa.types.is_timestamp(field.type)]
     maps = [field.name for field in schema if pa.types.is_map(field.type)]
     while some := list(itertools.islice(rows, _BATCH_ROWS)):

@@ -1,9 +1,8 @@
 """From cited records to `file:line` and an excerpt.
 
-Rows carry only (source, offset), since counting the lines of every record of a large input would
-cost more than judging it. Here the lines of the few cited sources are counted once, up to the last
-cited record. Of a record that holds much more than what was judged (a report of metrics, an answer of
-REST) the sample or the entry is looked for that proves it (`flowdiag.parsers.quotes`).
+Rows contain only (source, offset), because counting the lines of every record of a large input would cost more than
+judging it. This module counts the lines of the few cited sources once, up to the last cited record. In a large record
+(a metric report, a REST response) it finds the sample or entry that proves the finding (`flowdiag.parsers.quotes`).
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from flowdiag.parsers.notes import InputNote, Kind
 
 EXCERPT_CHARACTERS: Final = 500
 _CHUNK: Final = 1 << 20
-_RECORD: Final = 64 << 10  # bytes of a record that are looked at for its excerpt
-MAX_BLOCK: Final = 2 << 20  # bytes behind its beginning in which what was judged is looked for
-_READERS: Final = 2  # sources at once: reading and counting leave Python to others
+_RECORD: Final = 64 << 10  # bytes of a record to read for its excerpt
+MAX_BLOCK: Final = 2 << 20  # bytes of a record to search for the relevant part
+_READERS: Final = 2  # sources at once: reading and counting release the GIL
 
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """Where a record stands for people: its 1-based line, what it says (cleaned), and when."""
+    """The place of a record for readers: its 1-based line, cleaned text and time."""
 
     line: int
     excerpt: str
@@ -43,7 +42,6 @@ Key = tuple[int, int, Focus | None]
 
 
 def key_of(item: Evidence) -> Key:
-    """What a piece of evidence is found by."""
     return item.source, item.offset, item.focus
 
 
@@ -58,14 +56,13 @@ def locate(
     Args:
         evidence: cited records, in any order, repetitions allowed.
         open_stream: opens the decoded stream of a source by its index.
-        zones: by source what its clock is ahead of UTC (milliseconds), where that is known; without
-            it only records that print an instant are dated.
-        kinds: of the sources; one that is missing has lines.
+        zones: milliseconds by which the clock of each source is ahead of UTC, if known. Without it, only records
+            that print an instant get a time.
+        kinds: kinds of the sources. A missing source is a log.
 
     Returns:
-        What was found by source, offset and focus, and (source, remark) for each source that could
-        not be read again: a file may have been rotated away since it was parsed. Its records are
-        missing from the first part; nothing is raised.
+        The records by source, offset and focus, and (source, note) for each source that could not be read again. A
+        file may have been rotated since it was parsed. Its records are missing, and nothing is raised.
     """
     cited: defaultdict[int, defaultdict[int, set[Focus | None]]] = defaultdict(
         lambda: defaultdict(set)
@@ -90,14 +87,14 @@ def locate(
         for source, reading in [(one, readers.submit(read, one)) for one in sorted(cited)]:
             try:
                 found.update(reading.result())
-            except Exception as error:  # noqa: BLE001 - codecs have errors of their own
-                told = f"cannot be read again for line numbers: {error}"
-                problems.append((source, InputNote(Kind.CHANGED, told)))
+            except Exception as error:  # noqa: BLE001 - codecs raise their own errors
+                text = f"cannot be read again for line numbers: {error}"
+                problems.append((source, InputNote(Kind.CHANGED, text)))
     return found, problems
 
 
 def _quoted(record: bytes, line: int, focus: Focus | None, kind: str, zone: int | None) -> Located:
-    """What a record says of what was judged; all else failing, its first line."""
+    """Quote the relevant part of a record, or its first line if that is not found."""
     from flowdiag.parsers import quotes
 
     first = Located(line, excerpt(record), instant(record, zone))
@@ -129,7 +126,7 @@ def _quoted(record: bytes, line: int, focus: Focus | None, kind: str, zone: int 
 
 
 def _unwrapped(record: bytes) -> tuple[bytes, Callable[[int], int]]:
-    """A block of lines out of their JSON wrapping, and which line of the block each of its lines is."""
+    """Unwrap JSON log lines, and return the original line number of each resulting line."""
     if record.lstrip()[:1] != b"{":
         return record, lambda line: line
     from flowdiag.parsers.envelopes.objects import unwrap_json
@@ -146,7 +143,7 @@ def _unwrapped(record: bytes) -> tuple[bytes, Callable[[int], int]]:
 
 
 def _report_us(text: bytes, at: int, zone: int | None) -> int | None:
-    """When the report was written in which a sample stands: the line before its title has the time."""
+    """The time of the metric report that contains a sample, from the line before its title."""
     title = text.rfind(b"Starting metrics report", 0, at)
     before = text.rfind(b"\n", 0, title) if title >= 0 else -1
     if before < 0:
@@ -155,7 +152,7 @@ def _report_us(text: bytes, at: int, zone: int | None) -> int | None:
 
 
 def excerpt(record: bytes) -> str:
-    """The first line of a record, out of its JSON wrapping, cleaned, at most 500 characters.
+    """Return the first line of a record without JSON wrapping, cleaned, at most 500 characters.
 
     >>> excerpt(b"connecting with password=hunter2\\n\\tat some.Frame")
     'connecting with password=***'
@@ -169,11 +166,11 @@ def excerpt(record: bytes) -> str:
 
 
 def instant(record: bytes, zone_ms: int | None = None) -> int | None:
-    """When a record was written, in microseconds since the epoch; None where its line does not tell.
+    """Return the time of a record in microseconds since the epoch, or None if its line has none.
 
     Args:
         record: at least its first line.
-        zone_ms: what its clock is ahead of UTC.
+        zone_ms: milliseconds by which its clock is ahead of UTC.
 
     >>> instant(b"2026-01-31 18:43:01,500 INFO  o.a.f.Some [] - it did", 8 * 3_600_000)
     1769856181500000
@@ -184,7 +181,7 @@ def instant(record: bytes, zone_ms: int | None = None) -> int | None:
     head = open_record(line.decode("utf-8", "replace")).head
     if head.utc_us is not None:
         return head.utc_us
-    # A time of day or a time since a start needs what only the settled rows know.
+    # A time of day, or a time since a start, needs the settled rows.
     if head.local_us is None or head.clock is not None or zone_ms is None:
         return None
     return head.local_us - zone_ms * 1000
@@ -193,19 +190,19 @@ def instant(record: bytes, zone_ms: int | None = None) -> int | None:
 def _records(
     stream: BinaryIO, offsets: Sequence[int], blocks: Collection[int] = ()
 ) -> Iterator[tuple[int, int, bytes]]:
-    """Offset, line number and first line (64 KiB at most) of the records at `offsets` (ascending).
+    """Yield offset, line number and first line (at most 64 KiB) of the records at `offsets` (ascending).
 
-    Of those in `blocks` not the first line, but all that stands from there on, `MAX_BLOCK` at most.
+    For offsets in `blocks`, yield the following text (at most `MAX_BLOCK`) instead of the first line.
     """
     buffer = bytearray(_CHUNK)
     fill = cast(BufferedIOBase, stream).readinto
     count = _line_counter(buffer)
     line, position, following = 1, 0, 0
-    started: list[tuple[int, int, bytearray]] = []  # those whose end lies in the next chunk
+    started: list[tuple[int, int, bytearray]] = []  # records that end in the next chunk
     while following < len(offsets) or started:
         size = fill(buffer) or 0
-        going_on, started = started, []
-        for offset, number, record in going_on:
+        continued, started = started, []
+        for offset, number, record in continued:
             most = MAX_BLOCK if offset in blocks else _RECORD
             stop = min(size, most - len(record))
             end = stop if offset in blocks else _end(buffer, 0, stop)
@@ -235,15 +232,15 @@ def _records(
 
 
 def _end(buffer: bytearray, start: int, stop: int) -> int:
-    """Where a line ends that begins at `start`: at its line end, or where one has to stop."""
+    """The end of a line that starts at `start`, at most `stop`."""
     found = buffer.find(b"\n", start, stop)
     return stop if found < 0 else found
 
 
 def _line_counter(buffer: bytearray) -> Callable[[int, int], int]:
-    """What counts the line ends of a part of a buffer.
+    """Return a function that counts the line ends in a part of a buffer.
 
-    Arrow compares and counts many characters at once; `bytes.count` stops at every line.
+    Arrow compares many characters at once, while `bytes.count` stops at every line.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -1,4 +1,4 @@
-"""What tells a finding in one report, and the same sickness in another one."""
+"""Fingerprints: they identify a finding within a report, and the same problem in another report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 from flowdiag.analyses.model.finding import Finding, RuleOutcome
 from flowdiag.analyses.model.keys import JobKey
 
-# What tells apart findings of one rule about the same task, and stays what it is after a redeployment.
+# Fields that distinguish findings of one rule about the same task, and survive a redeployment.
 _APART: Final = (
     "subtask_index",
     "operator",
@@ -25,12 +25,12 @@ _APART: Final = (
 def fingerprint(
     code: str, job_name: str | None, task: str | None, option: str | None, *apart: str
 ) -> str:
-    """What stays the same when the same sickness comes back after a redeployment.
+    """Return an identifier that stays the same if the problem comes back after a redeployment.
 
     Args:
-        code: of the rule.
-        job_name, task, option: that the finding is about.
-        apart: what tells it from others of the same report about the same, where there are any.
+        code: the rule's code.
+        job_name, task, option: the subject of the finding.
+        apart: distinguishes it from other findings of the same report with the same subject.
 
     >>> fingerprint("CP101", "orders", None, None) == fingerprint("CP101", "orders", None, None)
     True
@@ -42,15 +42,15 @@ def fingerprint(
 def fingerprints(
     pairs: Sequence[tuple[RuleOutcome, Finding]], names: Mapping[JobKey, str | None]
 ) -> list[str]:
-    """A fingerprint for each finding of a report, no two the same.
+    """Return a unique fingerprint for each finding of a report.
 
-    Of several findings of one rule about the same job, task and option the first has the fingerprint that it has
-    alone: the first by subtask and the like, then by time. The others are told apart by these, and by a number where
-    only ids of jobs, attempts and machines differ, which a redeployment changes.
+    Among findings of one rule about the same job, task and option, the first (by subtask and similar fields, then by
+    time) has the fingerprint that it would have alone. These fields distinguish the others. A number distinguishes
+    findings that differ only in ids of jobs, attempts and hosts, because a redeployment changes these.
 
     Args:
-        pairs: findings with their rules, in the order of the report.
-        names: of the jobs.
+        pairs: findings with their outcomes, in the order of the report.
+        names: the names of the jobs.
     """
     alike: defaultdict[tuple[str, str | None, str | None, str | None], list[int]] = defaultdict(
         list

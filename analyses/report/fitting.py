@@ -1,8 +1,8 @@
-"""Which command fits an input, told by a look at its text: for those who gave it to another, or to none.
+"""Suggests the command that fits an input, by searching its text.
 
-Cheap on purpose: no record is parsed. Words that only one topic's inputs hold are counted in the first part
-of each, and what is the matter counts more than what is there every day. An exception that stands by itself
-is classified: its words are those of many topics, and one of them convicts.
+This is cheap on purpose: no record is parsed. It counts words that only one topic's inputs contain, in the first part
+of each input. Words of problems count more than everyday words. An exception outside a log record is classified,
+because its words could belong to many topics.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 LOOKED_AT: Final = 4 << 20  # bytes of each input
 ALL_BYTES: Final = 64 << 20  # of all inputs
-_MOST: Final = 50  # of one word: repetition is no more evidence
-_TROUBLE: Final = 20  # what a word of trouble counts
+_MOST: Final = 50  # occurrences of one word: more are no stronger evidence
+_TROUBLE: Final = 20  # the score of a problem word
 
-# Per topic: what is there every day, and what is said when something is the matter.
+# Per topic: everyday words, and words of problems.
 _WORDS: Final[dict[str, tuple[tuple[bytes, ...], tuple[bytes, ...]]]] = {
     "checkpoints": (
         (b"Triggering checkpoint", b"Completed checkpoint", b'"latest_ack_timestamp"'),
@@ -71,7 +71,7 @@ _WORDS: Final[dict[str, tuple[tuple[bytes, ...], tuple[bytes, ...]]]] = {
 }
 
 
-# What keeps a job from running at all; every other exception of Flink is one of a job that ran.
+# Exception classes that keep a job from starting. Every other Flink exception comes from a job that ran.
 _OF_STARTS: Final = frozenset(
     {
         "not-enough-slots",
@@ -84,21 +84,21 @@ _OF_STARTS: Final = frozenset(
         "state-has-no-operator",
     }
 )
-_EXCEPTION: Final = 10 * _TROUBLE  # what an exception by itself counts
+_EXCEPTION: Final = 10 * _TROUBLE  # the score of an exception outside a record
 
 
 class Fit(NamedTuple):
-    """A command, and how much speaks for it."""
+    """A topic and its score."""
 
     topic: str
     score: int
 
 
 def fits(sources: Iterable[Source]) -> list[Fit]:
-    """The topics whose words the inputs hold, most evidence first.
+    """Return the topics whose words the inputs contain, highest score first.
 
     Args:
-        sources: as found, before a command left any of them out.
+        sources: all discovered sources, before a command leaves any out.
     """
     scores: Counter[str] = Counter()
     left = ALL_BYTES
@@ -107,12 +107,12 @@ def fits(sources: Iterable[Source]) -> list[Fit]:
         left -= len(text)
         if source.kind in ("spark-events", "spark-rest"):
             scores["rate"] += _TROUBLE
-        for topic, (usual, trouble) in _WORDS.items():
+        for topic, (everyday, trouble) in _WORDS.items():
             if source.engine == "spark" and topic != "rate":
                 continue
-            scores[topic] += sum(min(text.count(word), _MOST) for word in usual)
+            scores[topic] += sum(min(text.count(word), _MOST) for word in everyday)
             scores[topic] += _TROUBLE * sum(min(text.count(word), _MOST) for word in trouble)
-        for topic in _judges(source, text):
+        for topic in _topics_of_exceptions(source, text):
             scores[topic] += _EXCEPTION
     order = list(_WORDS)
     found = [Fit(topic, score) for topic, score in scores.items() if score]
@@ -120,29 +120,29 @@ def fits(sources: Iterable[Source]) -> list[Fit]:
 
 
 def engines_of(sources: Iterable[Source]) -> tuple[tuple[Source, ...], frozenset[str]]:
-    """The sources, each with the engine whose it is, and the engines that there are.
+    """Assign an engine to each source, and return all engines found.
 
-    What shows no engine (a fragment, an export) belongs to the one that others show, else to the one whose
-    words it holds.
+    A source without a sign of its engine (a fragment, an export) gets the engine of the other sources. If they have
+    none either, the words in the text decide.
 
     Args:
-        sources: as found, before a command left any of them out.
+        sources: all discovered sources, before a command leaves any out.
     """
     sources = tuple(sources)
     known = Counter(s.engine for s in sources if s.kind != "not-read" and s.engine != "unknown")
     if known:
-        usual = max(known, key=lambda engine: (known[engine], engine == "flink"))
+        default = max(known, key=lambda engine: (known[engine], engine == "flink"))
     else:
-        usual = "spark" if [fit.topic for fit in fits(sources)][:1] == ["rate"] else "flink"
-    engine_and_class = tuple(
-        replace(source, engine=usual) if source.engine == "unknown" else source
+        default = "spark" if [fit.topic for fit in fits(sources)][:1] == ["rate"] else "flink"
+    assigned = tuple(
+        replace(source, engine=default) if source.engine == "unknown" else source
         for source in sources
     )
-    return engine_and_class, frozenset(known) or frozenset({usual})
+    return assigned, frozenset(known) or frozenset({default})
 
 
-def _judges(source: Source, text: bytes) -> Iterator[str]:
-    """Who judges the exceptions of a text that stand by themselves: a topic for each."""
+def _topics_of_exceptions(source: Source, text: bytes) -> Iterator[str]:
+    """Yield the topic of each exception outside a log record."""
     if source.kind == "not-read" or not any(word in text for word in _THROWN):
         return
     from flowdiag.parsers.lines.pastes import (
@@ -156,7 +156,7 @@ def _judges(source: Source, text: bytes) -> Iterator[str]:
     known = source.engine if source.engine in ("flink", "spark") else None
     for one in exceptions_in(text if whole else text[:HEAD_BYTES], whole=whole):
         if one.level is not None or (one.inline and not one.frames):
-            continue  # of a record
+            continue  # part of a record
         engine, found = engine_and_class(one, known)
         if engine == "spark":
             yield "rate"
@@ -183,28 +183,28 @@ def _head(source: Source, most: int) -> bytes:
         return b""
 
 
-# What each command finds in such inputs, for people.
+# Why a command fits, for readers.
 _FINDS: Final = {
-    "checkpoints": "it tells of checkpoints",
-    "rate": "it is of Spark streaming",
-    "queues": "it holds metrics that tell who waits for whom",
-    "startup": "it tells of starts and restarts of a job",
-    "memory": "it tells of memory",
+    "checkpoints": "the input contains checkpoints",
+    "rate": "the input is from Spark streaming",
+    "queues": "the input contains metrics of queues and back pressure",
+    "startup": "the input contains starts and restarts of a job",
+    "memory": "the input contains memory problems or options",
 }
 
 
 def suggested(
     command: str, sources: Sequence[Source], named: Sequence[str]
 ) -> list[tuple[str, str]]:
-    """Other commands that fit, each with why: (text, command line), most evidence first.
+    """Return up to two other commands that fit, as (reason, command line), highest score first.
 
     Args:
-        command: that was run.
-        sources: as found.
-        named: the inputs as the user named them.
+        command: the command of this run.
+        sources: all discovered sources.
+        named: the inputs as given by the user.
     """
     if command == EVERYTHING:
-        return []  # it ran them all
+        return []  # all topics already ran
     paths = typed(named)
     ranked = fits(sources)
     best = ranked[0].score if ranked else 0
@@ -216,15 +216,11 @@ def suggested(
 
 
 def typed(named: Sequence[str]) -> str:
-    """The inputs of a command line, as a shell takes them.
+    """Quote the inputs for a shell command line.
 
     >>> typed(["logs/", "my job.log"]), typed([])
     ("logs/ 'my job.log'", 'PATH…')
     """
-    return " ".join(_quoted(name) for name in named) or "PATH…"
-
-
-def _quoted(name: str) -> str:
     from shlex import quote
 
-    return quote(name)
+    return " ".join(map(quote, named)) or "PATH…"

@@ -1,4 +1,4 @@
-"""What was read, what was not and why: the `inputs` of the report."""
+"""The `inputs` of the report: how much of each was read and recognised, or why it was not read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 MAX_SAMPLES: Final = 3
 NOT_READ: Final = "not-read"
-_DATED_US: Final = 365 * 86_400 * 1_000_000  # below lie times of day and times since a start
+_DATED_US: Final = (
+    365 * 86_400 * 1_000_000
+)  # smaller values are times of day, or times since a start
 
 Value = TypeVar("Value")
 
@@ -34,10 +36,10 @@ def describe_inputs(
     """One entry per source, in the order of the sources.
 
     Args:
-        sources: everything that was found, also what is not read.
+        sources: all discovered sources, including unread ones.
         splits: the `split` rows (`flowdiag.parsers.rows.Event.SPLIT`) with at least the keys
             `source` and `fields` (a mapping, or pairs as Arrow gives them), in any order.
-        processes: who wrote what, after the clocks were settled.
+        processes: the processes that wrote the inputs, after their clocks were settled.
         excerpts: False drops the samples, which are log text.
     """
     rows: defaultdict[int, list[dict[str, str]]] = defaultdict(list)
@@ -52,7 +54,7 @@ def describe_inputs(
 
 
 def input_problems(inputs: Iterable[Input]) -> list[Note]:
-    """Inputs that could not be read, or not to their end: warnings, errors with `--strict-inputs`."""
+    """Return warnings about inputs that could not be read, or not completely (errors with `--strict-inputs`)."""
     return [
         Note(
             kind=Kind.UNREADABLE if item.kind == NOT_READ else Kind.DAMAGED,
@@ -65,7 +67,7 @@ def input_problems(inputs: Iterable[Input]) -> list[Note]:
 
 
 def missing_parts(inputs: Iterable[Input]) -> list[Note]:
-    """Numbers that a series of rolled files leaves out: `x.log.1` and `x.log.3` without `x.log.2`."""
+    """Return warnings about gaps in rolled files: `x.log.1` and `x.log.3` without `x.log.2`."""
     series: defaultdict[tuple[str, str], dict[int, str]] = defaultdict(dict)
     for item in inputs:
         found = _ROLLED.fullmatch(item.source)
@@ -80,7 +82,7 @@ def missing_parts(inputs: Iterable[Input]) -> list[Note]:
             notes.append(
                 Note(
                     kind=Kind.MISSING_FILE,
-                    text=f"of its rolled files some are not there: {shown}{more}",
+                    text=f"some of its rolled files are missing: {shown}{more}",
                     source=known[min(known)],
                 )
             )
@@ -88,11 +90,11 @@ def missing_parts(inputs: Iterable[Input]) -> list[Note]:
 
 
 def _base(name: str) -> str:
-    """The last part of a path, inside of an archive too."""
+    """The last part of a path, also inside an archive."""
     return re.split(r"[/!]", name)[-1]
 
 
-# The names that log4j and logrotate give: a number behind the extension.
+# Names of log4j and logrotate: a number after the extension.
 _ROLLED: Final = re.compile(
     r"(?P<name>.+\.(?:log|out|err|txt|json|jsonl))\.(?P<number>\d{1,3})"
     r"(?P<packed>\.(?:gz|zst|bz2|xz|lz4))?",
@@ -101,7 +103,7 @@ _ROLLED: Final = re.compile(
 
 
 def unknown_days(inputs: Sequence[Input], processes: Iterable[Process]) -> list[Note]:
-    """Inputs that print times of day, or times since a start, where nothing tells which day it was."""
+    """Return warnings about inputs that print times without a date, and whose date is unknown."""
     found = {
         process.source
         for process in processes
@@ -110,8 +112,8 @@ def unknown_days(inputs: Sequence[Input], processes: Iterable[Process]) -> list[
     return [
         Note(
             kind=Kind.NO_TIME,
-            text="prints times without a date, and nothing tells the day:"
-            " the dates of its records are counted from 1970-01-01",
+            text="prints times without a date, and no input shows the date:"
+            " its records are dated from 1970-01-01",
             source=inputs[source].source,
         )
         for source in sorted(found)
@@ -146,7 +148,7 @@ def _input(
 
 
 def _role(source: Source, written: set[str]) -> str:
-    """By who wrote it; a client is known by its look only, since it runs no part of a job."""
+    """The role of the process that wrote it. A client is known only by sniffing, since it runs no part of a job."""
     if not written:
         return source.role
     role = _one(written) or "mixed"
@@ -158,7 +160,7 @@ def _total(rows: Iterable[Mapping[str, str]], key: str) -> int:
 
 
 def _instants(rows: Sequence[Mapping[str, str]], owners: Sequence[Process], key: str) -> list[int]:
-    """First or last instants: as settled; else as printed, where one zone is known for all."""
+    """First or last instants: settled ones, else printed ones if all have the same zone."""
     settled = [us for owner in owners if (us := getattr(owner, key)) is not None]
     zone = _one({owner.zone_offset_ms for owner in owners})
     if settled or zone is None:
@@ -168,12 +170,12 @@ def _instants(rows: Sequence[Mapping[str, str]], owners: Sequence[Process], key:
 
 
 def _dated(us: int | None) -> int | None:
-    """An instant whose day is known."""
+    """The instant, if its date is known."""
     return us if us is not None and us >= _DATED_US else None
 
 
 def _one(values: set[Value]) -> Value | None:
-    """The value, where all agree."""
+    """The value, if all agree."""
     return next(iter(values)) if len(values) == 1 else None
 
 

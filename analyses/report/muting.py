@@ -1,4 +1,4 @@
-"""What a baseline mutes in a report. Imports nothing: exit codes need it before anything is diagnosed."""
+"""Findings that a baseline mutes. Imports nothing, because exit codes need it before any diagnosis."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ if TYPE_CHECKING:
 
 
 def muted(report: Report) -> frozenset[str]:
-    """The fingerprints of findings that count for the verdict only, not for the exit code."""
+    """Return the fingerprints of findings that count for the verdict but not for the exit code."""
     baseline = report.summary.baseline
     if baseline is None:
         return frozenset()
-    return frozenset(one.fingerprint for one in baseline.entries if one.status == "muted")
+    return frozenset(each.fingerprint for each in baseline.entries if each.status == "muted")

@@ -1,4 +1,4 @@
-"""A report as notebooks show it: verdict, culprits and findings, a screen of them; escaped."""
+"""A report in a notebook: verdict, culprits and findings on one screen, escaped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from flowdiag.analyses.report.wire import Finding, Report
 
 MOST: Final = 10
-"""So many culprits and findings are shown."""
+"""The number of culprits and findings that are shown."""
 
 # On light and on dark pages alike.
 _COLOURS: Final = {
@@ -26,7 +26,7 @@ _OTHER: Final = "#6b7280"
 
 
 def html_of(report: Report) -> str:
-    """The summary as a piece of HTML without scripts, style sheets or anything that is loaded."""
+    """Return the summary as HTML without scripts, style sheets or other resources."""
     return "\n".join(_html(report))
 
 
@@ -49,8 +49,8 @@ def _html(report: Report) -> Iterator[str]:
         yield f"<p>First: {escape(summary.first_action.action.text)}</p>"
     if report.findings:
         yield from _table(report.findings)
-    told = [*(fault.what for fault in report.errors), *(note.message for note in report.warnings)]
-    for text in told[:MOST]:
+    problems = [*(e.what for e in report.errors), *(note.message for note in report.warnings)]
+    for text in problems[:MOST]:
         yield f"<p><small>{escape(text)}</small></p>"
     yield "</div>"
 
@@ -69,7 +69,7 @@ def _table(findings: list[Finding]) -> Iterator[str]:
 
 
 def text_of(report: Report) -> str:
-    """The summary as plain text."""
+    """Return the summary as plain text."""
     summary = report.summary
     lines = [f"{summary.verdict}: {summary.cause or summary.reason or _inputs(report)}"]
     lines += [

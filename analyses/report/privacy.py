@@ -1,4 +1,4 @@
-"""How much of a log's text leaves the machine with a report."""
+"""How much log text a report may contain."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Privacy:
-    """How much of the log's text a report may carry."""
+    """How much log text a report may contain, and whether names are replaced."""
 
     excerpts: bool = True
     redact: bool = False
 
 
-LOCAL_USE: Final = Privacy()  # secrets are masked all the same
+LOCAL_USE: Final = Privacy()  # secrets are always masked

@@ -1,8 +1,8 @@
-"""What must not leave the machine inside a report: secrets always, names on request.
+"""Removes sensitive text from reports: always secrets, and names on request.
 
-What rules write marks the names in it (`flowdiag.analyses.model.names`); in what a log said they are searched for.
-Log text is hostile: it carries passwords that somebody logged, terminal escapes, and characters
-that reorder what a reader sees. `clean` is applied to every piece of log text that enters a report.
+Sentences of rules contain marked names (`flowdiag.analyses.model.names`). In log text, names are searched for.
+Log text is hostile: it contains logged passwords, terminal escapes, and characters that reorder the visible text.
+`clean` is applied to all log text that enters a report.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["clean", "cleaned", "mask_secrets", "printable", "pseudonymise", "vis
 _TERMINAL = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])|\x9b[0-?]*[ -/]*[@-~]"
 )
-# The last two of every plane, and 32 more: XML 1.0 has no room for some of them, and HTML calls all an error.
+# The last two of every plane, and 32 more: XML 1.0 does not allow some of them, and HTML none.
 _NONCHARACTERS: Final = "\ufdd0-\ufdef" + "".join(
     chr(plane << 16 | last) for plane in range(17) for last in (0xFFFE, 0xFFFF)
 )
@@ -55,7 +55,7 @@ def _escape(character: str) -> str:
 
 
 def visible_json(document: str) -> str:
-    r"""The same JSON, its invisible characters as escapes, so that it is safe to look at.
+    r"""Escape the invisible characters of a JSON document, so that it is safe to display.
 
     >>> visible_json('{"a":"\u202eb"}')
     '{"a":"\\u202eb"}'
@@ -64,8 +64,8 @@ def visible_json(document: str) -> str:
 
 
 def clean(text: str, limit: int = 500) -> str:
-    """Log text that may enter a report: without secrets and control characters, at most `limit`."""
-    # Lines stay lines until secrets are found: the value of a key may stand below it.
+    """Mask secrets and control characters in log text, and cut it to `limit` characters."""
+    # Keep the lines until secrets are masked: the value of a key may be on the next line.
     text = "\n".join(printable(line) for line in text.split("\n"))
     end = _enough(text)
     if end is not None:
@@ -85,16 +85,16 @@ def cleaned(struct: Struct, *fields: str) -> Struct:
     return msgspec.structs.replace(struct, **changes) if changes else struct
 
 
-# An answer of REST is one line of many kilobytes, and to search it all for secrets takes longer than
-# everything else about its citation.
+# A REST response is one line of many kilobytes. Searching all of it for secrets takes longer than the rest of its
+# citation.
 _LONG: Final = 2048
 
 
 def _enough(text: str) -> int | None:
-    """Where a long text may be cut off so that its beginning is masked as in the whole; None: nowhere.
+    """Return where a long text can be cut without changing how its start is masked, or None.
 
-    A secret ends at a comma, or is one without its end too (in quotes, a private key). Only credentials
-    in an URL are known by what comes after them, an `@`, which may be far away: but no space is in them.
+    A secret ends at a comma, or is recognised without its end (in quotes, a private key). Only credentials in a URL
+    depend on later text: an `@`, which may be far away, but with no space before it.
     """
     if len(text) <= _LONG:
         return None
@@ -103,8 +103,8 @@ def _enough(text: str) -> int | None:
     return end if end > 0 else None
 
 
-# What each key of the report holds. Only these are touched by `pseudonymise`: the words of the
-# contract (codes, verdicts, units, option keys) never are, whatever a task may be called.
+# The kind of name in each key of the report. `pseudonymise` changes only these: never the words of the contract
+# (codes, verdicts, units, option keys), even if a task has such a name.
 _NAMES: Final = {
     "host": "host",
     "taskmanager": "taskmanager",
@@ -138,7 +138,7 @@ _TEXTS: Final = frozenset(
     | {"text", "current", "proposed", "risk", "verify", "measure", "doubts"}
 )
 _TEXTS_BELOW: Final = frozenset({("suggestions", "command"), ("attempts", "cause")})
-# Of these the sentences that rules write, and not what a log said.
+# The texts among these that rules write, in contrast to log text.
 _PROSE: Final = frozenset(
     {
         "title",
@@ -159,7 +159,7 @@ _PATTERNS: Final = (
     ("host", re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.])")),
     (
         "host",
-        # not org.apache.…: a package begins with the domain, a host ends with it
+        # not org.apache.…: a package starts with the domain, a host ends with it
         re.compile(
             r"(?i)(?<![\w.-])(?!(?:org|com|io|net|java|javax)\.)[a-z0-9-]+(?:\.[a-z0-9-]+)*"
             r"\.(?:internal|local|lan|corp|intra|com|net|org|cloud|svc)(?![\w-])"
@@ -170,14 +170,14 @@ _PATTERNS: Final = (
 
 
 def pseudonymise(document: Any) -> Any:
-    """Replace hosts, users, job and task names and paths by `host-1`, `task-2`, …, consistently.
+    """Consistently replace hosts, users, job and task names and paths by `host-1`, `task-2`, ….
 
     Args:
         document: a report as plain builtins (`msgspec.to_builtins`).
 
-    Log text is searched for the names that the report knows and for whatever looks like an address,
-    a user or a path. Names that only appear in log text in another form cannot be known. In sentences of
-    our own a name that is also a word of ours is one only where it is marked.
+    Log text is searched for the names in the report, and for text with the shape of an address, a user or a path.
+    Names that appear only in log text, in another form, cannot be recognised. In sentences of rules, a name that is
+    also a common word is replaced only if it is marked.
     """
     names = _Pseudonyms()
     names.collect(document)
@@ -207,7 +207,7 @@ class _Pseudonyms:
         self._pattern = re.compile(rf"(?<!\w)(?:{'|'.join(words)})(?!\w)") if words else None
 
     def text(self, text: str, *, prose: bool = False) -> str:
-        """A text with other names; `prose` is one of ours, which marks them."""
+        """Replace the names in a text. `prose` is a rule's sentence, in which names are marked."""
         parts = MARKED.split(text)
         return "".join(
             self._marked(part) if number % 2 else self._searched(part, prose=prose)
@@ -227,7 +227,7 @@ class _Pseudonyms:
         return text
 
     def _marked(self, name: str) -> str:
-        """The pseudonym of a name, which may have been cut."""
+        """The pseudonym of a name that may have been cut."""
         head, _, tail = name.partition("…")
         for real, other in self._known.items():
             if real == name or (
@@ -253,7 +253,7 @@ class _Pseudonyms:
 
 @cache
 def _own_words() -> frozenset[str]:
-    """Plain words of our own sentences, which a task may be called as well."""
+    """Common words of our own sentences, which may also be names of tasks."""
     from flowdiag.analyses.knowledge.causes import CAUSES
 
     texts = [text for cause in CAUSES.values() for text in (cause.meaning, cause.explanation)]

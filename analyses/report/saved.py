@@ -1,4 +1,4 @@
-"""Reading a saved report."""
+"""Reads saved reports."""
 
 from __future__ import annotations
 
@@ -19,44 +19,46 @@ class _Head(msgspec.Struct):
 
 
 def report_in(document: bytes, name: str) -> Report:
-    """The report that a document holds.
+    """Decode a saved report.
 
     Args:
-        document: what was saved.
-        name: of the file, for messages.
+        document: the content of the file.
+        name: the name of the file, for messages.
 
     Raises:
-        FlowdiagError: it is not a report that this version knows.
+        FlowdiagError: it is not a report that this version can read.
     """
     try:
         document = document.removeprefix(codecs.BOM_UTF8)
-        if document[:1] not in (b"{", *_SPACE):  # a log may be large, and is none
-            raise msgspec.DecodeError("it is no JSON document")
+        if document[:1] not in (b"{", *_SPACE):  # a log may be large, and is not a report
+            raise msgspec.DecodeError("it is not a JSON document")
         schema = msgspec.json.decode(document, type=_Head).schema
         if schema == SCHEMA:
-            # Somebody else may have written it: what is built here has no control characters, and no loose ends.
+            # Another program may have written it: remove control characters and check references.
             report = decode(msgspec.json.encode(speakable(msgspec.json.decode(document))))
             _check_references(report)
             return report
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise FlowdiagError(
             f"'{name}' is not a flowdiag report: {shorten(str(error), 200)}",
-            hint="make one with --format json --output report.json",
+            hint="create one with --format json --output report.json",
         ) from None
     raise FlowdiagError(
-        f"'{name}' is a '{schema}', and this version reads '{SCHEMA}'",
+        f"'{name}' has the schema '{schema}', but this version reads '{SCHEMA}'",
         hint="use the version of flowdiag that wrote it, or run the diagnosis again",
     )
 
 
 def _check_references(report: Report) -> None:
-    """Whether each story tells of findings that the report holds.
+    """Check that every finding of a story is in the report.
 
     Raises:
-        msgspec.ValidationError: one does not.
+        msgspec.ValidationError: a finding is missing.
     """
     known = {finding.fingerprint for finding in report.findings}
     for story in report.summary.stories:
-        named = {*story.findings, *(one.fingerprint for one in story.because)}
+        named = {*story.findings, *(each.fingerprint for each in story.because)}
         if not story.findings or not named <= known:
-            raise msgspec.ValidationError("a story tells of a finding that is not there")
+            raise msgspec.ValidationError(
+                "a story contains a finding that the report does not have"
+            )

@@ -1,4 +1,4 @@
-"""What a report is about: its jobs, by name, and what it did not look at."""
+"""The scope of a report: its jobs, by name, and what it did not assess."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ from flowdiag.analyses.topics import topic_named
 
 
 def jobs_of(report: Report) -> tuple[str, ...]:
-    """The names of the jobs and applications, each once, in order of their names.
-
-    Ids are not among them: they change with every deployment.
-    """
+    """Return the names of the jobs and applications, sorted. Ids are left out: every deployment changes them."""
     return tuple(sorted(set(_names(report))))
 
 
@@ -35,7 +32,7 @@ def _names(report: Report) -> Iterator[str]:
 
 
 def engines_of(report: Report) -> frozenset[str]:
-    """Whose tables a report has: `flink`, `spark`, both or none."""
+    """Return the engines whose tables a report has: `flink`, `spark`, both or none."""
     data = report.data
     flink = data.jobs, data.vertices, data.attempts, data.processes, data.scheduling
     found = {"flink": any(flink), "spark": bool(data.applications)}
@@ -45,29 +42,29 @@ def engines_of(report: Report) -> frozenset[str]:
 def unassessed(
     report: Report, code: str, job: str | None, severity: f.Severity | None = None
 ) -> str | None:
-    """Why a report that does not name a sickness does not say that it is absent; None: it is.
+    """Return why a missing finding does not prove that the problem is gone, or None if it does.
 
     Args:
-        report: without such a finding.
-        code: of the rule.
-        job: whose sickness it is, by name, where that is known.
-        severity: that it had elsewhere.
+        report: a report without the finding.
+        code: the rule's code.
+        job: the name of the job, if known.
+        severity: the severity of the finding in another report.
     """
     rule = next((rule for rule in report.rules if rule.code == code), None)
     if rule is None:
         return f"flowdiag {report.tool.version} has no rule {code} for this command"
     if rule.status is not f.Status.FOUND and rule.status is not f.Status.CLEAR:
         return rule.reason or rule.status.value
-    # Found for one job, and open for another one.
+    # Found for one job, and undecided for another.
     if rule.reason:
         return rule.reason
-    # What its topic's first question found no answer to, its other rules did not see either.
+    # If the topic was not assessed, its other rules saw nothing either.
     topic = next((each for each in report.topics if each.topic == topic_named(code)), None)
     if topic is not None and topic.status is not TopicStatus.ASSESSED:
         return topic.reason or topic.status.value
     if job is not None and (known := jobs_of(report)) and job not in known:
-        return f"the job '{job}' is not in it"
+        return f"the report does not contain the job '{job}'"
     hidden = report.summary.below_min_severity
     if severity is not None and any(hidden.values()):
-        return "it leaves out what is below its --min-severity"
+        return "the report leaves out findings below its --min-severity"
     return None

@@ -1,7 +1,7 @@
-"""The complete tables of `--data-dir`: which there are, and their columns (docs/tables.md).
+"""The tables of `--data-dir` and their columns (docs/tables.md).
 
-`events` and `metrics` are what was read (`engine.views`); the others are the lists of the report's `data`,
-none of them cut, each row with the keys of the job or application that it belongs to.
+`events` and `metrics` are the parsed records (`engine.views`). The other tables are the uncut lists of the report's
+`data`. Each row has the keys of its job or application.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from flowdiag.analyses.report import wire
 from flowdiag.analyses.startup import wire as startup
 
 SCHEMA: Final = "flowdiag.tables/1"
-"""Of the file `flowdiag.json` beside the tables. Added tables and columns do not raise the number."""
+"""The schema of `flowdiag.json`, next to the tables. Added tables and columns do not raise the number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,10 @@ class Table:
     """A table.
 
     Args:
-        name: of its folder.
-        topics: those that write it; empty: whatever is diagnosed.
-        about: what a row is: one sentence.
-        columns: of its files.
+        name: the name of its folder.
+        topics: the topics that write it. Empty: all topics.
+        about: the meaning of a row, as one sentence.
+        columns: the columns of its files.
     """
 
     name: str
@@ -40,153 +40,152 @@ class Table:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of its files."""
         return schema_of(self.columns)
 
 
 _ABOUT: Final = {
     "acquired_slots": "slots that the job got",
-    "after_expiry_ms": "how long after the expiry it came",
-    "after_trigger_ms": "how long after the trigger it came",
+    "after_expiry_ms": "time from the expiry to the acknowledgement",
+    "after_trigger_ms": "time from the trigger to the acknowledgement",
     "approximate": "whether only the times of Spark jobs are known",
     "attempt": "attempt number, 0-based",
-    "attempt_id": "of the execution attempt",
-    "back_pressured": "share of the time, 0 to 1, in which it waited for buffers",
-    "backlog": "records that the sources had left, where they say",
-    "batch_id": "of the query's run",
-    "batch_time_ms": "batch time, milliseconds since the epoch, as Spark counts",
-    "busy": "share of the time, 0 to 1",
-    "bytes": "size of the checkpoint as it completed",
-    "bytes_in": "bytes that came in",
+    "attempt_id": "id of the execution attempt",
+    "back_pressured": "share of the time in which it waited for buffers, 0 to 1",
+    "backlog": "unread records in the sources, if reported",
+    "batch_id": "id of the batch in the query's run",
+    "batch_time_ms": "batch time, milliseconds since the epoch, as in Spark",
+    "busy": "share of the time in which it was busy, 0 to 1",
+    "bytes": "size of the completed checkpoint",
+    "bytes_in": "bytes received",
     "capacity": "queue length at which the input is full",
-    "cause": "word of the cause (docs/rules.md), or of a restart the failure before it",
+    "cause": "word of the cause (docs/rules.md); for a restart, the failure before it",
     "checkpoint": "checkpoint id",
-    "confidence": "how sure the conviction is",
+    "confidence": "confidence in the culprit",
     "cpu": "load of the processor, 0 to 1",
-    "culprit": "whether somebody is convicted of it in this report",
+    "culprit": "whether the report names it as a culprit",
     "d_error": "change of the error, records per second squared",
-    "diagnostics": "what its resource manager says of its end",
-    "dropped_rows": "rows that came later than the watermark",
-    "duration_ms": "how long it took",
+    "diagnostics": "the resource manager's diagnostics of its end",
+    "dropped_rows": "rows that arrived later than the watermark",
+    "duration_ms": "duration",
     "elements": "records of the batch",
-    "ended_at": "when it ended; null: it did not, or nothing tells",
-    "error": "rate that was too much, records per second",
-    "exact": "whether every number is the one that Spark computed, to the last bit",
-    "exclusive_usage": "of the exclusive buffers, 0 to 1",
-    "expected": "late subtasks that its share of all subtasks explains",
-    "expected_tasks": "tasks that the job has",
-    "expired": "checkpoints of the episode that expired",
+    "ended_at": "end; null if it did not end or the end is unknown",
+    "error": "excess rate, records per second",
+    "exact": "whether every number equals Spark's, to the last bit",
+    "exclusive_usage": "usage of the exclusive buffers, 0 to 1",
+    "expected": "late subtasks explained by its share of all subtasks",
+    "expected_tasks": "number of tasks in the job",
+    "expired": "expired checkpoints of the episode",
     "failed_outputs": "output operations that failed",
-    "first_checkpoint": "checkpoint id of the first",
-    "first_seen": "when it began",
-    "floating_usage": "of the floating buffers, 0 to 1",
+    "first_checkpoint": "id of the first checkpoint",
+    "first_seen": "start",
+    "floating_usage": "usage of the floating buffers, 0 to 1",
     "gate": "number of the input gate",
     "gc_share": "share of the time in garbage collection",
-    "graph_from": "what told the edges: plan, archive, deployment order, metrics",
-    "heap_used": "of the heap, 0 to 1",
-    "held": "the step that held the start, where one did",
-    "historical_error": "what waits, as a rate in records per second",
+    "graph_from": "source of the edges: plan, archive, deployment order, metrics",
+    "heap_used": "used share of the heap, 0 to 1",
+    "held": "the step that blocked the start, if any",
+    "historical_error": "backlog as a rate, records per second",
     "host": "host name",
     "id": "checkpoint id",
-    "idle": "share of the time, 0 to 1",
+    "idle": "share of the time in which it was idle, 0 to 1",
     "kind": "cold or restart",
-    "last_checkpoint": "checkpoint id of the last",
-    "last_seen": "when it ended, or the input did",
+    "last_checkpoint": "id of the last checkpoint",
+    "last_seen": "end, or the end of the input",
     "late": "distinct subtasks on it that acknowledged an expired checkpoint",
-    "latest_rate": "rate before, records per second",
-    "local_backlog": "what of the capacity waits at producers on the same TaskManager",
+    "latest_rate": "previous rate, records per second",
+    "local_backlog": "part of the capacity that waits at producers on the same TaskManager",
     "longest": "longest queue of a channel, buffers",
-    "max_ms": "longest of its tasks",
+    "max_ms": "longest task",
     "mean": "mean queue of the channels, buffers",
-    "name": "of the task",
-    "new_rate": "records per second; null where Spark publishes none",
-    "number": "of the start: 0 the first",
+    "name": "name of the task",
+    "new_rate": "published rate, records per second; null if Spark publishes none",
+    "number": "number of the start, from 0",
     "outcome": "published, first-run or skipped",
-    "output_usage": "of the output buffers; may exceed 1 from Flink 1.16 on",
-    "p50_ms": "median of its tasks",
-    "p95_ms": "95th percentile of its tasks",
-    "p_value": "how often chance makes so many late",
-    "parallelism": "of the task",
-    "processing_delay_ms": "from the start of the processing to its end",
-    "processing_end_ms": "milliseconds since the epoch",
-    "processing_start_ms": "milliseconds since the epoch",
+    "output_usage": "usage of the output buffers; may exceed 1 from Flink 1.16",
+    "p50_ms": "median over its tasks",
+    "p95_ms": "95th percentile over its tasks",
+    "p_value": "probability of this many late subtasks by chance",
+    "parallelism": "parallelism of the task",
+    "processing_delay_ms": "time from the start to the end of processing",
+    "processing_end_ms": "end of processing, milliseconds since the epoch",
+    "processing_start_ms": "start of processing, milliseconds since the epoch",
     "queue_length": "mean length of the input queue, buffers",
-    "queue_length_max": "longest seen",
-    "ratio": "late over expected",
-    "reason": "in the words of the log; secrets are masked",
-    "received_at": "when the JobManager got it",
-    "records": "records of the batch; null: no input tells",
-    "records_in": "records that came in",
+    "queue_length_max": "longest input queue, buffers",
+    "ratio": "late divided by expected",
+    "reason": "reason in the log, with secrets masked",
+    "received_at": "when the JobManager received it",
+    "records": "records of the batch; null if unknown",
+    "records_in": "records received",
     "registered_at": "when it registered",
-    "requested_at": "when it was asked for",
-    "required_slots": "slots that the job asked for",
+    "requested_at": "when it was requested",
+    "required_slots": "slots that the job requested",
     "restored": "whether state was restored",
     "role": "root, back-pressured, fed-by-root, ok or unknown",
     "rows": "input rows of the trigger",
     "run": "number of the job's run in the input, from 1; checkpoint ids grow within one",
-    "run_id": "of the query's run",
-    "running_after_ms": "from the start to RUNNING",
-    "running_at": "when all tasks ran",
-    "samples": "that it was measured by",
+    "run_id": "id of the query's run",
+    "running_after_ms": "time from the start to RUNNING",
+    "running_at": "when all tasks were running",
+    "samples": "number of samples",
     "saturated_share": "share of the samples in which the input was full",
-    "scheduling_delay_ms": "from the submission to the start",
+    "scheduling_delay_ms": "time from the submission to the start",
     "segments": "network buffers of the TaskManager",
-    "segments_free": "of them free",
-    "segments_requested": "requested over all, 0 to 1 and above",
+    "segments_free": "free network buffers",
+    "segments_requested": "requested divided by all buffers; may exceed 1",
     "shortest": "shortest queue of a channel, buffers",
-    "skew": "Flink's score of the records in, 0 (even) to 100",
+    "skew": "Flink's skew score of records received, 0 (even) to 100",
     "slowest": "the slowest step",
-    "started_at": "when it began",
+    "started_at": "start",
     "state": "ongoing or recovered",
     "state_rows": "rows in the state stores",
-    "status": "what became of it (the words of the report)",
-    "step": "of the start",
-    "stream_id": "of the input stream",
-    "submission_ms": "milliseconds since the epoch",
-    "subtask": "as Flink prints it: i/n",
-    "subtask_index": "0-based",
-    "subtasks": "of the job that it runs",
+    "status": "status, as in the report",
+    "step": "step of the start",
+    "stream_id": "id of the input stream",
+    "submission_ms": "submission, milliseconds since the epoch",
+    "subtask": "subtask as Flink prints it: i/n",
+    "subtask_index": "subtask index, 0-based",
+    "subtasks": "subtasks of the job that it runs",
     "task": "name of the task, without its subtask",
     "taskmanager": "resource id",
-    "tasks": "that took the step, or were deployed",
-    "time_ms": "when, milliseconds since the epoch",
+    "tasks": "tasks in the step, or deployed tasks",
+    "time_ms": "time of the step, milliseconds since the epoch",
     "total": "buffers queued in all remote channels",
-    "total_delay_ms": "from the submission to the end",
-    "trigger": "what set the restart off",
+    "total_delay_ms": "time from the submission to the end",
+    "trigger": "what triggered the restart",
     "triggered_at": "when it was triggered",
-    "type": "as Flink calls it; a savepoint is one",
-    "unmatched": "whether the expiry itself is cut off",
-    "vertex_id": "of the job graph",
-    "watermark": "of the query",
+    "type": "type in Flink; a savepoint is a type",
+    "unmatched": "whether the expiry itself is missing in the input",
+    "vertex_id": "id in the job graph",
+    "watermark": "watermark of the query",
 }
 
 _TEXT: Final = pa.string()
 _CLUSTER: Final = Column(
-    "cluster", _TEXT, "tells clusters apart whose logs lie together; else empty"
+    "cluster", _TEXT, "distinguishes clusters whose logs are in one folder; otherwise empty"
 )
 _JOB: Final = (
-    Column("job_id", _TEXT, "of the Flink job"),
-    Column("job_name", _TEXT, "as the job is called"),
+    Column("job_id", _TEXT, "id of the Flink job"),
+    Column("job_name", _TEXT, "name of the job"),
 )
 _APPLICATION: Final = (
-    Column("application", _TEXT, "id of the Spark application; null: no input tells"),
-    Column("application_name", _TEXT, "as it is called"),
+    Column("application", _TEXT, "id of the Spark application; null if unknown"),
+    Column("application_name", _TEXT, "name of the application"),
 )
 _QUERY: Final = (
     Column("query", _TEXT, "id of the streaming query"),
-    Column("query_name", _TEXT, "as it is called"),
+    Column("query_name", _TEXT, "name of the query"),
 )
 _SUBTASK: Final = (
     Column("task", _TEXT, _ABOUT["task"]),
     Column("subtask_index", pa.int64(), _ABOUT["subtask_index"]),
 )
 _SUBJECT: Final = (
-    Column("subject", _TEXT, "kind of the convicted: subtask, task, taskmanager, …; null: nobody"),
+    Column("subject", _TEXT, "kind of the culprit: subtask, task, taskmanager, …; null if unknown"),
     *_SUBTASK,
     Column("taskmanager", _TEXT, _ABOUT["taskmanager"]),
     Column("host", _TEXT, _ABOUT["host"]),
 )
-_SOURCES: Final = "what was read, whatever was judged of it"
+_UNFILTERED: Final = "independent of --since, --until and --job"
 
 
 def _of(row: type[Any], *keys: Column, without: Iterable[str] = ()) -> tuple[Column, ...]:
@@ -195,11 +194,11 @@ def _of(row: type[Any], *keys: Column, without: Iterable[str] = ()) -> tuple[Col
 
 
 TABLES: Final = (
-    Table("events", (), f"A record of an input that was understood: {_SOURCES}.", views.EVENTS),
+    Table("events", (), f"A recognised record of an input, {_UNFILTERED}.", views.EVENTS),
     Table(
         "metrics",
         ("checkpoints", "queues", "memory", "startup"),
-        f"A series of Flink's metrics in one minute: {_SOURCES}, of the metrics that are measured.",
+        f"One measured Flink metric in one minute, {_UNFILTERED}.",
         views.METRICS,
     ),
     Table(
@@ -211,25 +210,25 @@ TABLES: Final = (
     Table(
         "late_acknowledgements",
         ("checkpoints",),
-        "An acknowledgement that came after the expiry.",
+        "An acknowledgement after the expiry.",
         _of(wire.LateAcknowledgement, _CLUSTER, *_JOB),
     ),
     Table(
         "declines",
         ("checkpoints",),
-        "A subtask that refused a checkpoint.",
+        "A subtask that declined a checkpoint.",
         _of(wire.Decline, _CLUSTER, *_JOB),
     ),
     Table(
         "late_taskmanagers",
         ("checkpoints",),
-        "How many late subtasks a TaskManager has, and how many its share of subtasks explains.",
+        "The late subtasks of a TaskManager, and the number that its share of subtasks explains.",
         _of(wire.TaskManager, _CLUSTER, *_JOB),
     ),
     Table(
         "checkpoint_episodes",
         ("checkpoints",),
-        "Checkpoints that expired without much between, and who held them up.",
+        "Checkpoints that expired in quick succession, and the subject that blocked them.",
         (*_of(wire.CheckpointEpisode, _CLUSTER, *_JOB, without=("subject",)), *_SUBJECT),
     ),
     Table(
@@ -241,7 +240,7 @@ TABLES: Final = (
     Table(
         "pid_steps",
         ("rate",),
-        "What the rate estimator of one stream made of one batch.",
+        "One step of a stream's rate estimator.",
         _of(wire.PidStep, *_APPLICATION),
     ),
     Table(
@@ -253,20 +252,20 @@ TABLES: Final = (
             Column(
                 "durations_ms",
                 pa.map_(_TEXT, pa.int64()),
-                "of its phases, by Spark's names of them",
+                "durations of its phases, by Spark's names",
             ),
         ),
     ),
     Table(
         "vertices",
         ("queues",),
-        "One vertex of a job graph over the time that is judged; values are maxima over its subtasks.",
+        "One vertex of a job graph in the selected time range; values are maxima over its subtasks.",
         _of(queues.QueueVertex, *_JOB, without=("inputs", "subtasks", "total", "truncated")),
     ),
     Table(
         "subtasks",
         ("queues",),
-        "One subtask over the time that is judged.",
+        "One subtask in the selected time range.",
         _of(queues.QueueSubtask, *_JOB, *_SUBTASK, without=("gates",)),
     ),
     Table(
@@ -278,8 +277,8 @@ TABLES: Final = (
     Table(
         "taskmanagers",
         ("queues",),
-        "One TaskManager that runs subtasks of a job, over the time that is judged.",
-        _of(queues.QueueTaskManager, Column("job_id", _TEXT, "of the Flink job")),
+        "One TaskManager that runs subtasks of a job, in the selected time range.",
+        _of(queues.QueueTaskManager, Column("job_id", _TEXT, "id of the Flink job")),
     ),
     Table(
         "starts",
@@ -290,7 +289,7 @@ TABLES: Final = (
     Table(
         "start_steps",
         ("startup",),
-        "A step of a start; those before any job have no job.",
+        "A step of a start; steps before the first job have no job.",
         (
             *_of(
                 startup.StartStep,
@@ -303,16 +302,21 @@ TABLES: Final = (
             Column("host", _TEXT, _ABOUT["host"]),
         ),
     ),
-    Table("workers", ("startup",), "A TaskManager on its way.", _of(startup.StartWorker)),
+    Table(
+        "workers",
+        ("startup",),
+        "A TaskManager from its request to its registration.",
+        _of(startup.StartWorker),
+    ),
 )
 
 BY_NAME: Final = {table.name: table for table in TABLES}
 
 
 def tables_of(topics: Iterable[str]) -> tuple[Table, ...]:
-    """The tables of a diagnosis of these topics."""
-    wanted = set(topics)
-    return tuple(table for table in TABLES if not table.topics or wanted & {*table.topics})
+    """Return the tables of a diagnosis of these topics."""
+    requested = set(topics)
+    return tuple(table for table in TABLES if not table.topics or requested & {*table.topics})
 
 
 def tables_document() -> str:
@@ -332,26 +336,26 @@ def tables_document() -> str:
 _HEAD: Final = """\
 # The tables of `--data-dir`
 
-Generated from the schemas. `flowdiag diagnose logs/ --data-dir data/` writes each table as a folder of Parquet
-files, whole: `--max-rows` cuts the lists of the report, not these.
+Generated from the schemas. `flowdiag diagnose logs/ --data-dir data/` writes each complete table as a folder of Parquet
+files. `--max-rows` cuts only the lists of the report.
 
 ```sh
 flowdiag diagnose logs/ --data-dir data/
 duckdb -c "SELECT task, count(*) FROM 'data/late_acknowledgements/*.parquet' GROUP BY ALL ORDER BY 2 DESC"
 ```
 
-- The folder appears when it is complete. One that exists is taken if it is empty or holds such tables and
-  nothing else, which are replaced; anything else is refused before the work.
-- `flowdiag.json` in it names the tables, their files and rows (`flowdiag.tables/1`: added tables and columns
-  do not raise the number). A table of a topic that was diagnosed is there even if it is empty.
-- `events` and `metrics` hold everything that was understood, as `flowdiag.read` returns it; they are written by
-  the tasks of Spark that read it, so that memory does not grow with the input. The others hold what was
-  judged (`--since`, `--until`, `--job`).
-- Secrets are masked; `--no-excerpts` leaves `cause`, `reason`, `thread` and `fields` empty. Names are as the logs
-  have them: `--redact` is refused.
+- The folder appears when it is complete. An existing folder must be empty or contain only such tables, which are
+  replaced. flowdiag refuses any other folder before it starts.
+- `flowdiag.json` lists the tables, their files and rows (`flowdiag.tables/1`: added tables and columns do not raise
+  the number). Every diagnosed topic has its tables, even if they are empty.
+- `events` and `metrics` contain all recognised records, as `flowdiag.read` returns them. Spark's tasks write them
+  while reading, so memory does not grow with the input. The other tables contain the selected part (`--since`,
+  `--until`, `--job`).
+- Secrets are masked. `--no-excerpts` leaves `cause`, `reason`, `thread` and `fields` empty. Names are unchanged, so
+  `--redact` is refused.
 - On a cluster (`--master`), the folder is a URL that executors and this machine can write (`s3://`, `gs://`,
-  `abfs://`, `hdfs://`, `file://` for a path that all share). There `flowdiag.json` is written last:
-  without it the tables are not complete.
+  `abfs://`, `hdfs://`, or `file://` for a shared path). `flowdiag.json` is written last: without it the tables
+  are incomplete.
 
 Instants are UTC; `_ms` are milliseconds, `_index` counts from 0.
 """

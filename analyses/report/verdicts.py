@@ -79,7 +79,7 @@ def _judgement(pairs: Iterable[Pair], unsure: bool) -> Judgement:
 
 
 def final_verdict(verdict: f.Verdict, *, doubted: bool, calculated: bool) -> f.Verdict:
-    """Replace healthy by inconclusive or calculated, if that is all that can be said."""
+    """Replace healthy by inconclusive if there are doubts, and by calculated if nothing was running."""
     if verdict is not f.Verdict.HEALTHY:
         return verdict
     if doubted:

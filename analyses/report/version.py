@@ -1,4 +1,4 @@
-"""The version that documents name."""
+"""The version in documents."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 @lru_cache(maxsize=1)
 def tool_version() -> str:
-    """The installed version; `0` where the tree is run without being installed."""
+    """Return the installed version, or `0` if flowdiag runs from a source tree without being installed."""
     try:
         return version("flowdiag")
     except PackageNotFoundError:

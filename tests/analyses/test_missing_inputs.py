@@ -72,11 +72,11 @@ def parts(*names: str) -> list[tuple[str, str]]:
 
 def test_a_gap_in_rolled_files_is_named() -> None:
     assert parts("a/x.log", "a/x.log.1", "a/x.log.4", "a/x.log.2", "b/x.log.3") == [
-        ("a/x.log.1", "of its rolled files some are not there: x.log.3")
+        ("a/x.log.1", "some of its rolled files are missing: x.log.3")
     ]
     assert parts("x.log", "x.log.1", "x.log.2") == []
     assert parts("c!x.log.7.gz", "c!x.log.9.gz") == [
-        ("c!x.log.7.gz", "of its rolled files some are not there: x.log.8.gz")
+        ("c!x.log.7.gz", "some of its rolled files are missing: x.log.8.gz")
     ]
 
 

@@ -156,7 +156,7 @@ def test_a_day_that_nothing_tells_is_said_to_be_unknown() -> None:
     inputs = describe_inputs([source(0)], [], [process])
     assert (inputs[0].first, inputs[0].last) == (None, None)
     (note,) = unknown_days(inputs, [process])
-    assert note.source == "f0" and "nothing tells the day" in note.message
+    assert note.source == "f0" and "no input shows the date" in note.message
 
 
 def test_inputs_add_up_their_splits() -> None:
