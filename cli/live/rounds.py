@@ -174,7 +174,7 @@ class _RepeatedRounds:
             while True:
                 number += 1
                 begun = time.monotonic()
-                code = self._round(number, stack)
+                code = self._run_round(number, stack)
                 if number == plan.times:
                     return code
                 self._remove_round_data()
@@ -182,7 +182,7 @@ class _RepeatedRounds:
                     progress(f"round {number} done; a round starts every {plan.every_s:g} s")
                     pause(begun + plan.every_s - time.monotonic())
 
-    def _round(self, number: int, stack: ExitStack) -> ExitCode:
+    def _run_round(self, number: int, stack: ExitStack) -> ExitCode:
         settings = self.settings
         try:
             with diagnosing.library_logging(debug=settings.debug), self._progress() as progress:

@@ -130,7 +130,7 @@ class Servers:
         """
         self._urls, self._options, self._root = urls, options, root
         self._kept, self._span_s = kept, span_s
-        self._known: dict[str, Server] = {}
+        self._detected: dict[str, Server] = {}
         self._doubtful: frozenset[str] = frozenset()
         self._rounds: deque[_Round] = deque()
 
@@ -160,10 +160,12 @@ class Servers:
         return f"{server.shown}!{path.parent.name + '/' if several else ''}{path.name}"
 
     async def _collect_all(self, this: _Round, found: Collected, progress: ShowProgress) -> None:
-        unknown = [url for url in self._urls if url not in self._known]
+        unknown = [url for url in self._urls if url not in self._detected]
         answers = await asyncio.gather(*(self._detect(url, found, progress) for url in unknown))
-        self._known |= {url: server for url, server in zip(unknown, answers, strict=True) if server}
-        servers = [self._known[url] for url in self._urls if url in self._known]
+        self._detected |= {
+            url: server for url, server in zip(unknown, answers, strict=True) if server
+        }
+        servers = [self._detected[url] for url in self._urls if url in self._detected]
         live = [server for server in servers if server.kind != PROMETHEUS]
         await asyncio.gather(
             *(self._collect_from(server, this, found, progress) for server in live)
@@ -297,8 +299,8 @@ def span_of(selection: Selection, now_s: float) -> tuple[int, int]:
 
 def _epoch_seconds(moment: object, end_s: float) -> float:
     back, utc, local = (getattr(moment, name) for name in ("before_end_us", "utc_us", "local_us"))
-    known = next((us for us in (utc, local) if us is not None), None)
-    return known / 1e6 if known is not None else end_s - (back or 0) / 1e6
+    moment_us = next((us for us in (utc, local) if us is not None), None)
+    return moment_us / 1e6 if moment_us is not None else end_s - (back or 0) / 1e6
 
 
 def _files(folder: Path) -> list[Path]:

@@ -340,12 +340,12 @@ class MetricFolder:
         used = [s for s in state.series.values() if s.values or s.quantities]
         _place_all(state, used)
         owners, names, samples = _sampled(used)
-        known = state.rows
-        is_new = known is None or known.series != owners or known.names != names
-        if known is None or is_new:
-            known = state.rows = self._rows_of(process, owners, names)
+        rows = state.rows
+        is_new = rows is None or rows.series != owners or rows.names != names
+        if rows is None or is_new:
+            rows = state.rows = self._rows_of(process, owners, names)
         if owners:
-            yield self._metric_batch(state, known, samples)
+            yield self._metric_batch(state, rows, samples)
         if is_new:  # otherwise all places were reported before
             yield from self._placed_batch(process, state, used)
         for series in used:
@@ -627,9 +627,9 @@ def _bodies(state: _Process) -> tuple[dict[str, tuple[str, str]], set[tuple[str,
 
 def _owner(rest: str, scopes: set[str]) -> str | None:
     """Find the process scope at the start of a task's scope."""
-    known = [scope for scope in scopes if rest.startswith(scope + ".")]
-    if known:
-        return max(known, key=len)
+    prefixes = [scope for scope in scopes if rest.startswith(scope + ".")]
+    if prefixes:
+        return max(prefixes, key=len)
     # Without a process metric, assume that the TaskManager's id contains no dot.
     host, anchor, tail = rest.partition(".taskmanager.")
     taskmanager, dot, _ = tail.partition(".")

@@ -15,7 +15,7 @@ from flowdiag.parsers.flink.rest_shapes import Ids
 from flowdiag.parsers.json_values import decode_json
 
 
-def explode(
+def parse_dump(
     json_text: str | bytes, job_id: str | None = None, checkpoint: int | None = None
 ) -> list[dict[str, Any]]:
     """Turn one dump into a `checkpoint_status` row and one `checkpoint_vertex` row per vertex.

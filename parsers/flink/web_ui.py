@@ -356,9 +356,9 @@ def _timeout(rows: list[re.Match[str]]) -> int | None:
         for row in rows
         if row.groupdict().get("status") == "FAILED" and row["acked"] != row["all"]
     ]
-    known = [ms for ms in took if ms is not None and ms >= 10_000 and ms % 10_000 == 0]
-    common = max(set(known), key=known.count, default=None)
-    return common if common is not None and known.count(common) >= 2 else None
+    round_times = [ms for ms in took if ms is not None and ms >= 10_000 and ms % 10_000 == 0]
+    common = max(set(round_times), key=round_times.count, default=None)
+    return common if common is not None and round_times.count(common) >= 2 else None
 
 
 def _groups(found: list[re.Match[str]]) -> Iterator[list[re.Match[str]]]:

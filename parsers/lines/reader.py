@@ -14,7 +14,7 @@ import pyarrow as pa
 from flowdiag.parsers.catalogue import Recognised
 from flowdiag.parsers.exceptions import classify, task_named_in
 from flowdiag.parsers.flink.metric_reports import MetricFolder
-from flowdiag.parsers.flink.statistics_dump import explode
+from flowdiag.parsers.flink.statistics_dump import parse_dump
 from flowdiag.parsers.lines import prefix
 from flowdiag.parsers.lines.prefix import Prefix, simple_name
 from flowdiag.parsers.lines.records import (
@@ -550,7 +550,7 @@ class Reader:
         """Yield the rows of a `CheckpointStatistics … dump`, and remove the dump from its row."""
         fields = row["fields"]
         dump = fields.pop("dump")
-        for found in explode(dump, row.get("job_id"), row.get("checkpoint")):
+        for found in parse_dump(dump, row.get("job_id"), row.get("checkpoint")):
             found["source"] = self._source
             found["offset"] = row["offset"]
             for name in ("level", "logger", "thread", "process"):

@@ -125,5 +125,5 @@ def _version(kind: str, body: Any) -> str | None:
         return as_string(body.get("flink-version"))
     if kind == SPARK:
         return as_string(body.get("spark"))
-    known = body.get("status") == "success" and "resultType" in object_at(body, "data")
-    return "" if known else None
+    is_prometheus = body.get("status") == "success" and "resultType" in object_at(body, "data")
+    return "" if is_prometheus else None

@@ -192,7 +192,7 @@ class _Collector:
         self._version: tuple[int, int] = (1, 9)
         self._version_text = ""
         self._jobs: dict[str, _Job] = {}
-        self._managers: dict[str, str] = {}
+        self._managers: dict[str, str] = {}  # id -> host
         self._process_ids: dict[str, tuple[str, ...]] = {}
         self._tick_number = 0
         self._manager_turn = 0
@@ -362,13 +362,13 @@ class _Collector:
 
     def _update_managers(self, answer: Answer) -> None:
         items = objects_at(_object(answer), "taskmanagers")
-        known = {}
+        hosts = {}
         for item in items:
             manager = as_string(item.get("id"))
             if manager is not None:
                 host = re.search(r"@(\[[^\]]*\]|[^:/@\s]+)", as_string(item.get("path")) or "")
-                known[manager] = host[1] if host else ""
-        self._managers = known
+                hosts[manager] = host[1] if host else ""
+        self._managers = hosts
         volatile = ("timeSinceLastHeartbeat", "hardware", "freeResource")
         self._keep(
             answer,
@@ -398,7 +398,7 @@ class _Collector:
         now = as_moment(body.get("now"))
         if now is not None:
             self._skew_ms = now - answer.time_ms
-        known = {vertex.id: vertex for vertex in job.vertices}
+        previous = {vertex.id: vertex for vertex in job.vertices}
         job.vertices = []
         subtasks = 0
         for item in objects_at(body, "vertices"):
@@ -409,7 +409,7 @@ class _Collector:
                 break
             if vertex_id is None or not re.fullmatch(r"[0-9a-zA-Z]{8,64}", vertex_id):
                 continue
-            vertex = known.get(vertex_id) or _Vertex(vertex_id, name or vertex_id, parallelism)
+            vertex = previous.get(vertex_id) or _Vertex(vertex_id, name or vertex_id, parallelism)
             if vertex.parallelism != parallelism:  # rescaled
                 vertex.parallelism, vertex.managers, vertex.ids = parallelism, [], ()
             job.vertices.append(vertex)
@@ -729,8 +729,7 @@ def _manager_of(item: Mapping[str, Any], managers: Mapping[str, str]) -> str | N
 
 def _task_ids(body: object) -> tuple[str, ...]:
     listed = _ids(body)
-    known = set(listed)
-    chosen: list[str] = [name for name in TASK_METRICS if name in known]
+    chosen: list[str] = [name for name in TASK_METRICS if name in listed]
     chosen += [
         name for name in listed if GATE_METRICS.fullmatch(name) or OPERATOR_METRICS.fullmatch(name)
     ]
@@ -774,8 +773,8 @@ def _is_back_pressured(value: Mapping[str, float]) -> bool:
 
 
 def _managers_at(vertex: _Vertex, indices: Iterable[int]) -> list[str]:
-    known = (vertex.managers[i] for i in indices if i < len(vertex.managers))
-    return [manager for manager in known if manager]
+    managers = (vertex.managers[i] for i in indices if i < len(vertex.managers))
+    return [manager for manager in managers if manager]
 
 
 def _loads(body: object) -> Iterator[tuple[int, float]]:

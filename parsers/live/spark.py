@@ -132,11 +132,9 @@ class _Collector:
             if (each := self._application_of(item)) is not None
         ]
         if not found:
-            wanted = self._options.application
+            name = self._options.application
             raise FlowdiagError(
-                f"no application is named '{wanted}'"
-                if wanted
-                else "the server lists no application"
+                f"no application is named '{name}'" if name else "the server lists no application"
             )
         for application in found[:MAX_APPLICATIONS]:
             await self._collect_application(application, slow)
@@ -152,34 +150,35 @@ class _Collector:
 
     def _application_of(self, item: Mapping[str, Any]) -> _Application | None:
         application_id = as_string(item.get("id"))
-        wanted = self._options.application
+        selected = self._options.application
         if application_id is None or not re.fullmatch(r"[\w.-]{1,200}", application_id):
             return None
-        if wanted is not None and wanted not in (application_id, item.get("name")):
+        if selected is not None and selected not in (application_id, item.get("name")):
             return None
         attempts = objects_at(item, "attempts")
         attempt = as_string(attempts[0].get("attemptId")) if attempts else None
         path = f"{API}/applications/{application_id}"
         if attempt is not None:
             path += f"/{quote(attempt, safe='')}"
-        known = self._applications.setdefault(application_id, _Application(application_id, path))
-        known.name = str(item.get("name") or "")
-        return known
+        new = _Application(application_id, path)
+        application = self._applications.setdefault(application_id, new)
+        application.name = str(item.get("name") or "")
+        return application
 
     async def _collect_application(self, application: _Application, slow: bool) -> None:
         base = application.path
-        wanted = [
+        paths = [
             f"{base}/streaming/statistics",
             f"{base}/streaming/batches",
             f"{base}/streaming/receivers",
             f"{base}/executors",
         ]
         if slow:
-            wanted.append(f"{base}/environment")
+            paths.append(f"{base}/environment")
         if application.streaming is False:
-            wanted = wanted[3:]
+            paths = paths[3:]
         before = len(self._watch.tick.failed)
-        answers = await self._watch.request_all((path, "") for path in wanted)
+        answers = await self._watch.request_all((path, "") for path in paths)
         if application.streaming is None and answers[0] is None:
             missing = self._watch.tick.failed[before:]
             if any(failed.status == 404 for failed in missing):

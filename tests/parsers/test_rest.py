@@ -18,7 +18,7 @@ from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.flink import rest
 from flowdiag.parsers.flink.rest import read_document
 from flowdiag.parsers.flink.rest_shapes import recognise, rest_path_of
-from flowdiag.parsers.flink.statistics_dump import explode
+from flowdiag.parsers.flink.statistics_dump import parse_dump
 from flowdiag.parsers.rows import Tally
 from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.sources.open import Source, open_source
@@ -906,7 +906,7 @@ def test_a_statistics_dump() -> None:
     body = checkpoint(
         className="failed", status="FAILED", tasks={VERTEX: checkpoint(num_subtasks=4)}
     )
-    rows = explode(" " + json.dumps(body) + " ", JOB, 7)
+    rows = parse_dump(" " + json.dumps(body) + " ", JOB, 7)
     assert [(row["event"], row["template"]) for row in rows] == [
         ("checkpoint_status", "dump-checkpoint"),
         ("checkpoint_vertex", "dump-checkpoint-vertex"),
@@ -919,4 +919,4 @@ def test_a_statistics_dump() -> None:
 
 @pytest.mark.parametrize("text", ["", "{", '{"id": 1', "[]", "null", "x" * 100])
 def test_a_truncated_dump_gives_no_rows(text: str) -> None:
-    assert explode(text, JOB, 7) == []
+    assert parse_dump(text, JOB, 7) == []
