@@ -1,6 +1,6 @@
-"""JSON around log lines: what loggers, container runtimes and log stores wrap them in.
+"""JSON around log lines, added by loggers, container runtimes and log stores.
 
-Two ways in. `objects.unwrap_json` takes one line of a file that has one JSON object per line, and
-`documents.read_document` takes a whole file that holds many events: answers and exports of log stores,
-arrays, tables. Both give the same records, `objects.Unwrapped`.
+The package has two entry points. `objects.unwrap_json` takes one line of a file with one JSON object per
+line. `documents.read_document` takes a whole file with many events: answers and exports of log stores,
+arrays, tables. Both return records of type `objects.Unwrapped`.
 """

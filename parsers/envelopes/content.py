@@ -1,4 +1,4 @@
-"""Log records found by what they look like, where no name of a key or column tells."""
+"""Recognition of log records by their form, if no key or column name identifies them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from flowdiag.parsers.envelopes.times import read_time
 from flowdiag.parsers.lines import prefix
 
 SAMPLE_ROWS: Final = 100
-"""So many rows of a table tell which of its columns is which."""
+"""Number of rows that determine the columns of a table."""
 
 _SHORTEST: Final = 16
-_CLOCK: Final = re.compile(r".{0,60}?\d\d:\d\d:\d\d")  # frames and their like need no closer look
-_LONGEST: Final = 4096  # looked at
+_CLOCK: Final = re.compile(r".{0,60}?\d\d:\d\d:\d\d")  # rules out stack frames and similar lines
+_LONGEST: Final = 4096  # parsed characters of a text
 
 
 def is_record(text: str) -> bool:
-    """Whether a text is a log line with a header, or begins with a known message.
+    """Return whether a text is a log line with a header, or starts with a known message.
 
     >>> is_record("26/11/21 06:00:00 INFO JobScheduler: Started JobScheduler"), is_record("prod")
     (True, False)
@@ -34,7 +34,7 @@ def is_record(text: str) -> bool:
 
 
 def holds_records(lines: Sequence[Any]) -> bool:
-    """Whether lines are those of a log: two records at least among the first, and nothing but texts.
+    """Return whether the items are log lines: all strings, with at least two records among the first.
 
     >>> holds_records(["26/11/21 06:00:00 INFO JobScheduler: Started JobScheduler", "prod"])
     False
@@ -46,11 +46,11 @@ def holds_records(lines: Sequence[Any]) -> bool:
 
 
 def record_column(rows: Sequence[Sequence[Any]], named: int | None = None) -> int | None:
-    """The column whose cells are log records; None if there is none.
+    """Return the column of log records; None if there is none.
 
     Args:
-        rows: the first rows of a table.
-        named: the column whose name says so: it is taken unless another one has more than twice as many.
+        rows: first rows of a table.
+        named: column with a fitting name; preferred unless another column has more than twice as many records.
     """
     width = max(map(len, rows), default=0)
     scores = [
@@ -67,17 +67,17 @@ def record_column(rows: Sequence[Sequence[Any]], named: int | None = None) -> in
     return scores.index(best) if best else named
 
 
-def time_column(rows: Sequence[Sequence[Any]], besides: int) -> int | None:
-    """The first column all of whose cells are times; None if there is none."""
+def time_column(rows: Sequence[Sequence[Any]], excluded: int) -> int | None:
+    """Return the first other column in which all cells are times; None if there is none."""
     for at in range(max(map(len, rows), default=0)):
         cells = [row[at] for row in rows[:SAMPLE_ROWS] if at < len(row) and row[at]]
-        if at != besides and cells and all(read_time(cell) != (None, None) for cell in cells):
+        if at != excluded and cells and all(read_time(cell) != (None, None) for cell in cells):
             return at
     return None
 
 
 def record_in(value: Mapping[str, Any], depth: int = 3) -> str | None:
-    """The first text in an object, or in the objects below it, that is a log record."""
+    """Return the first log record in an object or its nested objects."""
     below: list[Mapping[str, Any]] = []
     for inner in value.values():
         if isinstance(inner, str) and is_record(inner):
@@ -92,7 +92,7 @@ def record_in(value: Mapping[str, Any], depth: int = 3) -> str | None:
 
 
 def time_in(value: Mapping[str, Any]) -> object:
-    """The first text of an object that is a written time; numbers may be anything."""
+    """Return the first string of an object that is a time; numbers are ambiguous."""
     for inner in value.values():
         if isinstance(inner, str) and read_time(inner)[1] is not None:
             return inner

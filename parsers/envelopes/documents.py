@@ -1,4 +1,4 @@
-"""Whole files that hold many log events: answers and exports of log stores, arrays, tables."""
+"""Whole files with many log events: answers and exports of log stores, arrays, tables."""
 
 from __future__ import annotations
 
@@ -22,26 +22,25 @@ from flowdiag.parsers.envelopes.times import read_time
 from flowdiag.parsers.envelopes.wrapped import unwrapped_lines
 
 DOCUMENT_BYTES: Final = 256 * 1024 * 1024
-"""A JSON document must fit into memory, decoded: a larger one is not read."""
+"""Maximum size of a JSON document, which must fit into memory when decoded."""
 
 
-# Objects that hold nothing but a list of events, each an object.
+# Keys of objects that contain only a list of event objects.
 _LISTS: Final = (
     "events", "entries", "messages", "logs", "records", "data", "results", "value", "frames",
 )  # fmt: skip
 
 
 def read_document(data: bytes) -> list[Unwrapped] | None:
-    """Read a whole file that holds many log events; None if it is no such file.
+    """Read a whole file with many log events; return None for other files.
 
-    Takes JSON of any known shape (one document, or several one after the other), CSV with a
-    column of log lines, the text that Grafana Explore downloads, a list of lines as Python shows
-    it, and a log that a mail program or a terminal wrapped.
+    Accepted formats are JSON of any known shape (one or several documents), CSV with a column of log lines,
+    text downloads of Grafana Explore, lists of lines printed by Python, and logs wrapped by a mail program or
+    a terminal.
 
-    The events of one process stand together, oldest first; processes follow in the order of
-    their first appearance, so that lines of different processes never interrupt a record. Events
-    without a time stay behind the event before them, equal times keep their order; if the
-    input is newest first, it is turned round before.
+    Events are grouped by process and sorted by time, so that lines of another process never interrupt a
+    record. Processes keep the order of their first event. Events without a time stay after the preceding
+    event, and events with equal times keep their order. Input with the newest event first is reversed before.
     """
     data = data.removeprefix(b"\xef\xbb\xbf").strip()
     if (lines := python_lines(data)) is not None:
@@ -54,11 +53,11 @@ def read_document(data: bytes) -> list[Unwrapped] | None:
             events = [Unwrapped(record) for record in _records_in("\n".join(lines))]
         else:
             events = [*(events_of_grafana(text) or events_of_csv(text))]
-    return _in_order(_joined(events)) if events else None
+    return _grouped_by_process(_join_pieces(events)) if events else None
 
 
 def python_lines(data: bytes) -> list[str] | None:
-    r"""The texts of a list of lines as Python shows it (`print(file.readlines())`); None if it is none.
+    r"""Parse a list of lines printed by Python (`print(file.readlines())`); None for other text.
 
     >>> python_lines(b"['2026-11-20 INFO a\\n', \"it's\"]")
     ['2026-11-20 INFO a', "it's"]
@@ -76,15 +75,12 @@ def python_lines(data: bytes) -> list[str] | None:
     return [text.rstrip("\r\n") for text in texts if isinstance(text, str)] or None
 
 
-# A bound, since Python's own reader builds a tree of the whole text first.
+# A limit, because Python's parser first builds a tree of the whole text.
 _PYTHON_BYTES: Final = 16 * 1024 * 1024
 
 
 def json_values(data: bytes) -> tuple[list[object], bool]:
-    """The JSON values that a file consists of, one behind the other, and whether that is all.
-
-    What follows the first damage is left out.
-    """
+    """Return the consecutive JSON values of a file up to the first damage, and whether that is all of it."""
     value = decode_or_none(data)
     if value is not None:
         return [value], True
@@ -121,7 +117,7 @@ def _json_events(data: bytes) -> Iterator[Unwrapped]:
 
 
 def _records_in(text: str) -> Iterator[str]:
-    """Cut a text where a line begins with a time: it may be a record, or a whole log."""
+    """Split a text before each line that starts with a time: it may be one record or a whole log."""
     record: list[str] = []
     for line in text.rstrip("\r\n").split("\n"):
         if record and read_time(line[:32])[1] is not None:
@@ -132,7 +128,7 @@ def _records_in(text: str) -> Iterator[str]:
 
 
 def _is_event(unwrapped: Unwrapped) -> bool:
-    """A text alone may be anything: an event has a time, or says who wrote it."""
+    """Return whether a text has a time, a level, a logger or a process: without them it may be anything."""
     return (
         unwrapped.timestamp_us is not None
         or unwrapped.local_us is not None
@@ -143,7 +139,7 @@ def _is_event(unwrapped: Unwrapped) -> bool:
 
 
 def _events_in(value: object, labels: dict[str, Any], depth: int) -> Iterator[Event]:
-    """Find the events in an answer or export, with the labels they inherit."""
+    """Yield the events in an answer or export, with their inherited labels."""
     if not depth:
         return
     if isinstance(value, str):
@@ -180,8 +176,8 @@ def _events_in(value: object, labels: dict[str, Any], depth: int) -> Iterator[Ev
         yield value, labels
 
 
-def _joined(events: list[Unwrapped]) -> list[Unwrapped]:
-    """Put the pieces of lines that docker cut together again."""
+def _join_pieces(events: list[Unwrapped]) -> list[Unwrapped]:
+    """Join the pieces of lines that docker split."""
     result: list[Unwrapped] = []
     open_pieces: dict[str | None, Unwrapped] = {}
     for event in events:
@@ -198,7 +194,7 @@ def _joined(events: list[Unwrapped]) -> list[Unwrapped]:
     return result
 
 
-def _in_order(events: list[Unwrapped]) -> list[Unwrapped]:
+def _grouped_by_process(events: list[Unwrapped]) -> list[Unwrapped]:
     by_process: dict[str | None, list[Unwrapped]] = {}
     for event in events:
         by_process.setdefault(event.process, []).append(event)
@@ -210,7 +206,7 @@ def _oldest_first(events: list[Unwrapped]) -> list[Unwrapped]:
     if all(time is None for time in times):
         times = [event.local_us for event in events]
     if all(time is None for time in times):
-        # Lines without a carrier's time begin with their own, most of them.
+        # Most lines without a carrier time start with their own time.
         times = [read_time(event.text[:32])[1] for event in events]
     known = [time for time in times if time is not None]
     falls = sum(after < before for before, after in itertools.pairwise(known))

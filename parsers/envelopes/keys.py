@@ -1,9 +1,10 @@
-"""What the keys of a log record mean, whoever wrote it.
+"""Meaning of the keys in JSON log records, for all known writers. Add keys of further writers here.
 
-Known are log4j 2's JsonLayout and JsonTemplateLayout (ECS, GELF, Logstash), Spark's structured logging, AWS
-Managed Flink, docker's json-file, Fluent Bit, Fluentd and Filebeat, Loki and Grafana, Elasticsearch, OpenSearch
-and Kibana, CloudWatch, Google Cloud Logging, Splunk, Azure Monitor, Datadog, Graylog, journald and
-OpenTelemetry: a key of another one is added here.
+Known writers:
+- log4j 2's JsonLayout and JsonTemplateLayout (ECS, GELF, Logstash), Spark's structured logging
+- AWS Managed Flink, docker's json-file, journald, OpenTelemetry
+- Fluent Bit, Fluentd, Filebeat, Loki, Grafana, Elasticsearch, OpenSearch, Kibana
+- CloudWatch, Google Cloud Logging, Splunk, Azure Monitor, Datadog, Graylog
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from typing import Any, Final
 Fields = Mapping[str, Any]
 
 
-# The text of the record, the more telling keys first. A key may be a path (`log.level`), which
-# is looked up as it is written and as nested objects.
+# Text of the record, more specific keys first. A key can be a path (`log.level`), which matches both the
+# literal key and nested objects.
 _TEXT: Final = (
     "_raw", "log", "line", "textPayload", "message", "msg", "logEvent", "short_message", "Message",
     "LogMessage", "LogEntry", "@message", "MESSAGE", "Line", "body.stringValue", "body", "content",
@@ -58,10 +59,10 @@ _HOST: Final = (
     "beat.hostname", "instance", "node", "node_name", "resource.labels.instance_id",
 )  # fmt: skip
 _FILE: Final = ("log.file.path", "filename", "file", "path", "source", "log_file")
-# Too coarse to tell processes apart, except where it is all that a log store knows them by.
+# Too coarse to distinguish processes, unless a log store has no other name for them.
 _SERVICE: Final = ("service_name", "service", "component", "app", "job", "unit")
 _LABELS: Final = ("labels", "stream", "fields", "tags", "metadata", "structuredMetadata")
-# Every pod of a native Kubernetes cluster calls its container so.
+# Container names that do not identify a process: all pods of a native Kubernetes cluster use the first.
 NO_LABELS: Final = ("flink-main-container", "stdout", "stderr")
 
 LEVELS: Final = {
@@ -71,7 +72,7 @@ LEVELS: Final = {
 } | {name: name for name in ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")}  # fmt: skip
 SYSLOG: Final = ("FATAL", "FATAL", "FATAL", "ERROR", "WARN", "INFO", "INFO", "DEBUG")
 
-# An object whose event lies one level deeper; the outer one gives time and labels.
+# Keys of nested events; the outer object provides time and labels.
 INNER: Final = (
     "result", "_source", "jsonPayload", "attributes", "logEvent", "event", "properties", "message",
     "fields",
@@ -87,8 +88,8 @@ _WORDS: Final = (
     IS_STREAM, IS_HOST, IS_FILE, IS_SERVICE,
 ) = range(len(_WORDS))  # fmt: skip
 
-# What a key means, and its rank among those that mean the same: one look-up per key of an object
-# costs a tenth of asking for every known key.
+# Meaning of each key, and its rank among keys with the same meaning. One look-up per key of an object takes a
+# tenth of the time of one look-up per known key.
 _MEANING: Final = {
     key: (what, rank)
     for what, keys in enumerate(_WORDS)
@@ -101,7 +102,7 @@ _LABEL_MEANING: Final = {
     if what >= IS_POD
     for rank, key in enumerate(keys)
 }
-# Not looked into for keys such as `log.level`: they hold an event or a stack trace.
+# Not searched for nested keys such as `log.level`: they contain an event or a stack trace.
 _CLOSED: Final = frozenset(INNER) - {"fields", "event"} | {"thrown", "exception", "instant"}
 
 Meanings = list[list[tuple[int, Any]]]
@@ -109,7 +110,7 @@ _rank = itemgetter(0)
 
 
 def is_of_event(value: Fields) -> bool:
-    """Whether an object says something of one record: its text, its time, its level or its logger.
+    """Return whether an object contains the text, time, level or logger of one record.
 
     >>> is_of_event({"msg": "", "stdout": "a"}), is_of_event({"message": "a"})
     (False, True)
@@ -121,7 +122,7 @@ _OF_EVENTS: Final = frozenset((*_TEXT, *_TIME, *_LOGGER, "level", "severity"))
 
 
 def values_by_meaning(value: Fields) -> Meanings:
-    """The values of an object by their meaning, the best first."""
+    """Return the values of an object by meaning, the best key first."""
     found: Meanings = [[] for _ in _WORDS]
     for key, inner in value.items():
         if (meaning := _MEANING.get(key)) is not None:
@@ -146,9 +147,9 @@ def _sort_nested(value: Fields, path: str, labels: bool, found: Meanings, depth:
 
 
 def first_text(hits: list[tuple[int, Any]]) -> str | None:
-    """The best string with anything in it."""
+    """Return the first string that is not blank."""
     for _, value in hits:
-        if isinstance(value, list):  # Kibana and Elasticsearch give fields as lists
+        if isinstance(value, list):  # Kibana and Elasticsearch return fields as lists
             value = value[0] if len(value) == 1 else None
         if isinstance(value, str) and value and not value.isspace():
             return value

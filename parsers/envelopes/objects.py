@@ -1,10 +1,10 @@
-"""One JSON object and the log record inside it.
+"""Extraction of the log record from one JSON object.
 
-Shapes are told by their keys alone (`keys`). JSON within JSON is unwrapped as well: what the inner one says of
-the record itself counts, and what the outer one says of its process.
+Only the keys identify the format (`keys`). JSON within JSON is unwrapped as well: the inner object determines
+the record, the outer one its process.
 
-A file with one JSON object per line is streamed in the order it has, even if that is newest
-first; a document is put in order, oldest first (see `documents`).
+A file with one JSON object per line is streamed in its own order, even if that is newest first. A document is
+sorted, oldest first (see `documents`).
 """
 
 from __future__ import annotations
@@ -42,20 +42,21 @@ from flowdiag.parsers.envelopes.times import time_of
 from flowdiag.parsers.json_values import decode_leniently
 from flowdiag.parsers.sources.rolling import group_of
 
-DEPTH: Final = 6  # of JSON within JSON
+DEPTH: Final = 6  # maximum nesting of JSON within JSON
 
 
 @dataclass(slots=True)
 class Unwrapped:
-    """The record inside one JSON object; null where it does not say.
+    """The record inside one JSON object; None for absent values.
 
-    `text` is a log line of any layout or the bare message, and may have several lines (a stack
-    trace); it has no line end. `timestamp_us` is the instant in UTC microseconds; a time without
-    a zone gives none. `local_us` is the wall clock as printed, with or without zone, in
-    microseconds since 1970-01-01T00:00 of that clock. `process` names who wrote the record: pod,
-    container, log stream, host and file, whichever is the first to be known. `trace` is the stack
-    trace as Java prints it. `partial` tells that docker cut the line (at 16 KiB) and the next
-    record of this process continues it.
+    Attributes:
+        text: a log line of any layout or the bare message, possibly with several lines (a stack trace),
+            without line end.
+        timestamp_us: the instant in UTC microseconds; None for a time without zone.
+        process: name of the writing process: the first available of pod, container, log stream, host and file.
+        trace: the stack trace as printed by Java.
+        local_us: the printed wall clock in microseconds since 1970-01-01T00:00 of that clock.
+        partial: whether docker split the line (at 16 KiB), so that the next record of the process continues it.
     """
 
     text: str
@@ -70,10 +71,10 @@ class Unwrapped:
 
 
 def unwrap_json(line: bytes) -> Unwrapped | None:
-    """Unwrap one JSON line of any known shape; None if it is none.
+    """Unwrap one JSON line of any known shape; None for other lines.
 
-    A comma behind the object or a bracket before it, as in arrays written line by line, are
-    allowed. A line that is cut or damaged is none: read it as text.
+    A comma after the object or a bracket before it is allowed, as in arrays written line by line. Truncated or
+    damaged JSON gives None: read it as text.
 
     >>> unwrap_json(b'{"log":"INFO started\\\\n","stream":"stdout","time":"1970-01-01T00:00:01Z"}')
     ... # doctest: +ELLIPSIS
@@ -104,14 +105,19 @@ _DOCKER: Final = frozenset({"log", "stream", "time"})
 
 
 def first_string(value: Fields, keys: Sequence[str]) -> str | None:
-    """The first of these keys that holds a string with anything in it."""
+    """Return the first non-blank string at these keys."""
     return first_text([(0, value.get(key)) for key in keys])
 
 
 def unwrap(value: Fields, depth: int) -> Unwrapped | None:
-    """The record inside a decoded object; None if it holds none. `depth`: of JSON within JSON."""
-    if "timestamp_us" in value:
-        return _own(value)
+    """Return the record inside a decoded object, if any; `depth` limits JSON within JSON."""
+    if (
+        "timestamp_us" in value
+    ):  # a line of the stream that `sources.open_source` makes of a document
+        try:
+            return msgspec.convert(dict(value), _EventLine).unwrapped()
+        except msgspec.ValidationError:
+            return None
     if depth <= 0:
         return None
     inner: Unwrapped | None = None
@@ -150,7 +156,7 @@ def unwrap(value: Fields, depth: int) -> Unwrapped | None:
     trace = _trace_of(found[IS_TRACE])
     full = value.get("full_message")
     if isinstance(full, str) and full.startswith(text.rstrip()):
-        # Some GELF writers repeat the message in front of the trace, and cut the short one.
+        # Some GELF writers repeat the message before the trace, and truncate the short one.
         first, _, rest = full.partition("\n")
         text, trace = first, rest if rest.strip() else None
     return Unwrapped(
@@ -166,15 +172,7 @@ def unwrap(value: Fields, depth: int) -> Unwrapped | None:
     )
 
 
-def _own(value: Fields) -> Unwrapped | None:
-    """One line of the stream that `sources.open_source` makes of a document."""
-    try:
-        return msgspec.convert(dict(value), _Own).unwrapped()
-    except msgspec.ValidationError:
-        return None
-
-
-class _Own(msgspec.Struct, omit_defaults=True):
+class _EventLine(msgspec.Struct, omit_defaults=True):
     """The wire form of `Unwrapped`."""
 
     message: str
@@ -209,12 +207,12 @@ def _level_of(hits: list[tuple[int, Any]], value: Fields) -> str | None:
 
 
 def process_of(found: Meanings) -> str | None:
-    """Who wrote a record, by its keys."""
+    """Return the process that wrote a record, by its keys."""
     for hits in found[IS_POD : IS_STREAM + 1]:
         if hits and (name := first_text([hit for hit in hits if hit[1] not in NO_LABELS])):
             return name.lstrip("/")
     host = first_text(found[IS_HOST])
-    # Several processes may log on one host, each to files of its own.
+    # Several processes can log on one host, each to its own files.
     path = first_text([hit for hit in found[IS_FILE] if re.search(r"[/\\]", str(hit[1]))])
     if path:
         return f"{host}:{group_of(path)}" if host else group_of(path)
@@ -222,7 +220,7 @@ def process_of(found: Meanings) -> str | None:
 
 
 def process_of_labels(labels: Fields) -> str | None:
-    """Who wrote a record, by the labels of its stream."""
+    """Return the process that wrote a record, by the labels of its stream."""
     return process_of(values_by_meaning({"labels": labels}))
 
 
@@ -238,7 +236,7 @@ def _trace_of(hits: list[tuple[int, Any]]) -> str | None:
 
 
 def _throwable(thrown: Fields, depth: int) -> Iterator[str]:
-    """Print an exception object as Java would: the keys of log4j's, Logstash's and Spark's."""
+    """Yield the lines of an exception object in Java's format; knows the keys of log4j, Logstash and Spark."""
     name = first_string(thrown, ("name", "class", "exception_class", "type", "exceptionClass"))
     message = first_string(
         thrown, ("message", "localizedMessage", "msg", "exception_message", "exceptionMessage")
@@ -249,7 +247,7 @@ def _throwable(thrown: Fields, depth: int) -> Iterator[str]:
         frames = thrown.get(key)
         if isinstance(frames, str):
             lines = frames.rstrip().split("\n")
-            # Printed traces begin with what stands above already.
+            # Printed traces repeat the first line.
             yield from lines[1:] if name and lines[0].startswith(name) else lines
             break
         if isinstance(frames, list):
@@ -271,8 +269,8 @@ def _frame(frame: object) -> str | None:
 
 
 def encode_event(event: Unwrapped) -> bytes:
-    """One event as a line of the stream that stands for a document; `unwrap_json` reads it."""
-    own = _Own(
+    """Encode an event as a line of the stream for a document, which `unwrap_json` reads."""
+    line = _EventLine(
         message=event.text,
         timestamp_us=event.timestamp_us,
         process=event.process,
@@ -282,4 +280,4 @@ def encode_event(event: Unwrapped) -> bytes:
         trace=event.trace,
         local_us=event.local_us,
     )
-    return msgspec.json.encode(own) + b"\n"
+    return msgspec.json.encode(line) + b"\n"

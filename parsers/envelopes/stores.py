@@ -1,7 +1,7 @@
-"""Answers and exports of log stores: where in them the events are, and what labels they inherit.
+"""Answers and exports of log stores: positions of the events, and their inherited labels.
 
-Each reader of `STORES` looks at one JSON object: None if it is not of its kind, else the events, or what to
-look into for them.
+Each reader in `STORES` takes one JSON object. It returns the events, a nested value with the events, or None
+for an object of another kind.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from flowdiag.parsers.envelopes.tables import LABEL, Event, events_of_rows
 
 @dataclass(frozen=True, slots=True)
 class Nested:
-    """Something that holds events, to be looked into, and the labels that they inherit."""
+    """A nested value with events, and the labels that they inherit."""
 
     value: object
     labels: dict[str, Any]
@@ -27,7 +27,7 @@ Found = Nested | Iterable[Event] | None
 
 
 def pairs_in(row: object, key: str, value: str) -> dict[str, Any]:
-    """Make an object of a list of key-value objects."""
+    """Convert a list of key-value objects to an object."""
     if not isinstance(row, list):
         return {}
     return {
@@ -38,7 +38,7 @@ def pairs_in(row: object, key: str, value: str) -> dict[str, Any]:
 
 
 def loki(value: dict[str, Any], labels: dict[str, Any]) -> Found:
-    """Answers, pushes and old answers of Loki: streams with labels and lines."""
+    """Read answers (old and new) and pushes of Loki: streams with labels and lines."""
     if isinstance(streams := value.get("streams"), list):
         return Nested(streams, labels)
     data = value.get("data")
@@ -46,7 +46,7 @@ def loki(value: dict[str, Any], labels: dict[str, Any]) -> Found:
         return Nested(data.get("result"), labels)
     lines, stream = value.get("values"), value.get("stream")
     if isinstance(lines, list) and isinstance(stream, dict):
-        # A third element holds labels of that line alone.
+        # A third element contains labels of that line only.
         return (
             (
                 {"timestamp": line[0], "line": line[1]},
@@ -62,7 +62,7 @@ def loki(value: dict[str, Any], labels: dict[str, Any]) -> Found:
 
 
 def elasticsearch(value: dict[str, Any], labels: dict[str, Any]) -> Found:
-    """Answers of Elasticsearch and OpenSearch, and what Kibana exports."""
+    """Read answers of Elasticsearch and OpenSearch, and exports of Kibana."""
     hits = value.get("hits")
     if isinstance(hits, dict) and isinstance(hits.get("hits"), list):
         return Nested(hits["hits"], labels)
@@ -72,7 +72,7 @@ def elasticsearch(value: dict[str, Any], labels: dict[str, Any]) -> Found:
 
 
 def cloudwatch(value: dict[str, Any], labels: dict[str, Any]) -> Found:
-    """What CloudWatch sends to subscribers: a batch of one log stream."""
+    """Read a batch of one log stream, as CloudWatch sends it to subscribers."""
     events = value.get("logEvents")
     if not isinstance(events, list):
         return None
@@ -80,7 +80,7 @@ def cloudwatch(value: dict[str, Any], labels: dict[str, Any]) -> Found:
 
 
 def opentelemetry(value: dict[str, Any], labels: dict[str, Any]) -> Found:
-    """Exports of OpenTelemetry: the attributes of a resource are labels of its records."""
+    """Read exports of OpenTelemetry: the attributes of a resource are labels of its records."""
     resources = value.get("resourceLogs")
     if not isinstance(resources, list):
         return None
@@ -112,7 +112,7 @@ def _attributes(attributes: object) -> dict[str, Any]:
 
 
 def column_table(value: dict[str, Any], labels: dict[str, Any]) -> Found:
-    """Tables: Azure's and Elasticsearch's rows, and the columns of Grafana's data frames."""
+    """Read tables: rows of Azure and Elasticsearch, and columns of Grafana's data frames."""
     tables = value.get("tables")
     if isinstance(tables, list):
         return Nested(tables, labels)
@@ -129,17 +129,17 @@ def column_table(value: dict[str, Any], labels: dict[str, Any]) -> Found:
 
 
 def command_output(value: dict[str, Any], labels: dict[str, Any]) -> Found:
-    """Answers of tools that ran a command somewhere (Ansible, Salt, a runner's interface): what it printed."""
+    """Read command output in answers of remote execution tools (Ansible, Salt, a runner's API)."""
     return [*_printed(value, labels, _COMMAND_DEPTH)] or None
 
 
 def _printed(value: object, labels: dict[str, Any], depth: int) -> Iterator[Event]:
-    """What commands printed, whole or by lines; Ansible has both of the same, and each host under its name."""
+    """Yield command output, whole or by lines; Ansible contains both, and a key per host."""
     if isinstance(value, list) and depth:
         for inner in value:
             yield from _printed(inner, labels, depth - 1)
     if not isinstance(value, dict) or not depth or is_of_event(value):
-        return  # a record keeps what its object says of it, also where its text is of several
+        return  # a record keeps the other values of its object, even if its text has several lines
     texts = [inner.split("\n") for inner in value.values() if isinstance(inner, str)]
     lists = [inner for inner in value.values() if isinstance(inner, list)]
     lines = next(filter(holds_records, (*lists, *texts)), None)
@@ -163,4 +163,4 @@ STORES: Final[tuple[Callable[[dict[str, Any], dict[str, Any]], Found], ...]] = (
     cloudwatch,
     command_output,
 )
-"""Every carrier of many events, in the order in which they are asked."""
+"""Readers of all known formats with many events, in the order of their attempts."""

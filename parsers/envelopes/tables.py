@@ -1,4 +1,4 @@
-"""Tables of log lines: rows with named columns, CSV, and the text that Grafana downloads."""
+"""Tables of log lines: rows with named columns, CSV, and text downloads of Grafana."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from flowdiag.parsers.lines import prefix
 from flowdiag.parsers.lines.traces import is_trace_line
 
 Event = tuple[str | dict[str, Any], dict[str, Any]]
-"""A log record that is not unwrapped yet, and the labels that it inherits."""
+"""A log record before unwrapping, and its inherited labels."""
 
 LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
-_FIRST_ROWS: Final = 20  # tell whether a text is a table
+_FIRST_ROWS: Final = 20  # rows that determine whether a text is a table
 
-# Names of columns, in small letters, and the key that means the same to `unwrap`.
+# Column names in lower case, by the equivalent key for `unwrap`.
 _COLUMNS: Final = {
     "message": ("_raw", "line", "message", "@message", "log", "msg", "textpayload", "logmessage",
                 "logentry", "jsonpayload.message", "content", "body", "_source.message"),
@@ -51,9 +51,9 @@ _COLUMNS: Final = {
 def events_of_rows(
     names: Sequence[object], rows: Iterable[Sequence[Any]], labels: dict[str, Any]
 ) -> list[Event] | None:
-    """Turn rows into objects; None unless there are a column of log records and another one.
+    """Convert rows to objects; None unless there are a column of log records and another column.
 
-    Names are believed where they are known, unless the cells say that another column has the records.
+    Known column names count, unless the cells show that another column contains the records.
     """
     known = [str(name).strip().removesuffix("[UTC]").strip().lower() for name in names]
     where = {
@@ -85,22 +85,22 @@ def events_of_rows(
 
 
 def separator_of(text: str) -> str:
-    """What stands between the columns of a table, by its first line."""
+    """Return the column separator of a table, by its first line."""
     first = text[: text.find("\n") + 1]
     return "\t" if "\t" in first else ";" if ";" in first and "," not in first else ","
 
 
 def is_table_of_records(text: str) -> bool:
-    """Whether the first rows of a text have all the same columns, and one of them has log records.
+    """Return whether the first rows of a text have equal columns, one of them with log records.
 
-    A log has such columns by chance only: what begins with a header, or with something known in front of one,
-    is none; and a column of log lines in CSV is quoted, since they hold commas.
+    A log has such columns only by chance: text that starts with a log header or known carriers is not a table.
+    CSV quotes a column of log lines, because they contain commas.
     """
     separator = separator_of(text)
     between = ',"' if separator == "," else separator
     if between not in text or separator not in text.partition("\n")[0]:
         return False
-    # Tabs stand in headers, too: only what is below a line of names is a table for certain.
+    # Log headers contain tabs, too: only rows below a line of names are certainly a table.
     for line in text.split("\n", 6)[: 1 if separator == "\t" else 6]:
         head = prefix.parse(line[:4096])
         known = all(carrier.name for carrier in head.carriers)
@@ -111,7 +111,7 @@ def is_table_of_records(text: str) -> bool:
         ):
             return False
     if any(is_trace_line(line) for line in text.split("\n", 4)[1:3]):
-        return False  # a date or a count stands in front of an exception
+        return False  # a date or a count precedes an exception
     try:
         rows = [*itertools.islice(csv.reader(io.StringIO(text), delimiter=separator), _FIRST_ROWS)]
     except csv.Error:
@@ -143,7 +143,7 @@ _GRAFANA: Final = re.compile(r"(\d{13})\t\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\
 
 
 def events_of_grafana(text: str) -> list[Unwrapped]:
-    """Read what Grafana Explore downloads as text: epoch, time and entry, newest first."""
+    """Read text downloads of Grafana Explore: epoch, time and entry, newest first."""
     events: list[Unwrapped] = []
     labels: object = None
     for line in text.split("\n"):

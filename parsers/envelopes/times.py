@@ -1,4 +1,4 @@
-"""Times as carriers write them: epochs of any unit, and dates of a few forms."""
+"""Times of carriers: epochs of any unit, and dates in a few formats."""
 
 from __future__ import annotations
 
@@ -38,12 +38,11 @@ Times = tuple[int | None, int | None]
 
 
 def read_time(value: object) -> Times:
-    """Read the time of a carrier: (instant, wall clock), each in microseconds or None.
+    """Parse the time of a carrier to (instant, wall clock), each in microseconds or None.
 
-    Numbers, also as strings, are epochs whose unit is told by their magnitude: seconds with or
-    without fraction, milliseconds, microseconds, nanoseconds; they give the instant only. Written
-    times give the wall clock, and the instant only if they have a zone: a time without one may
-    be of any. Finer fractions than microseconds are cut.
+    Numbers, also as strings, are epochs in seconds with or without fraction, milliseconds, microseconds or
+    nanoseconds, by their magnitude; they give only the instant. Written times give the wall clock, and the
+    instant only if they have a zone. Fractions are truncated to microseconds.
 
     >>> read_time("1970-01-01T02:00:01.5+02:00")
     (1500000, 7201500000)
@@ -88,7 +87,7 @@ def read_time(value: object) -> Times:
 
 
 def _epoch(number: int, fraction: str) -> int | None:
-    if number < 10**8:  # before 1973: a time since the start of something
+    if number < 10**8:  # before 1973: an elapsed time
         return None
     if number < 10**11:
         return number * 1_000_000 + int(fraction[:6].ljust(6, "0") or 0)
@@ -110,7 +109,7 @@ def _wall_clock(
 
 
 def _zone(text: str | None) -> int | None:
-    """Microseconds that a zone is ahead of UTC."""
+    """Return the offset of a zone from UTC in microseconds."""
     if not text:
         return None
     if text[0] not in "+-":
@@ -121,7 +120,7 @@ def _zone(text: str | None) -> int | None:
 
 
 def time_of(hits: list[tuple[int, Any]]) -> Times:
-    """The first instant, and the first wall clock, that any of the usual keys has."""
+    """Return the first instant and the first wall clock among the values."""
     instant = local = None
     for _, found in hits:
         this_instant, this_local = read_time(found)
