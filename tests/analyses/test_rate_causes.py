@@ -569,7 +569,7 @@ def test_every_tenth_batch_merges_the_log_of_the_sink() -> None:
     assert "merges the log of its file sink" in finding.title
     assert w.verdict(app(10)) == "healthy"
     (other,) = found(app(7), "RT408")
-    assert "does not say why" in other.title
+    assert "does not show why" in other.title
     (told,) = found(
         app(7, application={"incidents": (w.record("compact-interval", batches="7"),)}), "RT408"
     )
@@ -592,7 +592,7 @@ def test_the_last_of_many_batches_is_slow_by_chance() -> None:
 def test_a_batch_that_is_begun_again_and_again() -> None:
     triggers = [w.trigger(n, 500) for n in range(12)]
     (finding,) = found(app_of(triggers, tries={12: 3}), "RT409")
-    assert "Batch 12" in finding.title and "none passed it" in finding.title
+    assert "batch 12" in finding.title and "none finished it" in finding.title
     assert found(app_of(triggers, tries={12: 2}), "RT409") == []
     (passed,) = found(app_of(triggers, tries={5: 4}), "RT409")
     assert passed.state == "recovered"

@@ -174,7 +174,7 @@ def starved(*, streams: int, cores: int, ended: int = 2) -> ApplicationFacts:
 
 def test_receivers_that_hold_every_core_are_why_nothing_runs() -> None:
     (finding,) = found(starved(streams=2, cores=2), "RT313")
-    assert finding.severity is Severity.CRITICAL and "2 receivers take" in finding.title
+    assert finding.severity is Severity.CRITICAL and "2 receivers hold" in finding.title
     assert w.cause(starved(streams=2, cores=2)) == "no-core-left"
     assert found(starved(streams=1, cores=2), "RT313") == []
     # Batches do run: the rest of the executors is not in the input.

@@ -290,9 +290,9 @@ def test_restarts_of_a_receiver() -> None:
 @pytest.mark.parametrize(
     ("stops", "starts", "says"),
     [
-        ((0, 2000, 4000), (1900, 3900), "started again 2 times, and stopped once more"),
-        ((0, 2000), (1900, 3900), "started again 2 times:"),
-        ((2000,), (0, 3900), "started again once:"),
+        ((0, 2000, 4000), (1900, 3900), "restarted 2 times, and stopped once more"),
+        ((0, 2000), (1900, 3900), "restarted 2 times:"),
+        ((2000,), (0, 3900), "restarted once:"),
     ],
 )
 def test_restarts_are_counted_also_where_the_log_begins_with_a_stop(

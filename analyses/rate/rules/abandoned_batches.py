@@ -1,27 +1,27 @@
-"""Batches were begun and never ended.
+"""Batches began and never ended.
 
 What it reports
 ---------------
-Batches without an end behind which others ended: how many, and when.
+Batches without an end that later batches with an end follow: their number and times.
 
 Why it matters
 --------------
-Their records were not written, or were written twice: after a restart from a checkpoint they are
-processed again, without one they are lost.
+Their records were not written, or were written twice. After a restart from a checkpoint they are
+processed again. Without a checkpoint they are lost.
 
 How it decides
 --------------
-Batches are processed in their order, as many at once as `spark.streaming.concurrentJobs` says. One
-without an end, and more batches with one behind it than that, will not end any more.
+Batches run in order, `spark.streaming.concurrentJobs` of them concurrently. If more batches than that
+ended after an unfinished one, it never ends.
 
 What to do
 ----------
-See what happened at that time: a driver that was restarted, a listener or a log that lost events.
-Checkpoints (`StreamingContext.getOrCreate`) have a restarted driver process them again.
+Check what happened at that time: a restart of the driver, or a listener or log that lost events. With
+checkpoints (`StreamingContext.getOrCreate`), a restarted driver processes the batches again.
 
 False alarms
 ------------
-Logs of two runs in one file that tell no application id; the input is then taken for one application.
+Two runs in one log file without an application ID: flowdiag takes them for one application.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from flowdiag.analyses.rate import helpers as h
 
 
 def judge(assessed: h.Assessed, limits: h.Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
-    """One note per application with such batches."""
+    """Yield one note per application with such batches."""
     app = assessed.app
     left = h.batches.abandoned_batches(app)
     if not left:
@@ -41,16 +41,16 @@ def judge(assessed: h.Assessed, limits: h.Limits) -> h.Iterator[h.Finding | h.In
         severity=h.Severity.INFO,
         state=h.State.RECOVERED,
         title=f"{h.fmt.plural(len(left), 'batch', 'batches')} of {len(app.batches)} "
-        f"{'have' if len(left) > 1 else 'has'} no end in the input, and later ones do",
-        explain="Listener events were lost, which may be all there is to it."
+        f"{'have' if len(left) > 1 else 'has'} no end in the input, although later ones do",
+        explain="Listener events were lost, which may be the only reason."
         if app.lost
-        else "The driver was restarted, or the input has a gap.",
+        else "The driver restarted, or the input has a gap.",
         cause=None,
         rank=h.Rank.CONSEQUENCE,
         measurements=(h.measurement("abandoned-batches", len(left), "batches"),),
         actions=(
             h.Action(
-                text="See what happened then, and whether their records were processed later",
+                text="Check what happened at that time, and whether a later run processed the records",
                 verify="every batch has an end",
             ),
         ),

@@ -2,28 +2,27 @@
 
 What it reports
 ---------------
-Batches or triggers in which no Spark job runs for much of the time.
+Batches or triggers without a running Spark job for much of their time.
 
 Why it matters
 --------------
-All cores wait for one thread: more of them do not help.
+All cores wait for a single thread of the driver, so more cores do not help.
 
 How it decides
 --------------
-A batch's processing time (a trigger's `addBatch`) less what all its Spark jobs took, added up as if
-none overlapped: what is left is the driver's, and at least that. Reported where it is `share` of
-the batch or more, and `floor` at least, in `batches` of the present batches, of which there are
-`fewest` or more. Only where batches queue, or take `use` of the interval or more, and where the
-event log tells of jobs.
+The gap is the processing time of a batch (`addBatch` of a trigger) minus the durations of all its Spark
+jobs, added up as if none overlapped. The driver works at least that long. The gap must be `share` of the
+batch and `floor` or more, in `batches` of at least `fewest` present batches. The rule only applies if
+batches queue or take `use` of the interval, and if the event log contains jobs.
 
 What to do
 ----------
-Look at what the function of `foreachRDD` or `foreachBatch` does itself: calls to a database, loops
-over collected rows, listing or renaming of files, planning of large queries.
+Check the driver-side code in the function of `foreachRDD` or `foreachBatch`: database calls, loops over
+collected rows, listing or renaming files, planning large queries.
 
 False alarms
 ------------
-An event log that lost events lacks jobs; the report says so.
+An event log that lost events lacks jobs. The report shows lost events.
 """
 
 from __future__ import annotations
@@ -34,60 +33,44 @@ from flowdiag.analyses.rate import helpers as h
 
 
 class Gaps(h.Limits):
-    """What RT308 compares with."""
+    """Limits of RT308."""
 
     share: float = h.limit(0.5, "share", "of the batch: more than all its jobs together")
-    floor: float = h.limit(500, "ms", "to start and end jobs takes tens of milliseconds")
+    floor: float = h.limit(500, "ms", "starting and ending jobs takes tens of milliseconds")
     batches: float = h.limit(0.6, "share", "of the present batches")
-    fewest: float = h.limit(h.defaults.FEW, "batches", "fewer are chance")
-    use: float = h.limit(h.defaults.NARROW, "share", "of the interval: with less, nothing is short")
+    fewest: float = h.limit(h.defaults.FEW, "batches", "fewer may be chance")
+    use: float = h.limit(h.defaults.NARROW, "share", "of the interval; below it, time is not short")
 
 
 def judge(assessed: h.Assessed, limits: Gaps) -> h.Iterator[h.Finding | h.Inconclusive]:
-    """One finding per application or query whose driver holds batches up."""
-    if assessed.app.lost:
-        return
-    for flow in h.flows_of(assessed):
-        told = [unit for unit in flow.units if unit.gap_ms is not None and unit.rows]
-        if not h.short_of_time(flow.state, use=limits.use) or len(told) < max(1, limits.fewest):
+    """Yield one finding per application or query whose driver delays batches."""
+    for flow in h.flows_of(assessed) if not assessed.app.lost else ():
+        units = [unit for unit in flow.units if unit.gap_ms is not None and unit.rows]
+        gaps = [(unit.gap_ms or 0, max(1, unit.lasted_ms)) for unit in units]
+        over = sum(gap >= max(limits.floor, limits.share * lasted) for gap, lasted in gaps)
+        if (
+            not h.short_of_time(flow.state, use=limits.use)
+            or len(units) < max(1, limits.fewest)
+            or over < limits.batches * len(units)
+        ):
             continue
-        over = [
-            unit
-            for unit in told
-            if _gap(unit) >= limits.floor and _gap(unit) >= limits.share * unit.lasted_ms
-        ]
-        if len(over) >= limits.batches * len(told):
-            yield _finding(flow, told, len(over), limits)
-
-
-def _gap(unit: h.Unit) -> int:
-    return unit.gap_ms or 0
-
-
-def _finding(flow: h.Flow, told: list[h.Unit], over: int, limits: Gaps) -> h.Finding:
-    gap = median(_gap(unit) for unit in told)
-    share = median(_gap(unit) / max(1, unit.lasted_ms) for unit in told)
-    return h.flow_finding(
-        flow,
-        told,
-        title=f"In {over} of {flow.plural(len(told))} no job runs for {h.fmt.duration(gap)}, "
-        f"{h.fmt.percent(share)} of the time",
-        why=f"no job runs for {h.fmt.duration(gap)} of each batch",
-        cause="driver-gaps",
-        rank=h.Rank.EXPLANATION,
-        count=over,
-        measurements=(
-            h.measurement(
-                "without-a-job",
-                round(gap),
-                "ms",
-                limits.floor,
-                over=f"median of {flow.plural(len(told))}",
+        gap, share = median(gap for gap, _ in gaps), median(gap / lasted for gap, lasted in gaps)
+        of = f"median of {flow.plural(len(units))}"
+        yield h.flow_finding(
+            flow,
+            units,
+            title=f"In {over} of {flow.plural(len(units))}, no job runs for {h.fmt.duration(gap)}, "
+            f"{h.fmt.percent(share)} of the time",
+            why=f"no job runs for {h.fmt.duration(gap)} of each batch",
+            cause="driver-gaps",
+            rank=h.Rank.EXPLANATION,
+            count=over,
+            measurements=(
+                h.measurement("without-a-job", round(gap), "ms", limits.floor, over=of),
+                h.measurement("share", round(share, 3), "share", limits.share),
             ),
-            h.measurement("share", round(share, 3), "share", limits.share),
-        ),
-        actions=h.remedies("driver-gaps", flow.assessed.app),
-    )
+            actions=h.remedies("driver-gaps", assessed.app),
+        )
 
 
 RULE = h.Rule("RT308", judge, Gaps, causes=("driver-gaps",))

@@ -1,34 +1,32 @@
-"""The driver is gone, and never said that it ended.
+"""The driver disappeared without ending the application.
 
 What it reports
 ---------------
-An application whose event log breaks off without the end of the application, or whose executors lost
-their driver.
+An application whose event log breaks off without an end, or whose executors lost their driver.
 
 Why it matters
 --------------
-A driver that was killed takes the application along: nothing is processed until somebody starts it
-again. Whatever was slow before comes second.
+The application ends with its driver. Nothing is processed until someone restarts it, and any earlier
+slowness is secondary.
 
 How it decides
 --------------
-No input tells that the application ended, and it did not say so itself. The event log of one that runs
-looks the same, so that the signals decide: a log that breaks off is a hint (`cut-off`); an application of
-the same name that started after the last sign of life (`started-again`) and an executor that lost its
-driver (`driver-lost`) are indications; so is it a hint that another input goes on for `beyond` longer
-(`others-go-on`), since a driver that runs writes something every few batches. With a hint alone it is
-a remark where the application keeps up, a warning where it does not, and of low confidence in both;
-otherwise it is critical, or over where the application was started again.
+No input contains the end of the application. The event log of a running application looks the same, so
+the signals decide. A log that breaks off (`cut-off`) is a hint. Another input that continues for `beyond`
+longer (`others-go-on`) is a hint, too, because a running driver writes something every few batches.
+An application of the same name that started later (`started-again`) and an executor that lost its driver
+(`driver-lost`) are indications. A hint alone gives low confidence: a note if the application keeps up,
+otherwise a warning. Otherwise the finding is critical, or recovered if the application restarted.
 
 What to do
 ----------
-See how it ended: its exit status (137: killed, mostly for memory; 143: stopped), the last lines of its
-log, the diagnostics of YARN, `kubectl describe pod`, the kernel's log of its host. If it still runs, the
-log was copied meanwhile: all is well.
+Find out how the driver ended: its exit code (137: killed, mostly for memory; 143: stopped), the last
+lines of its log, the diagnostics of YARN, `kubectl describe pod`, and the kernel log of its host. If it
+is still running, the log was copied while it ran, and nothing is wrong.
 
 False alarms
 ------------
-A log that was copied while the application ran, and inputs that were copied at different times.
+A log copied while the application ran, or inputs copied at different times.
 """
 
 from __future__ import annotations
@@ -41,13 +39,9 @@ from flowdiag.analyses.rate import helpers as h
 DISASSOCIATED: Final = "driver-disassociated"
 _SIGNALS: Final = (
     Signal("cut-off", 1, "the event log breaks off in the middle of a record"),
-    Signal(
-        "others-go-on", 1, "another application's inputs go on for longer, and tell no more of it"
-    ),
-    Signal(
-        "started-again", 2, "an application of the same name started after its last sign of life"
-    ),
-    Signal("driver-lost", 2, "an executor's log says that the driver disassociated"),
+    Signal("others-go-on", 1, "inputs of another application continue for longer"),
+    Signal("started-again", 2, "an application of the same name started later"),
+    Signal("driver-lost", 2, "an executor's log reports that the driver disassociated"),
 )
 _WELL: Final = (
     h.Stability.STABLE,
@@ -58,102 +52,88 @@ _WELL: Final = (
 
 
 class Killed(h.Limits):
-    """What RT311 compares with."""
+    """Limits of RT311."""
 
-    beyond: float = h.limit(
-        600_000, "ms", "a driver that runs writes more often, and copies are made in less"
-    )
+    beyond: float = h.limit(600_000, "ms", "a running driver writes more often")
 
 
 def judge(assessed: h.Assessed, limits: Killed) -> h.Iterator[h.Finding]:
-    """One finding per application without an end."""
+    """Yield one finding per application without an end."""
     app = assessed.app
-    votes = _votes(assessed, limits) if app.ended_us is None else ()
-    if any(vote.signal != "others-go-on" for vote in votes):
-        yield _finding(assessed, votes)
-
-
-def _votes(assessed: h.Assessed, limits: Killed) -> tuple[h.Vote, ...]:
-    app = assessed.app
-    last = app.last_us
-    later = _later(assessed)
-    beyond = max((one.last_us or 0 for one in assessed.others), default=0) - (last or 0)
-    lost = [one for one in app.incidents if one.template == DISASSOCIATED]
-    logged = "event-log" in app.origins
-    said = {
-        "cut-off": "its event log breaks off in the middle of a record"
-        if app.damaged and logged
-        else None,
-        "others-go-on": f"other inputs go on for {h.fmt.duration(beyond / 1000)} without it"
-        if last is not None and beyond >= limits.beyond * 1000
-        else None,
-        "started-again": f"{later.application or later.name} was started under its name"
-        f" {h.fmt.duration(((later.started_us or 0) - (last or 0)) / 1000)} later"
-        if later is not None and logged
-        else None,
-        "driver-lost": f"{h.fmt.plural(len(lost), 'executor')} lost the driver" if lost else None,
-    }
-    return tuple(
-        h.Vote(signal=signal.name, text=says, weight=signal.weight)
-        for signal in _SIGNALS
-        if (says := said[signal.name]) is not None
-    )
-
-
-def _later(assessed: h.Assessed) -> h.ApplicationFacts | None:
-    """The application that took its place."""
-    app = assessed.app
-    found = [
-        one
-        for one in assessed.others
-        if one.name is not None
-        and one.name == app.name
-        and app.last_us is not None
-        and (one.started_us or 0) > app.last_us
-    ]
-    return min(found, key=lambda one: one.started_us or 0, default=None)
-
-
-def _before(app: h.ApplicationFacts) -> list[h.Batch | h.Trigger]:
-    """What ended last: the batch, and the trigger of each query."""
-    batches: list[h.Batch | h.Trigger] = [*app.completed[-1:]]
-    return batches + [query.triggers[-1] for query in app.queries if query.triggers]
-
-
-def _finding(assessed: h.Assessed, votes: tuple[h.Vote, ...]) -> h.Finding:
-    app, sure = assessed.app, h.weigh(votes)
-    again = any(vote.signal == "started-again" for vote in votes)
-    flying = h.batches.unfinished_batches(app)
-    known = [*assessed.dstreams, *(state for _, state in assessed.queries)]
-    well = all(state.stability in _WELL for state in known)
-    if sure is h.Confidence.LOW:
+    lost = [record for record in app.incidents if record.template == DISASSOCIATED]
+    votes = _votes(assessed, lost, limits) if app.ended_us is None else ()
+    if all(vote.signal == "others-go-on" for vote in votes):
+        return
+    confidence, restarted = h.weigh(votes), any(vote.signal == "started-again" for vote in votes)
+    states = (*assessed.dstreams, *(state for _, state in assessed.queries))
+    severity = h.Severity.WARNING if restarted else h.Severity.CRITICAL
+    title = f"The driver was killed{', and the application restarted' if restarted else ''}"
+    if confidence is h.Confidence.LOW:
+        well = all(state.stability in _WELL for state in states)
         severity = h.Severity.INFO if well else h.Severity.WARNING
-        title = "The application ends without saying so: its driver was killed, or its event log was copied while it ran"
-    else:
-        severity = h.Severity.WARNING if again else h.Severity.CRITICAL
-        title = "The driver was killed" + (", and the application started again" if again else "")
-    lost = [one for one in app.incidents if one.template == DISASSOCIATED]
-    flight = f"{h.fmt.plural(len(flying), 'batch', 'batches')} had not ended" if flying else None
-    return h.application_finding(
+        title = (
+            "The application has no end in the input: its driver was killed, or its event log was "
+            "copied while it ran"
+        )
+    running = h.batches.unfinished_batches(app)
+    unfinished = ""
+    if running:
+        unfinished = f"; {h.fmt.plural(len(running), 'batch', 'batches')} had not ended"
+    last = [query.triggers[-1] for query in app.queries if query.triggers]
+    yield h.application_finding(
         assessed,
         severity=severity,
-        state=h.State.RECOVERED if again else h.State.ONGOING,
-        title=title + (f"; {flight}" if flight else ""),
-        why="; ".join(vote.text for vote in votes) + (f"; {flight}" if flight else ""),
+        state=h.State.RECOVERED if restarted else h.State.ONGOING,
+        title=title + unfinished,
+        why="; ".join(vote.text for vote in votes) + unfinished,
         cause="driver-killed",
-        confidence=sure,
+        confidence=confidence,
         rank=h.Rank.FATAL,
         first_us=app.last_us,
-        measurements=(h.measurement("unfinished-batches", len(flying), "batches"),),
+        measurements=(h.measurement("unfinished-batches", len(running), "batches"),),
         evidence=(
-            *h.evidence_of(_before(app)),
-            *h.cite((one.ref, one.time_us) for one in lost),
-            *h.evidence_of(flying),
+            *h.evidence_of(app.completed[-1:]),
+            *h.evidence_of(last),
+            *h.cite((record.ref, record.time_us) for record in lost),
+            *h.evidence_of(running),
         ),
         ranked=True,
         actions=h.remedies("driver-killed", app),
         votes=votes,
     )
+
+
+def _votes(assessed: h.Assessed, lost: h.Sequence[h.Record], limits: Killed) -> tuple[h.Vote, ...]:
+    app, last = assessed.app, assessed.app.last_us
+    logged = "event-log" in app.origins
+    texts: dict[str, str] = {}
+    if app.damaged and logged:
+        texts["cut-off"] = "its event log breaks off in the middle of a record"
+    beyond = max((other.last_us or 0 for other in assessed.others), default=0) - (last or 0)
+    if last is not None and beyond >= limits.beyond * 1000:
+        texts["others-go-on"] = f"other inputs continue for {h.fmt.duration(beyond / 1000)}"
+    later = _successor(assessed)
+    if later is not None and logged:
+        after = h.fmt.duration(((later.started_us or 0) - (last or 0)) / 1000)
+        texts["started-again"] = (
+            f"{later.application or later.name} started under the same name {after} later"
+        )
+    if lost:
+        texts["driver-lost"] = f"{h.fmt.plural(len(lost), 'executor')} lost the driver"
+    return tuple(
+        h.Vote(signal=signal.name, text=texts[signal.name], weight=signal.weight)
+        for signal in _SIGNALS
+        if signal.name in texts
+    )
+
+
+def _successor(assessed: h.Assessed) -> h.ApplicationFacts | None:
+    """Return the next application of the same name."""
+    app = assessed.app
+    if app.name is None or app.last_us is None:
+        return None
+    later = (o for o in assessed.others if o.name == app.name and (o.started_us or 0) > app.last_us)
+    return min(later, key=lambda other: other.started_us or 0, default=None)
 
 
 RULE: Final = h.Rule("RT311", judge, Killed, signals=_SIGNALS, causes=("driver-killed",))

@@ -25,9 +25,9 @@ inconclusive (the first half of spark/3.5.7/overloaded). A delay of `failing` in
 after `before` batches on time, is a recovered finding. With back pressure and fewer than `settled`
 batches on time, the estimator was still finding its rate: that is a note.
 
-Triggers: with a known trigger interval (`--trigger-interval`, the driver's log, or the grid of starts),
-more than `overrun` of the triggers and their median exceed it, and no pause follows them
-(spark/4.3.0/query-no-interval-stable has pauses). Without it, durations rise by a robust slope, or rows
+Triggers: the trigger interval comes from `--trigger-interval`, the driver's log, or the grid of starts.
+More than `overrun` of the triggers and their median exceed it, and no pause follows them
+(spark/4.3.0/query-no-interval-stable has pauses). Without a known interval, durations rise by a robust slope, or rows
 arrive `faster` times as fast as they are processed while triggers grow. A rising backlog (latest minus
 end offsets) also counts. In real-time mode (`--real-time`, the configuration, the driver's log) only the
 backlog counts. If triggers merely resemble that mode, the result is inconclusive. `Once` and

@@ -1,29 +1,28 @@
-"""The driver makes batches late.
+"""The driver generates batches late.
 
 What it reports
 ---------------
-Batches that were submitted long after their batch time: the driver itself is late, before any delay
-that Spark counts.
+Batches that the driver submits long after their batch time, before any delay that Spark counts.
 
 Why it matters
 --------------
-Spark's scheduling delay counts from the submission, so that a slow driver (looking up offsets,
-listing files, writing checkpoints, collecting garbage) hides in neither delay of the interface.
+Spark's scheduling delay starts at the submission. A slow driver (looking up offsets, listing files,
+writing checkpoints, collecting garbage) appears in no delay of the Web UI.
 
 How it decides
 --------------
-Submission minus batch time, as the listener tells both. Reported when the median over the present
-(`fewest` batches at least) is above `share` of the interval and above `floor`.
+The lag is submission minus batch time, both from the listener. The finding requires a median above
+`share` of the interval and above `floor`, over at least `fewest` present batches.
 
 What to do
 ----------
-See what the driver does between batches: a checkpoint interval shorter than it takes to write one,
-thousands of files to list, slow brokers, a heap that is too small.
+Check the driver's work between batches: a checkpoint interval shorter than the checkpoint itself,
+thousands of files to list, slow brokers, a small heap.
 
 False alarms
 ------------
-After a restart from a checkpoint all batches of the down time are submitted at once; they are left
-out where the lag falls from batch to batch.
+After a restart from a checkpoint, the driver submits all batches of the downtime together. The rule
+ignores a lag that falls from batch to batch.
 """
 
 from __future__ import annotations
@@ -35,21 +34,21 @@ from flowdiag.analyses.rate.stability import trend
 
 
 class Lag(h.Limits):
-    """What RT105 compares with."""
+    """Limits of RT105."""
 
-    share: float = h.limit(0.5, "share", "half an interval spent before the job begins")
+    share: float = h.limit(0.5, "share", "of the interval, before the job begins")
     floor: float = h.limit(500, "ms", "a busy driver is late by tens of milliseconds")
-    fewest: float = h.limit(h.defaults.FEW, "batches", "fewer are chance")
+    fewest: float = h.limit(h.defaults.FEW, "batches", "fewer may be chance")
 
 
 def judge(assessed: h.Assessed, limits: Lag) -> h.Iterator[h.Finding | h.Inconclusive]:
-    """One finding per application whose driver is late."""
+    """Yield one finding per application whose driver is late."""
     app = assessed.app
     late = [b for b in h.late_window(app.completed) if b.generation_lag_ms is not None]
     lags = [float(b.generation_lag_ms or 0) for b in late]
     if not app.interval_ms or len(lags) < max(1, limits.fewest):
         return
-    middle = median(lags)
+    middle, took = median(lags), h.fmt.duration(median(lags))
     least = max(limits.share * app.interval_ms, limits.floor)
     slope = trend([float(b.time_ms) for b in late], lags)
     if middle < least or (slope is not None and slope.falls):
@@ -57,9 +56,9 @@ def judge(assessed: h.Assessed, limits: Lag) -> h.Iterator[h.Finding | h.Inconcl
     yield h.batch_finding(
         assessed,
         late,
-        title=f"Batches are submitted {h.fmt.duration(middle)} after their time, of an interval of "
+        title=f"The driver submits batches {took} after their batch time, with an interval of "
         f"{h.fmt.duration(app.interval_ms)}",
-        why=f"its driver needs {h.fmt.duration(middle)} to make a batch",
+        why=f"its driver needs {took} to generate a batch",
         cause="generation-lag",
         rank=h.Rank.MECHANISM,
         measurements=(h.measurement("median-lag", middle, "ms", least),),

@@ -2,29 +2,27 @@
 
 What it reports
 ---------------
-A stateful query whose state grows by every trigger while nothing ever leaves it.
+A stateful query whose state grows with every trigger while no row ever leaves it.
 
 Why it matters
 --------------
-State is kept in the memory of executors (or on their disks, with RocksDB), and each checkpoint of it
-is larger than the last one: triggers become longer until an executor runs out of memory.
+Executors keep the state in memory, or on disk with RocksDB, and each state checkpoint is larger than the
+last. Triggers become longer until an executor runs out of memory.
 
 How it decides
 --------------
-Over the present (at least `triggers` triggers with rows) the rows in the state rise by a robust slope,
-by `rise` of what they were at least, from `floor` rows on, and no row was removed. With a watermark
-that advances, the rule waits until it has passed the whole present: before that, windows are still
-being filled.
+Over at least `triggers` present triggers with rows, the state rows rise by a robust slope and by `rise`.
+The state has at least `floor` rows, and no row was removed. If a watermark advances, it must have passed
+the whole present: before that, windows are still filling.
 
 What to do
 ----------
-Give the query a watermark, so that old state can be dropped; `dropDuplicatesWithinWatermark` instead
-of `dropDuplicates`; a timeout for groups with own state.
+Add a watermark so that Spark can drop old state. Replace `dropDuplicates` with
+`dropDuplicatesWithinWatermark`. Set a timeout for groups with custom state.
 
 False alarms
 ------------
-A set of keys that is still being met for the first time, and ends at some size: see whether the
-growth slows down.
+A set of keys that is still new and stops growing at some size: check whether the growth slows down.
 """
 
 from __future__ import annotations
@@ -34,41 +32,38 @@ from flowdiag.analyses.rate.stability import Trend, trend
 
 
 class Growing(h.Limits):
-    """What RT406 compares with."""
+    """Limits of RT406."""
 
     triggers: float = h.limit(12, "triggers", "the first ones of any query fill its state")
     rise: float = h.limit(0.1, "share", "of the state, within the present")
-    floor: float = h.limit(10_000, "rows", "less fits anywhere")
+    floor: float = h.limit(10_000, "rows", "a smaller state fits anywhere")
 
 
 def judge(assessed: h.Assessed, limits: Growing) -> h.Iterator[h.Finding | h.Inconclusive]:
-    """One finding per query whose state grows."""
+    """Yield one finding per query whose state grows."""
     for query, _ in assessed.queries:
         late = [t for t in h.late_triggers(query.triggers) if t.rows and t.state_rows is not None]
-        if len(late) < max(1, limits.triggers) or removed(late):
+        # Spark reports removed rows from 3.2 on.
+        removed = any(operator.get("removed") for t in late for operator in t.state)
+        if removed or len(late) < max(1, limits.triggers):
             continue
         last = late[-1].state_rows or 0
         slope = trend([t.time_us / 1e6 for t in late], [float(t.state_rows or 0) for t in late])
         if slope is None or not slope.rises or last < limits.floor:
             continue
-        if slope.rise >= limits.rise * (last - slope.rise) and could_be_dropped(late):
+        if slope.rise >= limits.rise * (last - slope.rise) and removal_due(late):
             yield _finding(assessed, query, late, slope, limits)
 
 
-def removed(triggers: h.Sequence[h.Trigger]) -> bool:
-    """Whether any operator dropped state; told from Spark 3.2 on."""
-    return any(one.get("removed") for t in triggers for one in t.state)
-
-
-def could_be_dropped(triggers: h.Sequence[h.Trigger]) -> bool:
-    """Whether something should have left the state by now, or never can."""
+def removal_due(triggers: h.Sequence[h.Trigger]) -> bool:
+    """Return whether rows should have left the state by now, or can never leave it."""
     marks = [t.watermark_us for t in triggers if t.watermark_us is not None and t.watermark_us > 0]
     if not marks:
         return True
-    span = triggers[-1].time_us - triggers[0].time_us
+    half = (triggers[-1].time_us - triggers[0].time_us) // 2
     newest = max((t.max_event_us or 0 for t in triggers), default=0)
-    # What came in at the beginning of the present is older than the watermark now.
-    return bool(newest) and marks[-1] >= newest - span // 2 and marks[-1] - marks[0] > span // 2
+    # The watermark has passed the rows from the beginning of the present.
+    return bool(newest) and marks[-1] >= newest - half and marks[-1] - marks[0] > half
 
 
 def _finding(
@@ -81,34 +76,28 @@ def _finding(
     last = late[-1].state_rows or 0
     growth = slope.rise / max(1.0, last - slope.rise)
     span = h.fmt.duration((late[-1].time_us - late[0].time_us) / 1000)
+    size = sum(operator.get("bytes") or 0 for operator in late[-1].state)
     watermark = any((t.watermark_us or 0) > 0 for t in late)
-    why_not = (
-        "The query has a watermark, but nothing in its state ever becomes older."
+    reason = (
+        "The query has a watermark, but no row of its state ever expires."
         if watermark
-        else "The query has no watermark: nothing may be dropped."
+        else "The query has no watermark, so Spark cannot drop any row."
     )
+    over = h.fmt.plural(len(late), "trigger")
     return h.trigger_finding(
         assessed,
         query,
         late,
-        title=f"The state of {query.label} grew to {h.fmt.plural(last, 'row')}, by {h.fmt.percent(growth)} within "
-        f"{span}, and no row left it",
-        explain=f"At this pace it doubles in {h.fmt.duration(last / slope.slope * 1000)}. {why_not}",
-        why=f"its state grows by {h.fmt.rate(slope.slope, 'rows')} and nothing leaves it",
+        title=f"The state of {query.label} grew to {h.fmt.plural(last, 'row')}, by "
+        f"{h.fmt.percent(growth)} within {span}, and no row left it",
+        explain=f"At this rate it doubles in {h.fmt.duration(last / slope.slope * 1000)}. {reason}",
+        why=f"its state grows by {h.fmt.rate(slope.slope, 'rows')} and no row leaves it",
         cause="growing-state",
         rank=h.Rank.ROOT_CAUSE,
         measurements=(
             h.measurement("state-rows", last, "rows"),
-            h.measurement(
-                "growth",
-                round(growth, 3),
-                "share",
-                limits.rise,
-                over=h.fmt.plural(len(late), "trigger"),
-            ),
-            h.measurement(
-                "state-memory", sum(one.get("bytes") or 0 for one in late[-1].state), "bytes"
-            ),
+            h.measurement("growth", round(growth, 3), "share", limits.rise, over=over),
+            h.measurement("state-memory", size, "bytes"),
         ),
         actions=h.remedies(
             "growing-state", assessed.app, "event-time" if watermark else "watermark"

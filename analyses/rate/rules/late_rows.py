@@ -1,27 +1,28 @@
-"""Rows come too late for the watermark.
+"""Rows arrive too late for the watermark.
 
 What it reports
 ---------------
-Rows that a stateful operator dropped since they came later than the watermark allows.
+Rows that a stateful operator dropped because they arrived later than the watermark allows.
 
 Why it matters
 --------------
-They are missing from the results, and no error says so.
+The rows are missing from the results, and no error reports it.
 
 How it decides
 --------------
-`numRowsDroppedByWatermark` (before 3.1.1 `numLateInputs`) over the rows read, of all triggers:
-reported above `share`. An operator behind a shuffle counts what reaches it, so that rows which were
-aggregated before count once. It is over where none of the `recent` last triggers dropped a row.
+The share is `numRowsDroppedByWatermark` (before 3.1.1 `numLateInputs`) of the rows read, over all
+triggers, and must reach `share`. An operator after a shuffle counts its own input, so rows that were
+already aggregated count once. The finding is recovered if none of the `recent` last triggers dropped a
+row.
 
 What to do
 ----------
-Allow for more lateness in `withWatermark`, at the price of more state; or fix the clock or the
-delivery of the source that is late.
+Allow more lateness in `withWatermark`, which needs more state. Alternatively, fix the clock or the
+delivery of the late source.
 
 False alarms
 ------------
-Replays of old data; sources that are late on purpose.
+Replays of old data, and sources that are late on purpose.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from flowdiag.analyses.rate import helpers as h
 
 
 class Dropped(h.Limits):
-    """What RT404 compares with."""
+    """Limits of RT404."""
 
-    share: float = h.limit(0.001, "share", "one in a thousand rows missing is worth knowing")
-    recent: float = h.limit(5, "triggers", "the last ones: rows that none of them dropped are over")
+    share: float = h.limit(0.001, "share", "one missing row in a thousand is worth knowing")
+    recent: float = h.limit(5, "triggers", "at the end, without dropped rows: it is over")
 
 
 def judge(assessed: h.Assessed, limits: Dropped) -> h.Iterator[h.Finding | h.Inconclusive]:
-    """One finding per query that drops rows."""
+    """Yield one finding per query that drops rows."""
     for query, _ in assessed.queries:
         dropped = [t for t in query.triggers if t.dropped]
         rows = sum(t.rows or 0 for t in query.triggers)
@@ -47,16 +48,16 @@ def judge(assessed: h.Assessed, limits: Dropped) -> h.Iterator[h.Finding | h.Inc
         share = min(1.0, lost / max(rows, 1))
         ongoing = any(t.dropped for t in query.triggers[-max(1, int(limits.recent)) :])
         state = h.State.ONGOING if ongoing else h.State.RECOVERED
+        of = f"{h.fmt.thousands(lost)} of {h.fmt.plural(rows, 'row')}"
         yield h.trigger_finding(
             assessed,
             query,
             dropped,
             severity=h.grade(state=state, share=share),
             state=state,
-            title=f"{h.fmt.capital(query.label)} dropped {h.fmt.thousands(lost)} of {h.fmt.plural(rows, 'row')} "
-            f"({h.fmt.share(share)}) that "
-            "came later than the watermark allows",
-            why=f"dropped {h.fmt.thousands(lost)} of {h.fmt.plural(rows, 'row')} as too late",
+            title=f"{h.fmt.capital(query.label)} dropped {of} ({h.fmt.share(share)}) that arrived "
+            "later than the watermark allows",
+            why=f"dropped {of} as too late",
             cause="late-rows",
             rank=h.Rank.ROOT_CAUSE,
             measurements=(

@@ -1,30 +1,32 @@
-"""No core is there for the batches.
+"""No core is available for batches.
 
 What it reports
 ---------------
-Receivers that hold every core, so that no batch with records can run; or Spark's own word that no executor
-takes a job.
+Receivers that hold every core, so that no batch with records can run; or Spark's message that no executor
+accepts a job.
 
 Why it matters
 --------------
-Nothing is processed, however little comes in, and what receivers store fills the memory.
+Nothing is processed, however low the rate, and the blocks of receivers fill the memory.
 
 How it decides
 --------------
-A receiver is a task that never ends: each holds one core. As many streams with a receiver as there are cores,
-and `waiting` batches without an end, are the proof (executors of the event log or of the driver's log, else
-`local[N]`), where no more than `ran` batches ended before the application was stopped: empty ones need no core. Otherwise `Initial job has not accepted any resources`, which Spark repeats every fifteen seconds:
-it is ongoing where no batch or trigger ended after the last of these lines, and a remark on a slow start where
-one did. `pods ... is forbidden: exceeded quota` says why there is none on Kubernetes.
+A receiver is a task that never ends, so each receiver holds one core. The proof is as many streams with a
+receiver as cores (from executors in the logs, else `local[N]`) and `waiting` unfinished batches. At most
+`ran` batches may have ended before the application stopped: empty batches need no core.
+
+Otherwise the proof is `Initial job has not accepted any resources`, which Spark repeats every fifteen
+seconds. The finding is ongoing if no batch or trigger ended after the last of these lines, else a note
+about a slow start. `pods ... is forbidden: exceeded quota` explains the missing executors on Kubernetes.
 
 What to do
 ----------
-More cores than receivers, `local[2]` at least; or ask for no more than workers have: cores and memory of an
-executor, and what other applications hold.
+Provide more cores than receivers, at least `local[2]`. Alternatively, request no more than the workers
+have: compare cores and memory of an executor with the share of other applications.
 
 False alarms
 ------------
-Executors that came later, where the input does not tell of them.
+Executors that started later, if the input does not contain them.
 """
 
 from __future__ import annotations
@@ -34,124 +36,117 @@ from flowdiag.analyses.rate.cores import cores_of
 
 
 class Starved(h.Limits):
-    """What RT313 compares with."""
+    """Limits of RT313."""
 
-    waiting: float = h.limit(3, "batches", "without an end: one or two wait at any start")
-    ran: float = h.limit(
-        h.defaults.COLD, "batches", "with an end: the first ones are empty, and run nothing"
-    )
+    waiting: float = h.limit(3, "batches", "unfinished; one or two wait at any start")
+    ran: float = h.limit(h.defaults.COLD, "batches", "that ended; the first ones are empty")
 
 
 def judge(assessed: h.Assessed, limits: Starved) -> h.Iterator[h.Finding]:
-    """At most one finding per application."""
-    app = assessed.app
-    cores = cores_of(app)
-    holding = _holding(app)
-    refused = [record for record in app.incidents if record.template == "no-resources"]
-    waiting = h.batches.unfinished_batches(app)
-    held = cores is not None and len(holding) >= cores and len(waiting) >= limits.waiting
-    if held and len(_ran(app)) <= limits.ran:
-        yield _held(assessed, [*holding.values()], waiting)
-    elif refused:
-        yield _refused(assessed, refused)
-
-
-def _holding(app: h.ApplicationFacts) -> dict[str, h.Record]:
-    """Where each receiver was started, by stream."""
-    return {
+    """Yield at most one finding per application."""
+    app, cores = assessed.app, cores_of(assessed.app)
+    receivers = {
         stream: record
         for record in reversed(app.receivers)
         if record.what == "started" and (stream := record.fields.get("stream"))
     }
+    waiting, stopped = h.batches.unfinished_batches(app), h.batches.stop_us(app)
+    ran = sum(stopped is None or (b.end_ms or 0) * 1000 < stopped for b in app.completed)
+    refused = [record for record in app.incidents if record.template == "no-resources"]
+    held = cores is not None and len(receivers) >= cores and len(waiting) >= limits.waiting
+    if held and ran <= limits.ran:
+        yield _held_by_receivers(assessed, [*receivers.values()], waiting)
+    elif refused:
+        yield _refused(assessed, refused)
 
 
-def _ran(app: h.ApplicationFacts) -> list[h.Batch]:
-    """The batches that ended while nobody stopped the application."""
-    stopped = h.batches.stop_us(app)
-    return [b for b in app.completed if stopped is None or (b.end_ms or 0) * 1000 < stopped]
-
-
-def _held(assessed: h.Assessed, holding: list[h.Record], waiting: h.Sequence[h.Batch]) -> h.Finding:
+def _held_by_receivers(
+    assessed: h.Assessed, starts: list[h.Record], waiting: h.Sequence[h.Batch]
+) -> h.Finding:
     cores = cores_of(assessed.app) or 0
-    receivers, there = h.fmt.plural(len(holding), "receiver"), h.fmt.plural(cores, "core")
-    takes = "takes" if len(holding) == 1 else "take"
-    told: list[h.Record | h.Batch] = [*holding, *waiting]
+    receivers, available = h.fmt.plural(len(starts), "receiver"), h.fmt.plural(cores, "core")
+    hold = "holds" if len(starts) == 1 else "hold"
     return h.application_finding(
         assessed,
         severity=h.Severity.CRITICAL,
-        title=f"{receivers} {takes} all there is, {there}: none is left for the batches, and {len(waiting)} wait",
-        why=f"{receivers} {takes} {there}, and none is left for batches",
+        title=f"{receivers} {hold} every core ({available}): none is left for batches, and "
+        f"{len(waiting)} wait",
+        why=f"{receivers} {hold} {available}, and none is left for batches",
         cause="no-core-left",
         rank=h.Rank.FATAL,
-        first_us=min((r.time_us for r in holding if r.time_us), default=None),
+        first_us=min((r.time_us for r in starts if r.time_us), default=None),
         count=len(waiting),
         measurements=(
-            h.measurement("receivers", len(holding), "receivers"),
+            h.measurement("receivers", len(starts), "receivers"),
             h.measurement("cores", cores, "cores"),
             h.measurement("waiting-batches", len(waiting), "batches"),
         ),
-        evidence=h.evidence_of(told),
-        actions=h.remedies("no-core-left", assessed.app, "more", least=str(len(holding) + 1)),
+        evidence=(*h.evidence_of(starts), *h.evidence_of(waiting)),
+        actions=h.remedies("no-core-left", assessed.app, "more", least=str(len(starts) + 1)),
     )
 
 
 def _refused(assessed: h.Assessed, refused: list[h.Record]) -> h.Finding:
     app = assessed.app
+    quotas = [record for record in app.incidents if record.template == "pods-over-quota"]
     last = max(record.time_us or 0 for record in refused)
-    ends = [b.end_ms * 1000 for b in app.completed if b.end_ms is not None]
-    ends += [
-        trigger.time_us + (trigger.duration_ms or 0) * 1000
-        for query in app.queries
-        for trigger in query.triggers
-    ]
-    over = any(end > last for end in ends)
-    known = [one for one in app.executors if one.removed_us is None]
-    there = (
-        f"{h.fmt.plural(len(known), 'executor')} with {h.fmt.plural(cores_of(app) or 0, 'core')}"
-    )
-    told = f"; {there} {'are' if len(known) > 1 else 'is'} there" if known else ""
-    over_quota = [record for record in app.incidents if record.template == "pods-over-quota"]
-    told += _forbidden(over_quota)
-    return h.application_finding(
-        assessed,
-        severity=h.Severity.INFO if over else h.Severity.CRITICAL,
-        state=h.State.RECOVERED if over else h.State.ONGOING,
-        title=f"{h.fmt.plural(len(refused), 'time')} no executor took a job"
-        + (", until one did" if over else f"{told}{_wanted(app)}"),
-        why=f"no executor takes its jobs{told}{_wanted(app)}",
-        explain="The cluster had nothing to give yet." if over else h.explanation("no-core-left"),
-        cause=None if over else "no-core-left",
-        rank=h.Rank.CONSEQUENCE if over else h.Rank.FATAL,
-        first_us=min((r.time_us for r in refused if r.time_us), default=None),
-        last_us=last or None,
-        count=len(refused),
-        measurements=(h.measurement("refused", len(refused), "times"),),
-        evidence=h.evidence_of([*refused[:4], *over_quota[-4:]] if over_quota else refused),
-        evidence_total=len(refused) + len(over_quota),
-        actions=h.remedies("no-core-left", app, "quota", quota=over_quota[-1].fields["quota"])
-        if over_quota
+    fields: h.SubjectFields = {
+        "why": f"no executor accepts its jobs{_resources(app, quotas)}",
+        "first_us": min((r.time_us for r in refused if r.time_us), default=None),
+        "last_us": last or None,
+        "count": len(refused),
+        "measurements": (h.measurement("refused", len(refused), "times"),),
+        "evidence": h.evidence_of([*refused[:4], *quotas[-4:]] if quotas else refused),
+        "evidence_total": len(refused) + len(quotas),
+        "actions": h.remedies("no-core-left", app, "quota", quota=quotas[-1].fields["quota"])
+        if quotas
         else h.remedies("no-core-left", app, "less"),
-    )
+    }
+    times = h.fmt.plural(len(refused), "time")
+    outcome: h.SubjectFields = {
+        "severity": h.Severity.CRITICAL,
+        "title": f"{times} no executor accepted a job{_resources(app, quotas)}",
+        "cause": "no-core-left",
+        "rank": h.Rank.FATAL,
+    }
+    if any(end > last for end in _ends_us(app)):
+        outcome = {
+            "severity": h.Severity.INFO,
+            "state": h.State.RECOVERED,
+            "title": f"{times} no executor accepted a job, until one did",
+            "explain": "The cluster had no free resources yet.",
+            "cause": None,
+            "rank": h.Rank.CONSEQUENCE,
+        }
+    return h.application_finding(assessed, **(fields | outcome))
 
 
-def _forbidden(over_quota: list[h.Record]) -> str:
-    """What Kubernetes says of the pods that it does not let the driver start."""
-    if not over_quota:
-        return ""
-    said = {name: text.rstrip(".,") for name, text in over_quota[-1].fields.items()}
-    return (
-        f"; the quota {said['quota']} of the namespace forbids executor pods: requested {said['requested']}, "
-        f"used {said['used']}, limited {said['limited']}"
-    )
+def _ends_us(app: h.ApplicationFacts) -> h.Iterator[int]:
+    """Yield the ends of batches and triggers."""
+    yield from (b.end_ms * 1000 for b in app.completed if b.end_ms is not None)
+    for query in app.queries:
+        yield from (t.time_us + (t.duration_ms or 0) * 1000 for t in query.triggers)
 
 
-def _wanted(app: h.ApplicationFacts) -> str:
-    """What an executor is to have, as far as the configuration says."""
-    cores = app.settings.get("spark.executor.cores")
+def _resources(app: h.ApplicationFacts, quotas: list[h.Record]) -> str:
+    """Return the available executors, the quota, and the requested size, in clauses."""
+    text = ""
+    if alive := [executor for executor in app.executors if executor.removed_us is None]:
+        cores = h.fmt.plural(cores_of(app) or 0, "core")
+        number = h.fmt.plural(len(alive), "executor is", "executors are")
+        text += f"; {number} available with {cores}"
+    if quotas:
+        quota = {name: value.rstrip(".,") for name, value in quotas[-1].fields.items()}
+        text += (
+            f"; the namespace quota {quota['quota']} forbids executor pods: requested "
+            f"{quota['requested']}, used {quota['used']}, limited {quota['limited']}"
+        )
+    cores_each = app.settings.get("spark.executor.cores")
     memory = app.settings.get("spark.executor.memory")
-    asked = [f"{cores} cores" if cores else None, f"{memory} of memory" if memory else None]
-    told = " and ".join(one for one in asked if one)
-    return f"; each is to have {told}" if told else ""
+    sizes = (cores_each and f"{cores_each} cores", memory and f"{memory} of memory")
+    if size := " and ".join(filter(None, sizes)):
+        text += f"; each executor requests {size}"
+    return text
 
 
 RULE = h.Rule("RT313", judge, Starved, causes=("no-core-left",))

@@ -1,30 +1,29 @@
-"""Every so many batches one takes longer.
+"""Some batches take longer at regular distances.
 
 What it reports
 ---------------
-Triggers that take longer at regular distances: which batches, how much longer, and whether the
-merging of metadata files explains it.
+Triggers that take longer at regular distances: which batches, how much longer, and whether merging of
+metadata files explains it.
 
 Why it matters
 --------------
-It is no overload. The sink of files merges its log of written files into one with every tenth batch,
-and the source of files its own: that batch is as much longer as there are files.
+It is not an overload. The file sink merges its log of written files with every tenth batch, and the file
+source its own. That batch takes longer the more files there are.
 
 How it decides
 --------------
-Batches whose number leaves the same remainder take `ratio` times the median, and `longer` more at
-least, `times` times or more, and no others do. It is the merging where the distance is
-`compactInterval` (the driver's log, the configuration, or Spark's ten) and the batch is the last of
-its ten.
+Batches whose ID leaves the same remainder take `ratio` times the median, and at least `longer` more, at
+least `times` times. No other batches do. The cause is merging if the distance is `compactInterval` (the
+driver's log, the configuration, or Spark's ten) and the batch is the last of its ten.
 
 What to do
 ----------
-Nothing, while the batch behind it is in time again. Where they become longer and longer: a longer
-`compactInterval`, `retention` of the sink's log, or a table format without such a log.
+No action is needed while the next batch is on time. If the long batches grow, use a longer
+`compactInterval`, set a `retention` of the sink's log, or use a table format without such a log.
 
 False alarms
 ------------
-A job of another application that runs as regularly.
+A job of another application that runs at the same distance.
 """
 
 from __future__ import annotations
@@ -36,18 +35,19 @@ from flowdiag.analyses.rate import helpers as h
 _SINK: Final = "spark.sql.streaming.fileSink.log.compactInterval"
 _SOURCE: Final = "spark.sql.streaming.fileSource.log.compactInterval"
 _DEFAULT: Final = "10"
+_LOGS: Final = {_SINK: "the log of its file sink", _SOURCE: "the log of its file source"}
 
 
 class Regular(h.Limits):
-    """What RT408 compares with."""
+    """Limits of RT408."""
 
-    ratio: float = h.limit(h.defaults.PERIODIC, "ratio", "of the usual length")
-    longer: float = h.limit(h.defaults.LONGER_MS, "ms", "than the usual ones: less is noise")
-    times: float = h.limit(h.defaults.TIMES, "times", "two are at some distance in any case")
+    ratio: float = h.limit(h.defaults.PERIODIC, "ratio", "to the median duration")
+    longer: float = h.limit(h.defaults.LONGER_MS, "ms", "than the median; less is noise")
+    times: float = h.limit(h.defaults.TIMES, "times", "any two have some distance")
 
 
 def judge(assessed: h.Assessed, limits: Regular) -> h.Iterator[h.Finding | h.Inconclusive]:
-    """One note per query with such batches."""
+    """Yield one note per query with such batches."""
     for query, state in assessed.queries:
         if query.real_time or state.stability is h.Stability.FAILING:
             continue
@@ -55,59 +55,51 @@ def judge(assessed: h.Assessed, limits: Regular) -> h.Iterator[h.Finding | h.Inc
         found = h.triggers.periodic(
             timed, ratio=limits.ratio, longer_ms=limits.longer, times=limits.times
         )
-        if found is not None:
-            yield _finding(assessed, query, found, limits)
+        if found is None:
+            continue
+        option = merge_option(assessed.app, query, found)
+        reason = f"it merges {_LOGS[option]}" if option else "the input does not show why"
+        long, usual = h.fmt.duration(found.long_ms), h.fmt.duration(found.usual_ms)
+        ratio = round(found.long_ms / max(1.0, found.usual_ms), 2)
+        over = f"{len(found.batches)} batches, one in {found.every}"
+        yield h.trigger_finding(
+            assessed,
+            query,
+            [t for t in query.triggers if t.batch in found.batches],
+            severity=h.Severity.INFO,
+            title=f"One in {found.every} batches of {query.label} takes {long} instead of {usual}: "
+            f"{reason}",
+            explain="This is not an overload: the batches after it are as short as the others.",
+            cause=None,
+            rank=h.Rank.CONSEQUENCE,
+            option=option,
+            measurements=(h.measurement("ratio", ratio, "ratio", limits.ratio, over=over),),
+            actions=(
+                h.Action(
+                    text="No action is needed while the batches are on time. Merge less often if "
+                    "they grow",
+                    verify="duration of these batches",
+                ),
+            ),
+        )
 
 
-def merging(app: h.ApplicationFacts, query: h.QueryFacts, found: h.defaults.Periodic) -> str | None:
-    """The option of the log whose merging explains it; None where none does."""
+def merge_option(
+    app: h.ApplicationFacts, query: h.QueryFacts, found: h.defaults.Periodic
+) -> str | None:
+    """Return the option of the log whose merging explains the long batches, or None."""
     if found.phase != found.every - 1:
         return None
     last = query.triggers[-1]
-    told = {r.fields.get("batches") for r in app.incidents if r.template == "compact-interval"}
-    of_sink = "FileSink" in (last.sink or "")
-    of_source = any("FileStreamSource" in (s.get("name") or "") for s in last.sources)
-    for option, there in ((_SINK, of_sink), (_SOURCE, of_source)):
-        wanted = {app.settings.get(option, _DEFAULT), *told}
-        if there and str(found.every) in wanted:
+    logged = {r.fields.get("batches") for r in app.incidents if r.template == "compact-interval"}
+    used = {
+        _SINK: "FileSink" in (last.sink or ""),
+        _SOURCE: any("FileStreamSource" in (s.get("name") or "") for s in last.sources),
+    }
+    for option in (_SINK, _SOURCE):
+        if used[option] and str(found.every) in {app.settings.get(option, _DEFAULT), *logged}:
             return option
     return None
-
-
-def _finding(
-    assessed: h.Assessed, query: h.QueryFacts, found: h.defaults.Periodic, limits: Regular
-) -> h.Finding:
-    app = assessed.app
-    option = merging(app, query, found)
-    of = {_SINK: "the log of its file sink", _SOURCE: "the log of its file source"}
-    why = f"it merges {of[option]}" if option else "the input does not say why"
-    return h.trigger_finding(
-        assessed,
-        query,
-        [t for t in query.triggers if t.batch in found.batches],
-        severity=h.Severity.INFO,
-        title=f"Every {found.every}th batch of {query.label} takes "
-        f"{h.fmt.duration(found.long_ms)} instead of {h.fmt.duration(found.usual_ms)}: {why}",
-        explain="No overload: the batches behind them are as short as the others.",
-        cause=None,
-        rank=h.Rank.CONSEQUENCE,
-        option=option,
-        measurements=(
-            h.measurement(
-                "ratio",
-                round(found.long_ms / max(1.0, found.usual_ms), 2),
-                "ratio",
-                limits.ratio,
-                over=f"{len(found.batches)} batches, each the {found.every}th",
-            ),
-        ),
-        actions=(
-            h.Action(
-                text="Nothing to do while they are in time; merge less often if they grow",
-                verify="duration of these batches",
-            ),
-        ),
-    )
 
 
 RULE = h.Rule("RT408", judge, Regular)

@@ -1,4 +1,4 @@
-"""A batch is begun again and again.
+"""Several runs begin the same batch.
 
 What it reports
 ---------------
@@ -6,18 +6,18 @@ A query that begins the same batch in several of its runs.
 
 Why it matters
 --------------
-A batch that does not end is begun again by the next run, with the same offsets: what fails by itself
-fails each time, and nothing behind it is processed. Sinks that are not idempotent write it again.
+The next run begins an unfinished batch again, with the same offsets. If the batch itself causes the
+failure, it fails each time, and no later batch is processed. Sinks that are not idempotent write it again.
 
 How it decides
 --------------
-The same batch id in at least `tries` runs, from the jobs of the event log (`streaming.sql.batchId`)
-and from progress. A restart repeats at most the batch that ran, once.
+The same batch ID appears in at least `tries` runs, from the jobs of the event log
+(`streaming.sql.batchId`) and from progress. A restart repeats at most the running batch, once.
 
 What to do
 ----------
-Look at the exception of the runs (RT103), and at the rows of that batch: its offsets stand in the
-progress and in the folder `offsets` of the checkpoint location.
+Check the exception of the runs (RT103) and the rows of that batch: its offsets are in the progress and in
+the folder `offsets` of the checkpoint location.
 
 False alarms
 ------------
@@ -30,48 +30,44 @@ from flowdiag.analyses.rate import helpers as h
 
 
 class Repeated(h.Limits):
-    """What RT409 compares with."""
+    """Limits of RT409."""
 
     tries: float = h.limit(3, "runs", "one restart repeats one batch once")
 
 
 def judge(assessed: h.Assessed, limits: Repeated) -> h.Iterator[h.Finding | h.Inconclusive]:
-    """One finding per query with such a batch: the last one of them."""
+    """Yield one finding per query, about its last repeated batch."""
     for query, _ in assessed.queries:
         again = [batch for batch, runs in query.tries.items() if runs >= limits.tries]
-        if again:
-            yield _finding(assessed, query, max(again), limits)
-
-
-def _finding(assessed: h.Assessed, query: h.QueryFacts, batch: int, limits: Repeated) -> h.Finding:
-    runs = query.tries[batch]
-    passed = any((t.batch or 0) > batch for t in query.triggers)
-    # The batch where it ended, else the last one before it; and every start and end of a run.
-    ended = [t for t in query.triggers if t.batch == batch]
-    near = ended or [t for t in query.triggers if (t.batch or 0) <= batch][-1:]
-    runs_told = [event for event in query.events if event.what in ("started", "terminated")]
-    told: list[h.Trigger | h.Record] = [*near, *runs_told]
-    return h.query_finding(
-        assessed,
-        query,
-        state=h.State.RECOVERED if passed else h.State.ONGOING,
-        title=f"Batch {batch} of {query.label} was begun in {runs} runs"
-        + ("" if passed else ", and none passed it"),
-        explain="It came to its end at last."
-        if passed
-        else "Nothing behind it has been processed yet.",
-        why=f"batch {batch} was begun in {runs} runs",
-        cause="failing-batches",
-        rank=h.Rank.EXPLANATION,
-        count=runs,
-        measurements=(
-            h.measurement(
-                "tries", runs, "runs", limits.tries, over=h.fmt.plural(len(query.runs), "run")
-            ),
-        ),
-        evidence=h.evidence_of(sorted(told, key=lambda one: one.time_us or 0)),
-        actions=h.remedies("failing-batches", assessed.app, "look"),
-    )
+        if not again:
+            continue
+        batch = max(again)
+        runs = query.tries[batch]
+        passed = any((t.batch or 0) > batch for t in query.triggers)
+        # The trigger of the batch, else the last one before it; and every start and end of a run.
+        ended = [t for t in query.triggers if t.batch == batch]
+        near = ended or [t for t in query.triggers if (t.batch or 0) <= batch][-1:]
+        events = [event for event in query.events if event.what in ("started", "terminated")]
+        cited = [(item.ref, item.time_us) for item in near]
+        cited += [(event.ref, event.time_us) for event in events]
+        title = f"{runs} runs began batch {batch} of {query.label}"
+        over = h.fmt.plural(len(query.runs), "run")
+        yield h.query_finding(
+            assessed,
+            query,
+            state=h.State.RECOVERED if passed else h.State.ONGOING,
+            title=title if passed else f"{title}, and none finished it",
+            explain="A later run finished it."
+            if passed
+            else "No later batch has been processed yet.",
+            why=f"{runs} runs began batch {batch}",
+            cause="failing-batches",
+            rank=h.Rank.EXPLANATION,
+            count=runs,
+            measurements=(h.measurement("tries", runs, "runs", limits.tries, over=over),),
+            evidence=h.cite(sorted(cited, key=lambda pair: pair[1] or 0)),
+            actions=h.remedies("failing-batches", assessed.app, "look"),
+        )
 
 
 RULE = h.Rule("RT409", judge, Repeated, causes=("failing-batches",))
