@@ -34,7 +34,7 @@ class Prediction:
     text: str
 
 
-def poor(line: Line | None, interval_ms: int | None) -> str | None:
+def poor_fit(line: Line | None, interval_ms: int | None) -> str | None:
     """Why the batches allow no prediction; None where they do."""
     if line is None or line.per_x <= 0 or line.spread < APART:
         return "the batches differ too little in size to tell what a record costs"
@@ -112,7 +112,7 @@ def predict(assessed: Assessed, state: StreamState, **changes: object) -> Predic
         None where the fit is too poor.
     """
     line = state.line
-    if line is None or poor(line, state.interval_ms) is not None:
+    if line is None or poor_fit(line, state.interval_ms) is not None:
         return None
     job = Job(
         fixed_ms=line.base,
@@ -152,5 +152,5 @@ def what_if(assessed: Assessed, state: StreamState, **changes: object) -> str:
     found = predict(assessed, state, **changes)
     if found is not None:
         return f"{found.text}."
-    reason = poor(state.line, state.interval_ms) or "what comes in is not told"
+    reason = poor_fit(state.line, state.interval_ms) or "what comes in is not told"
     return f"What this changes is not predicted: {reason}."

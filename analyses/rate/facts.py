@@ -260,6 +260,19 @@ class Trigger:
         return sum(known) if known else None
 
     @property
+    def metadata_ms(self) -> float:
+        """The time spent on writing offsets and commits."""
+        return float(self.durations.get("walCommit", 0) + self.durations.get("commitOffsets", 0))
+
+    def commit_ms(self, cores: int | None) -> float:
+        """Return the minimum time spent on state commits: partitions commit concurrently, one per core."""
+        total = 0.0
+        for operator in self.state:
+            sum_ms, partitions = operator.get("commit_ms") or 0.0, operator.get("partitions") or 1
+            total += sum_ms / max(1, min(partitions, cores) if cores else partitions)
+        return total
+
+    @property
     def dropped(self) -> int:
         """Rows that came later than the watermark allows."""
         return sum(one.get("dropped") or 0 for one in self.state)

@@ -46,12 +46,12 @@ def held_by(assessed: Assessed, stream: int) -> tuple[str, str]:
     if state is not None and batches.overloaded(state) and _beyond(assessed, estimator):
         return "cannot-act", "batches hold far more than the published rate: it is not heeded"
     if any(cap.kind == "pid" for cap in caps) or _floored(estimator):
-        return term(estimator, several=len(assessed.estimators) > 1)
+        return deciding_term(estimator, several=len(assessed.estimators) > 1)
     last = estimator.updates[-1].new_rate or 0.0
     return "source", f"batches hold less than the {last:.0f} records/s permitted: no more comes"
 
 
-def term(estimator: Replay, *, several: bool = False) -> tuple[str, str]:
+def deciding_term(estimator: Replay, *, several: bool = False) -> tuple[str, str]:
     """Which term of the estimator decides the late rates.
 
     Args:

@@ -1,8 +1,8 @@
-"""Partitions of topics: what was read of each, or waits in each, and whether one has most of it."""
+"""Records and backlog by topic partition, and whether one partition has most of them."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,14 +12,14 @@ from flowdiag.analyses.rate.model import kafka_ranges
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Least:
-    """From where on a partition has more than its part.
+    """Limits from which a partition has more than its share.
 
     Args:
-        ratio: times the mean of the others.
-        floor: records more than that.
-        partitions: so many there have to be.
-        share: of the batches or triggers in which it is so.
-        fewest: so many of these there have to be.
+        ratio: to the mean of the others.
+        floor: records above that mean.
+        partitions: minimum number of partitions.
+        share: of the batches or triggers in which the partition stands out.
+        fewest: minimum number of these.
     """
 
     ratio: float
@@ -31,7 +31,7 @@ class Least:
 
 @dataclass(frozen=True, slots=True)
 class Uneven:
-    """A partition with more than its part."""
+    """A partition with more than its share, and the number of batches or triggers that show it."""
 
     partition: str
     count: int
@@ -41,41 +41,38 @@ class Uneven:
     of: int
 
 
-def read_by(batch: Batch) -> Mapping[str, int]:
-    """The records of a batch by partition."""
-    by: dict[str, int] = defaultdict(int)
+def records_by_partition(batch: Batch) -> Mapping[str, int]:
+    counts: dict[str, int] = defaultdict(int)
     for stream in batch.streams:
-        for one in kafka_ranges(stream.description):
-            by[f"{one.topic}-{one.partition}"] += one.count
-    return by
+        for taken in kafka_ranges(stream.description):
+            counts[f"{taken.topic}-{taken.partition}"] += taken.count
+    return counts
 
 
-def waiting_by(trigger: Trigger) -> Mapping[str, int]:
-    """The backlog that a trigger left behind, by partition."""
+def backlog_by_partition(trigger: Trigger) -> Mapping[str, int]:
+    """Return the backlog that a trigger left, by partition.
+
+    Progress keeps only the worst partitions of a large topic. Placeholders stand for the others, with the
+    smallest backlog that is kept.
+    """
     behind: dict[str, int] = {}
     for source in trigger.sources:
-        behind |= _unseen(source)
-        behind |= source.get("partitions") or {}
+        kept, count = source.get("partitions") or {}, source.get("partition_count") or 0
+        if isinstance(kept, dict) and isinstance(count, int) and kept:
+            missing = max(0, min(count, 10_000) - len(kept))
+            behind |= {f"?{number}": min(kept.values()) for number in range(missing)}
+        behind |= kept
     return behind
 
 
-def _unseen(source: Mapping[str, object]) -> dict[str, int]:
-    """Stand-ins for the partitions of a large topic that are not kept: at most as far behind."""
-    kept, count = source.get("partitions") or {}, source.get("partition_count") or 0
-    if not isinstance(kept, dict) or not isinstance(count, int) or not kept:
-        return {}
-    least = min(kept.values())
-    return {f"?{number}": least for number in range(max(0, min(count, 10_000) - len(kept)))}
-
-
-def read_by_tasks(told: Sequence[Partition], least: Least) -> Uneven | None:
-    """The same from the mean of what the tasks read of each partition."""
-    means = {one.name: round(one.records / max(1, one.tasks)) for one in told}
+def uneven_by_tasks(partitions: Sequence[Partition], least: Least) -> Uneven | None:
+    """Return the partition with more than its share by the mean of what tasks read, or None."""
+    means = {one.name: round(one.records / max(1, one.tasks)) for one in partitions}
     found = uneven([means] * max(1, int(least.fewest)), least)
     if found is None:
         return None
-    tasks = max(one.tasks for one in told)
-    counts = {one.name: one.records for one in told}
+    tasks = max(one.tasks for one in partitions)
+    counts = {one.name: one.records for one in partitions}
     rest = sum(counts.values()) - counts[found.partition]
     return replace(
         found,
@@ -86,30 +83,32 @@ def read_by_tasks(told: Sequence[Partition], least: Least) -> Uneven | None:
     )
 
 
-def uneven(counts: Sequence[Mapping[str, int]], least: Least) -> Uneven | None:
-    """The partition that has more than its part in most of the units, if one has."""
-    known = [by for by in counts if by and any(by.values())]
-    if len(known) < least.fewest:
+def _largest(counts: Mapping[str, int], least: Least) -> str | None:
+    """Return the partition with more than its share of one batch or trigger, or None."""
+    first = max(sorted(counts), key=lambda name: counts[name])
+    others = [count for name, count in counts.items() if name != first]
+    if len(counts) < least.partitions or not others:
         return None
-    times: dict[str, int] = defaultdict(int)
-    for by in known:
-        first = max(sorted(by), key=lambda name: by[name])
-        others = [count for name, count in by.items() if name != first]
-        if len(by) < least.partitions or not others:
-            continue
-        mean = sum(others) / len(others)
-        if by[first] >= least.ratio * mean and by[first] - mean >= least.floor:
-            times[first] += 1
-    if not times:
+    mean = sum(others) / len(others)
+    stands_out = counts[first] >= least.ratio * mean and counts[first] - mean >= least.floor
+    return first if stands_out else None
+
+
+def uneven(units: Sequence[Mapping[str, int]], least: Least) -> Uneven | None:
+    """Return the partition with more than its share in most of the batches or triggers, or None."""
+    known = [counts for counts in units if counts and any(counts.values())]
+    times = Counter(name for counts in known if (name := _largest(counts, least)))
+    if len(known) < least.fewest or not times:
         return None
-    name = max(sorted(times), key=lambda one: times[one])
+    name = max(sorted(times), key=lambda partition: times[partition])
     if times[name] < least.share * len(known):
         return None
     names = set().union(*known)
-    rest = sum(count for by in known for other, count in by.items() if other != name)
+    count = sum(counts.get(name, 0) for counts in known)
+    rest = sum(sum(counts.values()) for counts in known) - count
     return Uneven(
         partition=name,
-        count=sum(by.get(name, 0) for by in known),
+        count=count,
         others=rest / max(1, len(names) - 1),
         partitions=len(names),
         units=times[name],

@@ -48,8 +48,7 @@ def judge(assessed: h.Assessed, limits: Repeated) -> h.Iterator[h.Finding | h.In
         ended = [t for t in query.triggers if t.batch == batch]
         near = ended or [t for t in query.triggers if (t.batch or 0) <= batch][-1:]
         events = [event for event in query.events if event.what in ("started", "terminated")]
-        cited = [(item.ref, item.time_us) for item in near]
-        cited += [(event.ref, event.time_us) for event in events]
+        cited: list[h.Trigger | h.Record] = [*near, *events]
         title = f"{runs} runs began batch {batch} of {query.label}"
         over = h.fmt.plural(len(query.runs), "run")
         yield h.query_finding(
@@ -65,7 +64,7 @@ def judge(assessed: h.Assessed, limits: Repeated) -> h.Iterator[h.Finding | h.In
             rank=h.Rank.EXPLANATION,
             count=runs,
             measurements=(h.measurement("tries", runs, "runs", limits.tries, over=over),),
-            evidence=h.cite(sorted(cited, key=lambda pair: pair[1] or 0)),
+            evidence=h.evidence_of(sorted(cited, key=lambda item: item.time_us or 0)),
             actions=h.remedies("failing-batches", assessed.app, "look"),
         )
 

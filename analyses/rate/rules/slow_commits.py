@@ -7,19 +7,19 @@ writing offsets and commits to the checkpoint location.
 
 Why it matters
 --------------
-Every trigger pays it, however few rows there are.
+Every trigger has this cost, however few rows it reads.
 
 How it decides
 --------------
-State: `commitTimeMs` adds up all partitions; divided by the partitions that run at once it is at
-least `share` of the trigger, and `floor`. Metadata: `walCommit` and `commitOffsets` of the same
-size. Medians of the present, `fewest` triggers at least; only where triggers overrun, or take `use`
-of their interval or more.
+State: `commitTimeMs` is the sum over all partitions. Divided by the partitions that run concurrently, it
+is at least `share` of the trigger, and `floor`. Metadata: `walCommit` and `commitOffsets` of the same
+size. The values are medians over at least `fewest` present triggers. The rule requires triggers that
+overrun or take `use` of their interval.
 
 What to do
 ----------
-State: RocksDB with changelog checkpoints; fewer shuffle partitions for a small state. Metadata: a
-faster file system for the checkpoint location, or asynchronous progress tracking.
+State: use RocksDB with changelog checkpoints, and fewer shuffle partitions for a small state. Metadata:
+use a faster file system for the checkpoint location, or asynchronous progress tracking.
 
 False alarms
 ------------
@@ -29,96 +29,67 @@ A large state that was rebalanced: the first commits afterwards write all of it.
 from __future__ import annotations
 
 from statistics import median
+from typing import Final
 
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.cores import cores_of
 
+_KINDS: Final = {
+    "state": ("committing its state", "slow-state-commits"),
+    "metadata": ("writing offsets and commits", "slow-metadata-writes"),
+}
+
 
 class Slow(h.Limits):
-    """What RT407 compares with."""
+    """Limits of RT407."""
 
     share: float = h.limit(0.3, "share", "of the trigger")
     floor: float = h.limit(500, "ms", "a commit to an object store takes some hundred")
-    fewest: float = h.limit(h.defaults.FEW, "triggers", "fewer are chance")
-    use: float = h.limit(h.defaults.NARROW, "share", "of the interval: with less, nothing is short")
+    fewest: float = h.limit(h.defaults.FEW, "triggers", "fewer may be chance")
+    use: float = h.limit(h.defaults.NARROW, "share", "of the interval; below it, time is not short")
 
 
 def judge(assessed: h.Assessed, limits: Slow) -> h.Iterator[h.Finding | h.Inconclusive]:
-    """At most one finding for the state and one for the metadata of a query."""
+    """Yield at most one finding for the state and one for the metadata of a query."""
+    cores = cores_of(assessed.app)
     for query, state in assessed.queries:
         late = [t for t in h.late_triggers(query.triggers) if t.rows and t.duration_ms]
         if not h.short_of_time(state, use=limits.use) or len(late) < max(1, limits.fewest):
             continue
-        for kind, took in (
-            ("state", [commit_ms(t, assessed.app) for t in late]),
-            ("metadata", [metadata_ms(t) for t in late]),
-        ):
-            # Commits run while other tasks compute: they never are more than the trigger.
-            shares = [min(1.0, ms / (t.duration_ms or 1)) for ms, t in zip(took, late, strict=True)]
-            if median(took) >= limits.floor and median(shares) >= limits.share:
-                told = (kind, median(took), median(shares))
-                yield _finding(assessed, query, late, told, limits)
-
-
-def commit_ms(trigger: h.Trigger, app: h.ApplicationFacts) -> float:
-    """What the commits of the state took of a trigger's time, at least."""
-    cores = cores_of(app)
-    total = 0.0
-    for one in trigger.state:
-        sum_ms, partitions = one.get("commit_ms") or 0.0, one.get("partitions") or 1
-        at_once = min(partitions, cores) if cores else partitions
-        total += sum_ms / max(1, at_once)
-    return total
-
-
-def metadata_ms(trigger: h.Trigger) -> float:
-    """What offsets and commits took of a trigger's time."""
-    return float(trigger.durations.get("walCommit", 0) + trigger.durations.get("commitOffsets", 0))
-
-
-def _finding(
-    assessed: h.Assessed,
-    query: h.QueryFacts,
-    late: h.Sequence[h.Trigger],
-    told: tuple[str, float, float],
-    limits: Slow,
-) -> h.Finding:
-    kind, took, share = told
-    what = "committing its state" if kind == "state" else "writing offsets and commits"
-    return h.trigger_finding(
-        assessed,
-        query,
-        late,
-        title=f"{h.fmt.capital(query.label)} spends {h.fmt.duration(took)} of each trigger on {what}, "
-        f"{h.fmt.percent(share)} of its time",
-        explain=h.explanation("slow-state-commits"),
-        why=f"spends {h.fmt.percent(share)} of its triggers on {what}",
-        cause="slow-state-commits" if kind == "state" else "slow-metadata-writes",
-        rank=h.Rank.MECHANISM,
-        measurements=(
-            h.measurement(f"{kind}-commit", round(took), "ms"),
-            h.measurement(
-                "share",
-                round(share, 3),
-                "share",
-                limits.share,
-                over=f"median of {h.fmt.plural(len(late), 'trigger')}",
-            ),
-        ),
-        actions=_actions(assessed.app, late[-1], kind),
-    )
+        for kind, (what, cause) in _KINDS.items():
+            times = [t.metadata_ms if kind == "metadata" else t.commit_ms(cores) for t in late]
+            # Commits overlap with other tasks, so their sum may exceed the trigger.
+            shares = [
+                min(1.0, ms / (t.duration_ms or 1)) for ms, t in zip(times, late, strict=True)
+            ]
+            took, share = median(times), median(shares)
+            if took < limits.floor or share < limits.share:
+                continue
+            part, over = h.fmt.percent(share), f"median of {h.fmt.plural(len(late), 'trigger')}"
+            yield h.trigger_finding(
+                assessed,
+                query,
+                late,
+                title=f"{h.fmt.capital(query.label)} spends {h.fmt.duration(took)} of each trigger "
+                f"on {what}, {part} of its time",
+                explain=h.explanation("slow-state-commits"),
+                why=f"spends {part} of its triggers on {what}",
+                cause=cause,
+                rank=h.Rank.MECHANISM,
+                measurements=(
+                    h.measurement(f"{kind}-commit", round(took), "ms"),
+                    h.measurement("share", round(share, 3), "share", limits.share, over=over),
+                ),
+                actions=_actions(assessed.app, late[-1], kind),
+            )
 
 
 def _actions(app: h.ApplicationFacts, last: h.Trigger, kind: str) -> tuple[h.Action, ...]:
     if kind == "state":
-        rocksdb = any(one.get("rocksdb") for one in last.state)
+        rocksdb = any(operator.get("rocksdb") for operator in last.state)
         return h.remedies("slow-state-commits", app, "changelog" if rocksdb else "rocksdb")
-    return (
-        h.Action(
-            text="Put the checkpoint location on a faster file system",
-            verify="walCommit and commitOffsets of the triggers",
-        ),
-    )
+    text = "Move the checkpoint location to a faster file system"
+    return (h.Action(text=text, verify="walCommit and commitOffsets of the triggers"),)
 
 
-RULE = h.Rule("RT407", judge, Slow, causes=("slow-state-commits", "slow-metadata-writes"))
+RULE = h.Rule("RT407", judge, Slow, causes=tuple(cause for _, cause in _KINDS.values()))

@@ -2,35 +2,35 @@
 
 What it reports
 ---------------
-Batches or triggers whose tasks spend much of their time on garbage collection or on fetching
-shuffled blocks, or that write to disk what does not fit into memory.
+Batches or triggers whose tasks spend much of their time on garbage collection or on fetching shuffle
+blocks, or that spill data to disk.
 
 Why it matters
 --------------
-It is time in which no record is processed, and memory or the network is what is short, not cores.
+No record is processed in that time. Memory or the network is short, not cores.
 
 How it decides
 --------------
-From the metrics of the tasks in the event log, of the longest stage of the present batches, `fewest`
-at least: garbage collection above `gc` of the tasks' time, or waits for shuffled blocks above
-`fetch`, in at least `share` of them; or more than `spill` written to disk in as many. Only where
-batches queue, or take `use` of the interval or more.
+The task metrics come from the event log, for the longest stage of at least `fewest` present batches.
+One of them passes its limit in at least `share` of the batches: garbage collection `gc` of the tasks' time, waits for
+shuffle blocks `fetch`, spills `spill`. The rule requires batches that queue
+or take `use` of the interval.
 
 What to do
 ----------
-Garbage: more memory per core (fewer cores or more memory per executor), fewer objects. Spills: more
-partitions. Waits: fewer, larger blocks; look at the disks and the network of who serves them.
+Garbage: provide more memory per core (fewer cores or more memory per executor), or create fewer objects.
+Spills: use more partitions. Waits: use fewer, larger blocks, and check the disks and the network of the
+hosts that serve them.
 
 False alarms
 ------------
-Garbage collection is counted for each task that runs meanwhile: with many tasks per executor it can
-be added up to more than it cost.
+Spark counts a garbage collection for each running task. With many tasks per executor, the sum may exceed
+the real cost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
@@ -38,89 +38,61 @@ from flowdiag.analyses.rate import helpers as h
 
 
 class Overhead(h.Limits):
-    """What RT307 compares with."""
+    """Limits of RT307."""
 
-    gc: float = h.limit(0.2, "share", "Spark's own page marks a tenth; it counts per task")
+    gc: float = h.limit(0.2, "share", "Spark's Web UI marks a tenth; it counts per task")
     fetch: float = h.limit(0.3, "share", "of the tasks' time")
-    spill: float = h.limit(1_000_000, "bytes", "of a stage: less costs nothing")
+    spill: float = h.limit(1_000_000, "bytes", "of a stage; less costs nothing")
     share: float = h.limit(0.6, "share", "of the present batches")
-    fewest: float = h.limit(h.defaults.FEW, "batches", "fewer are chance")
-    use: float = h.limit(h.defaults.NARROW, "share", "of the interval: with less, nothing is short")
+    fewest: float = h.limit(h.defaults.FEW, "batches", "fewer may be chance")
+    use: float = h.limit(h.defaults.NARROW, "share", "of the interval; below it, time is not short")
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """One kind of overhead: how much of it a stage has, from where on it counts, the words for it."""
-
-    cause: str
-    of: Callable[[h.StageLoad], float]
-    least: Callable[[Overhead], float]
-    unit: str
-    words: str
-
-
-_KINDS: Final = (
-    _Kind(
+# Cause, value of a stage, limit, unit, and text.
+_Kind = tuple[str, Callable[[h.StageLoad], float], str, str, str]
+_KINDS: Final[tuple[_Kind, ...]] = (
+    (
         "gc-pressure",
         lambda stage: stage.gc_ms / max(1, stage.total_ms),
-        lambda limits: limits.gc,
+        "gc",
         "share",
         "collect garbage for {} of their time",
     ),
-    _Kind(
+    (
         "shuffle-fetch",
         lambda stage: stage.fetch_ms / max(1, stage.total_ms),
-        lambda limits: limits.fetch,
+        "fetch",
         "share",
-        "wait for shuffled blocks for {} of their time",
+        "wait for shuffle blocks for {} of their time",
     ),
-    _Kind(
-        "spill",
-        lambda stage: float(stage.spilled_bytes),
-        lambda limits: limits.spill,
-        "bytes",
-        "spill {} to disk",
-    ),
+    ("spill", lambda stage: float(stage.spilled_bytes), "spill", "bytes", "spill {} to disk"),
 )
 
 
 def judge(assessed: h.Assessed, limits: Overhead) -> h.Iterator[h.Finding | h.Inconclusive]:
-    """One finding per kind of overhead and application or query."""
+    """Yield one finding per kind of overhead and application or query."""
     for flow in h.flows_of(assessed):
-        stages = [unit.stage for unit in flow.units if unit.stage is not None]
-        if not h.short_of_time(flow.state, use=limits.use) or len(stages) < max(1, limits.fewest):
+        units = [(unit, unit.stage) for unit in flow.units if unit.stage is not None]
+        if not h.short_of_time(flow.state, use=limits.use) or len(units) < max(1, limits.fewest):
             continue
-        for kind in _KINDS:
-            values = [kind.of(stage) for stage in stages]
-            over = [value for value in values if value >= kind.least(limits)]
-            if len(over) >= limits.share * len(values):
-                yield _finding(flow, kind, values, len(over), limits)
+        for cause, value_of, limit, unit, text in _KINDS:
+            values, least = [value_of(stage) for _, stage in units], getattr(limits, limit)
+            over, middle = sum(value >= least for value in values), median(values)
+            if over < limits.share * len(values):
+                continue
+            words = text.format(h.fmt.size(middle) if unit == "bytes" else h.fmt.percent(middle))
+            of = f"median of {flow.plural(len(values))}, all tasks of the longest stage"
+            yield h.flow_finding(
+                flow,
+                [one for one, _ in units],
+                title=f"In {over} of {flow.plural(len(values))}, the tasks of the longest stage {words}",
+                why=f"its tasks {words}",
+                cause=cause,
+                rank=h.Rank.MECHANISM,
+                count=over,
+                measurements=(h.measurement(cause, round(middle, 3), unit, least, over=of),),
+                actions=h.remedies(cause, flow.assessed.app),
+            )
 
 
-def _finding(
-    flow: h.Flow, kind: _Kind, values: list[float], over: int, limits: Overhead
-) -> h.Finding:
-    usual = median(values)
-    words = kind.words.format(h.fmt.size(usual) if kind.unit == "bytes" else h.fmt.percent(usual))
-    return h.flow_finding(
-        flow,
-        [unit for unit in flow.units if unit.stage is not None],
-        title=f"In {over} of {flow.plural(len(values))} the tasks of the longest stage {words}",
-        why=f"its tasks {words}",
-        cause=kind.cause,
-        rank=h.Rank.MECHANISM,
-        count=over,
-        measurements=(
-            h.measurement(
-                kind.cause,
-                round(median(values), 3),
-                kind.unit,
-                kind.least(limits),
-                over=f"median of {flow.plural(len(values))}, all tasks of the longest stage",
-            ),
-        ),
-        actions=h.remedies(kind.cause, flow.assessed.app),
-    )
-
-
-RULE = h.Rule("RT307", judge, Overhead, causes=("gc-pressure", "shuffle-fetch", "spill"))
+RULE = h.Rule("RT307", judge, Overhead, causes=tuple(kind[0] for kind in _KINDS))

@@ -1,74 +1,73 @@
-"""The published rate is not heeded.
+"""Receivers ignore the published rate.
 
 What it reports
 ---------------
-Back pressure that is on and publishes rates, while batches hold much more than they permit, or no
-record at all is counted.
+Back pressure that is on and publishes rates, while batches contain many more records than permitted, or
+no batch counts a record.
 
 Why it matters
 --------------
-The estimator believes that it acts and does not: the delay grows as without it.
+The estimator has no effect, and the delay grows as without it.
 
 How it decides
 --------------
-In an overloaded application with back pressure: at least `share` of the latest batches hold more than
-`ratio` times what the replayed rate permits in their interval, a second of burst included. Only
-`Receiver.store(record)` passes the limiter; `store(iterator)` and the like do not. Or every batch,
-of those that wait as well, counts zero records while it takes time, five completed ones at least (the first third of
-spark/4.3.0/floor-too-high has two, and full ones wait): file
-streams never count, and an estimator without records skips every update.
+The application is overloaded with back pressure on. One of two patterns applies.
+First: at least `share` of the latest batches contain more than `ratio` times the records that the replayed
+rate permits in their interval, including one second of burst. Only `Receiver.store(record)` uses the
+limiter, `store(iterator)` and similar methods do not. Second: every batch counts zero records while it
+takes time, including queued batches, with at least five completed ones (the first third of
+spark/4.3.0/floor-too-high has two). File streams never count records, and an
+estimator without records skips every update.
 
 What to do
 ----------
-Store records one by one, or through the receiver's own block generator; for files limit what is new
-per batch where it is written.
+Store records one by one, or through the receiver's own block generator. For files, limit the new files
+per batch where they are written.
 
 False alarms
 ------------
-Batches that were made while the driver was late hold the records of more than one interval: RT105
-says so.
+Batches generated while the driver was late contain the records of more than one interval: see RT105.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 from flowdiag.analyses.rate import helpers as h
 
 
 class Unheeded(h.Limits):
-    """What RT206 compares with."""
+    """Limits of RT206."""
 
-    ratio: float = h.limit(2.0, "ratio", "a late batch may hold two intervals' worth, not more")
+    ratio: float = h.limit(2.0, "ratio", "a late batch may contain two intervals, not more")
     share: float = h.limit(h.defaults.MOSTLY, "share", "of the latest batches")
 
 
 def judge(assessed: h.Assessed, limits: Unheeded) -> h.Iterator[h.Finding | h.Inconclusive]:
-    """One finding per application whose receivers take what they like."""
-    app = assessed.app
+    """Yield one finding per application whose receivers ignore the rate."""
+    app, done = assessed.app, h.late_window(assessed.app.completed)
+    counted = [b for b in app.batches if b.records is not None]
+    # Queued batches are newer than the rates, completed ones may be older.
+    late = counted[-max(h.defaults.LATE, len(counted) // 3) :]
     for state in assessed.dstreams:
         if h.pid.enabled(app) is not True or not h.batches.overloaded(state):
             continue
-        late = h.late_window(app.completed)
-        known = [b.records for b in app.batches if b.records is not None]
-        if known and len(late) >= h.defaults.FEW and not any(known):
-            why = "no batch counts a record, so that no rate is computed"
-            yield _finding(assessed, late, why)
+        empty = not any(b.records for b in counted)
+        if counted and empty and len(done) >= h.defaults.FEW:
+            why = "no batch counts a record, so Spark computes no rate"
+            yield _finding(assessed, done, h.application_subject(app), why)
             continue
-        # The batches that wait are newer than the rates, those that completed may be older.
-        counted = [b for b in app.batches if b.records is not None]
-        late = tuple(counted[-max(h.defaults.LATE, len(counted) // 3) :])
         for estimator in assessed.estimators:
-            over = [b for b in late if beyond(b, estimator, app, limits.ratio)]
+            over = [b for b in late if exceeds_rate(b, estimator, app, limits.ratio)]
             if late and len(over) >= limits.share * len(late):
                 times = "twice" if limits.ratio == 2 else f"{limits.ratio:g} times"
-                why = f"{len(over)} of {len(late)} batches hold more than {times} what it permits"
-                yield _finding(assessed, over, why, estimator.stream)
+                why = f"{len(over)} of {len(late)} batches contain more than {times} the permitted records"
+                yield _finding(assessed, over, h.receiver_subject(app, estimator.stream), why)
                 break
 
 
-def beyond(batch: h.Batch, estimator: h.Replay, app: h.ApplicationFacts, ratio: float) -> bool:
-    """Whether a batch holds more than the rates before and during its interval explain."""
+def exceeds_rate(
+    batch: h.Batch, estimator: h.Replay, app: h.ApplicationFacts, ratio: float
+) -> bool:
+    """Return whether a batch has more records than the rates before and during its interval permit."""
     interval = app.interval_ms or 0
     records = next((s.records for s in batch.streams if s.stream == estimator.stream), 0)
     begin = batch.time_ms - interval
@@ -79,20 +78,20 @@ def beyond(batch: h.Batch, estimator: h.Replay, app: h.ApplicationFacts, ratio: 
 
 
 def _finding(
-    assessed: h.Assessed, batches: h.Sequence[h.Batch], why: str, stream: int | None = None
+    assessed: h.Assessed, batches: h.Sequence[h.Batch], subject: h.Subject, why: str
 ) -> h.Finding:
-    said: dict[str, Any] = {
-        "title": f"Back pressure is on and has no effect: {why}",
-        "why": why,
-        "rank": h.Rank.ROOT_CAUSE,
-        "count": len(batches),
-        "measurements": (h.measurement("batches-beyond", len(batches), "batches"),),
-        "evidence": h.evidence_of(batches),
-        "actions": h.remedies("unheeded-rate", assessed.app),
-    }
-    if stream is None:
-        return h.application_finding(assessed, cause="unheeded-rate", **said)
-    return h.stream_finding(assessed, stream, cause="unheeded-rate", **said)
+    return h.application_finding(
+        assessed,
+        subject=subject,
+        cause="unheeded-rate",
+        title=f"Back pressure is on without effect: {why}",
+        why=why,
+        rank=h.Rank.ROOT_CAUSE,
+        count=len(batches),
+        measurements=(h.measurement("batches-beyond", len(batches), "batches"),),
+        evidence=h.evidence_of(batches),
+        actions=h.remedies("unheeded-rate", assessed.app),
+    )
 
 
 RULE = h.Rule("RT206", judge, Unheeded, causes=("unheeded-rate",))

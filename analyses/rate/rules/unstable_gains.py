@@ -2,28 +2,27 @@
 
 What it reports
 ---------------
-A published rate that jumps up and down from batch to batch, with gains that answer an error with
-more than the error.
+A published rate that jumps up and down from batch to batch, with gains that overreact to an error.
 
 Why it matters
 --------------
-Batches are too large and too small by turns: the long ones make the delay, the short ones waste the
+Batches are too large and too small in turn. The long ones cause the delay, and the short ones waste the
 interval.
 
 How it decides
 --------------
-The estimators are replayed. Over the late half of the updates (`updates` at least) the rate turns at
-`turns` of them or more, its spread (90th less 10th percentile) is above `swing` of its median, and
-a gain lies outside of what is stable: the `proportional` one above 1, or a derivative one.
+flowdiag replays the estimators. Over the late half of the updates, at least `updates`, the rate turns at
+`turns` of them. Its spread (90th minus 10th percentile) is above `swing` of its median. A gain is outside
+the stable range: the `proportional` one above 1, or any derivative gain.
 
 What to do
 ----------
-Go back to the defaults: proportional 1.0, integral 0.2, derived 0.0. With proportional 1 the last
-rate cancels out, so that nothing can swing.
+Restore the defaults: proportional 1.0, integral 0.2, derived 0.0. With proportional 1, the last rate
+cancels out, so nothing can swing.
 
 False alarms
 ------------
-A source that itself comes in bursts as long as an interval.
+A source with bursts as long as an interval.
 """
 
 from __future__ import annotations
@@ -37,27 +36,33 @@ from flowdiag.analyses.rate.stability import quantile
 
 
 class Swinging(h.Limits):
-    """What RT205 compares with."""
+    """Limits of RT205."""
 
     swing: float = h.limit(0.5, "share", "the rate of a steady job varies by a tenth or two")
     turns: float = h.limit(0.45, "share", "of the updates; noise alone turns at two thirds")
-    proportional: float = h.limit(1.0, "gain", "with 1 the last rate cancels out")
-    updates: float = h.limit(8, "updates", "of the late half; fewer are chance")
+    proportional: float = h.limit(1.0, "gain", "with 1, the last rate cancels out")
+    updates: float = h.limit(8, "updates", "of the late half; fewer may be chance")
 
 
 def judge(assessed: h.Assessed, limits: Swinging) -> h.Iterator[h.Finding | h.Inconclusive]:
-    """One finding per application whose rate swings."""
+    """Yield one finding per application whose rate swings."""
     for state in assessed.dstreams:
         for estimator in assessed.estimators:
             found = swing(estimator, limits.updates)
-            gain = outside(estimator, limits.proportional)
+            gain = "derived" if estimator.gains.derived > 0 else None
+            if estimator.gains.proportional > limits.proportional:
+                gain = "proportional"
             if found and gain and found[0] >= limits.swing and found[1] >= limits.turns:
                 yield _finding(assessed, state, estimator, gain, found, limits)
                 break
 
 
+def _late(estimator: h.Replay, fewest: float) -> int:
+    return max(int(fewest), len(estimator.updates) // 2)
+
+
 def swing(estimator: h.Replay, fewest: float = 8) -> tuple[float, float] | None:
-    """Spread of the late rates over their median, and the share of updates at which they turn."""
+    """Return the spread of the late rates over their median, and the share of updates with a turn."""
     late = [step.new_rate for step in estimator.updates[-_late(estimator, fewest) :]]
     rates = [rate for rate in late if rate is not None]
     if len(rates) < max(1, fewest):
@@ -69,17 +74,6 @@ def swing(estimator: h.Replay, fewest: float = 8) -> tuple[float, float] | None:
     return spread, turns / max(1, len(steps) - 1)
 
 
-def _late(estimator: h.Replay, fewest: float) -> int:
-    return max(int(fewest), len(estimator.updates) // 2)
-
-
-def outside(estimator: h.Replay, proportional: float = 1.0) -> str | None:
-    """The gain that lies outside of what is stable; None where neither does."""
-    if estimator.gains.proportional > proportional:
-        return "proportional"
-    return "derived" if estimator.gains.derived > 0 else None
-
-
 def _finding(
     assessed: h.Assessed,
     state: h.StreamState,
@@ -88,33 +82,29 @@ def _finding(
     found: tuple[float, float],
     limits: Swinging,
 ) -> h.Finding:
-    app, option = assessed.app, f"{h.pid.PREFIX}pid.{gain}"
-    value = getattr(estimator.gains, gain)
+    option, value = f"{h.pid.PREFIX}pid.{gain}", getattr(estimator.gains, gain)
+    spread, turns = found
     rates = [step.new_rate or 0.0 for step in estimator.updates[-12:]]
     low, high = quantile(rates, 0.1), quantile(rates, 0.9)
-    published = [
-        time
-        for time, step in zip(estimator.batch_ms, estimator.steps, strict=True)
-        if step.new_rate is not None
-    ]
-    first = len(published) - _late(estimator, limits.updates)
-    late = {time for number, time in enumerate(published) if number >= first}
+    steps = zip(estimator.batch_ms, estimator.steps, strict=True)
+    published = [time for time, step in steps if step.new_rate is not None]
+    late = set(published[-_late(estimator, limits.updates) :])
     model = what_if(assessed, state, **{gain: 1.0 if gain == "proportional" else 0.0})
     return h.option_finding(
         assessed,
         option,
         title=f"The rate swings between {low:.0f} and {high:.0f} records/s and turns at "
-        f"{h.fmt.percent(found[1])} of the updates; {gain} is {value:g}",
-        why=f"{option} = {value:g} makes the rate swing by {h.fmt.percent(found[0])} of its median",
+        f"{h.fmt.percent(turns)} of the updates; {gain} is {value:g}",
+        why=f"{option} = {value:g} makes the rate swing by {h.fmt.percent(spread)} of its median",
         cause="unstable-gains",
         rank=h.Rank.ROOT_CAUSE,
         count=len(estimator.updates),
         measurements=(
-            h.measurement("swing", round(found[0], 3), "share", limits.swing),
-            h.measurement("turns", round(found[1], 3), "share", limits.turns),
+            h.measurement("swing", round(spread, 3), "share", limits.swing),
+            h.measurement("turns", round(turns, 3), "share", limits.turns),
         ),
-        evidence=h.evidence_of(b for b in app.completed if b.time_ms in late),
-        actions=h.remedies("unstable-gains", app, gain, model=model),
+        evidence=h.evidence_of(b for b in assessed.app.completed if b.time_ms in late),
+        actions=h.remedies("unstable-gains", assessed.app, gain, model=model),
     )
 
 
