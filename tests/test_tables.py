@@ -209,7 +209,7 @@ def test_behind_a_url_the_manifest_comes_last(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "options, words",
     [
-        (["--redact"], "--data-dir and --redact do not go together"),
+        (["--redact"], "--data-dir and --redact cannot be combined"),
         (["--data-dir", "README.md"], "is not a folder"),
         (["--data-dir", "docs"], "is not empty"),
         (

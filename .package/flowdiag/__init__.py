@@ -1,8 +1,8 @@
-"""Find the culprit in logs of streaming jobs: the command `flowdiag`, and a library (docs/library.md).
+"""Finds the culprit when a Flink or Spark streaming job is sick: a command and a library (docs/library.md).
 
-`flowdiag.cli`, `flowdiag.analyses` and `flowdiag.parsers` lie at the top of the repository, each in its
-own folder; this one holds what `import flowdiag` and `python -m flowdiag` need. Names are looked up when
-somebody asks for them, so that the import alone takes no time.
+`flowdiag.cli`, `flowdiag.analyses` and `flowdiag.parsers` are top-level folders of the repository. This folder
+contains the package itself, for `import flowdiag` and `python -m flowdiag`. Public names are imported on first
+use, so the import is fast.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flowdiag.library import Events, diagnose, load, read, register, rules
     from flowdiag.parsers.errors import FlowdiagError, InputError
 
-    __version__: str  # of the installed package
+    __version__: str
 
 __all__ = [
     "Confidence",
@@ -42,7 +42,7 @@ __all__ = [
     "rules",
 ]
 
-_HOMES = {
+_MODULES = {
     "flowdiag.analyses.model.finding": ("Confidence", "Severity", "State", "Verdict"),
     "flowdiag.analyses.model.options": ("MemoryOptions", "QueueOptions", "RateOptions"),
     "flowdiag.analyses.report.wire": ("Culprit", "Finding", "Report"),
@@ -53,19 +53,19 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, imported when somebody asks for it."""
+    """Import a public name on first use."""
     if name == "__version__":
         from importlib.metadata import version
 
         return version("flowdiag")
-    for home, names in _HOMES.items():
+    for module, names in _MODULES.items():
         if name in names:
             from importlib import import_module
 
-            return getattr(import_module(home), name)
+            return getattr(import_module(module), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    """The public names, for those who complete them."""
+    """Return the public names, for completion."""
     return __all__

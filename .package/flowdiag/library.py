@@ -1,8 +1,8 @@
-"""flowdiag for programs and notebooks; everything here is exported by `flowdiag` itself (docs/library.md).
+"""The library for programs and notebooks, exported by the package `flowdiag` (docs/library.md).
 
-Nothing is printed, no process is ended: what is the user's to mend is a `FlowdiagError`, and anything
-else that is raised is a bug. A SparkSession of the user's is used beside his own settings and never
-stopped; without one a Spark of flowdiag's own runs as long as it is needed.
+It prints nothing and never ends the process. A `FlowdiagError` is an error that the caller can fix; any other
+exception is a bug. A given SparkSession keeps its own settings and is never stopped. Without one, flowdiag starts
+its own Spark for as long as necessary.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from flowdiag.parsers.sources.open import Source
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
-"""Files, folders, globs or URLs; one or several."""
+"""One or more files, folders, globs or URLs."""
 
 Time = str | datetime
 """`2026-01-31T18:43`, `2h` before the end of the input, or a datetime."""
@@ -100,42 +100,44 @@ def diagnose(
     data_dir: str | os.PathLike[str] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Report:
-    """Who is the culprit, and what proves it: what `flowdiag diagnose` reports.
+    """Diagnose inputs and return the report of `flowdiag diagnose`.
 
     Args:
         paths: the inputs.
-        topics: any of checkpoints, rate, queues, memory, startup; None: all that the inputs can feed.
-        spark: a session of yours; None: the one that this process has, else one of flowdiag's own.
-        since, until: judge only this time; names and places are still taken from everything.
-        job: judge only this job or application: the beginning of its id, or a glob of its name.
-        tz: zone of the log's times, where it cannot be inferred: Asia/Shanghai, +08:00.
+        topics: any of checkpoints, rate, queues, memory, startup (default: all that the inputs allow).
+        spark: your session (default: the active session, else one of flowdiag's own).
+        since, until: time to judge; names and hosts still come from the whole input.
+        job: only this job or application: prefix of its id, or glob of its name.
+        tz: time zone of the logs, if it cannot be inferred: Asia/Shanghai, +08:00.
         thresholds: values by rule (code or name) and name of the threshold.
-        select, ignore: rules to hear, and not to, by code, beginning of it, or name.
-        redact: replace hosts, users, jobs, tasks and paths by pseudonyms.
-        excerpts: whether the report may quote log text; secrets in it are masked.
+        select, ignore: codes, code prefixes or names of rules.
+        redact: replace hosts, users, jobs, tasks and paths with pseudonyms.
+        excerpts: whether the report quotes log text, with secrets masked.
         max_rows: longest list in the report's data.
         strict_inputs: fail if any input is missing, unreadable or damaged.
-        queues, memory, rate: what only one topic takes.
-        data_dir: a folder for the complete tables, as Parquet (docs/tables.md).
-        progress: told the name of each stage.
+        queues, memory, rate: options of a single topic.
+        data_dir: folder for the complete tables as Parquet (docs/tables.md).
+        progress: receives the name of each stage.
 
     Raises:
-        InputError: no input can be read; with `strict_inputs`, any one cannot.
-        FlowdiagError: an argument is wrong, or Spark cannot be used; the message says what to do.
+        InputError: no input is readable; with `strict_inputs`, any input is not.
+        FlowdiagError: an argument is invalid, or Spark is not available; the message contains a remedy.
     """
     from flowdiag.analyses.diagnosis import diagnose as diagnosis
     from flowdiag.analyses.diagnosis import inspect_inputs
     from flowdiag.analyses.engine.reading import Resources
 
-    tell = progress or _quiet
-    named = _named(paths)
-    wanted = _topics(topics)
+    report_stage = progress or _quiet
+    named = _path_names(paths)
+    selected = _topics(topics)
     rules = all_rules()
     options = Options(
         selection=Selection(since=_moment(since), until=_moment(until), job=job),
         tz=zone_name(tz),
         thresholds=rule_overrides(thresholds, rules) if thresholds else {},
-        choice=chosen(_words(select), _words(ignore), rules) if select or ignore else Choice(),
+        choice=chosen(_split_rules(select), _split_rules(ignore), rules)
+        if select or ignore
+        else Choice(),
         privacy=Privacy(excerpts=excerpts, redact=redact),
         max_rows=_positive(max_rows),
         named=tuple(without_credentials(path) if is_url(path) else path for path in named),
@@ -144,8 +146,8 @@ def diagnose(
         memory=memory or MemoryOptions(),
         rate=rate or RateOptions(),
     )
-    tell("looking at the inputs")
-    discovery, names = _inputs(named, wanted, strict=strict_inputs)
+    report_stage("inspecting the inputs")
+    discovery, names = _inputs(named, selected, strict=strict_inputs)
     diagnosed = tuple(map(topic, names))
     inspected = inspect_inputs(diagnosed, discovery, options)
     tables = _tables(data_dir, options)
@@ -154,13 +156,15 @@ def diagnose(
         if not inspected.needs_spark:
             kept = Resources(keep=tables)
             return diagnosis(
-                diagnosed, inspected, _no_session, options, resources=kept, progress=tell
+                diagnosed, inspected, _no_session, options, resources=kept, progress=report_stage
             )
-        with _spark(_theirs(spark), discovery) as (session, resources):
+        with _spark(_user_session(spark), discovery) as (session, resources):
             if tables is not None and resources.executors:
                 tables.check_cluster()
             kept = replace(resources, keep=tables)
-            return diagnosis(diagnosed, inspected, session, options, resources=kept, progress=tell)
+            return diagnosis(
+                diagnosed, inspected, session, options, resources=kept, progress=report_stage
+            )
 
     report = made() if tables is None else tables.of(diagnosed, made)
     damaged = [each for each in report.inputs if each.error]
@@ -170,10 +174,10 @@ def diagnose(
 
 
 class Events:
-    """What inputs say, as DataFrames of documented columns (docs/tables.md).
+    """The events of the inputs as DataFrames (columns: docs/tables.md).
 
-    Without a session of the user's a Spark of flowdiag's own serves them until `close`, or the end of
-    the process; so this is best used in a `with` block.
+    Without a given session, flowdiag's own Spark serves the frames until `close` or the end of the process. So
+    use this in a `with` block.
 
     >>> with read("logs/") as events:  # doctest: +SKIP
     ...     events.checkpoints.groupBy("event").count().show()
@@ -186,17 +190,17 @@ class Events:
         warnings: Sequence[str],
         stack: ExitStack,
     ) -> None:
-        """For `read`: events and metrics of each engine, and what is to be closed."""
+        """Store the frames of each engine; only `read` calls this."""
         self.inputs: Final = tuple(source.name for source in sources if source.kind != "not-read")
-        """The inputs that are read, by the names in column `input`."""
+        """Names of the inputs, as in column `input`."""
         self.warnings: Final = tuple(warnings)
-        """What is missing or not read, and why: a sentence each."""
+        """Sentences about missing and unread inputs."""
         self._parts = parts
         self._stack = stack
 
     @cached_property
     def events(self) -> DataFrame:
-        """Table `events`: every record that was understood, but for samples of metrics."""
+        """Table `events`: every recognised record except metric samples."""
         frame = self._parts[0][0]
         for other, _ in self._parts[1:]:
             frame = frame.unionByName(other)
@@ -204,7 +208,7 @@ class Events:
 
     @cached_property
     def metrics(self) -> DataFrame:
-        """Table `metrics`: samples of Flink's metrics, one row per series and minute."""
+        """Table `metrics`: Flink metrics, one row per series and minute."""
         found = next((metrics for _, metrics in self._parts if metrics is not None), None)
         if found is not None:
             return found
@@ -216,10 +220,10 @@ class Events:
         return self.events.sparkSession.createDataFrame([], schema=spark_schema(empty))
 
     def of(self, *kinds: str) -> DataFrame:
-        """The events of some kinds, by the words in column `event`.
+        """Return the events of some kinds, named as in column `event`.
 
         Raises:
-            FlowdiagError: there is no such kind.
+            FlowdiagError: unknown kind.
         """
         for kind in kinds:
             if kind not in tuple(Event):
@@ -228,12 +232,12 @@ class Events:
 
     @property
     def checkpoints(self) -> DataFrame:
-        """What JobManager, TaskManagers and REST tell of checkpoints."""
+        """Checkpoint events of JobManager, TaskManagers and REST."""
         return self.of(*_CHECKPOINTS)
 
     @property
     def tasks(self) -> DataFrame:
-        """Deployments and transitions of tasks."""
+        """Deployments and state transitions of tasks."""
         return self.of(*_TASKS)
 
     @property
@@ -247,7 +251,7 @@ class Events:
         return self.of(Event.SPARK_PROGRESS)
 
     def close(self) -> None:
-        """End what serves the frames; a session of the user's stays."""
+        """Stop flowdiag's own Spark; a given session keeps running."""
         self._stack.close()
 
     def __enter__(self) -> Self:
@@ -260,7 +264,7 @@ class Events:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close, whatever happened."""
+        """Close, also after an exception."""
         self.close()
 
 
@@ -273,52 +277,54 @@ def read(
     strict_inputs: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Events:
-    """Everything that the inputs say, with settled clocks, for analyses of your own.
+    """Return all events of the inputs, with settled clocks, for your own analyses.
 
-    Secrets in it are not masked: they are as the logs have them.
+    Secrets are not masked.
 
     Args:
         paths: the inputs.
-        spark: a session of yours; None: the one that this process has, else one of flowdiag's own.
-        tz: zone of the log's times, where it cannot be inferred: Asia/Shanghai, +08:00.
-        metrics: names of the metrics of Flink that become rows; None: all that are known.
+        spark: your session (default: the active session, else one of flowdiag's own).
+        tz: time zone of the logs, if it cannot be inferred: Asia/Shanghai, +08:00.
+        metrics: names of Flink metrics to read (default: all known ones).
         strict_inputs: fail if any input is missing or unreadable.
-        progress: told the name of each stage.
+        progress: receives the name of each stage.
 
     Raises:
-        InputError: no input can be read.
-        FlowdiagError: an argument is wrong, or Spark cannot be used; the message says what to do.
+        InputError: no input is readable.
+        FlowdiagError: an argument is invalid, or Spark is not available; the message contains a remedy.
     """
     from flowdiag.analyses.engine.views import event_table, metric_table
     from flowdiag.analyses.report.fitting import engines_of
 
-    tell, zone = progress or _quiet, zone_name(tz)
-    tell("looking at the inputs")
-    discovery = find(_named(paths), strict=strict_inputs)
+    report_stage, zone = progress or _quiet, zone_name(tz)
+    report_stage("inspecting the inputs")
+    discovery = find(_path_names(paths), strict=strict_inputs)
     sources, engines = engines_of(discovery.sources)
     stack = ExitStack()
     try:
-        theirs = _theirs(spark)
-        session, resources = stack.enter_context(_spark(theirs, discovery, keep=True))
-        home = _home(theirs)
+        user_session = _user_session(spark)
+        session, resources = stack.enter_context(_spark(user_session, discovery, keep=True))
+        move = _move_to_session(user_session)
         parts: list[tuple[DataFrame, DataFrame | None]] = []
         for engine in sorted(engines):
-            mine = _of(engine, sources)
+            mine = _sources_of(engine, sources)
             if engine == "spark":
                 from flowdiag.analyses.rate.owned import owned_events
 
-                owned = owned_events(mine, session, resources=resources, tz=zone, progress=tell)
-                parts.append((home(event_table(owned.events, sources, engine)), None))
+                owned = owned_events(
+                    mine, session, resources=resources, tz=zone, progress=report_stage
+                )
+                parts.append((move(event_table(owned.events, sources, engine)), None))
                 continue
             from flowdiag.analyses.flink.settled import settled_events
 
             names = None if metrics is None else frozenset(metrics)
             settled = settled_events(
-                mine, session, resources=resources, tz=zone, progress=tell, metrics=names
+                mine, session, resources=resources, tz=zone, progress=report_stage, metrics=names
             )
-            rows = home(event_table(settled.events, sources, engine))
-            parts.append((rows, home(metric_table(settled.metrics(), sources))))
-        resources.tune(None)  # nobody knows what is asked of them
+            rows = move(event_table(settled.events, sources, engine))
+            parts.append((rows, move(metric_table(settled.metrics(), sources))))
+        resources.tune(None)  # the size of later queries is unknown
     except BaseException:
         stack.close()
         raise
@@ -328,16 +334,16 @@ def read(
 
 
 def rules() -> tuple[Rule, ...]:
-    """The rules of all topics, those of plug-ins among them."""
+    """Return the rules of all topics, including those of plug-ins."""
     return all_rules()
 
 
 def load(path: str | os.PathLike[str]) -> Report:
-    """A report that was saved with `--format json`, or with `Report.to_json`.
+    """Load a report saved by `--format json` or `Report.to_json`.
 
     Raises:
         InputError: the file cannot be read.
-        FlowdiagError: it is no report that this version knows.
+        FlowdiagError: the file is not a report of a supported version.
     """
     try:
         document = Path(path).read_bytes()
@@ -347,10 +353,10 @@ def load(path: str | os.PathLike[str]) -> Report:
 
 
 def register(spark: SparkSession) -> None:
-    """Let a session read with `spark.read.format("flowdiag").load(path)` (docs/library.md).
+    """Register the data source for `spark.read.format("flowdiag").load(path)` (docs/library.md).
 
     Raises:
-        FlowdiagError: this PySpark has no Python data sources, or its Python has no flowdiag.
+        FlowdiagError: PySpark is older than 4.0, or its Python processes cannot import flowdiag.
     """
     try:
         from flowdiag.parsers.spark.data_source import FlowdiagDataSource
@@ -358,7 +364,7 @@ def register(spark: SparkSession) -> None:
         source = spark.dataSource
     except (ImportError, AttributeError) as error:
         raise FlowdiagError(
-            "this PySpark has no data sources in Python", hint="they came with PySpark 4.0"
+            "this PySpark does not support Python data sources", hint="use PySpark 4.0 or later"
         ) from error
     from flowdiag.cli.spark.borrowed import check, check_python
 
@@ -367,14 +373,14 @@ def register(spark: SparkSession) -> None:
     source.register(FlowdiagDataSource)
 
 
-# -- what the arguments mean ---------------------------------------------------------------------------
+# -- arguments -----------------------------------------------------------------------------------------
 
 
 def _quiet(stage: str) -> None:
-    """Nobody wants to know."""
+    """Ignore progress."""
 
 
-def _named(paths: Paths) -> list[str]:
+def _path_names(paths: Paths) -> list[str]:
     if isinstance(paths, str | os.PathLike):
         paths = [paths]
     return [os.fspath(path) for path in paths]
@@ -398,7 +404,7 @@ def _moment(given: Time | None) -> Moment | None:
     return parse_moment(given.isoformat() if isinstance(given, datetime) else given)
 
 
-def _words(given: str | Iterable[str]) -> tuple[str, ...]:
+def _split_rules(given: str | Iterable[str]) -> tuple[str, ...]:
     return tuple(given.split(",")) if isinstance(given, str) else tuple(given)
 
 
@@ -409,7 +415,7 @@ def _tables(folder: str | os.PathLike[str] | None, options: Options) -> DataDir 
 
     if options.privacy.redact:
         raise FlowdiagError(
-            "data_dir and redact do not go together: tables keep names as the logs have them"
+            "data_dir and redact cannot be combined: tables contain the original names"
         )
     return DataDir(os.fspath(folder), excerpts=options.privacy.excerpts)
 
@@ -421,31 +427,31 @@ def _positive(rows: int) -> int:
 
 
 def _inputs(
-    paths: Sequence[str], wanted: tuple[str, ...] | None, *, strict: bool
+    paths: Sequence[str], selected: tuple[str, ...] | None, *, strict: bool
 ) -> tuple[Discovery, tuple[str, ...]]:
-    """The inputs, and the topics that they are diagnosed for."""
+    """Find the inputs, and the topics to diagnose."""
     from flowdiag.parsers.sources.discover import Discovery
 
     if not paths:
-        if wanted == ("memory",):  # reckons with what it is given
-            return Discovery(sources=(), warnings=(), errors=()), wanted
+        if selected == ("memory",):  # can calculate from options alone
+            return Discovery(sources=(), warnings=(), errors=()), selected
         raise InputError("no input is given", hint="name a file, a folder, a glob or a URL")
-    command = wanted[0] if wanted is not None and len(wanted) == 1 else EVERYTHING
+    command = selected[0] if selected is not None and len(selected) == 1 else EVERYTHING
     discovery, engines = inputs_of(command, paths, strict=strict)
-    return discovery, wanted or names_of(EVERYTHING, engines)
+    return discovery, selected or names_of(EVERYTHING, engines)
 
 
-def _of(engine: str, sources: Sequence[Source]) -> tuple[Source, ...]:
+def _sources_of(engine: str, sources: Sequence[Source]) -> tuple[Source, ...]:
     from flowdiag.analyses.diagnosis import sources_for_engine
 
     return sources_for_engine(engine, sources)
 
 
-# -- whose Spark ---------------------------------------------------------------------------------------
+# -- Spark ---------------------------------------------------------------------------------------------
 
 
-def _theirs(given: SparkSession | None) -> SparkSession | None:
-    """The session of the user: the one that he gave, else the one that this process has."""
+def _user_session(given: SparkSession | None) -> SparkSession | None:
+    """Return the given session, else the active session of the process."""
     from flowdiag.cli.spark.borrowed import running
 
     return given if given is not None else running()
@@ -453,14 +459,14 @@ def _theirs(given: SparkSession | None) -> SparkSession | None:
 
 @contextmanager
 def _spark(
-    theirs: SparkSession | None, discovery: Discovery, *, keep: bool = False
+    user_session: SparkSession | None, discovery: Discovery, *, keep: bool = False
 ) -> Iterator[tuple[Callable[[], SparkSession], Resources]]:
-    """The session to use, and with what to read: somebody's, or one of our own for this block.
+    """Yield the session and the reading resources: the user's, or our own for this block.
 
     Args:
-        theirs: of the user; None: there is none.
-        discovery: the inputs, which executors must be able to read.
-        keep: what Spark stored stays: frames over it are used after the block.
+        user_session: the user's session, if there is one.
+        discovery: the inputs, which the executors must be able to read.
+        keep: keep cached data, because frames are used after the block.
     """
     from flowdiag.analyses.engine.frames import released
     from flowdiag.cli.spark.borrowed import BorrowedSpark
@@ -468,8 +474,8 @@ def _spark(
 
     with ExitStack() as stack:
         spark: SparkStarter | BorrowedSpark
-        if theirs is not None:
-            spark = stack.enter_context(BorrowedSpark(theirs))
+        if user_session is not None:
+            spark = stack.enter_context(BorrowedSpark(user_session))
             if not keep:
                 stack.enter_context(released())
         else:
@@ -477,13 +483,13 @@ def _spark(
 
             spark = stack.enter_context(SparkStarter.begin())
         stack.enter_context(spark.explaining())
-        yield _checked(spark, discovery), resources_of(spark)
+        yield _checked_session(spark, discovery), resources_of(spark)
 
 
-def _checked(
+def _checked_session(
     spark: SparkStarter | BorrowedSpark, discovery: Discovery
 ) -> Callable[[], SparkSession]:
-    """The session, where its executors are many and far once they can parse."""
+    """Return the session function, which on a cluster first checks that the executors can parse."""
     if not spark.on_cluster:
         return spark.session
     from flowdiag.analyses.engine import reading
@@ -500,13 +506,13 @@ def _checked(
     return checked_session(session, (), discovery)
 
 
-def _home(theirs: SparkSession | None) -> Callable[[DataFrame], DataFrame]:
-    """Makes frames those of the user's session, so that his views and settings hold for them."""
+def _move_to_session(user_session: SparkSession | None) -> Callable[[DataFrame], DataFrame]:
+    """Return a function that moves frames to the user's session, so that its views and settings apply."""
 
     def moved(frame: DataFrame) -> DataFrame:
         from pyspark.sql import DataFrame
 
-        session: Any = theirs
+        session: Any = user_session
         if session is None or frame.sparkSession is session:
             return frame
         plan = frame._jdf.queryExecution().analyzed()
@@ -517,4 +523,4 @@ def _home(theirs: SparkSession | None) -> Callable[[DataFrame], DataFrame]:
 
 
 def _no_session() -> Any:
-    raise AssertionError("nothing was left to be scanned")
+    raise AssertionError("Spark is not needed for these inputs")

@@ -86,7 +86,7 @@ def test_on_a_terminal_nothing_of_the_progress_stays(tmp_path: Path) -> None:
         while more := os.read(ours, 1000):
             shown += more
     os.close(ours)
-    assert b"looking at the inputs" in shown
+    assert b"inspecting the inputs" in shown
     assert shown.endswith(b"\r\x1b[2K")
 
 
