@@ -1,4 +1,4 @@
-"""A fault of flowdiag's own stays with the source, job, rule or section that sets it off: each is planted here."""
+"""A bug in flowdiag affects only its source, job, rule or section. The tests plant one in each."""
 
 from __future__ import annotations
 
@@ -112,13 +112,13 @@ def of(what: str) -> wire.Fault:
     raise AssertionError
 
 
-def test_a_fingerprint_tells_the_fault_and_nothing_of_the_input() -> None:
+def test_a_fingerprint_identifies_the_fault_and_reveals_no_input() -> None:
     assert of(SECRET).fingerprint == of("another").fingerprint
     assert fault_of(ValueError(SECRET)).fingerprint != of(SECRET).fingerprint
 
 
 @pytest.mark.parametrize("bad", [set(), {3}, {0, 999}, set(range(1000))])
-def test_what_sets_off_a_fault_is_left_out_however_many_there_are(bad: set[int]) -> None:
+def test_items_that_cause_faults_are_skipped(bad: set[int]) -> None:
     blamed: list[int] = []
     steps: list[int] = []
 
@@ -134,7 +134,7 @@ def test_what_sets_off_a_fault_is_left_out_however_many_there_are(bad: set[int])
 
 
 @pytest.mark.parametrize("error", [MemoryError(), OSError(28, "No space left"), FlowdiagError("x")])
-def test_what_the_machine_or_the_user_is_to_blame_for_is_no_fault(error: Exception) -> None:
+def test_errors_of_the_host_or_the_user_are_not_faults(error: Exception) -> None:
     def step(some: Sequence[int]) -> None:
         raise error
 
@@ -144,7 +144,7 @@ def test_what_the_machine_or_the_user_is_to_blame_for_is_no_fault(error: Excepti
         Faults().run_or_default(lambda: step(()), None)
 
 
-def test_what_ends_java_ends_the_run() -> None:
+def test_errors_that_end_java_end_the_run() -> None:
     gone = FlowdiagError("Java was killed")
     with pytest.raises(FlowdiagError, match="Java was killed"):
         Faults(lambda error: gone).run_or_default(lambda: fail("x"), None)
@@ -182,7 +182,7 @@ def test_a_parser_fails_at_a_record(third_record_fails: str, logs: Path) -> None
     assert "fault" not in good and events_of(table, 1) == 10
 
 
-def test_a_row_that_arrow_refuses_costs_no_other() -> None:
+def test_a_row_that_arrow_rejects_affects_no_other() -> None:
     rows = RowBuilder()
     for source in range(3):
         for offset in range(4):
@@ -196,7 +196,9 @@ def test_a_row_that_arrow_refuses_costs_no_other() -> None:
     assert (split["source"], caught.source, caught.offset) == (1, 1, 1)
 
 
-def test_a_sniffer_that_fails_costs_its_file(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_sniffer_affects_only_its_file(
+    logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sniff = text.sniff
 
     def failing(sample: Any) -> Any:
@@ -238,7 +240,7 @@ Recogniser.recognise = planted
         ("os.kill(os.getpid(), signal.SIGKILL)", "was killed, perhaps by the system", False),
     ],
 )
-def test_a_process_that_parses_fails_or_dies(
+def test_a_parser_process_fails_or_dies(
     act: str, told: str, is_bug: bool, logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant = PLANTED.format(job=JOBS[0], act=act)
@@ -253,7 +255,7 @@ def test_a_process_that_parses_fails_or_dies(
     assert events_of(table, 1) == 11, "its events and its marks"
 
 
-def test_memory_that_a_process_lacks_ends_the_run(
+def test_out_of_memory_in_a_process_ends_the_run(
     logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant = PLANTED.format(job=JOBS[0], act="raise MemoryError")
@@ -267,7 +269,7 @@ def test_memory_that_a_process_lacks_ends_the_run(
 
 
 @pytest.mark.spark
-def test_a_settling_step_that_fails_for_a_source_leaves_the_others(
+def test_a_settling_step_that_fails_skips_only_its_source(
     logs: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settle = settling.settle
@@ -286,7 +288,7 @@ def test_a_settling_step_that_fails_for_a_source_leaves_the_others(
 
 
 @pytest.mark.spark
-def test_queries_that_fail_for_a_topic_leave_the_others(
+def test_failing_queries_of_a_topic_skip_only_that_topic(
     logs: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     startup = topic("startup")
@@ -327,7 +329,7 @@ def measured(*jobs: str, **more: Any) -> tuple[InspectedInputs, Measured]:
     return inspected, Measured(facts={"checkpoints": facts}, **more)
 
 
-def test_an_engine_that_fails_leaves_rules_that_cannot_tell() -> None:
+def test_a_failing_engine_leaves_inconclusive_rules() -> None:
     inspected, found = measured()
     lost = replace(found, facts={}, faults=[of("x")])
     report = report_on((CHECKPOINTS,), inspected, lost)
@@ -387,7 +389,7 @@ def test_names_in_a_fault_are_redacted_as_elsewhere(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("name", "lost"), [("data", "jobs"), ("review_outcomes", ""), ("notes", "")]
 )
-def test_what_a_topic_adds_may_fail(name: str, lost: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_of_a_topic_may_fail(name: str, lost: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = getattr(CHECKPOINTS, name)
 
     def failing(facts: Any, *more: Any) -> Any:
@@ -402,7 +404,7 @@ def test_what_a_topic_adds_may_fail(name: str, lost: str, monkeypatch: pytest.Mo
     assert not lost or report.data.jobs == []
 
 
-def test_facts_that_cannot_be_had_of_one_job_leave_the_other(
+def test_facts_that_fail_for_one_job_keep_the_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def seen(facts: ClusterFacts, options: Options) -> ClusterFacts:
@@ -457,7 +459,7 @@ def test_a_part_of_the_report_fails(name: str, monkeypatch: pytest.MonkeyPatch) 
         (Format.HTML, "flowdiag.cli.render.html._culprits"),
     ],
 )
-def test_a_section_that_fails_costs_no_other(
+def test_a_failing_section_affects_no_other(
     format: Format, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(*_: Any, **__: Any) -> None:

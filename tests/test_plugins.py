@@ -37,7 +37,7 @@ Triggering checkpoint 7 (type=CheckpointType{name='Checkpoint', sharingFilesStra
 BROKEN = {
     "bad_flowdiag.broken:RULE": "RuntimeError: no licence",
     "CP101": "flowdiag has a rule 'CP101'",
-    "X1": "its code is not",
+    "X1": "its code does not",
     "queues.none": "is neither a rule",
     "nowhere": "there is no topic",
     "its catalogue": "TOMLDecodeError",

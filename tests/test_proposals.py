@@ -1,4 +1,4 @@
-"""Advice can be typed in: what is proposed is taken by the engine, alone and together, and helps."""
+"""Proposed values are valid: the engine accepts them, alone and together, and they help."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ NUMBERS = (0, 1, 3, 0.4, 59_999.6, 2400, 60_000, 163_840, 10_485_761, 604_800_00
 
 
 @pytest.mark.parametrize("option", TYPES)
-def test_whatever_is_written_is_taken_by_the_engine(option: str) -> None:
+def test_the_engine_accepts_every_written_value(option: str) -> None:
     written = 0
     for value in (True, False, *NUMBERS):
         for version in (None, (1, 9), (1, 14), (1, 20), (2, 3)):
@@ -89,14 +89,14 @@ def test_whatever_is_written_is_taken_by_the_engine(option: str) -> None:
         ("restart-strategy.type", "exponential"),
     ],
 )
-def test_what_the_engine_refuses_is_no_value(option: str, text: str) -> None:
+def test_values_that_the_engine_rejects_are_refused(option: str, text: str) -> None:
     assert not is_taken(option, text)
     assert accepted(option, text) is None
     with pytest.raises(ValueError, match="does not take"):
         write(option, text)
 
 
-def test_versions_have_their_own_grammar() -> None:
+def test_versions_have_their_own_syntax() -> None:
     assert write("heartbeat.timeout", 60_000, (1, 18)) == "60000"
     assert write("heartbeat.timeout", 60_000, (2, 0)) == "1 min"
     assert write("state.backend.fs.memory-threshold", 102_400, (1, 9)) == "102400"
@@ -130,7 +130,7 @@ def test_every_remedy_of_spark_can_be_followed() -> None:
             assert not [*wrong_with(word, word, [action_of(action)])], remedy
 
 
-def test_remedies_name_what_is_there() -> None:
+def test_remedies_name_existing_conditions_and_commands() -> None:
     for _, _, remedy in REMEDIES:
         assert set(remedy.needs) <= set(CONDITIONS)
         assert remedy.command is None or remedy.command in ENGINES
@@ -144,7 +144,7 @@ def _calls(name: str) -> Iterator[tuple[str, ast.Call]]:
                 yield f"{path.name}:{node.lineno}", node
 
 
-def test_whoever_names_an_option_says_what_to_make_of_it() -> None:
+def test_every_option_has_a_value_or_a_measurement() -> None:
     known = 0
     for place, call in _calls("Action"):
         given = {word.arg for word in call.keywords}
@@ -170,7 +170,7 @@ def options_of(actions: tuple[Action, ...]) -> list[str | None]:
     return [action.option for action in actions]
 
 
-def test_what_is_on_already_is_not_advised() -> None:
+def test_options_that_are_already_set_are_not_advised() -> None:
     assert options_of(shared_remedies(job(), "overtake", "debloat")) == [
         "execution.checkpointing.unaligned.enabled",
         "taskmanager.network.memory.buffer-debloat.enabled",
@@ -181,7 +181,7 @@ def test_what_is_on_already_is_not_advised() -> None:
     ]
 
 
-def test_a_backend_that_is_not_incremental_is_not_told_to_be() -> None:
+def test_incremental_checkpoints_need_a_fitting_backend() -> None:
     assert shared_remedies(job(state_backend="hashmap"), "incremental") == ()
     (known,) = shared_remedies(job(state_backend="rocksdb"), "incremental")
     (unknown,) = shared_remedies(job(), "incremental")
@@ -189,14 +189,14 @@ def test_a_backend_that_is_not_incremental_is_not_told_to_be() -> None:
     assert unknown.text.startswith("If the state backend is RocksDB or ForSt and ")
 
 
-def test_what_is_tolerated_already_is_not_lowered() -> None:
+def test_a_higher_tolerance_is_not_lowered() -> None:
     key = "execution_checkpointing_tolerable__failed__checkpoints"
     assert shared_remedies(job(**{key: "1000"}), "tolerate") == ()
     (action,) = shared_remedies(job(**{key: "0"}), "tolerate")
     assert (action.current, action.proposed) == (Present("0"), "3")
 
 
-def test_settings_and_observations_are_told_apart() -> None:
+def test_settings_and_observations_are_distinguished() -> None:
     key = JobKey(cluster="c", job_id="j")
     seen = Setting(job=key, key="observed.timeout_ms", value="8002", source="observed")
     (action,) = shared_remedies(replace(job(), settings=(seen,)), "more-time")
@@ -242,7 +242,7 @@ def overtake(text: str) -> Action:
     return Action(text=text, option=UNALIGNED, proposed=write(UNALIGNED, True))
 
 
-def test_a_remedy_stands_once_and_the_others_point_to_it() -> None:
+def test_a_remedy_is_listed_once_and_referenced_elsewhere() -> None:
     made = report(
         finding("CP201", overtake("Let barriers overtake"), rank=10),
         finding("CP203", overtake("Barriers may overtake"), Action(text="Look"), rank=30),
@@ -252,7 +252,7 @@ def test_a_remedy_stands_once_and_the_others_point_to_it() -> None:
     assert not wrong(made)
 
 
-def test_the_value_of_the_root_stands() -> None:
+def test_the_value_of_the_root_wins() -> None:
     pause = "execution.checkpointing.min-pause"
     made = report(
         finding("CP104", Action(text="a", option=pause, proposed=write(pause, 1500)), rank=30),
@@ -277,7 +277,7 @@ def test_the_first_action_is_that_of_the_root_and_names_the_command_that_checks_
     assert remark.summary.first_action is None and words.first_steps(remark) == []
 
 
-def test_what_is_wrong_is_seen() -> None:
+def test_wrong_advice_is_detected() -> None:
     made = report(finding("CP104", overtake("a"), cause="slow-sync-snapshot"))
     (found,) = made.findings
     (action,) = found.actions
@@ -298,7 +298,7 @@ def _with(found: Any, action: Any) -> Any:
     return msgspec.structs.replace(found, actions=[action])
 
 
-def test_one_fault_has_one_cure_in_every_command() -> None:
+def test_one_fault_has_the_same_remedy_in_every_command() -> None:
     def of(command: str, *actions: Action) -> Report:
         return report(finding("XX100", *actions, cause="data-skew"), command=command)
 
@@ -308,7 +308,7 @@ def test_one_fault_has_one_cure_in_every_command() -> None:
     assert not disagreeing([mine, of("checkpoints", Action(text="Look", command="queues"))])
 
 
-def test_a_taskmanager_that_would_not_start_is_seen() -> None:
+def test_options_that_keep_a_taskmanager_from_starting_are_detected() -> None:
     low, high = "taskmanager.memory.network.min", "taskmanager.memory.network.max"
     known = {"taskmanager.memory.process.size": "1g", low: "160k", high: "160k"}
     worker = MemoryProcess(role="taskmanager", version="1.20.5", configured=known)

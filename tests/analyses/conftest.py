@@ -37,6 +37,6 @@ def events(spark: SparkSession) -> Events:
 
 
 def surveyed(frame: DataFrame) -> Survey:
-    """What the rows of a frame tell of clocks and writers."""
+    """The settled clocks and writers of a frame's rows."""
     table = frame.toArrow()
     return survey(*rare_of(Read(table=table, rows=table.num_rows)))

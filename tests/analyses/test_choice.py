@@ -1,4 +1,4 @@
-"""Rules that a user does not want to hear: silent, named, and never a reason to be called healthy."""
+"""Ignored rules: without findings, listed, and never a reason for healthy."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def rule(code: str) -> Rule:
         (["RT"], ["RT"], "--ignore RT"),
     ],
 )
-def test_which_rules_are_heard(select: list[str], ignore: list[str], why: str | None) -> None:
+def test_which_rules_are_selected(select: list[str], ignore: list[str], why: str | None) -> None:
     assert chosen(select, ignore, RULES).ignored(RT101) == why
 
 
@@ -67,7 +67,7 @@ def test_which_rules_are_heard(select: list[str], ignore: list[str], why: str | 
         ("*", "codes start with"),
     ],
 )
-def test_what_chooses_nothing_is_refused(word: str, hint: str) -> None:
+def test_words_that_match_no_rule_are_refused(word: str, hint: str) -> None:
     for select, ignore in (([word], []), (["CP"], ["RT", word])):
         with pytest.raises(FlowdiagError, match="there is no rule") as error:
             chosen(select, ignore, RULES)
@@ -75,7 +75,7 @@ def test_what_chooses_nothing_is_refused(word: str, hint: str) -> None:
 
 
 @given(st.sampled_from(CODES), st.integers(1, 5))
-def test_every_beginning_of_a_code_chooses_it(code: str, length: int) -> None:
+def test_every_code_prefix_matches(code: str, length: int) -> None:
     assert means(code[:length], rule(code)) and means(code[:length].lower(), rule(code))
 
 
@@ -101,7 +101,7 @@ def statuses(found: Report) -> dict[str, str]:
     return {rule.code: rule.status for rule in found.rules}
 
 
-def test_an_ignored_rule_is_silent_and_named() -> None:
+def test_an_ignored_rule_has_no_findings_and_is_listed() -> None:
     whole = report(SICK, Choice())
     other = next(f.code for f in whole.findings if f.code != "RT101")
     found = report(SICK, Choice(ignore=(other,)))
@@ -122,7 +122,7 @@ def test_an_ignored_rule_is_silent_and_named() -> None:
         Choice(ignore=("RT1", "RT2", "RT3", "RT4")),
     ],
 )
-def test_nothing_heard_is_not_healthy(app: object, choice: Choice) -> None:
+def test_without_any_rule_nothing_is_healthy(app: object, choice: Choice) -> None:
     found = report(app, choice)
     assert found.findings == [] and set(statuses(found).values()) == {"ignored"}
     assert found.summary.verdict == "inconclusive"
@@ -131,7 +131,7 @@ def test_nothing_heard_is_not_healthy(app: object, choice: Choice) -> None:
     assert found.summary.culprits == [] and found.summary.suggestions == []
 
 
-def test_a_sick_job_is_not_healthy_for_what_is_ignored() -> None:
+def test_ignoring_a_finding_does_not_make_a_job_healthy() -> None:
     """Every set of rules with which no finding is left: none of them makes it healthy."""
     spoke = dict.fromkeys(finding.code for finding in report(SICK, Choice()).findings)
     found = report(SICK, Choice(ignore=tuple(spoke)))
@@ -145,13 +145,13 @@ def test_a_sick_job_is_not_healthy_for_what_is_ignored() -> None:
         assert alone.summary.verdict == "inconclusive"
 
 
-def test_a_core_rule_that_is_ignored_leaves_a_doubt() -> None:
+def test_an_ignored_core_rule_leaves_a_doubt() -> None:
     found = report(WELL, Choice(ignore=("RT101",)))
     assert found.summary.verdict == "inconclusive"
     assert found.summary.reason == "RT101 falling-behind is ignored (--ignore RT101)"
 
 
-def test_a_healthy_one_stays_so_without_rules_that_had_nothing_to_say() -> None:
+def test_a_healthy_job_stays_healthy_if_ignored_rules_are_clear() -> None:
     whole = report(WELL, Choice())
     assert whole.summary.verdict == "healthy"
     quiet = [rule.code for rule in RATE.rules if not rule.core]
@@ -162,7 +162,7 @@ def test_a_healthy_one_stays_so_without_rules_that_had_nothing_to_say() -> None:
     ]
 
 
-def test_where_nothing_was_there_that_is_said_first() -> None:
+def test_missing_input_is_the_first_reason() -> None:
     found = report_on(
         (RATE,),
         LOOKED,

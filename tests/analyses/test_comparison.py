@@ -1,4 +1,4 @@
-"""What became of findings and measures between two reports."""
+"""Changes of findings and measures between two reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What other programs hold on to: fingerprints, stories, culprits, topics, kinds of warnings, faults. No Spark."""
+"""The contract for other programs: fingerprints, stories, culprits, topics, warnings, faults. No Spark."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def found(subtask: int | None = None, *, job: JobKey = JOB, **more: Any) -> f.Fi
 
 
 def outcome(*said: f.Finding | f.Inconclusive, code: str = "SK101", **more: Any) -> f.RuleOutcome:
-    """What one rule said."""
+    """The outcome of one rule."""
     return replace(reports.outcome(code, code.lower(), *said), **more)
 
 
@@ -85,12 +85,12 @@ def marks(*findings: f.Finding) -> list[str]:
     return fingerprints([(outcome(), finding) for finding in findings], NAMES)
 
 
-def test_no_two_findings_have_one_fingerprint() -> None:
+def test_fingerprints_are_unique() -> None:
     many = [found(1), found(0), found(job=OTHER), found(0, job=OTHER), found(0, first_us=5)]
     assert len(set(marks(*many))) == len(many)
 
 
-def test_of_several_the_first_has_the_fingerprint_that_it_has_alone() -> None:
+def test_the_first_finding_keeps_its_own_fingerprint() -> None:
     alone = fingerprint("SK101", "orders", "map", None)
     assert marks(found(3)) == [alone]
     assert marks(found(3), found(1))[1] == alone
@@ -106,7 +106,7 @@ def test_fingerprints_do_not_depend_on_the_order_nor_on_ids() -> None:
 # --- stories and culprits -------------------------------------------------------------------------
 
 
-def test_a_story_names_its_findings_and_why_they_belong_to_it() -> None:
+def test_a_story_lists_its_findings_and_their_relations() -> None:
     expired = found(severity=f.Severity.CRITICAL, why=None, cause=None, title="9 of 15 expired")
     read = document(report(outcome(found(0)), outcome(expired, code="CP101")))
     (story,) = read["summary"]["stories"]
@@ -120,14 +120,14 @@ def test_a_story_names_its_findings_and_why_they_belong_to_it() -> None:
     assert "stories" not in read
 
 
-def test_without_small_findings_stories_name_only_what_is_left() -> None:
+def test_stories_omit_findings_below_the_minimum_severity() -> None:
     made = report(outcome(found(0), code="CP201"), outcome(found(0), found(1)))
     shown = wire.at_least(made, f.Severity.CRITICAL)
     assert not shown.findings and not shown.summary.stories
     assert wire.at_least(made, f.Severity.WARNING) == made
 
 
-def test_a_culprit_says_whose_it_is_and_when() -> None:
+def test_a_culprit_has_its_job_and_period() -> None:
     (culprit,) = document(report(outcome(found(0, first_us=0, last_us=60_000_000))))["summary"][
         "culprits"
     ]
@@ -138,7 +138,7 @@ def test_a_culprit_says_whose_it_is_and_when() -> None:
 
 
 @pytest.mark.parametrize("command", ["checkpoints", "diagnose"])
-def test_of_a_culprit_that_moved_the_latest_stands_first(command: str) -> None:
+def test_the_latest_position_of_a_culprit_comes_first(command: str) -> None:
     moved = [
         found(2, first_us=10, last_us=20, count=9, severity=f.Severity.CRITICAL),
         found(0, first_us=30, last_us=40),
@@ -151,7 +151,7 @@ def test_of_a_culprit_that_moved_the_latest_stands_first(command: str) -> None:
     assert [one.subject.subtask_index for one in lasting] == [2, 0, 1]
 
 
-def test_a_weak_vote_for_another_one_is_no_move() -> None:
+def test_a_finding_of_low_confidence_is_no_move() -> None:
     weak = found(1, last_us=90, confidence=f.Confidence.LOW)
     culprits = judge([outcome(found(0, last_us=10), weak)]).culprits
     assert [one.subject.subtask_index for one in culprits] == [0, 1]
@@ -178,7 +178,7 @@ UNSURE = f.Inconclusive(reason="no input shows how checkpoints ended")
         ),
     ],
 )
-def test_what_came_of_a_topic(
+def test_the_result_of_a_topic(
     said: list[f.RuleOutcome], assessed: bool, expected: tuple[str, str, str | None]
 ) -> None:
     came = topic_of("checkpoints", said, assessed=assessed, calculated=False)
@@ -205,7 +205,7 @@ def test_every_kind_of_warning_has_a_meaning() -> None:
     assert all(meaning and not meaning.endswith(".") for meaning in MEANINGS.values())
 
 
-def test_a_warning_says_its_kind_and_its_time() -> None:
+def test_a_warning_has_a_kind_and_a_period() -> None:
     note = wire.Note(kind=Kind.GAP, text="silent", source="jm.log", since="a", until="b")
     (read,) = document(report(warnings=[note]))["warnings"]
     assert read == {
@@ -243,7 +243,7 @@ def fault(text: str = "oops") -> wire.Fault:
     return fault_of(raised.value, source="jm.log")
 
 
-def test_a_fault_tells_nothing_of_the_input_but_in_its_words() -> None:
+def test_a_fingerprint_of_a_fault_reveals_nothing_about_the_input() -> None:
     one = fault("one")
     assert one.bug and one.source == "jm.log" and one.where == "render"
     assert one.fingerprint == fault("other").fingerprint
@@ -252,7 +252,7 @@ def test_a_fault_tells_nothing_of_the_input_but_in_its_words() -> None:
     assert "hunter2" not in secret.message + secret.what
 
 
-def test_with_a_fault_of_ours_nothing_is_healthy_and_the_exit_code_never_0() -> None:
+def test_a_bug_in_flowdiag_is_never_healthy_nor_exit_code_0() -> None:
     made = report(outcome(), errors=[fault()])
     assert made.summary.verdict == "inconclusive" and made.summary.assessed
     assert "bug" in (document(made)["summary"]["reason"] or "")

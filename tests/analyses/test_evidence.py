@@ -1,4 +1,4 @@
-"""Lines are counted right wherever a record lies, and nothing that fails takes the report along."""
+"""Line numbers are right for every record, and no failure prevents the report."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_across_chunks(monkeypatch: object) -> None:
     assert [place.line for place in found.values()] == [1, 1049, 3000]
 
 
-def test_a_source_that_is_gone_is_a_note_not_an_error() -> None:
+def test_a_missing_source_is_a_warning_not_an_error() -> None:
     def open_stream(source: int) -> BinaryIO:
         if source == 1:
             raise OSError("gone")
@@ -90,13 +90,13 @@ def test_a_json_line_shows_its_message() -> None:
         (b"it did", 0, None),
     ],
 )
-def test_when_a_record_was_written(line: bytes, zone_ms: int | None, time_us: int | None) -> None:
+def test_the_time_of_a_record(line: bytes, zone_ms: int | None, time_us: int | None) -> None:
     zones = {} if zone_ms is None else {0: zone_ms}
     found, _ = locate([Evidence(0, 0)], lambda _: io.BytesIO(line + b"\n"), zones)
     assert found[0, 0, None].time_us == time_us
 
 
-def test_one_clock_must_hold_for_all_of_a_file() -> None:
+def test_a_clock_must_be_the_same_for_a_whole_file() -> None:
     def process(source: int, zone_ms: int | None, drift_ms: int = 0, **more: Any) -> Process:
         return Process(
             source=source,

@@ -1,4 +1,4 @@
-"""What was not given is said: TaskManagers without logs, logs without metrics, gaps in rolled files."""
+"""Warnings about missing inputs: TaskManagers without logs, logs without metrics, gaps in rolled files."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def sick() -> Bench:
     return job
 
 
-def test_taskmanagers_without_a_log_are_named() -> None:
+def test_taskmanagers_without_a_log_are_listed() -> None:
     assert told(sick(), "tm-1") == ["no log of 2 of the 3 TaskManagers that ran tasks: tm-2, tm-3"]
     assert told(sick(), "tm-1", "tm-2", "tm-3") == []
 
 
-def test_where_nobody_gave_one_none_is_missing() -> None:
+def test_without_any_taskmanager_log_none_is_missing() -> None:
     assert told(sick()) == []
 
 
@@ -70,7 +70,7 @@ def parts(*names: str) -> list[tuple[str, str]]:
     return [(note.source or "", note.message) for note in notes]
 
 
-def test_a_gap_in_rolled_files_is_named() -> None:
+def test_a_gap_in_rolled_files_is_a_warning() -> None:
     assert parts("a/x.log", "a/x.log.1", "a/x.log.4", "a/x.log.2", "b/x.log.3") == [
         ("a/x.log.1", "some of its rolled files are missing: x.log.3")
     ]
@@ -80,5 +80,5 @@ def test_a_gap_in_rolled_files_is_named() -> None:
     ]
 
 
-def test_numbers_far_apart_are_no_series() -> None:
+def test_distant_numbers_are_not_a_series() -> None:
     assert parts("x.log.1", "x.log.200") == []

@@ -1,4 +1,4 @@
-"""A redacted report has no name of a task in it, and all of its own words."""
+"""A redacted report contains no task names, and all of our own words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMES = st.text("abc -(", min_size=1, max_size=12)
 
 
 @given(NAMES, NAMES)
-def test_a_name_is_the_text_that_it_is_and_is_marked_in_sentences(one: str, other: str) -> None:
+def test_a_name_equals_its_text_and_is_marked_in_sentences(one: str, other: str) -> None:
     name = Name(one)
     assert name == one and hash(name) == hash(one) and len(name) == len(one)
     marked = f"{BEGINS}{one}{ENDS}"
@@ -43,7 +43,7 @@ def test_only_marked_names_are_replaced_in_our_own_words() -> None:
     }
 
 
-def test_a_name_that_was_cut_has_the_same_pseudonym() -> None:
+def test_a_cut_name_has_the_same_pseudonym() -> None:
     name = Name("Source: a -> Map -> Filter -> Sink: b")
     told = pseudonymise(
         {"task": str(name), "title": f"{fmt.shorten(name, 12)} and {fmt.abbreviate(name, 20)} wait"}
@@ -51,7 +51,7 @@ def test_a_name_that_was_cut_has_the_same_pseudonym() -> None:
     assert told["title"] == "task-1 and task-1 wait"
 
 
-def test_facts_with_names_are_the_same_facts() -> None:
+def test_marked_facts_equal_the_original_facts() -> None:
     app = w.application([w.batch(n) for n in range(3)], queries=(w.query([w.trigger(0, 5)]),))
     facts = RateFacts(applications=(app,))
     named = with_names(facts)

@@ -1,4 +1,4 @@
-"""What was not assessed is never healthy, and no rule is clear that had nothing to judge."""
+"""Not assessed is never healthy, and a rule with nothing to judge is never clear."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_completed_checkpoint_proves_health() -> None:
     assert unproven(bench.job()) is None
 
 
-def test_counts_of_failures_are_no_health() -> None:
+def test_failure_counts_do_not_prove_health() -> None:
     bench = Bench()
     bench.incidents.append(
         Incident(
@@ -75,14 +75,14 @@ def test_counts_of_failures_are_no_health() -> None:
     assert verdict_of(bench).verdict is Verdict.INCONCLUSIVE
 
 
-def test_a_stop_on_purpose_is_called_that() -> None:
+def test_a_deliberate_stop_is_reported_as_such() -> None:
     bench = Bench()
     bench.aborted("suspending")
     bench.incidents.append(Incident(kind="cancelled", time_us=T0 + SECOND, job=bench.key))
     assert (unproven(bench.job()) or "").endswith("the job was stopped on purpose")
 
 
-def test_a_span_beside_the_input_is_not_assessed() -> None:
+def test_a_time_range_outside_the_input_is_not_assessed() -> None:
     bench = Bench()
     bench.expires(4)
     part = judge_topic(CHECKPOINTS, measured(bench.facts()), LONG_AFTER)
@@ -108,7 +108,7 @@ def test_no_rule_is_clear_without_anything_to_judge(topic: Any, facts: Any) -> N
     assert Status.CLEAR not in {outcome.status for outcome in part.outcomes}
 
 
-def test_rules_about_ends_are_not_assessed_where_none_ended() -> None:
+def test_rules_about_ended_checkpoints_need_one() -> None:
     bench = Bench()
     bench.in_flight()
     outcomes = judge_topic(CHECKPOINTS, measured(bench.facts()), Options()).outcomes
@@ -117,7 +117,7 @@ def test_rules_about_ends_are_not_assessed_where_none_ended() -> None:
     assert status["CP311"] is Status.CLEAR
 
 
-def test_arithmetic_is_no_health() -> None:
+def test_calculated_is_not_healthy() -> None:
     process = MemoryProcess(
         role="taskmanager", configured={"taskmanager.memory.process.size": "4g"}
     )
@@ -139,7 +139,7 @@ def test_arithmetic_is_no_health() -> None:
     assert seen.summary.verdict is Verdict.CALCULATED
 
 
-def test_unknown_versions_and_options_are_said() -> None:
+def test_unknown_versions_and_options_are_warnings() -> None:
     options = Options(memory=MemoryOptions(given={"managed.fraktion": "0.2"}, version="9.9"))
     told = list(MEMORY.notes(MemoryFacts(processes=()), MemoryFacts(processes=()), options))
     assert list(map(str, told)) == [
@@ -148,7 +148,7 @@ def test_unknown_versions_and_options_are_said() -> None:
     ]
 
 
-def test_what_a_user_names_has_to_be_understood() -> None:
+def test_named_inputs_must_be_recognised() -> None:
     known, _, other = reports.inputs()
     assert unrecognised([known, other], ["logs/jobmanager.log", "logs/core.4711"]) == [
         "logs/core.4711"
@@ -200,11 +200,11 @@ def test_a_failure_without_a_job_belongs_to_the_unnamed_job() -> None:
     ]
 
 
-def test_what_is_of_no_job_makes_none() -> None:
+def test_records_without_a_job_create_none() -> None:
     assert not assemble([row(Event.LEADERSHIP, 0)], [], ()).jobs
 
 
-def test_a_log_at_warn_tells_how_long_its_triggers_took() -> None:
+def test_a_log_at_warn_shows_trigger_durations() -> None:
     def warned(at_s: float, spent_ms: int) -> dict[str, Any]:
         return {
             **row(Event.SPARK_INCIDENT, int(at_s), template="falling-behind"),
@@ -218,7 +218,7 @@ def test_a_log_at_warn_tells_how_long_its_triggers_took() -> None:
     assert _late([warned(10, 9500), warned(3600, 9800)]) == []
 
 
-def test_a_zone_that_contradicts_the_input_is_said() -> None:
+def test_a_time_zone_that_contradicts_the_input_is_a_warning() -> None:
     given = Clock(segments=(Segment(0, 0, 8 * 3_600_000),), known_from="--tz")
     shown = Clock(segments=(Segment(0, 0, 0),), known_from="trigger-timestamps")
     clock = _disputed(given, shown)

@@ -1,4 +1,4 @@
-"""Secrets and control characters never pass; names go on request, everywhere alike."""
+"""Secrets and control characters never pass. Names are replaced on request, consistently."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_secrets(text: str) -> None:
         "signal: SIGTERM, design=1, author=me",
     ],
 )
-def test_what_is_no_secret_stays(text: str) -> None:
+def test_text_without_secrets_is_unchanged(text: str) -> None:
     assert mask_secrets(text) == text
 
 
@@ -97,7 +97,7 @@ _PIECES = (
 @given(
     st.lists(st.sampled_from([*_PIECES, SECRET, SECRET.upper()[:16], "\u212a", "."])).map("".join)
 )
-def test_looking_for_literals_first_hides_no_secret(text: str) -> None:
+def test_the_literal_search_misses_no_secret(text: str) -> None:
     searched = text
     for pattern, mask, _ in secrets._searches():
         searched = pattern.sub(mask, searched)
@@ -136,7 +136,7 @@ def test_nothing_invisible_passes(text: str) -> None:
     assert not set(shown) & set("\x1b\u202e\u2066\ufeff\n\r")
 
 
-def test_what_no_text_may_hold_is_shown_as_an_escape() -> None:
+def test_characters_that_text_must_not_contain_are_escaped() -> None:
     lone = [0xD800, 0xDFFF]
     noncharacters = [
         *range(0xFDD0, 0xFDF0),
@@ -150,7 +150,7 @@ def test_what_no_text_may_hold_is_shown_as_an_escape() -> None:
         assert document.isascii() and json.loads(document) == {"a": chr(code)}
 
 
-def test_names_go_everywhere_alike() -> None:
+def test_names_are_replaced_consistently() -> None:
     document = {
         "inputs": [{"source": "/srv/logs/jm.log", "reason": "x"}],
         "findings": [
@@ -191,12 +191,12 @@ def test_names_go_everywhere_alike() -> None:
     assert finding["measurements"][0]["population"] == "host-1"
 
 
-def test_a_text_that_takes_too_long_is_withheld(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_that_takes_too_long_is_withheld(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secrets, "TIMEOUT_S", 1e-6)
     assert mask_secrets("secret" * 20_000) == secrets.WITHHELD
 
 
-def test_a_long_line_is_searched_as_far_as_it_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_visible_part_of_a_long_line_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     searched: list[int] = []
 
     def search(text: str) -> str:
@@ -217,6 +217,6 @@ def test_a_long_line_is_searched_as_far_as_it_is_shown(monkeypatch: pytest.Monke
         max_size=30,
     ).map("".join)
 )
-def test_a_long_line_shows_what_it_would_if_all_of_it_were_searched(text: str) -> None:
+def test_a_partial_search_of_a_long_line_shows_the_same_text(text: str) -> None:
     text = text * 3
     assert clean(text) == shorten(printable(mask_secrets(text)).strip(), 500)

@@ -61,7 +61,7 @@ def test_root_causes_come_before_consequences() -> None:
     assert judgement.verdict is f.Verdict.FAILING
 
 
-def test_what_lasts_comes_before_what_is_over() -> None:
+def test_ongoing_comes_before_recovered() -> None:
     said = outcome(
         accused("over", rank=f.Rank.ROOT_CAUSE, state=f.State.RECOVERED),
         accused("lasting", rank=f.Rank.MECHANISM),
@@ -69,7 +69,7 @@ def test_what_lasts_comes_before_what_is_over() -> None:
     assert [c.subject.taskmanager for c in judge([said]).culprits] == ["lasting", "over"]
 
 
-def test_each_is_accused_once() -> None:
+def test_each_culprit_is_listed_once() -> None:
     said = [
         outcome(accused("tm-1", rank=f.Rank.ROOT_CAUSE), code="CP2"),
         outcome(accused("tm-1", rank=f.Rank.MECHANISM), code="CP1"),
@@ -94,11 +94,11 @@ def test_only_core_rules_make_a_verdict_inconclusive() -> None:
     assert judge([outcome(doubt)], ONE).verdict is f.Verdict.INCONCLUSIVE
 
 
-def test_a_finding_of_no_job_counts_for_all() -> None:
+def test_a_finding_without_a_job_counts_for_all() -> None:
     assert judge([outcome(finding(job=None))], TWO).verdict is f.Verdict.DEGRADED
 
 
-def test_fingerprints_outlive_a_redeployment() -> None:
+def test_fingerprints_survive_a_redeployment() -> None:
     kept = fingerprint("CP101", "orders", "Map", None)
     assert kept == fingerprint("CP101", "orders", "Map", None)
     others = {
@@ -110,12 +110,12 @@ def test_fingerprints_outlive_a_redeployment() -> None:
     assert len(others | {kept}) == 5
 
 
-def test_instants_beyond_every_calendar() -> None:
+def test_instants_outside_the_calendar() -> None:
     assert iso(2**62) is None
     assert iso(-1) == "1969-12-31T23:59:59.999Z"
 
 
-def test_long_lists_keep_the_sick() -> None:
+def test_cut_lists_keep_unhealthy_rows() -> None:
     checkpoints = tuple(
         Checkpoint(
             job=ONE,
@@ -141,7 +141,7 @@ def source(index: int, **changes: Any) -> Any:
     return SimpleNamespace(index=index, **{**values, **changes})
 
 
-def test_a_day_that_nothing_tells_is_said_to_be_unknown() -> None:
+def test_an_unknown_date_is_a_warning() -> None:
     process = Process(
         source=0,
         label=None,

@@ -1,4 +1,4 @@
-"""What every rule of every topic keeps to: numbers and votes as published, causes as data."""
+"""Guards for every rule of every topic: published limits and votes, causes as data."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def module_of(rule: Rule) -> ModuleType:
 
 @cache
 def tree_of(module: ModuleType) -> ast.Module:
-    """What a module says, parsed."""
+    """The parsed source of a module."""
     return ast.parse(inspect.getsource(module))
 
 
@@ -47,7 +47,7 @@ def calls(tree: ast.AST, *names: str) -> Iterator[ast.Call]:
 
 
 def given(call: ast.Call, name: str) -> ast.expr | None:
-    """What a call hands over by a name."""
+    """The keyword argument of a call."""
     return next((word.value for word in call.keywords if word.arg == name), None)
 
 
@@ -74,7 +74,7 @@ def literals(value: ast.expr | None) -> Iterator[Any]:
             yield found
 
 
-def test_every_file_of_a_rule_is_listed_and_named_as_its_rule() -> None:
+def test_every_rule_file_is_registered_under_its_name() -> None:
     files = {
         path
         for folder in (*TOPICS, "flink")  # rules that topics of Flink share
@@ -141,7 +141,7 @@ def test_every_limit_is_read_by_its_rule(rule: Rule) -> None:
 
 
 @each_rule
-def test_every_limit_is_named_where_the_page_says_how_it_decides(rule: Rule) -> None:
+def test_every_limit_is_named_on_its_page(rule: Rule) -> None:
     text = sections(rule.page).get("How it decides", "")
     unnamed = [limit.name for limit in rule.thresholds if f"`{limit.name}`" not in text]
     assert not unnamed, f"not named: {unnamed}"
@@ -248,7 +248,7 @@ def cuts_of(tree: ast.AST) -> list[str]:
     ]
 
 
-def test_cuts_are_seen_through_names() -> None:
+def test_cuts_of_evidence_are_found_behind_names() -> None:
     said = """
 def judge(job, limits):
     few = sorted(job.late)[:10]
@@ -288,7 +288,7 @@ def test_ranks_have_names(rule: Rule) -> None:
 
 
 @each_rule
-def test_no_rule_takes_from_another_topic(rule: Rule) -> None:
+def test_no_rule_imports_another_topic(rule: Rule) -> None:
     module = module_of(rule)
     own = module.__name__.split(".")[2]
     foreign = [

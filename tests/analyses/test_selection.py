@@ -1,4 +1,4 @@
-"""What is judged: times as people write them, jobs as people call them."""
+"""Selections: times and jobs as users write them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_moments(text: str, moment: Moment) -> None:
     assert parse_moment(text) == moment
 
 
-def test_a_wall_clock_is_read_in_the_zone_of_the_log() -> None:
+def test_wall_clock_times_use_the_zone_of_the_log() -> None:
     zone = timezone(timedelta(hours=8))
     assert instant(parse_moment("2018-11-30 02:43"), 0, zone) == UTC_18_43
     assert instant(parse_moment("1h"), UTC_18_43, zone) == UTC_18_43 - HOUR_US
@@ -53,7 +53,7 @@ def test_a_wall_clock_is_read_in_the_zone_of_the_log() -> None:
 
 
 @given(st.text(max_size=20))
-def test_whatever_is_written_is_a_time_or_a_clear_error(text: str) -> None:
+def test_any_text_is_a_time_or_a_clear_error(text: str) -> None:
     try:
         parse_moment(text)
     except FlowdiagError as error:
@@ -77,7 +77,7 @@ def test_jobs() -> None:
         selection.require(known)
 
 
-def test_jobs_whose_names_differ_in_case_only_are_all_meant() -> None:
+def test_job_names_that_differ_only_in_case_all_match() -> None:
     selection = Selection(job="orders")
     assert [name for name in ("Orders", "ORDERS", "order") if selection.wants(None, name)] == [
         "Orders",
@@ -85,13 +85,13 @@ def test_jobs_whose_names_differ_in_case_only_are_all_meant() -> None:
     ]
 
 
-def test_no_such_job_lists_those_there_are() -> None:
+def test_an_unknown_job_lists_the_existing_ones() -> None:
     with pytest.raises(FlowdiagError) as error:
         Selection(job="payments").require([("a1b2", "orders"), ("ff", None)])
     assert error.value.hint == "the input holds: orders (a1b2), unnamed (ff)"
 
 
-def test_a_time_without_checkpoints_is_told() -> None:
+def test_a_time_range_without_checkpoints_is_a_warning() -> None:
     job = Bench()
     job.completes(3)
     facts = job.facts()
@@ -134,7 +134,7 @@ def test_a_wall_clock_is_one_instant_in_all_commands(name: str, tz: str | None, 
 
 
 @pytest.mark.parametrize("name", ENGINES)
-def test_a_length_counts_back_from_the_last_record_in_all_commands(name: str) -> None:
+def test_a_duration_counts_back_from_the_last_record_in_all_commands(name: str) -> None:
     written = Process(source=0, label=None, role="taskmanager", cluster="", last_us=UTC_18_43)
     options = Options(selection=Selection(since=parse_moment("1h")))
     span = span_of(topic(name), NO_FACTS[name], [written], options)

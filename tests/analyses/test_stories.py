@@ -1,4 +1,4 @@
-"""Findings that belong together: the table of relations, and what is made of it. No Spark."""
+"""Stories of linked findings, and the table of relations. No Spark."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def codes(story: Story, known: dict[str, str]) -> list[str]:
 
 
 @pytest.mark.parametrize("relation", RELATIONS, ids=lambda row: row.clause)
-def test_a_row_names_what_exists(relation: Relation) -> None:
+def test_relations_name_existing_rules_and_causes(relation: Relation) -> None:
     assert set(relation.causes) <= set(CAUSES)
     assert {*relation.rules, *relation.explain} <= set(RULES)
     assert relation.causes or relation.rules
@@ -86,7 +86,7 @@ def test_a_row_names_what_exists(relation: Relation) -> None:
     assert not relation.clause.endswith(".")
 
 
-def test_every_cause_of_a_row_is_one_that_a_rule_convicts_of() -> None:
+def test_every_cause_of_a_relation_is_a_cause_of_a_rule() -> None:
     convicted = {cause for rule in RULES.values() for cause in rule.causes}
     assert {cause for row in RELATIONS for cause in row.causes} <= convicted
 
@@ -116,7 +116,7 @@ def test_expiries_full_queues_and_a_restart_are_one_story() -> None:
     assert "9 of 15 expired" in story.narrative
 
 
-def test_garbage_collection_comes_before_what_is_slow_for_it() -> None:
+def test_garbage_collection_explains_slow_tasks() -> None:
     on: dict[str, Any] = {"taskmanager": "tm-2"}
     stories_, known = told(
         ("CP201", found("slow-taskmanager", kind="taskmanager", rank=20, at=(3, 9), **on)),
@@ -131,7 +131,7 @@ def test_garbage_collection_comes_before_what_is_slow_for_it() -> None:
     assert stories_[0].cause == "garbage-collection"
 
 
-def test_a_machine_is_not_blamed_for_what_runs_on_another_one() -> None:
+def test_a_host_is_not_blamed_for_tasks_elsewhere() -> None:
     stories_, _ = told(
         ("SK104", found("garbage-collection", kind="taskmanager", taskmanager="tm-1")),
         ("CP201", found("slow-subtask", kind="subtask", task="enrich", taskmanager="tm-2")),
@@ -139,7 +139,7 @@ def test_a_machine_is_not_blamed_for_what_runs_on_another_one() -> None:
     assert len(stories_) == 2
 
 
-def test_jobs_are_kept_apart() -> None:
+def test_jobs_are_separate_stories() -> None:
     stories_, known = told(
         ("SK101", found("data-skew", task="a", rank=15)),
         ("CP101", found(job=OTHER)),
@@ -148,7 +148,7 @@ def test_jobs_are_kept_apart() -> None:
     assert [codes(story, known) for story in stories_] == [["SK101"], ["CP101"], ["CP103"]]
 
 
-def test_what_was_over_long_before_explains_nothing() -> None:
+def test_a_finding_that_ended_long_before_explains_nothing() -> None:
     stories_, _ = told(
         ("SK101", found("data-skew", task="a", at=(0, 5), state=State.RECOVERED)),
         ("CP101", found(at=(60, 70))),
@@ -156,7 +156,7 @@ def test_what_was_over_long_before_explains_nothing() -> None:
     assert len(stories_) == 2
 
 
-def test_what_came_first_is_not_explained_by_what_came_later() -> None:
+def test_a_later_finding_does_not_explain_an_earlier_one() -> None:
     stories_, _ = told(
         ("CP302", found("taskmanager-lost", kind="taskmanager", taskmanager="tm-1", at=(30, 31))),
         ("CP311", found(at=(1, 2), state=State.RECOVERED)),
@@ -164,7 +164,7 @@ def test_what_came_first_is_not_explained_by_what_came_later() -> None:
     assert len(stories_) == 2
 
 
-def test_two_that_could_explain_the_same_both_stand() -> None:
+def test_competing_explanations_are_both_listed() -> None:
     stories_, known = told(
         ("BP104", found("task-hangs", kind="subtask", task="a", subtask_index=1, rank=15)),
         ("BP102", found("slow-operator", kind="task", task="b", rank=16)),
@@ -174,7 +174,7 @@ def test_two_that_could_explain_the_same_both_stand() -> None:
     assert [[known[n] for n in story.competing] for story in stories_] == [["BP102"], ["BP104"]]
 
 
-def test_a_setting_stands_behind_what_happened() -> None:
+def test_settings_come_after_events() -> None:
     stories_, known = told(
         ("MM303", found("unmanaged-rocksdb", job=None, at=None, kind="taskmanager")),
         ("CP302", found("taskmanager-lost", state=State.RECOVERED, taskmanager="tm-1")),
@@ -182,7 +182,7 @@ def test_a_setting_stands_behind_what_happened() -> None:
     assert [known[story.findings[0]] for story in stories_] == ["CP302", "MM303"]
 
 
-def test_what_lasts_without_a_beginning_is_no_setting() -> None:
+def test_an_ongoing_finding_without_a_start_is_not_a_setting() -> None:
     """Back pressure that still holds the source back stands before a backlog that was worked off."""
     begun = found("throttled", kind="application", application="app-1")
     option: dict[str, Any] = {"kind": "option", "option": "maxRate", "application": "app-1"}
@@ -203,7 +203,7 @@ def test_a_driver_that_works_alone_explains_an_overload() -> None:
     assert (codes(story, known), story.cause) == (["RT308", "RT101"], "driver-gaps")
 
 
-def test_of_two_at_once_who_costs_more_checkpoints_stands_first() -> None:
+def test_the_culprit_of_more_checkpoints_comes_first() -> None:
     hot: dict[str, Any] = {"kind": "subtask", "task": "aggregate", "subtask_index": 1, "rank": 30}
     failing: dict[str, Any] = {"kind": "subtask", "task": "enrich", "subtask_index": 0, "rank": 10}
 
@@ -225,7 +225,7 @@ def test_of_two_at_once_who_costs_more_checkpoints_stands_first() -> None:
     assert first(expired=3, declined=8) == ("snapshot-exception", "enrich")
 
 
-def test_what_is_only_told_is_in_no_story() -> None:
+def test_info_findings_are_in_no_story() -> None:
     assert told(("CP104", found(severity=Severity.INFO)))[0] == []
 
 
@@ -255,7 +255,7 @@ _FINDINGS = st.lists(
 
 
 @given(_FINDINGS)
-def test_every_finding_is_told_once_and_every_chain_ends_at_its_root(
+def test_every_finding_is_in_one_story_and_every_chain_ends_at_its_root(
     said: list[tuple[str, Finding]],
 ) -> None:
     stories_, known = told(*said)
