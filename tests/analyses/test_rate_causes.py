@@ -412,7 +412,7 @@ def test_offsets_that_are_gone_name_the_delay_that_beat_the_retention() -> None:
     output = Output(batch_ms=batches[9].time_ms, output=0, name="x", duration_ms=3, failure=GONE)
     (finding,) = found(w.application(batches, outputs=(output,)), "RT305")
     assert finding.severity is Severity.CRITICAL and finding.cause == "offsets-out-of-range"
-    assert "delay beat the retention" in finding.explain
+    assert "delay exceeded the retention" in finding.explain
     assert finding.actions[0].option == "retention.ms" and finding.actions[0].proposed
     ended = w.record(kind="spark_query", what="terminated", run_id="r", cause=f"x\n{GONE}")
     query = w.query([w.trigger(n, 500) for n in range(20)], events=(ended,))

@@ -30,7 +30,6 @@ Stages with a single task are left out. Receivers' long tasks are not part of a 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from statistics import median
 
 from flowdiag.analyses.rate import helpers as h
@@ -92,9 +91,11 @@ def _finding(flow: h.Flow, slow: list[h.Unit], count: int, limits: Slow) -> h.Fi
     return h.flow_finding(
         flow,
         slow,
-        subject=replace(
-            flow.subject,
+        subject=h.Subject(
             kind="task",
+            job_name=flow.subject.job_name,
+            application=flow.subject.application,
+            query=flow.subject.query,
             stage=last.stage,
             subtask_index=same,
             parallelism=None if same is None else last.tasks,

@@ -11,10 +11,10 @@ No record is processed in that time. Memory or the network is short, not cores.
 
 How it decides
 --------------
-The task metrics come from the event log, for the longest stage of at least `fewest` present batches.
-One of them passes its limit in at least `share` of the batches: garbage collection `gc` of the tasks' time, waits for
-shuffle blocks `fetch`, spills `spill`. The rule requires batches that queue
-or take `use` of the interval.
+The task metrics come from the event log, for the longest stage of at least `fewest` present batches. One
+value passes its limit in at least `share` of them: garbage collection (`gc` of the tasks' time), waits for
+shuffle blocks (`fetch`), or spilled data (`spill`). The rule requires batches that queue or take `use` of
+the interval.
 
 What to do
 ----------
