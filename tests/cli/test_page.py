@@ -137,7 +137,7 @@ def test_pages_of_recordings_show_their_findings() -> None:
     assert (
         len(re.findall(r"checkpoint \d+, [^<]*: expired after", page)) == 2 * 9
     )  # wide and narrow
-    for number, said in ((1, "never ended"), (2, "interval, 2 s"), (3, "rate limit that was pub")):
+    for number, said in ((1, "never ended"), (2, "interval, 2 s"), (3, "published rate limit")):
         well_made(page_of(number))
         assert said in page_of(number)
 

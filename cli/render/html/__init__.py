@@ -44,7 +44,7 @@ def render(report: Report, page: Page) -> str:
         renderer=ChartRenderer(room=CHARTS, faults=page.faults),
     )
     verdict = _part(page, "verdict", lambda: _verdict(context))
-    sections = [one for name, make in SECTIONS.items() for one in _section(name, make, context)]
+    sections = [view for name, make in SECTIONS.items() for view in _section(name, make, context)]
     embedded, left_out = fit_report(report, EMBEDDED)
     footer = _part(
         page,

@@ -47,16 +47,16 @@ _WORST: Final = ("completed", "aborted", "in_flight", "declined", "expired", "fa
 
 def checkpoints(job: CheckpointJob, clock: words.Clock, renderer: ChartRenderer) -> Figure | None:
     """Return the figure of a job, or None if it has fewer than two checkpoints with a time."""
-    dated = [one for one in job.checkpoints if one.triggered_at]
+    dated = [checkpoint for checkpoint in job.checkpoints if checkpoint.triggered_at]
     if len(dated) < 2:
         return None
     shown, each = worst_of(dated, _BARS, _severity)
-    rows = [_row(one, clock) for one in shown]
+    rows = [_row(checkpoint, clock) for checkpoint in shown]
     size, unit = unit_of_lengths(row["ms"] for row in rows)
     for row in rows:
         row["y"] = None if row["ms"] is None else row["ms"] / size
-    bands = [band for one in job.episodes if (band := _band(one, clock))]
-    kinds = [kind for kind in _COLOURS if any(one.status == kind for one in shown)]
+    bands = [band for episode in job.episodes if (band := _band(episode, clock))]
+    kinds = [kind for kind in _COLOURS if any(checkpoint.status == kind for checkpoint in shown)]
     legend = legend_of(
         *((True, _COLOURS[kind], words.STATUS_WORDS[kind]) for kind in kinds),
         (bands, "band", "episode of expired checkpoints"),
@@ -94,29 +94,38 @@ def _numbers(job: CheckpointJob, clock: words.Clock) -> Table:
     return table(columns, job.checkpoints, _ROWS)
 
 
-def _severity(one: Checkpoint) -> float:
-    rank = _WORST.index(one.status) if one.status in _WORST else len(_WORST)
-    return rank + min((one.duration_ms or 0) / 1e10, 0.9)
+def _severity(checkpoint: Checkpoint) -> float:
+    rank = _WORST.index(checkpoint.status) if checkpoint.status in _WORST else len(_WORST)
+    return rank + min((checkpoint.duration_ms or 0) / 1e10, 0.9)
 
 
-def _row(one: Checkpoint, clock: words.Clock) -> dict[str, Any]:
-    took = "" if one.duration_ms is None else f" after {fmt.duration(one.duration_ms)}"
-    ended = words.STATUS_WORDS.get(one.status, one.status)
+def _row(checkpoint: Checkpoint, clock: words.Clock) -> dict[str, Any]:
+    took = (
+        "" if checkpoint.duration_ms is None else f" after {fmt.duration(checkpoint.duration_ms)}"
+    )
+    ended = words.STATUS_WORDS.get(checkpoint.status, checkpoint.status)
     return {
-        "x": wall_ms(one.triggered_at, clock),
-        "ms": one.duration_ms,
-        "status": one.status if one.status in _COLOURS else "aborted",
-        "letter": _LETTERS.get(one.status, "" if one.status == "completed" else "?"),
-        "tooltip": printable(f"checkpoint {one.id}, {clock.show(one.triggered_at)}: {ended}{took}"),
+        "x": wall_ms(checkpoint.triggered_at, clock),
+        "ms": checkpoint.duration_ms,
+        "status": checkpoint.status if checkpoint.status in _COLOURS else "aborted",
+        "letter": _LETTERS.get(checkpoint.status, "" if checkpoint.status == "completed" else "?"),
+        "tooltip": printable(
+            f"checkpoint {checkpoint.id}, {clock.show(checkpoint.triggered_at)}: {ended}{took}"
+        ),
     }
 
 
-def _band(one: CheckpointEpisode, clock: words.Clock) -> dict[str, Any] | None:
-    first, last = wall_ms(one.first_seen, clock), wall_ms(one.last_seen, clock)
+def _band(episode: CheckpointEpisode, clock: words.Clock) -> dict[str, Any] | None:
+    first, last = wall_ms(episode.first_seen, clock), wall_ms(episode.last_seen, clock)
     if first is None or last is None:
         return None
-    culprit = words.subject_name(one.subject) if one.subject else one.reason or "no culprit found"
-    tooltip = f"checkpoints {one.first_checkpoint} to {one.last_checkpoint}, {one.expired} expired: {culprit}"
+    culprit = (
+        words.subject_name(episode.subject)
+        if episode.subject
+        else episode.reason or "no culprit found"
+    )
+    tooltip = f"checkpoints {episode.first_checkpoint} to {episode.last_checkpoint},"
+        f" {episode.expired} expired: {culprit}"
     return {"x": first, "x2": last, "tooltip": printable(tooltip)}
 
 

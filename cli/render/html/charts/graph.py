@@ -157,7 +157,7 @@ def _facts(vertex: QueueVertex) -> list[str]:
         facts.append(f"waits {fmt.share(vertex.back_pressured, whole=True)}")
     if full is not None:
         facts.append(f"queue {fmt.share(min(full, 1.0), whole=True)}")
-    culprits = sorted(one.subtask_index for one in vertex.subtasks if one.culprit)
+    culprits = sorted(subtask.subtask_index for subtask in vertex.subtasks if subtask.culprit)
     if culprits:
         first = fmt.subtask(culprits[0], vertex.parallelism)
         facts.append(f"culprit {first}" + (f" +{len(culprits) - 1}" if len(culprits) > 1 else ""))
@@ -208,9 +208,9 @@ def _lines(facts: Sequence[str], room: int) -> list[str]:
 def _queue_share(vertex: QueueVertex) -> float | None:
     """Return the fill level of the fullest input queue whose capacity is known."""
     shares = [
-        one.queue_length / one.capacity
-        for one in vertex.subtasks
-        if one.queue_length is not None and one.capacity
+        subtask.queue_length / subtask.capacity
+        for subtask in vertex.subtasks
+        if subtask.queue_length is not None and subtask.capacity
     ]
     return max(shares, default=None)
 

@@ -65,16 +65,16 @@ def late(
     """
     counts: Counter[tuple[str, int, str]] = Counter()
     seen = set()
-    for one in job.late_acknowledgements:
-        if one.task is None or one.subtask_index is None or one.taskmanager is None:
+    for ack in job.late_acknowledgements:
+        if ack.task is None or ack.subtask_index is None or ack.taskmanager is None:
             continue
-        key = one.task, one.subtask_index, one.taskmanager
-        if (one.run, one.checkpoint, *key) not in seen:
-            seen.add((one.run, one.checkpoint, *key))
+        key = ack.task, ack.subtask_index, ack.taskmanager
+        if (ack.run, ack.checkpoint, *key) not in seen:
+            seen.add((ack.run, ack.checkpoint, *key))
             counts[key] += 1
     if not counts:
         return None
-    parallelism = {one.task: _parallelism(one.subtask) for one in job.late_acknowledgements}
+    parallelism = {ack.task: _parallelism(ack.subtask) for ack in job.late_acknowledgements}
     order = {vertex.name: number for number, vertex in enumerate(vertices)}
     named = {(culprit.subject.task, culprit.subject.subtask_index) for culprit in job.culprits} - {
         (None, None)
@@ -109,16 +109,16 @@ def busy(vertices: Sequence[QueueVertex], renderer: ChartRenderer) -> Figure | N
     cells = [
         _Cell(
             vertex.name,
-            one.subtask_index,
+            subtask.subtask_index,
             vertex.parallelism,
-            one.taskmanager,
-            one.busy,
-            fmt.share(one.busy, whole=True),
-            one.culprit,
+            subtask.taskmanager,
+            subtask.busy,
+            fmt.share(subtask.busy, whole=True),
+            subtask.culprit,
         )
         for vertex in vertices
-        for one in sorted(vertex.subtasks, key=lambda one: one.subtask_index)
-        if one.taskmanager is not None and one.busy is not None
+        for subtask in sorted(vertex.subtasks, key=lambda subtask: subtask.subtask_index)
+        if subtask.taskmanager is not None and subtask.busy is not None
     ]
     if len(cells) < 2:
         return None

@@ -78,11 +78,11 @@ def _lasted(step: StartStep) -> str:
 def _last_subject(step: StartStep) -> str:
     if step.subject is None:
         return ""
-    one = step.subject
-    name = one.task or ""
-    if name and one.subtask_index is not None:
-        name = f"{name} ({one.subtask_index + 1})"
-    return " on ".join(filter(None, [name, one.taskmanager]))
+    subject = step.subject
+    name = subject.task or ""
+    if name and subject.subtask_index is not None:
+        name = f"{name} ({subject.subtask_index + 1})"
+    return " on ".join(filter(None, [name, subject.taskmanager]))
 
 
 _COLUMNS: Final = (

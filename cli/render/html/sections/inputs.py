@@ -19,11 +19,13 @@ def section(context: Context) -> Section | None:
     report = context.report
     if not report.inputs and not report.warnings and not report.errors:
         return None
-    unread = [one for one in report.inputs if one.kind == "not-read" or one.error]
+    unread = [item for item in report.inputs if item.kind == "not-read" or item.error]
     count = fmt.plural(len(report.inputs), "input")
     count += f", {len(unread)} not read or incomplete" if unread else ""
     # Unread inputs come first: they are the reason to read this section.
-    ranked = unread + [one for one in report.inputs if not (one.kind == "not-read" or one.error)]
+    ranked = unread + [
+        item for item in report.inputs if not (item.kind == "not-read" or item.error)
+    ]
     show = context.clock.show
     columns = (
         Column("input", lambda item: context.paths.show(item.source), "left"),

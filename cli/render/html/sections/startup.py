@@ -79,7 +79,7 @@ def _drawn_attempts(attempts: Sequence[StartAttempt]) -> list[StartAttempt]:
     """Return the first start, and the last one that reached the most steps."""
     if len(attempts) <= 2:
         return list(attempts)
-    latest = max(attempts[1 - _STARTS :], key=lambda one: (len(one.steps), one.number))
+    latest = max(attempts[1 - _STARTS :], key=lambda attempt: (len(attempt.steps), attempt.number))
     return [attempts[0], latest]
 
 
