@@ -124,8 +124,8 @@ def _band(episode: CheckpointEpisode, clock: words.Clock) -> dict[str, Any] | No
         if episode.subject
         else episode.reason or "no culprit found"
     )
-    tooltip = f"checkpoints {episode.first_checkpoint} to {episode.last_checkpoint},"
-        f" {episode.expired} expired: {culprit}"
+    span = f"checkpoints {episode.first_checkpoint} to {episode.last_checkpoint}"
+    tooltip = f"{span}, {episode.expired} expired: {culprit}"
     return {"x": first, "x2": last, "tooltip": printable(tooltip)}
 
 
