@@ -34,7 +34,7 @@ from flowdiag.analyses.comparison.chance import (
     share_test,
     stretches,
 )
-from flowdiag.analyses.comparison.compare import compared
+from flowdiag.analyses.comparison.compare import compare_reports
 from flowdiag.analyses.comparison.measures import BUSY, FACTOR, PROCESSING
 from flowdiag.analyses.comparison.wire import Change, Comparison
 from flowdiag.analyses.diagnosis import InspectedInputs, Measured, report_on
@@ -141,7 +141,7 @@ def _healthy(reports: dict[str, Report], facts: Facts) -> tuple[int, list[str]]:
     for scenario, names in sorted(alike.items()):
         pairs = list(itertools.combinations(names, 2))
         if pairs:
-            found = _counted(compared(reports[one], reports[other]) for one, other in pairs)
+            found = _counted(compare_reports(reports[one], reports[other]) for one, other in pairs)
             lines.append(_row(scenario, found))
             total += found
     halves = _counted(_halves([one for some in alike.values() for one in some], reports, facts))
@@ -156,7 +156,7 @@ def _halves(names: Iterable[str], reports: dict[str, Report], facts: Facts) -> I
         times = [at for one in reports[name].inputs for at in (one.first, one.last) if at]
         first, last = (parse_moment(at).utc_us or 0 for at in (min(times), max(times)))
         middle = parse_moment(f"{(last - first) // 2_000_000}s")
-        yield compared(
+        yield compare_reports(
             facts.report(name, Selection(until=middle)), facts.report(name, Selection(since=middle))
         )
 
@@ -262,7 +262,7 @@ def _told(
         "|---|---|---|---|---|---|",
     ]
     for before, after in pairs:
-        one = compared(reports[before], reports[after])
+        one = compare_reports(reports[before], reports[after])
         counts = Counter(finding.change for finding in one.findings)
         findings = ", ".join(f"{counts[change]} {change}" for change in Change if counts[change])
         changed = ", ".join(

@@ -68,7 +68,7 @@ def run(before: str, after: str, given: Mapping[str, Any]) -> ExitCode:
     renderer = _renderer(settings)
     factor = _factor(given["factor"])
     muting = muting_of(settings)
-    from flowdiag.analyses.comparison.compare import compared
+    from flowdiag.analyses.comparison.compare import compare_reports
     from flowdiag.analyses.comparison.measures import FACTOR
     from flowdiag.analyses.comparison.wire import redacted
 
@@ -78,7 +78,7 @@ def run(before: str, after: str, given: Mapping[str, Any]) -> ExitCode:
     if not settings.quiet:
         for line in words.baseline_lines(known):
             print_message("note", line)
-    comparison = compared(
+    comparison = compare_reports(
         old,
         new,
         names=(before, after),

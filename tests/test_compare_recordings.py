@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from flowdiag.analyses.comparison.compare import compared
+from flowdiag.analyses.comparison.compare import compare_reports
 from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.report.wire import Report
@@ -39,7 +39,7 @@ def test_the_example_of_the_page_is_what_is_printed(
     example = page.split("<!-- example -->\n```text\n")[1].split("```\n<!-- /example -->")[0]
     monkeypatch.chdir(ROOT)
     before, after = command.split()
-    one = compared(report(before, spark), report(after, spark), names=(before, after))
+    one = compare_reports(report(before, spark), report(after, spark), names=(before, after))
     assert RENDERERS[Format.TABLE](one, Page(width=90)) == example
 
 
@@ -47,6 +47,6 @@ def test_two_versions_of_a_healthy_job_are_the_same(spark: SparkSession) -> None
     paths = [
         f"{ROOT}/fixtures/recordings/flink/{version}/healthy" for version in ("1.9.3", "2.3.0")
     ]
-    one = compared(report(paths[0], spark), report(paths[1], spark))
+    one = compare_reports(report(paths[0], spark), report(paths[1], spark))
     assert one.conclusive and not one.regression and not one.findings
     assert not any(each.significant for each in one.measures if each.name != "memory")

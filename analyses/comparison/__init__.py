@@ -1,1 +1,1 @@
-"""What changed between two reports: findings by fingerprint, measures by a test that suits them."""
+"""Compares two reports: findings by fingerprint, measures by a suitable statistical test."""

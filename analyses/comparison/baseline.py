@@ -1,18 +1,18 @@
-"""Known findings: what a team has seen, says why it stays, and until when nobody wants to hear of it.
+"""Known findings that a team has accepted: each with a reason and an end date, until which it is muted.
 
 A baseline is a TOML file of entries
 
     [[known]]
     fingerprint = "1f0c5a…"     # of the finding in a report
     reason = "OPS-1234: the bigger machines come in January"
-    until = 2027-01-31          # the last day on which it is muted
-    code = "CP101"              # these three for people, and to tell whether it was looked for at all
+    until = 2027-01-31          # the last day of muting
+    code = "CP101"              # these three for readers, and to check whether a report covers it
     job = "orders"
     title = "9 of 15 checkpoints expired"
-    severity = "warning"        # muted up to here: what is worse is heard
-    state = "recovered"         # muted while it is over: what lasts is heard
+    severity = "warning"        # muted up to this severity
+    state = "recovered"         # muted while recovered; counts again when ongoing
 
-What is muted stays in the report, and in its verdict, which tells the truth; the exit code is of the others.
+Muted findings stay in the report and count for its verdict. They do not affect the exit code.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class Entry:
     """One known finding.
 
     Args:
-        fingerprint, reason, until: which, why, and the last day of its being muted.
-        severity, state: up to which it is muted.
-        code, job, title: of the finding, for people, and to tell whether it was looked for.
-        line: of the file, from 1.
+        fingerprint, reason, until: the finding, the reason, and the last day of muting.
+        severity, state: the worst severity and state that are muted.
+        code, job, title: of the finding, for readers, and to check whether a report covers it.
+        line: line number in the file, from 1.
     """
 
     fingerprint: str
@@ -65,11 +65,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownFindings:
-    """A baseline as it was read.
+    """The content of a baseline.
 
     Args:
         source: the file.
-        entries: in its order.
+        entries: in the order of the file.
     """
 
     source: str
@@ -77,37 +77,37 @@ class KnownFindings:
 
     @classmethod
     def read(cls, path: str) -> Self:
-        """Read a file.
+        """Read a baseline.
 
         Raises:
-            FlowdiagError: it cannot be read, or something in it is wrong: with its line.
+            FlowdiagError: the file is unreadable or invalid; the message names the line.
         """
         text = text_of(path)
         return cls(source=path, entries=entries_of(text, path))
 
 
 def text_of(path: str) -> str:
-    """The text of a baseline.
+    """Return the text of a baseline.
 
     Raises:
-        FlowdiagError: it cannot be read.
+        FlowdiagError: the file is unreadable.
     """
     try:
         return Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
-        raise FlowdiagError(f"'{path}' is no text in UTF-8") from None
+        raise FlowdiagError(f"'{path}' is not UTF-8 text") from None
     except OSError as error:
         raise FlowdiagError(
             f"cannot read the baseline '{path}': {error.strerror or error}",
-            hint=f"flowdiag baseline REPORT -o {path} writes one",
+            hint=f"create it with flowdiag baseline REPORT -o {path}",
         ) from None
 
 
 def entries_of(text: str, path: str) -> tuple[Entry, ...]:
-    """The entries of a baseline.
+    """Return the entries of a baseline.
 
     Raises:
-        FlowdiagError: it is no TOML, or an entry is wrong: with the line.
+        FlowdiagError: the file is not valid TOML, or an entry is invalid; the message names the line.
     """
     try:
         document = tomllib.loads(text)
@@ -115,36 +115,34 @@ def entries_of(text: str, path: str) -> tuple[Entry, ...]:
         what, _, place = str(error).rstrip(")").partition(" (at ")
         line = re.search(r"line (\d+)", place)
         number = line[1] if line else text.rstrip("\n").count("\n") + 1
-        said = f"{what[:1].lower()}{what[1:]}"
-        raise FlowdiagError(f"'{path}', line {number}: not valid TOML: {said}") from None
+        problem = f"{what[:1].lower()}{what[1:]}"
+        raise FlowdiagError(f"'{path}', line {number}: not valid TOML: {problem}") from None
     wrong = _Wrong(path, text)
     for key in document:
         if key != _TABLE:
             raise wrong(f"unknown key '{key}'", None, key, hint=nearest(key, [_TABLE]))
     tables = document.get(_TABLE, [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise wrong("'known' is no list of tables", None, _TABLE, hint="write [[known]]")
+        raise wrong("'known' is not a list of tables", None, _TABLE, hint="write [[known]]")
     found: dict[str, Entry] = {}
     for number, table in enumerate(tables):
         entry = _entry(table, number, wrong)
         if entry.fingerprint in found:
             before = found[entry.fingerprint].line
-            raise wrong(
-                f"'{entry.fingerprint}' stands in line {before}, too", number, "fingerprint"
-            )
+            raise wrong(f"'{entry.fingerprint}' is also in line {before}", number, "fingerprint")
         found[entry.fingerprint] = entry
     return tuple(found.values())
 
 
 class _Wrong:
-    """Errors with the line that they are about."""
+    """Creates errors with the line of the problem."""
 
     def __init__(self, path: str, text: str) -> None:
         self._path, self._lines = path, text.split("\n")
         self._heads = [n for n, line in enumerate(self._lines, 1) if _HEAD.match(line)]
 
     def line(self, number: int | None, key: str | None = None) -> int | None:
-        """Where a key stands in an entry, or the entry; tomllib itself does not tell."""
+        """Return the line of a key or of its entry; tomllib does not report it."""
         first = last = None
         if number is not None:
             if number >= len(self._heads):
@@ -171,19 +169,19 @@ def _entry(table: Mapping[str, Any], number: int, wrong: _Wrong) -> Entry:
             raise wrong(f"unknown key '{key}'", number, key, hint=nearest(key, _KEYS))
     for key in _NEEDED:
         if key not in table:
-            raise wrong(f"an entry without '{key}'", number, None)
+            raise wrong(f"the entry lacks '{key}'", number, None)
     for key, value in table.items():
         if key != "until" and not isinstance(value, str):
-            raise wrong(f"'{key}' is no text", number, key, hint="write it between quotes")
+            raise wrong(f"'{key}' is not a text", number, key, hint="quote it")
     if not _FINGERPRINT.fullmatch(table["fingerprint"]):
         raise wrong(
-            f"'{table['fingerprint']}' is no fingerprint",
+            f"'{table['fingerprint']}' is not a fingerprint",
             number,
             "fingerprint",
             hint="copy it from a report: jq '.findings[].fingerprint'",
         )
     if not table["reason"].strip():
-        raise wrong("the reason is empty", number, "reason", hint="say why it stays as it is")
+        raise wrong("the reason is empty", number, "reason", hint="write why it is accepted")
     words: dict[str, Any] = {}
     for key, kind in (("severity", f.Severity), ("state", f.State)):
         if key in table:
@@ -191,7 +189,10 @@ def _entry(table: Mapping[str, Any], number: int, wrong: _Wrong) -> Entry:
                 words[key] = kind(table[key])
             except ValueError:
                 raise wrong(
-                    f"'{table[key]}' is no {key}", number, key, hint=f"write {', '.join(kind)}"
+                    f"'{table[key]}' is not a valid {key}",
+                    number,
+                    key,
+                    hint=f"write {', '.join(kind)}",
                 ) from None
     return Entry(
         fingerprint=table["fingerprint"],
@@ -206,7 +207,7 @@ def _entry(table: Mapping[str, Any], number: int, wrong: _Wrong) -> Entry:
 
 
 def _day(value: object, number: int, wrong: _Wrong) -> date:
-    """The last day on which an entry holds."""
+    """Parse the last day of an entry."""
     if isinstance(value, datetime):
         return value.date()
     if isinstance(value, date):
@@ -214,7 +215,7 @@ def _day(value: object, number: int, wrong: _Wrong) -> date:
     try:
         return date.fromisoformat(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        raise wrong(f"'{value}' is no day", number, "until", hint="write 2027-01-31") from None
+        raise wrong(f"'{value}' is not a date", number, "until", hint="write 2027-01-31") from None
 
 
 # --- muting ---------------------------------------------------------------------------------------
@@ -223,34 +224,33 @@ def _day(value: object, number: int, wrong: _Wrong) -> date:
 def with_baseline(
     report: Report, known: KnownFindings, today: date, *, private: bool = False
 ) -> Report:
-    """The report with what the baseline says of its findings: `summary.baseline`.
+    """Add `summary.baseline` to a report: the status of each entry.
 
-    Nothing else changes: not the findings, and not the verdict.
+    Findings and verdict stay unchanged.
 
     Args:
-        report: after judging, complete.
+        report: the complete report.
         known: the baseline.
-        today: which days are past.
-        private: the report has other names: those of the file are not shown.
+        today: decides which entries have expired.
+        private: names in the report are masked, so those of the baseline are left out.
     """
     entries = known.entries
     if private:
         entries = tuple(replace(entry, job=None, title=None) for entry in entries)
-    told = [_known(entry, report, today) for entry in entries]
-    baseline = Baseline(source=known.source, date=today.isoformat(), entries=told)
+    statuses = [_entry_status(entry, report, today) for entry in entries]
+    baseline = Baseline(source=known.source, date=today.isoformat(), entries=statuses)
     return msgspec.structs.replace(
         report, summary=msgspec.structs.replace(report.summary, baseline=baseline)
     )
 
 
-def _known(entry: Entry, report: Report, today: date) -> BaselineEntry:
-    """What became of an entry."""
+def _entry_status(entry: Entry, report: Report, today: date) -> BaselineEntry:
     seen = [one for one in report.findings if one.fingerprint == entry.fingerprint]
-    status, says = _status(entry, seen, today)
+    status, text = _status(entry, seen, today)
     if status is Muting.GONE and entry.code is not None:
         unseen = unassessed(report, entry.code, entry.job)
         if unseen is not None:
-            status, says = Muting.NOT_ASSESSED, f"whether it is still there is not known: {unseen}"
+            status, text = Muting.NOT_ASSESSED, f"it may still exist: {unseen}"
     return BaselineEntry(
         fingerprint=entry.fingerprint,
         code=seen[0].code if seen else entry.code,
@@ -258,7 +258,7 @@ def _known(entry: Entry, report: Report, today: date) -> BaselineEntry:
         reason=entry.reason,
         until=entry.until.isoformat(),
         status=status,
-        text=says,
+        text=text,
         findings=len(seen),
     )
 
@@ -267,13 +267,13 @@ def _status(entry: Entry, seen: Sequence[Finding], today: date) -> tuple[Muting,
     if not seen:
         return Muting.GONE, "no longer seen: remove it"
     if today > entry.until:
-        return Muting.EXPIRED, f"muted until {entry.until}, which is past: it counts again"
+        return Muting.EXPIRED, f"muted until {entry.until}, which has passed: it counts again"
     worst = _worst(seen)
     if worst.weight > entry.severity.weight:
         return Muting.WORSE, f"it is {worst} now, was {entry.severity}: it counts again"
     lasts = any(one.state is f.State.ONGOING for one in seen)
     if lasts and entry.state is f.State.RECOVERED:
-        return Muting.WORSE, "it lasts now, and was over: it counts again"
+        return Muting.WORSE, "it is ongoing now, was recovered: it counts again"
     return Muting.MUTED, f"muted until {entry.until}"
 
 
@@ -282,11 +282,11 @@ def _status(entry: Entry, seen: Sequence[Finding], today: date) -> tuple[Muting,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """A baseline as it is to be written, and what happened to its entries: their fingerprints."""
+    """The text of a new baseline, with the fingerprints of added, accepted and unseen entries."""
 
     text: str
     added: tuple[str, ...]
-    accepted: tuple[str, ...]  # were known, and are muted again as they are now
+    accepted: tuple[str, ...]  # known entries that are muted again in their present state
     unseen: tuple[str, ...]
 
 
@@ -300,18 +300,18 @@ def updated(
     until: date | None,
     today: date,
 ) -> Written:
-    """A baseline with the findings of some reports; what stands in it stays, comments and reasons among it.
+    """Add the findings of reports to a baseline; its entries, comments and reasons stay.
 
     Args:
-        text: of the file as it is; empty: there is none.
+        text: the present content; empty for a new file.
         path: of the file, for errors.
-        reports: whose findings are known from now on.
-        least: severity below which none is added.
-        reason, until: of what is added; `until` also of what is past.
-        today: which days are past.
+        reports: their findings become known.
+        least: minimum severity of added findings.
+        reason, until: of added entries; `until` also of expired ones.
+        today: decides which entries have expired.
 
     Raises:
-        FlowdiagError: the file is wrong, or something is to be muted without a reason or a day.
+        FlowdiagError: the file is invalid, or a finding to be muted lacks a reason or an end date.
     """
     import tomlkit
 
@@ -345,28 +345,28 @@ def updated(
         unseen=tuple(
             fingerprint
             for fingerprint, entry in entries.items()
-            if fingerprint not in seen and _looked_for(entry, reports)
+            if fingerprint not in seen and _is_covered(entry, reports)
         ),
     )
 
 
 def _require(reasoned: bool, ends: bool, new: Sequence[str], past: Sequence[str]) -> None:
-    """Nothing is muted without a reason, nor for ever."""
+    """Require a reason and an end date for muted findings."""
     if not (reasoned and ends):
         raise FlowdiagError(
-            "what is muted needs a reason and a day on which it ends:"
+            "muting requires a reason and an end date:"
             f" {fmt.plural(len(new) + len(past), 'finding')}",
             hint="--reason 'OPS-1234: …' --until 2027-01-31",
         )
 
 
 def _document(text: str) -> Any:
-    """The TOML of a baseline with a list of known findings, empty where there is no file yet."""
+    """Return the TOML of a baseline with a list of known findings, empty for a new file."""
     import tomlkit
 
     document = tomlkit.parse(text)
     if not text.strip():
-        document.add(tomlkit.comment("Known findings of flowdiag: muted, each until its day."))
+        document.add(tomlkit.comment("Known findings of flowdiag, each muted until its date."))
     if _TABLE not in document:
         document.append(_TABLE, tomlkit.aot())
     return document
@@ -379,7 +379,7 @@ def _accepts(
     until: date | None,
     today: date,
 ) -> bool:
-    """Mute again what got worse or whose day is past; whether anything had to change."""
+    """Mute a worse or expired finding again; return whether the entry changed."""
     some = seen.get(entry.fingerprint)
     if not some:
         return False
@@ -395,7 +395,7 @@ def _accepts(
 
 
 def _values(some: Sequence[Finding], reason: str | None, until: date | None) -> dict[str, Any]:
-    """An entry for findings of the same fingerprint, muted as they are."""
+    """Return an entry for findings with the same fingerprint, in their present state."""
     one = max(some, key=lambda each: each.severity.weight)
     lasts = any(each.state is f.State.ONGOING for each in some)
     values = {
@@ -415,6 +415,6 @@ def _worst(some: Sequence[Finding]) -> f.Severity:
     return max((one.severity for one in some), key=lambda severity: severity.weight)
 
 
-def _looked_for(entry: Entry, reports: Sequence[Report]) -> bool:
-    """Whether any report looked for an entry, so that it is known not to be there."""
+def _is_covered(entry: Entry, reports: Sequence[Report]) -> bool:
+    """Whether any report assessed the finding of an entry, so that its absence is certain."""
     return any(entry.code and unassessed(each, entry.code, entry.job) is None for each in reports)

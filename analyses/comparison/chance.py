@@ -1,15 +1,17 @@
-"""Whether two series of measurements differ: a test for few, skewed values that resemble their neighbours.
+"""A test whether two series of measurements differ: for few, skewed, autocorrelated values.
 
-Durations and delays are skewed, so that means say little: ranks are compared (Mann and Whitney). A slow
-checkpoint is followed by slow ones, so that ten in a row are not ten independent values: both series are cut into
-stretches so long that one hardly resembles the next, by their own autocorrelation, and each stretch counts by its
-median. A handful of values is few: up to `_EXACT` of them the test is exact, by counting, ties among them.
+Durations and delays are skewed, so the test compares ranks instead of means (Mann and Whitney). Slow
+checkpoints follow each other, so ten in a row are not ten independent values. Both series are therefore
+cut into stretches. Their length follows from the autocorrelation, so that a stretch hardly resembles the
+next, and each stretch counts with its median. Up to `_EXACT` values the test is exact: it counts all
+cases, including ties.
 
-The autocorrelation is that of the calmer series: under the hypothesis that is tested nothing has changed, so that both
-have the same, and a series that fell sick half-way resembles itself for that alone. Shares of time, of which reports hold the mean of so many samples only, are compared as proportions: no
-quantity between 0 and 1 scatters more than one that is either.
+The autocorrelation is that of the calmer series. Under the null hypothesis both series have the same one,
+and a series that changes half-way resembles itself for that reason alone. Reports contain only the mean
+of shares of time, so these are compared as proportions. No quantity between 0 and 1 has a larger variance
+than one that is either 0 or 1.
 
-scipy has no such test either (its exact one knows no ties), and would be 35 MB for what is below.
+scipy has no such test (its exact test does not support ties) and would add 35 MB.
 """
 
 from __future__ import annotations
@@ -22,20 +24,21 @@ from statistics import NormalDist, median
 from typing import Final
 
 LEVEL: Final = 0.01
-"""The chance of a false claim that is accepted, over all measures of a comparison together."""
+"""The accepted probability of a false positive, over all measures of a comparison together."""
 FEWEST: Final = 5
-"""Independent values of a side below which nothing can be told: of four and four the rarest order has 2.9%."""
+"""Minimum independent values per side: with four and four, the rarest order has a probability of 2.9%."""
 
 _EXACT: Final = 24  # values of both sides together
-_HIGHEST: Final = 0.97  # of an autocorrelation: more would be a series without a level
-_RESEMBLANCE: Final = 2.0  # samples of a share that tell as much as an independent one
+_HIGHEST: Final = 0.97  # autocorrelation; above this a series has no level
+_RESEMBLANCE: Final = 2.0  # samples of a share per independent one
 
 
 def autocorrelation(*series: Sequence[float]) -> float:
-    """How much each value resembles the one before it, in the series where it does least; 0 to `_HIGHEST`.
+    """Return the smallest autocorrelation of the series at lag 1, 0 to `_HIGHEST`.
 
-    Of ranks, which outliers do not distort; made larger by what short series underestimate (Marriott and Pope
-    1954: about (1 + 3 rho) / n), and by its standard error: to take it for too small makes false claims.
+    It uses ranks, which outliers do not distort. The bias of short series is added (Marriott and Pope
+    1954: about (1 + 3 rho) / n), and so is the standard error: a value that is too small causes false
+    positives.
 
     >>> autocorrelation([1, 9, 2, 8, 3, 7, 4, 6] * 4, list(range(50)))
     0.0
@@ -53,17 +56,17 @@ def autocorrelation(*series: Sequence[float]) -> float:
 
 
 def _resemblance(values: Sequence[float]) -> float:
-    """How far the rank of each value is that of the one before it: -1 to 1."""
+    """Return the correlation of each rank with the previous one, -1 to 1."""
     centred = [rank - (len(values) + 1) / 2 for rank in ranks(values)]
     spread = sum(rank * rank for rank in centred)
     return sum(map(float.__mul__, centred[1:], centred[:-1])) / spread
 
 
 def independent(count: int, rho: float) -> int:
-    """Into how many stretches a series can be cut that hardly resemble each other.
+    """Return the number of almost independent stretches of a series.
 
-    As many as it has independent values, n (1 - rho) / (1 + rho), would still resemble each other at their ends:
-    with three times the rho below the line the test keeps its word (`python -m benchmarks.compare`).
+    With n (1 - rho) / (1 + rho) stretches, their ends would still correlate. Three times the rho in the
+    denominator keeps the promised error rate (`python -m benchmarks.compare`).
 
     >>> independent(40, 0.0), independent(40, 0.5), independent(3, 0.9)
     (40, 8, 1)
@@ -74,7 +77,7 @@ def independent(count: int, rho: float) -> int:
 def stretches(
     values: Sequence[float], count: int, middle: Callable[[Sequence[float]], float] = median
 ) -> list[float]:
-    """The series cut into so many stretches of about the same length, each by its middle.
+    """Cut the series into stretches of about the same length, and return the median of each.
 
     >>> stretches([1, 2, 3, 10, 20, 30], 2)
     [2, 20]
@@ -84,7 +87,7 @@ def stretches(
 
 
 def ranks(values: Sequence[float]) -> list[float]:
-    """The rank of each value from 1; equal ones share the mean of theirs.
+    """Return the rank of each value from 1; ties share their mean rank.
 
     >>> ranks([5, 1, 5])
     [2.5, 1.0, 2.5]
@@ -103,7 +106,7 @@ def ranks(values: Sequence[float]) -> list[float]:
 
 
 def rank_test(before: Sequence[float], after: Sequence[float]) -> float:
-    """How often chance alone parts two groups of independent values at least so far, to either side.
+    """Return the two-sided p-value for two groups of independent values.
 
     >>> round(rank_test([1, 2, 3, 4], [5, 6, 7, 8]), 4)  # 2 of 70 orders
     0.0286
@@ -112,7 +115,7 @@ def rank_test(before: Sequence[float], after: Sequence[float]) -> float:
     """
     pooled = ranks([*before, *after])
     size, total = len(before), len(pooled)
-    # Doubled, so that shared ranks are whole numbers, too.
+    # Doubled, so that shared ranks are integers, too.
     doubled = [round(2 * rank) for rank in pooled]
     seen, expected = sum(doubled[:size]), size * (total + 1)
     if total <= _EXACT:
@@ -121,12 +124,12 @@ def rank_test(before: Sequence[float], after: Sequence[float]) -> float:
     variance = size * (total - size) / 12 * (total + 1 - ties / (total * (total - 1)))
     if variance <= 0:
         return 1.0
-    away = max(0.0, abs(seen - expected) / 2 - 0.5)  # half a rank, for what is not continuous
+    away = max(0.0, abs(seen - expected) / 2 - 0.5)  # half a rank as continuity correction
     return min(1.0, 2 * NormalDist().cdf(-away / math.sqrt(variance)))
 
 
 def _by_counting(doubled: Sequence[int], size: int, away: int) -> float:
-    """Of all choices of so many ranks, the part whose sum is at least so far from its mean."""
+    """Return the share of all choices of `size` ranks whose sum is at least `away` from the mean."""
     ways: list[Counter[int]] = [Counter({0: 1}), *(Counter[int]() for _ in range(size))]
     for rank in doubled:
         for chosen in range(size, 0, -1):
@@ -138,10 +141,10 @@ def _by_counting(doubled: Sequence[int], size: int, away: int) -> float:
 
 
 def share_test(before: float, samples: int, after: float, others: int) -> float | None:
-    """How often chance alone parts two shares of time so far; None: of too few samples.
+    """Return the p-value for two shares of time; None with too few samples.
 
-    Each is the mean of so many samples. Agresti and Caffo's interval (2000): one success and one failure more on
-    each side, which keeps its word with few samples and near 0 and 1.
+    Each share is a mean of samples. Agresti and Caffo's interval (2000) adds one success and one failure
+    per side, which keeps the error rate with few samples and near 0 and 1.
 
     >>> share_test(0.05, 14, 0.98, 14) < 0.001, share_test(0.05, 8, 0.98, 8)
     (True, None)
@@ -155,7 +158,7 @@ def share_test(before: float, samples: int, after: float, others: int) -> float 
 
 
 def holm(chances: Sequence[float]) -> list[float]:
-    """The chances, made larger by how many were looked at (Holm 1979): one of many is always rare.
+    """Return the p-values adjusted for multiple tests (Holm 1979).
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]

@@ -1,4 +1,4 @@
-"""Two reports → what changed. `compared` is the function to read first."""
+"""Compares two reports. Start with `compare_reports`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from flowdiag.parsers.errors import FlowdiagError
 _NAMED: Final = 3  # jobs in a message
 
 
-def compared(
+def compare_reports(
     before: Report,
     after: Report,
     *,
@@ -47,23 +47,23 @@ def compared(
     muted: Collection[str] = (),
     warnings: Sequence[Note] = (),
 ) -> Comparison:
-    """What changed from one report to another of the same command about the same jobs.
+    """Compare two reports of the same command about the same jobs.
 
     Args:
         before, after: the reports.
-        names: what they were given as.
-        factor: durations, delays and rates that differ by less are the same.
-        same_job: the only job of each side is the same one, whatever it is called.
-        muted: fingerprints that the baseline knows.
+        names: how the user specified them.
+        factor: durations, delays and rates that differ by less are equal.
+        same_job: treat the only job of each side as the same, despite different names.
+        muted: fingerprints in the baseline.
         warnings: about the run.
 
     Raises:
-        FlowdiagError: they have nothing in common that could be compared.
+        FlowdiagError: the reports are not comparable.
     """
     one_job = _check(before, after, same_job)
     found = changes(before, after, one_job=one_job, muted=muted)
     pairs = paired(series_of(before, one_job=one_job), series_of(after, one_job=one_job))
-    measures = _judged([_drafted(old, new) for old, new in pairs], factor)
+    measures = _adjusted([_draft(old, new) for old, new in pairs], factor)
     because = _because(found, measures)
     doubts = [*_unassessed(before, "before"), *_unassessed(after, "after"), *_open(found)]
     return Comparison(
@@ -83,30 +83,30 @@ def compared(
 
 
 def _check(before: Report, after: Report, same_job: bool) -> bool:
-    """Refuse what has nothing in common; whether there is only one job, the same on both sides."""
+    """Reject reports that are not comparable; return whether each side has one job, the same."""
     one, other = before.tool.command, after.tool.command
     if one != other:
         raise FlowdiagError(
             f"cannot compare a report of `flowdiag {one}` with one of `flowdiag {other}`",
-            hint="run the same command on both, or give the inputs themselves",
+            hint="run the same command on both, or pass the inputs instead of the reports",
         )
     engines = engines_of(before), engines_of(after)
     if all(engines) and not engines[0] & engines[1]:
         raise FlowdiagError(
-            f"cannot compare: one side is of {fmt.capital(min(engines[0]))},"
-            f" the other one of {fmt.capital(min(engines[1]))}"
+            f"cannot compare: one side is about {fmt.capital(min(engines[0]))},"
+            f" the other about {fmt.capital(min(engines[1]))}"
         )
     old, new = jobs_of(before), jobs_of(after)
     if same_job and max(len(old), len(new)) > 1:
         raise FlowdiagError(
-            "--same-job needs one job on each side:"
-            f" there are {_few(old)} before, and {_few(new)} after",
-            hint="choose one with --job where inputs are given",
+            "--same-job requires one job on each side:"
+            f" found {_few(old)} before and {_few(new)} after",
+            hint="pass the inputs, and select a job with --job",
         )
     if old and new and not same_job and not set(old) & set(new):
         raise FlowdiagError(
-            f"cannot compare: before it is about {_few(old)}, after about {_few(new)}",
-            hint="--same-job compares the only job of each side, whatever it is called",
+            f"cannot compare: before is about {_few(old)}, after about {_few(new)}",
+            hint="--same-job compares the only job of each side, despite different names",
         )
     return same_job or (len(old) <= 1 and len(new) <= 1)
 
@@ -138,7 +138,7 @@ def _side(report: Report, source: str) -> Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Draft:
-    """A measure before all of them are seen together."""
+    """A measure before the adjustment for multiple tests."""
 
     old: Series | None
     new: Series | None
@@ -153,12 +153,12 @@ class _Draft:
         return one.kind
 
 
-def _drafted(old: Series | None, new: Series | None) -> _Draft:
-    """How often chance alone makes such a difference, or why that cannot be told."""
+def _draft(old: Series | None, new: Series | None) -> _Draft:
+    """Test a difference; without a p-value the draft has a reason."""
     if old is None or new is None:
         return _Draft(old=old, new=new, reason=f"only {'before' if new is None else 'after'}")
     if old.cut or new.cut:
-        return _Draft(old=old, new=new, reason="--max-rows left some out of a report")
+        return _Draft(old=old, new=new, reason="--max-rows truncated a report")
     if old.kind.exact:
         return _Draft(old=old, new=new)
     if old.samples is not None and new.samples is not None:
@@ -168,10 +168,10 @@ def _drafted(old: Series | None, new: Series | None) -> _Draft:
     rho = autocorrelation(old.values, new.values)
     parts = independent(len(old.values), rho), independent(len(new.values), rho)
     if min(parts) < FEWEST:
-        said = f"too few: {len(old.values)} and {len(new.values)} values"
+        reason = f"too few: {len(old.values)} and {len(new.values)} values"
         if min(len(old.values), len(new.values)) >= FEWEST:
-            said = f"{said}, each much like the one before it"
-        return _Draft(old=old, new=new, independent=parts, reason=said)
+            reason = f"{reason}, and they are strongly autocorrelated"
+        return _Draft(old=old, new=new, independent=parts, reason=reason)
     chance = rank_test(
         stretches(old.values, parts[0], old.kind.middle),
         stretches(new.values, parts[1], new.kind.middle),
@@ -179,8 +179,8 @@ def _drafted(old: Series | None, new: Series | None) -> _Draft:
     return _Draft(old=old, new=new, chance=chance, independent=parts)
 
 
-def _judged(drafts: Sequence[_Draft], factor: float) -> list[Measure]:
-    """The measures, each held against chance with all the others in mind."""
+def _adjusted(drafts: Sequence[_Draft], factor: float) -> list[Measure]:
+    """Return the measures with p-values adjusted for all of them together."""
     tested = [draft for draft in drafts if draft.chance is not None]
     held = holm([draft.chance for draft in tested if draft.chance is not None])
     adjusted = dict(zip(map(id, tested), held, strict=True))
@@ -230,7 +230,7 @@ def _matters(kind: Kind, before: float | None, after: float | None, factor: floa
 
 
 def _limit(kind: Kind, factor: float) -> str:
-    """What a difference must be to matter, for people.
+    """Return the minimum relevant difference, formatted.
 
     >>> from flowdiag.analyses.comparison.measures import BUSY, PROCESSING, ROWS
     >>> _limit(PROCESSING, 2), _limit(BUSY, 2), _limit(ROWS, 1.5)
@@ -257,31 +257,31 @@ def _count(series: Series | None) -> int:
 
 
 def _rounded(value: float | None) -> float | None:
-    """Four digits: more would say something about the machine's arithmetic only."""
+    """Round to four digits: more would only show floating-point noise."""
     return None if value is None else float(f"{value:.4g}")
 
 
-# --- what it comes to -----------------------------------------------------------------------------
+# --- verdict -----------------------------------------------------------------------------
 
 
 def _because(found: Sequence[FindingChange], measures: Sequence[Measure]) -> list[str]:
-    """What makes it a regression, a line each; nothing does where this is empty."""
-    told = []
+    """Return the reasons for a regression, one per line; empty if there is none."""
+    reasons = []
     for kind in (Change.NEW, Change.WORSE):
         some = serious(found, kind)
         if some:
             codes = ", ".join(dict.fromkeys(one.code for one in some))
-            told.append(f"{fmt.plural(len(some), f'{kind.value} finding')}: {codes}")
+            reasons.append(f"{fmt.plural(len(some), f'{kind.value} finding')}: {codes}")
     worse = [one for one in measures if one.change is Trend.WORSE]
     if worse:
         names = ", ".join(dict.fromkeys(one.name for one in worse))
-        told.append(f"{fmt.plural(len(worse), 'worse measure')}: {names}")
-    return told
+        reasons.append(f"{fmt.plural(len(worse), 'worse measure')}: {names}")
+    return reasons
 
 
 def _unassessed(report: Report, side: str) -> list[str]:
     if not report.summary.assessed:
-        return [f"{side}: nothing in it could be assessed"]
+        return [f"{side}: no part of it could be assessed"]
     if report.summary.verdict is f.Verdict.INCONCLUSIVE:
         return [f"{side}: {report.summary.reason or 'inconclusive'}"]
     bug = next((error for error in report.errors if error.bug), None)

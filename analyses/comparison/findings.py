@@ -1,4 +1,4 @@
-"""What became of the findings: paired by fingerprint, never called new or gone where a side did not look."""
+"""Pairs the findings of two reports by fingerprint; new or gone requires that the other side assessed them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ ORDER: Final = (
     Change.UNCHANGED,
 )
 
-# What names a place within a job, and stays the same when the job is deployed anew; the first that both have
-# decides. Ids of processes come last, and a host before them: a redeployment gives new ids.
+# Fields that identify a place within a job and survive a redeployment; the first that both have decides.
+# Ids of processes come last, after the host: a redeployment assigns new ids.
 _PLACES: Final = (
     "subtask_index",
     "partition",
@@ -39,16 +39,16 @@ Pair = tuple[Finding | None, Finding | None]
 def changes(
     before: Report, after: Report, *, one_job: bool, muted: Collection[str] = ()
 ) -> list[FindingChange]:
-    """Every finding of either side with what became of it, the worst news first.
+    """Return the change of every finding of either side, the worst first.
 
     Args:
         before, after: of the same command.
-        one_job: the only job of each side is the same one, whatever it is called.
-        muted: fingerprints that the baseline knows.
+        one_job: the only job of each side is the same, despite different names.
+        muted: fingerprints in the baseline.
     """
     found = [
         _change(
-            old, new, before, after, one_job=one_job, muted=one_of(old, new).fingerprint in muted
+            old, new, before, after, one_job=one_job, muted=latest(old, new).fingerprint in muted
         )
         for old, new in _pairs(before, after, one_job=one_job)
     ]
@@ -62,24 +62,24 @@ def _order(one: FindingChange) -> tuple[int, int, str, str]:
 
 
 def _pairs(before: Report, after: Report, *, one_job: bool) -> Iterator[Pair]:
-    """The findings of both sides, those of the same sickness together, the likest first.
+    """Pair the findings of both sides that report the same fault, the most similar first.
 
-    Of several findings of one rule about one task only the first has the fingerprint that it has alone: where the
-    first is gone, the second is known by its place.
+    If a rule has several findings about one task, the fingerprint of the first depends on its being
+    first. If the first is gone, the second is recognised by its place.
     """
     left, right = list(before.findings), list(after.findings)
     for alike in (_same_here, _same_place, _same_fingerprint, _elsewhere):
-        yield from _taken(left, right, alike)
-    if one_job:  # a fingerprint is of the job's name, too, which not all inputs tell
-        yield from _taken(left, right, _of_another_name)
+        yield from _matching(left, right, alike)
+    if one_job:  # a fingerprint includes the job's name, which some inputs lack
+        yield from _matching(left, right, _of_another_name)
     yield from ((one, None) for one in left)
     yield from ((None, one) for one in right)
 
 
-def _taken(
+def _matching(
     left: list[Finding], right: list[Finding], alike: Callable[[Finding, Finding], bool]
 ) -> Iterator[Pair]:
-    """Pairs that are alike, which are taken out of both lists."""
+    """Yield the pairs that match, and remove them from both lists."""
     for one in list(left):
         other = next((each for each in right if alike(one, each)), None)
         if other is not None:
@@ -114,7 +114,7 @@ def _kin(one: Finding) -> tuple[str | None, ...]:
 
 
 def _moved(old: Subject, new: Subject) -> bool:
-    """Whether the same sickness has another place.
+    """Whether the same fault is in another place.
 
     >>> _moved(Subject(kind="subtask", subtask_index=0, host="a"), Subject(kind="subtask", subtask_index=0, host="b"))
     False
@@ -125,7 +125,7 @@ def _moved(old: Subject, new: Subject) -> bool:
 
 
 def _at_one_place(old: Subject, new: Subject) -> bool | None:
-    """Whether two subjects have the same place; None: they do not tell."""
+    """Whether two subjects have the same place; None if unknown."""
     for name in _PLACES:
         one, other = getattr(old, name), getattr(new, name)
         if one is not None and other is not None:
@@ -142,7 +142,7 @@ def _change(
     one_job: bool,
     muted: bool,
 ) -> FindingChange:
-    one = one_of(old, new)
+    one = latest(old, new)
     moved = old is not None and new is not None and _moved(old.subject, new.subject)
     if old is None:
         change, reason = _alone(one, before, Change.NEW, one_job=one_job)
@@ -165,8 +165,8 @@ def _change(
     )
 
 
-def one_of(old: Finding | None, new: Finding | None) -> Finding:
-    """The finding as it is now, else as it was."""
+def latest(old: Finding | None, new: Finding | None) -> Finding:
+    """Return the finding as it is now, or else as it was."""
     one = new or old
     assert one is not None
     return one
@@ -175,9 +175,9 @@ def one_of(old: Finding | None, new: Finding | None) -> Finding:
 def _alone(
     one: Finding, other: Report, change: Change, *, one_job: bool
 ) -> tuple[Change, str | None]:
-    """What a finding of one side means, by what the other side looked at."""
+    """Return the change for a finding of one side, depending on what the other side assessed."""
     if any(each.fingerprint == one.fingerprint for each in other.findings):
-        return change, None  # it has the same sickness elsewhere, so that it looked
+        return change, None  # the other side has the same fault elsewhere, so it was assessed
     side = "before" if change is Change.NEW else "after"
     job = None if one_job else one.subject.job_name
     reason = unassessed(other, one.code, job, one.severity)
@@ -187,11 +187,11 @@ def _alone(
 def _both(old: Finding, new: Finding) -> tuple[Change, str | None]:
     if old.severity is not new.severity:
         worse = new.severity.weight > old.severity.weight
-        said = f"{new.severity}, was {old.severity}"
-        return (Change.WORSE if worse else Change.BETTER), said
+        reason = f"{new.severity}, was {old.severity}"
+        return (Change.WORSE if worse else Change.BETTER), reason
     if old.state is not new.state:
         lasts = new.state is f.State.ONGOING
-        return (Change.WORSE, "it lasts now") if lasts else (Change.BETTER, "it is over now")
+        return (Change.WORSE, "it is ongoing now") if lasts else (Change.BETTER, "it has recovered")
     return Change.UNCHANGED, None
 
 
@@ -213,7 +213,7 @@ def _seen(one: Finding | None) -> Seen | None:
 
 
 def serious(found: Iterable[FindingChange], kind: Change) -> Sequence[FindingChange]:
-    """Those of one kind that count: at warning or above, on the side that has it last, and not muted."""
+    """Return the changes of one kind at warning or above (on the latest side) that are not muted."""
     return [
         one
         for one in found

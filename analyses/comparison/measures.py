@@ -1,7 +1,7 @@
-"""What of a report's tables is compared: one entry for each quantity, with what a difference must be to matter.
+"""The quantities of report tables that are compared, each with its minimum relevant difference.
 
-A smaller change is none, however sure: two runs of the same healthy job differ by a factor of 1.7 in processing time
-(docs/compare.md). Sizes, rates and settings have no bad direction by themselves.
+Smaller changes do not count, even if they are significant: two runs of the same healthy job differ by a
+factor of 1.7 in processing time (docs/compare.md). Sizes, rates and settings have no bad direction.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 from flowdiag.analyses.report.wire import Report, Subject
 
 FACTOR: Final = 2.0
-"""Durations, delays and rates that differ by less are the same."""
+"""Durations, delays and rates that differ by a smaller factor are equal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,10 +25,10 @@ class Kind:
     Args:
         name: kebab-case, the `name` of the measure.
         unit: as that of measurements of findings.
-        worse_up: whether more of it is worse; else neither is.
-        factor: whether the factor that the user wants decides whether a difference matters.
-        least: difference below which none matters, in the unit.
-        exact: it is configured or derived, and not sampled: every difference above `least` is one.
+        worse_up: whether an increase is worse; else the direction is neutral.
+        factor: whether the user's factor applies.
+        least: minimum relevant difference, in the unit.
+        exact: it is configured or derived, not sampled: every difference above `least` counts.
     """
 
     name: str
@@ -40,20 +40,20 @@ class Kind:
 
     @property
     def middle(self) -> Callable[[Sequence[float]], float]:
-        """What stands for many values: the median; of yes and no, and of shares, the mean."""
+        """The function that summarises many values: the median, or the mean of booleans and shares."""
         return fmean if self.unit == "share" else median
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """What one side measured of one quantity of one subject.
+    """The values of one quantity of one subject on one side.
 
     Args:
-        kind: what.
-        subject: of whom.
+        kind: the quantity.
+        subject: the subject.
         values: in order of time; a single one for shares and exact quantities.
-        samples: how many a share is the mean of.
-        cut: whether `--max-rows` left some out, the healthy ones first.
+        samples: number of samples behind a share.
+        cut: whether `--max-rows` truncated the table, healthy rows first.
     """
 
     kind: Kind
@@ -64,12 +64,12 @@ class Series:
 
     @property
     def middle(self) -> float | None:
-        """What stands for all of it; None: there is nothing."""
+        """The summary of all values; None without values."""
         return self.kind.middle(self.values) if self.values else None
 
 
 _SETTLED: Final = 10
-"""Samples of every subtask from which on its records are those of a running job, and not of a restart."""
+"""Minimum samples of every subtask for the records of a running job, as opposed to a restart."""
 
 
 Key = tuple[str, str, str | None, str | None, int | None, str | None]
@@ -100,11 +100,11 @@ HEAP_FLOOR: Final = Kind(name="heap-kept", unit="share", worse_up=True, least=0.
 
 
 def series_of(report: Report, *, one_job: bool) -> dict[Key, Series]:
-    """Everything that a report measured, by what it is and whose.
+    """Return all series of a report by quantity and subject.
 
     Args:
         report: of any command.
-        one_job: its only job is compared with the only one of another report, whatever they are called.
+        one_job: compare its only job with the only job of the other report, despite different names.
     """
     found: dict[Key, Series] = {}
     for each in (
@@ -119,7 +119,7 @@ def series_of(report: Report, *, one_job: bool) -> dict[Key, Series]:
             continue
         key = _key(each, one_job=one_job)
         before = found.get(key)
-        # A job that was deployed anew within the input goes on.
+        # A job that was redeployed within the input continues its series.
         found[key] = each if before is None else _joined(before, each)
     return found
 
@@ -147,7 +147,7 @@ def _known(values: Iterable[float | None]) -> tuple[float, ...]:
 
 
 def _checkpoints(report: Report) -> Iterator[Series]:
-    """Of checkpoints, not savepoints; an expired one lasted at least as long as it was waited for."""
+    """Yield the series of checkpoints without savepoints; an expired one lasted at least its timeout."""
     for job in report.data.jobs or ():
         subject = Subject(kind="job", job_name=job.name)
         own = sorted(
@@ -177,7 +177,7 @@ def _starts(report: Report) -> Iterator[Series]:
 
 
 def _queues(report: Report) -> Iterator[Series]:
-    """Of the subtask with the most of it, as everywhere; skew is of the whole task."""
+    """Yield the series of the most affected subtask; skew applies to the whole task."""
     for vertex in report.data.vertices or ():
         subject = Subject(kind="task", job_name=vertex.job_name, task=vertex.name)
         for kind, column in (
@@ -200,7 +200,7 @@ def _queues(report: Report) -> Iterator[Series]:
 
 
 def _batches(report: Report) -> Iterator[Series]:
-    """Of DStreams; batches that still run have no delays."""
+    """Yield the series of DStreams; running batches have no delays."""
     for app in report.data.applications or ():
         subject = Subject(kind="application", job_name=app.name)
         batches = sorted(app.batches, key=lambda one: one.batch_time_ms)
@@ -226,14 +226,14 @@ def _batches(report: Report) -> Iterator[Series]:
 
 
 def _queries(report: Report) -> Iterator[Series]:
-    """Of Structured Streaming. In real-time mode a trigger lasts as long as it is told to."""
+    """Yield the series of Structured Streaming. In real-time mode triggers have a configured duration."""
     for app in report.data.applications or ():
         for query in app.queries:
             subject = Subject(kind="query", job_name=app.name, query=query.name)
             triggers = sorted(
                 query.triggers, key=lambda one: (one.started_at or "", one.batch_id or 0)
             )
-            busy = [one for one in triggers if one.rows]  # the others find nothing to do
+            busy = [one for one in triggers if one.rows]  # the others have no data
             for kind, values in (
                 (TRIGGER, () if query.real_time else _known(one.duration_ms for one in busy)),
                 (ROWS, _known(one.rows for one in busy)),
@@ -244,7 +244,7 @@ def _queries(report: Report) -> Iterator[Series]:
 
 
 def _memory(report: Report) -> Iterator[Series]:
-    """Of the processes of a role together: they are alike, and their ids change with every deployment."""
+    """Yield the series per role: its processes are alike, and their ids change with every deployment."""
     pools: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     floors: defaultdict[str, list[float]] = defaultdict(list)
     for process in report.data.processes or ():
@@ -264,5 +264,5 @@ def _memory(report: Report) -> Iterator[Series]:
 def paired(
     before: Mapping[Key, Series], after: Mapping[Key, Series]
 ) -> Sequence[tuple[Series | None, Series | None]]:
-    """What both sides measured of the same, and what only one did, in the order of the first."""
+    """Pair the series of both sides in the order of the first; series of one side come alone."""
     return [(before.get(key), after.get(key)) for key in dict.fromkeys([*before, *after])]

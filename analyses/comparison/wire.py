@@ -1,7 +1,7 @@
-"""The document of a comparison that other programs read: `flowdiag.comparison/1`.
+"""The machine-readable document of a comparison: `flowdiag.comparison/1`.
 
-History of the number: 1, the first. Added keys and added words are not breaking; anything else raises it.
-Units, instants and subjects are those of reports.
+Version history: 1 is the first. Additional keys and values are compatible; any other change raises the
+number. Units, instants and subjects are as in reports.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ SCHEMA: Final = "flowdiag.comparison/1"
 
 
 class Change(StrEnum):
-    """What became of a finding."""
+    """The change of a finding."""
 
     NEW = "new"
     GONE = "gone"
-    WORSE = "worse"  # more severe, or it lasts now
+    WORSE = "worse"  # more severe, or ongoing now
     BETTER = "better"
-    MOVED = "moved"  # the same sickness at another subtask, machine, stream
+    MOVED = "moved"  # the same fault at another subtask, host or stream
     UNCHANGED = "unchanged"
     NOT_COMPARABLE = "not-comparable"  # one side did not assess it
 
 
 class Trend(StrEnum):
-    """What became of a measure, or of a verdict."""
+    """The change of a measure or a verdict."""
 
     WORSE = "worse"
     BETTER = "better"
-    DIFFERENT = "different"  # neither is worse by itself: a size, a rate, a setting
-    SAME = "same"  # no difference that chance does not explain, or none that matters
-    UNKNOWN = "unknown"  # too few values, or only one side has any
+    DIFFERENT = "different"  # neutral: a size, a rate, a setting
+    SAME = "same"  # no significant or no relevant difference
+    UNKNOWN = "unknown"  # too few values, or values on one side only
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the two reports: what it read, and what it came to."""
+    """One of the two reports: its inputs and its result."""
 
     source: str
     command: str
@@ -58,7 +58,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """A finding as one side has it."""
+    """A finding on one side."""
 
     severity: f.Severity
     state: f.State
@@ -75,8 +75,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 class FindingChange(msgspec.Struct, frozen=True, kw_only=True):
     """A finding of either side, or of both.
 
-    `moved` also where it became worse or better, too. `reason` says why it cannot be compared, or what makes
-    it worse or better; `muted` by the baseline: it makes no regression.
+    `moved` also applies if it became worse or better as well. `reason` explains why it is not
+    comparable, worse or better. `muted` by the baseline: it causes no regression.
     """
 
     fingerprint: str
@@ -93,10 +93,9 @@ class FindingChange(msgspec.Struct, frozen=True, kw_only=True):
 class Measure(msgspec.Struct, frozen=True, kw_only=True):
     """A quantity on both sides: medians, or shares of the time.
 
-    `p_value` is how often chance alone makes such a difference, null where that was not tested; `p_adjusted` the
-    same for all measures together (Holm). `significant`: it is at most 0.01 and the difference matters. `values`
-    counts what was measured, `independent` into how many stretches they were cut, before and after. `reason` says
-    why nothing can be told.
+    `p_value` is null if not tested; `p_adjusted` is adjusted for all measures together (Holm).
+    `significant`: it is at most 0.01, and the difference is relevant. `values` counts the measured values,
+    `independent` the stretches they were cut into, before and after. `reason` explains an unknown change.
     """
 
     name: str
@@ -118,8 +117,8 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """The document.
 
-    `because` says in a line each what makes it a regression. It is not `conclusive` where a side, or something
-    that was found at warning or above, was not assessed: `doubts` says why.
+    `because` lists the reasons for a regression. The comparison is not `conclusive` if a side, or a
+    finding at warning or above, was not assessed; `doubts` lists why.
     """
 
     schema: Literal["flowdiag.comparison/1"]
@@ -137,7 +136,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encode(comparison: Comparison) -> bytes:
-    """The document as indented JSON, ending with a line feed."""
+    """Return the document as indented JSON with a final newline."""
     document = msgspec.json.encode(comparison)
     return visible_json(msgspec.json.format(document, indent=2).decode()).encode() + b"\n"
 
@@ -146,23 +145,23 @@ def decode(document: bytes) -> Comparison:
     """Read a document back. Unknown keys are ignored.
 
     Raises:
-        msgspec.MsgspecError: it is no such document.
+        msgspec.MsgspecError: the input is not a comparison document.
     """
     return msgspec.json.decode(document, type=Comparison)
 
 
 def redacted(comparison: Comparison) -> Comparison:
-    """The same comparison with hosts, users, jobs, tasks and paths under other names."""
+    """Return the comparison with masked hosts, users, jobs, tasks and paths."""
     document = msgspec.to_builtins(comparison, enc_hook=str.__str__)
     return msgspec.convert(pseudonymise(document), type=Comparison)
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema of the document, generated from the types of this module."""
+    """Generate the JSON Schema of the document from the types of this module."""
     schema = msgspec.json.schema(Comparison)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
 def schema_text() -> str:
-    """The same as indented JSON: docs/comparison.schema.json."""
+    """Return the schema as indented JSON: docs/comparison.schema.json."""
     return json.dumps(json_schema(), indent=2, ensure_ascii=False, sort_keys=True) + "\n"

@@ -1,7 +1,7 @@
-"""The garbage collector stands aside where many values are made and none is thrown away.
+"""Pauses Python's garbage collector while many values are created and none is discarded.
 
-Each of its rounds looks at all rows and facts there are: with tens of thousands it took as long as the
-work itself. Neither rows nor facts refer back to each other, so that there is nothing for it to find.
+Each collection scans all rows and facts. With tens of thousands it took as long as the work itself.
+Rows and facts have no reference cycles, so a collection finds nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Without collecting cycles; as it was before, afterwards."""
+    """Disable the collector within the block, and restore its state afterwards."""
     enabled = gc.isenabled()
     gc.disable()
     try:

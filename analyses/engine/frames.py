@@ -1,4 +1,4 @@
-"""Keeping a frame that several queries read."""
+"""Caching a frame that several queries read."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-# `min` of a struct makes Spark sort all rows by all keys, `min` of a number does not.
-_TERABYTE: Final = (
-    1 << 40
-)  # below it every offset; above it there is room for eight million sources
+# With `min` of a struct Spark sorts all rows by all keys, with `min` of a number it does not.
+_TERABYTE: Final = 1 << 40  # above every offset; leaves room for eight million sources
 PLACE: Final = f"(source * {_TERABYTE}L + offset)"
-"""SQL: a source and an offset in it as one number, in the order of both."""
+"""SQL: a source and an offset as one number, in the order of both."""
 
 
 def unplaced(place: str) -> str:
-    """SQL: the struct (source, offset) of a number that `PLACE` made.
+    """Return SQL that converts a `PLACE` number back to the struct (source, offset).
 
     >>> unplaced("p")
     "named_struct('source', CAST(p DIV 1099511627776L AS INT), 'offset', p % 1099511627776L)"
@@ -34,7 +32,7 @@ _stored: Final[ContextVar[list[DataFrame] | None]] = ContextVar("stored", defaul
 
 @contextmanager
 def released() -> Iterator[None]:
-    """Free at the end of the block what `kept` stored in it: for a Spark that goes on afterwards."""
+    """Free the frames that `kept` stored within the block: for a Spark that continues afterwards."""
     frames: list[DataFrame] = []
     before = _stored.set(frames)
     try:
@@ -46,16 +44,16 @@ def released() -> Iterator[None]:
 
 
 def kept(frame: DataFrame, *, large: bool = False) -> DataFrame:
-    """The same rows, computed once when they are first needed, without the plan that made them.
+    """Return the same rows without their plan, computed once when first needed.
 
-    Spark optimises the whole plan of a frame again for each query over it, which costs more than the
-    rows of a small input do: cutting the plan halves the time of measuring. On a cluster the rows of a
-    lost executor can be made again, since Spark remembers the tasks that made them.
+    Spark optimises the whole plan of a frame again for each query. For a small input this costs more
+    than its rows, so cutting the plan halves the measuring time. On a cluster Spark recomputes the rows
+    of a lost executor from their tasks.
 
     Args:
-        frame: what is read several times.
-        large: keep the rows column by column and compressed: objects of millions of rows would fill
-            the JVM's memory, and a query reads few of the columns.
+        frame: is read several times.
+        large: keep the rows as compressed columns: millions of row objects would fill the JVM's memory,
+            and a query reads few of the columns.
     """
     if is_local(frame) and not large:
         return frame.localCheckpoint(eager=False)
@@ -63,15 +61,15 @@ def kept(frame: DataFrame, *, large: bool = False) -> DataFrame:
 
 
 def is_local(frame: DataFrame) -> bool:
-    """Whether Spark runs on this machine only."""
+    """Whether Spark runs on this host only."""
     return (frame.sparkSession.sparkContext.master or "").startswith("local")
 
 
 def _remembered(frame: DataFrame) -> DataFrame:
-    """A frame over the stored rows of another one, whose plan it does not repeat.
+    """Return a frame over the stored rows of another one, without its plan.
 
-    `persist` alone would not do: Spark does not always find the rows again where a query names the
-    frame several times, and then parses everything anew.
+    `persist` alone is not enough: if a query names the frame several times, Spark may miss the stored
+    rows and parse everything again.
     """
     from pyspark.sql import DataFrame
 
@@ -81,7 +79,7 @@ def _remembered(frame: DataFrame) -> DataFrame:
         frames.append(frame)
     jvm = frame.sparkSession.sparkContext._jvm
     assert jvm is not None
-    # The plan with what is stored in place of what it takes to make it.
+    # The plan with the stored rows in place of their computation.
     plan = stored.queryExecution().withCachedData()
     of_rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows
     return DataFrame(of_rows(stored.sparkSession(), plan), frame.sparkSession)

@@ -1,4 +1,4 @@
-"""From sources to a frame of raw events: who parses, and where the rows lie until Spark wants them.
+"""Reads sources into a frame of raw events: which process parses, and where rows wait for Spark.
 
 | input | parsed by | handed to Spark |
 |---|---|---|
@@ -6,7 +6,7 @@
 | large | processes of this machine (`parsers.parallel`) | the same, in as many files |
 | large, on a cluster | executors (`parsers.spark.frame`) | where they are |
 
-All call the same `parsers.split.parse_split`, so that they cannot differ in what an event means.
+All call the same `parsers.split.parse_split`, so events have the same meaning everywhere.
 """
 
 from __future__ import annotations
@@ -34,36 +34,35 @@ if TYPE_CHECKING:
 
 ProgressCallback = Callable[[str], None]
 
-# Up to here one process has parsed everything before another one would have started: reckoned from what
-# both take (benchmarks/README.md).
+# Up to this size one process parses everything before another would have started: calculated from the
+# time that both take (benchmarks/README.md).
 HERE_BYTES: Final = 48 * 1024 * 1024
-# On a cluster: up to here parsing on the driver is done before Spark's workers would have started.
+# On a cluster: up to this size the driver finishes parsing before Spark's workers would have started.
 DRIVER_BYTES: Final = 256 * 1024 * 1024
-# Up to here one core has done all queries before two would have shared them out.
+# Up to this size one core finishes all queries before two would have distributed them.
 FEW_ROWS: Final = 300_000
-# Up to here rows are handed over as a table, of which Spark makes a copy for each query that reads it:
-# six copies of 130 000 rows, in `startup`, filled a gigabyte.
+# Up to this size Spark gets rows as a table, and copies it for each query that reads it: six copies of
+# 130 000 rows, in `startup`, filled a gigabyte.
 TABLE_ROWS: Final = 30_000
-# What a byte of the others costs, that of a log being 1: tasks, nearly all of an event log, are only
-# added up.
+# Cost of a byte relative to a log: event logs consist mostly of tasks, which are only added up.
 _WEIGHTS: Final = {"spark-events": 0.2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """With what a diagnosis reads and measures.
+    """The resources for reading and measuring.
 
     Args:
-        tune: told how many rows there are (None: nobody knows), before the queries over them.
-        executors: what is large is parsed where Spark runs its tasks: on other machines.
-        processes: that parse what is large on this machine; None: one per processor.
-        folder: for rows that do not stay in memory; None: one that this process removes.
-        here_bytes: up to here this process parses alone.
-        few_rows: up to here rows are best kept in one piece.
-        table_rows: up to here they are handed over as a table, beyond as files; not to a cluster, which
-            cannot read them.
-        keep: gets the tables of everything that was read; None: nobody wants them.
-        explained: what a failure comes down to where the machine is to blame: then nothing else can be measured.
+        tune: is called with the number of rows (None: unknown) before the queries over them.
+        executors: whether Spark executors on other hosts parse large inputs.
+        processes: number of local processes for large inputs; None: one per processor.
+        folder: for rows that exceed memory; None: a temporary one that this process removes.
+        here_bytes: up to this size this process parses alone.
+        few_rows: up to this number rows are best kept in one partition.
+        table_rows: up to this number Spark gets rows as a table, above as files; not on a cluster, which
+            cannot read local files.
+        keep: receives the tables of all rows; None: they are not needed.
+        explained: returns the error behind an environment failure, after which no measurement is possible.
     """
 
     tune: Callable[[int | None], None] = lambda rows: None
@@ -77,7 +76,7 @@ class Resources:
     explained: Callable[[Exception], FlowdiagError | None] = lambda error: None
 
     def are_few(self, rows: int | None) -> bool:
-        """Whether so many rows are best kept in one piece."""
+        """Whether this number of rows is best kept in one partition."""
         return rows is not None and rows <= self.few_rows
 
 
@@ -86,14 +85,14 @@ ORDINARY: Final = Resources()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """What the sources say, before Spark knows of it.
+    """The parsed sources, before Spark reads them.
 
     Args:
-        table: rows in memory: all, or all but those of metrics.
-        events: the same in files, where they are many: Spark reads these.
-        metrics: rows of metrics in files; None where they are among the others.
-        tasks: what executors have yet to parse: nothing else is known then.
-        rows: how many there are, without those of metrics in files; None: nobody knows yet.
+        table: rows in memory: all, or all except metrics.
+        events: the same rows in files, if there are many: Spark reads these.
+        metrics: rows of metrics in files; None if they are among the others.
+        tasks: left to executors; then all other fields are empty.
+        rows: number of rows, without metrics in files; None: not known yet.
     """
 
     table: pa.Table | None = None
@@ -103,17 +102,17 @@ class Read:
     rows: int | None
 
     def of_kinds(self, kinds: Collection[str]) -> pa.Table:
-        """The rows of some kinds of event, of those that are no metrics in files.
+        """Return the rows of some kinds of event, without metrics in files.
 
         Raises:
-            ValueError: they are not parsed yet.
+            ValueError: the rows are not parsed yet.
         """
         if self.table is not None:
             wanted = pa.array(sorted(kinds), pa.string())
             return self.table.filter(pc.is_in(self.table["event"], value_set=wanted))
         if self.events is not None:
             return self.events.of_kinds(kinds)
-        raise ValueError("what executors parse is not known here")
+        raise ValueError("executors have not parsed these rows yet")
 
 
 def read(
@@ -123,16 +122,16 @@ def read(
     metrics: Collection[str] | None = None,
     progress: ProgressCallback = lambda stage: None,
 ) -> Read:
-    """Parse the sources, unless that is left to executors. Spark is not needed yet.
+    """Parse the sources without Spark, unless executors parse them.
 
     Args:
-        sources: what `parsers.sources.discover` found.
-        resources: with what.
-        metrics: names of the metrics of reports that become rows; None for all that are known.
+        sources: the result of `parsers.sources.discover`.
+        resources: for parsing.
+        metrics: names of the metrics that become rows; None for all known ones.
         progress: called with the name of each stage.
 
     Raises:
-        FlowdiagError: there is no room for what was parsed.
+        FlowdiagError: the parsed rows exceed memory or disk.
     """
     from flowdiag.parsers.split import parse_on_driver, plan_splits
 
@@ -145,7 +144,7 @@ def read(
     progress("reading")
     from flowdiag.parsers.parallel import parse_in_processes
 
-    # The same tasks whoever parses them: reports of metrics are added up within one.
+    # The same tasks for every parser: metric reports are added up within a task.
     parsed = parse_in_processes(
         plan_splits(sources),
         resources.folder or _own_folder(),
@@ -164,17 +163,17 @@ def read(
 
 
 def frame_of(found: Read, spark: SparkSession, metrics: Collection[str] | None = None) -> DataFrame:
-    """What was read, as a frame of `EVENTS`; rows of metrics in files are not in it.
+    """Return the parsed rows as a frame of `EVENTS`, without metrics in files.
 
     Args:
-        found: what `read` returned.
+        found: the result of `read`.
         spark: the session.
         metrics: for executors, as in `read`.
     """
     from flowdiag.parsers.spark.frame import events_frame, files_frame
 
     if found.tasks is not None:
-        # Each query would parse everything anew.
+        # Otherwise each query would parse everything again.
         return kept(events_frame(spark, found.tasks, metrics), large=True)
     if found.events is not None:
         return files_frame(spark, found.events.files)
@@ -183,7 +182,7 @@ def frame_of(found: Read, spark: SparkSession, metrics: Collection[str] | None =
 
 
 def metrics_frame(found: Read, spark: SparkSession) -> DataFrame | None:
-    """The rows of metrics in files, and the section headers again; None where there are none."""
+    """Return the metrics in files together with the section headers; None without metrics."""
     if found.metrics is None or not found.metrics.files:
         return None
     from flowdiag.parsers.spark.frame import files_frame
@@ -192,7 +191,7 @@ def metrics_frame(found: Read, spark: SparkSession) -> DataFrame | None:
 
 
 def cost(sources: Sequence[Source]) -> float:
-    """How long sources take to be parsed, as bytes of a plain log."""
+    """Return the parsing cost of sources, in bytes of a plain log."""
     from flowdiag.parsers.split import UNPACKED
 
     return sum(
@@ -203,7 +202,7 @@ def cost(sources: Sequence[Source]) -> float:
 
 
 def _in_a_file(table: pa.Table, resources: Resources) -> Rows | None:
-    """Rows that are too many to be handed over as a table; None where they are not, or nobody could read the file."""
+    """Write rows to a file if they are too many for a table; None if not, or if Spark cannot read it."""
     if table.num_rows <= resources.table_rows or resources.executors:
         return None
     from flowdiag.parsers.parallel import rows_in_file

@@ -1,9 +1,9 @@
-"""Queries as files: `sql/*.sql` of a room, each with a comment on top that says what a row is.
+"""Queries as files: `sql/*.sql` of a package, each with a comment on top that describes a row.
 
-A query names in braces what it is filled with. Lists of events and the like are the same in every run
-and known to the room's `Queries`; a piece of text that depends on the run, and the frames that are read,
-are handed to `run`. The queries are SQL text, since building them from `Column` objects takes a call into
-the JVM for every operator: six thousand of them, a good second of a run that should last three.
+A query contains placeholders in braces. The package's `Queries` fill in values that are the same in every
+run, such as lists of events. `run` receives the frames and the text of the present run. The queries are
+SQL text, because `Column` objects take a call into the JVM per operator. Six thousand calls took over a
+second of a run that should last three.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ _HEAD: Final = re.compile(r"\A(?:--[^\n]*\n)+")
 
 
 class Queries:
-    """The queries of one room, read when they are first asked."""
+    """The queries of one package, read at their first use."""
 
     def __init__(self, package: str, fixed: Mapping[str, str]) -> None:
-        """Read nothing yet.
+        """Store the package; files are read later.
 
         Args:
-            package: that holds `sql/`.
-            fixed: what stands for names in braces, in whichever query they occur.
+            package: contains `sql/`.
+            fixed: values of placeholders in all its queries.
         """
         self.package: Final = package
         self.fixed: Final = fixed
         self._texts: dict[str, str] = {}
 
     def text(self, name: str, **values: str) -> str:
-        """A query without the comment on top, filled but for its frames.
+        """Return a query without its comment, with all placeholders filled except frames.
 
         Args:
             name: of the file, without `.sql`.
-            values: of this run, beside what is fixed.
+            values: of this run, in addition to the fixed ones.
         """
         text = self._texts.get(name)
         if text is None:
@@ -51,12 +51,12 @@ class Queries:
     def run(
         self, name: str, args: dict[str, Any] | None = None, /, **values: DataFrame | str
     ) -> DataFrame:
-        """Ask a query.
+        """Run a query.
 
         Args:
             name: of the file, without `.sql`.
             args: for the `:names` of the query.
-            values: frames that the query reads, at least one, and text of this run.
+            values: the frames that the query reads, at least one, and text of this run.
         """
         texts = {key: value for key, value in values.items() if isinstance(value, str)}
         frames: dict[str, Any] = {
@@ -68,7 +68,7 @@ class Queries:
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """Put values in the place of their names in braces; other names stay.
+    """Replace placeholders in braces; unknown names stay.
 
     >>> fill("SELECT {what} FROM {events}", {"what": "count(*)"})
     'SELECT count(*) FROM {events}'
@@ -77,7 +77,7 @@ def fill(text: str, values: Mapping[str, str]) -> str:
 
 
 def words(*values: str) -> str:
-    """A list of texts for SQL, without the parentheses.
+    """Return a list of SQL string literals, without parentheses.
 
     >>> words("metric", "split")
     "'metric', 'split'"
@@ -86,7 +86,7 @@ def words(*values: str) -> str:
 
 
 def lines(parts: Iterable[str]) -> str:
-    """Columns, one a line.
+    """Join columns, one per line.
 
     >>> lines(["a", "b"])
     'a,\\n  b'

@@ -1,7 +1,7 @@
-"""The tables `events` and `metrics`: everything that was understood, as frames of documented columns.
+"""The tables `events` and `metrics`: all recognised records, as frames of documented columns.
 
-A row is a record of an input, with its instant, its writer and what it says. They are what
-`flowdiag.read` returns and what `--data-dir` keeps; rules see more than these, and less: each record once.
+A row is a record of an input, with its instant, its writer and its values. `flowdiag.read` returns these
+tables, and `--data-dir` stores them. Rules use other data: additional columns, but each record only once.
 """
 
 from __future__ import annotations
@@ -40,10 +40,14 @@ _WHO: Final = (
 EVENTS: Final = (
     *_PLACE,
     Column("event", _TEXT, "kind of event", nullable=False),
-    Column("template", _TEXT, "the wording by which it was recognised"),
-    Column("time", INSTANT, "when, after the clocks were settled"),
-    Column("role", _TEXT, "who wrote it: jobmanager, taskmanager; null where nobody logged it"),
-    Column("cluster", _TEXT, "tells clusters apart whose logs lie together; else empty"),
+    Column("template", _TEXT, "the recognised wording"),
+    Column("time", INSTANT, "after the clocks were settled"),
+    Column(
+        "role",
+        _TEXT,
+        "the process that wrote it: jobmanager, taskmanager; null if it is not from a log",
+    ),
+    Column("cluster", _TEXT, "distinguishes clusters with logs in one input; else empty"),
     Column("writer_taskmanager", _TEXT, "resource id of the TaskManager that wrote it"),
     Column("writer_host", _TEXT, "its host"),
     Column("application", _TEXT, "id of the Spark application"),
@@ -53,8 +57,8 @@ EVENTS: Final = (
     *_WHO,
     Column("attempt_id", _TEXT, "of the execution attempt"),
     Column("attempt", pa.int32(), "attempt number, 0-based"),
-    Column("taskmanager", _TEXT, "resource id of the TaskManager that it is about"),
-    Column("host", _TEXT, "the host that it is about"),
+    Column("taskmanager", _TEXT, "resource id of the TaskManager in the record"),
+    Column("host", _TEXT, "the host in the record"),
     Column("checkpoint", pa.int64(), "checkpoint id"),
     Column("epoch_ms", pa.int64(), "trigger time of a checkpoint, or batch time, as printed"),
     Column("duration_ms", pa.int64(), "as printed; processing or trigger time of Spark"),
@@ -62,20 +66,20 @@ EVENTS: Final = (
     Column("from_state", _TEXT, "of a transition"),
     Column("to_state", _TEXT, "of a transition"),
     Column("cause", _TEXT, "deepest cause of the record's stack trace, or the reason in its text"),
-    Column("fields", pa.map_(_TEXT, _TEXT), "everything else that the wording captures"),
+    Column("fields", pa.map_(_TEXT, _TEXT), "all other values that the wording captures"),
 )
 
 METRICS: Final = (
     *_PLACE,
-    Column("time", INSTANT, "of the first of its samples, after the clocks were settled"),
-    Column("cluster", _TEXT, "tells clusters apart whose metrics lie together; else empty"),
+    Column("time", INSTANT, "of the first sample, after the clocks were settled"),
+    Column("cluster", _TEXT, "distinguishes clusters with metrics in one input; else empty"),
     *_WHO,
     Column("taskmanager", _TEXT, "resource id of the TaskManager"),
     Column("host", _TEXT, "its host"),
     Column("name", _TEXT, "of the metric, as Flink calls it", nullable=False),
     Column("kind", _TEXT, "counter, gauge, meter or histogram"),
-    Column("scope", _TEXT, "what it is of: tm, task, operator, jm, jm-job"),
-    Column("operator", _TEXT, "name of the operator, where it is of one"),
+    Column("scope", _TEXT, "tm, task, operator, jm or jm-job"),
+    Column("operator", _TEXT, "name of the operator, for operator metrics"),
     Column("samples", pa.int64(), "in this row; NaN and text are not counted"),
     Column("first", pa.float64(), "first sample"),
     Column("last", pa.float64(), "last sample"),
@@ -90,11 +94,11 @@ SQL: Final = Queries("flowdiag.analyses.engine", {"bookkeeping": words(*_BOOKKEE
 
 _COMMON: Final = {"input": "i.name", "time": "timestamp_micros(e.time_us)"}
 _NO_TEXT: Final = "CAST(NULL AS STRING)"
-# What a column is made of, where it is not the event's column of that name.
+# The expression of a column, if it is not the event's column of the same name.
 _OF_FLINK: Final = {**_COMMON, "application": _NO_TEXT}
 _OF_SPARK: Final = {
     **_COMMON,
-    # A key that was made up, since nothing tells the id, is no id.
+    # A placeholder key for an unknown id is not an id.
     "application": "IF(e.app LIKE '?%', NULL, e.app)",
     **dict.fromkeys(("role", "cluster", "writer_taskmanager", "writer_host"), _NO_TEXT),
 }
@@ -111,22 +115,22 @@ _OF_METRICS: Final = {
 
 
 def event_table(events: DataFrame, sources: Sequence[Source], engine: str) -> DataFrame:
-    """The table `events` of settled events.
+    """Return the table `events` of settled events.
 
     Args:
         events: `Settled.events` of Flink, `Owned.events` of Spark.
         sources: for the names of the inputs.
-        engine: whose they are.
+        engine: `flink` or `spark`.
     """
     made = _OF_SPARK if engine == "spark" else _OF_FLINK
     return _table("event_table", EVENTS, made, events, sources)
 
 
 def metric_table(events: DataFrame, sources: Sequence[Source]) -> DataFrame:
-    """The table `metrics` of settled events of Flink.
+    """Return the table `metrics` of settled Flink events.
 
     Args:
-        events: what `Settled.metrics` gives.
+        events: the result of `Settled.metrics`.
         sources: for the names of the inputs.
     """
     return _table("metric_table", METRICS, _OF_METRICS, events, sources)
@@ -139,14 +143,14 @@ def keep_read(
     events: DataFrame,
     metrics: Callable[[], DataFrame] | None = None,
 ) -> None:
-    """Keep what an engine read, where somebody wants it.
+    """Pass the tables of an engine to `keep`.
 
     Args:
-        keep: gets it; None: nobody.
-        engine: whose it is.
+        keep: receives the tables; None: they are not needed.
+        engine: `flink` or `spark`.
         sources: for the names of the inputs.
-        events: as of `event_table`.
-        metrics: gives what `metric_table` takes.
+        events: input of `event_table`.
+        metrics: returns the input of `metric_table`.
     """
     if keep is None:
         return

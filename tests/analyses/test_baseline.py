@@ -118,17 +118,17 @@ def test_what_becomes_of_an_entry(
     [
         ("[[known]]\nfingerprint = ", "line 2"),
         ('[[known]]\nfingerprint = "abcdef12"\nreson = "x"', "line 3: unknown key 'reson'"),
-        ('[[known]]\nfingerprint = "abcdef12"\n', "line 1: an entry without 'reason'"),
+        ('[[known]]\nfingerprint = "abcdef12"\n', "line 1: the entry lacks 'reason'"),
         ('a = 1\n[[known]]\nfingerprint = "abcdef12"', "line 1: unknown key 'a'"),
-        ("known = 3", "line 1: 'known' is no list of tables"),
-        ('[known]\nfingerprint = "abcdef12"', "line 1: 'known' is no list of tables"),
+        ("known = 3", "line 1: 'known' is not a list of tables"),
+        ('[known]\nfingerprint = "abcdef12"', "line 1: 'known' is not a list of tables"),
         (
             f'# one\n{WHOLE}\n[[known]]\nfingerprint = "NOPE"\nreason = "x"\nuntil = 2027-01-01\n',
-            "line 8: 'NOPE' is no fingerprint",
+            "line 8: 'NOPE' is not a fingerprint",
         ),
         (
             '[[known]]\nfingerprint = "abcdef12"\nreason = "x"\nuntil = "soon"',
-            "line 4: 'soon' is no day",
+            "line 4: 'soon' is not a date",
         ),
         (
             '[[known]]\nfingerprint = "abcdef12"\nreason = " "\nuntil = 2027-01-01',
@@ -136,15 +136,15 @@ def test_what_becomes_of_an_entry(
         ),
         (
             '[[known]]\nfingerprint = 12\nreason = "x"\nuntil = 2027-01-01',
-            "line 2: 'fingerprint' is no text",
+            "line 2: 'fingerprint' is not a text",
         ),
         (
             f'{WHOLE}severity = "bad"',
-            "line 5: 'bad' is no severity",
+            "line 5: 'bad' is not a valid severity",
         ),
         (
             2 * WHOLE,
-            "line 6: 'abcdef12' stands in line 1, too",
+            "line 6: 'abcdef12' is also in line 1",
         ),
     ],
 )
@@ -204,7 +204,7 @@ def test_what_got_worse_or_is_past_is_muted_anew(tmp_path: Path) -> None:
     assert made.accepted == (one.findings[0].fingerprint,)
     assert judged(one, made.text, tmp_path)[0] is Muting.MUTED
     assert 'reason = "OPS-1: soon"' in made.text
-    with pytest.raises(FlowdiagError, match="a reason and a day"):
+    with pytest.raises(FlowdiagError, match="a reason and an end date"):
         write(text, one, until=None)
 
 

@@ -10,7 +10,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from flowdiag.analyses.comparison.compare import compared
+from flowdiag.analyses.comparison.compare import compare_reports
 from flowdiag.analyses.comparison.wire import (
     Change,
     Comparison,
@@ -40,7 +40,7 @@ def report(*findings: f.Finding, sick: bool = False, **more: Any) -> Report:
 
 def change_of(before: Report, after: Report, **more: Any) -> Any:
     """The only finding of a comparison."""
-    (found,) = compared(before, after, **more).findings
+    (found,) = compare_reports(before, after, **more).findings
     return found
 
 
@@ -53,17 +53,17 @@ def measure(one: Comparison, name: str) -> Measure:
 
 
 def test_what_only_one_side_has_is_new_or_gone() -> None:
-    one = compared(report(), report(expired()))
+    one = compare_reports(report(), report(expired()))
     assert [found.change for found in one.findings] == [Change.NEW]
     assert one.regression and one.conclusive and one.verdict is Trend.WORSE
-    other = compared(report(expired()), report())
+    other = compare_reports(report(expired()), report())
     assert [found.change for found in other.findings] == [Change.GONE]
     assert not other.regression and other.verdict is Trend.BETTER
 
 
 def test_nothing_changes_between_a_report_and_itself() -> None:
     for each in (reports.failing(), reports.healthy(), reports.many(12), reports.hostile()):
-        one = compared(each, each)
+        one = compare_reports(each, each)
         assert not one.regression and one.verdict is Trend.SAME
         assert {found.change for found in one.findings} <= {Change.UNCHANGED}
         assert not any(each.significant for each in one.measures)
@@ -82,7 +82,7 @@ def test_nothing_changes_between_a_report_and_itself() -> None:
 def test_a_finding_is_worse_by_its_severity_and_state(
     old: dict[str, Any], new: dict[str, Any], change: Change
 ) -> None:
-    one = compared(report(expired(**old)), report(expired(**new)))
+    one = compare_reports(report(expired(**old)), report(expired(**new)))
     assert [found.change for found in one.findings] == [change]
     assert one.regression is (change is Change.WORSE)
 
@@ -116,7 +116,7 @@ def test_a_move_does_not_hide_that_it_got_worse() -> None:
 def test_of_two_subtasks_the_one_that_stays_is_known_by_its_place() -> None:
     """The first of several has the plain fingerprint: here the second one takes it over."""
     both = report(at(subtask_index=0), at(subtask_index=2))
-    one = compared(both, report(at(subtask_index=2)))
+    one = compare_reports(both, report(at(subtask_index=2)))
     told = {
         (found.change, (found.before or found.after).subject.subtask_index)  # type: ignore[union-attr]
         for found in one.findings
@@ -131,7 +131,7 @@ def test_what_a_side_could_not_tell_is_neither_new_nor_gone(turned: bool) -> Non
         outcome("CP101", "checkpoint-expired", f.Inconclusive(reason="no log", job=JOB)),
     )
     sides = (report(expired()), untold) if turned else (untold, report(expired()))
-    one = compared(*sides)
+    one = compare_reports(*sides)
     assert [found.change for found in one.findings] == [Change.NOT_COMPARABLE]
     assert "no log" in (one.findings[0].reason or "")
     assert not one.regression and not one.conclusive
@@ -151,7 +151,7 @@ def test_a_job_that_is_not_there_did_not_get_well() -> None:
     both, one = report(expired(), invoices), report(expired())
     changes = {
         (found.before or found.after).subject.job_name: found.change  # type: ignore[union-attr]
-        for found in compared(both, one).findings
+        for found in compare_reports(both, one).findings
     }
     assert changes["orders"] is Change.UNCHANGED
     assert changes["invoices"] is Change.NOT_COMPARABLE
@@ -164,7 +164,7 @@ def test_what_min_severity_left_out_is_not_gone() -> None:
 
 
 def test_a_remark_makes_no_regression() -> None:
-    one = compared(report(), report(expired(severity=f.Severity.INFO)))
+    one = compare_reports(report(), report(expired(severity=f.Severity.INFO)))
     assert [found.change for found in one.findings] == [Change.NEW] and not one.regression
 
 
@@ -185,13 +185,13 @@ def test_inputs_that_do_not_name_the_job_are_still_of_it() -> None:
 def test_other_commands_engines_and_jobs_are_refused() -> None:
     tool = wire.Tool(version="1", command="queues")
     with pytest.raises(FlowdiagError, match="`flowdiag queues`"):
-        compared(msgspec.structs.replace(report(), tool=tool), report())
+        compare_reports(msgspec.structs.replace(report(), tool=tool), report())
     spark = msgspec.structs.replace(report(), data=wire.Data(applications=[_application()]))
-    with pytest.raises(FlowdiagError, match="one side is of Flink"):
-        compared(report(), spark)
+    with pytest.raises(FlowdiagError, match="one side is about Flink"):
+        compare_reports(report(), spark)
     renamed = build(job_facts(sick=False, name="orders-2"), outcome("CP101", "checkpoint-expired"))
     with pytest.raises(FlowdiagError, match="'orders', after about 'orders-2'"):
-        compared(report(), renamed)
+        compare_reports(report(), renamed)
 
 
 def _application() -> wire.RateApplication:
@@ -210,15 +210,15 @@ def test_a_renamed_job_can_be_compared_on_demand() -> None:
     facts = job_facts(sick=False, key=key, name="orders-2")
     moved = expired(job=key, subject=f.Subject(kind="job", job_id=key.job_id, job_name="orders-2"))
     renamed = build(facts, outcome("CP101", "checkpoint-expired", moved))
-    one = compared(report(expired()), renamed, same_job=True)
+    one = compare_reports(report(expired()), renamed, same_job=True)
     assert [found.change for found in one.findings] == [Change.UNCHANGED]
     assert measure(one, "checkpoint-duration").values[1] > 0
     with pytest.raises(FlowdiagError, match="one job on each side"):
-        compared(reports.many(12), renamed, same_job=True)
+        compare_reports(reports.many(12), renamed, same_job=True)
 
 
 def test_a_side_that_was_not_assessed_is_no_side() -> None:
-    one = compared(report(), reports.nothing())
+    one = compare_reports(report(), reports.nothing())
     assert not one.conclusive and not one.regression and one.verdict is Trend.UNKNOWN
 
 
@@ -239,31 +239,34 @@ CALM = (900, 1100, 950, 1050, 980, 1020, 940, 1060, 970, 1030, 990, 1010, 930, 1
 
 
 def test_a_duration_that_trebles_is_worse() -> None:
-    one = compared(lasting(*CALM), lasting(*(3 * ms for ms in CALM)))
+    one = compare_reports(lasting(*CALM), lasting(*(3 * ms for ms in CALM)))
     found = measure(one, "checkpoint-duration")
     assert (found.change, found.significant) == (Trend.WORSE, True)
     assert found.p_adjusted is not None and found.p_adjusted <= 0.01
     assert one.because == ["1 worse measure: checkpoint-duration"]
-    back = compared(lasting(*(3 * ms for ms in CALM)), lasting(*CALM))
+    back = compare_reports(lasting(*(3 * ms for ms in CALM)), lasting(*CALM))
     assert measure(back, "checkpoint-duration").change is Trend.BETTER and not back.regression
 
 
 def test_a_small_difference_is_none_however_sure() -> None:
     after = lasting(*(round(1.5 * ms) for ms in CALM))
-    found = measure(compared(lasting(*CALM), after), "checkpoint-duration")
+    found = measure(compare_reports(lasting(*CALM), after), "checkpoint-duration")
     assert (found.change, found.p_adjusted is not None) == (Trend.SAME, True)
     assert found.p_adjusted is not None and found.p_adjusted <= 0.01
-    closer = compared(lasting(*CALM), after, factor=1.25)
+    closer = compare_reports(lasting(*CALM), after, factor=1.25)
     assert measure(closer, "checkpoint-duration").change is Trend.SAME  # still below half a second
     longer = [10 * ms for ms in CALM]
     before, after = lasting(*longer), lasting(*(round(1.5 * ms) for ms in longer))
     assert (
-        measure(compared(before, after, factor=1.25), "checkpoint-duration").change is Trend.WORSE
+        measure(compare_reports(before, after, factor=1.25), "checkpoint-duration").change
+        is Trend.WORSE
     )
 
 
 def test_a_handful_of_checkpoints_is_few() -> None:
-    found = measure(compared(lasting(*CALM), lasting(9000, 9100, 9200)), "checkpoint-duration")
+    found = measure(
+        compare_reports(lasting(*CALM), lasting(9000, 9100, 9200)), "checkpoint-duration"
+    )
     assert (found.change, found.significant) == (Trend.UNKNOWN, False)
     assert found.reason == "too few: 16 and 3 values"
 
@@ -271,11 +274,11 @@ def test_a_handful_of_checkpoints_is_few() -> None:
 def test_a_savepoint_is_no_checkpoint_and_an_expired_one_lasted_its_timeout() -> None:
     assert not any(
         each.name == "checkpoint-duration"
-        for each in compared(lasting(*CALM), lasting(*CALM, type="savepoint")).measures
+        for each in compare_reports(lasting(*CALM), lasting(*CALM, type="savepoint")).measures
         if each.after is not None
     )
     expiring = lasting(*(60_000 for _ in CALM), status=x.Status.EXPIRED)
-    one = compared(lasting(*CALM), expiring)
+    one = compare_reports(lasting(*CALM), expiring)
     assert measure(one, "checkpoint-duration").change is Trend.WORSE
     assert measure(one, "unsuccessful-checkpoints").change is Trend.WORSE
 
@@ -286,7 +289,7 @@ def test_lists_that_were_cut_are_not_compared() -> None:
     (job,) = whole.data.jobs
     cut = msgspec.structs.replace(job, checkpoints=job.checkpoints[:8])
     short = msgspec.structs.replace(whole, data=wire.Data(jobs=[cut]))
-    found = measure(compared(whole, short), "checkpoint-duration")
+    found = measure(compare_reports(whole, short), "checkpoint-duration")
     assert found.change is Trend.UNKNOWN and "--max-rows" in (found.reason or "")
 
 
@@ -321,11 +324,11 @@ def _subtask(index: int, busy: float, samples: int) -> QueueSubtask:
 
 
 def test_busy_and_skewed_tasks_are_worse() -> None:
-    one = compared(pressed(0.2, 5), pressed(0.95, 80))
+    one = compare_reports(pressed(0.2, 5), pressed(0.95, 80))
     assert measure(one, "busy").change is Trend.WORSE
     assert measure(one, "skew").change is Trend.WORSE
     assert measure(one, "back-pressured").change is Trend.SAME
-    few = compared(pressed(0.2, 5, samples=6), pressed(0.95, 80, samples=6))
+    few = compare_reports(pressed(0.2, 5, samples=6), pressed(0.95, 80, samples=6))
     assert measure(few, "busy").change is Trend.UNKNOWN
     assert not any(each.name == "skew" for each in few.measures)  # of a job that has just begun
 
@@ -345,15 +348,15 @@ def test_busy_and_skewed_tasks_are_worse() -> None:
     ],
 )
 def test_documents_are_valid_and_come_back(before: Any, after: Any) -> None:
-    one = compared(before(), after())
+    one = compare_reports(before(), after())
     jsonschema.validate(json.loads(encode(one)), json_schema())
     assert encode(decode(encode(one))) == encode(one)
-    again = compared(before(), after())
+    again = compare_reports(before(), after())
     assert encode(again) == encode(one)
     jsonschema.validate(json.loads(encode(redacted(one))), json_schema())
 
 
 def test_names_can_be_taken_out() -> None:
-    one = compared(report(), report(slow_taskmanager()))
+    one = compare_reports(report(), report(slow_taskmanager()))
     text = encode(redacted(one)).decode()
     assert "worker-3.example" not in text and "orders" not in text

@@ -20,7 +20,7 @@ import pytest
 import zstandard
 
 from flowdiag.analyses.comparison.baseline import KnownFindings, with_baseline
-from flowdiag.analyses.comparison.compare import compared
+from flowdiag.analyses.comparison.compare import compare_reports
 from flowdiag.analyses.comparison.wire import json_schema
 from flowdiag.analyses.report.wire import Report, decode, encode
 from flowdiag.cli.app import main
@@ -168,7 +168,7 @@ PAIRS = [("healthy", "failing"), ("failing", "hostile"), ("hostile", "healthy"),
 
 
 def rendered(before: str, after: str, kind: Format, **page: Any) -> str:
-    return RENDERERS[kind](compared(made(before), made(after)), Page(**page))
+    return RENDERERS[kind](compare_reports(made(before), made(after)), Page(**page))
 
 
 @pytest.mark.parametrize("pair", PAIRS)
@@ -207,7 +207,7 @@ def test_narrow_terminals_are_wide_enough(width: int, pair: tuple[str, str]) -> 
 def test_a_recording_is_no_different_from_itself() -> None:
     """Reports of recordings, of every topic, as they are kept for tests of the screen."""
     for line in zstandard.decompress(KEPT.read_bytes()).splitlines():
-        one = compared(decode(line), decode(line))
+        one = compare_reports(decode(line), decode(line))
         assert not one.regression and {each.change for each in one.findings} <= {"unchanged"}
         assert not any(each.significant for each in one.measures)
         for kind in RENDERERS:
@@ -257,7 +257,7 @@ def test_one_file_serves_all_commands() -> None:
 
 def test_a_baseline_is_written_and_mutes(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run(capsys, "baseline", "failing.json", "-o", "known.toml")
-    assert code == 2 and "a reason and a day" in err and not Path("known.toml").exists()
+    assert code == 2 and "a reason and an end date" in err and not Path("known.toml").exists()
     options = ("-o", "known.toml", "--reason", "OPS-1", "--until", "30d")
     code, out, err = run(capsys, "baseline", "failing.json", *options)
     assert (code, out) == (0, "") and "2 findings added" in err
