@@ -102,7 +102,7 @@ def test_the_last_line_has_the_result(capsys: pytest.CaptureFixture[str]) -> Non
         (("healthy.json",), "missing argument 'AFTER'"),
         (("healthy.json", "nowhere.json"), "nowhere.json: no such file"),
         (("healthy.json", "other.json"), "cannot compare a report of `flowdiag checkpoints`"),
-        (("healthy.json", "renamed.json"), "before it is about 'orders', after about 'bills'"),
+        (("healthy.json", "renamed.json"), "before is about 'orders', after about 'bills'"),
         (("healthy.json", "future.json"), "'flowdiag.report/9'"),
         (("healthy.json", "half.json"), "'half.json' is not a flowdiag report"),
         (("healthy.json", "failing.json", "--factor", "0.5"), "--factor is 0.5"),
