@@ -34,9 +34,11 @@ _LISTS: Final = (
 def read_document(data: bytes) -> list[Unwrapped] | None:
     """Read a whole file with many log events; return None for other files.
 
-    Accepted formats are JSON of any known shape (one or several documents), CSV with a column of log lines,
-    text downloads of Grafana Explore, lists of lines printed by Python, and logs wrapped by a mail program or
-    a terminal.
+    Accepted formats:
+    - JSON of any known shape, one or several documents
+    - CSV with a column of log lines, text downloads of Grafana Explore
+    - lists of lines printed by Python
+    - logs wrapped by a mail program or a terminal
 
     Events are grouped by process and sorted by time, so that lines of another process never interrupt a
     record. Processes keep the order of their first event. Events without a time stay after the preceding

@@ -1,1 +1,4 @@
-"""Who opens: discovery, containers, codecs, remote files, rolled series."""
+"""Discovery and opening of inputs: containers, codecs, remote files, rolled series.
+
+Start with `discover.discover` and `open.open_source`.
+"""

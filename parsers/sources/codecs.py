@@ -1,9 +1,9 @@
-"""Compressed bytes in, plain bytes out: by magic bytes, in bounded pieces, never raising.
+"""Decompression: codec selection by magic bytes, bounded pieces, no exceptions for bad data.
 
-Every codec is a generator from an opened file to decoded pieces; `CODECS` lists them in one
-place. A stream that ends too early or is damaged gives all that decodes before, and then says
-so in `ByteStream.error`; reading it never raises for bad data. The formats of Spark's event
-logs (lz4-java blocks, snappy-java, lzf) stand beside the common ones: catalogue, spark section 5.
+Every codec is a generator from an open file to decoded pieces; `CODECS` lists all codecs. A truncated or
+damaged stream yields everything before the damage and then sets `ByteStream.error`. In addition to the common
+formats, flowdiag decodes those of Spark's event logs (lz4-java blocks, snappy-java, lzf): catalogue, Spark
+section 5.
 """
 
 from __future__ import annotations
@@ -21,24 +21,26 @@ from typing import BinaryIO, Final, Protocol, cast
 from flowdiag.parsers.sources.remote import RemoteFile, is_url
 
 CHUNK: Final = 64 * 1024
-"""Bytes read from a file, and at most given back by a decoder, in one go."""
+"""Bytes per read from a file, and maximum bytes per piece of a decoder."""
 
 MAGIC_BYTES: Final = 16
-"""So many leading bytes are enough for `codec_of`."""
+"""Number of leading bytes that `codec_of` needs."""
 
-_MAX_BLOCK: Final = 64 * 1024 * 1024  # of formats that state a block's size: more is damage
-_MAX_WINDOW: Final = 256 * 1024 * 1024  # zstd --long=28; beyond it memory would not be bounded
+_MAX_BLOCK: Final = (
+    64 * 1024 * 1024
+)  # for formats with stated block sizes; larger values mean damage
+_MAX_WINDOW: Final = 256 * 1024 * 1024  # zstd --long=28; limits memory
 _BOMB_BYTES: Final = 1024 * 1024 * 1024
-_BOMB_RATIO: Final = 1000  # logs shrink by ten, reports of metrics by a hundred
-_ZSTD_PIECE: Final = 512  # its decoder has no output limit: these give 22 MB at the very most
+_BOMB_RATIO: Final = 1000  # logs compress by a factor of 10, metric reports by a factor of 100
+_ZSTD_PIECE: Final = 512  # the decoder has no output limit: this input gives at most 22 MB
 
 
 class Damaged(Exception):
-    """The stream is cut or broken: the message says which of the two, in two or three words."""
+    """The stream is truncated or damaged, as stated in the message."""
 
 
 class _Inflater(Protocol):
-    """What bz2's and lzma's decompressors share."""
+    """Common interface of the decompressors of bz2 and lzma."""
 
     @property
     def eof(self) -> bool: ...
@@ -51,7 +53,7 @@ class _Inflater(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """One kind of compression: its name in `Source.codec`, how it begins, how it is undone."""
+    """One compression format: its name in `Source.codec`, its magic bytes, its decoder."""
 
     name: str
     magic: tuple[bytes, ...]
@@ -59,7 +61,7 @@ class Codec:
 
 
 def codec_of(head: bytes) -> str:
-    """Name the compression of a file that begins with `head`; `none` if it has none.
+    """Return the name of the codec for a file that starts with `head`; `none` for uncompressed files.
 
     >>> codec_of(bytes.fromhex("1f8b0800")), codec_of(b"2026-01-01 INFO")
     ('gzip', 'none')
@@ -71,11 +73,10 @@ def codec_of(head: bytes) -> str:
 
 
 class ByteStream(io.RawIOBase):
-    """A readable, not seekable stream of pieces whose troubles end it instead of raising.
+    """A readable, non-seekable stream of pieces; errors end the stream instead of raising.
 
-    `error` is None or one clause for the user, for example `truncated gzip after 4096 bytes`
-    (decoded bytes), its own or that of the stream `below`. It is complete once the stream has
-    been read to its end.
+    `error` is None or one clause for the user about this stream or the stream `below`, for example
+    `truncated gzip after 4096 bytes` (decoded bytes). It is final at the end of the stream.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class ByteStream(io.RawIOBase):
         close: Callable[[], None] | None,
         below: ByteStream | None = None,
     ) -> None:
-        """Read `pieces` as they are asked for; call `close` when the stream is closed."""
+        """Read `pieces` on demand; call `close` when the stream is closed."""
         super().__init__()
         self._error: str | None = None
         self._below = below
@@ -98,12 +99,12 @@ class ByteStream(io.RawIOBase):
 
     @property
     def error(self) -> str | None:
-        """What went wrong so far, or None."""
-        # What ended the stream below is the reason why this one found itself cut.
+        """The first error so far, or None."""
+        # An error of the stream below also truncates this one.
         return (self._below.error if self._below is not None else None) or self._error
 
     def readable(self) -> bool:
-        """Tell `io` that this stream can be read."""
+
         return True
 
     def readinto(self, buffer: memoryview | bytearray) -> int:  # type: ignore[override]
@@ -131,8 +132,8 @@ class ByteStream(io.RawIOBase):
             what = str(trouble)
         except OSError as trouble:
             what = f"unreadable ({trouble.strerror or type(trouble).__name__})"
-        # The decoders turn what their libraries raise into Damaged; what is left is a size or
-        # a type that no sane stream has.
+        # The decoders convert the errors of their libraries to Damaged; the rest comes from absurd sizes or
+        # types in damaged data.
         except (ValueError, EOFError, RuntimeError, MemoryError, OverflowError) as trouble:
             what = f"damaged ({type(trouble).__name__})"
         self._pieces = iter(())
@@ -140,12 +141,12 @@ class ByteStream(io.RawIOBase):
         return None
 
     def note(self, error: str) -> None:
-        """Report a trouble that does not end the stream; the first one is kept."""
+        """Record an error that does not end the stream; the first error is kept."""
         if self._error is None:
             self._error = error
 
     def close(self) -> None:
-        """Close the file below, too."""
+        """Close the stream and the file below."""
         if not self.closed:
             self._pieces = iter(())
             if self._close is not None:
@@ -161,10 +162,10 @@ def open_file(path: str, *, expected: int | None = None) -> PlainFile | RemoteFi
 
 
 class PlainFile(io.FileIO):
-    """An unbuffered file that ends, with `error` set, where reading it fails.
+    """An unbuffered file; a read error ends it and sets `error`.
 
-    `readinto` goes straight to the operating system. `expected` is the size seen earlier: a
-    file found shorter at its end was cut while it was read, and `error` says so.
+    `readinto` calls the operating system directly. `expected` is an earlier size: if the file is shorter at
+    its end, it was truncated while being read, and `error` reports that.
     """
 
     def __init__(self, path: str, *, expected: int | None = None) -> None:
@@ -174,11 +175,11 @@ class PlainFile(io.FileIO):
         self._expected = expected
 
     def size(self) -> int:
-        """Bytes of the file."""
+        """Return the size of the file in bytes."""
         return os.fstat(self.fileno()).st_size
 
     def readinto(self, buffer: memoryview | bytearray) -> int:  # type: ignore[override]
-        """Read what one system call gives: 0 bytes at the end and where reading fails."""
+        """Read with one system call; return 0 at the end and after a read error."""
         try:
             count = super().readinto(buffer)
         except OSError as trouble:
@@ -215,15 +216,15 @@ class PlainFile(io.FileIO):
 
 
 def decode(raw: BinaryIO, codec: str, *, close: Callable[[], None] | None = None) -> ByteStream:
-    """Decode `raw`, which stands at its beginning, with the codec of that name.
+    """Decode `raw` from its start.
 
     Args:
-        raw: the compressed bytes; read in pieces of `CHUNK`.
+        raw: compressed bytes, read in pieces of `CHUNK`.
         codec: a name from `CODECS`, or `none`.
         close: called when the stream is closed; by default `raw.close`.
 
     Raises:
-        KeyError: there is no codec of that name.
+        KeyError: the codec does not exist.
     """
     if codec == "none":
         pieces = _pieces(raw)
@@ -236,11 +237,11 @@ def decode(raw: BinaryIO, codec: str, *, close: Callable[[], None] | None = None
 
 
 def limit_expansion(pieces: Iterable[bytes], taken: Callable[[], int]) -> Iterator[bytes]:
-    """The pieces, as long as they are not out of all proportion to what they were packed in.
+    """Yield pieces until the compression ratio is implausible.
 
     Args:
-        pieces: unpacked.
-        taken: how many packed bytes they were made of.
+        pieces: decompressed.
+        taken: returns the number of compressed bytes read so far.
     """
     given = 0
     for piece in pieces:
@@ -253,7 +254,7 @@ def limit_expansion(pieces: Iterable[bytes], taken: Callable[[], int]) -> Iterat
 
 
 class _Counted:
-    """A file that counts what is read of it."""
+    """A file that counts the bytes read."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw = raw
@@ -261,24 +262,24 @@ class _Counted:
         self.seek, self.seekable = raw.seek, raw.seekable
 
     def read(self, size: int = -1) -> bytes:
-        """Read on."""
+
         data = self._raw.read(size)
         self.taken += len(data)
         return data
 
 
 Stream = ByteStream | PlainFile | RemoteFile
-"""What is read: decoded, or a file as it is."""
+"""A decoded stream, or a file."""
 
 
 def open_decoded(path: str, codec: str) -> ByteStream:
-    """Open a file and undo its compression; raises OSError where it cannot be opened."""
+    """Open and decompress a file; raises OSError if it cannot be opened."""
     return decode(cast(BinaryIO, open_file(path)), codec)
 
 
 def read_first(stream: Stream | BinaryIO, count: int, head: bytes = b"") -> bytes:
-    """The first bytes of a stream, of which `head` is read already."""
-    # Reading allocates what it is asked for: ask for little.
+    """Return the first bytes of a stream; `head` was already read."""
+    # Each read allocates its full size: use small ones.
     parts = [head]
     count -= len(head)
     while count > 0 and (part := stream.read(min(count, CHUNK))):
@@ -288,10 +289,7 @@ def read_first(stream: Stream | BinaryIO, count: int, head: bytes = b"") -> byte
 
 
 def transcode(stream: ByteStream, encoding: str) -> ByteStream:
-    """Turn a UTF-16 or UTF-32 stream into UTF-8, without its byte-order mark.
-
-    What is not valid becomes U+FFFD. `error` is that of the stream below.
-    """
+    """Convert a UTF-16 or UTF-32 stream to UTF-8 without byte-order mark; invalid bytes become U+FFFD."""
 
     def pieces() -> Iterator[bytes]:
         decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
@@ -312,7 +310,7 @@ def _pieces(raw: BinaryIO) -> Iterator[bytes]:
 
 
 def _gzip(raw: BinaryIO) -> Iterator[bytes]:
-    """Decode members one after the other; zero padding behind the last one is no damage."""
+    """Decode consecutive members; zero padding after the last one is allowed."""
     data = raw.read(CHUNK)
     while data:
         member = zlib.decompressobj(wbits=31)
@@ -327,9 +325,9 @@ def _gzip(raw: BinaryIO) -> Iterator[bytes]:
 
 
 def deflated(raw: BinaryIO) -> Generator[bytes, None, bytes]:
-    """Decode one raw deflate stream, as a zip member is, up to its end.
+    """Decode one raw deflate stream, such as a zip member, up to its end.
 
-    The generator returns what was read of `raw` behind that end.
+    The generator returns the bytes of `raw` read beyond that end.
     """
     member = zlib.decompressobj(wbits=-15)
     while not member.eof:
@@ -342,13 +340,13 @@ def deflated(raw: BinaryIO) -> Generator[bytes, None, bytes]:
 
 
 def _inflate(member: zlib._Decompress, data: bytes) -> Iterator[bytes]:
-    """Decode `data` in bounded pieces; what a broken byte follows is decoded, too."""
+    """Decode `data` in bounded pieces, including all bytes before a damaged byte."""
     before, fed, given = member.copy(), data, 0
     while True:
         try:
             piece = member.decompress(data, CHUNK)
         except zlib.error:
-            # The failing call has swallowed what it had decoded: repeat it byte by byte.
+            # The failed call discarded its output: repeat it byte by byte.
             try:
                 for i in range(len(fed)):
                     piece = before.decompress(fed[i : i + 1])
@@ -365,7 +363,7 @@ def _inflate(member: zlib._Decompress, data: bytes) -> Iterator[bytes]:
 
 
 def _skip_padding(data: bytes, raw: BinaryIO, magic: bytes) -> bytes:
-    """Skip zero bytes behind a finished stream; what follows must be another one or nothing."""
+    """Skip zero bytes after a finished stream; only another stream may follow."""
     while True:
         data = data.lstrip(b"\0")
         if len(data) >= len(magic):
@@ -403,7 +401,7 @@ def _streams(raw: BinaryIO, new: Callable[[], _Inflater], magic: bytes) -> Itera
                 if not data:
                     raise Damaged("truncated {label}")
             try:
-                # Small steps: a call that fails takes what it had decoded with it.
+                # Small steps: a failed call discards its output.
                 piece = stream.decompress(data, CHUNK // 8)
             except (OSError, lzma.LZMAError, ValueError):
                 raise Damaged("damaged {label}") from None
@@ -413,7 +411,7 @@ def _streams(raw: BinaryIO, new: Callable[[], _Inflater], magic: bytes) -> Itera
 
 
 def _zstd(raw: BinaryIO) -> Iterator[bytes]:
-    """Decode frame by frame: Spark's event logs have hundreds, and only so a cut is noticed."""
+    """Decode frame by frame, to detect truncation: Spark's event logs have hundreds of frames."""
     import zstandard
 
     context = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
@@ -433,7 +431,7 @@ def _zstd(raw: BinaryIO) -> Iterator[bytes]:
 
 
 def _lz4_frame(raw: BinaryIO) -> Iterator[bytes]:
-    """Decode LZ4 frames, whose blocks may depend on each other, with Arrow's decoder."""
+    """Decode LZ4 frames, whose blocks can depend on each other, with Arrow's decoder."""
     import pyarrow as pa
 
     def reader() -> Callable[[int], bytes]:
@@ -448,7 +446,7 @@ def _lz4_frame(raw: BinaryIO) -> Iterator[bytes]:
         return
     except (OSError, pa.ArrowException) as trouble:
         what = "truncated {label}" if "runcated" in str(trouble) else "damaged {label}"
-    # The failing call has swallowed what it had decoded: go there again and take single bytes.
+    # The failed call discarded its output: repeat it with single bytes.
     if raw.seekable():
         raw.seek(0)
         read = reader()
@@ -463,7 +461,7 @@ def _lz4_frame(raw: BinaryIO) -> Iterator[bytes]:
 
 
 class _NonClosing:
-    """Lends a file to somebody who closes what he is given."""
+    """A wrapper that keeps its file open when closed."""
 
     closed = False
 
@@ -478,13 +476,13 @@ class _NonClosing:
 
 
 class _Blocks:
-    """Reads exact numbers of bytes of a format made of blocks with stated lengths."""
+    """Reads exact numbers of bytes from a format of blocks with stated lengths."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw = raw
 
     def take(self, size: int) -> bytes:
-        """Read exactly `size` bytes; a stated length that no block has is damage."""
+        """Read exactly `size` bytes; an implausible length means damage."""
         if not 0 <= size <= _MAX_BLOCK:
             raise Damaged("damaged {label}")
         data = self._read(size)
@@ -532,11 +530,11 @@ def _snappy_framed(raw: BinaryIO) -> Iterator[bytes]:
 
 
 def _snappy_java(raw: BinaryIO) -> Iterator[bytes]:
-    """Decode snappy-java: a 16-byte header, then blocks behind a big-endian length."""
+    """Decode snappy-java: a 16-byte header, then blocks after a big-endian length."""
     blocks = _Blocks(raw)
     blocks.take(16)
     while head := blocks.take_or_end(4):
-        if head == b"\x82SNA":  # another stream begins
+        if head == b"\x82SNA":  # another stream starts
             blocks.take(12)
             continue
         yield _unsnap(blocks.take(int.from_bytes(head, "big")))
@@ -568,7 +566,7 @@ def _lz4_java(raw: BinaryIO) -> Iterator[bytes]:
 
 
 def _lzf(raw: BinaryIO) -> Iterator[bytes]:
-    """Decode LZF chunks: `ZV`, type, length and, where compressed, the length before."""
+    """Decode LZF chunks: `ZV`, type, length and, if compressed, the uncompressed length."""
     blocks = _Blocks(raw)
     while head := blocks.take_or_end(5):
         if head[:2] != b"ZV" or head[2] > 1:
@@ -582,7 +580,7 @@ def _lzf(raw: BinaryIO) -> Iterator[bytes]:
 
 
 def _unlzf(block: bytes) -> bytes:
-    """Undo one LZF chunk: runs of literals and copies of earlier output."""
+    """Decompress one LZF chunk: runs of literals and copies of earlier output."""
     out, at = bytearray(), 0
     try:
         while at < len(block):
@@ -600,7 +598,7 @@ def _unlzf(block: bytes) -> bytes:
             at += 1
             if start < 0:
                 raise Damaged("damaged {label}")
-            for i in range(start, start + length + 2):  # may reach into what it writes
+            for i in range(start, start + length + 2):  # can overlap its own output
                 out.append(out[i])
     except IndexError:
         raise Damaged("damaged {label}") from None
@@ -611,7 +609,7 @@ CODECS: Final[tuple[Codec, ...]] = (
     Codec("gzip", (b"\x1f\x8b\x08",), _gzip),
     Codec("bz2", tuple(b"BZh%d1AY&SY" % n for n in range(1, 10)), _bz2),
     Codec("xz", (b"\xfd7zXZ\0",), _xz),
-    # The second family are skippable frames, which parallel compressors put first.
+    # The other magic bytes are skippable frames, which parallel compressors write first.
     Codec(
         "zstd", (b"\x28\xb5\x2f\xfd", *(b"%c\x2a\x4d\x18" % n for n in range(0x50, 0x60))), _zstd
     ),
@@ -621,4 +619,4 @@ CODECS: Final[tuple[Codec, ...]] = (
     Codec("snappy-java", (b"\x82SNAPPY\0",), _snappy_java),
     Codec("lzf", (b"ZV\0", b"ZV\1"), _lzf),
 )
-"""Every codec that is understood, the frequent ones first."""
+"""All codecs, frequent ones first."""

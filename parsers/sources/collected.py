@@ -1,7 +1,7 @@
 """Files of `flowdiag collect`: answers with their paths and times, in one JSON document per tick.
 
-See `flowdiag.parsers.live.folder` for who writes them. An answer may be of any kind that the readers of
-saved answers know; what they would have to guess (whose it is, when it was) stands beside it.
+`flowdiag.parsers.live.folder` writes these files. An answer has any kind known to the readers of saved
+answers, along with its owner and time, which those readers would otherwise have to guess.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class CollectedAnswer:
     """One answer of a tick.
 
     Attributes:
-        path: as it was asked for.
-        time_ms: when it came.
-        at_ms: when its values were true, where that is known to be earlier.
+        path: of the request.
+        time_ms: arrival time.
+        at_ms: time of its values, if known to be earlier.
         body: the decoded answer.
     """
 
@@ -45,9 +45,9 @@ class Collected:
 
     Attributes:
         kind: flink, spark or prometheus.
-        time_ms: begin of the tick.
-        context: names and places, by the kind's own rules.
-        answers: in the order of the file.
+        time_ms: start of the tick.
+        context: names and locations, in a format specific to the kind.
+        answers: in file order.
     """
 
     kind: str
@@ -57,7 +57,7 @@ class Collected:
 
 
 def collected_kind(head: bytes) -> str | None:
-    """Whose answers a file holds, by its first bytes; None if it is no file of a collection.
+    """Return the kind of a collected file by its first bytes; None for other files.
 
     >>> collected_kind(b'{"schema":"flowdiag.collected/1","kind":"flink","tick":1')
     'flink'
@@ -67,7 +67,7 @@ def collected_kind(head: bytes) -> str | None:
 
 
 def collected_of(body: object) -> Collected | None:
-    """A decoded file of a collection; None if it is something else."""
+    """Parse a decoded file of a collection; None for other values."""
     if not isinstance(body, Mapping):
         return None
     kind = as_string(body.get("kind"))
@@ -95,7 +95,7 @@ def _answers(body: Mapping[str, Any]) -> Iterator[CollectedAnswer]:
 
 @dataclass(slots=True)
 class TaskPlaces:
-    """What a file of a collection from Flink says about its jobs: names of vertices, places of subtasks."""
+    """Names of jobs and vertices, and locations of subtasks, from a collected file of Flink."""
 
     names: dict[str, str] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
@@ -118,14 +118,14 @@ class TaskPlaces:
                     found.owners[vertex_id] = job_id
                     managers = vertex.get("taskmanagers")
                     if isinstance(managers, list):
-                        found.managers[vertex_id] = [as_string(one) for one in managers]
+                        found.managers[vertex_id] = [as_string(manager) for manager in managers]
         for manager, host in object_at(context, "taskmanagers").items():
             if text := as_string(host):
                 found.hosts[manager] = text
         return found
 
     def taskmanager(self, vertex_id: str | None, subtask_index: int | None) -> str | None:
-        """Where a subtask ran during the tick."""
+        """Return the TaskManager of a subtask during the tick."""
         managers = self.managers.get(vertex_id or "", ())
         if subtask_index is None or not 0 <= subtask_index < len(managers):
             return None

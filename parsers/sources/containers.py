@@ -1,8 +1,8 @@
-"""Zip and tar archives: what their members are called, and the stream of one of them.
+"""Zip and tar archives: names and streams of their members.
 
-Members of tar archives and of containers within containers are copied to a private temporary directory,
-since they can be read but once; it is removed when the process ends. What a hostile archive calls its
-members is shown, and never used as a path.
+Members of tar archives and of nested containers are copied to a private temporary directory, because they
+can be read only once. The directory is removed when the process ends. Member names of a hostile archive are
+displayed, but never used as paths.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from flowdiag.parsers.errors import no_temporary_space
 from flowdiag.parsers.sources import codecs, remote
 
 TAR_BLOCK: Final = 512
-COPIED: Final = 4 * 1024  # at once: what fails in the middle of a read is lost
+COPIED: Final = 4 * 1024  # bytes per read: a failed read loses its data
 ZIP_MAGIC: Final = (b"PK\x03\x04", b"PK\x05\x06")
 
 
 def is_tar(head: bytes) -> bool:
-    """Whether this is the first block of a tar archive, of any age."""
+    """Return whether this is the first block of a tar archive of any version."""
     if len(head) < TAR_BLOCK or not head[0]:
         return False
     try:
@@ -42,7 +42,7 @@ def is_tar(head: bytes) -> bool:
 
 
 def is_container(path: str) -> bool:
-    """Whether a file is a zip or tar archive, compressed or not."""
+    """Return whether a file is a zip or tar archive, compressed or not."""
     with codecs.open_file(path) as file:
         head = file.read(TAR_BLOCK)
     codec = codecs.codec_of(head)
@@ -64,7 +64,7 @@ def open_member(path: str, member: str, codec: str) -> codecs.ByteStream:
     except (zipfile.BadZipFile, KeyError, ValueError):
         raise OSError("the zip archive is damaged or has changed") from None
     except (NotImplementedError, RuntimeError):
-        raise OSError("a member compressed by a method that is not known") from None
+        raise OSError("a member with an unknown compression method") from None
     pieces = codecs.limit_expansion(pieces, lambda: info.compress_size)
     stream = codecs.ByteStream(pieces, label="zip member", close=None)
     return stream if codec == "none" else codecs.decode(cast(BinaryIO, stream), codec)
@@ -72,14 +72,14 @@ def open_member(path: str, member: str, codec: str) -> codecs.ByteStream:
 
 @functools.lru_cache(maxsize=2)
 def _zip(path: str, mtime_ns: int, size: int) -> zipfile.ZipFile:
-    """The opened container: reading its directory again for each member would be quadratic."""
+    """Open a container, cached: reading its directory for each member would take quadratic time."""
     if remote.is_url(path):
         return zipfile.ZipFile(cast(BinaryIO, codecs.open_file(path)))
     return zipfile.ZipFile(path)
 
 
 def _state_of(path: str) -> tuple[int, int]:
-    """What changes when a file does: its time of modification, where it is known, and its size."""
+    """Return modification time (0 if unknown) and size, which change with the file."""
     if remote.is_url(path):
         with codecs.open_file(path) as file:
             return 0, file.size()
@@ -88,7 +88,7 @@ def _state_of(path: str) -> tuple[int, int]:
 
 
 def _member_pieces(path: str, info: zipfile.ZipInfo) -> Iterator[bytes]:
-    """Decode a member by hand: Python's reader keeps back what stands before a damage."""
+    """Decode a member without Python's reader, which discards data before a damaged place."""
     with codecs.open_file(path) as file:
         file.seek(info.header_offset)
         head = file.read(_LOCAL_HEADER.size)
@@ -136,7 +136,7 @@ _LOCAL_HEADER: Final = struct.Struct("<4s5H3I2H")
 
 
 def members_in_order(file: BinaryIO) -> Iterator[tuple[str, Callable[[int], bytes | None]]]:
-    """The members of a zip archive by the headers in front of them, as far as they go."""
+    """Yield the members of a zip archive by their local headers, up to the first damage."""
     at = 0
     while True:
         file.seek(at)
@@ -147,7 +147,7 @@ def members_in_order(file: BinaryIO) -> Iterator[tuple[str, Callable[[int], byte
         name = file.read(name_length).decode("utf-8" if flags & 0x800 else "cp437", "replace")
         at += _LOCAL_HEADER.size + name_length + extra_length
         file.seek(at)
-        # Written as a stream: the sizes follow the data, which itself tells where it ends.
+        # Written as a stream: the sizes follow the data, which marks its own end.
         unknown = bool(flags & 8) or packed == 0xFFFFFFFF
         if flags & 1 or method not in (0, 8) or (unknown and method == 0):
             return
@@ -180,7 +180,7 @@ def _remember(pieces: Generator[bytes, None, bytes], behind: list[bytes]) -> Ite
 
 
 def _descriptor_length(data: bytes) -> int:
-    """How many bytes of sizes and checksum stand before the next header."""
+    """Return the length of the sizes and checksum before the next header."""
     found = re.search(rb"PK(?:\x03\x04|\x01\x02)", data[4:32], re.DOTALL)
     return found.start() + 4 if found else len(data)
 
@@ -190,7 +190,7 @@ _remove: list[Callable[[], None]] = []
 
 
 def _private_directory() -> str:
-    """A directory that only this user can enter, removed when the process ends; where it is killed, by the next one."""
+    """Return a directory that only this user can enter; this process removes it at exit, or a later one does."""
     if not _private:
         folder, forget = cleanup.private_folder("flowdiag-")
         lock = cleanup.lock_folder(folder)
@@ -208,7 +208,7 @@ def _private_directory() -> str:
 
 
 def remove_copies() -> None:
-    """Remove what was unpacked so far; nothing that was found before can be read after it."""
+    """Remove all copies; sources found before can no longer be read."""
     for remove in _remove:
         remove()
     _private.clear()
@@ -216,7 +216,7 @@ def remove_copies() -> None:
 
 
 def is_private(path: str) -> bool:
-    """Whether a path is a copy made here, which no other machine can read."""
+    """Return whether a path is a copy of this process, which other hosts cannot read."""
     return any(path.startswith(folder + os.sep) for folder in _private)
 
 
@@ -224,14 +224,14 @@ _HARMLESS: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 
 
 def copy_location(member: str, folders: dict[str, str]) -> tuple[str, str]:
-    """Where the copy of a member goes: those of one folder of a container lie together, and alone.
+    """Return folder and file name for the copy of a member; each folder of a container has its own folder.
 
     Args:
         member: its name in the container.
-        folders: the private folder for each folder of the container so far; a new one is added.
+        folders: private folder for each known folder of the container; extended by new ones.
 
     Returns:
-        the private folder, and the name in it; empty where the member's own could do harm.
+        the private folder, and the name in it; empty if the member's own name is unsafe.
     """
     folder, _, name = member.rpartition("/")
     if folder not in folders:
@@ -242,33 +242,33 @@ def copy_location(member: str, folders: dict[str, str]) -> tuple[str, str]:
 def spool(
     read: Callable[[int], bytes | None], head: bytes = b"", place: tuple[str, str] = ("", "")
 ) -> str:
-    """Copy a stream to a private file, behind `head`; raises what reading raises.
-
-    Raises:
-        FlowdiagError: there is no room for it.
+    """Copy a stream to a private file and return its path; errors of reading propagate.
 
     Args:
-        read: gives the stream.
-        head: what was read of it already.
-        place: folder and name of the copy; any name where it is empty or taken.
+        read: reads the stream.
+        head: bytes already read.
+        place: folder and name of the copy; a random name if the name is empty or in use.
+
+    Raises:
+        FlowdiagError: the disk is full.
     """
     folder, name = place
-    with _in_temporary_room():
+    with _reporting_full_disk():
         folder = folder or _private_directory()
         path = os.path.join(folder, name)
         if not name or os.path.lexists(path):
             handle, path = tempfile.mkstemp(dir=folder)
             os.close(handle)
-        copy = open(path, "wb")  # noqa: SIM115 - what fails to be read is told apart
+        copy = open(path, "wb")  # noqa: SIM115 - read errors and write errors are handled separately
     try:
         try:
             data = head or read(COPIED)
             while data:
-                with _in_temporary_room():
+                with _reporting_full_disk():
                     copy.write(data)
                 data = read(COPIED)
         finally:
-            with _in_temporary_room():
+            with _reporting_full_disk():
                 copy.close()
     except BaseException:
         os.unlink(path)
@@ -277,8 +277,8 @@ def spool(
 
 
 @contextmanager
-def _in_temporary_room() -> Iterator[None]:
-    """A full disk is no fault of the input, which would be judged by the half that found room."""
+def _reporting_full_disk() -> Iterator[None]:
+    """Convert write errors to a user error: a full disk is not a problem of the input."""
     try:
         yield
     except OSError as error:
@@ -286,7 +286,7 @@ def _in_temporary_room() -> Iterator[None]:
 
 
 def members_overlap(infos: Iterable[zipfile.ZipInfo]) -> bool:
-    """Whether members of a zip archive lie on top of each other, so that the same bytes are many members."""
+    """Return whether members of a zip archive overlap, so that several members share the same bytes."""
     places = sorted((info.header_offset, info.compress_size) for info in infos)
     return any(
         begin + _LOCAL_HEADER.size + size > after for (begin, size), (after, _) in pairwise(places)
@@ -294,15 +294,14 @@ def members_overlap(infos: Iterable[zipfile.ZipInfo]) -> bool:
 
 
 class MemberReader:
-    """Reads up to where a member is damaged, and remembers whether it is."""
+    """Reads a member up to a damaged place; `cut` is then true."""
 
     def __init__(self, read: Callable[[int], bytes | None]) -> None:
-        """Read by this."""
         self._read = read
         self.cut = False
 
     def __call__(self, size: int) -> bytes:
-        """The next bytes; none behind a damage."""
+        """Return the next bytes; none after a damaged place."""
         try:
             return self._read(size) or b""
         except (tarfile.TarError, EOFError, ValueError):

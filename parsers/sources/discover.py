@@ -1,9 +1,9 @@
-"""What the user points at, as a list of sources that can be read one after the other.
+"""Discovery: the user's arguments as a list of readable sources.
 
-`discover` walks files, directories, globs, URLs (`remote`) and standard input, looks into containers, and says
-for every file it finds what it is, or why it is not read. It does not know what the lines mean.
+`discover` walks files, directories, globs, URLs (`remote`) and standard input, and opens containers. For every
+file it determines the kind, or the reason not to read it. It does not interpret the lines.
 
-Standard input is copied to a private temporary directory as members of containers are (`containers`).
+Standard input is copied to a private temporary directory, like members of containers (`containers`).
 """
 
 from __future__ import annotations
@@ -50,24 +50,23 @@ _MEMBERS: Final = 20_000  # of one container
 _PROBE: Final = 32 * 1024
 _UNPACKED_BYTES: Final = 4 * 1024**3
 _UNPACKED_RATIO: Final = 1000
-"""What the members of a container may hold together: so much, or so many times its own size."""
-_BOMB: Final = f"it holds more than {_UNPACKED_RATIO} times its size: unpack what is wanted first"
+"""Limits for the total size of a container's members: in bytes, or relative to its own size."""
+_BOMB: Final = f"it unpacks to more than {_UNPACKED_RATIO} times its size: unpack the logs first"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discovery:
-    """What was found.
+    """The discovered sources.
 
     Attributes:
-        sources: every file, the unread ones too, in the order of the arguments and sorted by
-            path within each; `sources[i].index == i`. Each real file is listed once.
-        warnings: what could not be looked at or looks wrong.
-        errors: each argument of the user that gives nothing to read at all: it does not exist,
-            matches nothing, or cannot be read.
-        unread: folders of the user with no file that anybody reads line by line, as they are shown, and the
-            indexes of their sources: what a topic reads as a whole (a configuration) may be among them.
-        hidden: files and folders that were passed over since their names begin with a dot.
-        faults: of flowdiag's own, with the index of the source that is not read for it.
+        sources: all files, including unread ones, in the order of the arguments and sorted by path within
+            each; `sources[i].index == i`. Each real file is listed once.
+        warnings: notes on inputs that cannot be opened or look wrong.
+        errors: notes on arguments without any readable file: missing, without match, or unreadable.
+        unread: displayed folders without files to read line by line, and the indexes of their sources, which
+            can include files that a topic reads as a whole (a configuration).
+        hidden: number of ignored files and folders whose names start with a dot.
+        faults: internal faults, with the index of the source that was not read.
     """
 
     sources: tuple[Source, ...]
@@ -79,12 +78,12 @@ class Discovery:
 
 
 def discover(paths: Sequence[str], *, stdin: BinaryIO | None = None) -> Discovery:
-    """Find every file below `paths` and say what each is; never raises for what it finds.
+    """Find and identify every file below `paths`; bad files never raise.
 
     Args:
-        paths: files, directories (read recursively), glob patterns, URLs of any of these, and `-`
-            for standard input.
-        stdin: what `-` reads; by default the standard input of the process.
+        paths: files, directories (read recursively), glob patterns, URLs of any of these, and `-` for
+            standard input.
+        stdin: stream for `-`; by default the standard input of the process.
     """
     search = _Search(stdin)
     for path in paths:
@@ -93,26 +92,26 @@ def discover(paths: Sequence[str], *, stdin: BinaryIO | None = None) -> Discover
 
 
 def of_engine(discovery: Discovery, engine: str) -> Discovery:
-    """The same sources, those of the other engine not read, since they are for another command.
+    """Mark sources of the other engine as not read, because they belong to another command.
 
     Args:
-        discovery: what was found.
-        engine: `flink` or `spark`: whose inputs are wanted. What may be either stays.
+        discovery: of all sources.
+        engine: `flink` or `spark`. Sources of an unknown engine remain.
     """
     return replace(
-        discovery, sources=tuple(_wanted(source, engine) for source in discovery.sources)
+        discovery, sources=tuple(_for_engine(source, engine) for source in discovery.sources)
     )
 
 
-def _wanted(source: Source, engine: str) -> Source:
+def _for_engine(source: Source, engine: str) -> Source:
     if engine == "flink":
         reason = {
             "spark-events": "Spark event log: read by `flowdiag rate`",
-            "spark-rest": "an answer of Spark's REST interface: read by `flowdiag rate`",
+            "spark-rest": "an answer of Spark's REST API: read by `flowdiag rate`",
         }.get(source.kind)
     else:
         reason = {
-            "rest": "an answer of Flink's REST interface: read by `flowdiag checkpoints`",
+            "rest": "an answer of Flink's REST API: read by `flowdiag checkpoints`",
             "prometheus": "metrics of Flink: read by `flowdiag checkpoints`",
             "archive": "an archive of Flink's History Server: read by `flowdiag checkpoints`",
         }.get(source.kind)
@@ -135,10 +134,10 @@ class _Search:
     faults: list[InternalFault] = field(default_factory=list)
     files: set[tuple[int, int] | str] = field(default_factory=set)
     folders: set[tuple[int, int] | str] = field(default_factory=set)
-    room: int = 0  # bytes that what is unpacked of the current file may still take
+    budget: int = 0  # bytes that the current file may still unpack to
 
     def add(self, given: str) -> None:
-        """Add what one argument stands for."""
+        """Add the files of one argument."""
         if given == STDIN:
             self._add_stdin()
             return
@@ -219,7 +218,7 @@ class _Search:
             self.unread.append((_shown(path), range(before, len(self.found))))
 
     def _walk(self, top: str) -> int:
-        """Visit the files below a folder, sorted; each real folder once, whatever links say."""
+        """Visit the files below a folder, sorted, and each real folder once, despite links."""
         pending, visited = [top], 0
         while pending:
             path = pending.pop()
@@ -251,11 +250,11 @@ class _Search:
     def _add_file(
         self, path: str, complaints: list[InputNote], status: os.stat_result | None = None
     ) -> None:
-        """Add one path that is no folder; complain if it cannot be opened."""
+        """Add one path that is not a folder; add a note if it cannot be opened."""
 
         def refuse(reason: str, kind: Kind = Kind.UNREADABLE) -> None:
             key = os.path.abspath(path)
-            if key not in self.files:  # it has no inode, or none that we may see
+            if key not in self.files:  # without an accessible inode, the path identifies the file
                 self.files.add(key)
                 complaints.append(InputNote(kind, reason, name))
                 self._put(_refused(name, path, reason))
@@ -269,7 +268,7 @@ class _Search:
             if stat.S_ISREG(mode):
                 self._look_into(name, path)
             elif stat.S_ISFIFO(mode) and re.match(r"/dev/(?:fd/\d|stdin)|/proc/self/fd/\d", path):
-                # A pipe that the shell opened for us, as in `<(kubectl logs …)`, does not block.
+                # A pipe opened by the shell, as in `<(kubectl logs …)`, does not block.
                 with open(path, "rb", buffering=0) as pipe:
                     self._look_into(name, spool(pipe.read))
             else:
@@ -281,20 +280,24 @@ class _Search:
             refuse(_why(trouble))
 
     def _look_into(self, name: str, path: str, depth: int = _NESTED) -> None:
-        """Add one file, or the members of the container it is; a fault of ours costs no other. Raises OSError."""
+        """Add one file, or the members of a container; an internal fault affects only this file.
+
+        Raises:
+            OSError: the file cannot be opened.
+        """
         try:
             self._look_inside(name, path, depth)
         except Exception as error:
             if isinstance(error, OSError) or not is_internal_fault(error):
                 raise
             self.faults.append(describe_fault(error, source=len(self.found)))
-            self._put(_refused(name, path, "a bug in flowdiag keeps it from being read"))
+            self._put(_refused(name, path, "not read because of a bug in flowdiag"))
 
     def _look_inside(self, name: str, path: str, depth: int) -> None:
         with codecs.open_file(path) as file:
             size = file.size()
             if depth == _NESTED:
-                self.room = max(_UNPACKED_BYTES, _UNPACKED_RATIO * size)
+                self.budget = max(_UNPACKED_BYTES, _UNPACKED_RATIO * size)
             head = file.read(codecs.CHUNK)
             if file.error is not None:
                 raise OSError(file.error)
@@ -317,7 +320,7 @@ class _Search:
     def _add_zip(self, name: str, path: str, size: int, depth: int) -> None:
         try:
             with codecs.open_file(path) as file, zipfile.ZipFile(cast(BinaryIO, file)) as container:
-                # A member that was written again counts once, as its last version.
+                # Of several versions of a member, only the last counts.
                 latest = {info.filename: info for info in container.infolist()}
                 infos = [info for info in latest.values() if not info.is_dir()]
                 if any(info.filename == "META-INF/MANIFEST.MF" for info in infos):
@@ -332,8 +335,8 @@ class _Search:
                 if not infos:
                     self._put(_refused(name, path, "empty zip archive", size=size))
                 if len(infos) > _MEMBERS:
-                    told = f"only the first {_MEMBERS} of its {len(infos)} members are read"
-                    self.warnings.append(InputNote(Kind.NOT_READ, told, name))
+                    text = f"only the first {_MEMBERS} of its {len(infos)} members are read"
+                    self.warnings.append(InputNote(Kind.NOT_READ, text, name))
                 for info in sorted(infos[:_MEMBERS], key=lambda info: info.filename):
                     if not self._is_hidden(info.filename):
                         self._add_zip_member(name, path, info, depth)
@@ -341,19 +344,19 @@ class _Search:
             self._add_cut_zip(name, path, size, depth)
 
     def _add_cut_zip(self, name: str, path: str, size: int, depth: int) -> None:
-        """Copy the members of a zip archive out that has lost its directory, which is its end."""
+        """Copy the members of a truncated zip archive: its directory at the end is missing."""
         members: dict[str, str] = {}
         with codecs.open_file(path) as file:
             try:
                 for member, read in members_in_order(cast(BinaryIO, file)):
                     if not self._is_hidden(member) and len(members) < _MEMBERS:
-                        members[member] = spool(self._within_room(MemberReader(read)))
+                        members[member] = spool(self._within_budget(MemberReader(read)))
             except OSError as trouble:
-                told = f"not unpacked completely: {_why(trouble)}"
-                self.warnings.append(InputNote(Kind.DAMAGED, told, name))
+                text = f"not unpacked completely: {_why(trouble)}"
+                self.warnings.append(InputNote(Kind.DAMAGED, text, name))
         if members:
-            told = f"truncated zip archive; its first {len(members)} members are read"
-            self.warnings.append(InputNote(Kind.DAMAGED, told, name))
+            text = f"truncated zip archive; its first {len(members)} members are read"
+            self.warnings.append(InputNote(Kind.DAMAGED, text, name))
             self._add_copies(name, members, depth)
         else:
             self._put(_refused(name, path, "damaged zip archive", size=size))
@@ -381,15 +384,15 @@ class _Search:
                     head = read_first(stream, TAR_BLOCK)
             if head.startswith(ZIP_MAGIC) or is_tar(head):
                 if not depth:
-                    refuse("a container within too many others: unpack it first")
+                    refuse("a container nested too deeply: unpack it first")
                     return
                 codec = "none"
                 with reopen() as stream:
-                    copy = spool(self._within_room(stream.read))
+                    copy = spool(self._within_budget(stream.read))
                 self._look_into(shown, copy, depth - 1)
                 return
-            self.room -= info.file_size
-            if self.room < 0:
+            self.budget -= info.file_size
+            if self.budget < 0:
                 refuse(_BOMB)
                 return
             self._put(_look(shown, path, info.filename, codec, info.file_size, reopen))
@@ -397,7 +400,7 @@ class _Search:
             refuse(_why(trouble))
 
     def _add_tar(self, name: str, path: str, codec: str, size: int, depth: int) -> None:
-        """Copy the members of a tar out, in one pass: a compressed one cannot be jumped in."""
+        """Copy the members of a tar archive in one pass: a compressed one is not seekable."""
         before = len(self.found)
         members: dict[str, str] = {}
         folders: dict[str, str] = {}
@@ -416,12 +419,12 @@ class _Search:
                             continue
                         read = MemberReader(file.read)
                         head = read(COPIED)
-                        if reason := _binary(head):  # not worth a copy
+                        if reason := _binary(head):  # do not copy it
                             shown = f"{name}!{_shown(info.name)}"
                             self._put(_refused(shown, path, reason, size=info.size))
                             continue
                         copy = spool(
-                            self._within_room(read), head, copy_location(info.name, folders)
+                            self._within_budget(read), head, copy_location(info.name, folders)
                         )
                         if info.name in members:  # appended again: the last one counts
                             os.unlink(members[info.name])
@@ -436,18 +439,18 @@ class _Search:
         self._add_copies(name, members, depth)
         if trouble and members:
             kind = Kind.NOT_READ if len(members) >= _MEMBERS else Kind.DAMAGED
-            told = f"{trouble}; its first {len(members)} members are read"
-            self.warnings.append(InputNote(kind, told, name))
+            text = f"{trouble}; its first {len(members)} members are read"
+            self.warnings.append(InputNote(kind, text, name))
         elif len(self.found) == before:
             self._put(_refused(name, path, trouble or "empty tar archive", codec=codec, size=size))
 
-    def _within_room(self, read: Callable[[int], bytes | None]) -> Callable[[int], bytes | None]:
-        """Reads, until what is unpacked of one file is out of all proportion: then raises OSError."""
+    def _within_budget(self, read: Callable[[int], bytes | None]) -> Callable[[int], bytes | None]:
+        """Return a reader that raises OSError as soon as one file unpacks to an implausible size."""
 
         def bounded(count: int) -> bytes | None:
             data = read(count)
-            self.room -= len(data or b"")
-            if self.room < 0:
+            self.budget -= len(data or b"")
+            if self.budget < 0:
                 raise OSError(_BOMB)
             return data
 
@@ -460,8 +463,8 @@ class _Search:
             if depth or not is_container(copy):
                 self._look_into(shown, copy, depth - 1 if depth else 0)
             else:
-                self._put(_refused(shown, copy, "a container within too many others"))
-            # What nobody reads line by line, a topic may read as a whole: a configuration.
+                self._put(_refused(shown, copy, "a container nested too deeply"))
+            # Keep small unread copies: a topic may read them as a whole (a configuration).
             unread = all(source.kind == "not-read" for source in self.found[at:])
             if unread and os.path.getsize(copy) > WHOLE_BYTES:
                 os.unlink(copy)
@@ -491,7 +494,7 @@ class _Search:
 
 
 def _status(path: str) -> os.stat_result | None:
-    """What the operating system says of a path; None if it says nothing."""
+    """Return the status of a path, or None."""
     try:
         return os.stat(path)
     except (OSError, ValueError):
@@ -499,7 +502,7 @@ def _status(path: str) -> os.stat_result | None:
 
 
 def _shown(path: str) -> str:
-    """A path as it can be printed: no control characters, no lone surrogates."""
+    """Return a printable path, without control characters and lone surrogates."""
     if path.isprintable():
         return path
     text = os.fsencode(path).decode("utf-8", "replace") if os.name == "posix" else path
@@ -513,7 +516,7 @@ def _why(trouble: BaseException) -> str:
 
 
 def _refusal(trouble: BaseException, name: str) -> InputNote:
-    """A remark on what cannot be opened."""
+    """Return the note on a file that cannot be opened."""
     missing = isinstance(trouble, FileNotFoundError)
     return InputNote(Kind.MISSING_FILE if missing else Kind.UNREADABLE, _why(trouble), name)
 
@@ -527,7 +530,7 @@ def _special(mode: int) -> str:
 
 
 def _binary(head: bytes) -> str | None:
-    """Why something that begins so is not read, if that is beyond doubt already."""
+    """Return why a file with this start is not read, if that is already certain."""
     if codecs.codec_of(head) != "none" or head.startswith(ZIP_MAGIC) or is_tar(head):
         return None
     return binary_reason(head)
@@ -580,7 +583,7 @@ def _look(
     reopen: Callable[[], Stream],
     known: bytes | None = None,
 ) -> Source:
-    """Sniff one file; `reopen` gives its decompressed stream, `known` is its begin if known."""
+    """Sniff one file; `reopen` returns its decompressed stream, `known` is its start if already read."""
 
     def read(count: int) -> bytes:
         with reopen() as stream:
@@ -607,7 +610,7 @@ def _look(
 
 
 def _lines_at(path: str, offset: int) -> bytes:
-    """Whole lines of a plain file from this offset on."""
+    """Return whole lines of a plain file from this offset."""
     with codecs.open_file(path) as file:
         file.seek(max(0, offset))
         data = file.read(_PROBE)

@@ -1,7 +1,7 @@
-"""When a file was written, as far as its name says: `metrics-20261121T021500Z.prom`, `scrape.1795228110.txt`.
+"""Times in file names: `metrics-20261121T021500Z.prom`, `scrape.1795228110.txt`.
 
-Saved answers and scrapes of metrics have no time of their own, but whoever saves them in a loop puts one
-into the names. The file system's time is not taken: copies and archives change it.
+Saved answers and scrapes contain no time, but scripts that save them in a loop put it into the file name.
+File system times are not used: copies and archives change them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NO_MOMENT: Final = Moment()
 
 
 def moment_of_name(name: str) -> Moment:
-    """The time in a file's name, the last one if there are several.
+    """Return the last time in a file name.
 
     >>> moment_of_name("logs/tm-1-20261121T021500Z.prom.gz").utc_us == 1795227300_000_000
     True
@@ -45,7 +45,7 @@ def moment_of_name(name: str) -> Moment:
 
 
 def moment_in(text: str) -> Moment:
-    """The last time in a text, printed or as seconds or milliseconds since 1970."""
+    """Return the last time in a text, printed or as seconds or milliseconds since 1970."""
     printed = list(_PRINTED.finditer(text))
     if printed:
         return _of_match(printed[-1])

@@ -1,7 +1,7 @@
-"""A source, and its decoded stream: who reads gets an open stream, and knows no file.
+"""A source and its decoded stream: readers get an open stream and do not handle files.
 
-`open_source` undoes whatever a file is wrapped in (a container, a codec, an encoding, a document of many
-events). It does not know what the lines mean.
+`open_source` unpacks the container, the codec, the encoding or the document of many events around the lines.
+It does not interpret the lines.
 """
 
 from __future__ import annotations
@@ -17,52 +17,50 @@ from flowdiag.parsers.sources.codecs import read_first
 from flowdiag.parsers.sources.containers import open_member
 
 WHOLE_BYTES: Final = 16 * 1024 * 1024
-"""Up to here a source that is read as a whole is read at all: configurations, texts of kubectl, GC logs."""
+"""Maximum bytes read from sources that are read as a whole: configurations, output of kubectl, GC logs."""
 
 LINES: Final = ("log", "json-lines", "spark-events")
-"""Kinds that are read line by line, and can be cut between any two."""
+"""Kinds that are read line by line and can be split between lines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """One file, container member or spooled stream, and what it was found to be."""
+    """One file, container member or spooled stream, with its detected properties."""
 
     index: int  # position in the input list, = EVENTS.source
-    name: str  # what the user sees: path as given, `archive.zip!member`, `-`
-    path: str  # what is opened (standard input is spooled to a private temporary file)
+    name: str  # displayed: path as given, `archive.zip!member`, `-`
+    path: str  # of the opened file (standard input is spooled to a private temporary file)
     member: str | None  # member of a zip container
     codec: str  # none or a name from codecs.CODECS, by magic bytes
     encoding: str  # utf-8 | utf-16-le | utf-16-be | utf-32-le | utf-32-be | latin-1
-    size: int  # bytes on disk; of a member, when unpacked
+    size: int  # bytes on disk; of a member, unpacked
     # log | json-lines | document | rest | archive | prometheus | spark-events | spark-rest | not-read
     kind: str
-    engine: str  # flink | spark | unknown: what the first and some later lines look like
+    engine: str  # flink | spark | unknown: by the first and some later lines
     role: str  # jobmanager | taskmanager | client | driver | executor | mixed | unknown: a hint
     group: str  # name without rolling suffix: files of one process share it
     url: str | None  # of rest files: the REST path, unknown ids as `:jobid`
-    splittable: bool  # plain bytes in UTF-8 or latin-1 that can be cut at any byte
-    reason: str | None  # why it is not read (kind not-read): one clause for the user
+    splittable: bool  # plain bytes in UTF-8 or latin-1, divisible at any byte
+    reason: str | None  # reason for kind not-read: one clause for the user
 
 
 def open_source(source: Source) -> BinaryIO:
-    """Open the decoded stream of a source that is read.
+    """Open the decoded stream of a source.
 
-    A plain file is opened unbuffered as it is: read it with `readinto` on a buffer of your own.
-    Other streams are decompressed and, if UTF-16 or UTF-32, turned into UTF-8. Line ends are
-    kept, and so is a byte-order mark of UTF-8 in front of logs, so that offsets are those of the
-    file; latin-1 stays as it is.
+    A plain file is opened unbuffered and unchanged: read it with `readinto` into your own buffer. Other
+    streams are decompressed, and converted to UTF-8 from UTF-16 or UTF-32. Line ends and a UTF-8 byte-order
+    mark at the start of logs are kept, so that offsets are those of the file. Latin-1 is not converted.
 
-    For kind `document` the stream has one JSON object per line and event, as `encode_event` of
-    `flowdiag.parsers.envelopes.objects` writes and `unwrap_json` there reads: keys `message`,
-    `timestamp_us`, `process`, `level`, `logger`, `thread`, and where known `trace` and
-    `local_us`; the events of one process stand together, oldest first. If such a document is
-    found damaged meanwhile, the stream is its bytes.
+    For kind `document` the stream has one line with a JSON object per event, written by `encode_event` of
+    `flowdiag.parsers.envelopes.objects` and read by `unwrap_json`. Its keys are `message`, `timestamp_us`,
+    `process`, `level`, `logger`, `thread`, and, if known, `trace` and `local_us`. The events are grouped by
+    process, oldest first. If the document has been damaged since its discovery, the stream has its bytes.
 
-    Reading never raises for bad data: the stream ends early, and `stream_error` says why. It is
-    not seekable unless the source is splittable.
+    Reading never raises for bad data: the stream ends early, and `stream_error` returns the reason. Only
+    splittable sources are seekable.
 
     Raises:
-        OSError: the file cannot be opened any more.
+        OSError: the file can no longer be opened.
     """
     if source.codec == "none" and source.member is None:
         plain = codecs.open_file(source.path, expected=source.size)
@@ -81,7 +79,7 @@ def open_source(source: Source) -> BinaryIO:
 
 
 def source_text(source: Source) -> str:
-    """The first `WHOLE_BYTES` of a source as text; empty where it cannot be read, or holds binary data."""
+    """Return the first `WHOLE_BYTES` of a source as text; empty if it is unreadable or binary."""
     try:
         with open_source(source) as stream:
             content = read_first(stream, WHOLE_BYTES)
@@ -91,7 +89,7 @@ def source_text(source: Source) -> str:
 
 
 def stream_error(stream: BinaryIO) -> str | None:
-    """What went wrong while a stream of `open_source` was read: one clause, or None."""
+    """Return the error of a stream of `open_source` so far: one clause, or None."""
     return cast("str | None", getattr(stream, "error", None))
 
 
@@ -102,7 +100,7 @@ def _open_document(stream: codecs.ByteStream) -> codecs.ByteStream:
         data = read_first(stream, DOCUMENT_BYTES + 1)
         events = read_document(data) if len(data) <= DOCUMENT_BYTES else None
         if events is None:
-            result.note("damaged document: it is read as text")
+            result.note("damaged document: read as text")
             yield data
             return
         for event in events:

@@ -1,7 +1,9 @@
-"""JSON as a terminal or a page shows it: between what `curl -v` prints, below a prompt, in a fence, quoted,
-in the colours of `jq`, or as Python shows the object (`print(response.json())`, `pprint`).
+"""JSON in the output of terminals and on pages.
 
-Everything around the JSON is blanked and nothing is moved, so that offsets stay those of the file.
+It may be in the output of `curl -v`, below a prompt, in a fence, quoted, in the colours of `jq`, or printed by
+Python (`print(response.json())`, `pprint`).
+
+Text around the JSON is replaced by spaces, so that offsets stay those of the file.
 """
 
 from __future__ import annotations
@@ -12,16 +14,16 @@ from dataclasses import dataclass
 from typing import Final
 
 MOST_VALUES: Final = 100_000
-MOST_IN_VAIN: Final = 32 * 1024 * 1024
-"""What may be spent on what begins like JSON and is none, in characters read."""
+MOST_WASTED: Final = 32 * 1024 * 1024
+"""Maximum effort for text that starts like JSON but is not, in characters read."""
 
-# At the begin of a line; and a report of a streaming query wherever it stands, since listeners print it.
+# At the start of a line; also reports of streaming queries anywhere, because listeners print them.
 _BEGIN: Final = re.compile(
     r'^[ \t]*+([{\[])(?=\s*[\[{"\'\]}])|(\{)(?=\s{0,20}"id"\s?:\s?"[0-9a-f]{8}-[0-9a-f-]{27}"\s{0,20},)',
     re.MULTILINE,
 )
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]{0,12}m")
-# Bounded, since it is asked at each bracket: so much lies between brackets and a first word.
+# Bounded, because it runs at each bracket: maximum distance between brackets and the first word.
 _OF_PYTHON: Final = re.compile(r"[{\[][\s{\[]{0,200}+'")
 # A word in either quotes, a constant, a bracket.
 _TOKEN: Final = re.compile(
@@ -30,23 +32,23 @@ _TOKEN: Final = re.compile(
 _INNER: Final = re.compile(r"(\\?)\"")  # a double quote inside a word of single ones
 _BY_NUMBER: Final = re.compile(r"\\x[0-9a-f]{2}")
 _PYTHON_CHARACTERS: Final = 4 * 1024 * 1024  # of one object
-_REWRITTEN: Final = 20  # what a character that is rewritten costs, in characters that are read
+_REWRITTEN: Final = 20  # cost of rewriting a character, in characters read
 _CONSTANTS: Final = {"True": "true", "False": "false", "None": "null"}
 _QUOTED: Final = re.compile(r"^[ \t]?(?:>[ ]?)+|^[ ]\*(?=[ ])", re.MULTILINE)
-_ASKED: Final = re.compile(
+_REQUESTED: Final = re.compile(
     r"(?:\bGET[ ]|\bcurl\b[^\n]{0,300}?https?://[^/\s\"']{1,255})(/[\w./:?=&,%~+-]{1,1000})"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """What was found.
+    """JSON values found in a text.
 
     Attributes:
-        data: the JSON values where they stood, and blanks around them.
-        around: the rest, and blanks where they stood.
-        values: where each begins.
-        path: what was asked for, where the text says so and only one thing was.
+        data: the JSON values at their offsets, with spaces around them.
+        around: the rest of the text, with spaces in place of the values.
+        values: offsets of the values.
+        path: requested path, if the text contains exactly one.
     """
 
     data: bytes
@@ -69,7 +71,7 @@ def json_printed(data: bytes) -> Printed | None:
     text = _COLOUR.sub(lambda found: " " * len(found[0]), text)
     decoder = json.JSONDecoder(strict=False)
     values: list[tuple[int, str]] = []
-    at = vain = 0
+    at = wasted = 0
     while (found := _BEGIN.search(text, at)) is not None:
         begin = found.end() - 1
         shown = _as_json(text, begin) if _OF_PYTHON.match(text, begin) else None
@@ -82,9 +84,9 @@ def json_printed(data: bytes) -> Printed | None:
         except (ValueError, RecursionError) as problem:
             reached = problem.pos if isinstance(problem, json.JSONDecodeError) else len(text)
             reached = begin + _REWRITTEN * len(shown) if shown else reached
-            # The error counts the lines in front of it, too.
-            at, vain = begin + 1, vain + 100 + max(0, reached - begin) + reached // 50
-            if vain > MOST_IN_VAIN:
+            # Creating the error also counts the lines before it.
+            at, wasted = begin + 1, wasted + 100 + max(0, reached - begin) + reached // 50
+            if wasted > MOST_WASTED:
                 break
             continue
         values.append((begin, shown or text[begin:end]))
@@ -99,17 +101,17 @@ def json_printed(data: bytes) -> Printed | None:
         end = begin + len(value)
         blank[begin:end] = value.encode("latin-1")
         around[begin:end] = b" " * len(value)
-    asked = {path.partition("?")[0] for path in _ASKED.findall(text)}
+    requested = {path.partition("?")[0] for path in _REQUESTED.findall(text)}
     return Printed(
         data=bytes(blank),
         around=bytes(around),
         values=tuple(begin for begin, _ in values),
-        path=asked.pop() if len(asked) == 1 else None,
+        path=requested.pop() if len(requested) == 1 else None,
     )
 
 
 def begins_as_json(data: bytes) -> bool:
-    """Whether a text is JSON from its first character on, as far as that tells.
+    """Return whether a text probably is JSON from its first character.
 
     >>> begins_as_json(b' [{"a": 1}]'), begins_as_json(b"[{'a': 1}]"), begins_as_json(b"< HTTP/1.1 200 OK")
     (True, False, False)
@@ -121,19 +123,19 @@ def begins_as_json(data: bytes) -> bool:
 
 
 def _as_json(text: str, begin: int) -> str:
-    """The object that Python shows at a place, written as JSON of the same length.
+    """Convert a printed Python object to JSON of the same length.
 
-    Quotes inside a word are single ones afterwards, and characters by their number are question marks.
+    Quotes inside a string become single quotes, and numeric character escapes become question marks.
     """
     pieces: list[str] = []
     at, depth = begin, 0
     for token in _TOKEN.finditer(text, begin, begin + _PYTHON_CHARACTERS):
-        said = token[0]
-        depth += (said in "{[") - (said in "}]")
-        if said[0] in "\"'":
-            inner = _BY_NUMBER.sub("????", said[1:-1]).replace("\\'", " '")
-            said = f'"{inner if said[0] == chr(34) else _INNER.sub(_single, inner)}"'
-        pieces += (text[at : token.start()], _CONSTANTS.get(said, said))
+        word = token[0]
+        depth += (word in "{[") - (word in "}]")
+        if word[0] in "\"'":
+            inner = _BY_NUMBER.sub("????", word[1:-1]).replace("\\'", " '")
+            word = f'"{inner if word[0] == chr(34) else _INNER.sub(_single, inner)}"'
+        pieces += (text[at : token.start()], _CONSTANTS.get(word, word))
         at = token.end()
         if depth == 0:
             break
@@ -141,7 +143,7 @@ def _as_json(text: str, begin: int) -> str:
 
 
 def _single(quote: re.Match[str]) -> str:
-    """A double quote inside a word, as long as it was."""
+    """Replace a double quote inside a string by text of the same length."""
     return " '" if quote[1] else "'"
 
 

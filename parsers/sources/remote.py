@@ -1,8 +1,8 @@
-"""Inputs that are named by a URL: listed on the driver, read where they are parsed.
+"""Inputs given by URL: the driver lists them, and the parsing process reads them.
 
-Everything goes through `fsspec`, whose backends are packages of their own; credentials come from
-each machine's environment, as the backend documents it, and are never sent along. `file://` names
-a local path that every machine is said to share.
+All access uses `fsspec`, whose backends are separate packages. Credentials come from the environment of each
+host, as documented by the backend, and are never sent to other hosts. `file://` names a local path that all
+hosts share.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from flowdiag.parsers.extras import pip_install
 
 _URL: Final = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
-_BLOCK: Final = 4 * 1024 * 1024  # bytes asked for at once
-_FILES: Final = 100_000  # below one URL
+_BLOCK: Final = 4 * 1024 * 1024  # bytes per request
+_FILES: Final = 100_000  # maximum number of files below one URL
 
 BACKENDS: Final = {
     "abfs": "adlfs",
@@ -35,14 +35,14 @@ BACKENDS: Final = {
     "sftp": "paramiko",
     "webhdfs": "requests",
 }
-"""What can be read, and the packages it takes."""
+"""Supported schemes, and the packages that they require."""
 
 _EXTRAS: Final = {"s3fs": "s3", "gcsfs": "gcs", "adlfs": "abfs", "aiohttp requests": "http"}
-_LISTED: Final = re.compile(r"https?", re.IGNORECASE)  # whose folders cannot be listed
+_UNLISTABLE: Final = re.compile(r"https?", re.IGNORECASE)  # schemes without folder listings
 
 
 def is_url(path: str) -> bool:
-    """Whether a path is a URL.
+    """Return whether a path is a URL.
 
     >>> is_url("s3://bucket/logs"), is_url("C:/logs"), is_url("file:///logs")
     (True, False, True)
@@ -51,7 +51,7 @@ def is_url(path: str) -> bool:
 
 
 def local_path(url: str) -> str | None:
-    """The path that a `file:` URL names.
+    """Return the path of a `file:` URL; None for other URLs.
 
     >>> local_path("file:///mnt/a%20b"), local_path("s3://bucket/x")
     ('/mnt/a b', None)
@@ -63,14 +63,14 @@ def local_path(url: str) -> str | None:
 
 
 def without_credentials(url: str) -> str:
-    """A URL without what opens doors: user, password, signatures in its query.
+    """Return a URL without user, password and signatures in its query.
 
     >>> without_credentials("https://me:secret@host:8443/a.log?sig=1"), without_credentials("s3://bucket/a?.log")
     ('https://host:8443/a.log', 's3://bucket/a?.log')
     """
     parts = urlsplit(url)
     netloc = parts.netloc.rpartition("@")[2]
-    if _LISTED.fullmatch(parts.scheme):
+    if _UNLISTABLE.fullmatch(parts.scheme):
         return urlunsplit((parts.scheme, netloc, parts.path, "", ""))
     return url.replace(parts.netloc, netloc, 1) if netloc != parts.netloc else url
 
@@ -84,19 +84,19 @@ class Found:
 
 
 def list_files(url: str) -> list[Found]:
-    """The files that a URL stands for, sorted: itself, those below a folder, or those of a glob.
+    """Return the files of a URL, sorted: the file itself, those below a folder, or the matches of a glob.
 
-    Files and folders whose names begin with a dot are passed over.
+    Hidden files and folders (names with a leading dot) are ignored.
 
     Raises:
-        OSError: with a clause for the user: nothing there, no backend, no access.
+        OSError: with a clause for the user: not found, no backend, no access.
     """
     system, path = system_of(url)
     scheme = _scheme(url)
     try:
-        if _LISTED.fullmatch(scheme):
+        if _UNLISTABLE.fullmatch(scheme):
             return [Found(url, _size(system.info(path)))]
-        # A name may have the characters of a glob in it.
+        # A file name can contain the characters of a glob.
         listed: dict[str, Any]
         if system.exists(path):
             listed = system.find(path, detail=True)
@@ -121,15 +121,12 @@ def list_files(url: str) -> list[Found]:
         if info.get("type") != "directory" and "/." not in name[top:]
     ]
     if len(found) > _FILES:
-        raise OSError(f"{len(found)} files: name fewer")
+        raise OSError(f"{len(found)} files: too many, pass a narrower URL")
     return found
 
 
 class RemoteFile(io.RawIOBase):
-    """A file behind a URL, read in large blocks; it ends, with `error` set, where reading fails.
-
-    The counterpart of `codecs.PlainFile`.
-    """
+    """A file at a URL, read in large blocks; a read error ends it and sets `error`, as in `codecs.PlainFile`."""
 
     def __init__(self, url: str, *, expected: int | None = None) -> None:
         """Open `url` for reading.
@@ -153,15 +150,15 @@ class RemoteFile(io.RawIOBase):
             self.error = f"shrank from {expected} to {self._size} bytes while it was read"
 
     def size(self) -> int:
-        """Bytes of the file."""
+        """Return the size of the file in bytes."""
         return self._size
 
     def readable(self) -> bool:
-        """Tell `io` that this can be read."""
+
         return True
 
     def seekable(self) -> bool:
-        """Tell `io` that any byte can be reached."""
+
         return True
 
     def read(self, size: int | None = -1, /) -> bytes:
@@ -175,22 +172,22 @@ class RemoteFile(io.RawIOBase):
         return data
 
     def readinto(self, buffer: Any, /) -> int:
-        """Fill `buffer` as far as the file goes."""
+        """Fill `buffer` up to the end of the file."""
         with memoryview(buffer).cast("B") as view:
             data = self.read(len(view))
             view[: len(data)] = data
         return len(data)
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
-        """Move to another byte."""
+
         return int(self._file.seek(offset, whence))
 
     def tell(self) -> int:
-        """The position in the file."""
+
         return int(self._file.tell())
 
     def close(self) -> None:
-        """Close it."""
+
         if not self.closed:
             self._file.close()
         super().close()
@@ -202,7 +199,7 @@ def _scheme(url: str) -> str:
 
 
 def system_of(url: str) -> tuple[Any, str]:
-    """The file system of a URL and the path in it.
+    """Return the file system of a URL and the path in it.
 
     Raises:
         OSError: with a clause for the user.
@@ -210,7 +207,7 @@ def system_of(url: str) -> tuple[Any, str]:
     scheme = _scheme(url)
     package = BACKENDS.get(scheme)
     if package is None or "::" in url:
-        raise OSError(f"URLs of this kind are not read; there are {', '.join(sorted(BACKENDS))}")
+        raise OSError(f"unsupported URL scheme; supported are {', '.join(sorted(BACKENDS))}")
     from fsspec.core import url_to_fs
 
     try:
@@ -218,7 +215,7 @@ def system_of(url: str) -> tuple[Any, str]:
     except ImportError:
         extra = _EXTRAS.get(package)
         command = pip_install(extra) if extra else f"pip install {package}"
-        raise OSError(f"reading {scheme} needs another package: {command}") from None
+        raise OSError(f"reading {scheme} requires another package: {command}") from None
     except Exception as error:  # noqa: BLE001 - backends raise what their libraries do
         raise OSError(_clause(error)) from None
     return system, path
@@ -229,7 +226,7 @@ def _size(info: Any) -> int:
 
 
 def _clause(error: Exception) -> str:
-    """What a backend says, in one line."""
+    """Return the error of a backend in one line."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror[:1].lower() + error.strerror[1:]
     words = " ".join(str(error).split())[:200]

@@ -246,7 +246,7 @@ def test_a_zip_archive_whose_members_overlap_is_refused(tmp_path: Path) -> None:
     path.write_bytes(packed)
     assert read(path) == (
         0,
-        ["it holds more than 1000 times its size: unpack what is wanted first"],
+        ["it unpacks to more than 1000 times its size: unpack the logs first"],
     )
 
 

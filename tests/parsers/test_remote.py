@@ -64,9 +64,7 @@ def test_what_cannot_be_read_is_told_in_one_line(folder: str) -> None:
     found = discover([f"{folder}/none.log", f"{folder}/*.none"])
     assert [error.text for error in found.errors] == ["no such file or folder"] * 2
     (unknown,) = discover(["gopher://host/x.log"]).errors
-    assert str(unknown).startswith(
-        "gopher://host/x.log: URLs of this kind are not read; there are "
-    )
+    assert str(unknown).startswith("gopher://host/x.log: unsupported URL scheme; supported are ")
     assert set(BACKENDS) > {"s3", "gs", "hdfs", "https"}
 
 
@@ -77,7 +75,7 @@ def test_a_missing_backend_names_the_package(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("fsspec.core.url_to_fs", missing)
     (error,) = discover(["s3://bucket/logs/"]).errors
     assert str(error) == (
-        f"s3://bucket/logs/: reading s3 needs another package: {pip_install('s3')}"
+        f"s3://bucket/logs/: reading s3 requires another package: {pip_install('s3')}"
     )
 
 
