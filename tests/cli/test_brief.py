@@ -28,7 +28,7 @@ by placement (CP201, high confidence)
 inputs: 2 inputs read, 2018-11-29 18:30:00 to 19:02:11 UTC+08:00, 1 not read
 
 1. slow-taskmanager: critical, ongoing, high confidence, since 2018-11-29 18:54:00 (CP201)
-   TaskManager tm-3 is slow. Barriers and acknowledgements come late: 4 of 31 checkpoints expired, \
+   TaskManager tm-3 is slow. Barriers and acknowledgements are late: 4 of 31 checkpoints expired, \
 up to 4 in a row.
    proof, quoted from the input: logs/jobmanager.log:8991: "Late message for now expired checkpoint \
 224 from Map-2"
