@@ -1,7 +1,7 @@
-"""Who makes the checkpoints fail: the cases of a job, for the one engine of `flink.suspects`.
+"""The culprits of failed checkpoints: the cases of a job, judged by the engine of `flink.suspects`.
 
-A case is a spell of failed checkpoints, or a stage of one: culprits move, and the votes for two of them
-over the same time cancel out.
+A case is a spell of failed checkpoints, or a stage of a spell: culprits move, and the votes for two of
+them over the same time cancel out.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from flowdiag.analyses.model.finding import Confidence
 from flowdiag.analyses.model.rule import Signal
 
 MOST_SPELLS: Final = 40
-"""Spells are judged one by one up to here; of more, the last ones tell what is the matter now."""
-_PIECES: Final = 8  # of a spell, that are asked whom they accuse
-_LEAST: Final = 2  # expired checkpoints in a piece: one alone is an accident
+"""Only so many spells are judged, the last ones: they show the present problem."""
+_PIECES: Final = 8  # of a spell, judged separately
+_LEAST: Final = 2  # expired checkpoints in a piece: one may be an accident
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """Who held up one spell of failed checkpoints.
+    """The culprit of one spell of failed checkpoints.
 
-    Without a `conviction` it is inconclusive: `missing` says why, `remedy` what would tell.
+    Without a `conviction` it is inconclusive: `missing` is the reason, `remedy` the input that would help.
     """
 
     episode: Episode
@@ -42,19 +42,19 @@ class Answer:
     remedy: str | None = None
 
 
-def held_up(job: JobFacts, episode: Episode) -> Answer:
-    """Who held up one spell of failed checkpoints, by the signals of its time."""
+def culprit_of(job: JobFacts, episode: Episode) -> Answer:
+    """Return the culprit of one spell of failed checkpoints, by the signals of its time."""
     case = Case(job, episode, view_during(job, episode.first_us, episode.last_us))
     found = convict(case)
     if found is not None:
         return Answer(episode=episode, conviction=found)
-    missing, remedy = _what_would_tell(case)
+    missing, remedy = _missing_input(case)
     return Answer(episode=episode, missing=missing, remedy=remedy)
 
 
 @once
 def answers(job: JobFacts) -> tuple[Answer, ...]:
-    """Who held up each spell of expired checkpoints, in order; of the last `MOST_SPELLS`.
+    """Return the culprit of each of the last `MOST_SPELLS` spells of expired checkpoints, in order.
 
     A spell in which the culprit moved has an answer for each of its stages.
     """
@@ -63,21 +63,21 @@ def answers(job: JobFacts) -> tuple[Answer, ...]:
 
 
 def _stages(job: JobFacts, spell: Episode) -> tuple[Answer, ...]:
-    """The answer for a spell, or those for its stages where one culprit followed another.
+    """Return the answer for a spell, or one per stage if one culprit followed another.
 
-    Pieces of the spell are asked whom they accuse. Those in a row that do not contradict each other are
-    a stage; a stage counts if it convicts by itself, with medium confidence at least.
+    Each piece of the spell is judged. Consecutive pieces that do not contradict each other are a stage. A
+    stage counts if it convicts on its own, with medium confidence at least.
     """
-    whole = held_up(job, spell)
+    whole = culprit_of(job, spell)
     pieces = _pieces(spell)
     if len(pieces) < 2:
         return (whole,)
-    asked = [(piece, held_up(job, _part(spell, piece))) for piece in pieces]
+    asked = [(piece, culprit_of(job, _part(spell, piece))) for piece in pieces]
     runs = _runs(asked)
     bounds = [_bound(job, spell, before, after) for before, after in pairwise(runs)]
     found = _cut(job, spell, bounds)
     if found is None and any(not _agree(one, other) for (_, one), (_, other) in pairwise(asked)):
-        # Pieces may be too short to say much: what comes before and after one of their bounds says more.
+        # Pieces may be too short to convict: the spans before and after one of their bounds are longer.
         cuts = [_cut(job, spell, [first]) for first, _ in pieces[1:]]
         found = max(
             (cut for cut in cuts if cut), key=lambda cut: sum(map(_points, cut)), default=None
@@ -88,23 +88,24 @@ def _stages(job: JobFacts, spell: Episode) -> tuple[Answer, ...]:
 
 
 def _apart(job: JobFacts, spell: Episode, runs: Sequence[_Run]) -> tuple[Answer, ...] | None:
-    """The answers for the two stages of a spell between which both culprits were at work.
+    """Return the answers for two stages of a spell that overlap.
 
-    One goes on holding barriers up until its queue is empty, when the next one has begun: what lies between
-    accuses both, and no single bound parts them. Each stage takes as much of it as convicts the same.
+    The first culprit delays barriers until its queue is empty, when the next one has already begun. The span
+    in between accuses both, and no single bound separates them. Each stage takes the part that convicts its
+    culprit.
     """
     if len(runs) != 2:
         return None
     before, after = runs
     last = len(spell.checkpoints)
     answer, other = (
-        held_up(job, _part(spell, (0, before.last[1]))),
-        held_up(job, _part(spell, (after.first[0], last))),
+        culprit_of(job, _part(spell, (0, before.last[1]))),
+        culprit_of(job, _part(spell, (after.first[0], last))),
     )
     end, begin = before.last[1], after.first[0]
-    while end < begin and _same(more := held_up(job, _part(spell, (0, end + 1))), answer):
+    while end < begin and _same(more := culprit_of(job, _part(spell, (0, end + 1))), answer):
         answer, end = more, end + 1
-    while begin > end and _same(more := held_up(job, _part(spell, (begin - 1, last))), other):
+    while begin > end and _same(more := culprit_of(job, _part(spell, (begin - 1, last))), other):
         other, begin = more, begin - 1
     if not _sure(answer) or not _sure(other) or _agree(answer, other):
         return None
@@ -112,16 +113,16 @@ def _apart(job: JobFacts, spell: Episode, runs: Sequence[_Run]) -> tuple[Answer,
 
 
 def _same(one: Answer, other: Answer) -> bool:
-    """Whether two answers are sure of the same culprit."""
+    """Whether both answers convict the same culprit."""
     return _sure(one) is not None and _sure(other) is not None and _agree(one, other)
 
 
 def _cut(job: JobFacts, spell: Episode, bounds: Sequence[int]) -> tuple[Answer, ...] | None:
-    """The answers for the parts of a spell, if each convicts by itself and none the same as the next."""
+    """Return the answers for the parts of a spell, if each convicts on its own, and another than the next."""
     if not bounds:
         return None
     cuts = pairwise([0, *bounds, len(spell.checkpoints)])
-    found = tuple(held_up(job, _part(spell, cut)) for cut in cuts)
+    found = tuple(culprit_of(job, _part(spell, cut)) for cut in cuts)
     if any(_sure(answer) is None for answer in found):
         return None
     return None if any(_agree(one, other) for one, other in pairwise(found)) else found
@@ -131,7 +132,7 @@ Piece = tuple[int, int]
 
 
 def _pieces(spell: Episode) -> list[Piece]:
-    """Parts of a spell's checkpoints, from one number up to another, of `_LEAST` expired ones each."""
+    """Return parts of a spell's checkpoints, as index ranges, with `_LEAST` expired ones each."""
     expired = [n for n, c in enumerate(spell.checkpoints) if c.status is Status.EXPIRED]
     number = min(_PIECES, len(expired) // _LEAST)
     if number < 2:
@@ -141,7 +142,7 @@ def _pieces(spell: Episode) -> list[Piece]:
 
 
 def _part(spell: Episode, piece: Piece) -> Episode:
-    """Some of the checkpoints of a spell; what follows them in it is not theirs."""
+    """Return part of a spell; the recovery belongs to the last part only."""
     first, end = piece
     last = end == len(spell.checkpoints)
     return replace(
@@ -156,7 +157,7 @@ def _part(spell: Episode, piece: Piece) -> Episode:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Pieces in a row that accuse the same, and the best answer among theirs."""
+    """Consecutive pieces that accuse the same culprit, and their best answer."""
 
     first: Piece
     last: Piece
@@ -164,7 +165,7 @@ class _Run:
 
 
 def _runs(asked: Sequence[tuple[Piece, Answer]]) -> list[_Run]:
-    """Pieces joined with those before them, unless they accuse somebody else."""
+    """Join each piece with the pieces before it, unless it accuses another culprit."""
     runs: list[_Run] = []
     for piece, answer in asked:
         if _sure(answer) is None:
@@ -178,7 +179,7 @@ def _runs(asked: Sequence[tuple[Piece, Answer]]) -> list[_Run]:
 
 
 def _sure(answer: Answer) -> Conviction | None:
-    """The conviction, where it is more than a hint."""
+    """Return the conviction, if it has medium confidence at least."""
     found = answer.conviction
     return None if found is None or found.confidence is Confidence.LOW else found
 
@@ -188,18 +189,18 @@ def _points(answer: Answer) -> int:
 
 
 def _agree(one: Answer, other: Answer) -> bool:
-    """Whether two answers accuse the same, or one of them the task or the TaskManager of the other."""
+    """Whether two answers accuse the same culprit, or one the task or TaskManager of the other."""
     mine, theirs = one.conviction, other.conviction
     return mine is None or theirs is None or same_culprit(mine, theirs)
 
 
 def _bound(job: JobFacts, spell: Episode, before: _Run, after: _Run) -> int:
-    """Where one culprit follows another: halves of what lies about it are asked whom they accuse."""
+    """Return where one culprit follows another, by bisecting the checkpoints around it."""
     low, high = before.last[0], after.first[1]
     bound = after.first[0]
     while high - low >= 2 * _LEAST:
         middle = (low + high) // 2
-        asked = held_up(job, _part(spell, (low, middle)))
+        asked = culprit_of(job, _part(spell, (low, middle)))
         if _sure(asked) is None:
             break
         if _agree(before.answer, asked):
@@ -208,11 +209,11 @@ def _bound(job: JobFacts, spell: Episode, before: _Run, after: _Run) -> int:
             high = bound = middle
         else:
             break
-    # What is left is told by single checkpoints, however little each of them says.
+    # Single checkpoints decide the rest, even with little evidence.
     for step, place, other in ((1, 0, before), (-1, -1, after)):
         nearest = bound + place
         if 0 < nearest < len(spell.checkpoints) - 1:
-            alone = held_up(job, _part(spell, (nearest, nearest + 1)))
+            alone = culprit_of(job, _part(spell, (nearest, nearest + 1)))
             rest = after if other is before else before
             if alone.conviction and _agree(other.answer, alone) and not _agree(rest.answer, alone):
                 return bound + step
@@ -221,23 +222,23 @@ def _bound(job: JobFacts, spell: Episode, before: _Run, after: _Run) -> int:
 
 _SOLE: Final = 3  # checkpoints: two in a row may be chance
 _SOLE_SHARE: Final = 0.5
-"""Of the checkpoints with late messages. Recorded without INFO lines: who slowed a snapshot down was alone in four
-of seven of them or more; of declined checkpoints, where everybody else is late, one was alone in three of 18."""
+"""Of the checkpoints with late messages. In recordings without INFO lines, a subtask with slow snapshots was alone
+in four of seven or more. With declined checkpoints, where all others are late, one was alone in three of 18."""
 
 
 LATE_ALONE: Final = Signal(
     "late-alone",
     1,
-    "it alone was late for three checkpoints or more, where no line tells when they were triggered",
+    "it alone was late for three checkpoints or more, and no line shows when they were triggered",
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateAlone:
-    """Who alone was late for several checkpoints, where no line tells when they were triggered.
+    """A subtask that alone was late for several checkpoints, without a line that shows their triggers.
 
     Args:
-        attempt: who.
+        attempt: the subtask.
         records: its messages of those checkpoints.
         among: how many checkpoints have late messages.
     """
@@ -283,14 +284,14 @@ def sender_name(attempt: Attempt) -> str:
 
 
 def followed(job: JobFacts) -> Iterator[tuple[Answer, Answer]]:
-    """Pairs of answers of which the second culprit took over from the first."""
+    """Yield pairs of answers in which the second culprit followed the first."""
     for one, other in pairwise(answers(job)):
         if one.conviction and other.conviction and not _agree(one, other):
             yield one, other
 
 
 def lasted(episode: Episode) -> str:
-    """Which checkpoints an episode took, and from when to when, for people."""
+    """Return the checkpoints of an episode, with their times, for readers."""
     first, last = episode.checkpoints[0], episode.checkpoints[-1]
     which = f"checkpoint {first.id}" if first is last else f"checkpoints {first.id} to {last.id}"
     if episode.first_us is None or episode.last_us is None:
@@ -299,11 +300,11 @@ def lasted(episode: Episode) -> str:
 
 
 def hot_spot(job: JobFacts) -> Answer | None:
-    """A saturated subtask whose upstream waits, in a job whose checkpoints complete all the same.
+    """Return a saturated subtask whose upstream waits, in a job whose checkpoints complete.
 
     Returns:
-        None when there is no back pressure, or where it ends is nothing to worry about; without a
-        conviction when it ends where the input does not look.
+        None without back pressure, or if its end is not a problem. Without a conviction if the input does
+        not cover its end.
     """
     view, episode = overall_view(job), _whole(job)
     if not any(root.measured for root in view.ends):
@@ -312,22 +313,22 @@ def hot_spot(job: JobFacts) -> Answer | None:
             return None
         return Answer(
             episode=episode,
-            missing=f"back pressure ends in {fmt.shorten(task)}, and not all of its subtasks are known",
-            remedy="add the logs of the TaskManagers that are missing",
+            missing=f"back pressure ends in {fmt.shorten(task)}, and the input does not cover all its subtasks",
+            remedy="add the logs of the missing TaskManagers",
         )
     found = convict(Case(job, episode, view, end=view.ends[0]))
     return None if found is None else Answer(episode=episode, conviction=found)
 
 
 def slowed_by(job: JobFacts, first_us: int | None, last_us: int | None) -> Answer | None:
-    """A TaskManager that is slow itself, in a job whose checkpoints are slow and complete all the same.
+    """Return a slow TaskManager in a job whose checkpoints are slow but complete.
 
-    A subtask that nobody waits for is nobody's trouble, however busy it is: it needs an end of back pressure
-    (`hot_spot`). None where nobody is accused with medium confidence at least.
+    A busy subtask is harmless while no task waits for it: `hot_spot` covers the ends of back pressure. None
+    without a conviction of medium confidence at least.
 
     Args:
         job: the facts.
-        first_us, last_us: from when until when checkpoints were slow.
+        first_us, last_us: the time in which checkpoints were slow.
     """
     episode = replace(_whole(job), since_us=first_us if first_us is not None else job.first_us)
     found = convict(Case(job, episode, view_during(job, first_us, last_us)))
@@ -338,32 +339,32 @@ def slowed_by(job: JobFacts, first_us: int | None, last_us: int | None) -> Answe
 
 
 def _whole(job: JobFacts) -> Episode:
-    """The whole time of a job of which no checkpoint fails."""
+    """Return an episode for the whole time of a job without failed checkpoints."""
     return Episode(
         job=job.key, checkpoints=(), recovered=None, warm_up=False, since_us=job.first_us
     )
 
 
 @once
-def names_somebody(job: JobFacts) -> bool:
-    """Whether CP201 names a culprit for checkpoints that expired, with the cure for his cause."""
+def names_culprit(job: JobFacts) -> bool:
+    """Whether CP201 names a culprit of expired checkpoints, with remedies for its cause."""
     return any(answer.conviction is not None for answer in answers(job))
 
 
 @once
 def _nameless(job: JobFacts) -> bool:
-    """Whether any attempt that was late has no name."""
+    """Whether any late attempt has no name."""
     return any(late.attempt.task is None for late in job.late)
 
 
 @once
 def _sampled(job: JobFacts) -> bool:
-    """Whether any load is a series: one sample of a REST answer is none."""
+    """Whether any load has several samples: a REST response has only one."""
     return any(row.samples > 1 for row in job.loads)
 
 
-def _what_would_tell(case: Case) -> tuple[str, str]:
-    """Why nobody was named, and the file or setting that would."""
+def _missing_input(case: Case) -> tuple[str, str]:
+    """Return why no culprit is named, and the file or setting that would show one."""
     job = case.job
     readings = [*case.late, *case.reported]
     if readings and all(reading.whole for reading in readings):
@@ -371,10 +372,10 @@ def _what_would_tell(case: Case) -> tuple[str, str]:
     elif any(reading.laggards for reading in readings) or case.roots:
         reason = "the signals name different subtasks with the same weight"
     else:
-        reason = "no input says which subtask held the checkpoints up"
+        reason = "no input shows which subtask delayed the checkpoints"
     wanted = []
     if _nameless(job):
-        reason = "the attempts that were late have no name in the input"
+        reason = "the late attempts have no name in the input"
         wanted.append(
             "the part of the JobManager's log with the deployments, or the TaskManagers' logs"
         )
@@ -382,11 +383,11 @@ def _what_would_tell(case: Case) -> tuple[str, str]:
         busy = at_least(job.version, 1, 13)
         wanted.append(
             "TaskManager logs with metric reports (the Slf4jReporter)"
-            + ("" if busy is not False else ", which tell buffer usage before 1.13")
+            + ("" if busy is not False else ", which contain buffer usage before 1.13")
         )
     if not case.reported:
         wanted.append(
-            "the answers of /jobs/:id/checkpoints/details/:checkpoint/subtasks/:vertex while the "
+            "the responses of /jobs/:id/checkpoints/details/:checkpoint/subtasks/:vertex while the "
             "job runs, or its archive"
         )
     if not wanted:
@@ -394,4 +395,4 @@ def _what_would_tell(case: Case) -> tuple[str, str]:
             "DEBUG for org.apache.flink.streaming.runtime.tasks and "
             "org.apache.flink.runtime.checkpoint"
         )
-    return reason, f"give {' or '.join(wanted)}"
+    return reason, f"add {' or '.join(wanted)}"

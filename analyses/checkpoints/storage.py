@@ -1,4 +1,4 @@
-"""What the storage of checkpoints refused, and to whom: an exception that several TaskManagers get is nobody's."""
+"""Storage exceptions of checkpoints: if several TaskManagers get the same, none of them is to blame."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from flowdiag.parsers.exceptions import Classified, classify
 
 DIRECTORY_KEYS: Final = ("execution.checkpointing.dir", "state.checkpoints.dir")
 _STORAGE: Final = "storage"
-_ITS_OWN: Final = ("finalize", "trigger_io")  # kinds of reasons: what the JobManager writes itself
-# What it cannot do then is write the metadata; that it cannot *complete* one is the store of handles.
+_ITS_OWN: Final = ("finalize", "trigger_io")  # kinds of reasons: writes of the JobManager itself
+# It could not write the metadata. "Could not complete" would be the store of handles.
 _UNFINISHED: Final = "Could not finalize the pending checkpoint"
 _PATH: Final = re.compile(
     r"(?:\b(?:file|hdfs|viewfs|s3[an]?|gs|abfss?|wasbs?|oss|cosn?|swift):/{1,3}[^\s'\",;)\]]{3,200})"
@@ -29,18 +29,18 @@ _JOBS_OWN: Final = re.compile(r"/[0-9a-f]{32}(?=/|$).*|/(?:chk-\d+|shared|taskow
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """One refusal of the storage.
+    """One exception of the storage.
 
     Args:
-        checkpoint: run and number; None where it was refused before it got a number.
-        who: task and subtask; None where it was the JobManager that was refused.
-        said: the class of the exception; None where it only says what failed.
+        checkpoint: run and number; None before it got a number.
+        subtask: task and index; None for the JobManager.
+        exception: its class; None if the record only shows what failed.
     """
 
     checkpoint: tuple[int, int] | None
-    who: tuple[str, int | None] | None
+    subtask: tuple[str, int | None] | None
     taskmanager: str | None
-    said: Classified | None
+    exception: Classified | None
     text: str
     time_us: int | None
     ref: Ref | None
@@ -48,19 +48,19 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """The refusals that the storage itself is to blame for.
+    """The exceptions for which the storage itself is to blame.
 
     Args:
-        said: the class that most of them are of; None where no exception tells of the storage, but that the
-            JobManager could not write what it writes there.
-        path: of the checkpoints, where a setting or a refusal names it.
-        taskmanagers: that were refused.
-        jobmanager: how many checkpoints failed by what the JobManager says without naming a task.
-        itself: whether it says that it was refused when it wrote; without it may have been a task.
-        series: the episodes of failed checkpoints that they are in.
+        exception: the most frequent class; None if no exception names the storage, and only the JobManager
+            could not write.
+        path: of the checkpoints, if a setting or an exception names it.
+        taskmanagers: that got the exception.
+        jobmanager: how many checkpoints failed by records of the JobManager that name no task.
+        itself: whether the JobManager failed to write; else it may have been a task.
+        series: their episodes of failed checkpoints.
     """
 
-    said: Classified | None
+    exception: Classified | None
     text: str
     path: str | None
     refusals: tuple[Refusal, ...]
@@ -72,45 +72,45 @@ class Refused:
 
     @property
     def checkpoints(self) -> frozenset[tuple[int, int]]:
-        """Run and number of those that failed for it, as far as they have one."""
+        """Run and number of the failed checkpoints with a number."""
         return frozenset(r.checkpoint for r in self.refusals if r.checkpoint is not None)
 
     @property
     def attempts(self) -> int:
-        """How many checkpoints failed for it, those without a number too."""
+        """How many checkpoints failed, including those without a number."""
         return len(self.checkpoints) + sum(r.checkpoint is None for r in self.refusals)
 
 
 @once
-def refused(job: JobFacts) -> Refused | None:
-    """What the storage refused; None where it refused nobody, or one subtask only.
+def refusals_of(job: JobFacts) -> Refused | None:
+    """Return the exceptions of the storage; None without any, or for one subtask only.
 
-    Two TaskManagers at least, or the JobManager itself: it writes what no subtask has anything to do with.
+    At least two TaskManagers, or the JobManager itself, which writes files of its own.
     """
-    sick = {
+    failed = {
         (c.run, c.id): c
         for e in episodes(job)
         for c in e.checkpoints
         if c.status in (Status.DECLINED, Status.FAILED, Status.EXPIRED)
     }
-    found = [*_refusals(job, sick), *_before_the_number(job)]
-    found = found or list(_unfinished(job, sick))
+    found = [*_refusals(job, failed), *_before_the_number(job)]
+    found = found or list(_unfinished(job, failed))
     if not found:
         return None
     name = Counter(_class_of(item) for item in found).most_common(1)[0][0]
     alike = tuple(item for item in found if _class_of(item) == name)
     managers = sorted({item.taskmanager for item in alike if item.taskmanager})
-    subtasks = {item.who for item in alike if item.who is not None}
-    of_itself = [item for item in alike if item.who is None]
+    subtasks = {item.subtask for item in alike if item.subtask is not None}
+    of_itself = [item for item in alike if item.subtask is None]
     unnumbered = sum(item.checkpoint is None for item in of_itself)
     jobmanager = unnumbered + len({i.checkpoint for i in of_itself if i.checkpoint is not None})
-    several = len(managers) > 1 or (not managers and len({who[0] for who in subtasks}) > 1)
+    several = len(managers) > 1 or (not managers and len({task for task, _ in subtasks}) > 1)
     if not several and not jobmanager:
         return None
     refusal = max(alike, key=lambda item: item.time_us or 0)
     numbers = {item.checkpoint for item in alike}
     return Refused(
-        said=refusal.said,
+        exception=refusal.exception,
         text=refusal.text,
         path=_path(job, alike),
         refusals=alike,
@@ -118,7 +118,7 @@ def refused(job: JobFacts) -> Refused | None:
         subtasks=len(subtasks),
         jobmanager=jobmanager,
         itself=any(
-            item.checkpoint is None or reason_word(sick[item.checkpoint]) in _ITS_OWN
+            item.checkpoint is None or reason_word(failed[item.checkpoint]) in _ITS_OWN
             for item in of_itself
         ),
         series=tuple(
@@ -127,41 +127,41 @@ def refused(job: JobFacts) -> Refused | None:
     )
 
 
-def _refusals(job: JobFacts, sick: Mapping[tuple[int, int], Checkpoint]) -> Iterator[Refusal]:
+def _refusals(job: JobFacts, failed: Mapping[tuple[int, int], Checkpoint]) -> Iterator[Refusal]:
     declined: set[tuple[int, int]] = set()
     for decline in job.declines:
         declined.add((decline.run, decline.checkpoint))
-        yield from _of(decline.reason, (decline.run, decline.checkpoint), sick, decline)
-    runs = {number: run for run, number in sorted(sick)}
+        yield from _of(decline.reason, (decline.run, decline.checkpoint), failed, decline)
+    runs = {number: run for run, number in sorted(failed)}
     for incident in incidents(job, "snapshot-failed", "async-failure"):
         if incident.checkpoint in runs:
             declined.add((runs[incident.checkpoint], incident.checkpoint))
             yield from _of(
-                incident.cause, (runs[incident.checkpoint], incident.checkpoint), sick, incident
+                incident.cause, (runs[incident.checkpoint], incident.checkpoint), failed, incident
             )
-    for identity, checkpoint in sick.items():
-        # Who declined gave its reason to the coordinator, which prints it as its own.
+    for identity, checkpoint in failed.items():
+        # The coordinator prints the reason of a decline as its own.
         if checkpoint.status is not Status.EXPIRED and identity not in declined:
-            yield from _of(checkpoint.reason, identity, sick, checkpoint)
+            yield from _of(checkpoint.reason, identity, failed, checkpoint)
 
 
 def _class_of(refusal: Refusal) -> str | None:
-    return None if refusal.said is None else refusal.said.name
+    return None if refusal.exception is None else refusal.exception.name
 
 
 def _before_the_number(job: JobFacts) -> Iterator[Refusal]:
-    """Checkpoints that failed when the JobManager made a place for them."""
+    """Yield checkpoints that failed while the JobManager prepared their location."""
     for incident in incidents(job, "not-triggered"):
-        said = classify([incident.cause], "flink") if incident.cause else None
-        if said is not None and said.kind == _STORAGE:
+        exception = classify([incident.cause], "flink") if incident.cause else None
+        if exception is not None and exception.kind == _STORAGE:
             yield Refusal(
-                None, None, None, said, incident.cause or "", incident.time_us, incident.ref
+                None, None, None, exception, incident.cause or "", incident.time_us, incident.ref
             )
 
 
-def _unfinished(job: JobFacts, sick: Mapping[tuple[int, int], Checkpoint]) -> Iterator[Refusal]:
-    """Checkpoints that every task acknowledged and the JobManager could not finish, it does not say why."""
-    for identity, checkpoint in sick.items():
+def _unfinished(job: JobFacts, failed: Mapping[tuple[int, int], Checkpoint]) -> Iterator[Refusal]:
+    """Yield checkpoints that every task acknowledged and the JobManager could not finish, without a reason."""
+    for identity, checkpoint in failed.items():
         text = checkpoint.reason or ""
         if _UNFINISHED in text and classify([text], "flink") is None:
             yield Refusal(identity, None, None, None, text, checkpoint.ended_us, checkpoint.end_ref)
@@ -170,31 +170,31 @@ def _unfinished(job: JobFacts, sick: Mapping[tuple[int, int], Checkpoint]) -> It
 def _of(
     text: str | None,
     identity: tuple[int, int],
-    sick: Mapping[tuple[int, int], Checkpoint],
-    told: Decline | Incident | Checkpoint,
+    failed: Mapping[tuple[int, int], Checkpoint],
+    record: Decline | Incident | Checkpoint,
 ) -> Iterator[Refusal]:
-    if not text or identity not in sick:
+    if not text or identity not in failed:
         return
-    said = classify([text], "flink")
-    if said is None or said.kind != _STORAGE:
+    exception = classify([text], "flink")
+    if exception is None or exception.kind != _STORAGE:
         return
-    if isinstance(told, Checkpoint):
-        yield Refusal(identity, None, None, said, text, told.ended_us, told.end_ref)
+    if isinstance(record, Checkpoint):
+        yield Refusal(identity, None, None, exception, text, record.ended_us, record.end_ref)
         return
-    who = told.attempt if isinstance(told, Decline) else told
+    who = record.attempt if isinstance(record, Decline) else record
     yield Refusal(
         identity,
         (who.task or "", who.subtask_index),
         who.taskmanager or who.host,
-        said,
+        exception,
         text,
-        told.time_us,
-        told.ref,
+        record.time_us,
+        record.ref,
     )
 
 
 def _path(job: JobFacts, refusals: tuple[Refusal, ...]) -> str | None:
-    """Where checkpoints go: as configured, else what most refusals have in common."""
+    """Return the location of the checkpoints: as configured, else the path in most exceptions."""
     known = setting(job, *DIRECTORY_KEYS)
     if known is not None and known.value:
         return known.value

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flowdiag.analyses.checkpoints.culprit import Answer, held_up, hot_spot, late_alone
+from flowdiag.analyses.checkpoints.culprit import Answer, culprit_of, hot_spot, late_alone
 from flowdiag.analyses.checkpoints.rules import checkpoint_culprit, slow_half
 from flowdiag.analyses.flink.episodes import episodes, spells
 from flowdiag.analyses.flink.job import Checkpoint, Status
@@ -25,7 +25,7 @@ SECOND = Suspect("aggregate", 3)
 
 def asked(job: Bench, **more: Any) -> Answer:
     facts = job.job(**more)
-    return held_up(facts, spells(episodes(facts), facts)[-1])
+    return culprit_of(facts, spells(episodes(facts), facts)[-1])
 
 
 def judged(job: Bench, **more: Any) -> Conviction:
@@ -469,7 +469,7 @@ def test_rule_names_culprit_cause_and_votes() -> None:
     assert (found.severity, found.state) == (Severity.CRITICAL, State.ONGOING)
     assert (found.cause, found.confidence) == ("data-skew", Confidence.HIGH)
     assert found.subject.subtask_index == 2
-    assert found.title == "enrich (3/4) held up 6 checkpoints (data-skew)"
+    assert found.title == "enrich (3/4) delayed 6 checkpoints (data-skew)"
     assert found.evidence and found.actions[0].text.startswith("Find the hot key")
     assert {vote.signal for vote in found.votes} <= {signal.name for signal in SIGNALS}
     (half,) = said_by(slow_half.RULE, job.facts())
@@ -527,7 +527,7 @@ def test_who_works_less_than_another_is_not_the_busiest(siblings: float) -> None
         }
     )
     facts = job.job(attempts=())
-    found = held_up(facts, spells(episodes(facts), facts)[-1]).conviction
+    found = culprit_of(facts, spells(episodes(facts), facts)[-1]).conviction
     assert found is None or found.suspect == Suspect("enrich", 2)
 
 
@@ -544,7 +544,7 @@ def test_half_by_the_warning_about_delayed_barriers() -> None:
     job.happens("barrier-delayed", checkpoint=expired[2].id, duration_ms=41_000)
     (half,) = said_by(slow_half.RULE, job.facts())
     assert isinstance(half, Finding)
-    assert half.title == "Tasks began a checkpoint up to 41 s after its barriers came"
+    assert half.title == "Tasks began a checkpoint up to 41 s after its barriers arrived"
 
 
 def test_a_hang_and_a_slow_subtask_look_alike_in_totals() -> None:
@@ -573,7 +573,7 @@ def test_back_pressure_that_ends_out_of_sight_is_not_healthy() -> None:
     job.loads = [load for load in job.loads if load.taskmanager != job.manager_of("enrich", 2)]
     (answer,) = said_by(checkpoint_culprit.RULE, job.facts())
     assert isinstance(answer, Inconclusive)
-    assert answer.remedy == "add the logs of the TaskManagers that are missing"
+    assert answer.remedy == "add the logs of the missing TaskManagers"
 
 
 # --- sources --------------------------------------------------------------------------------------

@@ -380,7 +380,7 @@ def test_an_expiry_that_comes_too_late() -> None:
     job.completes(20)
     found = one(jobmanager_stalled.RULE, job.facts())
     assert found.title == (
-        "The JobManager stood still: a checkpoint expired after 3 min 20 s, with a timeout of 1 min"
+        "The JobManager paused: a checkpoint expired after 3 min 20 s, with a timeout of 1 min"
     )
     assert found.confidence is Confidence.MEDIUM
 
@@ -614,7 +614,7 @@ def test_triggers_that_are_made_up_for_are_a_jobmanager_that_stood_still() -> No
         Confidence.HIGH,
     )
     assert found.first_us == job.at(57.1)
-    assert "nothing was triggered for 42.9 s, then 14 checkpoints" in found.title
+    assert "no checkpoint was triggered for 42.9 s, then 14 within" in found.title
     outcomes = outcomes_of(CHECKPOINT_RULES, job.facts())
     assert [c.code for c in judge(outcomes).culprits] == ["CP305"]
 

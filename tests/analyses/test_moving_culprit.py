@@ -95,10 +95,10 @@ def test_the_report_says_since_when_until_when_and_who_followed() -> None:
     one, other = findings(moved())
     assert (one.state, other.state) == (State.RECOVERED, State.ONGOING)
     assert (one.severity, other.severity) == (Severity.WARNING, Severity.CRITICAL)
-    assert one.title == ("enrich (3/4) held up 6 checkpoints, then aggregate (4/6) did (data-skew)")
-    assert "It held up checkpoints 6 to 11, 22:15:50 to 22:21:50 UTC." in one.explain
-    assert "After it, aggregate (4/6) held checkpoints up." in one.explain
-    assert "Before it, enrich (3/4) held checkpoints up." in other.explain
+    assert one.title == ("enrich (3/4) delayed 6 checkpoints, then aggregate (4/6) did (data-skew)")
+    assert "It delayed checkpoints 6 to 11, 22:15:50 to 22:21:50 UTC." in one.explain
+    assert "After it, aggregate (4/6) delayed checkpoints." in one.explain
+    assert "Before it, enrich (3/4) delayed checkpoints." in other.explain
     assert one.last_us == other.first_us == T0 + 510 * SECOND
 
 

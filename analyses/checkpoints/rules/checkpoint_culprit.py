@@ -1,59 +1,67 @@
-"""One subtask, task or TaskManager holds the checkpoints up.
+"""One subtask, task or TaskManager delays the checkpoints.
 
 What it reports
 ---------------
-The subtask, the task or the TaskManager that made checkpoints expire, what ails it (`data-skew`,
-`task-hangs`, `slow-operator`, `slow-taskmanager`, `slow-sync-snapshot`, `slow-async-snapshot`,
-`slow-subtask`), every signal's vote, and how sure that is. A saturated subtask whose upstream waits is
-reported too when all checkpoints complete, as unaligned ones do, and with less confidence where no input
-tells of a checkpoint; so is a TaskManager that is slow itself where checkpoints are slow (CP104) and complete.
+The subtask, task or TaskManager that made checkpoints expire, its cause (`data-skew`, `task-hangs`,
+`slow-operator`, `slow-taskmanager`, `slow-sync-snapshot`, `slow-async-snapshot`, `slow-subtask`), the vote
+of every signal, and the confidence. It also reports, although all checkpoints complete:
+
+- a saturated subtask whose upstream waits, as with unaligned checkpoints, with less confidence if no
+  input shows a checkpoint
+- a slow TaskManager, if checkpoints are slow (CP104)
 
 Why it matters
 --------------
-One subtask is enough to fail the checkpoints of the whole job, and the one that is seen (late,
-failing, complaining) is often a victim.
+One subtask is enough to fail the checkpoints of the whole job. The subtask that is visible in the log
+(late, failing, complaining) is often a victim.
 
 How it decides
 --------------
-Each signal that has something to say accuses: late messages and missing acknowledgements by their
-shape along the job graph (the most upstream vertex in which some subtasks lag behind their siblings),
-snapshots that lasted for half of the timeout, asynchronous parts that an abort cut off, the end of
-back pressure, the busiest subtask, time per record, placement, stuck stacks. The weights stand in the
-table of signals. The accused with most weight is named; votes for others count against the
-confidence, by the same scale as everywhere: high takes three points and at most a fifth of them
-against. Nobody is named whose points add up to nothing.
+Each signal votes for a suspect:
 
-The cause needs evidence of its own, and the first question with an answer decides, here as in
-`flowdiag queues`: a part of its snapshot that lasted for half of the timeout; an asynchronous part that
-was cut off; late alone, with a busy or an idle thread; twice its siblings' records or bytes, unless a
-record costs it as much more (three times at least); synchronous snapshots in 30% of its time; busy
-without taking in anything; three times its siblings' time per record; no reaction to cancelling. A task
-of which two thirds of the subtasks are busy is slow as a whole.
+- late messages and missing acknowledgements, by their shape along the job graph: the most upstream vertex
+  in which some subtasks lag behind their siblings
+- snapshots that took half of the timeout, and asynchronous parts that an abort cut off
+- the end of back pressure, the busiest subtask, the time per record
+- placement, and stuck stacks
 
-Where no line tells when checkpoints were triggered (a console without INFO lines), the one is named, with
-low confidence, that alone was late for three checkpoints or more, and for half of those that anybody was late
-for: whoever takes a snapshot slowly has passed the barrier on before.
+The table of signals lists the weights. The suspect with most weight is named. Votes for others reduce the
+confidence, by the same scale as everywhere: high takes three points and at most a fifth of them against.
+No suspect is named whose points add up to zero.
 
-Failed checkpoints with at most three completed ones between are judged together, on the late messages,
-acknowledgements and metrics of their time. Where parts of such a series convict different subtasks or
-TaskManagers, with medium confidence at least, the culprit moved: each is named for its part, and all
-but the last are over; also where what lies between two parts accuses both, and the whole nobody: each then
-has the part that convicts him. Where checkpoints complete, the latest numbers convict; where the whole time's
-say that a sibling was about as busy before, that is told, and not since when the present one is. Where
-another TaskManager was lost within a minute of each of the checkpoints, the confidence is low.
+The cause needs evidence of its own. The first question with an answer decides, here as in
+`flowdiag queues`: a part of the snapshot that took half of the timeout; an asynchronous part that was cut
+off; late alone, with a busy or an idle thread; twice its siblings' records or bytes, unless the cost per
+record grows as much (three times at least); synchronous snapshots in 30% of its time; busy without any
+input; three times its siblings' time per record; no reaction to cancelling. A task is slow as a whole if
+two thirds of its subtasks are busy.
+
+If no line shows when checkpoints were triggered (a console without INFO lines), a subtask is named with low
+confidence if it alone was late for at least three checkpoints, and for half of those with late messages. A
+subtask with slow snapshots has already passed the barrier on.
+
+Failed checkpoints with at most three completed ones in between are judged together, on the late messages,
+acknowledgements and metrics of their time. If parts of such a series convict different subtasks or
+TaskManagers, with medium confidence at least, the culprit moved. Each culprit is named for its part, and
+all but the last are over. The same holds if the time between two parts accuses both, and the whole
+accuses none: each culprit then has the part that convicts it.
+
+If checkpoints complete, the latest numbers convict. If the numbers of the whole time show that a sibling was
+about as busy before, the finding reports that, and no start time. If another TaskManager was lost within a
+minute of each of the checkpoints, the confidence is low.
 
 What to do
 ----------
-By cause. Skew: find the hot key, salt it or aggregate in two steps. Slow machine: look at its disk,
-CPU, neighbours; move it away. Slow operator: more parallelism, or less work per record. Slow
-snapshot: smaller state per subtask, incremental checkpoints, faster storage, no flushing in
+By cause. Skew: find the hot key, then salt it or aggregate in two stages. Slow TaskManager: check disk, CPU
+and neighbours of its host, or move it. Slow operator: increase the parallelism, or reduce the work per
+record. Slow snapshot: smaller state per subtask, incremental checkpoints, faster storage, no flushing in
 `snapshotState`. Hang: take a thread dump of that TaskManager.
 
 False alarms
 ------------
-Nobody is named without a signal, and then the rule says which file or setting would tell. When kinds
-of input are missing the confidence falls. A subtask can be named although the whole machine is slow,
-if the machine runs but one subtask of each vertex and no metrics tell the time per record.
+Without a signal no suspect is named, and the rule lists the file or setting that would show one. If kinds of
+input are missing, the confidence falls. A subtask can be named although its whole TaskManager is slow, if
+only one subtask of each vertex runs there and no metrics show the time per record.
 """
 
 from __future__ import annotations
@@ -61,7 +69,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from operator import itemgetter
-from typing import Any, Final
+from typing import Final, Unpack
 
 from msgspec import structs
 
@@ -92,6 +100,7 @@ from flowdiag.analyses.model.finding import (
     Action,
     Confidence,
     Finding,
+    FindingFields,
     Inconclusive,
     Measurement,
     Rank,
@@ -102,19 +111,19 @@ from flowdiag.analyses.model.finding import (
 )
 from flowdiag.analyses.model.rule import Limits, Rule
 
-_NOT_ALWAYS: Final = 900.0  # ms of busy time a second: who is saturated all the time has more
-_UNHEARD_US: Final = 60_000_000  # heartbeat.timeout, 50 s, and its check
-_FEW: Final = 3  # samples: fewer tell of a moment, and not of a time
+_NOT_ALWAYS: Final = 900.0  # ms of busy time a second: a subtask that is always saturated has more
+_HEARTBEAT_US: Final = 60_000_000  # heartbeat.timeout, 50 s, and its check
+_FEW: Final = 3  # samples: fewer show a moment, not a period
 
 
 def judge(job: h.Job, limits: Limits) -> Iterator[Finding | Inconclusive]:
     """One finding per job and culprit."""
-    told = answers(job)
+    found = answers(job)
     alone = late_alone(job)
-    if alone is not None and not any(answer.conviction for answer in told):
+    if alone is not None and not any(answer.conviction for answer in found):
         yield _late_alone(job, alone)
-    elif told:
-        yield from _held_up(job, told)
+    elif found:
+        yield from _delayed(job, found)
     elif (answer := hot_spot(job)) is not None:
         yield from _saturated(job, answer)
     elif (late := slow_finding(job)) is not None and late.severity is not Severity.INFO:
@@ -132,11 +141,11 @@ def _slowed(job: JobFacts, late: Finding) -> Iterator[Finding]:
     if answer is None or answer.conviction is None:
         return
     found, cited = answer.conviction, cite((ref, None) for ref in answer.conviction.refs)
-    yield _said(
+    yield _conviction_finding(
         job,
         found,
-        "slows checkpoints down; they complete all the same",
-        explain=f"{explanation(found)} How slow they are is told by CP104.",
+        "slows checkpoints down, although they complete",
+        explain=f"{explanation(found)} CP104 shows how slow they are.",
         severity=late.severity,
         state=late.state,
         first_us=late.first_us,
@@ -146,11 +155,9 @@ def _slowed(job: JobFacts, late: Finding) -> Iterator[Finding]:
     )
 
 
-_ONLY_LATE: Final = (
-    "late messages say who was late, and no line how the checkpoints ended or who waits for whom"
-)
+_ONLY_LATE: Final = "late messages name the late subtasks, but no line shows how the checkpoints ended or which tasks wait"
 _INFO_LINES: Final = (
-    "give the JobManager's log with its INFO lines: deployments, triggers and ends of checkpoints"
+    "pass the JobManager's log with its INFO lines: deployments, triggers and ends of checkpoints"
 )
 
 
@@ -163,11 +170,11 @@ def _late_alone(job: JobFacts, found: LateAlone) -> Finding:
     return Finding(
         job=job.key,
         subject=structs.replace(j.subtask_subject(job, attempt), kind="subtask"),
-        title=f"{fmt.capital(name)} acknowledged {fmt.plural(times, 'checkpoint')} too late, and nobody else did",
+        title=f"{fmt.capital(name)} acknowledged {fmt.plural(times, 'checkpoint')} too late, and no other subtask did",
         why=f"{name}: {says}",
-        explain="Most likely its snapshots take too long: it has passed the barrier on, since nobody behind it was "
-        "late. If it is a source, it may wait for the checkpoint lock instead, and is a victim. No line "
-        "says when these checkpoints were triggered, so that more cannot be told.",
+        explain="Probably its snapshots take too long: it passed the barrier on, because no downstream task was "
+        "late. If it is a source, it may wait for the checkpoint lock instead, and be a victim. No line "
+        "shows when these checkpoints were triggered, so the input does not show more.",
         severity=Severity.WARNING,
         state=State.ONGOING,
         confidence=weigh(votes),
@@ -180,7 +187,9 @@ def _late_alone(job: JobFacts, found: LateAlone) -> Finding:
             Measurement(name="with-late-messages", value=found.among, unit="checkpoints"),
         ),
         evidence=cite((item.ref, item.received_us) for item in found.records),
-        actions=(Action(text=f"{fmt.capital(_INFO_LINES)}; they tell its name, and more signals"),),
+        actions=(
+            Action(text=f"{fmt.capital(_INFO_LINES)}. They contain its name, and more signals"),
+        ),
         votes=votes,
     )
 
@@ -190,28 +199,28 @@ def _saturated(job: JobFacts, answer: Answer) -> Iterator[Finding | Inconclusive
     if found is None:
         yield Inconclusive(reason=answer.missing or "no signal", remedy=answer.remedy, job=job.key)
         return
-    # A whole task that is saturated works as fast as it can: catching up does that.
+    # A whole task is also saturated while it catches up.
     whole = found.suspect.kind == "task" or found.cause == "slow-operator"
     if whole or found.confidence is Confidence.LOW:
         return
     cited = cite((ref, None) for ref in found.refs)
     completed = _completed(job)
     if not completed and found.confidence is Confidence.HIGH:
-        # Who waits is seen; whether any checkpoint suffers is not.
+        # The input shows which tasks wait, but no effect on checkpoints.
         found = replace(found, confidence=Confidence.MEDIUM)
     other = _moved_from(job, found)
-    yield _said(
+    yield _conviction_finding(
         job,
         found,
-        "is saturated while upstream waits; checkpoints complete all the same"
+        "is saturated while upstream waits, although checkpoints complete"
         if completed
-        else "is saturated while upstream waits; the input does not tell of checkpoints",
+        else "is saturated while upstream waits; the input shows no checkpoints",
         explain=explanation(found)
         + (
-            " No checkpoint fails for it (yet), but the job cannot go faster than this."
+            " No checkpoint fails because of it yet, but it limits the throughput of the job."
             if completed
-            else " The job cannot go faster than this; the JobManager's log would tell whether"
-            " checkpoints fail for it."
+            else " It limits the throughput of the job. The JobManager's log would show whether"
+            " checkpoints fail because of it."
         )
         + (f" {other}" if other else ""),
         severity=Severity.WARNING,
@@ -224,9 +233,9 @@ def _saturated(job: JobFacts, answer: Answer) -> Iterator[Finding | Inconclusive
 
 
 def _moved_from(job: JobFacts, found: Conviction) -> str | None:
-    """Who of the same task was as busy before, in a sentence; None where the convicted was busy all the time.
+    """Return which sibling was as busy before; None if the culprit was busy all the time.
 
-    The latest numbers convict; those of a whole window, which is longer, say how long that can have been so.
+    The latest numbers convict. The numbers of the longer window show since when that is possible.
     """
     about, mine = found.subject, None
     windows = {
@@ -244,23 +253,24 @@ def _moved_from(job: JobFacts, found: Conviction) -> str | None:
         return None
     name = fmt.subtask_of(about.task, before, about.parallelism)
     return (
-        f"It was not always so: over all samples it was busy {fmt.percent(mine / 1000)} of the time and {name} "
+        f"This is recent: over all samples it was busy {fmt.percent(mine / 1000)} of the time and {name} "
         f"{fmt.percent(busy / 1000)}, the others {fmt.percent(max(rest, default=0.0) / 1000)} at most."
     )
 
 
-def _held_up(job: JobFacts, told: Sequence[Answer]) -> Iterator[Finding | Inconclusive]:
+def _delayed(job: JobFacts, found: Sequence[Answer]) -> Iterator[Finding | Inconclusive]:
     named: dict[tuple[object, str | None], list[tuple[Episode, Conviction]]] = {}
     unnamed: list[Answer] = []
-    for answer in told:
-        found = answer.conviction
-        if found is None:
+    for answer in found:
+        convicted = answer.conviction
+        if convicted is None:
             unnamed.append(answer)
         else:
-            named.setdefault((found.suspect, found.cause), []).append((answer.episode, found))
+            key = (convicted.suspect, convicted.cause)
+            named.setdefault(key, []).append((answer.episode, convicted))
     for group in named.values():
         yield _of_a_culprit(job, group)
-    # What was over before long, or stands among named ones, needs no answer of its own.
+    # A short spell, or one among named ones, needs no answer of its own.
     serious = [a for a in unnamed if _severity(job, [a.episode]) is not Severity.INFO]
     if serious and not named:
         last = serious[-1]
@@ -281,10 +291,10 @@ def _of_a_culprit(job: JobFacts, group: list[tuple[Episode, Conviction]]) -> Fin
     after = _after(job, series[-1])
     cited = cite((ref, None) for _, conviction in group for ref in conviction.refs)
     ended = j.end_records(c for e in series for c in e.checkpoints)
-    return _said(
+    return _conviction_finding(
         job,
         best,
-        f"held up {fmt.plural(expired, 'checkpoint')}"
+        f"delayed {fmt.plural(expired, 'checkpoint')}"
         + (f", then {_name(after)} did" if after is not None and series[-1].handed_on else ""),
         explain=" ".join([explanation(best), *_when(job, series, after)]),
         severity=_severity(job, series),
@@ -298,9 +308,9 @@ def _of_a_culprit(job: JobFacts, group: list[tuple[Episode, Conviction]]) -> Fin
 
 
 def _lost_meanwhile(job: JobFacts, series: Sequence[Episode], found: Conviction) -> bool:
-    """Whether a TaskManager that is not accused was lost soon after all of these checkpoints had begun.
+    """Whether another TaskManager was lost soon after each of these checkpoints had begun.
 
-    Until its heartbeats are missed it acknowledges nothing, and those that wait for it look late.
+    Until its heartbeats are missed it acknowledges nothing, and tasks that wait for it look late.
     """
     lost = [
         i.time_us
@@ -308,36 +318,36 @@ def _lost_meanwhile(job: JobFacts, series: Sequence[Episode], found: Conviction)
         if i.time_us is not None and i.taskmanager != found.subject.taskmanager
     ]
     begun = [c.triggered_us for e in series for c in e.checkpoints if c.triggered_us is not None]
-    return bool(begun) and all(any(0 <= at - us <= _UNHEARD_US for at in lost) for us in begun)
+    return bool(begun) and all(any(0 <= at - us <= _HEARTBEAT_US for at in lost) for us in begun)
 
 
 def _after(job: JobFacts, episode: Episode) -> Conviction | None:
-    """Who held up the checkpoints that failed next, if it was somebody else."""
+    """Return the culprit of the next failed checkpoints, if it is another one."""
     return next((o.conviction for one, o in followed(job) if one.episode is episode), None)
 
 
 def _before(job: JobFacts, episode: Episode) -> Conviction | None:
-    """Who held up the checkpoints that failed before, if it was somebody else."""
+    """Return the culprit of the previous failed checkpoints, if it is another one."""
     return next((one.conviction for one, o in followed(job) if o.episode is episode), None)
 
 
 def _when(job: JobFacts, series: list[Episode], after: Conviction | None) -> Iterator[str]:
-    """Since when, until when, who before and who after."""
+    """Yield when it delayed checkpoints, and the culprits before and after it."""
     last = series[-1]
-    yield f"It held up {' and '.join(lasted(episode) for episode in series[-3:])}."
+    yield f"It delayed {' and '.join(lasted(episode) for episode in series[-3:])}."
     if len(series) > 3:
-        yield f"Before that it held up others, {len(series) - 3} times."
+        yield f"Before that it delayed others, {len(series) - 3} times."
     before = _before(job, series[0])
     if before is not None:
-        yield f"Before it, {_name(before)} held checkpoints up."
+        yield f"Before it, {_name(before)} delayed checkpoints."
     if after is not None:
-        yield f"After it, {_name(after)} held checkpoints up."
+        yield f"After it, {_name(after)} delayed checkpoints."
     if last.recovered is not None and after is None:
         yield f"It is over: checkpoint {last.recovered.id} completed."
 
 
 def _name(found: Conviction) -> str:
-    """The convicted, for people."""
+    """Return the culprit for readers."""
     subject = found.subject
     if subject.kind == "taskmanager":
         return f"TaskManager {fmt.place(subject.taskmanager, subject.host)}"
@@ -345,34 +355,35 @@ def _name(found: Conviction) -> str:
 
 
 def _names(found: Conviction) -> str:
-    """The convicted and those that are sick of the same at the same time."""
+    """Return the culprit, and the subtasks with the same problem at the same time."""
     size = found.subject.parallelism
     more = [fmt.subtask_of("", one.subtask_index, size).strip() for one in found.others[:3]]
     return fmt.listed([_name(found), *more], " and ") if more else _name(found)
 
 
-def _said(job: JobFacts, found: Conviction, what: str, **said: Any) -> Finding:
-    """A finding about a conviction; `what` stands behind the name in its title."""
+def _conviction_finding(
+    job: JobFacts, found: Conviction, what: str, **overrides: Unpack[FindingFields]
+) -> Finding:
+    """Return a finding about a conviction; `what` follows the name in its title."""
     subject, name = found.subject, _names(found)
     pro = sum(vote.weight for vote in found.votes if vote.weight > 0)
     contra = -sum(vote.weight for vote in found.votes if vote.weight < 0)
-    return Finding(
-        job=job.key,
-        subject=subject,
-        title=f"{name} {what}" + (f" ({found.cause})" if found.cause else ""),
-        why=found.why,
-        cause=found.cause,
-        confidence=found.confidence,
-        rank=Rank.MECHANISM,
-        measurements=(
+    fields: FindingFields = {
+        "title": f"{name} {what}" + (f" ({found.cause})" if found.cause else ""),
+        "why": found.why,
+        "cause": found.cause,
+        "confidence": found.confidence,
+        "rank": Rank.MECHANISM,
+        "measurements": (
             *conviction_measurements(found),
-            Measurement(name="points-for", value=pro, unit="points"),
-            Measurement(name="points-against", value=contra, unit="points"),
+            h.measurement("points-for", pro, "points"),
+            h.measurement("points-against", contra, "points"),
         ),
-        actions=remedies_for(job, found),
-        votes=found.votes,
-        **said,
-    )
+        "actions": remedies_for(job, found),
+        "votes": found.votes,
+    }
+    fields.update(overrides)
+    return h.job_finding(job, subject=subject, **fields)
 
 
 RULE: Final = Rule("CP201", judge, signals=(*SIGNALS, LATE_ALONE), core=True, causes=CULPRIT_CAUSES)

@@ -36,7 +36,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from flowdiag.analyses.checkpoints.culprit import names_somebody
+from flowdiag.analyses.checkpoints.culprit import names_culprit
 from flowdiag.analyses.flink import helpers as h
 
 
@@ -150,7 +150,7 @@ def _count_within(hours: Counter[int], begin: int) -> int:
 
 def _actions(job: h.Job) -> tuple[h.Action, ...]:
     """CP201 carries the remedies for a named culprit; without one, no option is known to help."""
-    if names_somebody(job):
+    if names_culprit(job):
         return (
             h.Action(
                 text="Fix the culprit that CP201 names before you change any option",

@@ -1,34 +1,35 @@
-"""The storage of the checkpoints refuses them.
+"""The checkpoint storage rejects checkpoints.
 
 What it reports
 ---------------
-That checkpoints fail since their storage is full, denies access, throttles, is missing or breaks off, for
-several TaskManagers or for the JobManager itself: where it is, since when, in whose words.
+Checkpoints that fail for several TaskManagers or for the JobManager itself because the storage is full,
+denies access, throttles, is missing or breaks off: its location, since when, and the exception.
 
 Why it matters
 --------------
-Whoever declines a checkpoint is named in the log, and looks like the culprit. Where several are refused
-alike, none of them is: all write to the same place.
+The log names each subtask that declines a checkpoint, which makes it look like the culprit. If several get
+the same exception, none of them is: all write to the same storage.
 
 How it decides
 --------------
-The causes of declined and failed checkpoints, and of snapshots that TaskManagers tell of, are sorted by the
-class of their exception. It convicts the storage where one class of storage exceptions comes from two
-TaskManagers or more (two tasks, where no place is known), or from the JobManager, which writes the
-metadata, or makes a place for a checkpoint before it has a number; where it says no more than that a checkpoint
-failed, that is a hint. One that every task acknowledged and that could not be finalized is the storage, too, where
-no exception below says why. One TaskManager alone is its
-own disk or its own way there, and CP301 names the subtask. Critical when at least `at-the-end` checkpoints
-in a row failed at the end of the input.
+The rule sorts the causes of declined and failed checkpoints, and of failed snapshots in TaskManager logs,
+by exception class. It convicts the storage if one class of storage exceptions comes from at least two
+TaskManagers (two tasks, if no place is known), or from the JobManager. The JobManager writes the metadata,
+and prepares the location of a checkpoint before it has a number. If it only reports that a checkpoint
+failed, that is a hint. A checkpoint that every task acknowledged and that could not be finalized also
+points to the storage, unless an exception below gives another reason. A single TaskManager has a problem
+with its own disk or network, and CP301 names the subtask. Critical if at least `at-the-end` checkpoints in
+a row failed at the end of the input.
 
 What to do
 ----------
-Full: make room, expire old checkpoints. Denied: rights and tokens. Throttled: fewer and larger files. Missing:
-who deletes there.
+Full: free space, expire old checkpoints. Denied: check permissions and tokens. Throttled: write fewer and
+larger files. Missing: find out what deletes files there.
 
 False alarms
 ------------
-A local disk that is full on several machines at once (logs, spilled data) says the same words: the path tells.
+Local disks that are full on several hosts at once (logs, spilled data) cause the same exception: check the
+path.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from flowdiag.analyses.checkpoints.storage import Refused, refused
+from flowdiag.analyses.checkpoints.storage import Refused, refusals_of
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.knowledge.exceptions import cause_of_class
 
@@ -44,7 +45,7 @@ _WORDS: Final = {
     "storage-full": "is full",
     "storage-denied": "denies access",
     "storage-throttled": "throttles",
-    "file-missing": "lacks what is written to or read",
+    "file-missing": "lacks a file or directory",
     "service-unreachable": "cannot be reached",
 }
 _SAFE_MODE: Final = re.compile(r"safe ?mode", re.IGNORECASE)
@@ -56,30 +57,30 @@ class Failing(h.Limits):
     at_the_end: float = h.limit(
         h.UNSUCCESSFUL_AT_END,
         "checkpoints",
-        "one failed checkpoint costs one interval; a second one in a row at the end of the "
-        "input is a job that does not complete checkpoints",
+        "one failed checkpoint costs one interval; two in a row at the end of the input mean "
+        "that the job no longer completes checkpoints",
     )
 
 
 def judge(job: h.Job, limits: Failing) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
-    found = refused(job)
+    found = refusals_of(job)
     if found is not None:
         yield _finding(job, found, limits)
 
 
 def _finding(job: h.Job, found: Refused, limits: Failing) -> h.Finding:
-    name = None if found.said is None else found.said.name
-    # A service that cannot be reached is the storage here: nothing else is asked for a checkpoint.
+    name = None if found.exception is None else found.exception.name
+    # An unreachable service is the storage here: a checkpoint contacts no other service.
     cause, names = cause_of_class(
         "storage-failure" if name in (None, "service-unreachable") else name, "storage-failure"
     )
     safe = name == "storage-failure" and _SAFE_MODE.search(found.text)
     word = (
-        "is in safe mode (its NameNode writes nothing)" if safe else _WORDS.get(name or "", "fails")
+        "is in safe mode (its NameNode is read-only)" if safe else _WORDS.get(name or "", "fails")
     )
     place = f" ({h.fmt.shorten(found.path, 80)})" if found.path else ""
-    votes = h.votes_for(_says(found), RULE.signals)
+    votes = h.votes_for(_signals(found), RULE.signals)
     number = found.attempts
     series = list(found.series)
     return h.episode_finding(
@@ -88,12 +89,11 @@ def _finding(job: h.Job, found: Refused, limits: Failing) -> h.Finding:
         number,
         fatal=h.fatal_at_end(job, series, limits.at_the_end),
         subject=h.Subject(kind="storage", job_id=job.key.job_id or None, job_name=job.name),
-        title=f"The storage of the checkpoints{place} {word}: {h.fmt.plural(number, 'checkpoint')} "
-        "failed for it",
+        title=f"The checkpoint storage{place} {word}: {h.fmt.plural(number, 'checkpoint')} failed",
         why=f"the checkpoint storage{place} {word}: {h.exception_text(found.text)}",
         cause=cause,
-        # Without an exception something else may have kept the JobManager from writing.
-        confidence=h.Confidence.MEDIUM if found.said is None else h.weigh(votes),
+        # Without an exception the JobManager may have failed to write for another reason.
+        confidence=h.Confidence.MEDIUM if found.exception is None else h.weigh(votes),
         rank=h.Rank.ROOT_CAUSE,
         explain=_victims(found),
         measurements=(
@@ -109,7 +109,7 @@ def _finding(job: h.Job, found: Refused, limits: Failing) -> h.Finding:
 
 
 def _unnumbered(job: h.Job, found: Refused, limits: Failing) -> dict[str, Any]:
-    """State, severity and times where some failed before they had a number: these are in no episode."""
+    """Return state, severity and times if some failed before they had a number: no episode covers these."""
     times = [item.time_us for item in found.refusals if item.time_us is not None]
     if not times or all(item.checkpoint is not None for item in found.refusals):
         return {}
@@ -124,7 +124,7 @@ def _unnumbered(job: h.Job, found: Refused, limits: Failing) -> dict[str, Any]:
 
 
 def _victims(found: Refused) -> str:
-    """Who was refused and since when, for people."""
+    """Return the victims and since when, for readers."""
     begun = min((r.time_us for r in found.refusals if r.time_us is not None), default=None)
     since = (
         f"since checkpoint {min(found.checkpoints)[1]}"
@@ -133,10 +133,10 @@ def _victims(found: Refused) -> str:
         if begun is not None
         else "in the whole input"
     )
-    if found.said is None:
+    if found.exception is None:
         return (
-            f"Every task acknowledged, and the JobManager could not write the metadata, {since}. The exception "
-            "below it, which says why, is not in the input."
+            f"Every task acknowledged, but the JobManager could not write the metadata, {since}. The exception "
+            "with the reason is not in the input."
         )
     who = []
     if found.taskmanagers:
@@ -146,25 +146,27 @@ def _victims(found: Refused) -> str:
         who.append("the JobManager")
     if not who and found.jobmanager:
         return (
-            f"So it goes {since}. The input does not say whether one task was refused, several or the "
-            "JobManager: where it is one, its own disk or data may be the reason."
+            f"This lasts {since}. The input does not show whether one task, several tasks or the JobManager got "
+            "the exception. If only one task did, its own disk or data may be the reason."
         )
-    return f"Who was refused is a victim: {' and '.join(who)} got the same from it {since}."
+    return f"{h.fmt.capital(' and '.join(who))} got the same exception {since}: they are victims."
 
 
-def _says(found: Refused) -> dict[str, str | None]:
+def _signals(found: Refused) -> dict[str, str | None]:
     managers = len(found.taskmanagers)
     return {
-        "several-taskmanagers": f"{managers} TaskManagers were refused alike"
+        "several-taskmanagers": f"{managers} TaskManagers got the same exception"
         if managers > 1
         else None,
-        "several-tasks": "subtasks of several tasks were refused alike"
+        "several-tasks": "subtasks of several tasks got the same exception"
         if not managers and found.subtasks > 1
         else None,
-        "jobmanager": f"the JobManager itself was refused ({found.jobmanager}×)"
+        "jobmanager": f"the JobManager itself got the exception ({found.jobmanager}×)"
         if found.itself
         else None,
-        "again": f"{found.attempts} checkpoints in the same words" if found.attempts > 1 else None,
+        "again": f"{found.attempts} checkpoints failed with the same exception"
+        if found.attempts > 1
+        else None,
     }
 
 
@@ -174,9 +176,15 @@ RULE: Final = h.Rule(
     Failing,
     signals=(
         h.Signal("several-taskmanagers", 3, "several TaskManagers got the same kind of exception"),
-        h.Signal("several-tasks", 2, "subtasks of several tasks did, and no place is known"),
-        h.Signal("jobmanager", 2, "the JobManager got it when it wrote what no subtask writes"),
-        h.Signal("again", 1, "more than one checkpoint failed for it"),
+        h.Signal(
+            "several-tasks", 2, "subtasks of several tasks got it, and no TaskManager is known"
+        ),
+        h.Signal(
+            "jobmanager",
+            2,
+            "the JobManager got it when it wrote the metadata, which no subtask writes",
+        ),
+        h.Signal("again", 1, "more than one checkpoint failed with it"),
     ),
     causes=("storage-failure",),
 )

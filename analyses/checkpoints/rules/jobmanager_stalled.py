@@ -1,52 +1,50 @@
-"""The JobManager stood still.
+"""The JobManager paused.
 
 What it reports
 ---------------
-Moments at which the heartbeats of most TaskManagers lapsed together, although the TaskManagers were
-well, or at which a checkpoint expired long after its timeout was over.
+Moments at which the heartbeats of most TaskManagers lapsed together although the TaskManagers were
+healthy, or at which a checkpoint expired long after its timeout.
 
 Why it matters
 --------------
 A JobManager that pauses (garbage collection, a full disk, slow high-availability storage, a frozen
-virtual machine) looks like many TaskManagers lost at once and like checkpoints that expire everywhere.
-The machines that are blamed are innocent.
+virtual machine) looks like many lost TaskManagers and like checkpoints that expire everywhere. The hosts
+that get the blame are healthy.
 
 How it decides
 --------------
-At least `taskmanagers` of the TaskManagers, and at least `share` of them, lose their heartbeat within
-`together`; a TaskManager that registers again under the same id was never gone, which raises the
-confidence. Or a checkpoint expires `overdue` (and `overdue-share` of the timeout) too late: the timer
-runs in the JobManager itself, and nobody else can hold it up. Or, after a pause of `made-up-gap` intervals without a
-checkpoint in progress, `made-up` of the checkpoints that were due meanwhile are triggered within a single
-interval: the timer of triggers keeps to its rate, and makes up for what it missed while it stood still.
-Pauses of `gap` intervals between checkpoints,
-without a restart and without a checkpoint in progress, are a hint beside one of these, since sources
-that read a backlog may ask for them.
+Any of these is enough:
+
+- At least `taskmanagers` of the TaskManagers, and at least `share` of them, lose their heartbeat within
+  `together`. A TaskManager that registers again under the same ID was never gone, which raises the
+  confidence.
+- A checkpoint expires `overdue` (and `overdue-share` of the timeout) too late. The timer runs in the
+  JobManager, and no other process can delay it.
+- After a gap of `made-up-gap` intervals without a checkpoint in progress, `made-up` of the missed
+  checkpoints are triggered within a single interval. The trigger timer keeps its rate, and catches up
+  after a pause.
+
+Gaps of `gap` intervals between checkpoints, without a restart and without a checkpoint in progress, are
+a hint in addition to these. Alone they prove nothing, because sources that read a backlog may request
+them.
 
 What to do
 ----------
-Look at the JobManager: its garbage collection log, its memory, its host, the latency of the
+Check the JobManager: its garbage collection log, its memory, its host, the latency of the
 high-availability and checkpoint storage.
 
 False alarms
 ------------
-A network partition between the JobManager and its TaskManagers looks the same from its log; the
-TaskManagers' logs tell the two apart.
+A network partition between the JobManager and its TaskManagers looks the same in the JobManager's log.
+The TaskManagers' logs show which of the two it was.
 """
 
 from __future__ import annotations
 
-from bisect import bisect, bisect_left
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final
 
+from flowdiag.analyses.checkpoints import stalls
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink.episodes import beginnings
-from flowdiag.analyses.flink.judging import INTERVAL_KEYS, setting, trigger_gaps_ms
-from flowdiag.analyses.flink.pressure import median
-from flowdiag.analyses.flink.silences import jobmanager_logged_until
-from flowdiag.analyses.model.derived import once
 
 
 class Stalled(h.Limits):
@@ -61,12 +59,12 @@ class Stalled(h.Limits):
         "timers of a healthy JobManager are late by milliseconds, in a long collection by seconds",
     )
     overdue_share: float = h.limit(
-        0.25, "share", "of the timeout: what is observed of long ones is less exact"
+        0.25, "share", "of the timeout: the observed value of a long timeout is less exact"
     )
     made_up: float = h.limit(
         0.5,
         "share",
-        "of the triggers that were due in the pause, and two at least: one follows by chance",
+        "of the triggers due in the gap, and two at least: a single one follows by chance",
     )
     made_up_gap: float = h.limit(
         3.0, "intervals", "a collection, or a pause between checkpoints, stretches a gap to two"
@@ -78,269 +76,93 @@ class Stalled(h.Limits):
 
 def judge(job: h.Job, limits: Stalled) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
-    lapses = _lapses(job, limits)
-    overdue = _overdue(job, limits)
-    made_up = _made_up(job, limits)
-    if lapses or overdue or made_up:
-        yield _finding(job, lapses, overdue, _gaps(job, limits), made_up, limits)
-
-
-def _taskmanagers(job: h.Job) -> int:
-    """How many are known."""
-    known = {a.taskmanager for a in job.attempts if a.taskmanager}
-    others = _strangers(job.cluster).known
-    return len(others) + len((known | _seen(job.incidents)) - others)
-
-
-def _seen(records: h.Sequence[h.Incident]) -> set[str]:
-    """TaskManagers that registered or were lost."""
-    return {
-        i.taskmanager
-        for i in records
-        if i.kind in ("taskmanager-registered", "taskmanager-lost") and i.taskmanager
-    }
-
-
-def _lost(records: h.Sequence[h.Incident]) -> list[h.Incident]:
-    """Heartbeats that lapsed."""
-    return [
-        i
-        for i in records
-        if i.kind == "taskmanager-lost"
-        and i.taskmanager
-        and i.time_us is not None
-        and "heartbeat" in (i.cause or "").lower()
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class Strangers:
-    """What of TaskManagers no record ties to a job: read once, however many jobs there are."""
-
-    known: frozenset[str]
-    lost: tuple[h.Incident, ...]
-    registered: tuple[h.Incident, ...]
-
-
-@once
-def _strangers(facts: h.ClusterFacts) -> Strangers:
-    return Strangers(
-        frozenset(_seen(facts.incidents)),
-        tuple(_lost(facts.incidents)),
-        tuple(i for i in facts.incidents if i.kind == "taskmanager-registered"),
+    lapses = stalls.lapses_together(
+        job,
+        taskmanagers=limits.taskmanagers,
+        share=limits.share,
+        together_ms=limits.together,
     )
-
-
-def _lapses(job: h.Job, limits: Stalled) -> list[list[h.Incident]]:
-    """Groups of heartbeats that lapsed together."""
-    strangers = _strangers(job.cluster).lost
-    lost = sorted([*_lost(job.incidents), *strangers], key=lambda i: i.time_us or 0)
-    if len(lost) < limits.taskmanagers:
-        return []
-    found: list[list[h.Incident]] = []
-    for incident in lost:
-        since = (incident.time_us or 0) - (found[-1][0].time_us or 0) if found else None
-        if since is not None and since <= limits.together * 1000:
-            found[-1].append(incident)
-        else:
-            found.append([incident])
-    enough = max(limits.taskmanagers, limits.share * _taskmanagers(job))
-    return [group for group in found if len({i.taskmanager for i in group}) >= enough]
-
-
-def _overdue(job: h.Job, limits: Stalled) -> list[h.Checkpoint]:
-    """Checkpoints that expired too late."""
-    timeout = job.timeout_ms
-    if timeout is None:
-        return []
-    latest = timeout + max(limits.overdue, timeout * limits.overdue_share)
-    return [
-        c
-        for c in job.in_order
-        if c.status is h.Status.EXPIRED
-        and c.ended_us is not None
-        and c.triggered_us is not None
-        and _took_ms(c) > latest
+    overdue = stalls.overdue_expiries(job, overdue_ms=limits.overdue, share=limits.overdue_share)
+    bursts = stalls.catch_up_bursts(job, intervals=limits.made_up_gap, share=limits.made_up)
+    if not (lapses or overdue or bursts):
+        return
+    gaps = stalls.unexplained_gaps(job, intervals=limits.gap)
+    votes = h.votes_for(_signals(job, lapses, overdue, bursts, gaps, limits.together), RULE.signals)
+    moments = [
+        *((i.ref, i.time_us) for group in lapses for i in group),
+        *((c.end_ref, c.ended_us) for c in overdue),
+        *((b.before.end_ref or b.before.trigger_ref, b.before.ended_us) for b in bursts),
+        *((b.after.trigger_ref, b.after.triggered_us) for b in bursts),
     ]
-
-
-def _took_ms(checkpoint: h.Checkpoint) -> float:
-    return ((checkpoint.ended_us or 0) - (checkpoint.triggered_us or 0)) / 1000
-
-
-_EXCUSES: Final = frozenset(
-    {"task-failure", "job-failing", "not-triggered", "cancelled", "savepoint", "suspended"}
-)
-
-
-def _gaps(job: h.Job, limits: Stalled) -> list[tuple[h.Checkpoint, h.Checkpoint]]:
-    """Pairs of checkpoints with an unexplained pause between."""
-    if not job.interval_ms:
-        return []
-    excuses = [i.time_us for i in job.incidents if i.kind in _EXCUSES and i.time_us is not None]
-    breaks = sorted([*beginnings(job), *excuses])
-    found = []
-    for before, after in pairwise(c for c in job.in_order if c.triggered_us is not None):
-        if before.run != after.run or after.id != before.id + 1:
-            continue
-        if before.status is not h.Status.COMPLETED:
-            continue
-        if _pause_ms(before, after) < limits.gap * job.interval_ms:
-            continue
-        low, high = before.ended_us or before.triggered_us or 0, after.triggered_us or 0
-        if jobmanager_logged_until(job.cluster, low, high) < high:
-            continue  # lines are missing
-        if bisect_left(breaks, low) >= bisect(breaks, high):
-            found.append((before, after))
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class MadeUp:
-    """A pause, and how many triggers followed it at once."""
-
-    before: h.Checkpoint
-    after: h.Checkpoint
-    triggers: int
-
-
-def _rate_ms(job: h.Job) -> float | None:
-    """The interval as configured, else the usual gap: the short ones are those that are in question."""
-    known = setting(job, *INTERVAL_KEYS)
-    if known is not None and known.source != "observed":
-        return job.interval_ms
-    return median(trigger_gaps_ms(job.checkpoints)) or None
-
-
-def _made_up(job: h.Job, limits: Stalled) -> list[MadeUp]:
-    """Pauses after which missed triggers were made up for."""
-    interval = _rate_ms(job)
-    if not interval:
-        return []
-    periodic = [c for c in job.in_order if c.triggered_us is not None and not c.is_savepoint]
-    found = []
-    for place, (before, after) in enumerate(pairwise(periodic), 1):
-        if before.run != after.run or after.id != before.id + 1:
-            continue
-        pause = _pause_ms(before, after)
-        if before.ended_us is None or pause < limits.made_up_gap * interval:
-            continue
-        due = pause / interval
-        soon = (after.triggered_us or 0) + interval * 1000
-        at_once = 0
-        for follower in periodic[place + 1 : place + 2 + int(due)]:
-            if follower.run != after.run or (follower.triggered_us or 0) >= soon:
-                break
-            at_once += 1
-        if at_once >= max(2, limits.made_up * (due - 1)):
-            found.append(MadeUp(before, after, at_once + 1))
-    return found
-
-
-def _pause_ms(before: h.Checkpoint, after: h.Checkpoint) -> float:
-    return ((after.triggered_us or 0) - (before.ended_us or before.triggered_us or 0)) / 1000
-
-
-def _finding(
-    job: h.Job,
-    lapses: list[list[h.Incident]],
-    overdue: list[h.Checkpoint],
-    gaps: list[tuple[h.Checkpoint, h.Checkpoint]],
-    made_up: list[MadeUp],
-    limits: Stalled,
-) -> h.Finding:
-    votes = _votes(job, lapses, overdue, gaps, made_up, limits)
-    moments = [i.time_us for group in lapses for i in group if i.time_us is not None]
-    moments += [c.ended_us for c in overdue if c.ended_us is not None]
-    moments += [one.before.ended_us or 0 for one in made_up]
-    moments += [one.after.triggered_us or 0 for one in made_up]
-    recovered = job.completed_after(max(moments, default=0))
+    around = [(c.trigger_ref, c.triggered_us) for gap in gaps for c in (gap.before, gap.after)]
+    times = [time_us for _, time_us in moments if time_us is not None]
+    recovered = job.completed_after(max(times, default=0))
     state = h.State.RECOVERED if recovered else h.State.ONGOING
-    times = len(lapses) + len(overdue) + len(made_up)
-    return h.job_finding(
+    count = len(lapses) + len(overdue) + len(bursts)
+    yield h.job_finding(
         job,
         subject=h.Subject(kind="process", job_id=job.key.job_id or None, job_name=job.name),
         state=state,
-        severity=h.grade(state=state, share=times / max(1, len(job.checkpoints))),
-        title=f"The JobManager stood still: {votes[0].text}",
+        severity=h.grade(state=state, share=count / max(1, len(job.checkpoints))),
+        title=f"The JobManager paused: {votes[0].text}",
         why=f"the JobManager: {votes[0].text}",
         cause="jobmanager-stalled",
         confidence=h.weigh(votes),
         rank=h.Rank.STANDSTILL,
-        first_us=min(moments, default=None),
-        last_us=max(moments, default=None),
-        count=times,
-        explain="When most heartbeats lapse in the same round, it is the one who listens that stood "
-        "still, or the network to it."
+        first_us=min(times, default=None),
+        last_us=max(times, default=None),
+        count=count,
+        explain="If most heartbeats lapse in the same round, their receiver paused, or the network to it failed."
         if lapses
-        else "The timers of checkpoints run in the JobManager: that they fired so late is its own doing.",
+        else "The checkpoint timers run in the JobManager, so only the JobManager can delay them.",
         measurements=(
             h.measurement(
                 "heartbeats-together",
                 max((len(group) for group in lapses), default=0),
                 "taskmanagers",
                 limits.taskmanagers,
-                over=f"{_taskmanagers(job)} TaskManagers",
+                over=f"{stalls.count_taskmanagers(job)} TaskManagers",
             ),
             h.measurement("unexplained-gaps", len(gaps), "gaps"),
         ),
-        evidence=h.cite(
-            [(i.ref, i.time_us) for group in lapses for i in group]
-            + [(c.end_ref, c.ended_us) for c in overdue]
-            + [(c.end_ref or c.trigger_ref, c.ended_us) for c in (one.before for one in made_up)]
-            + [(c.trigger_ref, c.triggered_us) for c in (one.after for one in made_up)]
-            + [(c.trigger_ref, c.triggered_us) for pair in gaps for c in pair]
-        ),
+        evidence=h.cite([*moments, *around]),
         ranked=True,
         actions=h.remedies("jobmanager-stalled", job),
         votes=votes,
     )
 
 
-def _votes(
+def _signals(
     job: h.Job,
     lapses: list[list[h.Incident]],
     overdue: list[h.Checkpoint],
-    gaps: list[tuple[h.Checkpoint, h.Checkpoint]],
-    made_up: list[MadeUp],
-    limits: Stalled,
-) -> tuple[h.Vote, ...]:
-    longest = max(made_up, key=lambda one: _pause_ms(one.before, one.after), default=None)
-    return h.votes_for(
-        {
-            "heartbeats-together": f"{len({i.taskmanager for i in lapses[-1]})} heartbeats lapsed "
-            f"within {limits.together / 1000:.0f} s"
-            if lapses
-            else None,
-            "registered-again": _registered_again(job, lapses[-1]) if lapses else None,
-            "expiry-overdue": "a checkpoint expired after "
-            f"{h.fmt.duration(max(_took_ms(c) for c in overdue))}, with a timeout of "
-            f"{h.fmt.duration(job.timeout_ms)}"
-            if overdue
-            else None,
-            "triggers-made-up": "nothing was triggered for "
-            f"{h.fmt.duration(_pause_ms(longest.before, longest.after))}, then {longest.triggers} "
-            f"checkpoints within an interval of {h.fmt.duration(_rate_ms(job))}"
-            if longest is not None
-            else None,
-            "gap-in-triggers": "nothing was triggered for "
-            f"{h.fmt.duration(max(_pause_ms(*pair) for pair in gaps))} ({len(gaps)}×)"
-            if gaps
-            else None,
-        },
-        RULE.signals,
-    )
-
-
-def _registered_again(job: h.Job, group: list[h.Incident]) -> str | None:
-    """What says that those whose heartbeats lapsed were never gone."""
-    strangers = _strangers(job.cluster).registered
-    again = {
-        i.taskmanager
-        for i in (*h.incidents(job, "taskmanager-registered"), *strangers)
-        if i.time_us is not None and i.time_us > (group[0].time_us or 0)
-    } & {i.taskmanager for i in group}
-    return f"{len(again)} of them registered again" if again else None
+    bursts: list[stalls.Gap],
+    gaps: list[stalls.Gap],
+    together_ms: float,
+) -> dict[str, str | None]:
+    """Return the text of each signal, in order."""
+    texts: dict[str, str | None] = {}
+    if lapses:
+        lost = len({i.taskmanager for i in lapses[-1]})
+        texts["heartbeats-together"] = f"{lost} heartbeats lapsed within {together_ms / 1000:.0f} s"
+        if again := stalls.count_registered_again(job, lapses[-1]):
+            texts["registered-again"] = f"{again} of them registered again"
+    if overdue:
+        took = h.fmt.duration(max(map(stalls.expired_after_ms, overdue)))
+        texts["expiry-overdue"] = (
+            f"a checkpoint expired after {took}, with a timeout of {h.fmt.duration(job.timeout_ms)}"
+        )
+    if bursts:
+        longest = max(bursts, key=lambda burst: burst.ms)
+        interval = h.fmt.duration(stalls.trigger_interval_ms(job))
+        texts["triggers-made-up"] = (
+            f"no checkpoint was triggered for {h.fmt.duration(longest.ms)}, then "
+            f"{longest.caught_up} within an interval of {interval}"
+        )
+    if gaps:
+        pause = h.fmt.duration(max(gap.ms for gap in gaps))
+        texts["gap-in-triggers"] = f"no checkpoint was triggered for {pause} ({len(gaps)}×)"
+    return texts
 
 
 RULE: Final = h.Rule(
@@ -351,15 +173,15 @@ RULE: Final = h.Rule(
         h.Signal("heartbeats-together", 2, "most heartbeats lapse within one round"),
         h.Signal("registered-again", 1, "the same TaskManagers register again soon after"),
         h.Signal(
-            "expiry-overdue", 2, "a checkpoint expired long after its timeout: its timer came late"
+            "expiry-overdue", 2, "a checkpoint expired long after its timeout: its timer was late"
         ),
         h.Signal(
             "triggers-made-up",
             3,
-            "the triggers that were due in a pause follow all at once: the timer itself stood still",
+            "the triggers missed in a gap follow in a burst: the timer itself paused",
         ),
         h.Signal(
-            "gap-in-triggers", 1, "no checkpoint was triggered for many intervals, without cause"
+            "gap-in-triggers", 1, "no checkpoint was triggered for many intervals, without a cause"
         ),
     ),
     causes=("jobmanager-stalled",),

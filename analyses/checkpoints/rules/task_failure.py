@@ -43,7 +43,7 @@ from typing import Final
 
 from flowdiag.analyses.checkpoints import decliners
 from flowdiag.analyses.checkpoints.failure_texts import JOB_FAULTS, failures_of
-from flowdiag.analyses.checkpoints.storage import refused
+from flowdiag.analyses.checkpoints.storage import refusals_of
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS
 from flowdiag.parsers.flink.failures import failure_kind
@@ -95,7 +95,7 @@ def _declined(job: h.Job, limits: Failed) -> h.Iterator[h.Finding]:
     """Failed snapshots, by the checkpoints that were declined for them."""
     statuses = (h.Status.DECLINED, h.Status.FAILED)
     series = [e for e in h.episodes(job) if e.count(*statuses)]
-    storage = refused(job)
+    storage = refusals_of(job)
     failed = {(c.run, c.id) for e in series for c in e.checkpoints if c.status in statuses}
     failed -= storage.checkpoints if storage is not None else frozenset()
     declines = decliners.declines_of(job, failed)
