@@ -81,7 +81,7 @@ def test_what_is_muted_does_not_make_the_rest_assessed(tmp_path: Path) -> None:
     assert made.summary.not_assessed == "no log of it"
     assert exit_code(made, Settings()) is ExitCode.NOT_ASSESSED
     assert exit_code(made, Settings(allow_inconclusive=True)) is ExitCode.CLEAR
-    # Of the sick job itself a rule says that it is not proven to be well, which is no news.
+    # The failing job itself is inconclusive as well, which adds nothing.
     own = f.Inconclusive(reason="the last checkpoint expired", job=JOB)
     same = report(expired(), more=(outcome("CP201", "slow-taskmanager", own),))
     assert exit_code(judged(same, entry(same), tmp_path)[1], Settings()) is ExitCode.CLEAR

@@ -87,7 +87,7 @@ def test_a_blocking_exchange_divides_a_job() -> None:
     assert worst_placement(parallelism, edges, 4, Settings.of({}, (1, 20)), (1, 20)) == 4 * 512
     few = Settings.of({"taskmanager.network.sort-shuffle.min-buffers": "8"}, (1, 20))
     assert worst_placement(parallelism, edges, 4, few, (1, 20)) == 4 * (4 * 2 + 1)
-    # Up to 1.14 partitions are sorted only where an option says so.
+    # Up to 1.14 partitions are sorted only if an option enables it.
     assert partition(4, Settings.of({}, (1, 14)), (1, 14), blocking=True).required == 5
     assert gate(4000, 4000, Settings(), (1, 20), blocking=True).required == 1000
 

@@ -57,7 +57,7 @@ def test_equal_values_on_both_sides_are_no_difference() -> None:
 
 
 def test_a_series_that_fell_sick_does_not_hide_it() -> None:
-    """Its jump makes it resemble itself; the calm one says how values resemble each other when nothing happens."""
+    """The jump causes autocorrelation; the calm series shows the normal one."""
     rng, seen = random.Random(5), 0
     for _ in range(50):
         calm = [rng.uniform(40, 60) for _ in range(30)]
@@ -94,7 +94,7 @@ def test_chance_is_seldom_taken_for_a_change(rho: float) -> None:
 
 
 def test_without_stretches_alike_values_are_taken_for_many() -> None:
-    """What the correction is for."""
+    """The correction limits false positives over many tests."""
     rng = random.Random(11)
     pairs = [(_delays(rng, 0.9), _delays(rng, 0.9)) for _ in range(100)]
     assert sum(rank_test(before, after) <= LEVEL for before, after in pairs) > 25

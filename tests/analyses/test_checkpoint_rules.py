@@ -57,7 +57,7 @@ def test_expired_at_the_end_is_critical() -> None:
     assert [e.offset for e in found.evidence] == [
         c.end_ref.offset for c in job.checkpoints[-3:] if c.end_ref
     ]
-    # Nobody is named, so that no option is known to help.
+    # Without a culprit, no other option is known to help.
     assert [a.option for a in found.actions] == [None, "execution.checkpointing.timeout"]
     assert [a.proposed for a in found.actions] == [None, None] and found.actions[1].measure
 
@@ -443,7 +443,7 @@ def test_expiries_that_keep_to_a_time_of_day() -> None:
 
 
 def test_the_job_has_failed_is_a_consequence_only_if_it_has() -> None:
-    """1.9 says so of every decline with a cause of its own, in REST and archives."""
+    """1.9 prints this for every decline with a cause of its own, in REST and archives."""
     job = Bench(version="1.9.3")
     job.completes(10)
     job.fails("The job has failed.", count=3)

@@ -1,4 +1,4 @@
-"""Logs of the JVM's garbage collector tell how long a TaskManager stood still, whatever else is there."""
+"""Logs of the JVM's garbage collector show how long a TaskManager paused, regardless of other inputs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def sick_log(folder: Path, name: str, first_s: float, last_s: float) -> Path:
 
 
 def told(folder: Path, *, begun_s: float = 0.0) -> tuple[Garbage, ...]:
-    """What the logs of collectors in a folder tell of a job that runs on three TaskManagers."""
+    """The garbage collection of a job on three TaskManagers, from the collector logs in a folder."""
     read = read_collectors(find([str(folder)], strict=False).sources)
     writers = [
         writer(

@@ -34,7 +34,7 @@ from ..cli.reports import JOB, build, expired, job_facts, outcome, slow_taskmana
 
 
 def report(*findings: f.Finding, sick: bool = False, **more: Any) -> Report:
-    """A report whose rule CP101 says this."""
+    """A report with these findings of rule CP101."""
     return build(job_facts(sick=sick), outcome("CP101", "checkpoint-expired", *findings), **more)
 
 

@@ -1,4 +1,4 @@
-"""The vote: who is named, by which signals, how sure, and when nobody is."""
+"""The vote: the culprit, the signals, the confidence, and cases without a culprit."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_one_late_subtask_alone_is_a_slow_snapshot() -> None:
 
 
 def test_from_1_11_a_vertex_late_as_a_whole_accuses_nobody() -> None:
-    """The one that held its barriers up was told of the abort, and is silent."""
+    """The culprit that delayed its barriers was notified of the abort, and is silent."""
     job, expired = sick("1.14.6")
     for checkpoint in expired:
         for index in range(1, 6):
@@ -622,7 +622,7 @@ def test_one_late_message_of_a_source_is_an_accident() -> None:
 
 
 def hot_by_metrics_alone(missing: str | None = None) -> Bench:
-    """Metrics say that enrich (3/4) is busy, and those of one TaskManager are not there."""
+    """Metrics show that enrich (3/4) is busy, and one TaskManager has none."""
     job, expired = sick()
     for checkpoint in expired if missing is not None else ():
         job.acknowledgements(checkpoint, missing=job.on(missing or ""))
@@ -653,7 +653,7 @@ def test_metrics_of_some_taskmanagers_are_less_sure() -> None:
 
 
 def test_who_is_measured_is_not_convicted_for_who_is_not() -> None:
-    """All that lack acknowledgements run where there are no metrics: whoever is busy elsewhere was in time."""
+    """All missing acknowledgements are from TaskManagers without metrics: busy subtasks elsewhere were in time."""
     other = next(
         name for name in ("tm-1", "tm-2", "tm-3") if name != Bench().manager_of("enrich", 2)
     )

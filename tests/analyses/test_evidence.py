@@ -18,7 +18,7 @@ from flowdiag.parsers.notes import InputNote, Kind
 
 
 class Dribble(io.BytesIO):
-    """A stream that gives less than asked for, as decoders do."""
+    """A stream that returns less than requested, like decoders."""
 
     def readinto(self, buffer: Any, /) -> int:
         return super().readinto(memoryview(buffer)[:7])

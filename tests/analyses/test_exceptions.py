@@ -1,4 +1,4 @@
-"""Exceptions by themselves, undated and global failures: who is the root, and what is it called."""
+"""Bare exceptions, undated and global failures: their root and its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A TaskManager that stands still to collect garbage is called that, with the figures."""
+"""A TaskManager that pauses to collect garbage is reported as such, with the numbers."""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ def test_two_jobs_with_equal_tasks_are_told_apart_by_the_execution_graph(
 def test_two_jobs_with_equal_tasks_are_told_apart_by_when_they_began(
     apart_ms: int, told_apart: bool, events: Events, spark: SparkSession
 ) -> None:
-    """Before 1.16 no record of an attempt says whose it is; a guess would accuse the wrong machine."""
+    """Before 1.16 no record of an attempt names its job; a guess would accuse the wrong TaskManager."""
     other = "b" * 32
     rows: list[dict[str, Any]] = []
     for number, job_id in enumerate((JOB, other)):

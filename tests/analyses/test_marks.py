@@ -1,4 +1,4 @@
-"""What splits add up to: the same however a source is cut, and whoever parsed it."""
+"""The sum of the splits is independent of the cuts and of the parsing process."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def table(rows: Sequence[Row]) -> pa.Table:
 
 
 def found_in(events: pa.Table) -> tuple[list[Row], list[Marks]]:
-    """What a survey is made of, of events that were parsed by one process."""
+    """Return the input of a survey from events that one process parsed."""
     return rare_of(Read(table=events, rows=events.num_rows))
 
 

@@ -26,13 +26,13 @@ AFTER = {"enrich": ("aggregate", "Sink: deliver"), "aggregate": ("Sink: deliver"
 
 
 def stuck(job: Bench, checkpoints: list[Checkpoint], who: tuple[str, int]) -> None:
-    """Somebody and everything downstream has acknowledged none of some checkpoints."""
+    """A subtask and everything downstream acknowledged none of some checkpoints."""
     for checkpoint in checkpoints:
         job.acknowledgements(checkpoint, [who, *job.everyone(*AFTER[who[0]])])
 
 
 def hot(job: Bench, checkpoints: list[Checkpoint], who: tuple[str, int], samples: int = 6) -> None:
-    """Metrics of the time of some checkpoints: somebody has a hot key."""
+    """Metrics during some checkpoints: one subtask has a hot key."""
     task, _ = who
     known = list(job.loads)
     job.loaded(
@@ -71,7 +71,7 @@ def findings(job: Bench) -> list[Finding]:
 
 
 def moved(first: int = 6, then: int = 6) -> Bench:
-    """One series of expired checkpoints, held up by one subtask and then by another."""
+    """One series of expired checkpoints, delayed by one subtask and then by another."""
     job = Bench(interval_s=30, timeout_s=60)
     job.completes(5)
     before = job.expires(first)
@@ -167,7 +167,7 @@ def test_single_checkpoints_that_accuse_somebody_else_are_no_move() -> None:
 
 
 def test_metrics_of_another_time_accuse_nobody() -> None:
-    """Long ago somebody had a hot key; what holds checkpoints up now only the acknowledgements say."""
+    """There was a hot key long ago; only the acknowledgements show the present culprit."""
     job = Bench(interval_s=30, timeout_s=60)
     job.completes(5)
     before = job.expires(4)
@@ -227,7 +227,7 @@ def test_sick_before_and_after_its_taskmanager_died_is_the_culprit() -> None:
 
 
 def test_a_weak_vote_does_not_outrank_who_is_proven() -> None:
-    """Two jobs of a session cluster: one has a hot key and recovers at times, the other fails for nobody knows whom."""
+    """Two jobs of a session cluster: one has a hot key and recovers at times, the other fails without a known culprit."""
     proven = moved(4, 4)
     proven.completes(1)
     stuck(proven, proven.expires(1), THEN)

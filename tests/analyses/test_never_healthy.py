@@ -214,7 +214,7 @@ def test_a_log_at_warn_shows_trigger_durations() -> None:
 
     late = _late([warned(10, 9500), warned(20, 9800)])
     assert [trigger.duration_ms for trigger in late] == [9500, 9800]
-    # Two late triggers in an hour say nothing about all the others.
+    # Two late triggers in an hour are no evidence about all the others.
     assert _late([warned(10, 9500), warned(3600, 9800)]) == []
 
 

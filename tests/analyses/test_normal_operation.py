@@ -1,4 +1,4 @@
-"""What happens to healthy jobs every week: nothing at warning or above, and no culprit."""
+"""Weekly events of healthy jobs: no finding at warning or above, and no culprit."""
 
 from __future__ import annotations
 

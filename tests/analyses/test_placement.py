@@ -73,7 +73,7 @@ def test_victims_downstream_cancel() -> None:
         for i in range(n)
     )
     assert guilty.expected is not None and guilty.expected < guilty.late < guilty.expected + 1
-    # 9 distinct late subtasks, but only the draw of one out of four says anything.
+    # 9 distinct late subtasks, but only the draw of one out of four is informative.
     here = sum(job.manager_of("enrich", i) == guilty.taskmanager for i in range(4))
     assert guilty.p_value == pytest.approx(min(1.0, here / 4 * 3))
 

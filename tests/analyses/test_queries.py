@@ -1,4 +1,4 @@
-"""The queries that stand in files: what they name exists, and nothing in them stays unfilled."""
+"""The queries in files: all names exist, and all placeholders are filled."""
 
 from __future__ import annotations
 

@@ -272,7 +272,7 @@ def test_records_without_any_time_keep_their_order(events: Events, spark: SparkS
     """AWS Managed Flink's JSON has none: only triggers print one, behind the `@`."""
     job = {"job_id": "a" * 32, "logger": "CheckpointCoordinator"}
     rows = []
-    for epoch, number in enumerate((1, 2, 3, 1, 2)):  # the job was started anew after the third
+    for epoch, number in enumerate((1, 2, 3, 1, 2)):  # the job was restarted after the third
         at = us("2026-11-21T06:00:00") // 1000 + 60_000 * epoch
         rows += [
             {"event": "checkpoint_triggered", "checkpoint": number, "epoch_ms": at, **job},

@@ -1,4 +1,4 @@
-"""What comes back from Spark as rows of Python, whatever is empty in it."""
+"""Rows that Spark returns to Python, with any empty columns."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ROWS = st.fixed_dictionaries(
 
 @given(st.lists(st.lists(ROWS, max_size=4), max_size=4))
 def test_rows_are_what_went_into_the_table(parts: list[list[dict[str, object]]]) -> None:
-    """A run of rows whose column is empty stands beside others where it is not."""
+    """A run of rows with an empty column next to runs with values."""
     table = pa.Table.from_batches(
         [pa.RecordBatch.from_pylist(part, schema=SCHEMA) for part in parts], schema=SCHEMA
     )

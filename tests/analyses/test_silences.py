@@ -1,4 +1,4 @@
-"""A hole in a log is a hole: nobody waited there."""
+"""A gap in a log is not a wait."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def codes(facts: ClusterFacts) -> set[str]:
 
 
 def a_record(bench: Bench, at_s: float) -> None:
-    """Something that nobody has to look at, and that says that the log goes on."""
+    """A harmless record that shows that the log continues."""
     bench.incidents.append(
         Incident(kind="checkpoint-counts", time_us=bench.at(at_s), job=bench.key, ref=bench.ref())
     )
@@ -98,7 +98,7 @@ def test_the_silence_itself_is_mentioned_where_checkpoints_were_due() -> None:
 
 
 def test_who_would_tell_of_a_task() -> None:
-    """The JobManager's log ends soon, the one of TaskManager 1 goes on, that of 2 has a hole."""
+    """The JobManager's log ends soon, the one of TaskManager 1 continues, that of 2 has a gap."""
 
     def process(role: str, name: str | None, first: int, last: int) -> Process:
         return Process(
@@ -138,7 +138,7 @@ def test_who_would_tell_of_a_task() -> None:
     assert told("tm-2", 20) == 100
     assert told("tm-2", 8200) == 9000
     assert told("tm-3", 20) == 30
-    assert told("tm-3", 400) == 400  # nobody would tell
+    assert told("tm-3", 400) == 400  # no log covers it
     assert logged_until(ClusterFacts(jobs=(), processes=()), "tm-1", 0, 7) == 7  # no logs: REST
 
 
@@ -239,7 +239,7 @@ def test_a_task_waits_as_long_as_its_log_goes_on(tells_until: float, held: bool)
 
 
 def test_tasks_of_which_no_log_tells_may_run() -> None:
-    """The JobManager's log begins later, that of the TaskManager tells of some of the tasks."""
+    """The JobManager's log begins later, that of the TaskManager contains some of the tasks."""
     begun = start(task(0), task(1), held="deployment", running_us=None, expected=6)
     seen = facts(job(begun), last_us=BEGIN + 300 * SECOND)
     common = replace(seen.common, has_jobmanager_log=True)

@@ -1,4 +1,4 @@
-"""Which streams belong to one process, and which processes to one cluster."""
+"""The process of each stream, and the cluster of each process."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_process_that_came_back_as_another_version_is_not_told_the_future() ->
         (["orders-jobmanager"], "orders-taskmanager-1-3", "orders-jobmanager"),
         (["logs/jm"], "logs/tms", "logs/jm"),
         (["a/jm", "b/jm"], "b/worker-1", "b/jm"),
-        (["jm-a", "jm-b"], "worker-1", "worker-1"),  # nobody can tell
+        (["jm-a", "jm-b"], "worker-1", "worker-1"),  # ambiguous
         ([], "worker-1", "worker-1"),
     ],
 )
