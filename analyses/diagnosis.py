@@ -376,7 +376,6 @@ def report_on(
         judge_topic_safely(topic, measured, options, inspected.sources, faults, keep)
         for topic in topics
     ]
-    assessed = any(result.assessed for result in results)
     return report_of(
         command_name(topics, options),
         merge_data(result.data for result in results),
@@ -384,14 +383,9 @@ def report_on(
         sources=inspected.sources,
         splits=measured.splits,
         processes=measured.processes,
-        # A topic with nothing to judge does not cast doubt on what another topic assessed.
-        outcomes=merge_outcomes(
-            outcome if result.assessed or not assessed else replace(outcome, core=False)
-            for result in results
-            for outcome in result.outcomes
-        ),
+        outcomes=merge_outcomes(_combined_outcomes(results)),
         names={job.key: job.name for result in results for job in result.jobs},
-        assessed=assessed,
+        assessed=any(result.assessed for result in results),
         calculated=all(result.calculated for result in results if result.assessed),
         understood=measured.understood,
         topics=_with_topics_without_input(
@@ -412,6 +406,16 @@ def report_on(
         notes=(*inspected.notes, *dict.fromkeys(note for each in results for note in each.notes)),
         progress=progress,
     )
+
+
+def _combined_outcomes(results: Sequence[TopicResult]) -> list[RuleOutcome]:
+    """All outcomes. A topic with nothing to judge casts no doubt on the topics that were assessed."""
+    assessed = any(result.assessed for result in results)
+    return [
+        outcome if result.assessed or not assessed else replace(outcome, core=False)
+        for result in results
+        for outcome in result.outcomes
+    ]
 
 
 def _with_topics_without_input(topics: Iterable[WireTopic], options: Options) -> list[WireTopic]:

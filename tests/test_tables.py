@@ -135,7 +135,7 @@ def test_tables_of_ours_are_replaced_and_nothing_else_is(tmp_path: Path) -> None
     write(f"{folder}/", facts(2))
     assert held(folder)["checkpoints"] == 2
     (folder / "notes.txt").write_text("mine")
-    with pytest.raises(FlowdiagError, match=r"something else: notes\.txt"):
+    with pytest.raises(FlowdiagError, match=r"another file: notes\.txt"):
         DataDir(str(folder))
     assert held(folder)["checkpoints"] == 2
     other = tmp_path / "other"
