@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from flowdiag.analyses.flink.job import JobFacts
 from flowdiag.analyses.flink.options import version_of
 from flowdiag.analyses.knowledge.option_types import write
 from flowdiag.analyses.memory import helpers as h
@@ -298,6 +299,18 @@ def network_memory_actions(
     )
 
 
+def size_option(action: Action, needs: BufferNeeds | None, job: JobFacts | None) -> str:
+    """Return the option that sets the number of buffers, whichever bound is in the way.
+
+    The fingerprint of a finding contains this option.
+    """
+    if action.option == m.BUFFERS:
+        return m.BUFFERS
+    process = needs.process if needs is not None else None
+    version = process.version if process is not None else job.version if job is not None else None
+    return network_keys(version)[0]
+
+
 def _effect_on_pools(process: MemoryProcess, memory: m.TaskManagerMemory | None) -> str | None:
     if memory is None:
         return None
@@ -323,42 +336,53 @@ def options_that_start(process: MemoryProcess, error: str) -> Iterator[Action]:
         process: with the options that Flink refuses.
         error: from the model.
     """
-    cause = "wrong-memory-options"
     known = {k: v for k, v in process.configured.items() if k in m.MEMORY_KEYS}
     if any(words in error for words in _UNREADABLE):
-        option = option_in(error)
-        text = known.get(option or "")
-        size, version = size_bytes(text), version_of(process.version)
-        takes_unit = option is not None and h.accepted(option, "1m", version) is not None
-        yield h.remedy_action(
-            cause,
-            "unit",
-            option=option,
-            current=text,
-            proposed=m.as_option(int(size)) if size and takes_unit else None,
-            version=process.version,
-        )
+        yield _with_unit(process, option_in(error))
         return
-
-    def is_accepted(options: dict[str, str]) -> bool:
-        derived = derive(process.role, options, process.version, process.container)
-        return derived is not None and derived.memory is not None
-
-    def without_one(remedy: str, keys: Iterable[str]) -> Iterator[Action]:
-        for key in keys:
-            if is_accepted({k: v for k, v in known.items() if k != key}):
-                yield h.remedy_action(cause, remedy, option=key, current=known[key], key=key)
-                return
-
     process_size = f"{process.role}.memory.process.size"
     totals = [k for k in (process_size, f"{process.role}.memory.flink.size") if k in known]
-    yield from without_one("leave-out", [k for k in known if k not in totals])
-    if len(totals) > 1:
-        one_total = [*without_one("one-total", totals)]
-        yield from one_total
-        if one_total:
+    parts = [key for key in known if key not in totals]
+    yield from _without_one(process, known, "leave-out", parts)
+    one_total = [*_without_one(process, known, "one-total", totals)] if len(totals) > 1 else []
+    yield from one_total or _larger_total(process, known, (*totals, process_size)[0])
+
+
+_REFUSED: Final = "wrong-memory-options"
+
+
+def _with_unit(process: MemoryProcess, option: str | None) -> Action:
+    """Return the action that writes an unreadable size as a number with a unit."""
+    text = process.configured.get(option or "")
+    size, version = size_bytes(text), version_of(process.version)
+    takes_unit = option is not None and h.accepted(option, "1m", version) is not None
+    return h.remedy_action(
+        _REFUSED,
+        "unit",
+        option=option,
+        current=text,
+        proposed=m.as_option(int(size)) if size and takes_unit else None,
+        version=process.version,
+    )
+
+
+def _is_accepted(process: MemoryProcess, options: Mapping[str, str]) -> bool:
+    derived = derive(process.role, options, process.version, process.container)
+    return derived is not None and derived.memory is not None
+
+
+def _without_one(
+    process: MemoryProcess, known: Mapping[str, str], remedy: str, keys: Iterable[str]
+) -> Iterator[Action]:
+    """Yield the removal of the first option without which the model accepts the others."""
+    for key in keys:
+        if _is_accepted(process, {k: v for k, v in known.items() if k != key}):
+            yield h.remedy_action(_REFUSED, remedy, option=key, current=known[key], key=key)
             return
-    total = totals[0] if totals else process_size
+
+
+def _larger_total(process: MemoryProcess, known: Mapping[str, str], total: str) -> Iterator[Action]:
+    """Yield the smallest total, in steps of 64 MB, that the model accepts."""
     try:
         start = m.parse_size(known[total]) if known.get(total) else 0
     except m.MemoryOptionError:
@@ -366,9 +390,9 @@ def options_that_start(process: MemoryProcess, error: str) -> Iterator[Action]:
     start = -(-(start or 512 * m.MIB) // _STEP) * _STEP
     for step in range(1, _MOST_TOTALS + 1):
         proposed = m.as_option(start + step * _STEP)
-        if is_accepted({**known, total: proposed}):
+        if _is_accepted(process, {**known, total: proposed}):
             yield h.remedy_action(
-                cause,
+                _REFUSED,
                 "total",
                 option=total,
                 current=known.get(total),

@@ -1,13 +1,13 @@
-"""How Flink splits the memory of a process: the arithmetic of FLIP-49 and FLIP-116, and what was before.
+"""Flink's memory model: the arithmetic of FLIP-49 and FLIP-116, and that of earlier versions.
 
-Pure functions over options as text. The numbers, the remarks and the errors are those of Flink's own
-calculator (`BashJavaUtils`, which calls `TaskExecutorProcessUtils` and `JobManagerProcessUtils`), to the
-byte: `tests/analyses/test_memory_model.py` compares them with its print-outs of ten versions
-(`fixtures/recordings/memory`). catalogue/flink.md section 8.
+Pure functions over options as text. The numbers, remarks and errors match Flink's own calculator to the byte
+(`BashJavaUtils`, which calls `TaskExecutorProcessUtils` and `JobManagerProcessUtils`).
+`tests/analyses/test_memory_model.py` compares them with its output in ten versions
+(`fixtures/recordings/memory`). See catalogue/flink.md section 8.
 
-What is easily got wrong: fractions are 32-bit floats, widened to doubles and multiplied as decimals
-(0.1 becomes 0.10000000149011612); every product is truncated; a total that is given beside its parts
-leaves the JVM overhead (or the network memory) as the rest, which must then lie in its range.
+Common mistakes: fractions are 32-bit floats, widened to doubles and multiplied as decimals (0.1 becomes
+0.10000000149011612). Every product is truncated. If a total and its parts are set, the JVM overhead (or the
+network memory) is the rest, which must be in its range.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ _INTEGER: Final = re.compile(r"[+-]?\d+")
 
 
 class MemoryOptionError(ValueError):
-    """Flink refuses these options. `chain` holds its texts, the outermost first."""
+    """Flink refuses these options. `chain` holds its messages, the outermost first."""
 
     def __init__(self, *chain: str, bare: bool = False) -> None:
-        """Keep the texts; the last is the deepest cause. `bare`: Flink does not wrap it."""
+        """Keep the messages; the last is the root cause. `bare`: Flink does not wrap it."""
         super().__init__(chain[0])
         self.chain = chain
         self.bare = bare
 
     def within(self, wrapper: str) -> MemoryOptionError:
-        """The same, as the process tells it."""
+        """Return the error as the process prints it, with its own message in front."""
         return self if self.bare else MemoryOptionError(wrapper + self.chain[0], *self.chain)
 
 
@@ -59,7 +59,7 @@ class MemoryOptionError(ValueError):
 
 
 def parse_size(text: str) -> int:
-    """Bytes of a size as Flink reads it (`MemorySize.parseBytes`): whole numbers, a unit or none.
+    """Return the bytes of a size as Flink parses it (`MemorySize.parseBytes`): a whole number, a unit or none.
 
     Raises:
         MemoryOptionError: with Flink's text.
@@ -95,7 +95,7 @@ def parse_size(text: str) -> int:
 
 
 def human(size: int) -> str:
-    """A size as Flink prints it (`MemorySize.toHumanReadableString`).
+    """Return a size as Flink prints it (`MemorySize.toHumanReadableString`).
 
     >>> human(1811939328), human(1073741824), human(0)
     ('1.688gb (1811939328 bytes)', '1024.000mb (1073741824 bytes)', '0 bytes')
@@ -112,7 +112,7 @@ def human(size: int) -> str:
 
 
 def as_option(size: int) -> str:
-    """A size as one would write it into a configuration: the largest unit that needs no fraction.
+    """Return a size in configuration syntax, in the largest unit without a fraction.
 
     >>> as_option(1073741824), as_option(134217730), as_option(1536 * 1024 * 1024)
     ('1g', '134217730b', '1536m')
@@ -124,7 +124,7 @@ def as_option(size: int) -> str:
 
 
 def widened(text: str | float) -> float:
-    """A fraction as Flink computes with it: rounded to 32 bits, then a double again.
+    """Return a fraction as Flink calculates with it: rounded to 32 bits, then widened to a double.
 
     >>> widened("0.1")
     0.10000000149011612
@@ -133,7 +133,7 @@ def widened(text: str | float) -> float:
 
 
 def share(size: int, factor: float) -> int:
-    """A part of a size, truncated (`MemorySize.multiply`).
+    """Return a fraction of a size, truncated (`MemorySize.multiply`).
 
     >>> share(1342177280, widened("0.4"))
     536870920
@@ -152,7 +152,7 @@ def share(size: int, factor: float) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remark:
-    """What Flink logs while it derives: `level` is INFO or WARN."""
+    """A message that Flink logs during the derivation: `level` is INFO or WARN."""
 
     level: str
     text: str
@@ -160,14 +160,14 @@ class Remark:
 
 @dataclass(slots=True)
 class _Options:
-    """Options of one derivation: typed access with Flink's errors, remarks on the way."""
+    """Options of one derivation: typed access with Flink's errors, and the remarks so far."""
 
     values: Mapping[str, str]
     version: Version
     remarks: list[Remark] = field(default_factory=list)
 
     def raw(self, key: str) -> str | None:
-        """The text of an option, under its own or a deprecated key."""
+        """Return the text of an option, under its own or a deprecated key."""
         for name in (key, *self.deprecated(key)):
             if name in self.values:
                 return self.values[name]
@@ -180,7 +180,7 @@ class _Options:
         return self.raw(key) is not None
 
     def size(self, key: str) -> int:
-        """The size of an option, or its default.
+        """Return the size of an option, or its default.
 
         Raises:
             MemoryOptionError: no such size.
@@ -267,7 +267,7 @@ class _Range:
         return self.clip(what, share(base, self.fraction), options)
 
     def beside(self, what: str, rest: int, options: _Options) -> int:
-        """The part, where `rest` is what remains without it."""
+        """Return the part of the total, of which `rest` remains without it."""
         factor = self.fraction / (1 - self.fraction)
         return self.clip(what, share(rest, factor), options)
 
@@ -382,7 +382,7 @@ class TaskManagerMemory:
 
     @property
     def process(self) -> int:
-        """Total process memory: what a container has to grant."""
+        """Total process memory, which is the size of the container."""
         return self.flink + self.metaspace + self.overhead
 
     @property
@@ -482,7 +482,7 @@ class JobManagerMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LegacyMemory:
-    """A TaskManager up to 1.9, in bytes; `managed` is None where it is a share of the free heap."""
+    """A TaskManager up to 1.9, in bytes; `managed` is None if it is a share of the free heap."""
 
     total: int
     cutoff: int
@@ -493,7 +493,7 @@ class LegacyMemory:
 
     @property
     def jvm_parameters(self) -> str:
-        """The JVM options: a standalone TaskManager has no limit worth the name."""
+        """The JVM options: a standalone TaskManager has practically no limit."""
         size = f"{self.heap // MIB}"
         direct = "8388607T" if self.direct is None else f"{self.direct // MIB}m"
         unit = "M" if self.direct is None else "m"
@@ -515,12 +515,12 @@ class LegacyMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Derivation:
-    """What Flink makes of some options.
+    """The sizes that Flink derives from options.
 
     Args:
-        memory: the pools, or None where Flink refuses.
-        remarks: what it logs meanwhile.
-        error: its texts where it refuses, the outermost first.
+        memory: the pools; None if Flink refuses the options.
+        remarks: messages that Flink logs.
+        error: messages of Flink's error, the outermost first.
     """
 
     memory: TaskManagerMemory | JobManagerMemory | LegacyMemory | None
@@ -534,7 +534,7 @@ class Derivation:
 def taskmanager_memory(
     options: Mapping[str, str], version: Version = LATEST, *, container: bool = False
 ) -> Derivation:
-    """The pools of a TaskManager.
+    """Derive the pools of a TaskManager.
 
     Args:
         options: configuration keys and their texts.
@@ -556,7 +556,7 @@ def taskmanager_memory(
 def jobmanager_memory(
     options: Mapping[str, str], version: Version = LATEST, *, container: bool = False
 ) -> Derivation:
-    """The pools of a JobManager from 1.11 on; before there is a heap and nothing else."""
+    """Derive the pools of a JobManager from 1.11 on; earlier versions have only a heap."""
     view = _Options(options, version)
     try:
         if version < (1, 11):
@@ -589,7 +589,7 @@ def _old_heap(options: _Options, process: str) -> int | None:
 
 
 def _with_old_heap(options: _Options, process: str, key: str) -> _Options:
-    """Let an option of 1.9 stand for a new one (`MemoryBackwardsCompatibilityUtils`)."""
+    """Use an option of 1.9 for a new one (`MemoryBackwardsCompatibilityUtils`)."""
     if key in options:
         return options
     try:
@@ -642,14 +642,14 @@ def _nothing_configured(options: _Options) -> NoReturn:
 
 def _either(parts: str, flink: str, process: str) -> str:
     return (
-        f"Either required fine-grained memory ({parts}), or Total Flink Memory size"
+        f"Either required fine-grained memory ({parts}), or Total Flink Memory size"  # english: quoted
         f" (Key: '{flink}' , default: null (fallback keys: [])), or Total Process Memory size"
         f" (Key: '{process}' , default: null (fallback keys: [])) need to be configured explicitly."
     )
 
 
 def _from_parts(options: _Options) -> dict[str, int]:
-    """Task heap and managed memory are given: the network gets its share of what they need."""
+    """Derive the pools from task heap and managed memory: the network gets its share of the total."""
     pools = {
         "framework_heap": options.size(FRAMEWORK_HEAP),
         "framework_off_heap": options.size(FRAMEWORK_OFF_HEAP),
@@ -668,7 +668,7 @@ def _from_parts(options: _Options) -> dict[str, int]:
 
 
 def _from_flink(options: _Options, total: int) -> dict[str, int]:
-    """Total Flink memory is known: managed and network memory are shares, task heap is the rest."""
+    """Derive the pools from total Flink memory: managed and network memory are shares, task heap is the rest."""
     pools = {
         "framework_heap": options.size(FRAMEWORK_HEAP),
         "framework_off_heap": options.size(FRAMEWORK_OFF_HEAP),
@@ -717,7 +717,7 @@ def _rest_for_network(options: _Options, pools: Mapping[str, int], total: int) -
         _check_network(options, rest, total)
     except MemoryOptionError as error:
         raise MemoryOptionError(
-            "If Total Flink, Task Heap and (or) Managed Memory sizes are explicitly configured then"
+            "If Total Flink, Task Heap and (or) Managed Memory sizes are explicitly configured then"  # english: quoted
             " the Network Memory size is the rest of the Total Flink memory after subtracting all"
             " other configured types of memory, but the derived Network Memory is inconsistent with"
             " its configuration.",
@@ -750,7 +750,7 @@ def _check_network(options: _Options, network: int, total: int) -> None:
 
 
 def _counts_buffers(options: _Options) -> bool:
-    """Whether `numberOfBuffers` decides: up to 1.20, if none of the newer options is set."""
+    """Return whether `numberOfBuffers` is in effect: up to 1.20, if none of the newer options is set."""
     newer = any(key in options for key in (NETWORK_MIN, NETWORK_MAX, NETWORK_FRACTION))
     return options.version < (2, 0) and BUFFERS in options and not newer
 
@@ -760,7 +760,7 @@ def _counted_buffers(options: _Options) -> int:
 
 
 def segment_size(options: Mapping[str, str]) -> int:
-    """Bytes of a memory segment (`ConfigurationParserUtils.getPageSize`).
+    """Return the bytes of a memory segment (`ConfigurationParserUtils.getPageSize`).
 
     Raises:
         MemoryOptionError: below 4 KiB, or not a power of two.
@@ -813,14 +813,14 @@ def _range(options: _Options, low: int, high: int, key: str) -> _Range:
 
 
 def _double(value: float) -> str:
-    """A double as Java prints it, for the values that a fraction may have."""
+    """Return a double as Java prints it, for the possible values of a fraction."""
     if math.isinf(value):
         return "-Infinity" if value < 0 else "Infinity"
     return repr(value)
 
 
 def _within(options: _Options, prefix: str) -> tuple[int, int, int]:
-    """Metaspace, overhead and what they leave for Flink, from the total process memory."""
+    """Return metaspace, overhead and the rest for Flink, from the total process memory."""
     total = options.size(f"{prefix}.process.size")
     metaspace = options.size(f"{prefix}.jvm-metaspace.size")
     overhead = _overhead_range(options, prefix).of("jvm overhead memory", total, options)
@@ -833,7 +833,7 @@ def _within(options: _Options, prefix: str) -> tuple[int, int, int]:
 
 
 def _around(options: _Options, prefix: str, flink: int) -> tuple[int, int]:
-    """Metaspace and overhead around a known total Flink memory."""
+    """Return metaspace and overhead for a known total Flink memory."""
     metaspace = options.size(f"{prefix}.jvm-metaspace.size")
     process = f"{prefix}.process.size"
     if process not in options:
@@ -957,7 +957,7 @@ def _check_heap(options: _Options, heap: int) -> None:
 
 
 def _legacy(options: _Options, *, container: bool) -> LegacyMemory:
-    """A TaskManager up to 1.9 (`ContaineredTaskManagerParameters`, `config.sh`), in whole megabytes."""
+    """Derive a TaskManager up to 1.9 (`ContaineredTaskManagerParameters`, `config.sh`), in whole megabytes."""
     given = _old_heap(options, "taskmanager")
     total_mb = (1024 * MIB if given is None else given) // MIB
     cutoff_mb = _cutoff(options, total_mb) if container else 0
@@ -1032,10 +1032,10 @@ def _legacy_managed(options: _Options, size_text: str, network: int, rest: int, 
 
 
 def _float_share(size: int, fraction: str) -> int:
-    """A part of a size as those versions took it: the product itself is a 32-bit float."""
+    """Return a fraction of a size as in these versions: the product itself is a 32-bit float."""
     return int(widened(widened(fraction) * widened(size)))
 
 
 def _megabytes(text: str) -> int:
-    """Megabytes of an option that counts them where it has no unit."""
+    """Return the megabytes of an option whose default unit is megabytes."""
     return int(text) if text.isdecimal() else parse_size(text) // MIB

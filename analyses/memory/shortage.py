@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from flowdiag.analyses.flink.job import Incident, JobFacts
-from flowdiag.analyses.memory.facts import MemoryFacts
+from flowdiag.analyses.memory.facts import BufferNeeds, MemoryFacts
 
 _ERROR: Final = re.compile(
     r"Insufficient number of network buffers: required ([0-9]{1,9}), but only ([0-9]{1,9}) available"
@@ -63,7 +64,19 @@ def shortages_in(facts: MemoryFacts) -> list[BufferShortage]:
     return found
 
 
-def has_recovered(job: JobFacts, error: Incident) -> bool:
+def affected_job(
+    facts: MemoryFacts, errors: Sequence[BufferShortage], short: Sequence[BufferNeeds]
+) -> JobFacts | None:
+    """Return the job of the first error, else a job on the first TaskManager that is short."""
+    if errors:
+        return errors[0].job
+    names = {need.job for need in short[0].tasks}
+    return next((job for job in facts.jobs if (job.name or job.key.job_id) in names), None)
+
+
+def has_recovered(job: JobFacts | None, error: BufferShortage | None) -> bool:
     """Return whether a checkpoint of the job completed after an error."""
-    failed_us = error.time_us or 0
+    if job is None or error is None:
+        return False
+    failed_us = error.incident.time_us or 0
     return any(c.status == "completed" and failed_us < (c.ended_us or 0) for c in job.checkpoints)

@@ -92,18 +92,18 @@ class Fit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """What a change would bring.
+    """The forecast for a change.
 
     Args:
-        name: of the change, for people.
-        flow, job: what was played.
-        outcome: of the model; None where the job would not start.
-        task: whose throughput and queue are told.
+        name: of the change, for the report.
+        flow, job: the simulated options and job.
+        outcome: of the model; None if the job cannot start.
+        task: the task of throughput and queue.
         throughput: records per second of `task`.
         queue: mean buffers before all its subtasks; `queued_records` the same in records.
-        barrier_ms: time of a checkpoint; None: no checkpoint completes in the time that was played.
-        at_least_ms: how long the unfinished one had lasted.
-        problem: why nothing can be said.
+        barrier_ms: time of a checkpoint; None: no checkpoint completes in the simulated time.
+        at_least_ms: duration of the unfinished checkpoint.
+        problem: why there is no forecast.
     """
 
     name: str

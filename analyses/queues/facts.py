@@ -79,6 +79,14 @@ class Sample:
     ref: Ref | None = None
 
 
+def time_span(samples: Iterable[Sample]) -> tuple[int | None, int | None]:
+    """Return the first and the last time of some samples; None if unknown."""
+    times = [(sample.first_us, sample.last_us) for sample in samples]
+    firsts = [first for first, _ in times if first is not None]
+    lasts = [last for _, last in times if last is not None]
+    return min(firsts, default=None), max(lasts, default=None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
     """One TaskManager in one window: gauges, and the time of its garbage collectors."""

@@ -27,7 +27,14 @@ from flowdiag.analyses.model.finding import (
     weigh,
 )
 from flowdiag.analyses.model.rule import Limits, Rule, Signal, limit
-from flowdiag.analyses.queues.facts import Gauge, JobQueues, Machine, Sample, merge_gauges
+from flowdiag.analyses.queues.facts import (
+    Gauge,
+    JobQueues,
+    Machine,
+    Sample,
+    merge_gauges,
+    time_span,
+)
 from flowdiag.analyses.queues.judging import (
     culprit_text,
     evidence_of,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from flowdiag.analyses.flink import judging
 from flowdiag.analyses.flink.placement import SubtaskKey

@@ -130,9 +130,9 @@ SQL: Final = Queries(
 def windows(events: DataFrame, width_us: int) -> DataFrame:
     """Return each subtask in each window: `what` = `window`.
 
-    Columns: the subtask's, window, a struct (n, total, low, high) per key of `GAUGES` and
-    `OPERATOR_GAUGES`, an increase per key of `COUNTERS` (a counter that fell counts from zero), samples,
-    resets, first_us, last_us, source, offset.
+    Columns: the subtask's, window, samples, resets, first_us, last_us, source, offset. In addition a struct (n,
+    total, low, high) per key of `GAUGES` and `OPERATOR_GAUGES`, and an increase per key of `COUNTERS`. A counter
+    that decreases counts from zero.
     """
     return SQL.run("windows", events=events, width_us=str(width_us))
 

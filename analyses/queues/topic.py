@@ -42,7 +42,7 @@ class Queues(FlinkTopic):
     rules = RULES
 
     def metrics(self) -> Collection[str]:
-        """What tells of queues, buffers, time and data."""
+        """Return the metrics of queues, buffers, busy times and records."""
         from flowdiag.analyses.queues.measure import METRICS
 
         return METRICS

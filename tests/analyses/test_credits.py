@@ -270,7 +270,7 @@ def test_scarce_segments_are_shared_out() -> None:
     job = chain(sizes=(2, 2), costs=(20.0,), rate=400.0, managers=2)
     rich, poor = (simulate(job, replace(SMALL, segments=count)) for count in (100, 7))
     assert sum(s.out_queue for s in poor.of("t0")) < sum(s.out_queue for s in rich.of("t0"))
-    with pytest.raises(ModelError, match="it would not start"):
+    with pytest.raises(ModelError, match="it cannot start"):
         simulate(job, replace(SMALL, segments=5))
 
 
@@ -303,8 +303,12 @@ def test_branches_and_joins() -> None:
         (Job(tasks=(Task(name="a", service_ms=()),), edges=()), SMALL, "for each subtask"),
         (Job(tasks=(Task(name="a", service_ms=(0.0,)),), edges=()), SMALL, "needs a rate"),
         (Job(tasks=(Task(name="a", service_ms=(float("nan"),)),), edges=()), SMALL, "time per"),
-        (chain(size=0.0), SMALL, "need bytes"),
-        (chain(), replace(SMALL, per_channel=0, floating=0), "needs a buffer"),
+        (chain(size=0.0), SMALL, "needs a record size"),
+        (
+            chain(),
+            replace(SMALL, per_channel=0, floating=0),
+            "needs an exclusive or a floating buffer",
+        ),
         (chain(sizes=(200, 200), costs=(1.0,)), SMALL, "channels"),
         (
             Job(
@@ -312,7 +316,7 @@ def test_branches_and_joins() -> None:
                 edges=(Edge(upstream="a", downstream="b"), Edge(upstream="b", downstream="a")),
             ),
             SMALL,
-            "circle",
+            "cycle",
         ),
         (
             Job(
@@ -320,7 +324,7 @@ def test_branches_and_joins() -> None:
                 edges=(Edge(upstream="a", downstream="b"),),
             ),
             SMALL,
-            "nowhere",
+            "needs two known tasks",
         ),
     ],
 )

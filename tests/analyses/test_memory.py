@@ -203,7 +203,7 @@ def test_a_resource_whose_status_tells_of_trouble_is_no_calculation(
     (tmp_path / "orders.yaml").write_text(resource + status)
     report = _diagnose([tmp_path], spark)
     assert report.summary.verdict == "inconclusive"
-    assert any(f"its status says {told};" in warning.text for warning in report.warnings)
+    assert any(f"its status reports {told};" in warning.text for warning in report.warnings)
     (tmp_path / "orders.yaml").write_text(resource + "  error: ''\n  lifecycleState: STABLE\n")
     well = _diagnose([tmp_path])
     assert (well.summary.verdict, well.warnings) == ("calculated", [])
@@ -221,7 +221,7 @@ def test_deployments_as_kubectl_lists_them(names: tuple[str, ...], tmp_path: Pat
         assert report.summary.verdict == "calculated"
     else:
         (read,) = report.inputs
-        assert read.reason == "it holds 2 resources with options (orders, payments): give it one"
+        assert read.reason == "it holds 2 resources with options (orders, payments): pass only one"
         assert report.summary.verdict == "inconclusive" and report.findings == []
 
 

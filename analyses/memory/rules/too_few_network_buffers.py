@@ -34,22 +34,30 @@ from __future__ import annotations
 from flowdiag.analyses.flink.crises import classify_incident
 from flowdiag.analyses.flink.exception_texts import exception_measurements
 from flowdiag.analyses.memory import helpers as h
-from flowdiag.analyses.memory.advice import network_keys, network_memory_actions
-from flowdiag.analyses.memory.shortage import BufferShortage, has_recovered, shortages_in
+from flowdiag.analyses.memory.advice import network_memory_actions, size_option
+from flowdiag.analyses.memory.shortage import (
+    BufferShortage,
+    affected_job,
+    has_recovered,
+    shortages_in,
+)
 
 
 def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
     """One finding for all TaskManagers that are short, which names the worst."""
     errors, short = shortages_in(facts), [needs for needs in facts.buffers if needs.missing]
-    if not errors and not short:
-        return
+    if errors or short:
+        worst = max(short or facts.buffers, key=lambda needs: needs.required, default=None)
+        yield _finding(affected_job(facts, errors, short), worst, errors, short)
+
+
+def _finding(
+    job: h.JobFacts | None,
+    worst: h.BufferNeeds | None,
+    errors: list[BufferShortage],
+    short: list[h.BufferNeeds],
+) -> h.Finding:
     last = errors[-1] if errors else None
-    worst = max(short or facts.buffers, key=lambda needs: needs.required, default=None)
-    if last is not None:
-        job: h.JobFacts | None = errors[0].job
-    else:
-        names = {need.job for need in short[0].tasks}
-        job = next((job for job in facts.jobs if (job.name or job.key.job_id) in names), None)
     votes = h.votes_for(
         {
             "error": h.fmt.shorten(last.text or "the error", 90) if last else None,
@@ -59,22 +67,21 @@ def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
         },
         RULE.signals,
     )
-    over = last is not None and job is not None and has_recovered(job, last.incident)
-    times = [e.incident.time_us for e in errors if e.incident.time_us is not None]
+    over = has_recovered(job, last)
     failed = [(e.incident.ref, e.incident.time_us) for e in errors]
+    times = [time_us for _, time_us in failed if time_us is not None]
     pools = [(needs.process.refs.get("segments"), None) for needs in short if needs.process]
-    version = worst.process.version if worst and worst.process else job.version if job else None
     actions = tuple(network_memory_actions(worst, last))
+    place = (worst.taskmanager, worst.host) if worst else (None, None)
     title, why = _texts(worst if short else None, last)
     numbers = (
         ()
         if worst or last is None
         else tuple(exception_measurements(classify_incident(last.incident)))
     )
-    yield h.place_finding(
+    return h.place_finding(
         job,
-        worst.taskmanager if worst else None,
-        worst.host if worst else None,
+        *place,
         otherwise="taskmanager" if worst else "job",
         severity=h.Severity.WARNING if over else h.Severity.CRITICAL,
         state=h.State.RECOVERED if over else h.State.ONGOING,
@@ -83,10 +90,7 @@ def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
         cause="insufficient-network-buffers",
         confidence=h.weigh(votes),
         rank=h.Rank.ROOT_CAUSE,
-        # Always the option that sets the size, whichever bound is in the way: the fingerprint uses it.
-        option=h.model.BUFFERS
-        if actions[0].option == h.model.BUFFERS
-        else network_keys(version)[0],
+        option=size_option(actions[0], worst, job),
         first_us=min(times, default=None),
         last_us=max(times, default=None),
         count=max(1, len(errors)),

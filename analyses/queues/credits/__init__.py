@@ -1,23 +1,23 @@
-"""What credit-based flow control does to queues, barriers and throughput: a model of one job's network.
+"""A model of credit-based flow control in one job's network: its queues, barriers and throughput.
 
-Events at the size of a parcel (some records) are played through the job's subtasks, as Flink 1.5 to 2.3
-move them (catalogue/flink.md 7):
+The simulation moves parcels (several records) through the job's subtasks as Flink 1.5 to 2.3 does
+(catalogue/flink.md 7):
 
 - A producer's `LocalBufferPool` lends buffers to its subpartitions (`S * E + F` at most, at most
   `max-buffers-per-channel` each). A task takes its next record only while all its pools have a buffer
   left, and is back-pressured otherwise; one record may overdraw the pool (1.16+).
-- A remote channel has `E` exclusive buffers and borrows of its gate's floating ones what the sender's
-  backlog asks for; what it can take is announced as credit. Without credit a sender keeps its buffers.
-- A local channel has no buffers of its own: its consumer reads those of the producer.
+- A remote channel has `E` exclusive buffers and borrows floating buffers of its gate for the sender's
+  backlog. It announces its free buffers as credit. Without credit a sender keeps its buffers.
+- A local channel has no buffers of its own: its consumer reads the producer's buffers.
 - Buffers are sent when they are full, or when the flusher passes (`execution.buffer-timeout`).
 - An aligned barrier waits in the queues like data, and its channel then waits for the others; it needs no
   buffer and no credit. An unaligned one overtakes what waits, and leaves with the first that arrives.
-- Debloating shrinks new buffers to what the consumer gets through in the target time
+- Debloating shrinks new buffers to the data that the consumer processes in the target time
   (`BufferDebloater`, `BufferSizeEMA`, 1.14+).
-- Too few segments on a TaskManager are shared out over its pools (`NetworkBufferPool.redistributeBuffers`).
+- If a TaskManager has too few segments, its pools share them (`NetworkBufferPool.redistributeBuffers`).
 
-Not in the model: the time that the network takes, processor time shared between subtasks, priorities of
-operators inside a task, and bursts of the input. The same input gives the same outcome.
+Not in the model: network latency, CPU shared between subtasks, priorities of operators in a task, and
+bursts of the input. The same input gives the same outcome.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ def simulate(
     seed: int = 1,
     fill: bool | None = None,
 ) -> Outcome:
-    """Play a job for some time under some settings.
+    """Simulate a job with some settings.
 
     Args:
-        job: what there is to do.
+        job: tasks and edges.
         flow: the settings.
-        seconds: of the job's life; rates and queues are those of the last three fifths, and the first
-            checkpoint is triggered when these begin. Default: `enough_seconds`.
-        seed: of the draw that says which record goes where.
-        fill: begin with buffers that are full, as they are after hours; default: where some subtask
-            cannot keep up with the sources.
+        seconds: simulated time; rates and queues are those of the last three fifths, and the first
+            checkpoint is triggered when these start. Default: `enough_seconds`.
+        seed: of the random draw of each record's consumer.
+        fill: start with full buffers, as after hours; default: if a subtask cannot keep up with the
+            sources.
 
     Raises:
-        ModelError: the job or the settings make no sense, or are too large.
+        ModelError: the job or the settings are invalid or too large.
     """
     ordered(job)
     if seconds is None:
         seconds = enough_seconds(job, flow)
     if not 0 < seconds <= 86_400:
-        raise ModelError("a simulation takes up to a day")
-    wanted = limit(job) < 1.0 if fill is None else fill
-    simulation = Simulation(job, flow, seconds=seconds, seed=seed, fill=wanted)
+        raise ModelError("a simulation covers at most one day")
+    filled = limit(job) < 1.0 if fill is None else fill
+    simulation = Simulation(job, flow, seconds=seconds, seed=seed, fill=filled)
     simulation.run()
     return simulation.outcome()

@@ -61,17 +61,21 @@ def build(job: Job, flow: Flow) -> list[Subtask]:
                     raise ModelError(f"more than {MOST_CHANNELS} channels")
                 receivers = [subtasks[down.name, i] for i in to]
                 _connect(subtasks[name, index], receivers, edge, flow, to)
+    _set_gates(subtasks.values(), flow)
+    if flow.segments is not None:
+        _distribute_segments(subtasks.values(), flow)
+    return list(subtasks.values())
+
+
+def _set_gates(subtasks: Iterable[Subtask], flow: Flow) -> None:
     start = flow.debloating.start_bytes if flow.debloating is not None else None
-    for gate in (subtask.gate for subtask in subtasks.values() if subtask.gate is not None):
+    for gate in (subtask.gate for subtask in subtasks if subtask.gate is not None):
         remote = sum(not link.local for link in gate.links)
         gate.floating = gate.floating_free = flow.floating if remote else 0
         gate.own = remote * flow.per_channel + gate.floating
         gate.size = gate.announced = float(start or flow.segment_bytes)
         for link in gate.links:
             link.size = min(gate.size, float(flow.segment_bytes))
-    if flow.segments is not None:
-        _distribute_segments(subtasks.values(), flow)
-    return list(subtasks.values())
 
 
 def _validate(job: Job, flow: Flow) -> None:

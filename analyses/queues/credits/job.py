@@ -1,4 +1,4 @@
-"""What the model of credits is about: a job, the settings of its buffers, and what comes out."""
+"""Input and output of the credit model: a job, the settings of its buffers, and the outcome."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Debloating:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """The options that are tried.
+    """The simulated options.
 
     Args:
         per_channel: exclusive buffers of a remote channel.
@@ -55,9 +55,9 @@ class Task:
 
     Args:
         name: unique.
-        service_ms: by subtask, what one record takes it. Of a source: the time from one record to the next.
+        service_ms: time per record, by subtask. Of a source: the time from one record to the next.
         record_bytes: of a record that it sends, on the wire.
-        taskmanagers: by subtask, where it runs; empty: each on its own.
+        taskmanagers: by subtask; empty: each subtask on its own TaskManager.
         legacy_source: a `SourceFunction`, which blocks inside a record and holds the checkpoint lock.
         snapshot_ms: the synchronous part.
     """
@@ -77,12 +77,12 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """Which task sends to which.
+    """A connection between two tasks.
 
     Args:
         upstream, downstream: names of tasks.
-        pattern: Flink's word for how records are shipped.
-        selectivity: records sent for each record that the upstream task takes (a source: makes).
+        pattern: Flink's name of the ship strategy.
+        selectivity: records sent for each record that the upstream task receives (a source: creates).
         shares: of the records by consumer; empty: even.
     """
 
@@ -95,7 +95,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """Tasks in any order, and edges between them without a circle."""
+    """Tasks in any order, and edges between them without a cycle."""
 
     tasks: tuple[Task, ...]
     edges: tuple[Edge, ...]
@@ -103,10 +103,10 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubtaskOutcome:
-    """One subtask over the time that counts.
+    """One subtask over the measured time.
 
     Args:
-        records_per_s: taken in; of a source: sent.
+        records_per_s: received; of a source: sent.
         busy, back_pressured, idle: shares of the time.
         queue: mean buffers before it, as `inputQueueLength` counts them from 1.9 on (events and the
             backlog of local channels included).
@@ -136,10 +136,10 @@ class Barrier:
 
     Args:
         triggered_ms: since the beginning.
-        duration_ms: until the last subtask had all its barriers; None: not within the time.
-        passed_ms: by subtask, when it had all its barriers, since the trigger.
+        duration_ms: until the last subtask has all its barriers; None: not within the simulated time.
+        passed_ms: by subtask, time from the trigger until it has all its barriers.
         waited_ms: by subtask, from its first to its last barrier.
-        overtaken_bytes: data that unaligned barriers overtook, which the checkpoint has to carry.
+        overtaken_bytes: data that unaligned barriers overtook, which the checkpoint stores.
     """
 
     triggered_ms: float
@@ -151,13 +151,13 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """Counts over the whole run, for whoever doubts the model.
+    """Counts over the whole run, to verify the model.
 
     Args:
-        buffers_made: handed to a consumer's queue or to be: full, flushed or cut off by a barrier.
+        buffers_made: finished buffers: full, flushed or cut off by a barrier.
         buffers_consumed: emptied by their consumer.
-        buffers_queued: between the two at the end.
-        records_sent, records_taken, records_queued: the same of records.
+        buffers_queued: made but not consumed at the end.
+        records_sent, records_taken, records_queued: the same for records.
         least_credit: of any channel at any time.
         fullest_pool: highest use of a pool, less its size and overdraft: never above 0.
         fullest_gate: highest number of received buffers of a gate, less those it owns: never above 0.
@@ -176,7 +176,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a simulation comes to; rates, shares and queues of the time after the warm-up."""
+    """The outcome of a simulation; rates, shares and queues are for the time after the warm-up."""
 
     subtasks: tuple[SubtaskOutcome, ...]
     barriers: tuple[Barrier, ...]
@@ -186,16 +186,16 @@ class Outcome:
     records_per_parcel: int
 
     def of(self, task: str) -> list[SubtaskOutcome]:
-        """The subtasks of a task, by index."""
+        """Return the subtasks of a task, by index."""
         return [item for item in self.subtasks if item.task == task]
 
     def throughput(self, task: str) -> float:
-        """Records per second that a task takes in (a source: sends), all subtasks together."""
+        """Return the records per second that a task receives (a source: sends), over all subtasks."""
         return sum(item.records_per_s for item in self.of(task))
 
     @property
     def barrier_ms(self) -> float | None:
-        """Median time of the checkpoints that completed; None: none did."""
+        """Median time of completed checkpoints; None: none completed."""
         known = sorted(b.duration_ms for b in self.barriers if b.duration_ms is not None)
         if not known:
             return None
@@ -203,7 +203,7 @@ class Outcome:
 
     @property
     def unfinished_ms(self) -> float | None:
-        """How long the last checkpoint had lasted at the end, where it had none yet."""
+        """Duration of the unfinished checkpoint at the end, if none completed."""
         last = self.barriers[-1] if self.barriers else None
         if last is None or last.duration_ms is not None:
             return None

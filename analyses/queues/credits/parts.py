@@ -10,7 +10,7 @@ from flowdiag.analyses.queues.credits.job import Task
 
 @dataclass(slots=True, eq=False)
 class Buffer:
-    """A buffer on its way; bytes are those not read yet."""
+    """A buffer in transit."""
 
     parcels: int = 0  # that end in it
     filled: float = 0.0
@@ -39,7 +39,7 @@ class Link:
     floating_free: int = 0
     required: int = 0
     waiting: bool = False
-    blocked: bool = False  # its barrier is here, those of other channels are not
+    blocked: bool = False  # its barrier has arrived, those of other channels have not
     listed: bool = False
     size: float = 0.0  # of new buffers, as the consumer announced it
 
@@ -65,11 +65,11 @@ class Partition:
     fullest: int = 0
 
     def available(self) -> bool:
-        """Whether the task may take its next record."""
+        """Return whether the task may start its next record."""
         return self.used < self.size and self.full_links == 0
 
     def grants(self) -> bool:
-        """Whether a record that was begun gets another buffer, an overdraft if need be."""
+        """Return whether a started record gets another buffer, including overdraft."""
         return self.used < self.size + self.overdraft
 
 
@@ -121,13 +121,13 @@ class Subtask:
 
 
 def parcels_of(link: Link) -> int:
-    """Parcels that wait in a link."""
+    """Return the parcels that wait in a link."""
     held = sum(b.parcels for b in link.queue) + sum(b.parcels for b in link.received)
     return held + (link.open.parcels if link.open is not None else 0)
 
 
 def buffers_in_use(link: Link) -> int:
-    """As `getBuffersInUseCount`: what has been received and what the sender has left."""
+    """Return `getBuffersInUseCount`: received buffers and those left at the sender."""
     return len(link.received) + link.backlog
 
 

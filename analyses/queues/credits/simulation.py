@@ -26,7 +26,7 @@ from flowdiag.analyses.queues.credits.static import flow_rates, is_source, limit
 
 SAMPLES: Final = 320  # of the queues, over the time of a run; fewer where there are many channels
 _FEWEST_SAMPLES: Final = 40
-_LOOKS: Final = 200_000  # at channels, all samples together
+_LOOKS: Final = 200_000  # channel readings, all samples together
 GOLDEN: Final = 0.6180339887498949
 _FILLING: Final = 20.0  # times the capacity: how fast sources fill the buffers of a job in advance
 
@@ -35,13 +35,13 @@ class Simulation:
     """One run; all times in milliseconds."""
 
     def __init__(self, job: Job, flow: Flow, *, seconds: float, seed: int, fill: bool) -> None:
-        """Set up a run that has played nothing yet; arguments as of `simulate`."""
+        """Set up a run; the arguments are those of `simulate`."""
         self.flow = flow
         self.job = job
         self.now = 0.0
         self.end = seconds * 1000.0
         self.random = random.Random(seed)
-        # Over hours the flusher need not pass as often: only the order of magnitude counts then.
+        # In runs of hours the flusher may run less often: only the order of magnitude counts.
         self.flush_ms = max(flow.flush_ms, self.end / 6000.0) if flow.flush_ms > 0 else 0.0
         self.heap: list[tuple[float, int, Callable[[], None]]] = []
         self.order = itertools.count()
@@ -90,7 +90,7 @@ class Simulation:
             self._at(self.now, partial(self._step, subtask))
 
     def run(self) -> None:
-        """Play until the end."""
+        """Simulate until the end."""
         warm = self.end * 0.4
         fill_until = self.end * 0.25
         counting = False
@@ -158,7 +158,7 @@ class Simulation:
 
     def _may_go_on(self, subtask: Subtask) -> bool:
         if subtask.source and subtask.task.legacy_source:
-            return True  # it looks for a buffer only when it needs one
+            return True  # a legacy source requests a buffer only when it needs one
         return all(partition.available() for partition in subtask.partitions)
 
     def _begin(self, subtask: Subtask) -> None:
@@ -188,7 +188,7 @@ class Simulation:
                     subtask.pending.append([number, self._choice(partition), size])
 
     def _choice(self, partition: Partition) -> int:
-        """A link by its share: at random as records are, with the variance that single records have."""
+        """Draw a link by its share, with the variance of single records."""
         if len(partition.links) == 1:
             return 0
         partition.turn = (partition.turn + GOLDEN) % 1.0
@@ -241,7 +241,7 @@ class Simulation:
             partition.full_links += 1
 
     def _complete(self, link: Link) -> None:
-        """Close the open buffer and queue it; one that has been read already just goes back."""
+        """Close the open buffer and queue it; a buffer that has already been read returns to its pool."""
         buffer = link.open
         assert buffer is not None
         link.open, link.flush = None, False
@@ -255,7 +255,7 @@ class Simulation:
         self._offer(link)
 
     def _release(self, link: Link) -> None:
-        """A segment returns to the producer's pool."""
+        """Return a segment to the producer's pool."""
         partition = link.partition
         if partition.most is not None and link.used == partition.most:
             partition.full_links -= 1
@@ -268,7 +268,7 @@ class Simulation:
     # From the subpartition to the channel.
 
     def _slice(self, link: Link) -> Buffer | None:
-        """What the open buffer holds so far, where the flusher asked for it."""
+        """Return the content of the open buffer so far, if the flusher requested it."""
         buffer = link.open
         if not link.flush or buffer is None or buffer.bytes <= 1e-6:
             return None
@@ -279,7 +279,7 @@ class Simulation:
         return part
 
     def _offer(self, link: Link) -> None:
-        """Something can be sent, or read."""
+        """Continue a link that has data to send or to read."""
         if link.local:
             if not link.listed and not link.blocked:
                 self._list(link)
@@ -296,7 +296,7 @@ class Simulation:
             if not link.queue and not (link.flush and link.open is not None):
                 break
             if link.exclusive_free + link.floating_free == 0:
-                # Only a sender that began without credit tells its backlog by itself.
+                # Only a sender that starts without credit announces its backlog on its own.
                 if self.flow.per_channel == 0:
                     self._ask(link, gate)
                 if link.exclusive_free + link.floating_free == 0:
@@ -325,7 +325,7 @@ class Simulation:
             self._list(link)
 
     def _ask(self, link: Link, gate: Gate) -> None:
-        """The channel learns of the backlog and borrows floating buffers (`onSenderBacklog`)."""
+        """Update the channel's backlog and borrow floating buffers (`onSenderBacklog`)."""
         backlog = link.backlog + (1 if link.flush and link.open is not None else 0)
         if backlog == 0 and link.required == self.flow.per_channel:
             return
@@ -350,7 +350,7 @@ class Simulation:
             self._wake(consumer)
 
     def _take(self, subtask: Subtask) -> bool:
-        """Take the next buffer of the channel whose turn it is; handles barriers. False: nothing there."""
+        """Take the next buffer of the channels in turn, and handle barriers. False: no buffer is available."""
         while subtask.ready:
             link = subtask.ready.popleft()
             link.listed = False
@@ -403,7 +403,7 @@ class Simulation:
         self._give_back(link, buffer)
 
     def _give_back(self, link: Link, buffer: Buffer) -> None:
-        """A received buffer is free again: credit for its channel, or for the one that waits longest."""
+        """Free a received buffer: credit for its channel, or for the channel that waits longest."""
         gate = link.consumer.gate
         assert gate is not None
         if buffer.floating:
@@ -506,7 +506,7 @@ class Simulation:
                     self._wake(subtask)
 
     def _start_checkpoint(self, subtask: Subtask) -> bool:
-        """A source emits its barriers, between two records. False: it takes its snapshot first."""
+        """Emit a source's barriers, between two records. False: it takes its snapshot first."""
         number = subtask.wanted
         subtask.wanted = -1
         self._passed(subtask, number, 0.0)
@@ -545,9 +545,9 @@ class Simulation:
                     self._offer(link)
 
     def _aligned(self, subtask: Subtask, link: Link, number: int) -> None:
-        """A barrier has come through the queue."""
+        """Handle a barrier at the head of a queue."""
         if number in self.priority:
-            # It waited in line before its checkpoint began to overtake.
+            # It was in the queue before its checkpoint switched to overtaking.
             self._arrived(subtask, link, number)
             if self._more(link) and not link.listed:
                 self._list(link)
@@ -580,7 +580,7 @@ class Simulation:
             self._passed(subtask, number, self.now - subtask.first_at)
 
     def _overtaking(self, link: Link, number: int) -> None:
-        """An unaligned barrier is seen after the record in hand, whatever waits."""
+        """Handle an unaligned barrier after the current record, ahead of all queued data."""
         consumer = link.consumer
         delay = 0.0
         if self.now < consumer.snapshot_until:
@@ -590,7 +590,7 @@ class Simulation:
         self._at(self.now + delay, partial(self._arrived, consumer, link, number))
 
     def _overtake_all(self, number: int) -> None:
-        """The timeout of an aligned checkpoint: its barriers leave the queues."""
+        """Move the barriers of an aligned checkpoint out of the queues after its timeout."""
         if len(self.passed[number]) == len(self.subtasks):
             return
         self.priority.add(number)
@@ -603,7 +603,7 @@ class Simulation:
                     queue.remove(found)
                     self._overtaking(link, number)
         for subtask in self.subtasks:
-            # Who holds some barriers already need not wait for the others any more.
+            # A subtask with some barriers no longer waits for the others.
             if subtask.checkpoint == number and subtask.forwarded != number and subtask.gate:
                 self._forward(subtask, number)
                 for link in subtask.gate.links:
@@ -615,7 +615,7 @@ class Simulation:
     # The end.
 
     def outcome(self) -> Outcome:
-        """What came out of it."""
+        """Return the outcome of the run."""
         span = max(1e-9, self.end - self.counting_from)
         found, series = [], {}
         first = int(self.counting_from / self.sample_ms)

@@ -1,4 +1,4 @@
-"""What follows from a job without playing it: the order of its tasks, rates, how busy they would be."""
+"""Properties of a job without a simulation: the order of its tasks, their rates and utilisation."""
 
 from __future__ import annotations
 
@@ -13,36 +13,38 @@ _LONGEST_S: Final = 3_600.0
 
 
 def is_source(job: Job, task: Task) -> bool:
-    """Whether nothing feeds a task."""
+    """Return whether a task has no input."""
     return all(edge.downstream != task.name for edge in job.edges)
 
 
 def ordered(job: Job) -> list[Task]:
-    """The tasks from the sources on.
+    """Return the tasks, sources first.
 
     Raises:
         ModelError: an edge to or from nowhere, a circle, a name twice, no task.
     """
     tasks = {task.name: task for task in job.tasks}
     if not tasks or len(tasks) != len(job.tasks):
-        raise ModelError("a job needs tasks with names of their own")
+        raise ModelError("a job needs tasks with unique names")
     before: dict[str, set[str]] = {name: set() for name in tasks}
     for edge in job.edges:
         if edge.upstream not in tasks or edge.downstream not in tasks:
-            raise ModelError(f"an edge from '{edge.upstream}' to '{edge.downstream}' leads nowhere")
+            raise ModelError(
+                f"the edge '{edge.upstream}' to '{edge.downstream}' needs two known tasks"
+            )
         before[edge.downstream].add(edge.upstream)
     found: list[Task] = []
     while len(found) < len(tasks):
         done = {task.name for task in found}
         ready = [t for t in job.tasks if t.name not in done and before[t.name] <= done]
         if not ready:
-            raise ModelError("the job graph has a circle")
+            raise ModelError("the job graph has a cycle")
         found += ready
     return found
 
 
 def shares(edge: Edge, consumers: Sequence[int]) -> list[float]:
-    """Of the records, by consumer; even ones where nothing is said."""
+    """Return the shares of the records by consumer; even by default."""
     given = [edge.shares[i] if i < len(edge.shares) else 1.0 for i in consumers]
     if not edge.shares or sum(given) <= 0:
         given = [1.0] * len(consumers)
@@ -51,7 +53,7 @@ def shares(edge: Edge, consumers: Sequence[int]) -> list[float]:
 
 
 def consumers(edge: Edge, upstream: Task, downstream: Task, index: int) -> list[int]:
-    """Indexes of the downstream subtasks that one upstream subtask sends to."""
+    """Return the indexes of the downstream subtasks that one upstream subtask sends to."""
     if edge.pattern not in POINTWISE:
         return list(range(downstream.parallelism))
     up, down = upstream.parallelism, downstream.parallelism
@@ -59,7 +61,7 @@ def consumers(edge: Edge, upstream: Task, downstream: Task, index: int) -> list[
 
 
 def flow_rates(job: Job) -> dict[str, float]:
-    """Records per second of each task, all subtasks, if nothing were ever full."""
+    """Return the records per second of each task, over all subtasks, without back pressure."""
     tasks = ordered(job)
     rates: dict[str, float] = {}
     by_name = {task.name: task for task in tasks}
@@ -77,7 +79,7 @@ def flow_rates(job: Job) -> dict[str, float]:
 
 
 def utilisation(job: Job) -> dict[str, float]:
-    """By task that has an input: how much of its time the busiest subtask would need, if all came through."""
+    """Return the utilisation of the busiest subtask of each task with an input, without back pressure."""
     rates = flow_rates(job)
     found = {}
     for task in job.tasks:
@@ -91,13 +93,13 @@ def utilisation(job: Job) -> dict[str, float]:
 
 
 def limit(job: Job) -> float:
-    """The share of the sources' rate that the slowest subtask lets pass, at most 1."""
+    """Return the share of the sources' rate that the slowest subtask sustains, at most 1."""
     most = max(utilisation(job).values(), default=0.0)
     return 1.0 if most <= 1.0 else 1.0 / most
 
 
 def _loads(job: Job, task: Task, rates: Mapping[str, float]) -> list[float]:
-    """Records per second that would reach each subtask."""
+    """Return the records per second of each subtask, without back pressure."""
     by_name = {item.name: item for item in job.tasks}
     found = [0.0] * task.parallelism
     for edge in job.edges:
@@ -116,7 +118,7 @@ def _loads(job: Job, task: Task, rates: Mapping[str, float]) -> list[float]:
 
 
 def enough_seconds(job: Job, flow: Flow) -> float:
-    """How long to play a job: until its buffers have been emptied several times over."""
+    """Return the time to simulate: long enough to empty the buffers several times."""
     rates, share = flow_rates(job), limit(job)
     by_name = {task.name: task for task in job.tasks}
     longest = 0.0

@@ -70,8 +70,7 @@ def _unexplained(
 ) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Judge back pressure without a slow task downstream."""
     samples = [sample for each in h.samples_in(job, windows).values() for sample in each]
-    first = min((s.first_us for s in samples if s.first_us is not None), default=None)
-    last = max((s.last_us for s in samples if s.last_us is not None), default=None)
+    first, last = h.time_span(samples)
     ordered, ongoing = h.has_task_order(job), windows[-1] == job.windows[-1]
     if first is None or last is None or (ordered and last - first < limits.lasted * 1e6):
         return

@@ -47,32 +47,37 @@ def judge(job: h.JobQueues, limits: Bottleneck) -> h.Iterator[h.Finding]:
         return
     if h.serious_spells(job) or h.awaits_barrier(job, windows):
         return  # a slow task or a late barrier explains why tasks upstream wait
-    grouped, samples = h.by_task(h.loads_in(job, windows)), h.samples_in(job, windows)
-
-    def usage(load: h.Load, pool: str) -> tuple[float, int]:
-        gauge = h.merged_gauge(samples.get(load.key, ()), pool)
-        return (gauge.mean, gauge.n) if gauge is not None else (-1.0, 0)
-
-    def is_free(load: h.Load) -> bool:
-        capacity = job.capacity.get(load.key)
-        if capacity is None or not capacity.remote or load.waits or not load.measured:
-            return False
-        share, number = usage(load, "in_pool")
-        idle = load.busy is not None and load.busy < limits.busy
-        return idle and number >= limits.samples and 0 <= share < limits.empty
-
+    grouped = h.by_task(h.loads_in(job, windows))
     for receiver in job.topology.tasks:
         receivers = grouped.get(receiver, [])
         if len(receivers) < max(1, job.topology.parallelism[receiver]):
             continue
-        if not all(map(is_free, receivers)):
+        if not all(_is_free(job, load, windows, limits) for load in receivers):
             continue
-        fullest = max(usage(load, "in_pool")[0] for load in receivers)
+        fullest = max(_usage(job, load, windows, "in_pool")[0] for load in receivers)
         for sender in job.topology.upstream[receiver]:
             waiting = [s for s in grouped.get(sender, ()) if s.waits and s.wait_measured]
-            senders = [load for load in waiting if usage(load, "out_pool")[0] >= limits.full]
+            senders = [
+                load for load in waiting if _usage(job, load, windows, "out_pool")[0] >= limits.full
+            ]
             if senders and len(job.topology.next_to(sender)) == 1:
                 yield _finding(job, senders, receivers, windows, fullest)
+
+
+def _usage(job: h.JobQueues, load: h.Load, windows: list[int], pool: str) -> tuple[float, int]:
+    """Return the mean usage of a pool and the number of its samples."""
+    gauge = h.merged_gauge(h.samples_in(job, windows).get(load.key, ()), pool)
+    return (gauge.mean, gauge.n) if gauge is not None else (-1.0, 0)
+
+
+def _is_free(job: h.JobQueues, load: h.Load, windows: list[int], limits: Bottleneck) -> bool:
+    """Return whether a receiver with remote channels has free buffers and time."""
+    capacity = job.capacity.get(load.key)
+    if capacity is None or not capacity.remote or load.waits or not load.measured:
+        return False
+    share, number = _usage(job, load, windows, "in_pool")
+    idle = load.busy is not None and load.busy < limits.busy
+    return idle and number >= limits.samples and 0 <= share < limits.empty
 
 
 def _finding(

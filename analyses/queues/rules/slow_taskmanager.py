@@ -13,9 +13,9 @@ How it decides
 Busy time per record of its subtasks is compared with siblings on other TaskManagers. It must be at least
 three times as long, in two tasks and in two thirds of the compared tasks. Twice as long is enough in several
 subtasks of the task where back pressure starts, if the subtasks elsewhere are alike. Without times per
-record, the busy subtasks at the source of back pressure must be all subtasks of that task on the
-TaskManager, and get the same load as their siblings. In addition, several of them or those of another task
-must lag. The cause is garbage collection if a TaskManager spends 40% of its time on it, and twice as much as the
+record, all subtasks of a task on the TaskManager must be busy at the source of back pressure. They must get
+the same load as their siblings. In addition, several of them, or subtasks of another task there, must lag.
+The cause is garbage collection if a TaskManager spends 40% of its time on it, and twice as much as the
 others.
 
 What to do

@@ -62,12 +62,6 @@ def judge(job: h.JobQueues, limits: Uneven) -> h.Iterator[h.Finding]:
             continue
         if worst.busy is not None and worst.measured and worst.busy < limits.idle:
             continue
-        upstream = job.topology.upstream.get(task, ())
-        awaited = any(
-            load.waits and load.key.task in upstream
-            for window in job.windows
-            for load in h.loads_in(job, [window]).values()
-        )
         score = skew_score(load.records for load in members if load.records is not None)
         yield h.subtask_finding(
             job,
@@ -78,7 +72,7 @@ def judge(job: h.JobQueues, limits: Uneven) -> h.Iterator[h.Finding]:
             actions=(*h.remedies("data-skew", job.job, "key"), CHECKPOINTS),
             rank=h.Rank.SYMPTOM,
             explain=AWAITED
-            if awaited
+            if _is_awaited(job, task)
             else "No task waits for it yet. It is the first to fall behind when the load grows.",
             measurements=(
                 h.measurement("records-ratio", round(ratio, 2), "ratio", limits.ratio),
@@ -91,6 +85,16 @@ def judge(job: h.JobQueues, limits: Uneven) -> h.Iterator[h.Finding]:
             ),
             evidence=h.cite([(worst.work, None)]),
         )
+
+
+def _is_awaited(job: h.JobQueues, task: str) -> bool:
+    """Return whether a task right upstream waits in any window."""
+    upstream = job.topology.upstream.get(task, ())
+    return any(
+        load.waits and load.key.task in upstream
+        for window in job.windows
+        for load in h.loads_in(job, [window]).values()
+    )
 
 
 RULE = h.Rule("SK103", judge, Uneven, causes=("data-skew",))

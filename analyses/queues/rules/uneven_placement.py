@@ -59,37 +59,47 @@ def judge(job: h.JobQueues, limits: Uneven) -> h.Iterator[h.Finding]:
         if not others or rest is None or name not in cpu:
             return
         mean = sum(others) / len(others)
-        if count < limits.ratio * max(mean, 1.0):
-            return
-        if cpu[name] < limits.cpu or rest > limits.others_cpu:
-            return
-        place = h.place_of(job, name)
-        spread = at_least(job.job.version, 1, 10) is not False
-        yield h.taskmanager_finding(
-            job,
-            name,
-            severity=h.Severity.WARNING if h.tasks_wait(job) else h.Severity.INFO,
-            title=f"{place} runs {count} working subtasks, the others {mean:.1f} on average",
-            why=f"{place}: {count} working subtasks against {mean:.1f}, CPU load "
-            f"{h.fmt.percent(cpu[name])} against {h.fmt.percent(rest)}",
-            cause="slow-taskmanager",
-            confidence=h.Confidence.MEDIUM,
-            rank=h.Rank.MECHANISM,
-            explain="Its subtasks compete for the same cores while other TaskManagers have CPU to spare.",
-            measurements=(
-                h.measurement("working-subtasks", count, "subtasks", round(limits.ratio * mean, 1)),
-                h.measurement("cpu-load", round(cpu[name], 3), "share", limits.cpu),
+        crowded = count >= limits.ratio * max(mean, 1.0)
+        if crowded and cpu[name] >= limits.cpu and rest <= limits.others_cpu:
+            yield _finding(job, name, (count, mean), (cpu[name], rest), limits)
+
+
+def _finding(
+    job: h.JobQueues,
+    name: str,
+    working: tuple[int, float],
+    cpu: tuple[float, float],
+    limits: Uneven,
+) -> h.Finding:
+    """Both pairs hold the value of this TaskManager and the average of the others."""
+    (count, mean), (load, rest) = working, cpu
+    place = h.place_of(job, name)
+    spread = at_least(job.job.version, 1, 10) is not False
+    return h.taskmanager_finding(
+        job,
+        name,
+        severity=h.Severity.WARNING if h.tasks_wait(job) else h.Severity.INFO,
+        title=f"{place} runs {count} working subtasks, the others {mean:.1f} on average",
+        why=f"{place}: {count} working subtasks against {mean:.1f}, CPU load "
+        f"{h.fmt.percent(load)} against {h.fmt.percent(rest)}",
+        cause="slow-taskmanager",
+        confidence=h.Confidence.MEDIUM,
+        rank=h.Rank.MECHANISM,
+        explain="Its subtasks compete for the same cores while other TaskManagers have CPU to spare.",
+        measurements=(
+            h.measurement("working-subtasks", count, "subtasks", round(limits.ratio * mean, 1)),
+            h.measurement("cpu-load", round(load, 3), "share", limits.cpu),
+        ),
+        evidence=h.records_of(job.machines[name], "cpu"),
+        actions=(
+            h.Action(
+                text="Spread slots evenly over the TaskManagers",
+                option=SPREAD if spread else None,
+                proposed=h.write(SPREAD, True) if spread else None,
+                restart_needed=True,
             ),
-            evidence=h.records_of(job.machines[name], "cpu"),
-            actions=(
-                h.Action(
-                    text="Spread slots evenly over the TaskManagers",
-                    option=SPREAD if spread else None,
-                    proposed=h.write(SPREAD, True) if spread else None,
-                    restart_needed=True,
-                ),
-            ),
-        )
+        ),
+    )
 
 
 RULE = h.Rule("SK105", judge, Uneven, causes=("slow-taskmanager",))
