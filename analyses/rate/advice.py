@@ -1,7 +1,7 @@
-"""What other settings would do, by the model of the application: the numbers behind an action.
+"""Predictions of other settings by the model of the application: the numbers behind an action.
 
-The cost per batch and per record is fitted from the batches; where the fit is poor, that is said
-instead. Several input streams are taken as one whose limits are their sum.
+The cost per batch and per record is fitted from the batches. If the fit is poor, the text gives the
+reason instead. Several input streams count as one stream with the sum of their limits.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from flowdiag.analyses.rate.present.batches import concurrent_jobs
 from flowdiag.analyses.rate.stability import Line
 
 BATCHES: Final = 60
-POOR: Final = 0.25  # of the interval: with a larger error the model predicts little
-APART: Final = 0.1  # batches of about one size say nothing about what a record costs
-MORE: Final = 2.0  # times what can be processed: a source that is held back has more
+POOR: Final = 0.25  # of the interval: with a larger error, the model cannot predict
+APART: Final = 0.1  # batches of equal size do not show the cost of a record
+MORE: Final = 2.0  # times the sustainable rate: a limited source has more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """What the model says of a change, and of the settings as they are."""
+    """The outcomes of the present and of the changed settings, by the model."""
 
     before: Outcome
     after: Outcome
@@ -35,16 +35,16 @@ class Prediction:
 
 
 def poor_fit(line: Line | None, interval_ms: int | None) -> str | None:
-    """Why the batches allow no prediction; None where they do."""
+    """Return why the batches allow no prediction; None if they do."""
     if line is None or line.per_x <= 0 or line.spread < APART:
-        return "the batches differ too little in size to tell what a record costs"
+        return "the batches differ too little in size to show the cost of a record"
     if not interval_ms or line.error > POOR * interval_ms:
-        return f"batches miss the fitted cost by {fmt.duration(line.error)} in the median"
+        return f"the median error of the fitted cost is {fmt.duration(line.error)}"
     return None
 
 
 def settings_of(app: ApplicationFacts) -> Settings:
-    """The settings of an application in the terms of the model."""
+    """Return the settings of an application in the terms of the model."""
     return settings_from(
         app.settings,
         interval_ms=app.interval_ms or 1000,
@@ -55,17 +55,17 @@ def settings_of(app: ApplicationFacts) -> Settings:
 
 
 def settings_from(
-    told: Mapping[str, str],
+    options: Mapping[str, str],
     *,
     interval_ms: int,
     streams: int,
     gains: Gains,
     back_pressure: bool,
 ) -> Settings:
-    """Options in the terms of the model: limits that every stream has for itself are added up.
+    """Return options in the terms of the model, with the limits of all streams added up.
 
     Args:
-        told: options by key.
+        options: by key.
         interval_ms: of the batches.
         streams: number of input streams.
         gains: of each estimator.
@@ -74,7 +74,7 @@ def settings_from(
     streams = max(1, streams)
 
     def limit(option: str) -> float | None:
-        value = pid.number(told.get(option))
+        value = pid.number(options.get(option))
         return value * streams if value is not None and 0 < value < pid.NO_LIMIT else None
 
     return Settings(
@@ -87,12 +87,12 @@ def settings_from(
 
 
 def offered_per_s(taken_per_s: float | None, sustains_per_s: float | None, *, held: bool) -> float:
-    """What the source offers: what is taken, and where something holds it back twice what fits.
+    """Return the rate that the source offers: the present rate, or twice the sustainable rate if limited.
 
     Args:
-        taken_per_s: in the present, at the median.
-        sustains_per_s: the most that fits into the interval.
-        held: whether a limit or the estimator decides what is taken.
+        taken_per_s: the present median.
+        sustains_per_s: the highest rate that fits into the interval.
+        held: whether a limit or the estimator determines the present rate.
 
     >>> offered_per_s(90.0, 100.0, held=True), offered_per_s(90.0, 100.0, held=False)
     (200.0, 90.0)
@@ -101,7 +101,7 @@ def offered_per_s(taken_per_s: float | None, sustains_per_s: float | None, *, he
 
 
 def predict(assessed: Assessed, state: StreamState, **changes: object) -> Prediction | None:
-    """Run the application's load through the model, as it is and with other settings.
+    """Run the application's load through the model, with the present and with changed settings.
 
     Args:
         assessed: the application.
@@ -109,7 +109,7 @@ def predict(assessed: Assessed, state: StreamState, **changes: object) -> Predic
         changes: fields of `model.Settings` and gains, by their names.
 
     Returns:
-        None where the fit is too poor.
+        None if the fit is poor.
     """
     line = state.line
     if line is None or poor_fit(line, state.interval_ms) is not None:
@@ -128,16 +128,16 @@ def predict(assessed: Assessed, state: StreamState, **changes: object) -> Predic
         return None
     offers = [offered] * BATCHES
     before, after = simulate(job, settings, offers), simulate(job, tried, offers)
-    error = f"off by {fmt.duration(line.error)} per batch in the median"
+    error = f"median error {fmt.duration(line.error)} per batch"
     return Prediction(
         before=before,
         after=after,
-        text=f"By the model ({error}) it comes to {_words(after)}; as it is, to {_words(before)}",
+        text=f"The model ({error}) predicts {_words(after)}; with the present settings, {_words(before)}",
     )
 
 
 def _words(outcome: Outcome) -> str:
-    # What is processed per second is what completes: a queue that grows takes in more.
+    # The processed rate counts completed batches: a growing queue takes in more.
     delay = fmt.duration(outcome.delay_ms)
     text = f"{outcome.steady_per_s:.0f} records/s with a total delay of {delay}"
     if outcome.queued > 2:
@@ -148,9 +148,9 @@ def _words(outcome: Outcome) -> str:
 
 
 def what_if(assessed: Assessed, state: StreamState, **changes: object) -> str:
-    """The prediction in a sentence, or why there is none."""
+    """Return the prediction in a sentence, or the reason why there is none."""
     found = predict(assessed, state, **changes)
     if found is not None:
         return f"{found.text}."
-    reason = poor_fit(state.line, state.interval_ms) or "what comes in is not told"
-    return f"What this changes is not predicted: {reason}."
+    reason = poor_fit(state.line, state.interval_ms) or "the input has no arrival rate"
+    return f"The model cannot predict the effect: {reason}."

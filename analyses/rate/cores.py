@@ -1,4 +1,4 @@
-"""How many tasks an application can run at once."""
+"""Number of tasks that an application can run concurrently."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _CLUSTER: Final = re.compile(r"local-cluster\[(\d{1,5}),\s*(\d{1,5}),\s*\d{1,9}\
 
 
 def cores_of(app: ApplicationFacts) -> int | None:
-    """Cores of the executors that are there at the end, by `spark.task.cpus`; None if not told.
+    """Return the cores of the executors alive at the end, by `spark.task.cpus`; None if unknown.
 
-    Receivers take one each for as long as the application lives: see `free_cores`.
+    Each receiver holds one while the application runs: see `free_cores`.
     """
     alive = [one.cores for one in app.executors if one.removed_us is None and one.cores is not None]
     total = sum(alive)
@@ -40,7 +40,7 @@ def cores_of(app: ApplicationFacts) -> int | None:
 
 
 def free_cores(app: ApplicationFacts) -> int | None:
-    """Cores that batches have: those that no receiver holds."""
+    """Return the cores available for batches: receivers hold one each."""
     cores = cores_of(app)
     if cores is None:
         return None

@@ -1,4 +1,4 @@
-"""From the assessment of `flowdiag rate` to `data.applications` of the report."""
+"""Turns the assessment of `flowdiag rate` into `data.applications` of the report."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def rate_data(
     max_rows: int,
     excerpts: bool = True,
 ) -> list[wire.RateApplication]:
-    """The tables of every application that streams, each with its own verdict.
+    """Return the tables of every streaming application, each with its own verdict.
 
     Args:
-        facts: what was measured and assessed.
-        outcomes: what the rules said about it.
-        max_rows: longest list; the slowest and the failed are kept before others.
+        facts: the assessment.
+        outcomes: of its rules.
+        max_rows: length of a list; failed and slow rows are kept first.
         excerpts: False drops the reasons, which are log text.
     """
     return [
@@ -94,16 +94,18 @@ def _steps(assessed: Assessed) -> Iterator[wire.PidStep]:
 
 
 def missing(app: x.ApplicationFacts) -> list[str]:
-    """What no input told, and how to get it."""
+    """Return the missing information, with the input that contains it."""
     gaps = [gap for query in app.queries if (gap := _missing_of(query)) is not None]
     if app.lost:
         gaps.append("listener events, which were dropped")
     if not app.batches:
         return gaps
     if all(batch.records is None for batch in app.batches):
-        gaps.append("records per batch: `flowdiag listener export DIR` writes what records them")
+        gaps.append(
+            "records per batch: `flowdiag listener export DIR` writes a listener that records them"
+        )
         if pid.enabled(app) is not False:
-            gaps.append(f"what the estimator sees: the listener has it, or TRACE of {_ESTIMATOR}")
+            gaps.append(f"the estimator's input: the listener has it, or TRACE of {_ESTIMATOR}")
     if app.interval_from == "observed":
         gaps.append("the batch interval, which was inferred from the batch times")
     if not app.settings_known:
@@ -116,14 +118,13 @@ def missing(app: x.ApplicationFacts) -> list[str]:
 
 
 def _missing_of(query: x.QueryFacts) -> str | None:
-    """What a query is not judged by, since no report holds it."""
     if query.real_time or query.trigger_interval_ms or len(query.triggers) < 3:
         return None
-    return f"the trigger interval of {query.label}, which is recorded nowhere: --trigger-interval"
+    return f"the trigger interval of {query.label}, which no input records: set --trigger-interval"
 
 
 def _keep(rows: Sequence[Row], limit: int, badness: Callable[[Row], tuple[bool, int]]) -> list[Row]:
-    """At most `limit` rows in their order, the worst before the others."""
+    """Return at most `limit` rows in order, keeping the worst."""
     if len(rows) <= limit:
         return list(rows)
     places = sorted(range(len(rows)), key=lambda i: (badness(rows[i]), i), reverse=True)[:limit]
@@ -148,14 +149,14 @@ def _batch(batch: x.Batch, excerpts: bool) -> wire.RateBatch:
 
 
 def _step(stream: int, batch_ms: int, step: Step, exact: bool) -> wire.PidStep:
-    told = step.observation
+    seen = step.observation
     return wire.PidStep(
         stream_id=stream,
         batch_time_ms=batch_ms,
-        time_ms=told.time_ms,
-        elements=told.elements,
-        processing_delay_ms=told.processing_delay_ms,
-        scheduling_delay_ms=told.scheduling_delay_ms,
+        time_ms=seen.time_ms,
+        elements=seen.elements,
+        processing_delay_ms=seen.processing_delay_ms,
+        scheduling_delay_ms=seen.scheduling_delay_ms,
         latest_rate=step.latest_rate,
         error=step.error,
         historical_error=step.historical_error,
@@ -167,7 +168,6 @@ def _step(stream: int, batch_ms: int, step: Step, exact: bool) -> wire.PidStep:
 
 
 def keeping(state: StreamState) -> wire.Keeping:
-    """How a stream or a query keeps up."""
     line = state.line
 
     def rounded(value: float | None, digits: int = 3) -> float | None:
@@ -184,7 +184,7 @@ def keeping(state: StreamState) -> wire.Keeping:
         queued=state.queued,
         since_ms=state.behind_since_ms,
         cost_per_batch_ms=rounded(line.base) if line else None,
-        # Of nine digits, not decimals: who simulates it gets the same sustainable rate.
+        # Nine digits, so that a simulation gets the same sustainable rate.
         cost_per_record_ms=float(f"{line.per_x:.9g}") if line else None,
         cost_error_ms=rounded(line.error) if line else None,
         sustainable_per_s=rounded(state.headroom_per_s),
@@ -260,7 +260,7 @@ def _trigger(trigger: x.Trigger) -> wire.RateTrigger:
 
 
 def _slow_parts(assessed: Assessed) -> list[wire.SlowPart]:
-    """The worst stages of the longest batches and triggers."""
+    """Return the worst stages of the longest batches and triggers."""
     found: list[tuple[int, int | None, int | None, x.StageLoad]] = [
         (b.processing_ms or 0, b.time_ms, None, b.stage)
         for b in assessed.app.batches
@@ -296,10 +296,10 @@ def _slow_parts(assessed: Assessed) -> list[wire.SlowPart]:
 
 
 def rate_tables(facts: Assessment, *, excerpts: bool) -> Rows:
-    """The same lists whole: rows of `report.tables`, made one by one.
+    """Yield the complete lists: rows of `report.tables`, generated lazily.
 
     Args:
-        facts: that were judged.
+        facts: the assessment.
         excerpts: False drops the reasons, which are log text.
     """
 

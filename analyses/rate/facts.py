@@ -1,8 +1,8 @@
-"""What one run of `flowdiag rate` knows, as plain frozen values.
+"""Facts of one run of `flowdiag rate`, as plain frozen values.
 
-Spark measures (`flowdiag.analyses.rate.measure`), this module names what comes out, and the rules judge
-it without a JVM. Batch times and all other times of DStreams are milliseconds since the epoch, as Spark
-writes them; `time_us` of single records are microseconds. `None` always means "the input does not say".
+Spark measures them (`flowdiag.analyses.rate.measure`), and the rules judge them without a JVM. Batch times
+and all other times of DStreams are milliseconds since the epoch, as Spark writes them. `time_us` of single
+records is in microseconds. `None` always means that the input does not contain the value.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any, Final
 from flowdiag.analyses.model.keys import JobKey, Ref
 
 MANUAL_CLOCK_MS: Final = 365 * 86_400_000
-"""Batch times in the first year are those of a manual clock, which no other time can be compared with."""
+"""Batch times in the first year come from a manual clock and cannot be compared with other times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageLoad:
-    """The stage of a batch whose slowest task took longest, and that task."""
+    """The stage of a batch with the longest task, and that task."""
 
     stage: int
     name: str | None
@@ -61,7 +61,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """What an output operation took over all batches that tell."""
+    """The total duration of an output operation over all batches with a duration."""
 
     output: int
     name: str | None
@@ -71,7 +71,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocks:
-    """What a receiver stored, replicas left out."""
+    """The blocks that a receiver stored, without replicas."""
 
     stream: int
     blocks: int
@@ -83,7 +83,7 @@ class Blocks:
 
     @property
     def bytes_per_s(self) -> float | None:
-        """How fast it stores; None for a single block."""
+        """The storage rate; None for a single block."""
         if self.first_ms is None or self.last_ms is None or self.last_ms <= self.first_ms:
             return None
         return self.bytes * 1000 / (self.last_ms - self.first_ms)
@@ -91,7 +91,7 @@ class Blocks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """What tasks of a direct stream read of a partition, from the logs of executors."""
+    """Records that tasks of a direct stream read from a partition, according to executor logs."""
 
     name: str  # orders-3
     records: int
@@ -101,7 +101,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """A host that keeps blocks of receivers: what was left at last, and how fast they come."""
+    """A host that stores receiver blocks: the memory left at the end, and the storage rate."""
 
     host: str
     free_bytes: int | None
@@ -111,7 +111,7 @@ class Memory:
 
     @property
     def bytes_per_s(self) -> float | None:
-        """What is stored per second, replicas included."""
+        """The bytes stored per second, including replicas."""
         if self.first_ms is None or self.last_ms is None or self.last_ms <= self.first_ms:
             return None
         return self.bytes * 1000 / (self.last_ms - self.first_ms)
@@ -119,7 +119,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamInput:
-    """What one input stream gave to a batch."""
+    """The records of one input stream in a batch."""
 
     stream: int
     records: int
@@ -128,10 +128,10 @@ class StreamInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """A batch of a DStream application, merged from everything that tells about it.
+    """A batch of a DStream application, merged from all its inputs.
 
-    `scheduling_ms` counts from the submission, as the listener and the estimator do. `approximate`
-    says that the times are those of its Spark jobs (an event log alone), a little too short.
+    `scheduling_ms` starts at the submission, as for the listener and the estimator. `approximate` marks
+    times of its Spark jobs (from an event log alone), which are slightly too short.
     """
 
     time_ms: int
@@ -152,21 +152,21 @@ class Batch:
 
     @property
     def total_ms(self) -> int | None:
-        """As the listener counts it: scheduling and processing delay."""
+        """The total delay of the listener: scheduling and processing delay."""
         if self.scheduling_ms is None or self.processing_ms is None:
             return None
         return self.scheduling_ms + self.processing_ms
 
     @property
     def generation_lag_ms(self) -> int | None:
-        """From the batch time to the submission, which no delay of Spark's counts."""
+        """The time from batch time to submission, which Spark counts in no delay."""
         if self.submission_ms is None or self.time_ms < MANUAL_CLOCK_MS:
             return None
         return max(0, self.submission_ms - self.time_ms)
 
     @property
     def waited_ms(self) -> int | None:
-        """From the batch time until its processing began."""
+        """The time from batch time to the start of processing."""
         if self.time_ms < MANUAL_CLOCK_MS:
             return self.scheduling_ms
         if self.start_ms is not None:
@@ -190,7 +190,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A record that rules look at one by one: what a receiver, executor, query or log line said."""
+    """A single record of a receiver, executor, query or log line."""
 
     kind: str  # value of `Event`
     template: str | None
@@ -205,13 +205,13 @@ class Record:
 
     @property
     def what(self) -> str:
-        """The word that tells records of one kind apart."""
+        """The event within the kind: `started`, `stopped` …"""
         return self.fields.get("what", "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Executor:
-    """An executor, and what its tasks took compared with those of the same stages elsewhere."""
+    """An executor, with its tasks compared to tasks of the same stages elsewhere."""
 
     executor: str
     host: str | None = None
@@ -249,13 +249,13 @@ class Trigger:
 
     @property
     def backlog(self) -> int | None:
-        """Offsets that were there and were not taken, over all sources that say so."""
+        """Available offsets that were not read, over all sources that report them."""
         known = [source["backlog"] for source in self.sources if source.get("backlog") is not None]
         return sum(known) if known else None
 
     @property
     def state_rows(self) -> int | None:
-        """Rows in the state of all operators; None where it has none, or none is told."""
+        """Rows in the state of all operators; None without state or counts."""
         known = [one["rows"] for one in self.state if one.get("rows") is not None]
         return sum(known) if known else None
 
@@ -274,13 +274,13 @@ class Trigger:
 
     @property
     def dropped(self) -> int:
-        """Rows that came later than the watermark allows."""
+        """Rows that arrived later than the watermark allows."""
         return sum(one.get("dropped") or 0 for one in self.state)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryFacts:
-    """A streaming query; its runs (restarts) stand one behind the other."""
+    """A streaming query with its runs (restarts) in order."""
 
     id: str
     name: str | None
@@ -289,7 +289,7 @@ class QueryFacts:
     events: tuple[Record, ...] = ()  # started, idle, terminated
     trigger_interval_ms: int | None = None
     interval_from: str | None = None  # option | log | observed
-    real_time: bool | None = None  # None: nothing says so, nor that it is not
+    real_time: bool | None = None  # None: unknown
     real_time_from: str | None = None  # option | configuration | log
     tries: Mapping[int, int] = field(default_factory=dict)  # runs by batch id, of those tried twice
     file_limit: int | None = None  # maxFilesPerTrigger, as the source logs it
@@ -297,7 +297,7 @@ class QueryFacts:
 
     @property
     def label(self) -> str:
-        """It, inside a sentence: a paste may name it nowhere."""
+        """The query inside a sentence; a paste may not name it."""
         known = self.name or self.id
         return f"query {known}" if known else "the query"
 
@@ -323,7 +323,7 @@ class ApplicationFacts:
     partitions: tuple[Partition, ...] = ()
     queries: tuple[QueryFacts, ...] = ()
     receivers: tuple[Record, ...] = ()
-    limits: tuple[Record, ...] = ()  # rate limits that receivers took
+    limits: tuple[Record, ...] = ()  # rate limits that receivers received
     traces: tuple[Record, ...] = ()  # what the estimator printed
     lost: tuple[Record, ...] = ()  # dropped listener events
     incidents: tuple[Record, ...] = ()
@@ -342,12 +342,12 @@ class ApplicationFacts:
 
     @property
     def completed(self) -> tuple[Batch, ...]:
-        """The batches that ended, in the order of their batch times."""
+        """The batches that ended, by batch time."""
         return tuple(b for b in self.batches if b.state == "completed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateFacts:
-    """Everything that the rules of `rate` judge."""
+    """All applications of the input."""
 
     applications: tuple[ApplicationFacts, ...]

@@ -1,6 +1,6 @@
-"""What holds the rate of an input stream, in a word and a sentence.
+"""The reason for the rate of an input stream, as a word and a sentence.
 
-The words: `source` (it has no more), `floor`, `delay`, `processing` (what the estimator computes from),
+The words: `source` (the source delivers less), `floor`, `delay`, `processing` (what the estimator computes from),
 `max-rate`, `max-per-partition`, `first-batch` (no estimate yet, nothing limits it), `not-enabled`,
 `cannot-act`, `unknown`.
 """
@@ -17,7 +17,7 @@ from flowdiag.analyses.rate.replay import Replay
 
 
 def held_by(assessed: Assessed, stream: int) -> tuple[str, str]:
-    """What decides how many records a stream brings into a batch: a word, and the sentence."""
+    """Return what determines the records of a stream per batch: a word and a sentence."""
     app, state = assessed.app, assessed.state
     on = pid.enabled(app)
     caps = [cap for cap in (state.caps if state else ()) if cap.stream in (stream, None)]
@@ -27,36 +27,39 @@ def held_by(assessed: Assessed, stream: int) -> tuple[str, str]:
         option = pid.MAX_RATE if fixed.kind == "max-rate" else pid.MAX_PER_PARTITION
         return fixed.kind, f"{option} = {fixed.per_s:g}, which most batches reach"
     if on is None:
-        return "unknown", "no input tells whether back pressure is on"
+        return "unknown", "no input shows whether back pressure is on"
     if not on:
         return (
             "not-enabled",
-            "back pressure is off, and no limit is reached: all that comes is taken",
+            "back pressure is off, and no limit is reached: Spark reads everything",
         )
     counted = [s.records for b in app.completed for s in b.streams if s.stream == stream]
     if app.completed and not any(counted) and _busy(app.completed):
-        return "cannot-act", "no record is counted, so that the estimator skips every batch"
+        return "cannot-act", "no record is counted, so the estimator skips every batch"
     if estimator is None or not estimator.updates:
         if app.settings.get(pid.INITIAL_RATE) is None:
             return (
                 "first-batch",
-                "no rate has been published yet, and without initialRate none holds",
+                "no rate has been published yet, and no initialRate is set",
             )
-        return "first-batch", "no rate has been published yet: initialRate holds"
+        return "first-batch", "no rate has been published yet: initialRate applies"
     if state is not None and batches.overloaded(state) and _beyond(assessed, estimator):
-        return "cannot-act", "batches hold far more than the published rate: it is not heeded"
+        return "cannot-act", "batches contain far more than the published rate: receivers ignore it"
     if any(cap.kind == "pid" for cap in caps) or _floored(estimator):
         return deciding_term(estimator, several=len(assessed.estimators) > 1)
     last = estimator.updates[-1].new_rate or 0.0
-    return "source", f"batches hold less than the {last:.0f} records/s permitted: no more comes"
+    return (
+        "source",
+        f"batches contain less than the permitted {last:.0f} records/s: the source delivers less",
+    )
 
 
 def deciding_term(estimator: Replay, *, several: bool = False) -> tuple[str, str]:
-    """Which term of the estimator decides the late rates.
+    """Return the term of the estimator that determines the late rates.
 
     Args:
         estimator: of one stream.
-        several: whether there are others, so that it sees a part of the records only.
+        several: whether other streams exist, so the estimator sees part of the records.
     """
     late = [step for step in estimator.updates[-12:] if step.processing_rate]
     if not late:
@@ -71,11 +74,11 @@ def deciding_term(estimator: Replay, *, several: bool = False) -> tuple[str, str
     if taken > 0.3:
         return (
             "delay",
-            f"the delay: its term takes {fmt.percent(taken)} off what is processed",
+            f"the delay: its term subtracts {fmt.percent(taken)} from the processing rate",
         )
     rate = median(step.processing_rate or 0.0 for step in late)
     of = f" of stream {estimator.stream}" if several else ""
-    return "processing", f"what the job processes, {rate:.0f} records/s{of}"
+    return "processing", f"the processing rate of the job, {rate:.0f} records/s{of}"
 
 
 def _floored(estimator: Replay) -> bool:

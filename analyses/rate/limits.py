@@ -1,7 +1,7 @@
-"""How long a growing delay can go on: until memory is full, or until a topic deletes what waits.
+"""The time until a growing delay fills the memory, or exceeds the retention of a topic.
 
-Receivers keep the blocks of waiting batches in the memory of executors; what a direct stream has not
-read yet lies in the topic, until the retention ends. Both follow from the slope of the delay.
+Receivers keep the blocks of queued batches in the memory of executors. Unread records of a direct stream
+remain in the topic until its retention ends. Both times follow from the slope of the delay.
 """
 
 from __future__ import annotations
@@ -13,18 +13,16 @@ from flowdiag.analyses.model import fmt
 from flowdiag.analyses.rate.facts import ApplicationFacts
 from flowdiag.analyses.rate.stability import Trend
 
-RETENTION_MS: Final = (
-    7 * 86_400_000
-)  # log.retention.hours of a Kafka broker, where nobody says more
+RETENTION_MS: Final = 7 * 86_400_000  # the default of log.retention.hours of a Kafka broker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """What ends it.
+    """The limit of a growing delay.
 
     Args:
-        kind: `memory`, `retention`, or `source` (files, and others that wait where they are).
-        left_ms: until then at the present slope; None where the input does not tell.
+        kind: `memory`, `retention`, or `source` (files and similar).
+        left_ms: time left at the present slope; None if unknown.
         text: the same in a sentence.
     """
 
@@ -34,7 +32,7 @@ class Limit:
 
 
 def kind_of(app: ApplicationFacts) -> str | None:
-    """Where the waiting records are; None where nothing tells."""
+    """Return where the waiting records are: `memory`, `retention` or `source`; None if unknown."""
     if app.receivers or app.blocks or app.limits:
         return "memory"
     streams = [s for b in app.batches for s in b.streams]
@@ -49,26 +47,26 @@ def limit_of(
     delay_ms: float | None,
     retention_ms: int | None = None,
 ) -> Limit | None:
-    """The limit of an application whose delay grows; None where it does not.
+    """Return the limit of an application with a growing delay, or None.
 
     Args:
-        app: what it is fed by, and what its receivers store.
+        app: its streams, and the blocks of its receivers.
         slope: of the delay, milliseconds per millisecond.
-        delay_ms: now.
-        retention_ms: of the topics, if the user says so; Kafka's default otherwise.
+        delay_ms: the present delay.
+        retention_ms: of the topics; None: Kafka's default.
     """
     if slope is None or not slope.rises:
         return None
     kind = kind_of(app)
     if kind is None:
         return None
-    # The slope is per second of batch times; a batch is processed by its wait later.
+    # The slope is per second of batch times; a batch is processed after its wait.
     grows = slope.slope / (1 + slope.slope)
     if kind == "memory":
         left = _memory_left(app, grows)
-        text = "Receivers keep the blocks of waiting batches in memory"
+        text = "Receivers keep the blocks of queued batches in memory"
         text += (
-            f": at this slope it is full in {fmt.duration(left)}; then blocks go to disk, or are lost."
+            f": at this rate it is full in {fmt.duration(left)}. Then blocks are spilled to disk or lost."
             if left is not None
             else ", until it is full."
         )
@@ -78,15 +76,15 @@ def limit_of(
         left = max(0.0, kept - (delay_ms or 0.0)) / grows
         assumed = "" if retention_ms else ", Kafka's default"
         text = (
-            f"The topic keeps its records for {fmt.duration(kept)}{assumed}: at this slope the delay "
-            f"reaches that in {fmt.duration(left)}, and what is deleted then is lost."
+            f"The topic keeps its records for {fmt.duration(kept)}{assumed}. At this rate the delay "
+            f"reaches that in {fmt.duration(left)}, and deleted records are lost."
         )
         return Limit(kind=kind, left_ms=left, text=text)
-    return Limit(kind=kind, left_ms=None, text="What is not read yet waits in the source.")
+    return Limit(kind=kind, left_ms=None, text="Unread records wait in the source.")
 
 
 def _memory_left(app: ApplicationFacts, grows: float) -> float | None:
-    """Until the first memory is full: of what comes in, the part that the delay grows by stays."""
+    """Return the time until the first memory is full; the share that the delay grows by stays in it."""
     left = [
         one.free_bytes / (grows * one.bytes_per_s / 1000)
         for one in app.memory

@@ -94,7 +94,7 @@ def _assembled(
     faults: Faults,
 ) -> RateFacts:
     """The facts of the applications, but for one that sets off a fault."""
-    told = UserSettings(
+    user = UserSettings(
         trigger_interval_ms=options.rate.trigger_interval_ms,
         real_time=options.rate.real_time,
         configuration=options.rate.configuration,
@@ -105,7 +105,7 @@ def _assembled(
         return assemble(
             rows if whole else [row for row in rows if JSON.decode(row[1]).get("app", "") in some],
             damaged=damaged,
-            told=told,
+            user=user,
         )
 
     return faults.run_skipping_failures(

@@ -37,7 +37,7 @@ def progress(batch: int, run: str = "r", **values: Any) -> tuple[str, str]:
 
 
 def application(rows: Rows, **told: Any) -> ApplicationFacts:
-    (app,) = assemble(rows, told=UserSettings(**told)).applications
+    (app,) = assemble(rows, user=UserSettings(**told)).applications
     return app
 
 

@@ -674,7 +674,7 @@ def test_actions_say_what_they_come_to() -> None:
     tried = Settings(interval_ms=1000, gains=Gains(min_rate=250), max_rate=500)
     app = w.simulated(JOB, tried, MUCH)
     (floor,) = found(app, "RT201")
-    assert "By the model" in floor.actions[0].text and "records/s" in floor.actions[0].text
+    assert "The model" in floor.actions[0].text and "records/s" in floor.actions[0].text
 
 
 def test_a_longer_interval_is_recommended_where_batches_cost_much_by_themselves() -> None:
@@ -698,7 +698,7 @@ def test_a_limit_is_raised_by_what_is_left_of_the_interval() -> None:
 def test_a_poor_fit_predicts_nothing() -> None:
     app = w.application(late_batches(records=100))
     (finding,) = found(app, "RT101")
-    assert "not predicted" in finding.actions[0].text
+    assert "cannot predict" in finding.actions[0].text
 
 
 def test_back_pressure_is_recommended_with_numbers() -> None:
@@ -709,7 +709,7 @@ def test_back_pressure_is_recommended_with_numbers() -> None:
     assert options["spark.streaming.backpressure.enabled"] == "true"
     assert 120 <= float(options["spark.streaming.backpressure.initialRate"] or 0) <= 190
     assert 10 <= float(options["spark.streaming.backpressure.pid.minRate"] or 0) <= 25
-    assert "By the model" in finding.actions[0].text
+    assert "The model" in finding.actions[0].text
 
 
 # -- triggers of an unknown interval ---------------------------------------------------------------

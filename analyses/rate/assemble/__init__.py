@@ -1,4 +1,4 @@
-"""From collected rows to the facts of `flowdiag rate`: the one place where rows become values."""
+"""Turns collected rows into the facts of `flowdiag rate`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from flowdiag.parsers.rows import Event
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserSettings:
-    """What only the user can tell.
+    """Facts that only the user can provide.
 
     Args:
         trigger_interval_ms: of the triggers of queries.
-        real_time: whether queries run in real-time mode; None: not told.
-        configuration: options of the application; they count more than those of the input.
+        real_time: whether queries run in real-time mode; None: unknown.
+        configuration: options of the application; they override the options in the input.
     """
 
     trigger_interval_ms: int | None = None
@@ -41,16 +41,16 @@ def assemble(
     rows: Iterable[tuple[str, str]],
     damaged: Iterable[str] = (),
     *,
-    told: UserSettings | None = None,
+    user: UserSettings | None = None,
 ) -> RateFacts:
-    """Make facts of the rows of `measure.facts_frame`.
+    """Return the facts in the rows of `measure.facts_frame`.
 
     Args:
         rows: (what, row as JSON).
-        damaged: keys of applications of whose inputs one is cut.
-        told: what the user says.
+        damaged: keys of applications with a truncated input.
+        user: settings from the user.
     """
-    said = told or UserSettings()
+    user = user or UserSettings()
     by_app: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for what, text in rows:
         row = JSON.decode(text)
@@ -58,13 +58,13 @@ def assemble(
     cut = set(damaged)
     return RateFacts(
         applications=tuple(
-            _application(key, kinds, key in cut, said) for key, kinds in sorted(by_app.items())
+            _application(key, kinds, key in cut, user) for key, kinds in sorted(by_app.items())
         )
     )
 
 
 def _application(
-    key: str, kinds: Mapping[str, list[Row]], damaged: bool, told: UserSettings
+    key: str, kinds: Mapping[str, list[Row]], damaged: bool, user: UserSettings
 ) -> ApplicationFacts:
     singles: dict[str, list[Row]] = defaultdict(list)
     order = sorted(
@@ -83,13 +83,13 @@ def _application(
     }
     work = _work(kinds.get("work", ()))
     about = singles[Event.SPARK_APPLICATION]
-    settings = _settings(singles[Event.SPARK_SETTINGS], told)
+    settings = _settings(singles[Event.SPARK_SETTINGS], user)
     raw = sorted(kinds.get("batch", ()), key=lambda row: row["batch"])
     interval, interval_from = interval_of(about, raw)
     batches = batches_of(raw, by_batch, work, singles, interval)
     times = [row["time_us"] for row in order if row.get("time_us")]
     times += [batch.end_ms * 1000 for batch in batches if batch.end_ms is not None]
-    real_time = _real_time(singles, settings, told)
+    real_time = _real_time(singles, settings, user)
     return ApplicationFacts(
         key=JobKey("", key),
         application=None if key.startswith(UNKNOWN) or not key else key,
@@ -100,7 +100,7 @@ def _application(
         interval_ms=interval,
         interval_from=interval_from,
         settings=settings,
-        settings_known=bool(singles[Event.SPARK_SETTINGS] or told.configuration),
+        settings_known=bool(singles[Event.SPARK_SETTINGS] or user.configuration),
         batches=batches,
         outputs=outputs_of(kinds.get("output", ())),
         executors=executors_of(singles[Event.SPARK_EXECUTOR], kinds.get("executor", ())),
@@ -108,7 +108,7 @@ def _application(
         blocks=blocks_of(kinds.get("blocks", ())),
         partitions=partitions_of(kinds.get("range", ())),
         memory=memory_of(kinds.get("memory", ())),
-        queries=queries_of(singles, by_trigger, work, told.trigger_interval_ms, real_time),
+        queries=queries_of(singles, by_trigger, work, user.trigger_interval_ms, real_time),
         receivers=records_of(singles[Event.SPARK_RECEIVER]),
         limits=records_of(singles[Event.SPARK_RATE_LIMIT]),
         traces=records_of(singles[Event.SPARK_PID]),
@@ -123,7 +123,7 @@ def _application(
 
 
 def _work(rows: Iterable[Row]) -> dict[tuple[int | None, str | None, str | None], Work]:
-    """The jobs of batches and triggers, by (batch time, run, batch id)."""
+    """Return the jobs of batches and triggers, by (batch time, run, batch ID)."""
     return {
         (row.get("batch"), row.get("run_id"), row.get("batch_id")): Work(
             jobs=row["jobs"], busy_ms=row.get("busy")
@@ -132,11 +132,11 @@ def _work(rows: Iterable[Row]) -> dict[tuple[int | None, str | None, str | None]
     }
 
 
-def _settings(rows: Iterable[Row], told: UserSettings) -> dict[str, str]:
+def _settings(rows: Iterable[Row], user: UserSettings) -> dict[str, str]:
     settings: dict[str, str] = {}
     for row in rows:
         settings |= row.get("fields") or {}
-    return settings | dict(told.configuration)
+    return settings | dict(user.configuration)
 
 
 def _first(texts: Iterable[str | None]) -> str | None:
@@ -148,7 +148,7 @@ def _dated(about: Iterable[Row], what: str) -> list[int]:
 
 
 def _origins(batches: Iterable[Row], about: Iterable[Row]) -> frozenset[str]:
-    """Who tells of an application."""
+    """Return the kinds of input with batches of the application."""
     batches = list(batches)
     origins = {origin for row in batches for origin in row.get("origins") or ()}
     origins |= {field_of(row, "origin") for row in about} - {""}
@@ -158,11 +158,11 @@ def _origins(batches: Iterable[Row], about: Iterable[Row]) -> frozenset[str]:
 
 
 def _real_time(
-    singles: Mapping[str, list[Row]], settings: Mapping[str, str], told: UserSettings
+    singles: Mapping[str, list[Row]], settings: Mapping[str, str], user: UserSettings
 ) -> tuple[bool | None, str | None]:
-    """Whether queries run in real-time mode, which progress does not tell, and who says so."""
-    if told.real_time is not None:
-        return told.real_time, "option"
+    """Return whether queries run in real-time mode, and the source: progress does not contain it."""
+    if user.real_time is not None:
+        return user.real_time, "option"
     templates = {row.get("template") or "" for row in singles[Event.SPARK_INCIDENT]}
     if any(template.startswith("real-time-mode") for template in templates):
         return True, "log"

@@ -19,11 +19,11 @@ from flowdiag.parsers.rows import Event
 
 
 def interval_of(about: Sequence[Row], batches: Sequence[Row]) -> tuple[int | None, str | None]:
-    """The batch interval: as told, else the largest number that divides all distances of batches."""
+    """Return the batch interval: as recorded, else the greatest common divisor of the distances."""
     for row in about:
-        told = field_of(row, "interval_ms")
-        if told.isdecimal() and int(told) > 0:
-            return int(told), field_of(row, "origin") or "listener"
+        text = field_of(row, "interval_ms")
+        if text.isdecimal() and int(text) > 0:
+            return int(text), field_of(row, "origin") or "listener"
     for row in batches:
         if row.get("interval_ms"):
             return row["interval_ms"], "rest"
@@ -32,7 +32,7 @@ def interval_of(about: Sequence[Row], batches: Sequence[Row]) -> tuple[int | Non
     if len(gaps) < 2:
         return None, None
     common = reduce(gcd, gaps)
-    # A splice of logs with another grid, or a restart, breaks the divisor but not most gaps.
+    # Spliced logs or a restart break the divisor, but not most gaps.
     usual = int(median(gaps))
     return (common if common * 4 >= usual else usual), "observed"
 
@@ -44,10 +44,10 @@ def batches_of(
     singles: Mapping[str, Sequence[Row]],
     interval_ms: int | None,
 ) -> tuple[Batch, ...]:
-    """Batches in their order, with the records that REST or the estimators tell of.
+    """Return the batches in order, with record counts from REST or the estimators.
 
     Args:
-        rows: of batches, in their order.
+        rows: of batches, in order.
         stages: the worst stage, by batch time.
         work: the jobs, by (batch time, run, batch id).
         singles: records by kind of event.
@@ -98,21 +98,21 @@ def _batch(row: Row, stage: StageLoad | None, work: Work | None) -> Batch:
 
 
 def _times(row: Row, completed: bool) -> tuple[int | None, int | None, int | None]:
-    """Start, end and processing delay of a batch, as told or worked out from delays."""
+    """Return start, end and processing delay of a batch, as recorded or derived from its delays."""
     time, start, end = row["batch"], row.get("start"), row.get("end")
     processing, scheduling = row.get("processing"), row.get("scheduling")
     if end is None and processing is not None and row.get("log_total") is not None:
         end = time + row["log_total"]
         start = end - processing
     if end is None and processing is not None and scheduling is not None and completed:
-        # REST tells delays and no times; what lies between batch time and submission is unknown.
+        # REST has delays without times; the time from batch time to submission is unknown.
         start = time + scheduling
         end = start + processing
     return start, end, processing
 
 
 def _failed(row: Row, completed: bool) -> int:
-    """Failed output operations; an event log alone knows failed jobs, one of which may be the stop."""
+    """Return the number of failed outputs; an event log alone has failed jobs, and a stop may fail one."""
     if row.get("failed") is not None:
         return int(row["failed"])
     return min(1, row.get("failed_jobs") or 0) if completed else 0
@@ -135,7 +135,7 @@ def _streams(text: str | None) -> tuple[StreamInput, ...]:
 
 
 def _rest_inputs(receivers: Iterable[Row], interval_ms: int | None) -> dict[int, dict[int, int]]:
-    """Records by batch time and stream, from the rates that REST tells: records = rate x interval."""
+    """Return records by batch time and stream, from the rates of REST: records = rate x interval."""
     inputs: dict[int, dict[int, int]] = defaultdict(dict)
     for row in receivers:
         rates, stream = field_of(row, "rates"), field_of(row, "stream")
@@ -157,32 +157,32 @@ def _with_streams(batch: Batch, inputs: Mapping[int, Mapping[int, int]]) -> Batc
 
 
 def _with_traced_records(batches: tuple[Batch, ...], traces: Iterable[Row]) -> tuple[Batch, ...]:
-    """Records of batches that only a driver's log tells of, from what the estimators were told.
+    """Add records from the estimators' input to batches that only the driver's log contains.
 
-    An estimator is told when a batch ended, which the log says to the millisecond, too.
+    Both the estimator's input and the log contain the end of a batch, to the millisecond.
     """
     if all(batch.streams or batch.records is not None for batch in batches):
         return batches
-    told: dict[int, list[int]] = defaultdict(list)
+    counts: dict[int, list[int]] = defaultdict(list)
     for row in traces:
         time, elements = field_of(row, "time"), field_of(row, "elements")
         if row.get("template") == "pid-input" and time.isdecimal() and elements.isdecimal():
-            told[int(time)].append(int(elements))
-    alone = all(len(counts) == 1 for counts in told.values())
+            counts[int(time)].append(int(elements))
+    alone = all(len(entries) == 1 for entries in counts.values())
     return tuple(
         replace(
             batch,
-            records=sum(told[batch.end_ms]),
-            streams=(StreamInput(stream=0, records=told[batch.end_ms][0]),) if alone else (),
+            records=sum(counts[batch.end_ms]),
+            streams=(StreamInput(stream=0, records=counts[batch.end_ms][0]),) if alone else (),
         )
-        if batch.records is None and batch.end_ms in told
+        if batch.records is None and batch.end_ms in counts
         else batch
         for batch in batches
     )
 
 
 def outputs_of(rows: Iterable[Row]) -> tuple[Output, ...]:
-    """Output operations that failed, by batch."""
+    """Return the failed output operations, by batch."""
     ordered = sorted(rows, key=lambda row: (row["batch"], row.get("output") or ""))
     return tuple(_output(row) for row in ordered)
 

@@ -23,20 +23,20 @@ def queries_of(
     interval_ms: int | None,
     real_time: tuple[bool | None, str | None],
 ) -> tuple[QueryFacts, ...]:
-    """Queries by their id.
+    """Return the queries, by ID.
 
     Args:
         singles: records by kind of event.
         stages: the worst stage, by (run, batch id).
         work: the jobs, by (batch time, run, batch id).
-        interval_ms: of the triggers, as the user says.
-        real_time: whether they run in real-time mode, and who says so.
+        interval_ms: of the triggers, from the user.
+        real_time: whether they run in real-time mode, and the source of that.
     """
-    told: dict[str, _Query] = defaultdict(_Query)
-    # The log's line is the beginning of the report only: what quotes all of it is better evidence.
+    queries: dict[str, _Query] = defaultdict(_Query)
+    # The log has only the beginning of the report: complete reports are better evidence.
     for row in sorted(singles[Event.SPARK_PROGRESS], key=lambda r: r.get("template") is not None):
-        query, run = told[field_of(row, "id")], field_of(row, "run_id")
-        query.meet(row, run)
+        query, run = queries[field_of(row, "id")], field_of(row, "run_id")
+        query.add(row, run)
         key = (run, row.get("checkpoint"), row.get("time_us") or 0)
         if key not in query.triggers:  # the same progress in event log, listener and log
             number = str(row.get("checkpoint"))
@@ -44,16 +44,16 @@ def queries_of(
                 row, run, stages.get((run, number)), work.get((None, run, number))
             )
     for row in singles[Event.SPARK_QUERY]:
-        query = told[field_of(row, "id")]
-        query.meet(row, field_of(row, "run_id"))
+        query = queries[field_of(row, "id")]
+        query.add(row, field_of(row, "run_id"))
         query.events.append(row)
-    _add_late(told, singles[Event.SPARK_INCIDENT])
-    sources = _Sources(singles[Event.SPARK_INCIDENT], alone=len(told) == 1)
+    _add_late(queries, singles[Event.SPARK_INCIDENT])
+    sources = _Sources(singles[Event.SPARK_INCIDENT], alone=len(queries) == 1)
     result = []
-    for identity, query in sorted(told.items()):
+    for identity, query in sorted(queries.items()):
         mine = tuple(sorted(query.triggers.values(), key=lambda t: (t.time_us, t.batch or 0)))
         interval, interval_from = sources.interval(interval_ms, mine)
-        # A driver's log names no query: what it says of one it may say of any.
+        # A driver's log names no query, so its lines may refer to any of them.
         mode = real_time if sources.alone or real_time[1] != "log" else (None, None)
         result.append(
             QueryFacts(
@@ -77,21 +77,21 @@ def queries_of(
 _MOSTLY_LATE: Final = 0.5
 
 
-def _add_late(told: dict[str, _Query], incidents: Iterable[Row]) -> None:
-    """Logs of WARN and above have no reports: the only measure of a trigger is that it took too long."""
-    if len(told) > 1 or any(query.triggers for query in told.values()):
+def _add_late(queries: dict[str, _Query], incidents: Iterable[Row]) -> None:
+    """Add the late triggers of a log at WARN, which has no progress reports."""
+    if len(queries) > 1 or any(query.triggers for query in queries.values()):
         return
     late = _late(incidents)
     if late:
-        query = told[next(iter(told), "")]
+        query = queries[next(iter(queries), "")]
         query.triggers.update({(one.run_id, None, one.time_us): one for one in late})
         query.runs = query.runs or {"": None}
 
 
 def _late(incidents: Iterable[Row]) -> list[Trigger]:
-    """The triggers of which "Current batch is falling behind" tells: when they ended, how long they took.
+    """Return the triggers in "Current batch is falling behind" lines, with their ends and durations.
 
-    Only late triggers are told of: where those that are not may be most, nothing is known of the query.
+    The log contains late triggers only. If most triggers may be on time, the query remains unknown.
     """
     found: list[Trigger] = []
     for row in incidents:
@@ -120,24 +120,24 @@ def _late(incidents: Iterable[Row]) -> list[Trigger]:
 
 @dataclass(slots=True)
 class _Query:
-    """What records say of one query; triggers by (run, batch, start)."""
+    """The records of one query; triggers by (run, batch, start)."""
 
     name: str | None = None
     runs: dict[str, None] = field(default_factory=dict)
     triggers: dict[tuple[str, int | None, int], Trigger] = field(default_factory=dict)
     events: list[Row] = field(default_factory=list)
 
-    def meet(self, row: Row, run: str) -> None:
+    def add(self, row: Row, run: str) -> None:
         self.name = self.name or row.get("job_name") or None
         self.runs[run] = None
 
 
 class _Sources:
-    """What the driver's log says of the only query: the lines of its sources name none."""
+    """The source lines of the driver's log, which name no query and so belong to the only one."""
 
     def __init__(self, incidents: Iterable[Row], *, alone: bool) -> None:
         self.alone = alone
-        told: dict[str, list[int]] = defaultdict(list)
+        numbers: dict[str, list[int]] = defaultdict(list)
         of = {"falling-behind": "interval_ms", "file-limit": "files", "files-taken": "files"}
         last: dict[str, str] = {}
         for row in incidents:
@@ -145,16 +145,16 @@ class _Sources:
             if template in of:
                 last[template] = text = field_of(row, of[template])
                 if text.isdecimal():
-                    told[template].append(int(text))
-        self._intervals = told["falling-behind"] if alone else []
+                    numbers[template].append(int(text))
+        self._intervals = numbers["falling-behind"] if alone else []
         limit = last.get("file-limit", "")
         self.file_limit = int(limit) if alone and limit.isdecimal() else None
-        self.files_taken = tuple(told["files-taken"]) if alone else ()
+        self.files_taken = tuple(numbers["files-taken"]) if alone else ()
 
     def interval(
         self, given_ms: int | None, triggers: Sequence[Trigger]
     ) -> tuple[int | None, str | None]:
-        """The trigger interval, and who says so."""
+        """Return the trigger interval and its source."""
         if given_ms is not None:
             return given_ms, "option" if given_ms else None
         if self._intervals:
@@ -168,9 +168,9 @@ def _tries(
     runs: Iterable[str],
     work: Mapping[tuple[int | None, str | None, str | None], Work],
 ) -> dict[int, int]:
-    """In how many runs batches were begun, those of one run left out.
+    """Return the number of runs that began each batch, for batches of several runs.
 
-    Progress tells only of batches that end; the jobs of the event log of others, too.
+    Progress contains only batches that end; the event log has the jobs of others, too.
     """
     of = set(runs)
     found: dict[int, set[str]] = defaultdict(set)
@@ -215,10 +215,10 @@ def _trigger(row: Row, run: str, stage: StageLoad | None, work: Work | None) -> 
 
 
 def observed_trigger_ms(triggers: Sequence[Trigger]) -> int | None:
-    """The trigger interval that the starts of triggers show; None where they show none.
+    """Return the trigger interval that the starts of triggers follow, or None.
 
-    A processing-time trigger starts at multiples of its interval, and at once after an overrun (Spark
-    2.2 and later): triggers that waited for their start lie on one grid.
+    A processing-time trigger starts at multiples of its interval, or immediately after an overrun (from
+    Spark 2.2 on), so triggers that waited for their start are on one grid.
     """
     waited = [
         b.time_us // 1000
@@ -238,17 +238,17 @@ def observed_trigger_ms(triggers: Sequence[Trigger]) -> int | None:
     for guess in sorted(guesses, reverse=True):
         if guess < 100:
             continue
-        # Started within a tenth behind a multiple of the interval.
+        # Started within a tenth after a multiple of the interval.
         on_grid = sum(time % guess <= max(50, guess * 0.1) for time in waited)
         if on_grid >= 0.8 * len(waited):
-            # At one place of a longer beat, and not at its begin: they waited for rows, which come by that beat.
+            # All starts at one phase of a longer period: they waited for rows that arrive with that period.
             beat = usual > guess and _spread([time % usual for time in waited], usual) < guess
             return None if beat else guess
     return None
 
 
 def _spread(places: Sequence[int], around: int) -> int:
-    """The shortest arc of a circle that holds four fifths of the places on it."""
+    """Return the shortest arc of a circle with four fifths of the places."""
     ordered = sorted(places)
     most = -(-4 * len(ordered) // 5)
     turned = [*ordered, *(place + around for place in ordered)]

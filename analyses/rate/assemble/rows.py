@@ -1,4 +1,4 @@
-"""What all parts of assembling ask of a row."""
+"""Helpers to read a row."""
 
 from __future__ import annotations
 
@@ -16,23 +16,22 @@ JSON: Final = msgspec.json.Decoder()
 
 
 def what_of(row: Row) -> str:
-    """What happened to the thing that a row is about: `started`, `ended` …"""
+    """Return the event of a row: `started`, `ended` …"""
     return field_of(row, "what")
 
 
 def field_of(row: Row, name: str) -> str:
-    """A field as text, empty where there is none."""
+    """Return a field as text, or an empty string."""
     value = (row.get("fields") or {}).get(name)
     return "" if value is None else str(value)
 
 
 def ref_of(row: Row) -> Ref:
-    """Where a row is told."""
     return Ref(row["source"], row["offset"])
 
 
 def records_of(rows: Iterable[Row]) -> tuple[Record, ...]:
-    """Records that are handed on as they are."""
+    """Return the rows as records, unchanged."""
     return tuple(
         Record(
             kind=row["event"],
@@ -51,7 +50,7 @@ def records_of(rows: Iterable[Row]) -> tuple[Record, ...]:
 
 
 def stage_of(row: Row) -> StageLoad:
-    """The worst stage of a batch or trigger."""
+    """Return the stage of a batch or trigger with the longest task."""
     slowest = row.get("slowest") or {}
     return StageLoad(
         stage=row["stage"],

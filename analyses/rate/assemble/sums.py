@@ -1,4 +1,4 @@
-"""What is added up over an application: executors, output operations, partitions, blocks, memory."""
+"""Totals of an application: executors, output operations, partitions, blocks, memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flowdiag.analyses.rate.facts import Blocks, Executor, Memory, Operation, Pa
 
 
 def executors_of(events: Iterable[Row], loads: Iterable[Row]) -> tuple[Executor, ...]:
-    """Executors by name: when they came and went, and their share of the tasks."""
+    """Return executors by name, with the times of their addition and removal and the sums of their tasks."""
     added: dict[str, Row] = {}
     removed: dict[str, Row] = {}
     for row in events:
@@ -43,7 +43,7 @@ def executors_of(events: Iterable[Row], loads: Iterable[Row]) -> tuple[Executor,
 
 
 def operations_of(rows: Iterable[Row]) -> tuple[Operation, ...]:
-    """Output operations by number."""
+    """Return output operations by number."""
     found = [
         Operation(
             output=int(row["output"]),
@@ -58,7 +58,7 @@ def operations_of(rows: Iterable[Row]) -> tuple[Operation, ...]:
 
 
 def partitions_of(rows: Iterable[Row]) -> tuple[Partition, ...]:
-    """Partitions of topics by name."""
+    """Return topic partitions by name."""
     found = [
         Partition(
             name=row["partition"],
@@ -73,7 +73,7 @@ def partitions_of(rows: Iterable[Row]) -> tuple[Partition, ...]:
 
 
 def blocks_of(rows: Iterable[Row]) -> tuple[Blocks, ...]:
-    """What receivers stored, by stream."""
+    """Return the stored blocks by stream."""
     found = [
         Blocks(
             stream=int(row["stream"]),
@@ -91,7 +91,7 @@ def blocks_of(rows: Iterable[Row]) -> tuple[Blocks, ...]:
 
 
 def memory_of(rows: Iterable[Row]) -> tuple[Memory, ...]:
-    """Where blocks are kept, by host."""
+    """Return the block storage by host."""
     return tuple(
         Memory(
             host=row["host"],

@@ -1,4 +1,4 @@
-"""What an exception of Spark's says, as parts of a finding: its class, its numbers, what to do about it."""
+"""Turns a Spark exception into parts of a finding: its class, its numbers, and the actions."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from flowdiag.parsers.exceptions import Classified
 
 
 def classify_record(record: Record) -> Classified | None:
-    """What the exception says; one that stands by itself was classified as it was read."""
+    """Return the class of the exception; pasted exceptions were classified while parsing."""
     name = record.fields.get("class")
     if name is None:
-        # Not before: readers of lines import Arrow, which listing the rules does not need.
+        # Imported late: line readers need Arrow, which listing the rules does not.
         from flowdiag.parsers.lines.pastes import classify_text
 
-        told = classify_text(record.cause, "spark")
-        if told is not None:
-            told.values.update({key: record.fields[key] for key in _HEAP if key in record.fields})
-        return told
+        found = classify_text(record.cause, "spark")
+        if found is not None:
+            found.values.update({key: record.fields[key] for key in _HEAP if key in record.fields})
+        return found
     options = tuple(record.fields.get("options", "").split())
     return Classified(name, "", 0, dict(record.fields), options)
 
@@ -35,7 +35,7 @@ _HEAP: Final = ("where", "by")
 
 
 def cause_of_exception(found: Classified | None) -> tuple[str, tuple[str, ...]]:
-    """The word for what an exception says, and the remedies that fit; `failing-batches` where it says none."""
+    """Return the cause of an exception and the matching remedies; `failing-batches` if unknown."""
     if found is None:
         return "failing-batches", ()
     cause, names = cause_of_class(found.name, "failing-batches")
@@ -45,14 +45,14 @@ def cause_of_exception(found: Classified | None) -> tuple[str, tuple[str, ...]]:
 
 
 def driver_note(found: Classified | None) -> str:
-    """What the exception's frames add to the explanation of its cause; empty where they say nothing."""
+    """Return the note for an exception of the driver; empty for others."""
     if found is None or found.values.get("where") != "driver":
         return ""
-    by = ": a collect brings the rows of all tasks there" if "by" in found.values else ""
-    return f"It is the driver that ran out of memory, no executor{by}."
+    by = ": a collect transfers the rows of all tasks to it" if "by" in found.values else ""
+    return f"The driver ran out of memory, not an executor{by}."
 
 
-# Of the values that an exception says: what they are called, and their unit.
+# Values of exceptions: measurement name and unit.
 _SAID: Final = {
     "needed": ("needed", None),
     "available": ("available", None),
@@ -75,11 +75,11 @@ _CHANGED: Final = {
     "offsets-gone": "offset",
     "checkpoint-changed": "sources",
 }
-"""What an exception says that was `before` and is `now` another number."""
+"""Exceptions with a value `before` and `now`, and its name."""
 
 
 def exception_measurements(found: Classified | None) -> Iterator[Measurement]:
-    """The numbers and names that an exception says."""
+    """Yield the numbers and names in an exception."""
     if found is None:
         return
     for key, (name, unit) in _SAID.items():
@@ -87,13 +87,13 @@ def exception_measurements(found: Classified | None) -> Iterator[Measurement]:
         if value is not None:
             number = value.removeprefix("-").isdecimal() and key not in ("executor", "partition")
             what = _CHANGED.get(found.name) if key in ("from", "to") else None
-            told = unit or (_UNITS.get(found.name) if number and key in _SIZES else None)
+            unit_name = unit or (_UNITS.get(found.name) if number and key in _SIZES else None)
             yield h.measurement(
-                f"{what}-{name}" if what else name, float(value) if number else value, told
+                f"{what}-{name}" if what else name, float(value) if number else value, unit_name
             )
 
 
-# What says that a record could not be read, and what any record may bring about in a user's function.
+# Errors of reading a record, and errors that a record may cause in a user's function.
 _READING: Final = re.compile(
     r"(?i:deseriali[sz]|serializationexception|malformed|(?<!s)pars(?:e|ing)|decod(?:e|ing)"
     r"|corrupt|(?:avro|json|proto)\w{0,40}(?:exception|error))"
@@ -111,7 +111,7 @@ _RECOMMENDED: Final = re.compile(
 
 
 def failure_remedies(text: str, usual: str) -> tuple[str, ...]:
-    """What to do about a failure of which no class is known: what fits its words.
+    """Return the remedies for a failure of an unknown class, by its wording.
 
     Args:
         text: class and message.
@@ -127,7 +127,7 @@ def failure_remedies(text: str, usual: str) -> tuple[str, ...]:
 
 
 def recommended_options(text: str) -> dict[str, str]:
-    """The options that an exception itself recommends to set, and to what.
+    """Return the options that an exception recommends, with their values.
 
     >>> recommended_options("If you'd like to ignore deletes, set the option 'ignoreDeletes' to 'true'. The table")
     {'ignoreDeletes': 'true'}
@@ -138,13 +138,13 @@ def recommended_options(text: str) -> dict[str, str]:
 def failure_actions(
     assessed: Assessed, record: Record, error: str, usual: str
 ) -> tuple[Action, ...]:
-    """What to do about a failure of which no class is known, by its own words."""
+    """Return the actions for a failure of an unknown class, by its wording."""
     text = f"{record.fields.get('exception', '')}\n{record.cause or ''}"
     offered = tuple(
         Action(
-            text=f"Decide whether to set {option} to {value}, as the exception itself offers",
+            text=f"Decide whether to set {option} to {value}, as the exception suggests",
             option=option,
-            measure="what is left out then",
+            measure="the records that this leaves out",
             verify="the query passes the batch that failed",
         )
         for option, value in recommended_options(text).items()
@@ -162,21 +162,21 @@ def exception_actions(
     found: Classified | None,
     record: Record | None = None,
 ) -> tuple[Action, ...]:
-    """What to do about the cause, where the user's code is, and the options that the exception itself names."""
+    """Return the remedies for the cause with the user's code, and the options in the exception."""
     known = h.remedies(cause, assessed.app, *names)
     frame = record.fields.get("python_frame") if record is not None else None
     if frame and known and cause in _OF_CODE:
         known = (replace(known[0], text=f"{known[0].text}; it was raised in {frame}"), *known[1:])
-    told = {action.option for action in known}
+    covered = {action.option for action in known}
     return (
         *known,
         *(
             Action(
-                text=f"Look at {key}: the exception itself names it",
+                text=f"Check {key}, which the exception names",
                 option=key,
-                measure="what the exception says of it",
+                measure="the value that the exception mentions",
             )
             for key in (found.options if found is not None else ())
-            if key not in told
+            if key not in covered
         ),
     )

@@ -1,6 +1,6 @@
-"""What the text of a failure says about where it comes from: Kafka, or blocks that are gone.
+"""Finds the origin of a failure in its text: Kafka, or lost blocks.
 
-The same failure is told by a listener (`failureReason`), REST (`firstFailureReason`), the driver's log
+A failure appears in the listener (`failureReason`), REST (`firstFailureReason`), the driver's log
 (`Lost task …`) and the executor's (`Exception in task …`). Wording: `KafkaDataConsumer` of the
 connectors for DStreams and for SQL, 2.0 to 4.3, Kafka's own client, and `BlockRDD`.
 """
@@ -30,7 +30,7 @@ _WORDS: Final = (
             r"|Cannot fetch record for offset (?P<offset>\d{1,19}) in \d{1,15} milliseconds"
         ),
     ),
-    # What names the partition first: the class of the exception stands before it.
+    # Patterns with the partition come first, because the exception class precedes it.
     (
         GONE,
         re.compile(
@@ -69,12 +69,12 @@ _PARTITION: Final = re.compile(r"(?P<topic>[\w.-]{1,249})[- ](?P<number>\d{1,6})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """One failure that says where it comes from.
+    """One failure with a known origin.
 
     Args:
         kind: `POLL`, `GONE` or `BLOCK`.
-        what: the partition of a topic (`orders-3`), or the block; None where it is not named.
-        key: the same for the same failure, whoever tells it.
+        what: the partition of a topic (`orders-3`), or the block; None if it is not named.
+        key: equal for the same failure in different inputs.
     """
 
     kind: str
@@ -87,7 +87,7 @@ class Trouble:
 
 
 def classify_failure(text: str | None) -> tuple[str, str | None] | None:
-    """Where a failure comes from, and what it names.
+    """Return the origin of a failure and the partition or block that it names.
 
     >>> classify_failure("requirement failed: Failed to get records for g orders-3 12 after polling for 512")
     ('slow-kafka', 'orders-3')
@@ -102,14 +102,14 @@ def classify_failure(text: str | None) -> tuple[str, str | None] | None:
             groups = found.groupdict()
             before, after = groups.pop("before", None), groups.pop("after", None)
             if offset_went_back(before, after):
-                return None  # a topic that was made anew: nothing was deleted too early
+                return None  # a recreated topic: nothing was deleted too early
             named = next((value for value in groups.values() if value), None)
             return kind, named if kind == BLOCK else partition_in(named)
     return None
 
 
 def offset_went_back(before: str | None, after: str | None) -> bool:
-    """Whether a partition ends before what was read of it: the topic is another one.
+    """Return whether a partition ends before the read offset, because the topic was recreated.
 
     >>> offset_went_back("8812", "14"), offset_went_back("14", "8812"), offset_went_back(None, None)
     (True, False, False)
@@ -118,7 +118,7 @@ def offset_went_back(before: str | None, after: str | None) -> bool:
 
 
 def partition_in(text: str | None) -> str | None:
-    """The partition of a topic that a text names.
+    """Return the topic partition in a text.
 
     >>> partition_in("{orders-3=1234}"), partition_in("spark-executor-g orders 3 1234")
     ('orders-3', 'orders-3')
@@ -135,7 +135,7 @@ def partition_in(text: str | None) -> str | None:
 
 
 def error_line(text: str | None) -> str:
-    """The line of a failure that says what went wrong: of a Python traceback the last one.
+    """Return the line of a failure with the error: in a Python traceback, the last one.
 
     >>> error_line("o.a.s.SparkException: Job aborted\\nTraceback (most recent call last):\\n  File x"
     ...          "\\nValueError: no number")
@@ -158,45 +158,45 @@ def error_line(text: str | None) -> str:
 
 
 def failure_rank(reasons: Iterable[str | None]) -> Rank:
-    """A failure by itself is the root; what Kafka or a lost executor brought about is a symptom."""
-    told = list(reasons)
-    from_outside = sum(classify_failure(reason) is not None for reason in told)
-    return Rank.SYMPTOM if told and from_outside > len(told) / 2 else Rank.ROOT_CAUSE
+    """Return the rank of a failure: a symptom if Kafka or a lost executor caused it, else the root."""
+    texts = list(reasons)
+    from_outside = sum(classify_failure(reason) is not None for reason in texts)
+    return Rank.SYMPTOM if texts and from_outside > len(texts) / 2 else Rank.ROOT_CAUSE
 
 
 def troubles(app: ApplicationFacts) -> tuple[Trouble, ...]:
-    """Every such failure of an application, each once."""
+    """Return every such failure of an application, each once."""
     found: dict[str, Trouble] = {}
-    for one in _told(app):
+    for one in _all_troubles(app):
         known = found.get(one.key)
         if known is None or (known.ref is None and one.ref is not None):
             found[one.key] = one
     return tuple(sorted(found.values(), key=lambda one: (one.time_us or 0, one.key)))
 
 
-def _told(app: ApplicationFacts) -> Iterator[Trouble]:
+def _all_troubles(app: ApplicationFacts) -> Iterator[Trouble]:
     for record in app.incidents:
         yield from _of_record(record)
     for output in app.outputs:
-        if (said := classify_failure(output.failure)) is not None:
+        if (origin := classify_failure(output.failure)) is not None:
             yield Trouble(
-                kind=said[0],
-                what=said[1],
-                key=f"{said[0]} batch {output.batch_ms} {said[1]}",
+                kind=origin[0],
+                what=origin[1],
+                key=f"{origin[0]} batch {output.batch_ms} {origin[1]}",
                 time_us=output.batch_ms * 1000,
                 ref=output.ref,
             )
     for query in app.queries:
         for event in query.events:
-            if event.what == "terminated" and (said := classify_failure(event.cause)) is not None:
+            if event.what == "terminated" and (origin := classify_failure(event.cause)) is not None:
                 run = event.fields.get("run_id")
-                # A task whose failure ended the run tells of it in a line of its own, too.
+                # The failed task that ended the run has a line of its own, too.
                 text = f"{event.fields.get('exception', '')} {event.cause}"
                 task = _FAILED_TASK.search(text)
                 yield Trouble(
-                    kind=said[0],
-                    what=said[1],
-                    key=f"{said[0]} task {task['id']}" if task else f"{said[0]} run {run}",
+                    kind=origin[0],
+                    what=origin[1],
+                    key=f"{origin[0]} task {task['id']}" if task else f"{origin[0]} run {run}",
                     time_us=event.time_us,
                     ref=event.ref,
                 )
@@ -213,11 +213,11 @@ def _of_record(record: Record) -> Iterator[Trouble]:
         what = fields.get("block") if kind == BLOCK else partition_in(named)
         key = f"{kind} {named or fields.get('block')} {record.time_us}"
     elif template in ("task-lost", "task-exception"):
-        said = classify_failure(record.cause)
-        if said is None:
+        origin = classify_failure(record.cause)
+        if origin is None:
             return
-        kind, what = said
-        key = f"{kind} task {fields.get('task_id')}"  # driver and executor both tell of it
+        kind, what = origin
+        key = f"{kind} task {fields.get('task_id')}"  # driver and executor both log it
     else:
         return
     yield Trouble(
