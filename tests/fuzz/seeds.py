@@ -14,9 +14,9 @@ from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.sources.open import open_source
 from tests import relay
 from tests.archives import FIXTURES, synthetic, unpacked
-from tests.parsers.dresses import DRESSES, Said
 from tests.parsers.packed import PACK
-from tests.parsers.test_dresses import SAID
+from tests.parsers.test_wrappings import SAID
+from tests.parsers.wrappings import WRAPPINGS, Said
 
 _CHUNK: Final = 12  # messages in a seed: small ones are tried more often
 _BYTES: Final = 12_000  # of a file of a recording, from its beginning
@@ -56,7 +56,7 @@ def seeds() -> tuple[Seed, ...]:
 
 def _dressed() -> Iterator[Seed]:
     """Every dress around some of the messages; all messages are in one of them."""
-    for number, (name, dress) in enumerate(DRESSES.items()):
+    for number, (name, dress) in enumerate(WRAPPINGS.items()):
         for engine, said in SAID.items():
             count = -(-len(said) // _CHUNK)
             for turn in (number, number + count // 2):
@@ -121,7 +121,7 @@ def _packed() -> Iterator[Seed]:
     """Every codec around one log, and around one event log."""
     said: list[Said] = SAID["flink"][: 4 * _CHUNK]
     for codec, pack in PACK.items():
-        yield Seed(f"codec: {codec}", f"jobmanager.log.{codec}", pack(DRESSES["log4j"](said)))
+        yield Seed(f"codec: {codec}", f"jobmanager.log.{codec}", pack(WRAPPINGS["log4j"](said)))
 
 
 _CONFIGURATION: Final = """\

@@ -17,7 +17,7 @@ from flowdiag.parsers.lines.pastes import PASTE_BYTES, exceptions_in
 from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import Split, parse_on_driver, parse_split, plan_splits
 
-from .traces import DATED, DRESSES, joined
+from .traces import DATED, WRAPPINGS, joined
 
 TABLE: Final[list[dict[str, Any]]] = tomllib.loads(
     (Path(__file__).parents[2] / "parsers" / "formats" / "exceptions.toml").read_text()
@@ -68,12 +68,12 @@ def test_every_sample_gives_its_class_and_values(entry: dict[str, Any]) -> None:
     assert found.values == entry.get("gives", {})
 
 
-@pytest.mark.parametrize("dress", DRESSES)
+@pytest.mark.parametrize("dress", WRAPPINGS)
 @pytest.mark.parametrize("entry", TABLE, ids=lambda entry: entry["name"])
 def test_every_class_in_every_dress(entry: dict[str, Any], dress: str, tmp_path: Path) -> None:
     engine = entry.get("engine", "flink")
     path = tmp_path / "paste"
-    path.write_text(DRESSES[dress](trace(entry["sample"], engine)))
+    path.write_text(WRAPPINGS[dress](trace(entry["sample"], engine)))
     (row,) = pasted(path)
     assert row["event"] == ("spark_query" if engine == "spark" else "exception")
     assert row["fields"].get("class") == entry["name"]

@@ -65,7 +65,7 @@ VERBOSE = """\
 {body}* Connection #0 to host localhost left intact
 """
 Dress = Callable[[str, Any], str]
-DRESSES: dict[str, Dress] = {
+WRAPPINGS: dict[str, Dress] = {
     "saved": lambda path, body: json.dumps(body),
     "pretty": lambda path, body: json.dumps(body, indent=2),
     "curl -v": lambda path, body: VERBOSE.format(path=path, body=json.dumps(body)),
@@ -168,7 +168,7 @@ def content_of(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name not in ("offset", "source")}
 
 
-@pytest.mark.parametrize("dress", DRESSES)
+@pytest.mark.parametrize("dress", WRAPPINGS)
 @pytest.mark.parametrize(("path", "body"), [(PATH, CHECKPOINTS), ("/streaming/batches", BATCHES)])
 def test_a_response_is_read_in_every_wrapping(
     path: str, body: Any, dress: str, tmp_path: Path
@@ -176,10 +176,10 @@ def test_a_response_is_read_in_every_wrapping(
     folders = tmp_path / "saved", tmp_path / "printed"
     for folder in folders:
         folder.mkdir()
-    known = [content_of(row) for row in rows_of(DRESSES["saved"](path, body), folders[0])]
-    rows = [content_of(row) for row in rows_of(DRESSES[dress](path, body), folders[1])]
+    known = [content_of(row) for row in rows_of(WRAPPINGS["saved"](path, body), folders[0])]
+    rows = [content_of(row) for row in rows_of(WRAPPINGS[dress](path, body), folders[1])]
     assert len(known) > 1
-    told = path in DRESSES[dress](path, body)
+    told = path in WRAPPINGS[dress](path, body)
     for row in known:  # the requested path contains the job
         row["job_id"] = JOB if told and path == PATH else None
     assert rows == known

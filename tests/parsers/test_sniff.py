@@ -127,7 +127,7 @@ def test_engines_and_roles(text: str, engine: str, role: str) -> None:
 
 @pytest.mark.parametrize("dress", ["", "> ", "worker-1  | "])
 def test_metric_reports_alone_are_a_log(dress: str) -> None:
-    """A TaskManager in the middle of its life says nothing else: thousands of lines without a time."""
+    """A running TaskManager may log only metric reports: thousands of lines without a time."""
     header = "2026-11-20 23:51:42,435 INFO  org.apache.flink.metrics.slf4j.Slf4jReporter  [] - "
     scope = "worker-3_flink_example.taskmanager.taskmanager-3.orders.aggregate"
     lines = [
@@ -375,9 +375,7 @@ def test_recordings_are_sorted_out() -> None:
     for source in found.sources:
         folder, name = Path(source.name).parts[-2:]
         expected = {"logs": "log", "rest": "rest", "archive": "archive"}.get(folder, "not-read")
-        if name.startswith(
-            "gc-"
-        ):  # no log of Flink's, but of its Java: `parsers.lines` says by whom it is read
+        if name.startswith("gc-"):  # a log of Flink's JVM, read by other modules
             continue
         assert source.kind == expected, source
         if folder == "logs":

@@ -36,7 +36,7 @@ def wrapped(lines: list[str]) -> str:
 DATED: Final = ("date above", "table with date")
 CUT: Final = ("from the middle",)
 """Dresses that lack the first exception."""
-DRESSES: Final[dict[str, Callable[[list[str]], str]]] = {
+WRAPPINGS: Final[dict[str, Callable[[list[str]], str]]] = {
     "bare": joined,
     "date above": lambda lines: joined(["2023-11-08 12:40:56", *lines]),
     "table with date": lambda lines: joined([f"2023-11-08 12:40:56\t{lines[0]}", *lines[1:]]),

@@ -1,7 +1,6 @@
-"""Every way in which people have one and the same record: what the cross test dresses messages in.
+"""All known formats around log records, for the test that combines them with messages.
 
-A dress is one entry of `DRESSES`: records in, the bytes of a file out. Whoever meets a log in another dress
-adds it here.
+A wrapping is one entry of `WRAPPINGS`: it turns records into the bytes of a file. Add new formats here.
 """
 
 from __future__ import annotations
@@ -107,7 +106,7 @@ _RESOLUTION: Final = (
 )
 _BAR: Final = "[Stage {0}:=====>                        (0 + 2) / 2]"
 
-DRESSES: Final[dict[str, Dress]] = {
+WRAPPINGS: Final[dict[str, Dress]] = {
     # -- layouts ---------------------------------------------------------------------------------
     "log4j": _lines(lambda one: one.usual),
     "logback": _lines(

@@ -13,7 +13,7 @@ from flowdiag.parsers.lines.records import is_foreign
 from flowdiag.parsers.rows import Event
 from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import parse_split, plan_splits
-from tests.parsers.dresses import DRESSES, Said
+from tests.parsers.wrappings import WRAPPINGS, Said
 
 PACKAGES = {"flink": "org.apache.flink.runtime", "spark": "org.apache.spark.scheduler"}
 NOT_COMPARED = {
@@ -65,14 +65,14 @@ UNDATED = {"logback", "no time", "no time, %c{1}", "AWS Managed Flink"}
 
 
 @pytest.mark.parametrize("engine", PACKAGES)
-@pytest.mark.parametrize("dress", DRESSES)
+@pytest.mark.parametrize("dress", WRAPPINGS)
 def test_every_message_is_understood_in_every_dress(
     dress: str, engine: str, tmp_path: Path
 ) -> None:
     said = SAID[engine]
     if engine not in _KNOWN:
-        _KNOWN[engine] = rows_of(DRESSES["log4j"](said), tmp_path)
-    known, rows = _KNOWN[engine], rows_of(DRESSES[dress](said), tmp_path)
+        _KNOWN[engine] = rows_of(WRAPPINGS["log4j"](said), tmp_path)
+    known, rows = _KNOWN[engine], rows_of(WRAPPINGS[dress](said), tmp_path)
     # The same records, once each, in the same order.
     assert [what_it_says(row) for row in rows] == [what_it_says(row) for row in known]
     for row, plain in zip(rows, known, strict=True):
@@ -90,16 +90,16 @@ def test_every_message_is_understood_in_every_dress(
 
 def test_the_loggers_name_is_read_in_every_layout(tmp_path: Path) -> None:
     said = SAID["spark"]
-    for dress in DRESSES:
+    for dress in WRAPPINGS:
         if dress == "CSV of unknown columns":
             continue
-        for row in rows_of(DRESSES[dress](said), tmp_path):
+        for row in rows_of(WRAPPINGS[dress](said), tmp_path):
             assert row["logger"], dress
 
 
 def test_a_log_with_commas_is_no_table() -> None:
     for dress in ("log4j", "docker compose", "tabs", "bars", "progress bar", "Markdown fence"):
-        assert not is_table_of_records(DRESSES[dress](SAID["flink"]).decode()), dress
+        assert not is_table_of_records(WRAPPINGS[dress](SAID["flink"]).decode()), dress
 
 
 def test_a_table_without_log_records_is_no_log() -> None:
