@@ -37,7 +37,7 @@ from flowdiag.cli.exit_codes import exit_code
 from flowdiag.cli.options.settings import Settings
 from flowdiag.parsers.sources.discover import Discovery, discover
 from flowdiag.parsers.split import Split, parse_split
-from tests.parsers.traces import CUT, DRESSES, HEADED
+from tests.parsers.traces import CUT, HEADED, WRAPPINGS
 from tests.unmeasured import measured as measured_alone
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def pastes() -> list[Paste]:
 
 def dresses(engine: str) -> dict[str, Callable[[list[str]], str]]:
     """The dresses of an engine's pastes, by name."""
-    return {**DRESSES, **HEADED[engine]}
+    return {**WRAPPINGS, **HEADED[engine]}
 
 
 def dressed(paste: Paste, dress: str) -> str | None:

@@ -20,7 +20,7 @@ from flowdiag.analyses.startup.topic import STARTUP
 from flowdiag.parsers.sources.discover import discover
 
 from ..parsers.test_pastes import TABLE, trace
-from ..parsers.traces import DRESSES
+from ..parsers.traces import WRAPPINGS
 from .judged import outcomes_of
 from .workbench import Bench
 
@@ -147,7 +147,7 @@ def test_one_pasted_exception_is_a_diagnosis(
 ) -> None:
     entry = next(one for one in TABLE if one["name"] == name)
     path = tmp_path / "paste"
-    path.write_text(DRESSES[dress](trace(entry["sample"], entry.get("engine", "flink"))))
+    path.write_text(WRAPPINGS[dress](trace(entry["sample"], entry.get("engine", "flink"))))
     topic = {"checkpoints": CHECKPOINTS, "startup": STARTUP, "rate": RATE}[command]
     report = diagnose((topic,), discover([str(path)]), lambda: spark)
     assert report.summary.cause == CAUSE_OF_CLASS[name][0]
