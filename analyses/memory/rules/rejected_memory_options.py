@@ -38,6 +38,11 @@ CAUSE = "wrong-memory-options"
 
 def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
     """One finding per process whose options do not fit, and per file that cannot be read."""
+    yield from _unreadable_files(facts)
+    yield from _refused_options(facts)
+
+
+def _unreadable_files(facts: h.MemoryFacts) -> h.Iterator[h.Finding]:
     for file in facts.files:
         if (error := file.read.error) is not None:
             yield h.process_finding(
@@ -52,6 +57,9 @@ def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
                 evidence=h.cite((h.Ref(file.source, d.offset), None) for d in file.read.duplicates),
                 actions=(h.remedy_action(CAUSE, "fix-file"),),
             )
+
+
+def _refused_options(facts: h.MemoryFacts) -> h.Iterator[h.Finding]:
     files = {file.source for file in facts.files}
     for process in facts.processes:
         errors = process.derived.error if process.derived is not None else None

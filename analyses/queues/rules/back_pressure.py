@@ -31,6 +31,8 @@ A job that works off a backlog after a start is back-pressured because it runs a
 
 from __future__ import annotations
 
+from itertools import chain
+
 from flowdiag.analyses.flink.pressure import KNOWN_SIBLINGS, PRESSED
 from flowdiag.analyses.queues import gaps
 from flowdiag.analyses.queues import helpers as h
@@ -69,14 +71,13 @@ def _unexplained(
     job: h.JobQueues, windows: list[int], limits: Pressed
 ) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Judge back pressure without a slow task downstream."""
-    samples = [sample for each in h.samples_in(job, windows).values() for sample in each]
+    samples = list(chain.from_iterable(h.samples_in(job, windows).values()))
     first, last = h.time_span(samples)
     ordered, ongoing = h.has_task_order(job), windows[-1] == job.windows[-1]
     if first is None or last is None or (ordered and last - first < limits.lasted * 1e6):
         return
     few = max(s.samples for s in samples) * len(windows) < limits.samples
-    near = any(abs(first - start) <= limits.near_start * 1e6 for start in job.starts_us)
-    if not ongoing and (few or near or len(windows) <= limits.isolated * len(job.windows)):
+    if not ongoing and (few or _is_burst(job, windows, first, limits)):
         return
     if barriers := gaps.late_barriers(job, windows):
         yield barriers
@@ -87,6 +88,12 @@ def _unexplained(
         state = h.State.ONGOING if ongoing else h.State.RECOVERED
         note = "No task downstream is busy all the time: bursts, a slow network, or a varying load."
         yield _finding(job, first, last, state, note)
+
+
+def _is_burst(job: h.JobQueues, windows: list[int], first_us: int, limits: Pressed) -> bool:
+    """Return whether back pressure that is over was rare, or began near a start."""
+    near = any(abs(first_us - start) <= limits.near_start * 1e6 for start in job.starts_us)
+    return near or len(windows) <= limits.isolated * len(job.windows)
 
 
 def _finding(

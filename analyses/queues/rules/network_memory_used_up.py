@@ -54,8 +54,11 @@ def judge(job: h.JobQueues, limits: UsedUp) -> h.Iterator[h.Finding]:
     """One finding per job."""
     short = [_shortage(name, reports, limits) for name, reports in job.machines.items()]
     found = sorted(filter(None, short), key=lambda s: (-(s.requested or 0.0), s.taskmanager))
-    if not found:
-        return
+    if found:
+        yield _finding(job, found, limits)
+
+
+def _finding(job: h.JobQueues, found: list[_Shortage], limits: UsedUp) -> h.Finding:
     loads = h.loads_in(job).values()
     waits = any(load.wait_measured and (load.pressed or 0.0) > limits.waits for load in loads)
     exhausted = any(shortage.exhausted for shortage in found)
@@ -65,7 +68,7 @@ def judge(job: h.JobQueues, limits: UsedUp) -> h.Iterator[h.Finding]:
     if worst.requested is not None and worst.requested > limits.requested:
         problem = f"tasks request {h.fmt.percent(worst.requested)} of it"
     reports = [job.machines[shortage.taskmanager] for shortage in found]
-    yield h.job_finding(
+    return h.job_finding(
         job,
         subject=h.taskmanager_subject(job, worst.taskmanager) if len(found) == 1 else None,
         title=f"Network memory is tight on {h.fmt.plural(len(found), 'TaskManager')}: {problem}"
