@@ -65,7 +65,7 @@ def resolve(frame: Any, *, tz: str | None, **told: bool) -> None:
         lacks_job=told["lacks_job"],
         clock=Clock(segments=(Segment(0, 0, 0),), known_from="assumed"),
         events=1,
-        library_logging=True,
+        logged=True,
         dated=True,
     )
     found = survey.Survey(rows=(), has_headers=told["headers"], has_times=told["times"])
