@@ -13,7 +13,7 @@ of one engine share one scan and one measurement.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -363,13 +363,7 @@ def report_on(
     """
     options = options or Options()
     progress("judging")
-    options.selection.require(
-        (job.id, job.name)
-        for topic in topics
-        if topic.name in measured.facts
-        for job in topic.jobs(measured.facts[topic.name])
-        if job.selectable
-    )
+    options.selection.require(_selectable_jobs(topics, measured))
     faults = Faults(found=[*inspected.faults, *measured.faults])
     faults.found += faults_in(measured.splits, inspected.sources)
     results = [
@@ -406,6 +400,15 @@ def report_on(
         notes=(*inspected.notes, *dict.fromkeys(note for each in results for note in each.notes)),
         progress=progress,
     )
+
+
+def _selectable_jobs(
+    topics: Sequence[Topic], measured: Measured
+) -> Iterator[tuple[str | None, str | None]]:
+    for topic in topics:
+        if topic.name in measured.facts:
+            jobs = topic.jobs(measured.facts[topic.name])
+            yield from ((job.id, job.name) for job in jobs if job.selectable)
 
 
 def _combined_outcomes(results: Sequence[TopicResult]) -> list[RuleOutcome]:
