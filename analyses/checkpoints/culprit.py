@@ -249,13 +249,13 @@ class LateAlone:
 
 
 def late_alone(job: JobFacts) -> LateAlone | None:
-    """Who alone was late for most checkpoints of which only late messages tell: a console without INFO lines.
+    """Return the subtask that alone was late for most checkpoints, on a console without INFO lines.
 
-    Whoever takes a snapshot slowly has passed the barrier on before, so that nobody else is late. Sources are
-    left out where their names tell: they are late alone when they wait for the checkpoint lock.
+    A subtask with a slow snapshot has already passed the barrier on, so no other subtask is late. Sources are
+    left out if their names show it: they are late alone while they wait for the checkpoint lock.
     """
     if any(item.after_trigger_ms is not None for item in job.late):
-        return None  # then the shape along the graph says more
+        return None  # then the shape along the graph is more precise
     senders: dict[tuple[int, int], dict[str, LateAcknowledgement]] = {}
     for item in job.late:
         senders.setdefault((item.run, item.checkpoint), {})[item.attempt.attempt_id] = item
@@ -272,7 +272,7 @@ def late_alone(job: JobFacts) -> LateAlone | None:
 
 
 def sender_name(attempt: Attempt) -> str:
-    """A subtask as people know it; without its name by what the id of its attempt tells, and by its place."""
+    """Return the name of a subtask for readers; without a name, its attempt ID and its place."""
     if attempt.task is not None:
         return fmt.subtask_of(attempt.task, attempt.subtask_index, attempt.parallelism)
     name = f"attempt {attempt.attempt_id[:8]}"

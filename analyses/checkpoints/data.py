@@ -35,12 +35,12 @@ def checkpoint_data(
     max_rows: int = MAX_ROWS,
     excerpts: bool = True,
 ) -> list[wire.CheckpointJob]:
-    """The tables of every job, each job with its own verdict.
+    """Return the tables of every job, each job with its own verdict.
 
     Args:
-        facts: what was measured.
-        outcomes: what the rules said about it.
-        max_rows: longest list; what is sick is kept before what is not.
+        facts: of the topic.
+        outcomes: of its rules.
+        max_rows: longest list; unhealthy rows are kept first.
         excerpts: False drops the reasons, which are log text.
     """
     judgements = judge_each(outcomes, (job.key for job in facts.jobs))
@@ -58,7 +58,7 @@ def _job(
     job: x.JobFacts, judgement: Judgement, max_rows: int, excerpts: bool
 ) -> wire.CheckpointJob:
     seen = job.checkpoints or job.late or job.declines
-    if judgement.verdict is Verdict.HEALTHY and not seen:  # nothing speaks for its health either
+    if judgement.verdict is Verdict.HEALTHY and not seen:  # not provably healthy either
         judgement = replace(judgement, verdict=Verdict.INCONCLUSIVE)
     taskmanagers = [_share(share) for share in shares(job)]
     checkpoints = _keep(job.checkpoints, max_rows, lambda item: item.status.unsuccessful)
@@ -121,14 +121,14 @@ def _episode(answer: Answer) -> wire.CheckpointEpisode:
 
 
 def _keep(rows: Sequence[Row], limit: int, sick: Callable[[Row], bool]) -> list[Row]:
-    """At most `limit` rows in their order, the sick ones before the others."""
+    """Return at most `limit` rows in order; unhealthy rows are kept first."""
     if len(rows) <= limit:
         return list(rows)
     places = sorted(range(len(rows)), key=lambda i: (not sick(rows[i]), i))[:limit]
     return [rows[i] for i in sorted(places)]
 
 
-# A sick week says the same few words of all its checkpoints.
+# The reasons of many checkpoints are the same few texts.
 _words = lru_cache(maxsize=256)(clean)
 
 
@@ -181,10 +181,10 @@ def _decline(item: x.Decline, excerpts: bool) -> wire.Decline:
 
 
 def checkpoint_tables(facts: x.ClusterFacts, *, excerpts: bool) -> Rows:
-    """The same lists whole: rows of `report.tables`, made one by one.
+    """Yield the uncut lists as rows of `report.tables`, one by one.
 
     Args:
-        facts: that were judged.
+        facts: of the topic.
         excerpts: False drops the reasons, which are log text.
     """
 

@@ -1,4 +1,4 @@
-"""Which subtasks made checkpoints fail: by their declines, else by their missing acknowledgements."""
+"""The subtasks that made checkpoints fail: by their declines, else by their missing acknowledgements."""
 
 from __future__ import annotations
 

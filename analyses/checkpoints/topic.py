@@ -1,4 +1,4 @@
-"""The topic `checkpoints`: who makes the checkpoints of a Flink job fail."""
+"""The topic `checkpoints`: why the checkpoints of a Flink job fail, and the culprit."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ if TYPE_CHECKING:
     from flowdiag.analyses.model.rule import Rule
     from flowdiag.parsers.sources.open import Source
 
-# Metrics are judged while checkpoints fail; this much before the trigger belongs to it.
+# Metrics are judged while checkpoints fail, including this time before the trigger.
 BEFORE_TRIGGER_US: Final = 5_000_000
-# Rules that judge checkpoints by how they ended, and nothing else.
+# Rules that only judge checkpoints that ended.
 _OF_ENDED: Final = frozenset(
     {"CP101", "CP102", "CP103", "CP104", "CP105", "CP202", "CP203", "CP304", "CP307"}
 )
-# Spans that lie closer together are one.
+# Spans closer together are joined.
 APART_US: Final = 60_000_000
-# Longer lists of spans become one, since each span is a condition in a query plan.
+# Longer lists become one span, because each span is a condition in a query plan.
 MAX_SPANS: Final = 64
-# Windows in which metrics are looked at, and how many of all subtasks are brought to the driver.
+# Windows of metrics, and how many of all subtasks the driver receives.
 MINUTE_US: Final = 60_000_000
 MOST_WINDOWS: Final = 120
 MOST_LOADS: Final = 100_000
@@ -58,20 +58,20 @@ class Checkpoints(FlinkTopic):
     rules = RULES
 
     def metrics(self) -> Collection[str]:
-        """What tells how busy a subtask is."""
+        """Return the metrics that show how busy a subtask is."""
         from flowdiag.analyses.flink import lifecycle
 
         return lifecycle.METRICS
 
     def side_inputs(self, sources: Sequence[Source], options: Options) -> SideInputs:
-        """Logs of the garbage collector."""
+        """Read garbage collector logs."""
         read = read_collectors(sources)
         return SideInputs(
             content=read, kinds=dict.fromkeys((log.source for log in read.logs), "gc-log")
         )
 
     def more(self, common: ClusterFacts, settled: Settled, progress: ProgressCallback) -> list[Row]:
-        """What each subtask's metrics say while checkpoints failed."""
+        """Return each subtask's metrics while checkpoints failed."""
         from flowdiag.analyses.flink import lifecycle
 
         if not any(row["what"] == "stream" and row["scopes"] for row in settled.surveyed):
@@ -92,7 +92,7 @@ class Checkpoints(FlinkTopic):
         side_inputs: CollectorLogs | None,
         options: Options,
     ) -> ClusterFacts:
-        """The common facts, with loads, and with what collectors print."""
+        """Return the common facts, with loads and garbage collector logs."""
         facts = assemble(rows, more, writers) if more else common
         return with_collectors(facts, side_inputs, writers)
 
@@ -111,11 +111,11 @@ class Checkpoints(FlinkTopic):
     def select_jobs(
         self, facts: ClusterFacts, is_selected: Callable[[JobKey], bool]
     ) -> ClusterFacts:
-        """Some jobs; attempts and settings of the cluster stay."""
+        """Return the facts of some jobs; attempts and settings of the cluster stay."""
         return replace(facts, jobs=tuple(job for job in facts.jobs if is_selected(job.key)))
 
     def select_span(self, facts: ClusterFacts, span: Span) -> ClusterFacts:
-        """The checkpoints that began in the span, and what happened to them."""
+        """Return the checkpoints that began in the span, and their outcome."""
         return replace(facts, jobs=tuple(_within(job, span) for job in facts.jobs))
 
     def subjects(self, facts: ClusterFacts) -> Sequence[h.Job]:
@@ -125,10 +125,7 @@ class Checkpoints(FlinkTopic):
     def review_outcomes(
         self, outcomes: Sequence[RuleOutcome], facts: ClusterFacts
     ) -> Sequence[RuleOutcome]:
-        """The outcomes, the first core rule in doubt about jobs of which nothing proves that they are well.
-
-        Of a job that is known to be sick nothing needs to be proved.
-        """
+        """Make the first core rule inconclusive about jobs without findings that are not provably healthy."""
         sick = {
             finding.job
             for outcome in outcomes
@@ -137,7 +134,7 @@ class Checkpoints(FlinkTopic):
         }
         doubts = tuple(
             Inconclusive(
-                reason=why, remedy="add the JobManager's log of the time after it", job=job.key
+                reason=why, remedy="add the JobManager's log of the following time", job=job.key
             )
             for job in facts.jobs
             if job.key not in sick and (why := unproven(job)) is not None
@@ -151,7 +148,7 @@ class Checkpoints(FlinkTopic):
         ]
 
     def why_not_assessed(self, rule: Rule, facts: ClusterFacts) -> str | None:
-        """Rules about how checkpoints end had nothing to judge where none ended."""
+        """Return why a rule about ended checkpoints has nothing to judge."""
         if rule.code not in _OF_ENDED:
             return None
         if any(c.status is not Status.IN_FLIGHT for job in facts.jobs for c in job.checkpoints):
@@ -176,13 +173,13 @@ class Checkpoints(FlinkTopic):
         )
 
     def tables(self, facts: ClusterFacts, options: Options) -> Rows:
-        """The lists of `data`, whole."""
+        """Return the lists of `data`, uncut."""
         from flowdiag.analyses.checkpoints.data import checkpoint_tables
 
         return checkpoint_tables(facts, excerpts=options.privacy.excerpts)
 
     def is_assessed(self, facts: ClusterFacts) -> bool:
-        """Whether anything is known of any checkpoint, or an exception says why there is none."""
+        """Whether the input shows any checkpoint, or an exception that explains why there is none."""
         return any(
             job.checkpoints
             or job.late
@@ -194,7 +191,7 @@ class Checkpoints(FlinkTopic):
     def notes(
         self, measured: ClusterFacts, facts: ClusterFacts, options: Options
     ) -> Iterable[InputNote]:
-        """A warning where the inputs hold checkpoints, but none in the time that was asked for; holes; logs that lack."""
+        """Warn of holes, of missing logs, and of a requested time without any of the checkpoints."""
         yield from silence_notes(facts)
         yield from missing_inputs(measured)
         wanted = {job.key for job in facts.jobs}
@@ -208,7 +205,7 @@ class Checkpoints(FlinkTopic):
         if known and not any(job.checkpoints for job in facts.jobs):
             yield InputNote(
                 Kind.OUTSIDE,
-                "no checkpoint began in the time asked for: those of the inputs began from"
+                "no checkpoint began in the requested time: the checkpoints of the inputs began from"
                 f" {iso(min(known))} to {iso(max(known))}",
                 first_us=min(known),
                 last_us=max(known),
@@ -219,10 +216,10 @@ CHECKPOINTS: Final = Checkpoints()
 
 
 def unproven(job: JobFacts) -> str | None:
-    """Why a job is not healthy, whatever the rules say of it; None: a checkpoint completed, none failed last.
+    """Return why a job is not provably healthy; None if a checkpoint completed, and the last one did not fail.
 
-    What is aborted by a cancel or a shutdown, or on its way when the input ends, speaks neither for a job
-    nor against it. A job without any word about checkpoints is left out: it may have none.
+    Checkpoints aborted by a cancel or a shutdown, or in flight at the end of the input, count neither way. A
+    job without records about checkpoints is left out: it may have none.
     """
     ended = [c for c in in_order(job.checkpoints) if c.status is not Status.IN_FLIGHT]
     counted = [i.text for i in job.incidents if i.kind == "checkpoint-counts"]
@@ -232,7 +229,7 @@ def unproven(job: JobFacts) -> str | None:
         if failed and not done:
             return f"no checkpoint completed: {fmt.plural(failed, 'checkpoint')} failed"
         if job.late or job.declines:
-            return "no checkpoint completed in the input, which holds complaints about some"
+            return "no checkpoint completed in the input, and some were late or declined"
         return None
     if not any(c.status is Status.COMPLETED for c in ended):
         numbers = Counter(c.status.replace("_", " ") for c in job.checkpoints)
@@ -249,7 +246,7 @@ def unproven(job: JobFacts) -> str | None:
 
 
 def _within(job: JobFacts, span: Span) -> JobFacts:
-    """A job's facts of a span; a checkpoint belongs to the time of its trigger."""
+    """Return a job's facts in a span; a checkpoint belongs to the time of its trigger."""
     checkpoints = [c for c in job.checkpoints if span.has(c.triggered_us or c.ended_us)]
     kept = {(checkpoint.run, checkpoint.id) for checkpoint in checkpoints}
     return replace(
@@ -264,10 +261,7 @@ def _within(job: JobFacts, span: Span) -> JobFacts:
 
 
 def failing_spans(facts: ClusterFacts) -> list[tuple[int, int]]:
-    """When unsuccessful checkpoints were on their way, in microseconds; empty if none was.
-
-    Overlapping spans are joined, so that the list stays as short as the number of episodes.
-    """
+    """Return the times of unsuccessful checkpoints, in microseconds; overlapping spans are joined."""
     spans = sorted(
         (checkpoint.triggered_us - BEFORE_TRIGGER_US, checkpoint.ended_us)
         for job in facts.jobs
@@ -280,15 +274,15 @@ def failing_spans(facts: ClusterFacts) -> list[tuple[int, int]]:
             joined[-1] = (joined[-1][0], max(high, joined[-1][1]))
         else:
             joined.append((low, high))
-    if len(joined) > MAX_SPANS:  # sick through and through: one span says the same
+    if len(joined) > MAX_SPANS:  # failures throughout: one span is equivalent
         joined = [(joined[0][0], max(high for _, high in joined))]
     return joined
 
 
 def window_us(facts: ClusterFacts, spans: Sequence[tuple[int, int]]) -> int | None:
-    """Length of the windows in which metrics tell who was busy when; None where nothing failed.
+    """Return the window length for metrics of failing checkpoints; None if none failed.
 
-    A minute, as metrics come, or so many of them that the windows of all subtasks stay few.
+    A minute, the usual reporting interval, or a multiple that limits the windows of all subtasks.
     """
     if not spans:
         return None

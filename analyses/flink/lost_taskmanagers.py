@@ -1,4 +1,4 @@
-"""Which TaskManager a crisis lost: by heartbeats, ended containers and broken connections."""
+"""The TaskManager that a crisis lost: by heartbeats, ended containers and broken connections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flowdiag.analyses.flink.job import Incident, JobFacts
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
 
-# Tasks fail with this on a TaskManager that is told to stop (an eviction, a drained node).
+# Tasks fail with this on a TaskManager that receives a stop (an eviction, a drained node).
 _SHUTS_DOWN: Final = "The TaskExecutor is shutting down"
 _NO_NAMES: Final = frozenset({"", "null", "unknown"})
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def start_attempts(
     facts: x.StartupFacts, max_rows: int, *, excerpts: bool = True
 ) -> list[wire.StartAttempt]:
-    """Every start of every job, at most `max_rows`: the first, those that were held, the last."""
+    """Return every start of every job, at most `max_rows`: the first, the blocked and the last ones."""
     found = [(job, start) for job in facts.jobs for start in job.starts]
     if len(found) > max_rows:
         places = sorted(
@@ -56,7 +56,7 @@ def _attempt(job: x.JobStarts, start: x.Start, excerpts: bool) -> wire.StartAtte
 
 
 def cluster_steps(facts: x.StartupFacts) -> list[wire.StartStep]:
-    """The steps before any job."""
+    """Return the steps before any job."""
     return [_step(step) for step in facts.cluster_steps]
 
 
@@ -84,7 +84,7 @@ def _step(step: x.Step) -> wire.StartStep:
 def start_workers(
     facts: x.StartupFacts, max_rows: int, *, excerpts: bool = True
 ) -> list[wire.StartWorker]:
-    """The TaskManagers, those that never registered first."""
+    """Return the TaskManagers, those that never registered first."""
     ranked = sorted(facts.workers, key=lambda w: (w.registered_us is not None, w.name))
     return [
         wire.StartWorker(
@@ -101,7 +101,7 @@ def start_workers(
 
 
 def job_scheduling(facts: x.StartupFacts, max_rows: int) -> list[wire.JobScheduling]:
-    """How each job is scheduled and spread, at most `max_rows` jobs and TaskManagers of each."""
+    """Return the scheduling and the spread of at most `max_rows` jobs, with as many TaskManagers each."""
     return [_scheduling(job, max_rows) for job in facts.jobs[:max_rows] if job.starts]
 
 
@@ -110,7 +110,7 @@ def _scheduling(job: x.JobStarts, max_rows: int) -> wire.JobScheduling:
     # Up to 1.7 deployments name the host only.
     placed = {(t.taskmanager or t.host or ""): t.host for t in start.tasks}
     counts = Counter(t.taskmanager or t.host for t in start.tasks if t.taskmanager or t.host)
-    told = next((s.slots for s in reversed(job.starts) if s.slots is not None), None)
+    slots = next((s.slots for s in reversed(job.starts) if s.slots is not None), None)
     widths = [v.parallelism for v in job.job.graph.vertices] if job.job.graph else []
     widths += [task.parallelism for task in start.tasks if task.parallelism is not None]
     strategy = (job.scheduler or "").rpartition(".")[2].partition("@")[0] or None
@@ -124,8 +124,8 @@ def _scheduling(job: x.JobStarts, max_rows: int) -> wire.JobScheduling:
         restart_strategy=job.restart_strategy,
         tasks=len(start.tasks),
         parallelism=max(widths, default=None),
-        required_slots=told.required if told else None,
-        acquired_slots=told.acquired if told else None,
+        required_slots=slots.required if slots else None,
+        acquired_slots=slots.acquired if slots else None,
         spread=[
             wire.TaskManagerShare(taskmanager=name, host=placed[name], tasks=count)
             for name, count in counts.most_common(max_rows)
@@ -140,10 +140,10 @@ _ALL: Final = 1 << 62
 
 
 def start_tables(facts: x.StartupFacts, *, excerpts: bool) -> Rows:
-    """The same lists whole: rows of `report.tables`.
+    """Yield the uncut lists as rows of `report.tables`.
 
     Args:
-        facts: that were judged.
+        facts: of the topic.
         excerpts: False drops log text.
     """
     starts = start_attempts(facts, _ALL, excerpts=excerpts)
@@ -154,9 +154,9 @@ def start_tables(facts: x.StartupFacts, *, excerpts: bool) -> Rows:
 
 
 def _steps(facts: x.StartupFacts, starts: Iterable[wire.StartAttempt]) -> Iterator[Row]:
-    nobody: dict[str, Any] = {"job_id": None, "job_name": None, "number": None}
+    no_job: dict[str, Any] = {"job_id": None, "job_name": None, "number": None}
     for step in cluster_steps(facts):
-        yield _step_row(step) | nobody
+        yield _step_row(step) | no_job
     for start in starts:
         named = {"job_id": start.job_id, "job_name": start.job_name, "number": start.number}
         for step in start.steps:

@@ -1,4 +1,4 @@
-"""What one run of `flowdiag startup` knows, as plain frozen values. Times are microseconds, UTC."""
+"""Facts of `flowdiag startup` as plain frozen values. Times are microseconds, UTC."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flowdiag.analyses.model.keys import JobKey, Process, Ref
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskTimes:
-    """When one execution attempt reached each state, as far as it did."""
+    """Times at which one execution attempt reached each state."""
 
     attempt_id: str
     task: str | None
@@ -31,7 +31,7 @@ class TaskTimes:
 
     @property
     def begins_us(self) -> int | None:
-        """The earliest state that is known."""
+        """Time of the earliest known state."""
         known = (self.scheduled_us, self.deploying_us, self.initializing_us, self.running_us)
         return min((us for us in known if us is not None), default=None)
 
@@ -48,9 +48,9 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step of a start: from when to when, and whom it waited for at last.
+    """One step of a start: its begin and end, and the last task or TaskManager it waited for.
 
-    `ended_us` is None where the step never ended; then `held` says until when it is known to have lasted.
+    `ended_us` is None if the step never ended; `held_us` is then the last time at which it still lasted.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Step:
 
     @property
     def duration_ms(self) -> int | None:
-        """How long it took, or has lasted so far."""
+        """The duration, or the time it has lasted so far."""
         end = self.ended_us if self.ended_us is not None else self.held_us
         if self.started_us is None or end is None:
             return None
@@ -76,7 +76,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slots:
-    """Slots that a start wanted and got; None where no log says."""
+    """Required and acquired slots of a start; None if no log shows them."""
 
     required: int | None
     acquired: int | None
@@ -86,7 +86,7 @@ class Slots:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restore:
-    """State that one TaskManager read back in one start; `finished_us` is None where it never ended."""
+    """State that one TaskManager read in one start; `finished_us` is None if it never ended."""
 
     taskmanager: str | None
     host: str | None
@@ -97,22 +97,22 @@ class Restore:
     ref: Ref | None = None
 
     def took_ms(self, horizon_us: int | None = None) -> int | None:
-        """How long it took, or has lasted until `horizon_us`."""
+        """Return the duration, or the time until `horizon_us`."""
         end = self.finished_us if self.finished_us is not None else horizon_us
         return None if end is None else max(0, end - self.started_us) // 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """A wording of trouble in the log of one process, with one peer, and how often it stands there.
+    """A message of trouble in the log of one process, with one peer, and its number of occurrences.
 
     Args:
         kind: id of the message.
-        peer: host of the other side, or what tells several of a kind apart.
+        peer: host of the remote process, or another key that separates messages of a kind.
         cause: deepest cause of the first one.
-        values: what the first one says.
-        resource: `namespace/name` where the Kubernetes Operator says whose it is.
-        times: when, the first fifty of them.
+        values: fields of the first one.
+        resource: `namespace/name`, if the Kubernetes Operator logs it.
+        times: of the first fifty.
     """
 
     kind: str
@@ -135,7 +135,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collecting:
-    """A minute in which a TaskManager collected garbage for much of the time."""
+    """A minute of heavy garbage collection in a TaskManager."""
 
     taskmanager: str | None
     host: str | None
@@ -154,11 +154,11 @@ class Start:
         kind: `cold` or `restart`.
         trigger, cause: of a restart: kind of the failure and its text.
         steps: in order.
-        running_us: when the last task was RUNNING; None if that never happened.
-        held: name of the step in which it stopped, None if it got to RUNNING.
+        running_us: when the last task reached RUNNING; None if never.
+        held: name of the step in which it stopped, None if it reached RUNNING.
         tasks: the execution attempts of this start.
-        expected: how many tasks the job has, as far as known.
-        restored: whether state was read back.
+        expected: number of tasks of the job, if known.
+        restored: whether state was restored.
     """
 
     job: JobKey
@@ -185,18 +185,15 @@ class Start:
 
     @property
     def slowest(self) -> Step | None:
-        """The step that took longest; the first checkpoint waits for its interval and does not count.
-
-        Nor do steps that are part of another one.
-        """
-        aside = ("first-checkpoint", "workers", "restore")
-        timed = [s for s in self.steps if s.duration_ms is not None and s.name not in aside]
+        """The slowest step, without the first checkpoint (it waits for its interval) and parts of steps."""
+        excluded = ("first-checkpoint", "workers", "restore")
+        timed = [s for s in self.steps if s.duration_ms is not None and s.name not in excluded]
         return max(timed, key=lambda s: s.duration_ms or 0, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
-    """A TaskManager on its way: requested, granted, started, registered, slots offered."""
+    """A starting TaskManager: requested, granted, started, registered, ended."""
 
     name: str
     host: str | None = None
@@ -235,7 +232,7 @@ class JobStarts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartupFacts:
-    """What the rules of `flowdiag startup` judge."""
+    """The facts that the rules of `flowdiag startup` judge."""
 
     common: ClusterFacts
     jobs: tuple[JobStarts, ...]
@@ -247,22 +244,22 @@ class StartupFacts:
     last_us: int | None = None
     mode: str | None = None  # yarn | kubernetes | standalone
     troubles: tuple[Trouble, ...] = ()
-    # When a client's log says that its job was accepted, by source.
+    # Time at which a client's log shows that its job was accepted, by source.
     accepted_us: Mapping[int, int] = field(default_factory=dict)
     collecting: tuple[Collecting, ...] = ()
 
     def of_kind(self, *kinds: str) -> tuple[Trouble, ...]:
-        """Troubles of some kinds, the earliest first."""
+        """Return troubles of some kinds, the earliest first."""
         return tuple(trouble for trouble in self.troubles if trouble.kind in kinds)
 
     @property
     def running(self) -> bool:
-        """Whether every job runs at the end, or ended as it should: its last start got to RUNNING."""
+        """Whether every job runs at the end, or finished: its last start reached RUNNING."""
         return bool(self.jobs) and all(job.fine for job in self.jobs)
 
     @property
     def processes(self) -> tuple[Process, ...]:
-        """Who wrote what."""
+        """The processes that wrote the logs."""
         return self.common.processes
 
 

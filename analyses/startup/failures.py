@@ -1,4 +1,4 @@
-"""What failed tasks and jobs say of why."""
+"""The reasons in failed tasks and jobs."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ KEEPS: Final = frozenset(
 
 
 def keeps_from_running(incident: Incident) -> str | None:
-    """The class of a job's exception, or of one that stands by itself, if it keeps a job from running."""
+    """Return the class of a job's or a pasted exception if it keeps a job from running."""
     said = classify_incident(incident) if incident.kind in ("exception", "job-failure") else None
     return said.name if said is not None and said.name in KEEPS else None
 
 
 def failure_text(incident: Incident) -> str | None:
-    """The causes of a failed task or job, deepest first; None for what is no failure."""
+    """Return the causes of a failed task or job, deepest first; None for other incidents."""
     if incident.kind not in _FAILURES:
         return None
     return joined(incident.cause, incident.text.get("exception"))
 
 
 def joined(*texts: str | None) -> str:
-    """Texts below each other, without those that are not there."""
+    """Join the available texts, one per line."""
     return "\n".join(filter(None, texts))
 
 
 def incidents_of(facts: StartupFacts) -> Iterator[Incident]:
-    """All incidents: those of no job, then those of each job."""
+    """Yield all incidents: first those without a job, then those of each job."""
     yield from facts.common.incidents
     for job in facts.jobs:
         yield from job.job.incidents
@@ -66,7 +66,7 @@ _SIGNS: Final = ("leader-election-failed", "leader-session-expired", "leader-con
 
 
 def leadership_signs(facts: StartupFacts) -> list[Incident]:
-    """What says that an election failed, or that a job is suspended for it; each once, in order."""
+    """Return the signs of a failed election or of a job suspended for it, each once, in order."""
     seen = {
         (incident.time_us, incident.ref): incident
         for incident in incidents_of(facts)
@@ -77,7 +77,7 @@ def leadership_signs(facts: StartupFacts) -> list[Incident]:
 
 
 def _deposed(incident: Incident) -> bool:
-    """Whether a job was suspended since its JobManager is no longer the leader."""
+    """Whether a job was suspended because its JobManager is no longer the leader."""
     if incident.kind != "suspended" or not incident.cause:
         return False
     said = classify([incident.text.get("exception") or "", incident.cause], "flink")

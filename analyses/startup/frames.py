@@ -1,4 +1,4 @@
-"""RPC messages that were too large: what drops them says so, or whoever sent them is told."""
+"""Oversized RPC messages: logged by the process that drops them, or by the sender's exception."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _IN_CAUSE: Final = re.compile(
 
 
 def oversized(facts: StartupFacts) -> tuple[Trouble, ...]:
-    """Everything that says that a message was too large."""
+    """Return every record of an oversized message."""
     return (*facts.of_kind(*_KINDS), *_in_causes(facts))
 
 
 def _in_causes(facts: StartupFacts) -> Iterator[Trouble]:
-    """Messages that failed a task or the job: the sender is told in an exception."""
+    """Yield messages that failed a task or the job, by the sender's exception."""
     for job in facts.jobs:
         for incident in job.job.incidents:
             found = _IN_CAUSE.search((failure_text(incident) or "")[:16_384])

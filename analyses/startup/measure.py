@@ -1,4 +1,4 @@
-"""What logs say about how a job got to RUNNING, measured with Spark: resolved events in, one frame out."""
+"""Measures how a job reached RUNNING with Spark: from resolved events to one frame."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _EVENTS: Final = (
     Event.TASKMANAGER_LOST,
 )
 METRICS: Final = frozenset({"Status.JVM.GarbageCollector.*.Time", "Status.JVM.CPU.Load"})
-"""What to keep of metric reports: what `collections` reads, and one that tells a TaskManager's name."""
+"""Metrics to keep: those that `collections` reads, and one that shows a TaskManager's name."""
 
 # Milestones that no other command needs.
 _KNOWN: Final = (
@@ -56,7 +56,7 @@ _KNOWN: Final = (
     "client-job-accepted",
     "adaptive-transition",
 )
-# What goes wrong around a start; there may be many of them, so that they are counted by place.
+# Troubles around a start; they may be many, so they are counted by place.
 _TROUBLES: Final = (
     "client-failed",
     "job-submission-failed",
@@ -84,7 +84,7 @@ _TROUBLES: Final = (
     "operator-status",
     "operator-status-error",
 )
-_COLLECTING: Final = 0.2  # of the time; below it nobody misses a heartbeat for it
+_COLLECTING: Final = 0.2  # of the time; less garbage collection costs no heartbeat
 
 SQL: Final = Queries(
     "flowdiag.analyses.startup",
@@ -98,35 +98,35 @@ SQL: Final = Queries(
 
 
 def milestones(events: DataFrame) -> DataFrame:
-    """The records that mark steps, one by one; the same one told twice by one process counts once."""
+    """Return the records that mark steps; a record that one process logs twice counts once."""
     return SQL.run("milestones", events=events)
 
 
 def task_times(events: DataFrame) -> DataFrame:
-    """When each execution attempt reached each state: the JobManager's word before the TaskManager's."""
+    """Return when each execution attempt reached each state; the JobManager's log takes precedence."""
     return SQL.run("task_times", events=events)
 
 
 def troubles(events: DataFrame) -> DataFrame:
-    """What went wrong around starts: one row per wording, writer and peer, the first record of each.
+    """Return troubles around starts: one row per message, writer and peer, with the first record of each.
 
-    The Kubernetes Operator's words are kept one by one for each reason and text; they are few.
+    Messages of the Kubernetes Operator have a row per reason and text, because they are few.
     """
     return SQL.run("troubles", events=events)
 
 
 def restores(events: DataFrame) -> DataFrame:
-    """When each TaskManager read state back: its first and last record of it in every second."""
+    """Return when each TaskManager read state: its first and last record in every second."""
     return SQL.run("restores", events=events)
 
 
 def collections(events: DataFrame) -> DataFrame:
-    """Minutes in which a TaskManager spent much of its time collecting garbage, by its metric reports."""
+    """Return the minutes of heavy garbage collection per TaskManager, by its metric reports."""
     return SQL.run("collections", events=events)
 
 
 def frames(events: DataFrame, unique: DataFrame, metrics: DataFrame) -> tuple[DataFrame, ...]:
-    """What `assemble_startup` needs beside the facts that all topics share.
+    """Return the input of `assemble_startup` in addition to the facts that all topics share.
 
     Args:
         events: resolved events.

@@ -1,4 +1,4 @@
-"""The topic `startup`: how a Flink job got to RUNNING, and what held it."""
+"""The topic `startup`: how a Flink job reached RUNNING, and what delayed it."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class Startup(FlinkTopic):
     rules = RULES
 
     def metrics(self) -> Collection[str]:
-        """What tells of garbage collections."""
+        """Return the metrics of garbage collections."""
         from flowdiag.analyses.startup.measure import METRICS
 
         return METRICS
 
     def frames(self, settled: Settled, unique: DataFrame) -> Sequence[DataFrame]:
-        """Milestones, times of tasks, troubles, restores and garbage collections."""
+        """Return milestones, times of tasks, troubles, restores and garbage collections."""
         from flowdiag.analyses.startup.measure import frames
 
         return frames(settled.events, unique, settled.metrics())
@@ -76,13 +76,13 @@ class Startup(FlinkTopic):
     def select_jobs(
         self, facts: StartupFacts, is_selected: Callable[[JobKey], bool]
     ) -> StartupFacts:
-        """Some jobs; workers and the cluster's steps stay."""
+        """Return the facts of some jobs; workers and the cluster's steps stay."""
         return replace(facts, jobs=tuple(job for job in facts.jobs if is_selected(job.job.key)))
 
     def select_span(self, facts: StartupFacts, span: Span) -> StartupFacts:
-        """The starts of which any part lies in the span; workers and the cluster's steps stay.
+        """Return the starts that overlap the span; workers and the cluster's steps stay.
 
-        Troubles and incidents belong to the time at which they were logged.
+        Troubles and incidents belong to the time of their log line.
         """
         common = facts.common
         return replace(
@@ -102,22 +102,22 @@ class Startup(FlinkTopic):
     def review_outcomes(
         self, outcomes: Sequence[RuleOutcome], facts: StartupFacts
     ) -> Sequence[RuleOutcome]:
-        """The outcomes, the core rule in doubt where no input shows that a job got to RUNNING."""
-        told = {item.job for outcome in outcomes for item in outcome.inconclusive}
+        """Make the core rule inconclusive if no input shows that a job reached RUNNING."""
+        known = {item.job for outcome in outcomes for item in outcome.inconclusive}
         doubts = [
             Inconclusive(
-                reason="the input does not show that all tasks of the job got to RUNNING",
-                remedy="give the JobManager's log to the end of the start",
+                reason="the input does not show that all tasks of the job reached RUNNING",
+                remedy="pass the JobManager's log up to the end of the start",
                 job=job.job.key,
             )
             for job in facts.jobs
-            if job.starts and not _ran(job) and job.job.key not in told
+            if job.starts and not _ran(job) and job.job.key not in known
         ]
-        if not any(job.starts for job in facts.jobs) and not _said_to_run(facts):
+        if not any(job.starts for job in facts.jobs) and not _runs_by_operator(facts):
             doubts.append(
                 Inconclusive(
                     reason="no job was started in the input",
-                    remedy="give the JobManager's log from its beginning",
+                    remedy="pass the JobManager's log from its beginning",
                 )
             )
         return [
@@ -148,13 +148,13 @@ class Startup(FlinkTopic):
         )
 
     def tables(self, facts: StartupFacts, options: Options) -> Rows:
-        """The lists of `data`, whole."""
+        """Return the lists of `data`, uncut."""
         from flowdiag.analyses.startup.data import start_tables
 
         return start_tables(facts, excerpts=options.privacy.excerpts)
 
     def is_assessed(self, facts: StartupFacts) -> bool:
-        """Whether a start, a step of the cluster or a trouble is known, or what keeps a job from one."""
+        """Whether the input shows a start, a step of the cluster, a trouble, or a reason against a start."""
         return (
             any(job.starts for job in facts.jobs)
             or bool(facts.cluster_steps or facts.troubles)
@@ -167,7 +167,7 @@ STARTUP: Final = Startup()
 
 
 def _ran(job: JobStarts) -> bool:
-    """Whether a start got to RUNNING, or the job ended on purpose."""
+    """Whether a start reached RUNNING, or the job ended on purpose."""
     return (
         job.fine
         or job.cancelled
@@ -176,8 +176,8 @@ def _ran(job: JobStarts) -> bool:
     )
 
 
-def _said_to_run(facts: StartupFacts) -> bool:
-    """Whether the Kubernetes Operator says that a job runs."""
+def _runs_by_operator(facts: StartupFacts) -> bool:
+    """Whether the Kubernetes Operator reports a running job."""
     return any(
         trouble.kind.startswith("operator-")
         and (
@@ -189,7 +189,7 @@ def _said_to_run(facts: StartupFacts) -> bool:
 
 
 def _within(job: JobStarts, span: Span) -> JobStarts:
-    """What of a job's starts lies in a span."""
+    """Return the part of a job's starts in a span."""
     ended = span.has(job.ended_us)
     common = job.job
     return replace(

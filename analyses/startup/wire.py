@@ -6,7 +6,7 @@ import msgspec
 
 
 class StepSubject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Whom a step waited for at last; unknown keys are absent."""
+    """The last task or TaskManager that a step waited for; unknown keys are absent."""
 
     task: str | None = None
     subtask_index: int | None = None
@@ -15,9 +15,9 @@ class StepSubject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class StartStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One step; `ended_at` is null where it never ended, and `duration_ms` then how long it lasted so far.
+    """One step; `ended_at` is null if it never ended, and `duration_ms` is then the time so far.
 
-    The percentiles are over tasks, where each takes the step by itself.
+    The percentiles are over tasks, where each takes the step on its own.
     """
 
     step: str
@@ -54,7 +54,7 @@ class StartAttempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StartWorker(msgspec.Struct, frozen=True, kw_only=True):
-    """A TaskManager on its way."""
+    """A starting TaskManager."""
 
     taskmanager: str
     host: str | None

@@ -51,7 +51,7 @@ def test_a_job_that_is_recovered_goes_on_under_its_id() -> None:
     assert (finding.severity, finding.subject.kind) == (Severity.WARNING, "process")
     assert (finding.first_us, finding.count) == (job.at(241), 1)
     assert finding.last_us == job.checkpoints[5].ended_us
-    assert "recovered from checkpoint 5 under the same id" in finding.explain
+    assert "recovered from checkpoint 5 under the same ID" in finding.explain
     assert (
         judge(outcomes_of(RULES, job.facts(incidents=(elected(DOWN),)))).verdict is Verdict.DEGRADED
     )
@@ -84,7 +84,7 @@ def test_a_job_that_is_submitted_anew_has_another_id() -> None:
     facts = Bench().facts(jobs=(old, new), incidents=(elected(-30), elected(DOWN, source=1)))
     (finding,) = told(facts)
     assert (finding.job, finding.state) == (new.key, State.RECOVERED)
-    assert f"submitted anew, not recovered; before it was {'a' * 32}" in finding.explain
+    assert f"resubmitted, not recovered. Its old ID is {'a' * 32}" in finding.explain
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_job_that_is_not_heard_of_again_in_the_log_of_the_new_start() -> None:
     job.completes(5)
     (finding,) = told(job.facts(incidents=(elected(-30), elected(DOWN))))
     assert (finding.state, finding.severity) == (State.ONGOING, Severity.WARNING)
-    assert "does not say whether the job came back" in finding.explain
+    assert "does not show whether the job came back" in finding.explain
 
 
 def test_a_job_that_ended_before_is_not_concerned() -> None:

@@ -29,16 +29,22 @@ The table of signals lists the weights. The suspect with most weight is named. V
 confidence, by the same scale as everywhere: high takes three points and at most a fifth of them against.
 No suspect is named whose points add up to zero.
 
-The cause needs evidence of its own. The first question with an answer decides, here as in
-`flowdiag queues`: a part of the snapshot that took half of the timeout; an asynchronous part that was cut
-off; late alone, with a busy or an idle thread; twice its siblings' records or bytes, unless the cost per
-record grows as much (three times at least); synchronous snapshots in 30% of its time; busy without any
-input; three times its siblings' time per record; no reaction to cancelling. A task is slow as a whole if
-two thirds of its subtasks are busy.
+The cause needs evidence of its own. The first of these that applies decides, here as in `flowdiag queues`:
 
-If no line shows when checkpoints were triggered (a console without INFO lines), a subtask is named with low
-confidence if it alone was late for at least three checkpoints, and for half of those with late messages. A
-subtask with slow snapshots has already passed the barrier on.
+- a part of the snapshot that took half of the timeout
+- an asynchronous part that was cut off
+- late alone, with a busy or an idle thread
+- twice its siblings' records or bytes, unless the cost per record grows as much (three times at least)
+- synchronous snapshots in 30% of its time
+- busy without any input
+- three times its siblings' time per record
+- no reaction to cancelling
+
+A task is slow as a whole if two thirds of its subtasks are busy.
+
+A console without INFO lines shows no triggers. A subtask is then named with low confidence if it alone was
+late for at least three checkpoints, and for half of those with late messages. A subtask with slow snapshots
+has already passed the barrier on.
 
 Failed checkpoints with at most three completed ones in between are judged together, on the late messages,
 acknowledgements and metrics of their time. If parts of such a series convict different subtasks or

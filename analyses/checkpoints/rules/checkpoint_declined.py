@@ -47,7 +47,7 @@ _FAILED: Final = (h.Status.DECLINED, h.Status.FAILED)
 
 
 class Declined(h.Limits):
-    """What CP103 compares with."""
+    """Thresholds of CP103."""
 
     at_the_end: float = h.limit(
         h.UNSUCCESSFUL_AT_END,

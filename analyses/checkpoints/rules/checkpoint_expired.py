@@ -21,8 +21,8 @@ the day, the finding shows these hours. CP201 determines the culprit.
 
 What to do
 ----------
-Find the culprit first (CP201): a longer timeout only hides it. If barriers wait behind data, let them
-overtake it (unaligned checkpoints, from 1.11) or reduce in-flight data (buffer debloating, from 1.14).
+Find the culprit first (CP201): a longer timeout only hides it. If barriers wait behind data, enable
+unaligned checkpoints (from 1.11) so that they overtake it, or reduce in-flight data (buffer debloating, from 1.14).
 Raise the timeout only when slow checkpoints are expected, as with large state.
 
 False alarms
@@ -41,7 +41,7 @@ from flowdiag.analyses.flink import helpers as h
 
 
 class Expired(h.Limits):
-    """What CP101 compares with."""
+    """Thresholds of CP101."""
 
     at_the_end: float = h.limit(
         h.UNSUCCESSFUL_AT_END,

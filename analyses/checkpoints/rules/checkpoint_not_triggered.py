@@ -46,7 +46,7 @@ from flowdiag.parsers.flink.failures import reason_kind
 
 
 class NotTriggered(h.Limits):
-    """What CP107 compares with."""
+    """Thresholds of CP107."""
 
     attempts: float = h.limit(5, "attempts", "a start or a restart refuses one to three")
     finished_attempts: float = h.limit(

@@ -2,8 +2,8 @@
 
 What it reports
 ---------------
-Checkpoints that fail for several TaskManagers or for the JobManager itself because the storage is full,
-denies access, throttles, is missing or breaks off: its location, since when, and the exception.
+Checkpoints that fail because the storage is full, denies access, throttles, is missing or breaks off: its
+location, since when, and the exception. Several TaskManagers, or the JobManager itself, get the exception.
 
 Why it matters
 --------------
@@ -52,7 +52,7 @@ _SAFE_MODE: Final = re.compile(r"safe ?mode", re.IGNORECASE)
 
 
 class Failing(h.Limits):
-    """What CP312 compares with."""
+    """Thresholds of CP312."""
 
     at_the_end: float = h.limit(
         h.UNSUCCESSFUL_AT_END,

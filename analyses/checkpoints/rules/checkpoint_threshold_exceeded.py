@@ -35,7 +35,7 @@ from flowdiag.analyses.flink import helpers as h
 
 
 class Exceeded(h.Limits):
-    """What CP304 compares with."""
+    """Thresholds of CP304."""
 
     before: float = h.limit(5, "checkpoints", "five failures in order show a trend")
     together: float = h.limit(

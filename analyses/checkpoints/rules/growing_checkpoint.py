@@ -46,7 +46,7 @@ _DAY_MS: Final = 86_400_000.0
 
 
 class Growing(h.Limits):
-    """What CP105 compares with."""
+    """Thresholds of CP105."""
 
     checkpoints: float = h.limit(30, "checkpoints", "fewer points show no trend against noise")
     span: float = h.limit(1_800_000.0, "ms", "a rise within half an hour is an event, not a trend")

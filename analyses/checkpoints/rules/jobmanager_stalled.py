@@ -48,7 +48,7 @@ from flowdiag.analyses.flink import helpers as h
 
 
 class Stalled(h.Limits):
-    """What CP305 compares with."""
+    """Thresholds of CP305."""
 
     taskmanagers: float = h.limit(3, "taskmanagers", "two can fail together by chance or by a rack")
     share: float = h.limit(0.6, "share", "most of the cluster")

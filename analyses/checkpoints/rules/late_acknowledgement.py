@@ -9,13 +9,13 @@ checkpoints ended, as on a console without INFO lines: which subtask was late fo
 Why it matters
 --------------
 Late messages are the trace that a slow subtask leaves in the JobManager's log, often the only trace.
-They are not proof. In 27 measured runs with a known culprit, the TaskManager with the most late messages
+They are not proof. 27 runs with a known culprit were measured. The TaskManager with the most late messages
 was the right one 19 times and the wrong one 5 times. 3 runs had no late message at all.
 
 How it decides
 --------------
 "Received late message for now expired checkpoint attempt …" counts only if that checkpoint is known to
-have expired: up to 1.18 Flink prints the same line after a decline or a fail-over. Messages whose
+have expired. Up to 1.18 Flink prints the same line after a decline or a fail-over. Messages whose
 expiry is cut off are listed as unmatched. They are information, and only reported without matched ones.
 
 Up to 1.10 the tasks are not notified that a checkpoint is dead, so the culprit *and everything

@@ -55,7 +55,7 @@ _DATA_LOSS: Final = frozenset({"transaction-fenced", "transaction-given-up"})
 
 
 class Lost(h.Limits):
-    """What CP308 compares with."""
+    """Thresholds of CP308."""
 
     transaction_timeout: float = h.limit(
         900_000.0,

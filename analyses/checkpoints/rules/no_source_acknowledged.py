@@ -39,7 +39,7 @@ from flowdiag.analyses.flink.topology import Topology, topology_of
 
 
 class NoSource(h.Limits):
-    """What CP309 compares with."""
+    """Thresholds of CP309."""
 
     checkpoints: float = h.limit(2, "checkpoints", "a single one may be a busy moment")
     share: float = h.limit(0.8, "share", "a held lock blocks every checkpoint")

@@ -32,7 +32,7 @@ from flowdiag.analyses.flink.crises import LOOP
 
 
 class Loop(h.Limits):
-    """What CP311 compares with."""
+    """Thresholds of CP311."""
 
     restarts: float = h.limit(
         LOOP, "restarts", "two happen when the first restart hits the same fault again"

@@ -40,7 +40,7 @@ from flowdiag.analyses.flink.placement import Pattern, Placement, Share, place_a
 
 
 class Skewed(h.Limits):
-    """What CP202 compares with."""
+    """Thresholds of CP202."""
 
     ratio: float = h.limit(
         1.5, "ratio", "one and a half times the number that its share of the subtasks explains"

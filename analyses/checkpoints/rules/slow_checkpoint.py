@@ -19,15 +19,15 @@ minutes. Savepoints and the first checkpoints after a start or a restore are lef
 
 The rule reports if `slow-share` of the checkpoints and at least `checkpoints` were slow, or if the last
 `checkpoints` were. If durations only climb, they count from the first checkpoint on, including the
-warm-up: each of the last `climb` took longer than the one before, and the last reached `timeout-share`
-of the timeout.
+warm-up. Each of the last `climb` then took longer than the one before, and the last reached
+`timeout-share` of the timeout.
 
 Passing bursts are information only: fewer than `burst-share` of the checkpoints are slow, none takes
 half of the timeout, and the last ones are fast again.
 
 What to do
 ----------
-CP203 shows which half is slow. If barriers wait: fix the slow task, or let barriers overtake. If
+CP203 shows which half is slow. If barriers wait: fix the slow task, or enable unaligned checkpoints. If
 snapshots are slow: incremental checkpoints, faster storage. If the durations are expected, increase the
 interval, or set a minimum pause so that the job makes progress between checkpoints.
 
@@ -49,7 +49,7 @@ from flowdiag.analyses.model.derived import once
 
 
 class Slow(h.Limits):
-    """What CP104 compares with."""
+    """Thresholds of CP104."""
 
     interval_share: float = h.limit(
         0.75,

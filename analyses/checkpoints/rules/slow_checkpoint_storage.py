@@ -42,7 +42,7 @@ Rows = list[h.SubtaskCheckpoint]
 
 
 class SlowStorage(h.Limits):
-    """What CP306 compares with."""
+    """Thresholds of CP306."""
 
     async_: float = h.limit(5000.0, "ms", "a healthy store takes seconds only for gigabytes")
     share: float = h.limit(0.5, "share", "writing, not waiting, must take the time")

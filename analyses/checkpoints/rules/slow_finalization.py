@@ -34,7 +34,7 @@ from flowdiag.analyses.flink import helpers as h
 
 
 class Slow(h.Limits):
-    """What CP307 compares with."""
+    """Thresholds of CP307."""
 
     finalization: float = h.limit(3000.0, "ms", "writing one small file takes milliseconds")
     share: float = h.limit(0.25, "share", "a quarter of the checkpoint or of the interval")

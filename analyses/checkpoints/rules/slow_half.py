@@ -1,4 +1,4 @@
-"""Which half of the checkpoint is slow.
+"""The slow half of the checkpoint.
 
 What it reports
 ---------------
@@ -52,7 +52,7 @@ _NAMES: Final = {
 
 
 class SlowHalf(h.Limits):
-    """What CP203 compares with."""
+    """Thresholds of CP203."""
 
     share: float = h.limit(0.5, "share", "fix the half that takes most of the time")
 

@@ -36,7 +36,7 @@ from flowdiag.analyses.model.keys import Ref
 
 
 class Stuck(h.Limits):
-    """What CP310 compares with."""
+    """Thresholds of CP310."""
 
     repeats: float = h.limit(
         2,

@@ -3,9 +3,9 @@
 What it reports
 ---------------
 The failure that began a series of restarts: the subtask, its exception, the place, the number of
-restarts, and whether the job recovered. Exceptions in a snapshot are `snapshot-exception`, whether Flink
-reports them as a declined checkpoint (the asynchronous part in all versions, the synchronous part up to
-1.10) or as a task failure (the synchronous part from 1.11). Too few network buffers are
+restarts, and whether the job recovered. Exceptions in a snapshot are `snapshot-exception`. Flink reports
+them as a declined checkpoint (the asynchronous part in all versions, the synchronous part up to 1.10), or as
+a task failure (the synchronous part from 1.11). Too few network buffers are
 `insufficient-network-buffers`.
 
 Why it matters
@@ -50,7 +50,7 @@ from flowdiag.parsers.flink.failures import failure_kind
 
 
 class Failed(h.Limits):
-    """What CP301 compares with."""
+    """Thresholds of CP301."""
 
     repeated: float = h.limit(
         3,

@@ -3,8 +3,8 @@
 What it reports
 ---------------
 OutOfMemoryErrors by pool (heap, metaspace, direct, threads), and containers that the cluster killed for
-their memory use (OOMKilled, exit code 137, YARN's physical memory limit): on which TaskManager, which
-kind, and which option to change. `flowdiag memory` calculates a value.
+their memory use (OOMKilled, exit code 137, YARN's physical memory limit). It shows the TaskManager, the
+kind of memory, and the option to change. `flowdiag memory` calculates a value.
 
 Why it matters
 --------------
@@ -111,7 +111,7 @@ POOLS: Final = {
 
 
 class OutOfMemory(h.Limits):
-    """What CP303 compares with."""
+    """Thresholds of CP303."""
 
     heap_step: float = h.limit(0.25, "ratio", "a quarter more heap, then measure again")
     metaspace_step: float = h.limit(0.5, "ratio", "metaspace is small: half as much again")

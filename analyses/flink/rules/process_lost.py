@@ -56,7 +56,7 @@ from flowdiag.analyses.flink.lost_taskmanagers import Lost, loss_signals, lost_i
 
 
 class ProcessLost(h.Limits):
-    """What CP302 compares with."""
+    """Thresholds of CP302."""
 
     behind: float = h.limit(
         5,

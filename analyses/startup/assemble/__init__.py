@@ -1,4 +1,4 @@
-"""From measured rows to the starts of each job and the steps of each start; no Spark here."""
+"""From measured rows to the starts of each job and the steps of each start, without Spark."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from flowdiag.analyses.startup.assemble.cluster import (
 )
 from flowdiag.analyses.startup.assemble.starts import (
     Shared,
-    asked_of,
     by_job_id,
     of_incidents,
+    requests_timeline,
     starts_of,
 )
 from flowdiag.analyses.startup.assemble.timeline import Row, Timeline, ref_of
@@ -31,11 +31,11 @@ from flowdiag.analyses.startup.facts import Collecting, StartupFacts, Trouble
 
 
 def assemble_startup(rows: Sequence[Row], common: ClusterFacts) -> StartupFacts:
-    """Facts from rows.
+    """Return the facts of the topic.
 
     Args:
         rows: of the shared facts and of `measure.frames`.
-        common: what `assemble` made of the same rows.
+        common: the facts that `assemble` made of the same rows.
     """
     marks = sorted(
         (row for row in rows if row["what"] == "milestone"),
@@ -53,7 +53,7 @@ def assemble_startup(rows: Sequence[Row], common: ClusterFacts) -> StartupFacts:
         marks_of=by_job_id(marks),
         strays=of_incidents(i for i in common.incidents if kind_of(i) is not None),
         restores=Timeline(restores, [row["first_us"] for row in restores]),
-        asked=asked_of(workers),
+        asked=requests_timeline(workers),
     )
     jobs = tuple(starts_of(job, times, shared) for job in common.jobs)
     requests = requests_of(marks)
@@ -89,7 +89,7 @@ def assemble_startup(rows: Sequence[Row], common: ClusterFacts) -> StartupFacts:
 
 
 def _accepted(marks: Iterable[Row]) -> dict[int, int]:
-    """When each client's log says that a job was taken."""
+    """Return when each client's log shows that a job was accepted."""
     found: dict[int, int] = {}
     for row in marks:
         if row["role"] not in ("jobmanager", "taskmanager") and (
@@ -127,7 +127,7 @@ _RESOURCE: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}[./][a-z0-9][a-z0-9.-]{0,
 
 
 def _resource(thread: str | None) -> str | None:
-    """`namespace/name`, as the operator's own layout prints it; other layouts have a thread there.
+    """Return `namespace/name` in the operator's own layout; other layouts have a thread there.
 
     >>> _resource("default.orders"), _resource("ReconcilerExecutor-flinkdeploymentcontroller-50")
     ('default/orders', None)

@@ -1,4 +1,4 @@
-"""What the client, the JobManager's process and the workers took before any job."""
+"""The steps of the client, the JobManager's process and the workers before any job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MINUTE_US: Final = 60_000_000
 
 
 def cluster_steps(marks: Sequence[Row]) -> Iterator[Step]:
-    """Client, entry point, RPC, REST, leadership: from the last start of a JobManager in the input."""
+    """Yield client, entry point, RPC, REST, leadership, of the last start of a JobManager in the input."""
     client = [row for row in marks if (row["template"] or "").startswith("client-")]
     yield from _client_step(marks)
     begin = next((r for r in client if r["template"] == "client-application-submitted"), None)
@@ -69,7 +69,7 @@ def cluster_steps(marks: Sequence[Row]) -> Iterator[Step]:
 
 
 def _manager_starts(marks: Iterable[Row]) -> list[Row]:
-    """Where the process of a JobManager begins."""
+    """Return the starts of JobManager processes."""
     return [
         row
         for row in marks
@@ -81,9 +81,9 @@ def _manager_starts(marks: Iterable[Row]) -> list[Row]:
 
 
 def manager_restarts(marks: Iterable[Row], processes: Iterable[Process]) -> Iterator[Trouble]:
-    """Starts of a JobManager after which none that ran before says a word: in the same log, or in another.
+    """Yield starts of a JobManager after which no earlier one logs anything, in the same log or in another.
 
-    A standby that starts beside a leader is no restart.
+    A standby that starts next to a leader is not a restart.
     """
     heard = {(p.source, p.label): p.last_us or 0 for p in processes}
     starts = _manager_starts(marks)
@@ -109,12 +109,12 @@ def manager_restarts(marks: Iterable[Row], processes: Iterable[Process]) -> Iter
 
 
 MANAGER_RESTARTED: Final = "jobmanager-restarted"
-"""The kind of trouble that is no wording, but the start of a process after another one."""
+"""The kind of trouble that is not a message, but the start of a process after another one."""
 
 
 def _client_step(marks: Sequence[Row]) -> Iterator[Step]:
-    """What the client does before anything reaches the cluster: main() of the job above all."""
-    # Where a cluster's processes write, too, it is the JobManager that runs main().
+    """Yield the client's step before anything reaches the cluster: mainly main() of the job."""
+    # In a log that a cluster's processes also write, the JobManager runs main().
     clusters = {row["source"] for row in marks if row["role"] in ("jobmanager", "taskmanager")}
     begin = next(
         (
@@ -165,8 +165,8 @@ _GRANTED: Final = ("leadership-of-job", "leadership-session", "leadership-grante
 
 
 def operator_step(rows: Iterable[Row]) -> Iterator[Step]:
-    """From the Kubernetes Operator's deployment to the job's RUNNING, as its log tells."""
-    told = sorted(
+    """Yield the step from the Kubernetes Operator's deployment to the job's RUNNING, by its log."""
+    events = sorted(
         (
             row
             for row in rows
@@ -174,14 +174,14 @@ def operator_step(rows: Iterable[Row]) -> Iterator[Step]:
         ),
         key=lambda row: int(row["first_us"]),
     )
-    begun = [row for row in told if (row["fields"] or {}).get("reason") == "SUBMIT"]
+    begun = [row for row in events if (row["fields"] or {}).get("reason") == "SUBMIT"]
     if not begun:
         return
     begin = begun[0]
     ran = next(
         (
             row
-            for row in told
+            for row in events
             if row["first_us"] >= begin["first_us"]
             and (row["fields"] or {}).get("reason") == "JOBSTATUSCHANGED"
             and (row["fields"] or {}).get("said", "").rstrip().endswith("to RUNNING")
@@ -192,13 +192,13 @@ def operator_step(rows: Iterable[Row]) -> Iterator[Step]:
         name="operator",
         started_us=begin["first_us"],
         ended_us=ran["first_us"] if ran is not None else None,
-        held_us=told[-1]["last_us"] if ran is None else None,
+        held_us=events[-1]["last_us"] if ran is None else None,
         refs=(ref_of(begin),),
     )
 
 
 def registration(workers: Iterable[Worker]) -> Iterator[Step]:
-    """From the start of each TaskManager's process to its registration, by the TaskManagers' own logs."""
+    """Yield the step from each TaskManager's start to its registration, by its own log."""
     begun = [w for w in workers if w.started_us is not None and w.registered_us is not None]
     spans = [(w, w.started_us or 0, w.registered_us) for w in begun]
     yield from over_workers("registration", [s for s in spans if (s[2] or 0) >= s[1]], None)
@@ -215,7 +215,7 @@ _ENDED: Final = (
 
 
 def workers_of(marks: Sequence[Row]) -> tuple[Worker, ...]:
-    """TaskManagers that were asked for, began, registered or ended, by name."""
+    """Return TaskManagers that were requested, started, registered or ended, by name."""
     known: dict[str, dict[str, Any]] = defaultdict(dict)
     for row in marks:
         name = row["taskmanager"]
@@ -253,7 +253,7 @@ def workers_of(marks: Sequence[Row]) -> tuple[Worker, ...]:
 
 
 def requests_of(marks: Sequence[Row]) -> list[Row]:
-    """Requests for workers; up to 1.11 the resource manager's own wording is all there is."""
+    """Return requests for workers; up to 1.11 only the resource manager logs them."""
     for template in ("worker-requested", "yarn-container-requested", "pod-creating"):
         found = [row for row in marks if row["template"] == template]
         if found:
@@ -262,7 +262,7 @@ def requests_of(marks: Sequence[Row]) -> list[Row]:
 
 
 def pending_of(requests: Sequence[Row], workers: Sequence[Worker]) -> int:
-    """How many of the requests brought no worker yet."""
+    """Count the requests without a worker."""
     begin = requests[0]["time_us"]
     settled = sum(
         1
@@ -273,7 +273,7 @@ def pending_of(requests: Sequence[Row], workers: Sequence[Worker]) -> int:
 
 
 def mode_of(marks: Sequence[Row]) -> str | None:
-    """Who starts the processes: `yarn`, `kubernetes` or `standalone`."""
+    """Return the resource provider: `yarn`, `kubernetes` or `standalone`."""
     for row in marks:
         text = (row["fields"] or {}).get("component", "").lower()
         template = row["template"] or ""

@@ -1,4 +1,4 @@
-"""The starts of a job: when each began, what it followed, how far it came."""
+"""The starts of a job: when each began, the failure before it, and its last step."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from flowdiag.analyses.startup.facts import (
 )
 from flowdiag.parsers.rows import Event
 
-# Records of one restart lie this near to each other.
+# Records of one restart are this close together.
 _SAME_RESTART_US: Final = 1_500_000
 
-# A failure this long before a restart may have caused it; a heartbeat takes up to 50 s to be missed.
+# A failure this long before a restart may be its cause; a heartbeat timeout takes up to 50 s.
 _TRIGGER_US: Final = 60_000_000
 
 _TOGETHER_US: Final = 3_000_000
@@ -43,7 +43,7 @@ _NEVER: Final = 1 << 62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """What the starts of all jobs are told by, looked through once however many jobs there are.
+    """Input that the starts of all jobs share, prepared once.
 
     `strays` are failures that no record ties to a job.
     """
@@ -58,13 +58,13 @@ class Shared:
 
 
 def of_incidents(incidents: Iterable[Incident]) -> Timeline:
-    """Those with a time."""
+    """Return the timeline of the incidents with a time."""
     dated = sorted((i for i in incidents if i.time_us), key=lambda i: i.time_us or 0)
     return Timeline(dated, [i.time_us or 0 for i in dated])
 
 
-def asked_of(workers: Sequence[Worker]) -> Timeline:
-    """Workers that were asked for, by when, each with its place among all."""
+def requests_timeline(workers: Sequence[Worker]) -> Timeline:
+    """Return requested workers by time of the request, each with its index."""
     asked = sorted(
         (
             (w.requested_us, place, w)
@@ -77,7 +77,7 @@ def asked_of(workers: Sequence[Worker]) -> Timeline:
 
 
 def by_job_id(marks: Iterable[Row]) -> Mapping[str | None, list[Row]]:
-    """Records by the job that they name."""
+    """Group records by the job that they name."""
     found: defaultdict[str | None, list[Row]] = defaultdict(list)
     for row in marks:
         found[row["job_id"]].append(row)
@@ -85,7 +85,7 @@ def by_job_id(marks: Iterable[Row]) -> Mapping[str | None, list[Row]]:
 
 
 def starts_of(job: JobFacts, times: Mapping[str, Row], shared: Shared) -> JobStarts:
-    """A job with its starts: `times` by attempt."""
+    """Return a job with its starts; `times` are by attempt."""
     mine = shared.marks_of.get(job.key.job_id, [])
     if shared.alone:
         mine = [row for row in shared.marks if row["job_id"] == job.key.job_id or not row["job_id"]]
@@ -157,7 +157,7 @@ def _starts(
         first,
         *(restart.time_us or 0 for restart in restarts if (restart.time_us or 0) > first),
     ]
-    told = {restart.time_us: restart for restart in restarts}
+    by_time = {restart.time_us: restart for restart in restarts}
     cold = bool(begun) or not restarts
     total = sum(v.parallelism for v in job.graph.vertices) if job.graph else None
     most = 0
@@ -178,7 +178,7 @@ def _starts(
     for number, (begin, members) in enumerate(zip(bounds, by_start, strict=True)):
         end = bounds[number + 1] if number + 1 < len(bounds) else None
         most = max(most, len(members))
-        restart = told.get(begin) if number else None
+        restart = by_time.get(begin) if number else None
         count = (restart.text.get("tasks") if restart else None) or ""
         expected = int(count) if count.isdecimal() else (total or most or None)
         yield _start(job, timelines, members, number, begin, end, expected, cold=cold)
@@ -190,7 +190,7 @@ def _place(bounds: Sequence[int], moment: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Timelines:
-    """What the starts of one job are cut from."""
+    """Input for the starts of one job."""
 
     marks: Timeline
     incidents: Timeline
@@ -200,7 +200,7 @@ class _Timelines:
 
 
 def _restarts(job: JobFacts) -> list[Incident]:
-    """The restarts of a job, each once: the record with the number of tasks before the others."""
+    """Return the restarts of a job, each once; a record with the number of tasks is preferred."""
     found: list[Incident] = []
     for incident in sorted(
         (i for i in job.incidents if i.kind in ("restart", "job-restarting") and i.time_us),
@@ -234,7 +234,7 @@ def _start(
     if complete and failed is not None and max(running) > failed:
         complete = False
     horizon = end or failed or job.last_us or begin
-    # Restores of the start before are cut off when its tasks are cancelled.
+    # Cancelled tasks cut off the restores of the previous start.
     ready = min((t.deploying_us for t in tasks if t.deploying_us is not None), default=_NEVER)
     restores = tuple(
         _restored(lines.shared.restores.within(ready, end or _NEVER), complete=complete)
@@ -281,7 +281,7 @@ def _told_until(common: ClusterFacts, horizon: int, task: TaskTimes, since_us: i
 def _first_failure(
     tasks: Sequence[TaskTimes], incidents: Iterable[Incident], begin: int
 ) -> int | None:
-    """When the first task of a start failed, or the job; tasks of the start before may still do so."""
+    """Return when the first task of a start, or the job, failed; earlier tasks may still fail later."""
     times = [t.ended_us for t in tasks if t.end_state == "FAILED" and t.ended_us is not None]
     if not times:
         ready = min((t.begins_us for t in tasks if t.begins_us is not None), default=begin)
@@ -294,7 +294,7 @@ def _first_failure(
 
 
 def _restored(rows: Iterable[Row], *, complete: bool) -> Iterator[Restore]:
-    """State that was read back in one start, by TaskManager; downloads apart."""
+    """Yield the state read in one start, by TaskManager, with downloads separately."""
     groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:
         place = (row["source"], row["owner"], row["writer_taskmanager"], row["writer_host"])
@@ -319,7 +319,7 @@ def _restored(rows: Iterable[Row], *, complete: bool) -> Iterator[Restore]:
 
 
 def _trigger(lines: _Timelines, moment: int) -> tuple[str | None, str | None, Ref | None]:
-    """What a restart followed: the nearest failure before it, the likeliest cause of those together."""
+    """Return the failure before a restart: the likeliest cause among the nearest ones."""
     span = moment - _TRIGGER_US, moment + _SAME_RESTART_US + 1
     near = [
         (incident, kind)
@@ -345,7 +345,7 @@ def _trigger(lines: _Timelines, moment: int) -> tuple[str | None, str | None, Re
 
 
 def _held(steps: Sequence[Step], tasks: Sequence[TaskTimes]) -> str:
-    """The step in which a start stopped."""
+    """Return the step in which a start stopped."""
     for step in steps:
         if step.ended_us is None and step.started_us is not None:
             return step.name
@@ -353,7 +353,7 @@ def _held(steps: Sequence[Step], tasks: Sequence[TaskTimes]) -> str:
 
 
 def _slots(marks: Sequence[Row]) -> Slots | None:
-    """What was required, and what was got where a message says so; a restart may reuse its slots."""
+    """Return required slots, and acquired ones if a message shows them; a restart may reuse its slots."""
     required = acquired = 0
     told = False
     ref = None

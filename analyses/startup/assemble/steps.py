@@ -19,13 +19,13 @@ _NEVER: Final = 1 << 62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """One start, before its steps are told apart.
+    """One start, before it is split into steps.
 
     Args:
-        marks: records from its beginning to that of the next one.
-        horizon_us: until when the JobManager tells of it, where a step has no end.
-        told_until: the same for a task: until when it is told what became of it since a moment.
-        complete: all tasks came to run.
+        marks: records up to the next start.
+        horizon_us: last record of the JobManager about it, for steps without an end.
+        told_until: the last record about a task since a moment.
+        complete: all tasks reached RUNNING.
     """
 
     job: JobFacts
@@ -40,12 +40,12 @@ class Begun:
 
 
 def steps_of(begun: Begun, asked: Timeline, completed: Sequence[int]) -> Iterator[Step]:
-    """The steps that can be told, in their order.
+    """Yield the known steps in order.
 
     Args:
         begun: the start.
-        asked: workers of all jobs, by when they were asked for.
-        completed: when the job's checkpoints did.
+        asked: workers of all jobs, by time of the request.
+        completed: when the job's checkpoints completed.
     """
     tasks, horizon = begun.tasks, begun.horizon_us
     scheduled = [t.scheduled_us for t in tasks if t.scheduled_us is not None]
@@ -67,7 +67,7 @@ def steps_of(begun: Begun, asked: Timeline, completed: Sequence[int]) -> Iterato
 
 
 def _until_ready(begun: Begun, ready: int | None) -> Iterator[Step]:
-    """What comes before the first task is scheduled or deployed."""
+    """Yield the steps before the first task is scheduled or deployed."""
     if not begun.cold:
         held = begun.horizon_us if ready is None else None
         yield Step(name="back-off", started_us=begun.started_us, ended_us=ready, held_us=held)
@@ -93,7 +93,7 @@ def _until_ready(begun: Begun, ready: int | None) -> Iterator[Step]:
 def _own_steps(
     tasks: Sequence[TaskTimes], logged_until: Callable[[TaskTimes, int], int]
 ) -> Iterator[Step]:
-    """What every task does by itself."""
+    """Yield the steps that every task takes on its own."""
     reached = {
         task.attempt_id: us
         for task in tasks
@@ -136,10 +136,10 @@ def _slots_step(
     horizon: int,
     tasks: Sequence[TaskTimes],
 ) -> Step:
-    """From the wish for slots to the first deployment."""
+    """Return the step from the request for slots to the first deployment."""
     begin = min([*scheduled, *deploying])
     end = min(deploying) if deploying else None
-    came = [
+    registered = [
         row
         for row in marks
         if row["event"] == Event.TASKMANAGER_REGISTERED
@@ -150,8 +150,8 @@ def _slots_step(
         started_us=begin,
         ended_us=end,
         held_us=None if end is not None else horizon,
-        taskmanager=came[-1]["taskmanager"] if came else None,
-        host=came[-1]["host"] if came else None,
+        taskmanager=registered[-1]["taskmanager"] if registered else None,
+        host=registered[-1]["host"] if registered else None,
         refs=tuple(t.ref for t in tasks[:1] if t.ref is not None),
     )
 
@@ -161,8 +161,7 @@ _ROUND_US: Final = 10_000_000
 
 
 def _last_round(tasks: Sequence[TaskTimes], begins: Any, ends: Any) -> Sequence[TaskTimes]:
-    """The tasks since the last pause in which nobody took the step: a log without the JobManager's words
-    tells of several rounds of deployment as if they were one."""
+    """Return the tasks of the last round of deployment: without the JobManager's log, rounds look like one."""
     ordered = sorted(tasks, key=begins)
     first, busy_until = 0, begins(ordered[0])
     for number, task in enumerate(ordered):
@@ -180,7 +179,7 @@ def _task_step(
     ends: Any,
     logged_until: Callable[[TaskTimes, int], int],
 ) -> Step:
-    """A step that every task takes by itself: its spread, and the task that took longest."""
+    """Return a step that every task takes on its own: its spread, and the slowest task."""
     durations: list[tuple[int, TaskTimes]] = []
     waiting: list[tuple[int, TaskTimes]] = []
     held = 0
@@ -217,7 +216,7 @@ def _task_step(
 
 
 def _workers_step(workers: Timeline, begin: int, end: int) -> Iterator[Step]:
-    """From the request for each worker to its registration, part of the wait for slots."""
+    """Yield the step from the request for each worker to its registration, part of the wait for slots."""
     asked = [w for _, w in sorted(workers.within(begin, end + 1), key=itemgetter(0))]
     yield from over_workers(
         "workers", [(w, w.requested_us or 0, w.registered_us or w.ended_us) for w in asked], end
@@ -225,7 +224,7 @@ def _workers_step(workers: Timeline, begin: int, end: int) -> Iterator[Step]:
 
 
 def _restore_step(restores: Sequence[Restore], horizon: int) -> Iterator[Step]:
-    """The time in which TaskManagers read state back, part of the initialisation."""
+    """Yield the restore of state by TaskManagers, part of the initialisation."""
     spans = [
         (Worker(name=r.taskmanager or "?", host=r.host, ref=r.ref), r.started_us, r.finished_us)
         for r in restores
@@ -237,7 +236,7 @@ def _restore_step(restores: Sequence[Restore], horizon: int) -> Iterator[Step]:
 def over_workers(
     name: str, spans: Sequence[tuple[Worker, int, int | None]], horizon: int | None
 ) -> Iterator[Step]:
-    """A step that every TaskManager takes by itself: its spread, and the one that took longest."""
+    """Yield a step that every TaskManager takes on its own: its spread, and the slowest TaskManager."""
     if not spans:
         return
     took = [
@@ -266,7 +265,7 @@ def over_workers(
 
 
 def _percentile(values: Sequence[int], share: float) -> int:
-    """The nearest rank: a value that occurred."""
+    """Return the nearest rank: a value that occurred."""
     return values[max(0, math.ceil(share * len(values)) - 1)]
 
 

@@ -1,4 +1,4 @@
-"""Rows in order of time, and where they are told."""
+"""Rows in order of time, and their records."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ Row = Mapping[str, Any]
 
 
 def ref_of(row: Row) -> Ref:
-    """Where a row is told."""
+    """Return the record of a row."""
     return Ref(row["source"], row["offset"])
 
 
 class Timeline:
-    """Rows in order of time, of which a span is cut without looking at the rest."""
+    """Rows in order of time, with fast access to a span."""
 
     def __init__(self, rows: Sequence[Any], times: Sequence[int]) -> None:
-        """Take rows and the time of each, both in order."""
+        """Store rows and the time of each, both in order."""
         self._rows, self._times = rows, times
 
     def within(self, low: int, high: int) -> Sequence[Any]:
-        """Rows with `low` <= time < `high`."""
+        """Return rows with `low` <= time < `high`."""
         return self._rows[bisect_left(self._times, low) : bisect_left(self._times, high)]

@@ -32,7 +32,7 @@ from flowdiag.analyses.startup import helpers as h
 
 
 class Crowded(h.Limits):
-    """What ST303 compares with."""
+    """Thresholds of ST303."""
 
     ratio: float = h.limit(
         2, "ratio", "twice its share; slots are filled in no particular order, so less is chance"

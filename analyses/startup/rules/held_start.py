@@ -39,7 +39,7 @@ from flowdiag.analyses.startup import helpers as h
 
 
 class Held(h.Limits):
-    """What ST101 compares with."""
+    """Thresholds of ST101."""
 
     grace: float = h.limit(60, "s", "starting processes and downloading state may take this long")
     cancelled: float = h.limit(

@@ -33,7 +33,7 @@ from flowdiag.analyses.startup import helpers as h
 
 
 class Late(h.Limits):
-    """What ST203 compares with."""
+    """Thresholds of ST203."""
 
     late: float = h.limit(
         15, "s", "processes of one cluster start within some seconds of each other"

@@ -36,7 +36,7 @@ from flowdiag.analyses.startup.failures import leadership_signs
 
 
 class Lost(h.Limits):
-    """What ST304 compares with."""
+    """Thresholds of ST304."""
 
     end: float = h.limit(
         15, "s", "before the end of the input: a cluster that stops also revokes leaderships"

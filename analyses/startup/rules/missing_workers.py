@@ -37,7 +37,7 @@ from flowdiag.parsers.flink.failures import failure_kind
 
 
 class Missing(h.Limits):
-    """What ST202 compares with."""
+    """Thresholds of ST202."""
 
     wait: float = h.limit(
         60, "s", "containers of a cluster with free capacity start within a minute"

@@ -38,7 +38,7 @@ _TIMEOUTS: Final = ("rpc-ask-timed-out", "rpc-invocation-timed-out")
 
 
 class Troubled(h.Limits):
-    """What ST306 compares with."""
+    """Thresholds of ST306."""
 
     timeouts: float = h.limit(3, "calls", "one slow response of a busy process is common")
 

@@ -35,7 +35,7 @@ from flowdiag.analyses.startup import helpers as h
 
 
 class Slow(h.Limits):
-    """What ST301 compares with."""
+    """Thresholds of ST301."""
 
     slow: float = h.limit(
         10, "s", "opening connections takes seconds; ten seconds are worth a check"

@@ -37,7 +37,7 @@ _JUDGED: Final = ("submission", "resource-manager", "deployment")
 
 
 class Slow(h.Limits):
-    """What ST302 compares with."""
+    """Thresholds of ST302."""
 
     slow: float = h.limit(30, "s", "on an idle cluster each of these steps takes seconds")
 

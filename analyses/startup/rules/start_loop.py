@@ -40,7 +40,7 @@ _ARBITRARY: Final = ("network-buffers", "no-resource")
 
 
 class Loop(h.Limits):
-    """What ST102 compares with."""
+    """Thresholds of ST102."""
 
     restarts: float = h.limit(
         3, "restarts", "one restart follows a failure, three without success are a loop"
