@@ -237,7 +237,11 @@ Recogniser.recognise = planted
         ("raise IndexError('planted')", "IndexError: planted", True),
         ("os._exit(3)", "ChildProcessError: the process that read it died (exit status 3)", True),
         ("os.kill(os.getpid(), signal.SIGSEGV)", "read it died (SIGSEGV)", True),
-        ("os.kill(os.getpid(), signal.SIGKILL)", "was killed, perhaps by the system", False),
+        (
+            "os.kill(os.getpid(), signal.SIGKILL)",
+            "was killed, possibly by the out-of-memory killer",
+            False,
+        ),
     ],
 )
 def test_a_parser_process_fails_or_dies(
@@ -451,11 +455,11 @@ def test_a_part_of_the_report_fails(name: str, monkeypatch: pytest.MonkeyPatch) 
         (Format.TABLE, "flowdiag.cli.render.table.inputs_block"),
         (Format.TABLE, "flowdiag.cli.render.table._verdict"),
         (Format.TABLE, "flowdiag.cli.text.grid.Listing.__rich_console__"),
-        (Format.MARKDOWN, "flowdiag.cli.render.markdown._job"),
+        (Format.MARKDOWN, "flowdiag.cli.render.markdown._jobs"),
         (Format.MARKDOWN, "flowdiag.cli.render.markdown._finding"),
         (Format.GITHUB, "flowdiag.cli.render.github._finding"),
-        (Format.JUNIT, "flowdiag.cli.render.junit._told"),
-        (Format.HTML, "flowdiag.cli.render.html.sections.findings._told"),
+        (Format.JUNIT, "flowdiag.cli.render.junit._finding_text"),
+        (Format.HTML, "flowdiag.cli.render.html.sections.findings._view"),
         (Format.HTML, "flowdiag.cli.render.html._culprits"),
     ],
 )
