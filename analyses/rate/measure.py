@@ -1,9 +1,9 @@
-"""What Spark's logs say about batches, triggers and tasks, measured with Spark itself.
+"""Measures batches, triggers and tasks in Spark's logs, with Spark itself.
 
-`survey` (a module of its own) brings the few records that tell applications and clocks apart, `own`
-judges them in Python, `facts_frame` merges everything else under those owners. A batch is the same in whichever source
-it is told of: (application, batch time); so is a trigger: (run, batch, start). Rows come back as JSON
-text, one column for any shape, so that one query of one plan brings all of them.
+`survey` collects the few records that distinguish applications and clocks, `assign_owners` judges them in
+Python, and `facts_frame` merges everything else under those owners. A batch has the same key in every source:
+(application, batch time). The key of a trigger is (run, batch, start). Rows come back as JSON text, one
+column for any shape, so that a single query returns all of them.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 QUARTER_MS: Final = 15 * 60 * 1000
 END: Final = 2**62
-UNKNOWN: Final = "?"  # begins the key of an application whose id nothing tells
+UNKNOWN: Final = "?"  # prefix of the key of an application without a known ID
 
-# Records that are handed on as they are.
+# Records that rules read unchanged.
 SINGLE: Final = (
     Event.SPARK_APPLICATION,
     Event.SPARK_SETTINGS,
@@ -52,13 +52,13 @@ SQL: Final = Queries("flowdiag.analyses.rate", {"single": words(*SINGLE)})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """A part of a source, and the application it belongs to.
+    """A part of a source, and its application.
 
     Args:
-        low, high: first offset, and the first behind.
-        application: its key: the id, or a made-up one that begins with `?`.
-        shift_ms: what is subtracted from its printed clock.
-        shift_from: how that is known: `batch-times`, `--tz`, `assumed`, None where nothing is printed.
+        low, high: first offset, and the first offset after it.
+        application: its key: the ID, or a generated key that begins with `?`.
+        shift_ms: offset of its printed clock from UTC.
+        shift_from: source of that: `batch-times`, `--tz`, `assumed`; None without printed times.
     """
 
     source: int
@@ -74,15 +74,15 @@ class Owner:
 def assign_owners(
     rows: Iterable[Mapping[str, Any]], sources: Sequence[Source], tz: str | None = None
 ) -> tuple[Owner, ...]:
-    """Decide which application each part of each source belongs to, and what its clock lacks.
+    """Return the application and the clock offset of each part of each source.
 
-    An id that the source prints counts most, then one in its name or folder; what has neither belongs to
-    the application with which it shares batch times or runs, nearest folder first, or to the only one.
+    An ID in the source counts most, then an ID in its name or folder. A source without either belongs to the
+    application with which it shares batch times or runs, nearest folder first, or to the only application.
 
     Args:
-        rows: what `survey` collected, as dictionaries.
+        rows: of `survey`, as dictionaries.
         sources: for their names and groups.
-        tz: name of a zone that overrides the inferred one.
+        tz: name of a time zone that overrides the inferred one.
     """
     rows = list(rows)
     streams = {row["source"]: row for row in rows if row["what"] == "stream"}
@@ -91,16 +91,16 @@ def assign_owners(
         if row["what"] == "rare" and row["event"] != Event.SPLIT:
             marks[row["source"]].append(row)
     parts = {source: _parts(sorted(marks[source], key=lambda r: r["offset"])) for source in streams}
-    told: dict[int, str] = {}
+    known: dict[int, str] = {}
     for source, row in streams.items():
         ids = [name for _, name in parts[source] if name] or list(row["applications"] or ())
         hint = application_in(sources[source].name)
         if ids or hint:
-            told[source] = ids[0] if ids else str(hint)
-    settled = dict(told)
+            known[source] = ids[0] if ids else str(hint)
+    settled = dict(known)
     for source in streams:
         if source not in settled:
-            settled[source] = _related_application(source, streams, told, sources) or ""
+            settled[source] = _related_application(source, streams, known, sources) or ""
     _name_unknown_applications(settled, streams, sources)
     owners = []
     for source, row in streams.items():
@@ -130,7 +130,7 @@ def _instant(time_us: int | None, shift_ms: int, printed: bool) -> int | None:
 
 
 def _parts(marks: Sequence[Mapping[str, Any]]) -> list[tuple[int, str | None]]:
-    """Where applications begin in a source: (offset, id). A log's first line precedes its id."""
+    """Return where applications begin in a source: (offset, ID). A log's first line precedes its ID."""
     parts: list[tuple[int, str | None]] = []
     opened: int | None = None
     for mark in marks:
@@ -147,26 +147,26 @@ def _parts(marks: Sequence[Mapping[str, Any]]) -> list[tuple[int, str | None]]:
 def _related_application(
     source: int,
     streams: Mapping[int, Mapping[str, Any]],
-    told: Mapping[int, str],
+    known: Mapping[int, str],
     sources: Sequence[Source],
 ) -> str | None:
-    """The application that a source without an id belongs to, or None."""
+    """Return the application that a source without an ID belongs to, or None."""
     mine = streams[source]
     candidates: dict[str, tuple[int, int]] = {}
-    for other, name in told.items():
+    for other, name in known.items():
         shared = _shared(mine, streams[other])
         near = _nearness(sources[source].name, sources[other].name)
         if shared:
             candidates[name] = max(candidates.get(name, (0, -1)), (near, shared))
     if candidates:
         return max(sorted(candidates), key=lambda name: candidates[name])
-    names = sorted(set(told.values()))
+    names = sorted(set(known.values()))
     nothing_to_compare = not mine["batches"] and not mine["runs"]
-    if len(names) == 1 and (nothing_to_compare or not _comparable(mine, told, streams)):
+    if len(names) == 1 and (nothing_to_compare or not _comparable(mine, known, streams)):
         return names[0]
     if nothing_to_compare and names:
         near_to = {name: -1 for name in names}
-        for other, name in told.items():
+        for other, name in known.items():
             near = _nearness(sources[source].name, sources[other].name)
             near_to[name] = max(near_to[name], near)
         best = max(near_to.values())
@@ -176,18 +176,18 @@ def _related_application(
 
 
 def _comparable(
-    mine: Mapping[str, Any], told: Mapping[int, str], streams: Mapping[int, Mapping[str, Any]]
+    mine: Mapping[str, Any], known: Mapping[int, str], streams: Mapping[int, Mapping[str, Any]]
 ) -> bool:
-    """Whether any other source has batch times or runs, so that sharing none means something."""
+    """Return whether another source has batch times or runs, so that sharing none means something."""
     key = "batches" if mine["batches"] else "runs"
-    return any(streams[other][key] for other in told)
+    return any(streams[other][key] for other in known)
 
 
 def _shared(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
     batches = len(set(one["batches"] or ()) & set(other["batches"] or ()))
     if not batches and one["batches"] and other["batches"]:
-        # One may begin later: its first batch times lie on the grid and within the span of the other.
-        # Answers of REST have batch times, and perhaps no other ones.
+        # One may begin later: its first batch times are within the span of the other.
+        # REST responses have batch times, and perhaps no other times.
         first, last = min(other["batches"]), max(other["batches"])
         if other["first_us"] is not None:
             first, last = other["first_us"] // 1000, other["last_us"] // 1000
@@ -196,7 +196,7 @@ def _shared(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
 
 
 def _nearness(one: str, other: str) -> int:
-    """How many folders two names share."""
+    """Return the length of the common folder of two names."""
     try:
         return len(os.path.commonpath([os.path.dirname(one), os.path.dirname(other)]))
     except ValueError:
@@ -206,8 +206,8 @@ def _nearness(one: str, other: str) -> int:
 def _name_unknown_applications(
     settled: dict[int, str], streams: Mapping[int, Mapping[str, Any]], sources: Sequence[Source]
 ) -> None:
-    """Give sources of unknown applications made-up keys, the same where they share batches or runs."""
-    # Those without any time last: they lie within the span of one that has.
+    """Generate keys for sources of unknown applications, equal if they share batches or runs."""
+    # Sources without times come last: they are within the span of another.
     strangers = sorted(
         (source for source in settled if not settled[source]),
         key=lambda source: (streams[source]["first_us"] is None, source),
@@ -224,7 +224,7 @@ def _name_unknown_applications(
 
 
 def _shift(row: Mapping[str, Any], tz: str | None) -> tuple[int, str | None]:
-    """What a source's printed clock is ahead of UTC."""
+    """Return the offset of a source's printed clock from UTC, and the source of that."""
     if not row["printed"]:
         return 0, None
     if tz is not None:
@@ -236,8 +236,8 @@ def _shift(row: Mapping[str, Any], tz: str | None) -> tuple[int, str | None]:
         return (0 if offset is None else int(offset.total_seconds() * 1000)), "--tz"
     if row["shift_ms"] is None:
         return 0, "assumed"
-    # What is logged about a batch is logged after its time: the smallest difference is the zone, and
-    # some seconds; two-digit clocks cut a second off.
+    # Records about a batch follow its time: the smallest difference is the zone plus some seconds, and
+    # clocks with two digits truncate a second.
     return (row["shift_ms"] + 1000) // QUARTER_MS * QUARTER_MS, "batch-times"
 
 
@@ -258,8 +258,8 @@ def owned(events: DataFrame, owners: Sequence[Owner]) -> DataFrame:
     return SQL.run("owned", events=events, owners=frame)
 
 
-# The parts of the facts, and the kinds of events that each is made of: where there are none, Spark is not
-# asked. Nothing stands for one that is always asked for.
+# The parts of the facts, and the kinds of events in each. Spark skips parts without events; an empty set means
+# always.
 _PARTS: Final[Mapping[str, AbstractSet[str]]] = {
     "batch": {Event.SPARK_BATCH, Event.SPARK_JOB},
     "output": {Event.SPARK_OUTPUT},
@@ -272,8 +272,8 @@ _PARTS: Final[Mapping[str, AbstractSet[str]]] = {
     "executor": {Event.SPARK_TASKS},
     "single": frozenset(),
 }
-# Kinds that a query does not look for where there are none.
-_ASKED_FOR: Final = (
+# Kinds that queries skip if there are none.
+_OPTIONAL_KINDS: Final = (
     Event.SPARK_BATCH,
     Event.SPARK_BLOCK,
     Event.SPARK_JOB,
@@ -285,37 +285,37 @@ _ASKED_FOR: Final = (
 
 
 def facts_frame(events: DataFrame, present: AbstractSet[str] | None = None) -> DataFrame:
-    """Everything that `flowdiag.analyses.rate.assemble` needs: (what, row as JSON).
+    """Return all rows for `flowdiag.analyses.rate.assemble`: (what, row as JSON).
 
-    `batch` per (application, batch time), `output` per failed output operation, `stage` the worst stage
-    of each batch or trigger, `work` its jobs, `executor` per executor, `operation` per output operation,
-    `blocks` per receiver, `memory` where they are kept, `range` per partition of a topic,
-    `single` for records as they are.
+    The parts are `batch` per (application, batch time), `output` per failed output operation, and `stage` for
+    the worst stage of each batch or trigger with `work` for its jobs. Totals are `executor`, `operation` per
+    output operation, `blocks` per receiver, `memory` per host, and `range` per topic partition. `single` has
+    unchanged records.
 
     Args:
-        events: what `owned` returned.
-        present: kinds of events that there are, where that is known.
+        events: of `owned`.
+        present: existing kinds of events, if known.
     """
     kinds = {
         kind.value: f"event = '{kind}'" if present is None or kind in present else "false"
-        for kind in _ASKED_FOR
+        for kind in _OPTIONAL_KINDS
     }
 
     def view(name: str, kind: Event) -> DataFrame:
-        """Read by several parts of the query: computed once, unless there is nothing of the kind."""
+        """Return a view that several parts read: computed once, unless there are no such events."""
         frame = SQL.run(name, events=events, **{kind.value: kinds[kind.value]})
         return kept(frame) if present is None or kind in present else frame
 
-    asked = [
+    queries = [
         SQL.text(part, **kinds)
-        for part, said_by in _PARTS.items()
-        if present is None or not said_by or not present.isdisjoint(said_by)
+        for part, kinds_of in _PARTS.items()
+        if present is None or not kinds_of or not present.isdisjoint(kinds_of)
     ]
     return SQL.run(
         "facts",
         events=events,
         jobs=view("jobs", Event.SPARK_JOB),
         tasks=view("tasks", Event.SPARK_TASKS),
-        parts=" UNION ALL ".join(asked),
+        parts=" UNION ALL ".join(queries),
         **kinds,
     )

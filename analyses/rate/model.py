@@ -1,9 +1,9 @@
-"""What would have happened under other settings: a model of receivers, queue and job.
+"""Simulates other settings: a model of receivers, queue and job.
 
-The job costs so much per batch and per record (`state.cost_line`); receivers let through what the
-token bucket permits (`token_bucket`); batches queue for one worker; when one completes, the estimator
-computes and the limit changes (`pid`). Kafka's direct stream has no bucket: its share by lag is taken
-from the source of Spark 2.4 to 4.3 (catalogue/spark.md 1.4).
+The job has a cost per batch and per record (`cost_line`). Receivers let through what the token bucket
+permits (`token_bucket`), and batches queue for one worker. When a batch completes, the estimator computes
+and the limit changes (`pid`). Kafka's direct stream has no bucket: its share by lag follows the source of
+Spark 2.4 to 4.3 (catalogue/spark.md 1.4).
 """
 
 from __future__ import annotations
@@ -23,19 +23,17 @@ _RANGE: Final = re.compile(
     r"topic: (?P<topic>[^\t\n]{1,300})\tpartition: (?P<partition>\d{1,9})"
     r"\toffsets: (?P<low>\d{1,18}) to (?P<high>\d{1,18})"
 )
-SETTLED: Final = 0.1  # of the final rate, and of the final delay: within it they have settled
-RESTING: Final = 0.25  # of the interval: a delay that differs by less is the same
-BUSY: Final = 1.001  # of the interval: what takes longer piles up
-FLOORED: Final = 10  # updates at the floor, one after the other: it holds
-LEAST: Final = 60  # batches, after which a simulation is looked at
-LONGEST: Final = (
-    3_840  # batches, after which it is given up: above two hours of batches of two seconds
-)
+SETTLED: Final = 0.1  # of the final rate and delay: within it, they have settled
+RESTING: Final = 0.25  # of the interval: smaller differences of the delay do not count
+BUSY: Final = 1.001  # of the interval: longer batches queue up
+FLOORED: Final = 10  # consecutive updates at the floor: the floor limits
+LEAST: Final = 60  # batches of the shortest simulation
+LONGEST: Final = 3_840  # batches of the longest simulation: over two hours of two-second batches
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaRange:
-    """What a batch took of one partition."""
+    """The offsets of one partition in a batch."""
 
     topic: str
     partition: int
@@ -44,12 +42,12 @@ class KafkaRange:
 
     @property
     def count(self) -> int:
-        """Offsets, which compacted topics have fewer records than."""
+        """The number of offsets; compacted topics have fewer records."""
         return self.high - self.low
 
 
 def kafka_ranges(description: str | None) -> tuple[KafkaRange, ...]:
-    """The ranges in the description of a Kafka input, one line each (all versions).
+    """Return the ranges in the description of a Kafka input, one line each (all versions).
 
     >>> kafka_ranges("topic: t\\tpartition: 0\\toffsets: 5 to 9\\tcount: 4")
     (KafkaRange(topic='t', partition=0, low=5, high=9),)
@@ -68,7 +66,7 @@ def kafka_share(
     max_rate: Mapping[str, int] | int = 0,
     min_rate: Mapping[str, int] | int = 1,
 ) -> dict[str, int] | None:
-    """The most records per partition of one batch, as `DirectKafkaInputDStream` computes it.
+    """Return the maximum records per partition of one batch, as `DirectKafkaInputDStream` computes it.
 
     Args:
         lag: latest minus current offset by partition, 0 where negative.
@@ -78,7 +76,7 @@ def kafka_share(
         min_rate: `minRatePerPartition`: records per batch, although it is documented per second.
 
     Returns:
-        By partition; None where nothing limits the batch.
+        By partition; None if nothing limits the batch.
 
     >>> kafka_share({"a": 50, "b": 50}, estimate=100.0, batch_seconds=1.0)
     {'a': 50, 'b': 50}
@@ -108,9 +106,9 @@ def kafka_share(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What a batch costs: `fixed_ms + per_record_ms * records`.
+    """The cost of a batch: `fixed_ms + per_record_ms * records`.
 
-    `at_once` batches are processed at a time (`spark.streaming.concurrentJobs`).
+    `at_once` batches run concurrently (`spark.streaming.concurrentJobs`).
     """
 
     fixed_ms: float
@@ -119,11 +117,11 @@ class Job:
     at_once: int = 1
 
     def takes(self, records: int) -> int:
-        """Processing time of a batch, at least a millisecond."""
+        """Return the processing time of a batch, at least one millisecond."""
         return max(1, round(self.fixed_ms + self.per_record_ms * records))
 
     def sustains_per_s(self, interval_ms: int) -> float:
-        """The most records per second whose batches fit into the interval.
+        """Return the maximum records per second whose batches fit into the interval.
 
         >>> Job(fixed_ms=500, per_record_ms=5).sustains_per_s(1000)
         100.0
@@ -134,7 +132,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The settings that can be tried.
+    """The settings of a simulation.
 
     Rates are records per second; `max_rate` None is Spark's `Long.MaxValue`, `initial_rate` None falls
     back to it. `back_pressure` False leaves only `max_rate`.
@@ -149,7 +147,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulated:
-    """One batch of a simulation; `step` is what the estimator made of it, if it completed in time."""
+    """One batch of a simulation; `step` is the estimator's result, if the batch completed in time."""
 
     time_ms: int
     records: int
@@ -174,30 +172,29 @@ class Simulated:
 
 
 class Settling(StrEnum):
-    """Whether rate and delay come to rest."""
+    """Whether rate and delay settle."""
 
     SETTLED = "settled"
     GROWS = (
         "delay-grows"  # never: batches take longer than the interval, and nothing lowers the rate
     )
-    SWINGS = "rate-swings"  # never: up and down for ever
+    SWINGS = "rate-swings"  # never: up and down forever
     LATER = "later"  # the delay still changes after the longest simulation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a simulation comes to: once it has settled, or where it never does within the time asked for.
+    """The result of a simulation: its settled state, or its state at the requested end.
 
     Args:
-        batches: in the order of their times, as many as were asked for.
-        settling: whether rate and delay come to rest, however long that takes.
+        batches: the requested number, by time.
+        settling: whether rate and delay settle at any time.
         steady_per_s: records per second processed in the last third.
         delay_ms: median total delay of the last third.
-        settling_ms: from the start until rate and delay stay within a tenth of their last values; None:
-            they do not.
+        settling_ms: time until rate and delay stay within a tenth of their last values, or None.
         overshoot: highest rate over the steady one, minus one.
         queued: batches left in the queue.
-        waiting: records the source still held back.
+        waiting: records that remain in the source.
     """
 
     batches: tuple[Simulated, ...]
@@ -218,22 +215,21 @@ def simulate(
     batches: int | None = None,
     blocked: bool = True,
 ) -> Outcome:
-    """Run a receiver, its queue and its job through as many intervals, and on until they settle.
+    """Simulate a receiver, its queue and its job for some intervals, and until they settle.
 
     Args:
-        job: what batches cost.
-        settings: what is tried.
-        offered_per_s: what the source offers, per interval; the last value holds on.
+        job: the cost of batches.
+        settings: of the simulation.
+        offered_per_s: rate of the source per interval; the last value continues.
         batches: number of intervals; by default as many as there are offers.
-        blocked: whether the source keeps what the receiver does not take (a socket, a topic), so that it
-            comes later.
+        blocked: whether the source keeps unread records for later (a socket, a topic).
     """
     count = batches if batches is not None else len(offered_per_s)
     run = _Run(job, settings, offered_per_s, blocked=blocked)
     played = run.until(count)
     held = run.held
     length = max(count, LEAST)
-    # What the source offers changes as long as it is told: nothing settles before.
+    # Nothing settles while the offered rate still changes.
     least = length + LEAST if len(offered_per_s) > 1 else length
     done = run.until(least)
     while (rest := _rest(done, settings, job)) is None and len(done) < max(LONGEST, least):
@@ -247,26 +243,26 @@ def simulate(
 
 
 class _Run:
-    """A simulation that can be played on."""
+    """A simulation that can be continued."""
 
     def __init__(
         self, job: Job, settings: Settings, offered_per_s: Sequence[float], *, blocked: bool
     ) -> None:
-        """Begin as an application does: nothing known, nothing running; arguments as of `simulate`."""
+        """Start like an application, with nothing known or running; arguments as of `simulate`."""
         top = settings.max_rate if settings.max_rate is not None else float(LONG_MAX)
         first = settings.initial_rate if settings.initial_rate is not None else top
         self._job, self._settings = job, settings
         self._offered, self._blocked = offered_per_s, blocked
         self._bucket = TokenBucket(rate=min(first, top), now_us=0, max_rate=top)
         self._estimator = Estimator(batch_interval_ms=settings.interval_ms, gains=settings.gains)
-        self._free_ms = [0] * job.at_once  # when each worker has nothing to do: a heap
-        self._pending: list[tuple[int, float]] = []  # (time, new rate): limits on their way
+        self._free_ms = [0] * job.at_once  # when each worker becomes free: a heap
+        self._pending: list[tuple[int, float]] = []  # (time, new rate): limits in transit
         self._running: list[tuple[int, int]] = []  # (end, number) of batches: a heap
         self._done: list[Simulated] = []
         self.held = 0.0
 
     def until(self, count: int) -> tuple[Simulated, ...]:
-        """The first so many batches; `step` is None for those that have not completed by then."""
+        """Return the first `count` batches; `step` is None for unfinished batches."""
         for number in range(len(self._done), count):
             self._batch(number)
         return tuple(self._done[:count])
@@ -294,7 +290,7 @@ class _Run:
         )
 
     def _observe(self, now_ms: int) -> None:
-        """Let the estimator compute for what completed before, in that order."""
+        """Run the estimator for the batches completed before, in that order."""
         while self._settings.back_pressure and self._running and self._running[0][0] < now_ms:
             time, number = heappop(self._running)
             batch = self._done[number]
@@ -318,21 +314,21 @@ def _received(
     held: float,
     fresh: float,
 ) -> int:
-    """The records that pass the limiter within an interval, whose limit may change meanwhile.
+    """Return the records that pass the limiter within an interval in which its limit may change.
 
     Args:
         bucket: the limiter.
-        pending: times and rates that are on their way to it; those that arrive are taken out.
+        pending: times and rates in transit to it; arrived entries are removed.
         span: beginning and end of the interval, milliseconds.
-        held: what the source has until the end.
-        fresh: of that, records per second that come in this interval.
+        held: records of the source until the end.
+        fresh: new records per second within this interval.
     """
     (begin, end), records = span, 0
     cuts = [time for time, _ in pending if begin < time < end]
     for low, high in zip([begin, *cuts], [*cuts, end], strict=True):
         while pending and pending[0][0] <= low:
             bucket.update(pending.pop(0)[1], low * 1000)
-        # The source's records come evenly; what was held back is there at once.
+        # New records arrive evenly; older ones are available immediately.
         unborn = max(0.0, fresh * (end - high) / 1000)
         ready = int(max(0.0, held - records - unborn))
         records += bucket.passing(ready, low * 1000, high * 1000)
@@ -346,7 +342,7 @@ def _late(done: Sequence[Simulated]) -> Sequence[Simulated]:
 def _rest(
     done: Sequence[Simulated], settings: Settings, job: Job
 ) -> tuple[Settling, int | None] | None:
-    """Whether it has come to rest, and since when; or that it never will; None: neither yet."""
+    """Return whether and when it has settled, or that it never will; None if still unclear."""
     late, interval = _late(done), settings.interval_ms
     drift = _drift(late)
     busy = sum(one.processing_ms for one in late) > len(late) * job.at_once * interval * BUSY
@@ -387,7 +383,7 @@ def _cannot_go_lower(done: Sequence[Simulated], settings: Settings) -> bool:
 
 
 def _unsettled(done: Sequence[Simulated], interval_ms: int) -> Settling:
-    """What it does after the longest simulation."""
+    """Return how it behaves after the longest simulation."""
     drifts = abs(_drift(_late(done))) > interval_ms
     return Settling.LATER if drifts else Settling.SWINGS
 
@@ -420,7 +416,7 @@ def _outcome(
 
 
 def _processed_per_s(done: Sequence[Simulated], from_ms: int, to_ms: int) -> float:
-    """Records per second that were processed in a span: a batch that lies in it in part counts in part."""
+    """Return the records processed per second in a span; a partly covered batch counts in part."""
     parts = (
         one.records
         * max(0, min(one.end_ms, to_ms) - max(one.start_ms, from_ms))
@@ -431,7 +427,7 @@ def _processed_per_s(done: Sequence[Simulated], from_ms: int, to_ms: int) -> flo
 
 
 def changed(settings: Settings, **values: object) -> Settings:
-    """The settings with some of them replaced; gains by their names."""
+    """Return the settings with some values replaced; gains by name."""
     gains = {
         k: v for k, v in values.items() if k in ("proportional", "integral", "derived", "min_rate")
     }

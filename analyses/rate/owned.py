@@ -1,4 +1,4 @@
-"""The part of measuring Spark's inputs that others can use: parse, tell applications and clocks apart."""
+"""Parses Spark's inputs and distinguishes applications and clocks; used by measuring and by the library."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owned:
-    """Events of Spark with their applications and instants.
+    """Events of Spark, with their applications and instants.
 
     Args:
         events: EVENTS without rows of splits; `app` instead of `application`, and `time_us`.
-        owners: the parts of the sources, and whose they are.
+        owners: the parts of the sources, with their applications.
         splits: the `split` rows, for the list of inputs.
-        present: the kinds of event there are; empty: nobody knows.
+        present: existing kinds of events; empty if unknown.
     """
 
     events: DataFrame
@@ -47,18 +47,18 @@ def owned_events(
     progress: ProgressCallback = lambda stage: None,
     faults: Faults | None = None,
 ) -> Owned:
-    """Parse the sources and settle which application each record belongs to.
+    """Parse the sources and assign each record to an application.
 
     Args:
-        sources: what `parsers.sources.discover` found.
-        session: waits for Spark and returns its session; what is parsed here is parsed before it is asked.
-        resources: with what to read and measure.
-        tz: name of a zone that overrides the inferred one.
+        sources: of `parsers.sources.discover`.
+        session: waits for Spark and returns its session, after the parsing.
+        resources: for reading and measuring.
+        tz: name of a time zone that overrides the inferred one.
         progress: called with the name of each stage.
-        faults: takes what goes wrong with one source.
+        faults: collects the errors of single sources.
 
     Raises:
-        FlowdiagError: Spark cannot start, or there is no room for what was parsed.
+        FlowdiagError: Spark cannot start, or there is no space for the parsed events.
     """
     from flowdiag.analyses.rate import measure
 
@@ -75,8 +75,8 @@ def owned_events(
     events = frame_of(found, spark)
     if found.table is None:
         surveyed = survey(events)
-        # Tasks were added up while they were read: what is left of a large log is small, and to
-        # compile the plan of the next query would take longer than to run it.
+        # Tasks were added up while reading, so little of a large log remains: compiling the next plan would
+        # take longer than running it.
         resources.tune(sum(row["rows"] or 0 for row in surveyed))
     owners = _owners(surveyed, sources, tz, faults or Faults(resources.explained))
     return Owned(
@@ -93,7 +93,7 @@ def _owners(
     tz: str | None,
     faults: Faults,
 ) -> tuple[Owner, ...]:
-    """Which application each part of each source belongs to; a source that sets off a fault to none."""
+    """Return the application of each part of each source; a source that triggers a bug has none."""
     from flowdiag.analyses.rate.measure import assign_owners
 
     def of_some(some: Sequence[int]) -> tuple[Owner, ...]:

@@ -1,4 +1,4 @@
-"""The rate estimator of Spark Streaming, replayed to the last bit.
+"""Replays the rate estimator of Spark Streaming, to the last bit.
 
 `org.apache.spark.streaming.scheduler.rate.PIDRateEstimator` has had the same arithmetic from 1.5.0 to
 4.3.0 (catalogue/spark.md 1.2). Python's floats are the JVM's doubles, so that the same operations in
@@ -22,7 +22,7 @@ class Gains:
     """The options `spark.streaming.backpressure.pid.*` with their defaults (catalogue/spark.md 1.3).
 
     Raises:
-        ValueError: a value that Spark refuses to start with.
+        ValueError: a value that Spark rejects.
     """
 
     proportional: float = 1.0
@@ -31,7 +31,7 @@ class Gains:
     min_rate: float = 100.0
 
     def __post_init__(self) -> None:
-        """Refuse what Spark's `require` refuses."""
+        """Reject the values that Spark's `require` rejects."""
         for name in ("proportional", "integral", "derived"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} should be >= 0")
@@ -41,7 +41,7 @@ class Gains:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What the estimator is told when a batch completes.
+    """The estimator's input when a batch completes.
 
     Args:
         time_ms: when its processing ended.
@@ -58,7 +58,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What the estimator made of one observation.
+    """The estimator's result for one observation.
 
     `outcome` is `new-rate`, `first-run` or `skipped`; only the first publishes. The terms are null when
     the observation was skipped, as then nothing is computed.
@@ -76,7 +76,7 @@ class Step:
 
     @property
     def at_floor(self) -> bool:
-        """Whether `minRate` alone decided the rate."""
+        """Whether `minRate` alone determined the rate."""
         return (
             self.new_rate is not None
             and self.unclamped_rate is not None
@@ -85,9 +85,9 @@ class Step:
 
     @property
     def published(self) -> int | None:
-        """The limit that receivers get: `RateController` truncates to a long, as the JVM does.
+        """The limit for receivers: `RateController` truncates to a long, as the JVM does.
 
-        What is beyond a long becomes the largest one, what is no number 0.
+        Values beyond a long become the largest long; NaN becomes 0.
         """
         if self.new_rate is None or math.isnan(self.new_rate):
             return None if self.new_rate is None else 0
@@ -95,11 +95,11 @@ class Step:
 
 
 class Estimator:
-    """One estimator: one input stream has one.
+    """The estimator of one input stream.
 
     >>> estimator = Estimator(batch_interval_ms=20, gains=Gains(integral=0.0, min_rate=10.0))
-    >>> told = Observation(time_ms=0, elements=10, processing_delay_ms=10, scheduling_delay_ms=0)
-    >>> estimator.compute(told).outcome
+    >>> observation = Observation(time_ms=0, elements=10, processing_delay_ms=10, scheduling_delay_ms=0)
+    >>> estimator.compute(observation).outcome
     'first-run'
     >>> estimator.compute(Observation(
     ...     time_ms=10, elements=10, processing_delay_ms=10, scheduling_delay_ms=0)).new_rate
@@ -107,7 +107,7 @@ class Estimator:
     """
 
     def __init__(self, *, batch_interval_ms: int, gains: Gains) -> None:
-        """Begin as Spark does: no rate, no error, nothing seen.
+        """Start like Spark: no rate, no error, no batch.
 
         Raises:
             ValueError: the batch interval is not above zero.
@@ -121,19 +121,23 @@ class Estimator:
         self._latest_rate = -1.0
         self._latest_error = -1.0
 
-    def compute(self, told: Observation) -> Step:
-        """Take one completed batch into account."""
+    def compute(self, observation: Observation) -> Step:
+        """Return the step for one completed batch."""
         accepted = (
-            told.time_ms > self._latest_time and told.elements > 0 and told.processing_delay_ms > 0
+            observation.time_ms > self._latest_time
+            and observation.elements > 0
+            and observation.processing_delay_ms > 0
         )
         if not accepted:
-            return Step(observation=told, outcome="skipped")
+            return Step(observation=observation, outcome="skipped")
         gains = self._gains
-        delay_since_update = float(told.time_ms - self._latest_time) / 1000
-        processing_rate = float(told.elements) / told.processing_delay_ms * 1000
+        delay_since_update = float(observation.time_ms - self._latest_time) / 1000
+        processing_rate = float(observation.elements) / observation.processing_delay_ms * 1000
         latest_rate = self._latest_rate
         error = latest_rate - processing_rate
-        historical_error = float(told.scheduling_delay_ms) * processing_rate / self._interval_ms
+        historical_error = (
+            float(observation.scheduling_delay_ms) * processing_rate / self._interval_ms
+        )
         d_error = (error - self._latest_error) / delay_since_update
         unclamped = (
             latest_rate
@@ -142,12 +146,12 @@ class Estimator:
             - gains.derived * d_error
         )
         new_rate = max(unclamped, gains.min_rate)
-        self._latest_time = told.time_ms
+        self._latest_time = observation.time_ms
         first, self._first_run = self._first_run, False
         self._latest_rate = processing_rate if first else new_rate
         self._latest_error = 0.0 if first else error
         return Step(
-            observation=told,
+            observation=observation,
             outcome="first-run" if first else "new-rate",
             processing_rate=processing_rate,
             error=error,
@@ -162,6 +166,6 @@ class Estimator:
 def replay(
     observations: Iterable[Observation], *, batch_interval_ms: int, gains: Gains
 ) -> Iterator[Step]:
-    """Run one stream's completed batches through a fresh estimator, in the order of their completion."""
+    """Run one stream's completed batches through a new estimator, in order of completion."""
     estimator = Estimator(batch_interval_ms=batch_interval_ms, gains=gains)
-    return (estimator.compute(told) for told in observations)
+    return (estimator.compute(observation) for observation in observations)

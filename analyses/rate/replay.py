@@ -1,8 +1,8 @@
 """The rate estimators of an application, replayed from its batches.
 
-There is one estimator per input stream (catalogue/spark.md 1.1): it sees the records of its own stream
-and the delays of the whole batch, when a batch completes, failed or not. What a listener tells suffices
-for every bit of it; REST answers tell no times, which only the derivative term needs.
+There is one estimator per input stream (catalogue/spark.md 1.1). It sees the records of its own stream and
+the delays of the whole batch when a batch completes or fails. A listener has all of its input. REST
+responses lack the times, which only the derivative term needs.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ PREFIX: Final = "spark.streaming.backpressure."
 ENABLED: Final = PREFIX + "enabled"
 MAX_RATE: Final = "spark.streaming.receiver.maxRate"
 MAX_PER_PARTITION: Final = "spark.streaming.kafka.maxRatePerPartition"
-NO_LIMIT: Final = (
-    1e15  # records per second that are as good as none: Long.MaxValue is one way to say so
-)
+NO_LIMIT: Final = 1e15  # records per second that count as unlimited, e.g. Long.MaxValue
 INITIAL_RATE: Final = PREFIX + "initialRate"
 MIN_RATE: Final = PREFIX + "pid.minRate"
 
@@ -33,8 +31,8 @@ class Replay:
 
     Args:
         stream: its id.
-        gains: as configured, defaults where nothing was set.
-        steps: what it computed, one per completed batch.
+        gains: as configured, or the defaults.
+        steps: its results, one per completed batch.
         exact: whether every number is as Spark computed it, to the last bit.
         batch_ms: batch times, one per step.
     """
@@ -52,7 +50,7 @@ class Replay:
 
 
 def enabled(app: ApplicationFacts) -> bool | None:
-    """Whether back pressure is on; None where no configuration was seen."""
+    """Return whether back pressure is on; None without a known configuration."""
     if any(record.template == "pid-created" for record in app.traces):
         return True
     if not app.settings_known:
@@ -61,9 +59,9 @@ def enabled(app: ApplicationFacts) -> bool | None:
 
 
 def gains_of(settings: Mapping[str, str], traces: Iterable[Record] = ()) -> Gains:
-    """The gains as configured, else as the estimator printed them, else Spark's defaults.
+    """Return the gains from the configuration, the estimator's log line, or Spark's defaults.
 
-    Values that Spark refuses to start with are taken as if they were not set.
+    Values that Spark rejects count as unset.
     """
     printed: Mapping[str, str] = {}
     for record in traces:
@@ -88,7 +86,7 @@ def gains_of(settings: Mapping[str, str], traces: Iterable[Record] = ()) -> Gain
 
 
 def number(text: str | None) -> float | None:
-    """A number of a setting; None if it is none.
+    """Return a setting as a number, or None.
 
     >>> number("0.2"), number(None), number("many"), number("nan")
     (0.2, None, None, None)
@@ -101,18 +99,18 @@ def number(text: str | None) -> float | None:
 
 
 def replays(app: ApplicationFacts) -> tuple[Replay, ...]:
-    """The estimators of all streams; none where back pressure is off or the batches tell too little."""
+    """Return the estimators of all streams; none without back pressure or without delays."""
     if not enabled(app) or not app.interval_ms:
         return ()
     gains = gains_of(app.settings, app.traces)
-    told: dict[int, list[tuple[int, Observation]]] = defaultdict(list)
+    seen: dict[int, list[tuple[int, Observation]]] = defaultdict(list)
     exact = True
     for batch in sorted(app.completed, key=lambda b: (b.end_ms or 0, b.time_ms)):
         if batch.end_ms is None or batch.processing_ms is None or batch.scheduling_ms is None:
             continue
         if batch.approximate or app.origins.isdisjoint(("listener", "rest")):
             return _from_traces(app, gains)
-        # A REST answer tells delays; when the batch ended is then known but for its generation lag.
+        # REST has delays: the end of a batch is exact except for its generation lag.
         exact = exact and (batch.submission_ms is not None or gains.derived == 0)
         for stream in batch.streams:
             observation = Observation(
@@ -121,18 +119,18 @@ def replays(app: ApplicationFacts) -> tuple[Replay, ...]:
                 processing_delay_ms=batch.processing_ms,
                 scheduling_delay_ms=batch.scheduling_ms,
             )
-            told[stream.stream].append((batch.time_ms, observation))
-    if not told:
+            seen[stream.stream].append((batch.time_ms, observation))
+    if not seen:
         return _from_traces(app, gains)
     beginning = _from_the_start(app)
     return tuple(
-        _replay(stream, told[stream], app.interval_ms, gains, exact and beginning)
-        for stream in sorted(told)
+        _replay(stream, seen[stream], app.interval_ms, gains, exact and beginning)
+        for stream in sorted(seen)
     )
 
 
 def _from_the_start(app: ApplicationFacts) -> bool:
-    """Whether the first batch is the application's first: an estimator remembers."""
+    """Return whether the input has the application's first batch, because an estimator has a memory."""
     gains = gains_of(app.settings, app.traces)
     # With the default gains the last rate cancels out (catalogue/spark.md 1.2), so one batch suffices.
     if gains.proportional == 1.0 and gains.derived == 0.0:
@@ -143,12 +141,12 @@ def _from_the_start(app: ApplicationFacts) -> bool:
 
 
 def _from_traces(app: ApplicationFacts, gains: Gains) -> tuple[Replay, ...]:
-    """What the estimator itself printed, where one estimator alone did."""
+    """Replay the estimator's own log lines, if only one estimator printed any."""
     inputs = [record for record in app.traces if record.template == "pid-input"]
     times = Counter(record.fields.get("time") for record in inputs)
     if not inputs or max(times.values()) > 1 or not app.interval_ms:
         return ()
-    told = []
+    seen = []
     for record in inputs:
         values = [
             record.fields.get(key) for key in ("time", "elements", "processing", "scheduling")
@@ -162,22 +160,22 @@ def _from_traces(app: ApplicationFacts, gains: Gains) -> tuple[Replay, ...]:
             processing_delay_ms=processing,
             scheduling_delay_ms=scheduling,
         )
-        told.append((time - processing - scheduling, observation))
-    return (_replay(0, told, app.interval_ms, gains, exact=True),)
+        seen.append((time - processing - scheduling, observation))
+    return (_replay(0, seen, app.interval_ms, gains, exact=True),)
 
 
 def _replay(
     stream: int,
-    told: list[tuple[int, Observation]],
+    seen: list[tuple[int, Observation]],
     interval_ms: int,
     gains: Gains,
     exact: bool,
 ) -> Replay:
-    steps = replay((one for _, one in told), batch_interval_ms=interval_ms, gains=gains)
+    steps = replay((one for _, one in seen), batch_interval_ms=interval_ms, gains=gains)
     return Replay(
         stream=stream,
         gains=gains,
         steps=tuple(steps),
-        batch_ms=tuple(time for time, _ in told),
+        batch_ms=tuple(time for time, _ in seen),
         exact=exact,
     )

@@ -1,8 +1,8 @@
-"""Robust trends, and what they say about a stream of batches. Pure arithmetic.
+"""Robust trends of batches. Pure arithmetic.
 
-Batches are noisy: the first is cold, one stalls, garbage is collected. Hence medians, the slope of
-Theil and Sen (the median of all pairwise slopes, with the interval of its uncertainty from Kendall's
-statistic) and the test of Mann and Kendall, never end points or means.
+Batches are noisy: the first is cold, one stalls, garbage is collected. The methods are medians, the
+Theil-Sen slope (the median of all pairwise slopes, with its confidence interval from Kendall's statistic)
+and the Mann-Kendall test, never end points or means.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MOST_POINTS: Final = 400
 """Longer series are thinned evenly: all pairs of more points cost seconds and change nothing."""
 
 SURE: Final = 1.96  # two-sided 95%
-APART: Final = 0.1  # of the largest x: points nearer to each other say nothing about a slope
+APART: Final = 0.1  # of the largest x: closer points do not determine a slope
 
 
 class Stability(StrEnum):
@@ -53,17 +53,17 @@ class Trend:
 
     @property
     def rises(self) -> bool:
-        """Whether the rise is no chance."""
+        """Whether the rise is significant."""
         return self.z > SURE and self.low > 0
 
     @property
     def falls(self) -> bool:
-        """Whether the fall is no chance."""
+        """Whether the fall is significant."""
         return self.z < -SURE and self.high < 0
 
 
 def trend(xs: Sequence[float], ys: Sequence[float]) -> Trend | None:
-    """Theil–Sen slope with its uncertainty; None for fewer than four points or no spread of x.
+    """Return the Theil–Sen slope with its uncertainty; None for fewer than four points or equal x.
 
     >>> trend([0, 1, 2, 3, 4], [0, 2, 4, 6, 100]).slope
     2.0
@@ -71,7 +71,7 @@ def trend(xs: Sequence[float], ys: Sequence[float]) -> Trend | None:
     True
     """
     step = max(1, -(-len(xs) // MOST_POINTS))
-    # From the end, since the present counts.
+    # From the end, because the present counts.
     points = sorted(zip(xs, ys, strict=True))[::-1][::step][::-1]
     n = len(points)
     if n < 4:
@@ -105,13 +105,13 @@ def trend(xs: Sequence[float], ys: Sequence[float]) -> Trend | None:
 
 
 def _median(ordered: Sequence[float]) -> float:
-    """`statistics.median` of what is sorted already."""
+    """Return the median of sorted values."""
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
 def _variance(values: Sequence[float]) -> float:
-    """The variance of the Mann–Kendall score, ties taken into account."""
+    """Return the variance of the Mann–Kendall score, corrected for ties."""
     n = len(values)
     counts: dict[float, int] = {}
     for value in values:
@@ -122,7 +122,7 @@ def _variance(values: Sequence[float]) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """`y = base + per_x * x`, fitted robustly, with the median size of what it misses."""
+    """`y = base + per_x * x`, fitted robustly, with its median error."""
 
     base: float
     per_x: float
@@ -133,7 +133,7 @@ class Line:
 
     @property
     def spread(self) -> float:
-        """How far apart the x are, relative to the largest: below a tenth the line says little."""
+        """The range of x relative to the largest: below a tenth, the line is not reliable."""
         return (self.high_x - self.low_x) / self.high_x if self.high_x else 0.0
 
     def at(self, x: float) -> float:
@@ -142,10 +142,10 @@ class Line:
 
 
 def fit(xs: Sequence[float], ys: Sequence[float]) -> Line | None:
-    """Fit a cost per batch and a cost per record; None where the points do not allow it.
+    """Fit a cost per batch and a cost per record; None if the points do not allow it.
 
-    Neither can be negative: a negative slope means that x explains nothing, a negative base that the
-    batch costs nothing by itself.
+    Neither can be negative: a negative slope means that x explains nothing, and a negative base means that
+    the batch has no fixed cost.
 
     >>> line = fit([10, 20, 30, 40, 50], [110, 120, 130, 140, 150])
     >>> line.base, line.per_x, line.error
@@ -156,7 +156,7 @@ def fit(xs: Sequence[float], ys: Sequence[float]) -> Line | None:
         return None
     points = list(zip(xs, ys, strict=True))
     points = points[:: max(1, -(-len(points) // MOST_POINTS))]
-    # Neighbours tell of noise only: a slope needs batches of different sizes.
+    # Neighbours show noise only: a slope needs batches of different sizes.
     slopes = [
         (v - y) / (u - x)
         for i, (x, y) in enumerate(points)
@@ -176,7 +176,7 @@ def fit(xs: Sequence[float], ys: Sequence[float]) -> Line | None:
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """The value below which this share of the others lies (nearest rank).
+    """Return the quantile by nearest rank.
 
     >>> quantile([3, 1, 2, 4], 0.5), quantile([3, 1, 2, 4], 0.9)
     (2, 4)

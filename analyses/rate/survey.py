@@ -1,11 +1,11 @@
-"""Who wrote what: the few records and sums that tell applications, clocks and inputs apart.
+"""The few records and sums that distinguish applications, clocks and inputs.
 
-Of events that were parsed on the driver they are taken while Spark still starts (`survey_table`), of
-others by Spark (`survey`); both give the same rows, as dictionaries, told apart by `what`:
+`survey_table` surveys events that were parsed on the driver, while Spark still starts. `survey` does the
+same in Spark for others. Both return the same rows, as dictionaries with a `what`:
 
-  `stream`: per source: ids of applications and runs, its first batch times, the smallest difference
-  between its printed clock and an instant that the same record prints, first and last times;
-  `rare`: the records that begin an application (or a container of YARN's), and those about splits.
+  `stream`: one per source, with the IDs of applications and runs, and its first batch times. It also has
+  the first and last times, and the smallest offset of its clock.
+  `rare`: the records that begin an application (or a YARN container), and the records about splits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MOST: Final = 50
-"""Runs and batch times of a source that are enough to find its kin."""
+"""Maximum number of runs and batch times per source, for matching sources."""
 
 SQL: Final = Queries("flowdiag.analyses.rate", {"most": str(MOST)})
 
@@ -32,23 +32,23 @@ _RARE_COLUMNS: Final = ("source", "offset", "event", "job_name", "application", 
 
 
 def survey(events: DataFrame) -> list[dict[str, Any]]:
-    """The rows, of EVENTS in Spark."""
+    """Return the rows from EVENTS in Spark."""
     return rows_of(SQL.run("survey", events=events))
 
 
 def survey_table(events: pa.Table) -> list[dict[str, Any]]:
-    """The rows, of EVENTS in memory."""
+    """Return the rows from EVENTS in memory."""
     events = events.append_column("time", pc.coalesce(events["utc_us"], events["local_us"]))
-    said = events.filter(pc.not_equal(events["event"], Event.SPLIT.value))
-    told = pc.coalesce(said["epoch_ms"], pc.divide(said["utc_us"], 1000))
+    rows = events.filter(pc.not_equal(events["event"], Event.SPLIT.value))
+    instants = pc.coalesce(rows["epoch_ms"], pc.divide(rows["utc_us"], 1000))
     columns = {
-        "source": said["source"],
-        "applications": said["application"],
-        "runs": pc.map_lookup(said["fields"], "run_id", "first"),
-        "batches": said["epoch_ms"],
-        "shift_ms": pc.subtract(pc.divide(said["local_us"], 1000), told),
-        "time": said["time"],
-        "printed": said["local_us"],
+        "source": rows["source"],
+        "applications": rows["application"],
+        "runs": pc.map_lookup(rows["fields"], "run_id", "first"),
+        "batches": rows["epoch_ms"],
+        "shift_ms": pc.subtract(pc.divide(rows["local_us"], 1000), instants),
+        "time": rows["time"],
+        "printed": rows["local_us"],
     }
     distinct = [(name, "distinct") for name in ("applications", "runs", "batches")]
     sums = (

@@ -1,6 +1,6 @@
 """The receiver's rate limiter: Guava's `SmoothBursty` as Spark uses it.
 
-`org.apache.spark.streaming.receiver.RateLimiter` asks for one permit per record, never raises the limit
+`org.apache.spark.streaming.receiver.RateLimiter` requires one permit per record, never raises the limit
 above `maxRate` and ignores a limit of zero or less (catalogue/spark.md 1.5, 1.6). One second of unused
 permits is kept, so that after an idle second a burst of `rate` records passes at once; a request is paid
 by the next one. Times are microseconds, rates permits per second.
@@ -15,7 +15,7 @@ LONG_MAX = 2**63 - 1
 
 
 class TokenBucket:
-    """One limiter. The clock is the caller's, so that years simulate in milliseconds.
+    """One limiter. The caller provides the clock, so that years simulate in milliseconds.
 
     >>> bucket = TokenBucket(rate=2.0, now_us=0)
     >>> [bucket.acquire(now) for now in (0, 0, 500_000)]  # paid by the next: 0, 0.5 s, 0.5 s more
@@ -23,11 +23,11 @@ class TokenBucket:
     """
 
     def __init__(self, *, rate: float, now_us: int, max_rate: float = math.inf) -> None:
-        """Begin empty: the first permits are earned.
+        """Start empty: the first permits are earned.
 
         Args:
             rate: the initial limit; `min(initialRate, maxRate)` from Spark 2.0 on.
-            now_us: the time of its making.
+            now_us: its creation time.
             max_rate: `spark.streaming.receiver.maxRate`.
 
         Raises:
@@ -48,14 +48,14 @@ class TokenBucket:
         return 1e6 / self._interval_us
 
     def update(self, rate: float, now_us: int) -> None:
-        """Take a published limit; the permits in store are scaled with it."""
+        """Apply a published limit, and scale the stored permits with it."""
         if rate <= 0:
             return
         self._resync(now_us)
         self._set(min(rate, self._max_rate))
 
     def acquire(self, now_us: int, permits: int = 1) -> int:
-        """The time at which a request made at `now_us` is let through, in microseconds."""
+        """Return the time at which a request made at `now_us` passes, in microseconds."""
         self._resync(now_us)
         granted_us = self._next_free_us
         used = min(float(permits), self._stored)
@@ -65,10 +65,9 @@ class TokenBucket:
         return max(granted_us, now_us)
 
     def passing(self, offered: int, from_us: int, to_us: int) -> int:
-        """How many of `offered` waiting records pass between two times, taken in one stride.
+        """Return how many of `offered` waiting records pass between two times.
 
-        The same as that many calls of `acquire` each made when the one before was let through, without
-        making them.
+        The result equals that many successive calls of `acquire`.
         """
         if offered <= 0 or to_us <= from_us:
             return 0

@@ -1,4 +1,4 @@
-"""The topic `rate`: why a Spark streaming application cannot keep up, or is held back."""
+"""The topic `rate`: why a Spark streaming application cannot keep up, or is limited."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from flowdiag.parsers.sources.open import Source
 
 
-# Event logs know batches with jobs only, and so may a driver's log beside one.
+# Event logs have batches with jobs only, and so may an accompanying driver's log.
 _TELL_OF_EMPTY: Final = frozenset({"listener", "rest"})
 
 
 class Spark:
-    """The engine of topics about Spark streaming: applications are told apart, then measured."""
+    """The engine of topics about Spark streaming: it identifies applications, then measures them."""
 
     name = "spark"
 
@@ -55,7 +55,7 @@ class Spark:
         resources: Resources,
         progress: ProgressCallback,
     ) -> Measured:
-        """Parse, tell applications apart, measure (see `diagnosis.Engine`)."""
+        """Parse, identify applications, and measure (see `diagnosis.Engine`)."""
         from flowdiag.analyses.rate import measure as rate_measure
 
         names = [topic.name for topic in topics]
@@ -93,7 +93,7 @@ def _assembled(
     applications: Sequence[str],
     faults: Faults,
 ) -> RateFacts:
-    """The facts of the applications, but for one that sets off a fault."""
+    """Return the facts of the applications, without applications that trigger a bug."""
     user = UserSettings(
         trigger_interval_ms=options.rate.trigger_interval_ms,
         real_time=options.rate.real_time,
@@ -117,7 +117,7 @@ SPARK: Final = Spark()
 
 
 class Rate(Topic):
-    """Facts: `RateFacts`; its rules see what they come to, an `Assessment`."""
+    """The topic; its facts are `RateFacts`, and its rules judge an `Assessment`."""
 
     name = "rate"
     required_data = "a batch or a trigger"
@@ -178,7 +178,7 @@ class Rate(Topic):
                 outcome,
                 findings=tuple(
                     replace(found, confidence=lower.get(found.confidence, Confidence.LOW))
-                    # What breaks off tells of a driver that died, and of all else too little.
+                    # A truncated log proves a dead driver, but little else.
                     if found.job in doubtful and found.cause != "driver-killed"
                     else found
                     for found in outcome.findings
@@ -188,7 +188,7 @@ class Rate(Topic):
         )
 
     def notes(self, measured: RateFacts, facts: RateFacts, options: Options) -> Iterable[InputNote]:
-        """Warnings about times without a batch, where every batch time would be told."""
+        """Yield warnings about times without a batch, if the input contains every batch."""
         for app in facts.applications:
             if app.interval_ms and app.origins & _TELL_OF_EMPTY:
                 yield from hole_notes(app)
@@ -215,7 +215,7 @@ class Rate(Topic):
         return rate_tables(facts, excerpts=options.privacy.excerpts)
 
     def is_assessed(self, facts: RateFacts) -> bool:
-        """Whether a batch or a query is known, or an exception that ended one, or tasks of one."""
+        """Return whether the input has a batch, a query, their exceptions, or their tasks."""
         return any(
             app.batches
             or app.queries
@@ -229,7 +229,7 @@ RATE: Final = Rate()
 
 
 def hole_notes(app: ApplicationFacts) -> Iterator[InputNote]:
-    """A warning for each time in which batches were due and there is none."""
+    """Yield a warning for each gap in which batches were due."""
     for before, after in pairwise(split_at_gaps(app.batches)):
         last = before[-1]
         begun, ended = (last.end_ms or last.time_ms) * 1000, after[0].time_ms * 1000
@@ -237,14 +237,14 @@ def hole_notes(app: ApplicationFacts) -> Iterator[InputNote]:
             Kind.GAP,
             f"no batch of {app.name or app.application or 'the application'} from {iso(begun)} to {iso(ended)}"
             f" ({fmt.duration((ended - begun) / 1000)}), with batches before and after: lines are missing, or the"
-            " driver stood still or was not there; nothing counts as waiting for that time",
+            " driver stalled or was not running. No wait counts for that time",
             first_us=begun,
             last_us=ended,
         )
 
 
 def understood(facts: RateFacts) -> tuple[Understood, ...]:
-    """The kinds of what was understood of Spark's inputs, in the field's words."""
+    """Return the kinds of recognised records in Spark's inputs."""
     found: dict[str, list[int]] = {}
     for app in facts.applications:
         for batch in app.batches:
@@ -257,10 +257,10 @@ def understood(facts: RateFacts) -> tuple[Understood, ...]:
                 t.time_us or 0 for t in query.triggers
             )
         for kind, records in (
-            ("messages of receivers", app.receivers),
+            ("receiver messages", app.receivers),
             ("rate limits", app.limits),
-            ("steps of the rate estimator", app.traces),
-            ("troubles of executors and jobs", app.incidents),
+            ("rate estimator steps", app.traces),
+            ("executor and job incidents", app.incidents),
         ):
             found.setdefault(kind, []).extend(record.time_us or 0 for record in records)
     return tuple(
@@ -291,7 +291,7 @@ def _within(app: ApplicationFacts, span: Span) -> ApplicationFacts:
 def _processes(
     facts: RateFacts, owners: Iterable[Owner], sources: Sequence[Source]
 ) -> tuple[Process, ...]:
-    """Who wrote which input: for the list of inputs."""
+    """Return the process that wrote each input, for the list of inputs."""
     apps = {app.key: app for app in facts.applications}
     result = []
     for owner in owners:

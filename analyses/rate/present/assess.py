@@ -1,4 +1,4 @@
-"""Every application with the present of its batches and of its queries."""
+"""Assesses the present of every application and query."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flowdiag.analyses.rate.replay import Replay
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assessed:
-    """An application with what its batches and triggers come to."""
+    """An application with the states of its batches and queries."""
 
     app: ApplicationFacts
     state: StreamState | None  # of its DStreams
@@ -30,13 +30,13 @@ class Assessed:
 
     @property
     def dstreams(self) -> tuple[StreamState, ...]:
-        """The state of its DStreams: one, or none."""
+        """The state of its DStreams: at most one."""
         return () if self.state is None else (self.state,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assessment:
-    """What the rules of `rate` judge."""
+    """The assessed applications that the rules of `rate` judge."""
 
     applications: tuple[Assessed, ...]
 
@@ -46,7 +46,7 @@ def assess(facts: RateFacts, *, retention_ms: int | None = None) -> Assessment:
 
     Args:
         facts: of all applications.
-        retention_ms: of the topics that are read; None: Kafka's default.
+        retention_ms: of the topics; None: Kafka's default.
     """
     return Assessment(
         applications=tuple(

@@ -1,4 +1,4 @@
-"""What the present of a stream comes to: one word, and the numbers behind it; and from when on something is said."""
+"""The state of a stream: one word and its numbers, and the limits for that word."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ from typing import Final
 from flowdiag.analyses.rate.limits import Limit
 from flowdiag.analyses.rate.stability import Line, Stability, Trend
 
-# What the present is, and when something is said of it at all.
+# The extent of the present, and the minimum to judge it.
 COLD: Final = 2  # batches at the beginning that load classes and compile
-FEW: Final = 5  # completed ones below which nothing is said
-LATE: Final = 12  # at least so many, or a third of them, are the present
+FEW: Final = 5  # completed batches; fewer are not judged
+LATE: Final = 12  # minimum size of the present, which is a third of all
 # Defaults of the limits that rules publish: the words of `data` always go by these.
-SILENT: Final = 10  # intervals without a batch: lines are missing
-SILENCE_MS: Final = 600_000  # and so long at least
+SILENT: Final = 10  # intervals without a batch: the input has a gap
+SILENCE_MS: Final = 600_000  # minimum length of a gap
 GROWN: Final = 2.0  # intervals of delay from which growth is an overload
-LOST: Final = 5.0  # intervals of delay that are one even where it does not grow
+LOST: Final = 5.0  # intervals of delay that are an overload even without growth
 RISE: Final = 0.5  # intervals that the delay has to rise by within the present
-NARROW: Final = 0.8  # of the interval: what takes more has no room
+NARROW: Final = 0.8  # of the interval: above it, headroom is low
 AT_LIMIT: Final = 0.85  # of the permitted records, that a batch has to hold to be "at the limit"
 MOSTLY: Final = 0.6  # of the latest batches
-FASTER: Final = 1.15  # times as fast as rows are processed: no two rates are equal
-SAME: Final = 0.95  # of the most rows that a trigger read: it took as many
-PERIODIC: Final = 1.5  # times the usual length, for a batch that is long at regular distances
-LONGER_MS: Final = 200.0  # and so much longer at least
-TIMES: Final = 3  # so often at least: two are at some distance in any case
+FASTER: Final = 1.15  # ratio of arrival to processing rate: two rates are never equal
+SAME: Final = 0.95  # of the rows of the largest trigger: it counts as full
+PERIODIC: Final = 1.5  # ratio to the median, for a periodically long batch
+LONGER_MS: Final = 200.0  # minimum excess over the median
+TIMES: Final = 3  # minimum number: any two have some distance
 REAL_TIME_MS: Final = 5000  # spark.sql.streaming.realTimeMode.minBatchDuration
 START: Final = (
     1.5  # intervals that the first triggers of a run may take: they load classes and compile
 )
-PAUSE_MS: Final = 100.0  # what lies between two triggers that follow each other at once
-LONG_MS: Final = 1000.0  # of a trigger: less is what one costs that has next to nothing to do
+PAUSE_MS: Final = 100.0  # longest pause between back-to-back triggers
+LONG_MS: Final = 1000.0  # of a trigger: less is the cost of an almost empty one
 FAILED_SHARE: Final = 0.05
-FAILED_LAST: Final = 3  # failed batches at the end: it does not work any more
+FAILED_LAST: Final = 3  # failed batches at the end: the job no longer works
 TURNING: Final = 2  # batches at the end that overrun, each waiting longer
-WORKED: Final = 3  # triggers behind an exception: it works again
+WORKED: Final = 3  # triggers after an exception: the query works again
 FAILING_DELAY: Final = 10.0  # intervals of delay at which "overloaded" becomes "failing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cap:
-    """A limit that the batches reach.
+    """A limit that the latest batches reach.
 
     Args:
         kind: `pid`, `max-rate`, `max-per-partition`, `rows`, `files`.
@@ -58,7 +58,7 @@ class Cap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Periodic:
-    """Batches that take longer at regular distances, as those that merge metadata do.
+    """Batches that take longer at regular distances, such as batches that merge metadata.
 
     Args:
         every: batches.
@@ -93,7 +93,7 @@ class StreamState:
         headroom_per_s: most records per second that fit into the interval, by that line.
         caps: limits that are reached.
         failed: failed batches or runs.
-        limit: what ends a growing delay, and when.
+        limit: the limit of a growing delay, and when the delay reaches it.
         periodic: for queries, batches that are long at regular distances.
         rows_overcounted: whether rows are counted more than once, so that no rate of them means anything.
     """
