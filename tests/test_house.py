@@ -25,7 +25,7 @@ COMPLEX: Final[dict[str, str]] = {
     "analyses/checkpoints/rules/slow_checkpoint.py:judge": "19",
     "analyses/checkpoints/rules/slow_checkpoint_storage.py:_finding": "17",
     "analyses/checkpoints/rules/slow_checkpoint_storage.py:judge": "16",
-    "analyses/checkpoints/storage.py:refused": "30",
+    "analyses/checkpoints/storage.py:refusals_of": "30",
     "analyses/checkpoints/topic.py:unproven": "24",
     "analyses/comparison/baseline.py:updated": "20",
     "analyses/comparison/measures.py:_batches": "16",

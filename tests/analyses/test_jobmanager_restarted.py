@@ -55,7 +55,7 @@ def test_a_job_that_is_recovered_goes_on_under_its_id() -> None:
     assert (
         judge(outcomes_of(RULES, job.facts(incidents=(elected(DOWN),)))).verdict is Verdict.DEGRADED
     )
-    assert "1 min 29 s after the last word" in finding.title
+    assert "1 min 29 s after the last record" in finding.title
 
 
 def test_a_jobmanager_that_was_told_to_stop_is_worth_a_word() -> None:

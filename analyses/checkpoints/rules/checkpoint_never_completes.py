@@ -14,10 +14,10 @@ intended for some jobs, a surprise for others.
 
 How it decides
 --------------
-*Never completes*: at least `triggers` checkpoints were triggered, and none ended.
-*Stuck*: the last trigger is older than `stuck` times the timeout (10 minutes if
+Never completes: at least `triggers` checkpoints were triggered, and none ended.
+Stuck: the last trigger is older than `stuck` times the timeout (10 minutes if
 unknown) while the job's log continues.
-*Off*: tasks ran for `hours-without` hours, and the JobManager's
+Off: tasks ran for `hours-without` hours, and the JobManager's
 log is available and contains no trigger. Checkpoints cut short by a cancel, a stop or the end of the
 job do not count, nor does a checkpoint in flight when the input ends.
 

@@ -112,7 +112,7 @@ def _elections(facts: h.ClusterFacts) -> tuple[h.Incident, ...]:
 
 
 def _takeovers(job: h.Job) -> h.Iterator[Takeover]:
-    """Yield leaders elected while this job ran, under which it resumed or left no more records."""
+    """Yield leaders elected while this job ran, under which it resumed or has no later records."""
     for elected in _elections(job.cluster):
         at = elected.time_us or 0
         heard = _last_record_us(job, at)
