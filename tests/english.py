@@ -40,7 +40,7 @@ WORDS: Final[dict[str, str]] = {
     r"h[oe]lds? up|held up|holding up": "block, delay",
     r"(?:stands?|stood) still|standstill": "stall, pause",
     r"at hand": "available",
-    r"no more(?! than| frequent)": "no longer",
+    r"no more(?! (?:\w+ )?than| frequent)": "no longer",
     r"besides?": "in addition to, next to, along with",
     r"dear(?:est)?": "expensive, slowest",
     r"reckon(?:s|ed|ing)?": "calculate",
