@@ -73,8 +73,8 @@ def _lost(report: Report, page: Page) -> Iterator[str]:
     """Numbers and words that a wide terminal shows of the same, and this one does not."""
     clock = words.clock_of(report)
     for terse in (0, TERSEST):
-        wide = table._whole(report, replace(page, width=1000, terse=terse), clock)
-        here = table._whole(report, replace(page, terse=terse), clock)
+        wide = table._report(report, replace(page, width=1000, terse=terse), clock)
+        here = table._report(report, replace(page, terse=terse), clock)
         joined = "".join(here.split())
         for line in wide.splitlines():
             if _CHARTED.search(line):

@@ -142,7 +142,7 @@ def test_task_metrics_distinguish_tasks_from_operators() -> None:
         )
     )
     scopes = {
-        (row["metric"]["scope"], row["metric"]["operator"], row["task"])  # type: ignore[index]
+        (row["metric"]["scope"], row["metric"]["operator"], row["task"])
         for row in rows
         if row["event"] == "metric"
     }
@@ -327,11 +327,10 @@ def test_the_sections_of_later_versions() -> None:
     )
     assert lines != short
     assert parse_block(lines) == parse_block(short)
-    assert {
-        row["metric"]["kind"]  # type: ignore[index]
-        for row in parse_block(short)
-        if row["event"] == "metric"
-    } == {"counter", "meter"}
+    assert {row["metric"]["kind"] for row in parse_block(short) if row["event"] == "metric"} == {
+        "counter",
+        "meter",
+    }
 
 
 def test_reading_stops_after_the_report() -> None:

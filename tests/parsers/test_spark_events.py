@@ -206,13 +206,13 @@ def test_the_listeners_batches(tmp_path: Path) -> None:
     rows = rows_of(write(tmp_path / "lines", [header, batch, {"event": "dropped", "count": 4}]))
     by_event = {row["event"]: row for row in rows}
     assert by_event["spark_application"]["application"] == "local-1795218462305"
-    batch = by_event["spark_batch"]
-    assert (batch["epoch_ms"], batch["duration_ms"], batch["utc_us"]) == (
+    completed = by_event["spark_batch"]
+    assert (completed["epoch_ms"], completed["duration_ms"], completed["utc_us"]) == (
         1795218548000,
         4566,
         1795218562831000,
     )
-    assert batch["fields"]["scheduling"] == "10227" and batch["fields"]["failed"] == "1"
+    assert completed["fields"]["scheduling"] == "10227" and completed["fields"]["failed"] == "1"
     assert by_event["spark_output"]["cause"] == "no"
     assert by_event["spark_dropped"]["fields"]["count"] == "4"
 
