@@ -451,7 +451,7 @@ def parse_interval_ms(text: str | None, option: str = "--trigger-interval") -> i
     Raises:
         FlowdiagError: the text is not a duration, or has no unit.
 
-    >>> interval_ms("10s"), interval_ms("500 ms"), interval_ms(None)
+    >>> parse_interval_ms("10s"), parse_interval_ms("500 ms"), parse_interval_ms(None)
     (10000, 500, None)
     """
     if text is None:
@@ -471,7 +471,7 @@ def parse_configuration(pairs: Sequence[str]) -> dict[str, str]:
     Raises:
         FlowdiagError: a value is not of the form `spark.KEY=VALUE`.
 
-    >>> configuration(["spark.streaming.blockInterval=50ms"])
+    >>> parse_configuration(["spark.streaming.blockInterval=50ms"])
     {'spark.streaming.blockInterval': '50ms'}
     """
     found = {}

@@ -6,8 +6,8 @@ from __future__ import annotations
 def complete_rule(incomplete: str) -> list[tuple[str, str]]:
     """Return the codes and names that start with the typed text, each with the rule's title.
 
-    >>> rule_word("cp201")
-    [('cp201', 'One subtask, task or TaskManager holds the checkpoints up')]
+    >>> complete_rule("cp201")
+    [('cp201', 'One subtask, task or TaskManager delays the checkpoints')]
     """
     from flowdiag.analyses.topics import all_rules  # imports every topic
 
@@ -22,7 +22,7 @@ def complete_rule(incomplete: str) -> list[tuple[str, str]]:
 def complete_rules(incomplete: str) -> list[tuple[str, str]]:
     """Complete the last element of a comma-separated list.
 
-    >>> [word for word, _ in rule_words("RT1,cp201")]
+    >>> [word for word, _ in complete_rules("RT1,cp201")]
     ['RT1,cp201']
     """
     before, comma, word = incomplete.rpartition(",")

@@ -30,7 +30,7 @@ def with_default_command(arguments: Sequence[str], commands: Collection[str]) ->
         arguments: command line without the program name.
         commands: names of all commands.
 
-    >>> routed(["-", "--since", "2h"], {"diagnose", "rate"}), routed(["rate", "-"], {"diagnose", "rate"})
+    >>> with_default_command(["-", "--since", "2h"], {"diagnose", "rate"}), with_default_command(["rate", "-"], {"diagnose", "rate"})
     (['diagnose', '-', '--since', '2h'], ['rate', '-'])
     """
     given = list(arguments)
@@ -73,7 +73,7 @@ def refuse_servers(paths: Sequence[str], command: str) -> None:
 def split_servers(paths: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
     """Split inputs into servers, URLs that may be a server or a file, and all others.
 
-    >>> live_among(["http://jm:8081/#/overview", "https://host/flink", "https://host/jm.log", "logs/"])
+    >>> split_servers(["http://jm:8081/#/overview", "https://host/flink", "https://host/jm.log", "logs/"])
     (['http://jm:8081/#/overview'], ['https://host/flink'], ['https://host/jm.log', 'logs/'])
     """
     servers: list[str] = []

@@ -253,7 +253,7 @@ def _is_flag(given: Given | None) -> bool:
 def _split_list(key: str, value: Any) -> Any:
     """Split comma-separated values of list settings.
 
-    >>> _parts("ignore", "CP101, RT"), _parts("select", ["CP1,CP2", "RT"]), _parts("tz", "UTC")
+    >>> _split_list("ignore", "CP101, RT"), _split_list("select", ["CP1,CP2", "RT"]), _split_list("tz", "UTC")
     (['CP101', 'RT'], ['CP1', 'CP2', 'RT'], 'UTC')
     """
     if key not in _LISTS or not isinstance(value, (str, list, tuple)):

@@ -12,7 +12,7 @@ def parse_duration_ms(text: str, option: str, *, below: float = 1e9) -> float:
     Raises:
         FlowdiagError: the text is not a duration, has no unit, or reaches the limit.
 
-    >>> length("2s", "--interval"), length("0.5 ms", "--interval"), length("0", "--interval")
+    >>> parse_duration_ms("2s", "--interval"), parse_duration_ms("0.5 ms", "--interval"), parse_duration_ms("0", "--interval")
     (2000.0, 0.5, 0.0)
     """
     value = milliseconds(text)

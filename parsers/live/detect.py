@@ -79,7 +79,7 @@ async def detect(url: str, access: Access) -> Server:
 def base_urls(url: str) -> list[str]:
     """List the possible base URLs: the URL itself, then its parents.
 
-    >>> roots("http://jm:8081/#/overview"), roots("http://me:x@jm:8081/jobs/running")
+    >>> base_urls("http://jm:8081/#/overview"), base_urls("http://me:x@jm:8081/jobs/running")
     (['http://jm:8081'], ['http://me:x@jm:8081/jobs/running', 'http://me:x@jm:8081/jobs', 'http://me:x@jm:8081'])
     """
     text = url.strip()

@@ -333,9 +333,9 @@ _OPTIONS: Final = frozenset({"user-config"})
 def redact(value: Any, key: str = "", depth: int = 40) -> Any:
     """Remove secrets from a response: options by name, free text by pattern.
 
-    >>> redacted([{"key": "s3.secret-key", "value": "abc"}, {"key": "rest.port", "value": "8081"}])
+    >>> redact([{"key": "s3.secret-key", "value": "abc"}, {"key": "rest.port", "value": "8081"}])
     [{'key': 's3.secret-key', 'value': '***'}, {'key': 'rest.port', 'value': '8081'}]
-    >>> redacted({"sparkProperties": [["spark.ssl.keyPassword", "abc"]], "user-config": {"api.key": "x"}})
+    >>> redact({"sparkProperties": [["spark.ssl.keyPassword", "abc"]], "user-config": {"api.key": "x"}})
     {'sparkProperties': [['spark.ssl.keyPassword', '***']], 'user-config': {'api.key': '***'}}
     """
     if depth == 0:

@@ -120,7 +120,7 @@ def failure_remedies(text: str, usual: str) -> tuple[str, ...]:
     >>> failure_remedies("java.lang.NumberFormatException: For input string", "tolerate")
     ('tolerate',)
     >>> failure_remedies("psycopg2.OperationalError: SSL SYSCALL error", "tolerate")
-    ('mend',)
+    ('fix-error',)
     """
     of_records = _READING.search(text) or (usual == "catch" and _OF_RECORDS.search(text))
     return (usual,) if of_records else ("fix-error",)
