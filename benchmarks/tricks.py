@@ -21,12 +21,12 @@ from typing import Final
 from benchmarks.measuring import Contender, Run, in_turn, machine, median
 from benchmarks.page import write
 from benchmarks.startup import unpacked
-from flowdiag.cli.spark.tricks import MEANING, VARIABLE, Trick
+from flowdiag.cli.spark.tricks import DESCRIPTIONS, VARIABLE, Trick
 
 WITH_ALL: Final = "all of them"
 # What decides which archive fits: each has one of its own.
 _OF_JAVA: Final = frozenset(
-    {Trick.FEWER_JARS, Trick.FIRST_COMPILER, Trick.SERIAL_COLLECTOR, Trick.CODE_ROOM}
+    {Trick.FEWER_JARS, Trick.FIRST_COMPILER, Trick.SERIAL_COLLECTOR, Trick.CODE_CACHE}
 )
 
 
@@ -56,7 +56,7 @@ def table(runs: dict[str, Run]) -> Iterator[str]:
     for trick in Trick:
         without = runs[f"without {trick.value}"]
         wall, processor = without.wall / base.wall, without.processor / base.processor
-        yield f"| `{trick.value}` | {MEANING[trick]} | {wall:.2f} | {processor:.2f} |\n"
+        yield f"| `{trick.value}` | {DESCRIPTIONS[trick]} | {wall:.2f} | {processor:.2f} |\n"
 
 
 def main() -> None:

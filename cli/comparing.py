@@ -137,7 +137,7 @@ def _diagnosed(
     from flowdiag.cli.options.routing import refuse_servers
     from flowdiag.cli.output.console import print_message
     from flowdiag.cli.output.writing import print_warnings
-    from flowdiag.cli.spark.early import spark_for
+    from flowdiag.cli.spark.launch import start_spark
 
     refuse_servers(paths, command)
     for path in paths:
@@ -149,7 +149,7 @@ def _diagnosed(
     made: dict[str, Report] = {}
     spark_lines: list[str] = []
     with library_logging(debug=settings.debug), ExitStack() as stack:
-        spark = stack.enter_context(spark_for(settings, paths))
+        spark = stack.enter_context(start_spark(settings, paths))
         stack.enter_context(spark)
         for path in paths:
             made[path] = report_on_paths(

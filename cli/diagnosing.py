@@ -22,8 +22,8 @@ from flowdiag.cli.options.routing import refuse_servers
 from flowdiag.cli.options.settings import Effective, Format, Settings, Warm, resolve_settings
 from flowdiag.cli.output.console import Progress, check_output, print_message, write_report
 from flowdiag.cli.render import check_format
-from flowdiag.cli.spark.early import spark_for
-from flowdiag.cli.spark.resources import resources_of
+from flowdiag.cli.spark.launch import start_spark
+from flowdiag.cli.spark.resources import resources_for
 from flowdiag.parsers.errors import (
     FlowdiagError,
     InputError,
@@ -128,7 +128,7 @@ def diagnosing(
             wanted = given["paths"] or []
             other = otherwise(given, settings)
             with ExitStack() as stack:
-                spark = stack.enter_context(spark_for(settings, wanted)) if early else None
+                spark = stack.enter_context(start_spark(settings, wanted)) if early else None
                 fields = option_fields(settings, given, job[0] if job else None)
                 fields |= option_values(given)
                 if other is not None:
@@ -257,12 +257,12 @@ def run(
                 stack.enter_context(spark)
 
             def running() -> SparkStarter:
-                return spark or stack.enter_context(spark_for(settings, paths))
+                return spark or stack.enter_context(start_spark(settings, paths))
 
             if spark is None:
-                from flowdiag.cli.spark.cluster import check_inputs_of
+                from flowdiag.cli.spark.cluster import check_paths
 
-                check_inputs_of(settings.master, paths)
+                check_paths(settings.master, paths)
             report = muting(
                 report_on_paths(
                     name, paths, settings, fields, running, progress, spark_lines, inputs
@@ -328,7 +328,7 @@ def report_on_paths(
         FlowdiagError: as in `run`.
     """
     from flowdiag.analyses.topics import names_of, topic
-    from flowdiag.cli.spark.cluster import checked_session
+    from flowdiag.cli.spark.cluster import session_after_checks
 
     tables = tables_for(settings)
     progress("inspecting the inputs")
@@ -346,12 +346,12 @@ def report_on_paths(
     starter = running()
 
     def attempt() -> Report:
-        resources = resources_of(starter, spark_lines if settings.verbose else None)
-        with starter.explaining():
+        resources = resources_for(starter, spark_lines if settings.verbose else None)
+        with starter.explain_failures():
             return diagnose(
                 topics,
                 inspected,
-                checked_session(starter.session, paths, discovery),
+                session_after_checks(starter.session, paths, discovery),
                 options,
                 resources=replace(resources, keep=tables),
                 progress=stages(progress, discovery),
@@ -365,7 +365,7 @@ def _with_retry(attempt: Callable[[], Report], starter: SparkStarter) -> Report:
     try:
         return attempt()
     except Exception:
-        if not starter.leave_kept():
+        if not starter.replace_lost_java():
             raise
         return attempt()
 
@@ -396,7 +396,7 @@ def tables_for(settings: Settings) -> DataDir | None:
     if settings.data_dir is None:
         return None
     from flowdiag.analyses.report.data_dir import DataDir
-    from flowdiag.cli.spark.cluster import is_remote
+    from flowdiag.cli.spark.settings import is_remote
 
     if settings.redact:
         raise FlowdiagError(
@@ -428,7 +428,7 @@ def _keep_for_later(settings: Settings) -> None:
         return
     from flowdiag.cli.spark.warm import warm_in_background
 
-    if warm_in_background(told=not settings.quiet):
+    if not settings.quiet and warm_in_background():
         print_message(
             "note",
             "caching Java's classes in the background for faster starts (half a minute, 170 MB)",

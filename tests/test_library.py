@@ -103,7 +103,7 @@ def test_typed() -> None:
         ({"paths": EXPIRED, "select": "CP9999"}, "there is no rule 'CP9999'"),
         ({"paths": EXPIRED, "thresholds": {"CP101": {"x": 1}}}, "has no threshold 'x'"),
         ({"paths": EXPIRED, "max_rows": 0}, "max_rows is 0"),
-        ({"paths": EXPIRED, "spark": "local"}, "and not a SparkSession"),
+        ({"paths": EXPIRED, "spark": "local"}, ", not a SparkSession"),
     ],
 )
 def test_what_is_the_users_to_mend_is_one_kind_of_error(

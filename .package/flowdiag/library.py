@@ -470,7 +470,7 @@ def _spark(
     """
     from flowdiag.analyses.engine.frames import released
     from flowdiag.cli.spark.borrowed import BorrowedSpark
-    from flowdiag.cli.spark.resources import resources_of
+    from flowdiag.cli.spark.resources import resources_for
 
     with ExitStack() as stack:
         spark: SparkStarter | BorrowedSpark
@@ -482,8 +482,8 @@ def _spark(
             from flowdiag.cli.spark.starter import SparkStarter
 
             spark = stack.enter_context(SparkStarter.begin())
-        stack.enter_context(spark.explaining())
-        yield _checked_session(spark, discovery), resources_of(spark)
+        stack.enter_context(spark.explain_failures())
+        yield _checked_session(spark, discovery), resources_for(spark)
 
 
 def _checked_session(
@@ -494,7 +494,7 @@ def _checked_session(
         return spark.session
     from flowdiag.analyses.engine import reading
     from flowdiag.cli.spark.borrowed import BorrowedSpark
-    from flowdiag.cli.spark.cluster import checked_session
+    from flowdiag.cli.spark.cluster import session_after_checks
 
     def session() -> SparkSession:
         if isinstance(spark, BorrowedSpark) and (
@@ -503,7 +503,7 @@ def _checked_session(
             spark.send_parsers()
         return spark.session()
 
-    return checked_session(session, (), discovery)
+    return session_after_checks(session, (), discovery)
 
 
 def _move_to_session(user_session: SparkSession | None) -> Callable[[DataFrame], DataFrame]:

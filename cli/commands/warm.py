@@ -49,20 +49,20 @@ def _run(*, force: bool, remove: bool, stay: str | None, status: bool, stop: boo
     """Perform one action, and return the message about its result."""
     from flowdiag.analyses.model.fmt import size
     from flowdiag.cli.output.console import Progress
-    from flowdiag.cli.spark import staying
+    from flowdiag.cli.spark import keep_running
     from flowdiag.cli.spark import warm as archive
 
     if status:
-        return "\n".join(staying.status())
+        return "\n".join(keep_running.status_lines())
     if stop:
-        return staying.stopped()
+        return keep_running.stop_all()
     if remove:
-        return f"removed {size(archive.remove())}"
+        return f"removed {size(archive.remove_archives())}"
     with Progress() as progress:
         if stay is not None:
             progress("starting Java")
-            return staying.stay(stay)
+            return keep_running.keep_running(stay)
         progress("creating the cache, about half a minute")
         made = archive.warm(force=force)
-    state = f"created in {made.seconds:.0f} s" if made.built else "up to date"
+    state = f"created in {made.seconds:.0f} s" if made.created else "up to date"
     return f"{made.path} ({size(made.size_bytes)}, {state})"

@@ -24,7 +24,7 @@ from flowdiag.cli.output.console import (
     write_report,
     write_stdout,
 )
-from flowdiag.cli.spark.early import spark_for
+from flowdiag.cli.spark.launch import start_spark
 from flowdiag.parsers.errors import FlowdiagError, InputError
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ class _RepeatedRounds:
     def _start_spark(self, stack: ExitStack) -> SparkStarter:
         """Return the Spark session that all rounds share, and start it on first use."""
         if self.spark is None:
-            self.spark = stack.enter_context(spark_for(self.settings, self.plan.paths))
+            self.spark = stack.enter_context(start_spark(self.settings, self.plan.paths))
         return self.spark
 
     def _report_round(self, number: int, report: Report) -> None:
@@ -288,7 +288,7 @@ class _RepeatedRounds:
 
         remove_copies()
         if self.spark is not None and self.spark.is_ready:
-            self.spark.forget_rows()
+            self.spark.release_rows()
 
 
 def pause(seconds: float) -> None:

@@ -70,10 +70,10 @@ class Worker:
 
     def _start_spark(self) -> SparkStarter:
         """Return the Spark session, started by the first call."""
-        from flowdiag.cli.spark.early import spark_for
+        from flowdiag.cli.spark.launch import start_spark
 
         if self._spark is None:
-            self._spark = self._stack.enter_context(spark_for(self._settings, []))
+            self._spark = self._stack.enter_context(start_spark(self._settings, []))
         return self._spark
 
 

@@ -129,7 +129,7 @@ def _fit_inputs(flags: CreditFlags) -> Fit:
     from flowdiag.analyses.queues.facts import options_of
     from flowdiag.analyses.queues.topic import QUEUES
     from flowdiag.cli.diagnosing import stages
-    from flowdiag.cli.spark.resources import resources_of
+    from flowdiag.cli.spark.resources import resources_for
     from flowdiag.cli.spark.starter import SparkStarter
 
     with Progress() as progress:
@@ -142,12 +142,12 @@ def _fit_inputs(flags: CreditFlags) -> Fit:
             f"no input describes a Flink job{first}",
             hint="pass logs with metric reports, REST answers, or the output of flowdiag collect",
         )
-    with Progress() as progress, SparkStarter.begin() as spark, spark.explaining():
+    with Progress() as progress, SparkStarter.begin() as spark, spark.explain_failures():
         measured = measure(
             (QUEUES,),
             discovery,
             spark.session,
-            resources=resources_of(spark),
+            resources=resources_for(spark),
             progress=stages(progress, discovery),
         )
         options = Options(selection=Selection(job=flags.job))

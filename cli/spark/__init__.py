@@ -1,1 +1,1 @@
-"""Everything about starting Spark. Commands come in by `early`, whoever needs a session by `starter`."""
+"""Starts Spark and keeps it fast. Commands enter through `launch`; all other code uses `starter`."""

@@ -1,9 +1,9 @@
-"""Spark's classes, loaded once and kept: where a JVM finds them again, and whether it may.
+"""Finds the archive from which a JVM maps Spark's classes, and checks whether it may be used.
 
-Half of the JVM's work before the first row is reading and verifying some twenty thousand classes.
-Java can map them from a file instead: a dynamic class-data archive up to Java 24, an ahead-of-time
-cache from Java 25 on. A file serves one Java build, one pyspark and one set of flags only, so its
-name is a hash of those. `flowdiag.cli.spark.warm` makes it.
+Half of the JVM's work before the first row is loading and verifying about 20,000 classes. Java can map
+them from a file instead: a dynamic class-data archive up to Java 24, an ahead-of-time cache from Java 25.
+A file fits one Java build, one pyspark and one set of flags only, so its name is a hash of them.
+`flowdiag.cli.spark.warm` creates the file.
 """
 
 from __future__ import annotations
@@ -19,55 +19,54 @@ from typing import Final
 
 from flowdiag.cli.spark.java import Java
 
-_FIRST_WITH_AOT: Final = 25  # one step (JEP 514); 24 needs two
-KEPT: Final = 2
-"""Archives that stay, each about 170 MB: one for the Java in use, one for the one before."""
+_FIRST_WITH_AOT: Final = 25  # in one step (JEP 514); Java 24 needs two
+MAX_ARCHIVES: Final = 2
+"""For the current Java and the previous Java. Each archive has about 170 MB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archive:
-    """A file that may or may not exist yet."""
+    """The path of an archive, which may not exist yet."""
 
     path: Path
     ahead_of_time: bool
 
     def flags_to_use(self) -> tuple[str, ...]:
-        """Options of a JVM that profits from it."""
+        """Return the options of a JVM that uses the archive."""
         if self.ahead_of_time:
             return (f"-XX:AOTCache={self.path}",)
         return (f"-XX:SharedArchiveFile={self.path}",)
 
     def flags_to_make(self, target: Path) -> tuple[str, ...]:
-        """Options of a JVM that writes it to `target` when it ends."""
+        """Return the options of a JVM that writes the archive to `target` when it exits."""
         if self.ahead_of_time:
             return (f"-XX:AOTCacheOutput={target}",)
         return (f"-XX:ArchiveClassesAtExit={target}",)
 
     def is_usable(self) -> bool:
-        """Whether it exists and nobody else could have written it: it holds code."""
-        return _is_ours(self.path) and _is_ours(self.path.parent)
+        """Return whether it exists and no other user can have written it: it contains code."""
+        return _is_private(self.path) and _is_private(self.path.parent)
 
     def touch(self) -> None:
-        """Note that it is in use: the least recently used ones are removed first."""
+        """Update the time of last use: the least recently used archives are removed first."""
         with contextlib.suppress(OSError):
             os.utime(self.path)
 
     def discard(self) -> None:
-        """Remove it, since a JVM refused it."""
+        """Remove an archive that a JVM rejected."""
         with contextlib.suppress(OSError):
             self.path.unlink()
 
 
 def archive_for(java: Java, flags: Iterable[str], jars: Path) -> Archive | None:
-    """The archive that fits exactly this Java, these flags and these jars.
+    """Return the archive that fits exactly this Java, these flags and these jars.
 
     Args:
-        java: the runtime.
-        flags: everything else on the JVM's command line that the archive depends on.
-        jars: the folder of Spark's jars: installing pyspark anew changes its time.
+        flags: all other parts of the JVM's command line that the archive depends on.
+        jars: the folder of Spark's jars. Reinstalling pyspark changes its modification time.
 
     Returns:
-        None where Java cannot make one: a runtime before 25 without a base archive of its own.
+        None if Java cannot create an archive: a runtime before 25 without a base archive.
     """
     ahead_of_time = java.major >= _FIRST_WITH_AOT
     if not ahead_of_time and not java.has_base_archive:
@@ -82,10 +81,10 @@ def archive_for(java: Java, flags: Iterable[str], jars: Path) -> Archive | None:
 
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where this system keeps what may be deleted; `FLOWDIAG_CACHE_DIR` overrides it.
+    """Return flowdiag's cache folder on this system. `FLOWDIAG_CACHE_DIR` overrides it.
 
-    >>> cache_folder({"FLOWDIAG_CACHE_DIR": "/var/cache/us"}).as_posix()
-    '/var/cache/us'
+    >>> cache_folder({"FLOWDIAG_CACHE_DIR": "/var/cache/ops"}).as_posix()
+    '/var/cache/ops'
     """
     if chosen := environ.get("FLOWDIAG_CACHE_DIR"):
         return Path(chosen)
@@ -95,17 +94,17 @@ def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
     if sys.platform == "win32":
         return Path(environ.get("LOCALAPPDATA") or home) / "flowdiag" / "Cache"
     base = environ.get("XDG_CACHE_HOME", "")
-    # The specification says that a relative path is to be ignored.
+    # The XDG specification ignores relative paths.
     return (Path(base) if os.path.isabs(base) else home / ".cache") / "flowdiag"
 
 
 def archives() -> list[Path]:
-    """All archives in the cache, the most recently used one first."""
+    """Return all archives in the cache, most recently used first."""
     found = [path for path in cache_folder().glob("*") if path.suffix in (".aot", ".jsa")]
     return sorted(found, key=lambda path: path.stat().st_mtime_ns, reverse=True)
 
 
-def _is_ours(path: Path) -> bool:
+def _is_private(path: Path) -> bool:
     try:
         state = path.stat()
     except OSError:

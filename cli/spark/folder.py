@@ -1,4 +1,4 @@
-"""The private folder of a session: for spill files, rows and logs, gone when the session is."""
+"""The private folder of a session for spill files, rows and logs. It is removed with the session."""
 
 from __future__ import annotations
 
@@ -18,36 +18,39 @@ _PREFIX: Final = "flowdiag-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateFolder:
-    """A folder only we can enter, and the lock that says it is in use."""
+    """A folder that only this user can enter, and the lock that marks it as in use.
+
+    Attributes:
+        unregister: cancels the removal at exit.
+    """
 
     path: Path
     lock: IO[bytes]
-    forget: Callable[[], object]
+    unregister: Callable[[], object]
 
     @classmethod
-    def made(cls) -> Self:
-        """A new one; those of our own earlier processes that were killed are removed.
+    def create(cls) -> Self:
+        """Create a folder, after removing the folders of killed flowdiag processes.
 
         Raises:
-            FlowdiagError: there is no folder for temporary files with room.
+            FlowdiagError: no folder for temporary files has free space.
         """
         try:
-            remove_left_overs(Path(tempfile.gettempdir()))
-            path, forget = private_folder(_PREFIX)
+            remove_leftovers(Path(tempfile.gettempdir()))
+            path, unregister = private_folder(_PREFIX)
             lock = lock_folder(path)
         except OSError as error:
             raise no_temporary_space(error) from error
-        return cls(path=path, lock=lock, forget=forget)
+        return cls(path=path, lock=lock, unregister=unregister)
 
     def remove(self) -> None:
-        """Remove it, now that nobody uses it."""
         self.lock.close()
         remove_folder(self.path)
-        self.forget()
+        self.unregister()
 
 
-def remove_left_overs(parent: Path) -> None:
-    """Remove the folders of our own earlier processes that were killed: their locks are free."""
+def remove_leftovers(parent: Path) -> None:
+    """Remove this user's folders whose lock is free: their processes were killed."""
     if os.name != "posix":
         return
     import fcntl
@@ -60,4 +63,4 @@ def remove_left_overs(parent: Path) -> None:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(folder, ignore_errors=True)
         except OSError:
-            continue  # in use, gone meanwhile, or none of ours
+            continue  # in use, already removed, or another user's

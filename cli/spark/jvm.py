@@ -1,7 +1,7 @@
-"""The JVM: started directly, with one fixed set of flags, without Spark's scripts and launcher.
+"""Starts the JVM directly, with one fixed set of flags, without Spark's scripts and launcher.
 
-Spark's own way is a shell script that starts a JVM which prints the command line of another one. One
-fixed set of flags is what lets one class-data archive (`flowdiag.cli.spark.warm`) serve every run.
+Spark's own shell script starts a JVM just to print the command line of another. The fixed set of flags
+allows all runs to share one class-data archive (`flowdiag.cli.spark.warm`).
 """
 
 from __future__ import annotations
@@ -18,31 +18,30 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, Literal
 
 from flowdiag.cli.spark.archive import Archive, archive_for
 from flowdiag.cli.spark.java import Java
-from flowdiag.cli.spark.tricks import Trick, used
+from flowdiag.cli.spark.tricks import Trick, is_enabled
 from flowdiag.parsers.cleanup import at_exit, kill_now, signals_deferred
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.machine import memory_bytes
 
 START_TIMEOUT_S: Final = 180.0
-"""A JVM that has not answered by then never will (a loaded machine takes up to 30 s)."""
+"""A JVM that has not responded by then never will (a loaded host takes up to 30 s)."""
 
-_LOG_LIMIT: Final = 64 * 1024  # characters of the JVM's output that are kept
+_OUTPUT_LIMIT: Final = 64 * 1024  # characters of the JVM's output to keep
 _GATEWAY: Final = "org.apache.spark.api.python.PythonGatewayServer"
-# The JVM's own words about an archive that it does not take (17 to 25). Other warnings of the same
-# part of the JVM are harmless.
-REFUSED: Final = re.compile(
+# Messages of Java 17 to 25 that reject an archive. Other warnings of the same JVM component are harmless.
+ARCHIVE_REJECTED: Final = re.compile(
     r"^\[[\d.]+s\]\[(?:warning|error)\s*\]\[(?:cds|aot)[^\]]*\].*(?:mismatch|not the one used"
     r"|different (?:version|build)|[Uu]nable to (?:use|map|read|open)|corrupt|bad magic"
     r"|[Vv]alidat|has changed|been modified|does not (?:exist|match)|[Ee]rror has occurred)"
 )
 
-# Spark's own list (JavaModuleOptions), without jdk.incubator.vector: not every runtime has it, and
-# only MLlib looks for it. Options that an older Java does not know are ignored.
-_OPENED: Final = (
+# Spark's own list (JavaModuleOptions), without jdk.incubator.vector: some runtimes lack it, and only MLlib
+# uses it. An older Java ignores options that it does not support.
+_OPENED_PACKAGES: Final = (
     "java.base/java.lang",
     "java.base/java.lang.invoke",
     "java.base/java.lang.reflect",
@@ -64,14 +63,14 @@ FLAGS: Final = (
     "-XX:+IgnoreUnrecognizedVMOptions",
     "--sun-misc-unsafe-memory-access=allow",  # Arrow, from Java 24 on
     "--enable-native-access=ALL-UNNAMED",
-    *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
+    *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED_PACKAGES),
     "-Dio.netty.tryReflectionSetAccessible=true",
-    # Without it the thread that ran out of memory ends, and whoever waits for it waits for ever.
+    # Otherwise only the thread that ran out of memory ends, and threads that wait for it hang.
     "-XX:+ExitOnOutOfMemoryError",
     "-Xss4m",  # Catalyst recurses over expressions
     "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",  # a short life: what the second compiler makes is never used
-    # With one compiler Java reserves 48 MB for code, and collects all garbage to stay below.
+    "-XX:TieredStopAtLevel=1",  # a short-lived JVM never uses the second compiler's code
+    # With one compiler, Java reserves 48 MB for code, and runs full collections to stay below.
     "-XX:ReservedCodeCacheSize=200m",
     "-XX:-UsePerfData",  # no files in the shared temporary folder
     "-Dfile.encoding=UTF-8",
@@ -80,14 +79,14 @@ FLAGS: Final = (
     "-Dlog4j.shutdownHookEnabled=false",
 )
 
-_OF_TRICKS: Final[Mapping[str, Trick]] = {
+_TRICK_OF_FLAG: Final[Mapping[str, Trick]] = {
     "-XX:+UseSerialGC": Trick.SERIAL_COLLECTOR,
     "-XX:TieredStopAtLevel=1": Trick.FIRST_COMPILER,
-    "-XX:ReservedCodeCacheSize=200m": Trick.CODE_ROOM,
+    "-XX:ReservedCodeCacheSize=200m": Trick.CODE_CACHE,
 }
 
 _UNUSED_JARS: Final = (
-    # other parts of Spark, and what only they depend on
+    # other parts of Spark, and their dependencies
     "spark-connect_",
     "spark-graphx",
     "spark-hive",
@@ -119,15 +118,15 @@ _UNUSED_JARS: Final = (
     "zookeeper",
 )
 
-# Variables of the user's own Spark or Java set-up that would lead a local session astray.
-FOREIGN: Final = (
+# Variables of the user's own Spark or Java set-up that would break a local session.
+FOREIGN_VARIABLES: Final = (
     "JAVA_TOOL_OPTIONS",
     "JDK_JAVA_OPTIONS",
     "_JAVA_OPTIONS",
     "CLASSPATH",
     "SPARK_CONF_DIR",
     "SPARK_DIST_CLASSPATH",
-    "SPARK_HOME",  # also: where it is set, workers compile pyspark from a zip on every start
+    "SPARK_HOME",  # also makes workers compile pyspark from a zip on every start
     "SPARK_LOCAL_DIRS",
     "SPARK_LOCAL_HOSTNAME",
     "SPARK_LOCAL_IP",
@@ -149,7 +148,7 @@ FOREIGN: Final = (
 
 _LOG4J2: Final = """\
 rootLogger.level = error
-# Spark takes the gateway for a shell and lowers the level unless it has one of its own.
+# Spark treats the gateway as a shell, and lowers its level unless the level is set.
 logger.shell.name = org.apache.spark.api.python.PythonGatewayServer
 logger.shell.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -161,13 +160,13 @@ appender.stderr.layout.pattern = %p %c{1}: %m%n%ex
 """
 
 
-# What Spark catches of these is only logged, by the thread that should have answered. The JVM's own word
-# for it, at its end, is `Terminating due to java.lang.OutOfMemoryError: Java heap space`. A Java that makes a
-# cache prints its command line, with our flag.
+# Spark only logs an error of this kind that it catches. The JVM's last line is
+# `Terminating due to java.lang.OutOfMemoryError: Java heap space`. A Java that writes a cache prints its
+# command line, which contains the flag `ExitOnOutOfMemoryError`.
 OUT_OF_MEMORY: Final = re.compile(
     r"(?<!ExitOn)OutOfMemoryError|Could not reserve enough space|There is insufficient memory for the Java"
 )
-_LOST_THREAD: Final = re.compile(
+_DEAD_THREAD: Final = re.compile(
     r'Exception in thread "(?:dag-scheduler-event-loop|task-result-getter|dispatcher-)'
     r"|Uncaught (?:exception|error) in thread (?:dag-scheduler-event-loop|task-result-getter|dispatcher-)",
     re.IGNORECASE,
@@ -176,44 +175,52 @@ _LOST_THREAD: Final = re.compile(
 
 @dataclass(slots=True)
 class Jvm:
-    """A JVM that answers pyspark's calls, with the last lines that it and its workers wrote."""
+    """A JVM that serves pyspark's calls, with the last lines of output from the JVM and its workers.
 
-    folder: Path  # private: its working directory, and where it says which port it listens on
-    heap_bytes: int = field(default_factory=lambda: heap_here())  # at most
-    asked_s: float = 0  # so long it is asked to end before a signal that ends us kills it
+    Attributes:
+        folder: a private folder, which serves as working directory and receives the port number.
+        heap_bytes: the maximum heap size.
+        grace_s: time to exit on request, before a signal to flowdiag kills the JVM.
+    """
+
+    folder: Path
+    heap_bytes: int = field(default_factory=lambda: default_heap_bytes())
+    grace_s: float = 0
     process: subprocess.Popen[bytes] | None = None
-    _forget: Callable[[], object] | None = None
+    _unregister: Callable[[], object] | None = None
     _lines: deque[str] = field(default_factory=lambda: deque(maxlen=400))
-    _fate: str | None = None
+    _failure: Literal["memory", "thread"] | None = None
     _killed: bool = False
 
     def start(self, java: Java, properties: Mapping[str, str], flags: Sequence[str]) -> None:
-        """Spawn it and return at once.
+        """Spawn the JVM and return at once.
 
         Args:
-            java: that it is.
-            properties: Spark's settings among them.
-            flags: more, behind the fixed ones.
+            java: the runtime.
+            properties: system properties, which include Spark's settings.
+            flags: flags in addition to the fixed ones.
 
         Raises:
-            OSError: it cannot be started.
-            FlowdiagError: there is no Spark.
+            OSError: the process cannot be started.
+            FlowdiagError: pyspark is not installed.
         """
         (self.folder / "log4j2.properties").write_text(_LOG4J2)
-        environ = {name: value for name, value in os.environ.items() if name not in FOREIGN}
+        environ = {
+            name: value for name, value in os.environ.items() if name not in FOREIGN_VARIABLES
+        }
         environ["_PYSPARK_DRIVER_CONN_INFO_PATH"] = str(self.folder / "gateway")
         environ["SPARK_CONNECT_MODE"] = "0"
-        told = {
+        properties = {
             "java.io.tmpdir": str(self.folder),
             "log4j2.configurationFile": str(self.folder / "log4j2.properties"),
             **properties,
         }
         command = [
             str(java.executable),
-            *flags_used(),
+            *active_flags(),
             f"-Xmx{self.heap_bytes}",
             *flags,
-            *(f"-D{name}={value}" for name, value in told.items()),
+            *(f"-D{name}={value}" for name, value in properties.items()),
             "-cp",
             class_path(spark_home()),
             _GATEWAY,
@@ -221,115 +228,114 @@ class Jvm:
         with signals_deferred():
             process = subprocess.Popen(
                 command,
-                stdin=subprocess.PIPE,  # never written to: its end is how the JVM learns of ours
+                stdin=subprocess.PIPE,  # never written: the JVM exits when this pipe closes
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 env=environ,
                 cwd=self.folder,
-                process_group=0,  # Ctrl-C is for us to handle
+                process_group=0,  # flowdiag handles Ctrl-C
             )
             self.adopt(process)
 
     def adopt(self, process: subprocess.Popen[bytes] | None) -> None:
-        """Take over one that was started elsewhere; None where it is not ours to end."""
-        self.process, self._fate, self._killed = process, None, False
+        """Take over a running JVM; None if flowdiag must not end it."""
+        self.process, self._failure, self._killed = process, None, False
         if process is None:
             return
-        self._forget = at_exit(partial(kill_now, process, asked_s=self.asked_s))
+        self._unregister = at_exit(partial(kill_now, process, asked_s=self.grace_s))
         if process.stdout is not None:
             threading.Thread(
-                target=self._listen, args=(process, process.stdout), daemon=True
+                target=self._watch_output, args=(process, process.stdout), daemon=True
             ).start()
 
-    def _listen(self, process: subprocess.Popen[bytes], stream: IO[bytes]) -> None:
-        """Keep what it says; end it where a thread ended on which the session depends.
+    def _watch_output(self, process: subprocess.Popen[bytes], stream: IO[bytes]) -> None:
+        """Keep the last lines, and kill the JVM if a thread dies on which the session depends.
 
-        Spark goes on without its scheduler, and every query would wait for ever.
+        Spark continues without its scheduler, and every query would then hang.
         """
-        for line in drained(stream, self._lines):
-            if self._fate is None and process is self.process:
+        for line in tail_lines(stream, self._lines):
+            if self._failure is None and process is self.process:
                 if OUT_OF_MEMORY.search(line):
-                    self._fate = "memory"
-                elif _LOST_THREAD.search(line):
-                    self._fate = "thread"
+                    self._failure = "memory"
+                elif _DEAD_THREAD.search(line):
+                    self._failure = "thread"
                 else:
                     continue
                 with contextlib.suppress(OSError):
                     process.kill()
 
-    def obituary(self) -> FlowdiagError | None:
-        """Why it is gone, where it ended without being told to; None while it runs."""
+    def exit_error(self) -> FlowdiagError | None:
+        """Return why the JVM exited unexpectedly; None if it is running or was ended on purpose."""
         process = self.process
         if process is None or self._killed:
             return None
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(
-                timeout=0.5 if self._fate is None else 10
-            )  # a connection breaks before it ends
+            # The connection breaks before the process exits.
+            process.wait(timeout=0.5 if self._failure is None else 10)
         if process.returncode is None:
             return None
-        time.sleep(0.05)  # its last words may be on their way
-        if self._fate == "memory":
+        time.sleep(0.05)  # the last lines may still be in the pipe
+        if self._failure == "memory":
             return self.out_of_memory()
-        if process.returncode == -9 and self._fate is None:
+        if process.returncode == -9 and self._failure is None:
             return FlowdiagError(
-                "Java was killed, perhaps by the system for want of memory",
-                hint=f"its heap may take {self.heap_bytes >> 20} MB: set less by --java-heap 512m, or"
-                " give less input",
+                "Java was killed, perhaps because the system is out of memory",
+                hint=f"its heap may use {self.heap_bytes >> 20} MB: reduce it with --java-heap 512m, or"
+                " use less input",
             )
-        told = f"Java ended in the middle of its work (status {process.returncode})"
-        return FlowdiagError(told, hint=self.last_words())
+        return FlowdiagError(
+            f"Java exited unexpectedly (status {process.returncode})", hint=self.output_hint()
+        )
 
-    def answer(self) -> tuple[int, str]:
-        """Wait until it listens.
+    def await_gateway(self) -> tuple[int, str]:
+        """Wait until the JVM listens.
 
         Returns:
-            The port, and the secret that callers have to know.
+            The port, and the secret that clients need.
 
         Raises:
-            RuntimeError: it ended, or takes too long.
+            RuntimeError: the JVM exited, or takes too long.
         """
         path = self.folder / "gateway"
         deadline = time.monotonic() + START_TIMEOUT_S
         assert self.process is not None
         while not path.exists():
             if self.process.poll() is not None:
-                raise RuntimeError(f"the JVM ended with status {self.process.returncode}")
+                raise RuntimeError(f"the JVM exited with status {self.process.returncode}")
             if time.monotonic() > deadline:
-                raise RuntimeError(f"the JVM did not answer within {START_TIMEOUT_S:.0f} s")
+                raise RuntimeError(f"the JVM did not respond within {START_TIMEOUT_S:.0f} s")
             time.sleep(0.005)
-        written = path.read_bytes()  # port, length of the secret, secret
+        content = path.read_bytes()  # port, length of the secret, secret
         path.unlink()
-        return int.from_bytes(written[:4], "big"), written[8:].decode()
+        return int.from_bytes(content[:4], "big"), content[8:].decode()
 
-    def refused_its_archive(self) -> bool:
-        """Whether it said that the archive of classes does not fit."""
-        return any(REFUSED.match(line) for line in self._lines)
+    def rejected_archive(self) -> bool:
+        """Return whether the JVM reported that the class archive does not fit."""
+        return any(ARCHIVE_REJECTED.match(line) for line in self._lines)
 
     def output(self) -> str:
-        """The last lines that it and its Python workers wrote."""
-        return "".join(self._lines)[-_LOG_LIMIT:].strip()
+        """Return the last lines of output from the JVM and its Python workers."""
+        return "".join(self._lines)[-_OUTPUT_LIMIT:].strip()
 
-    def last_words(self) -> str | None:
-        """What it said of its end, for a hint."""
+    def output_hint(self) -> str | None:
+        """Return the last errors in the output, else its last lines, as a hint."""
         lines = self.output().splitlines()
         last = [line for line in lines if " ERROR " in line][-3:] or lines[-12:]
-        return "the JVM's last words were: " + " / ".join(last) if last else None
+        return "last output of the JVM: " + " / ".join(last) if last else None
 
     @property
     def ran_out_of_memory(self) -> bool:
-        """Whether it said so."""
-        return self._fate == "memory"
+        return self._failure == "memory"
 
     def out_of_memory(self) -> FlowdiagError:
-        """What to tell of a heap that was too small."""
+        """Return the error for a heap that is too small."""
         return FlowdiagError(
-            f"Java ran out of memory, with a heap of {self.heap_bytes >> 20} MB",
-            hint=f"give it more by --java-heap {max(2, self.heap_bytes >> 29)}g, or give less input",
+            f"Java ran out of memory with a heap of {self.heap_bytes >> 20} MB",
+            hint=f"increase the heap with --java-heap {max(2, self.heap_bytes >> 29)}g, or use less input",
         )
 
     def finish(self, timeout_s: float) -> int | None:
-        """Let it end by itself; its exit status, or None where it took longer than the timeout."""
+        """Wait until the JVM exits on its own; return its exit status, or None after the timeout."""
         if self.process is None or self.process.stdin is None:
             return None
         self.process.stdin.close()
@@ -339,32 +345,32 @@ class Jvm:
             return None
 
     def kill(self) -> None:
-        """End it at once. May be called twice."""
+        """Kill the JVM. May be called twice."""
         process, self.process, self._killed = self.process, None, True
         if process is None:
             return
         process.kill()
         process.wait()
-        if self._forget is not None:
-            self._forget()
+        if self._unregister is not None:
+            self._unregister()
         if process.stdin is not None:
             process.stdin.close()
 
 
-def heap_here() -> int:
-    """Bytes of heap for this machine, or for the share of it that a container may use: a quarter.
+def default_heap_bytes() -> int:
+    """Return a quarter of the memory of this host or container, from 512 MB to 2 GB.
 
-    Less than half a gigabyte is too little for Spark itself, and more than two are never needed for what
-    is measured in pieces: a larger heap would only be filled with garbage.
+    Spark itself needs half a gigabyte. flowdiag processes its inputs in pieces, so a heap above 2 GB would
+    only fill with garbage.
     """
     return min(max(memory_bytes() // 4, 512 << 20), 2 << 30)
 
 
 def spark_home() -> Path:
-    """Where pyspark's own Spark lies; pyspark itself is not imported for that.
+    """Return the folder of pyspark's own Spark, without importing pyspark.
 
     Raises:
-        FlowdiagError: pyspark is not installed, or without its jars.
+        FlowdiagError: pyspark is not installed, or lacks its jars.
     """
     package = importlib.util.find_spec("pyspark")
     if package is not None and package.origin is not None:
@@ -375,46 +381,43 @@ def spark_home() -> Path:
 
 
 def usable_archive(java: Java) -> Archive | None:
-    """The archive made by `flowdiag warm` for exactly this set-up, if it is there."""
-    archive = wanted_archive(java)
+    """Return the archive of `flowdiag warm` for exactly this set-up, if it exists."""
+    archive = expected_archive(java)
     if archive is None or not archive.is_usable():
         return None
     archive.touch()
     return archive
 
 
-def wanted_archive(java: Java) -> Archive | None:
-    """The archive that this set-up would profit from, whether it exists or not."""
+def expected_archive(java: Java) -> Archive | None:
+    """Return the archive for this set-up, which may not exist yet."""
     home = spark_home()
-    return archive_for(java, [*flags_used(), class_path(home)], home / "jars")
+    return archive_for(java, [*active_flags(), class_path(home)], home / "jars")
 
 
-def flags_used() -> Sequence[str]:
-    """The fixed flags, but for those of tricks that are left out."""
-    return [flag for flag in FLAGS if flag not in _OF_TRICKS or used(_OF_TRICKS[flag])]
+def active_flags() -> Sequence[str]:
+    """Return the fixed flags, except those of disabled tricks."""
+    return [
+        flag for flag in FLAGS if flag not in _TRICK_OF_FLAG or is_enabled(_TRICK_OF_FLAG[flag])
+    ]
 
 
 def class_path(home: Path) -> str:
-    """Spark's jars, in a fixed order: an archive is only valid for the path it was made on.
+    """Return Spark's jars in a fixed order: an archive is only valid for the class path of its creation.
 
-    Left out is what a local session never needs. That is not only a matter of size: MLlib registers
-    functions whenever a session starts, which took a tenth of the JVM's work in a small diagnosis.
-    Spark and Scala come first, since a class is looked for in one jar after the other.
+    Jars that a local session never needs are omitted, and not only to save space: MLlib registers functions
+    at every session start, which took a tenth of the JVM's work in a small diagnosis. Spark and Scala come
+    first, because Java searches the jars for a class in order.
     """
-    unused = _UNUSED_JARS if used(Trick.FEWER_JARS) else ()
+    unused = _UNUSED_JARS if is_enabled(Trick.FEWER_JARS) else ()
     jars = [jar for jar in (home / "jars").glob("*.jar") if not jar.name.startswith(unused)]
     jars.sort(key=lambda jar: (not jar.name.startswith(("spark-", "scala-")), jar.name))
     return os.pathsep.join(map(str, jars))
 
 
-def drained(stream: IO[bytes], lines: deque[str]) -> Iterator[str]:
-    """The lines of a stream, of which the last are kept: a full pipe never stops its writer."""
+def tail_lines(stream: IO[bytes], lines: deque[str]) -> Iterator[str]:
+    """Yield a stream's lines and keep the last of them. A full pipe therefore never blocks its writer."""
     with stream:
-        for line in _short_lines(stream):
+        while line := stream.readline(2000):
             lines.append(line.decode("utf-8", "replace"))
             yield lines[-1]
-
-
-def _short_lines(stream: IO[bytes]) -> Iterator[bytes]:
-    while line := stream.readline(2000):
-        yield line

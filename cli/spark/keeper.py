@@ -1,7 +1,7 @@
-"""The process that keeps a Java process for later commands (`flowdiag.cli.spark.kept`).
+"""The process that keeps Java running for later commands (`flowdiag.cli.spark.running_java`).
 
-It starts Java, says where it listens, and looks twice a second whether it is still wanted. Java ends with it,
-however it ends: its standard input closes. What it imports is little: a command waits for it.
+It starts Java, publishes the port, and checks twice a second whether Java is still needed. Java ends with this
+process in all cases, because its standard input closes. Imports are few, because a command waits for it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Final
 
 import msgspec
 
@@ -19,96 +19,97 @@ from flowdiag.cli.spark import settings
 from flowdiag.cli.spark.folder import PrivateFolder
 from flowdiag.cli.spark.java import java_in
 from flowdiag.cli.spark.jvm import Jvm, usable_archive
-from flowdiag.cli.spark.kept import BUSY, WORN, Kept, Place, hold, runtime_folder
-from flowdiag.cli.spark.tricks import Trick, used
+from flowdiag.cli.spark.running_java import (
+    BUSY,
+    HEAP_FULL,
+    KeeperConfig,
+    KeeperFiles,
+    RunningJava,
+    lock_file,
+    runtime_folder,
+)
+from flowdiag.cli.spark.tricks import Trick, is_enabled
 from flowdiag.parsers.machine import free_memory_share
 
-_LOOK_S: Final = 0.5
-_SHORT: Final = 0.05
-"""Less memory than this share is free: somebody needs it more."""
+_CHECK_INTERVAL_S: Final = 0.5
+_LOW_MEMORY_SHARE: Final = 0.05
+"""If less of the memory is free, other processes need it more."""
 
 
-def keep(wanted: dict[str, Any]) -> int:
-    """Start Java and keep it as long as it is wanted.
-
-    Args:
-        wanted: as `flowdiag.cli.spark.kept.start_keeper` says it.
-
-    Returns:
-        The exit status of the process.
-    """
+def keep(config: KeeperConfig) -> int:
+    """Start Java, keep it while it is needed, and return the exit status of this process."""
     runtime = runtime_folder()
-    java = java_in(Path(wanted["java"]), wanted["origin"])
+    java = java_in(Path(config.java), config.origin)
     if runtime is None or java is None:
         return 1
-    place = Place(runtime, wanted["key"])
+    files = KeeperFiles(runtime, config.key)
     try:
-        alive = hold(place.alive)
+        lock = lock_file(files.keeper_lock)
     except OSError:
-        return 0  # another one was faster
-    folder = PrivateFolder.made()
-    jvm = Jvm(folder.path, heap_bytes=wanted["heap_bytes"])
+        return 0  # another keeper was faster
+    folder = PrivateFolder.create()
+    jvm = Jvm(folder.path, heap_bytes=config.heap_bytes)
     try:
-        archive = usable_archive(java) if used(Trick.ARCHIVE) else None
-        properties = {**wanted["properties"], **settings.folders(folder.path)}
+        archive = usable_archive(java) if is_enabled(Trick.ARCHIVE) else None
+        properties = {**config.properties, **settings.folders(folder.path)}
         jvm.start(java, properties, archive.flags_to_use() if archive is not None else ())
-        port, secret = jvm.answer()
+        port, secret = jvm.await_gateway()
         assert jvm.process is not None
-        place.use.unlink(missing_ok=True)
-        kept = Kept(
+        files.command_lock.unlink(missing_ok=True)
+        running = RunningJava(
             pid=os.getpid(),
             java_pid=jvm.process.pid,
             port=port,
             secret=secret,
             folder=str(folder.path),
-            idle_s=wanted["idle_s"],
+            idle_s=config.idle_s,
             started_s=time.time(),
         )
-        place.write(kept)
-        _watch(place, kept, jvm)
+        files.write(running)
+        _wait_until_unneeded(files, running, jvm)
     finally:
-        place.said.unlink(missing_ok=True)
+        files.info.unlink(missing_ok=True)
         jvm.kill()
         folder.remove()
-        place.use.unlink(missing_ok=True)
-        place.alive.unlink(missing_ok=True)
-        alive.close()
+        files.command_lock.unlink(missing_ok=True)
+        files.keeper_lock.unlink(missing_ok=True)
+        lock.close()
     return 0
 
 
-def _watch(place: Place, kept: Kept, jvm: Jvm) -> None:
-    """Return as soon as it is not wanted any more: by its clock, not by that of the machine."""
-    last = time.monotonic()
-    while time.monotonic() - last < kept.idle_s:
-        time.sleep(_LOOK_S)
+def _wait_until_unneeded(files: KeeperFiles, running: RunningJava, jvm: Jvm) -> None:
+    """Return as soon as Java is no longer needed. A change of the system clock has no effect."""
+    last_use = time.monotonic()
+    while time.monotonic() - last_use < running.idle_s:
+        time.sleep(_CHECK_INTERVAL_S)
         if jvm.process is None or jvm.process.poll() is not None:
             return
-        if place.read() != kept or not Path(kept.folder).is_dir():
+        if files.read() != running or not Path(running.folder).is_dir():
             return
-        used = _use(place)
-        if used is None:
-            last = time.monotonic()
-        elif used in (BUSY, WORN) or free_memory_share() < _SHORT:
+        state = _state_after_last_use(files)
+        if state is None:
+            last_use = time.monotonic()
+        elif state in (BUSY, HEAP_FULL) or free_memory_share() < _LOW_MEMORY_SHARE:
             return
 
 
-def _use(place: Place) -> bytes | None:
-    """What the last command left; None while one is at it."""
+def _state_after_last_use(files: KeeperFiles) -> bytes | None:
+    """Return the state that the last command wrote; None while a command uses Java."""
     try:
-        lock: IO[bytes] = hold(place.use)
+        lock = lock_file(files.command_lock)
     except BlockingIOError:
         return None
     except OSError:
-        return WORN  # it is not ours any more
+        return HEAP_FULL  # the file is no longer private
     with lock:
         return lock.read(4)
 
 
 def main() -> int:
-    """Entry point; nobody is there to be told of a failure."""
+    """Run the keeper. It has no output, so failures are silent."""
     os.umask(0o077)
     with contextlib.suppress(Exception):
-        return keep(msgspec.json.decode(sys.stdin.buffer.read()))
+        return keep(msgspec.json.decode(sys.stdin.buffer.read(), type=KeeperConfig))
     return 1
 
 

@@ -1,53 +1,94 @@
-"""With what a diagnosis reads and measures, by the Spark that it runs on."""
+"""The interface through which a diagnosis uses Spark: a session of flowdiag's own, or the caller's."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
+
+from flowdiag.cli.spark import settings
+from flowdiag.parsers.errors import FlowdiagError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from flowdiag.analyses.engine.reading import Resources
-    from flowdiag.parsers.errors import FlowdiagError
 
 
-class Running(Protocol):
-    """A Spark session on its way, or somebody else's."""
+class SparkProvider(ABC):
+    """Provides a Spark session, which may still be starting.
+
+    Attributes:
+        cores: the number of parallel tasks.
+        on_cluster: whether tasks run on other hosts.
+    """
+
+    cores: int
+    on_cluster: bool
 
     @property
-    def cores(self) -> int:
-        """Tasks at once."""
-
-    @property
+    @abstractmethod
     def folder(self) -> Path:
-        """A private folder, gone afterwards."""
+        """A private folder that `close` removes."""
 
-    @property
-    def on_cluster(self) -> bool:
-        """Whether its tasks run on other machines."""
+    @abstractmethod
+    def session(self) -> SparkSession:
+        """Return the session, waiting for it if necessary."""
+
+    @abstractmethod
+    def summary_lines(self) -> list[str]:
+        """Describe the session and its settings, for `--verbose`."""
+
+    @abstractmethod
+    def environment_error(self, error: Exception) -> FlowdiagError | None:
+        """Return the environment failure behind an exception; None if the exception must be a bug."""
 
     def tune(self, rows: int | None) -> None:
-        """Set what depends on the size of what is queried next."""
+        """Apply the settings that depend on the number of rows to query next.
 
-    def described(self) -> list[str]:
-        """What is set, for people."""
+        Args:
+            rows: the number of rows; None if unknown.
+        """
+        conf = self.session().conf
+        for key, value in settings.by_size(rows, self.cores).items():
+            if value is None:
+                conf.unset(key)
+            else:
+                conf.set(key, value)
 
-    def explained(self, error: Exception) -> FlowdiagError | None:
-        """What a failure comes down to where the machine is to blame; None: it must be a bug."""
+    @contextmanager
+    def explain_failures(self) -> Iterator[None]:
+        """Turn failures of the environment in the block into errors that name their cause.
+
+        Raises:
+            FlowdiagError: disk or memory is full, or Spark has stopped.
+        """
+        try:
+            yield
+        except FlowdiagError:
+            raise
+        except Exception as error:
+            cause = self.environment_error(error)
+            if cause is None:
+                raise
+            raise cause from error
 
 
-def resources_of(spark: Running, told: list[str] | None = None) -> Resources:
-    """With what a diagnosis reads and measures.
+def resources_for(spark: SparkProvider, summary: list[str] | None = None) -> Resources:
+    """Return the resources that a diagnosis on this session may use.
 
     Args:
-        spark: on its way.
-        told: filled with what was set, if somebody asked for it.
+        spark: provides the session.
+        summary: receives the session's settings, if given.
     """
     from flowdiag.analyses.engine import reading
 
     def tune(rows: int | None) -> None:
         spark.tune(rows)
-        if told is not None:
-            told[:] = spark.described()
+        if summary is not None:
+            summary[:] = spark.summary_lines()
 
     return reading.Resources(
         tune=tune,
@@ -55,5 +96,9 @@ def resources_of(spark: Running, told: list[str] | None = None) -> Resources:
         here_bytes=reading.DRIVER_BYTES if spark.on_cluster else reading.HERE_BYTES,
         processes=spark.cores,
         folder=spark.folder / "rows",
-        explained=spark.explained,
+        explained=spark.environment_error,
     )
+
+
+def reports_full_disk(text: str) -> bool:
+    return "No space left on device" in text or "Disk quota exceeded" in text

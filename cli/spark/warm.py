@@ -1,7 +1,7 @@
-"""Make the archive of Spark's classes that makes later starts cheaper.
+"""Creates the archive of Spark's classes that makes later starts faster.
 
-A build runs Spark once, over the same kinds of query as a diagnosis, and lets the JVM write down
-what it loaded: 20 to 30 s of processor time and about 170 MB, in the user's cache folder.
+A training run starts Spark once, executes the same kinds of query as a diagnosis, and makes the JVM write the
+loaded classes to an archive in the user's cache folder. It takes 20 to 30 s of processor time and about 170 MB.
 """
 
 from __future__ import annotations
@@ -18,108 +18,102 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from flowdiag.cli.spark.archive import KEPT, Archive, archives, cache_folder
+from flowdiag.cli.spark.archive import MAX_ARCHIVES, Archive, archives, cache_folder
 from flowdiag.cli.spark.java import find_java
-from flowdiag.cli.spark.jvm import usable_archive, wanted_archive
+from flowdiag.cli.spark.jvm import expected_archive, usable_archive
 from flowdiag.cli.spark.starter import SparkStarter
 from flowdiag.parsers.cleanup import at_exit, temporary_folder
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.extras import pip_install
 
 _DUMP_TIMEOUT_S: Final = 300.0
-_ROOM_BYTES: Final = 1_000_000_000  # an ahead-of-time cache needs about twice its size for a while
+_REQUIRED_SPACE_BYTES: Final = (
+    1_000_000_000  # while an ahead-of-time cache is created, it needs twice its size
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Warmed:
-    """What `warm` did."""
+class WarmResult:
+    """The archive, and whether `warm` created it."""
 
     path: Path
-    built: bool  # False: a fitting archive was there
+    created: bool
     size_bytes: int
     seconds: float
 
 
-class Busy(FlowdiagError):
-    """Another process is at it."""
+class AlreadyRunning(FlowdiagError):
+    """Another process is creating the archive."""
 
 
-def warm(*, force: bool = False, wait: bool = True) -> Warmed:
-    """Make the archive for the Java, the pyspark and the flags in use, unless it is there.
+def warm(*, force: bool = False, wait: bool = True) -> WarmResult:
+    """Create the archive for the current Java, pyspark and flags, unless it exists.
 
     Args:
-        force: make it anew.
-        wait: wait for another process that is making one; otherwise give up.
+        force: recreate an existing archive.
+        wait: wait for another process that is creating an archive; otherwise give up.
 
     Raises:
-        FlowdiagError: there is no usable Java, it cannot make archives, the cache folder cannot be
-            written or is short of room, or Spark does not start.
+        FlowdiagError: there is no usable Java, Java cannot create archives, the cache folder is full or not
+            writable, or Spark does not start.
     """
     started = time.monotonic()
     java = find_java()
-    wanted = wanted_archive(java)
-    if wanted is None:
+    archive = expected_archive(java)
+    if archive is None:
         raise FlowdiagError(
-            f"Java {java.major} in {java.home} has no shared class data to build on",
+            f"Java {java.major} in {java.home} has no shared class data, which an archive requires",
             hint=pip_install("java"),
         )
-    with _one_at_a_time(wait=wait):
-        ready = None if force else usable_archive(java)
-        if ready is None:
-            _check_room(wanted.path.parent)
-            target = wanted.path.with_name(wanted.path.name + ".part")
-            forget = at_exit(partial(_remove_parts, target.parent))
-            _train(wanted.flags_to_make(target))
+    with _cache_lock(wait=wait):
+        existing = None if force else usable_archive(java)
+        if existing is None:
+            _check_free_space(archive.path.parent)
+            target = archive.path.with_name(archive.path.name + ".part")
+            unregister = at_exit(partial(_remove_parts, target.parent))
+            _write_archive(archive.flags_to_make(target))
             if not target.exists():
                 raise FlowdiagError(f"Java {java.major} in {java.home} wrote no archive")
             target.chmod(0o600)
-            target.replace(wanted.path)
-            _failed(wanted.path).unlink(missing_ok=True)
-            forget()
-            for old in archives()[KEPT:]:
+            target.replace(archive.path)
+            _failure_marker(archive.path).unlink(missing_ok=True)
+            unregister()
+            for old in archives()[MAX_ARCHIVES:]:
                 old.unlink(missing_ok=True)
-    return Warmed(
-        path=wanted.path,
-        built=ready is None,
-        size_bytes=wanted.path.stat().st_size,
+    return WarmResult(
+        path=archive.path,
+        created=existing is None,
+        size_bytes=archive.path.stat().st_size,
         seconds=time.monotonic() - started,
     )
 
 
-def remove() -> int:
-    """Remove every archive; returns the bytes that this gave back."""
+def remove_archives() -> int:
+    """Remove all archives and return the number of freed bytes."""
     freed = 0
-    left_overs = [path for kind in ("*.part*", "*.failed") for path in cache_folder().glob(kind)]
-    for path in [*archives(), *left_overs]:
+    leftovers = [path for kind in ("*.part*", "*.failed") for path in cache_folder().glob(kind)]
+    for path in [*archives(), *leftovers]:
         with contextlib.suppress(OSError):
             freed += path.stat().st_size
             path.unlink()
     return freed
 
 
-def warm_in_background(environ: Mapping[str, str] = os.environ, *, told: bool = True) -> bool:
-    """Start `warm` in a niced process of its own, if somebody is there to profit from it.
+def warm_in_background(environ: Mapping[str, str] = os.environ) -> bool:
+    """Start `warm` in a separate process with low priority, and return whether it was started.
 
-    Only on an interactive terminal and where that is announced, never in CI, and never when a fitting
-    archive is there already or could not be made before. Meant for the end of a command, when its JVM
-    is gone.
-
-    Args:
-        environ: the environment.
-        told: whether the user is told of it.
-
-    Returns:
-        Whether a build was started.
+    Does nothing without an interactive terminal, in CI, if a fitting archive exists, or if an earlier attempt
+    failed. Call this at the end of a command, after its JVM has ended.
     """
-    if environ.get("CI") or not told:
+    if environ.get("CI"):
         return False
     if os.name != "posix" or not sys.stderr.isatty():
         return False
     try:
-        wanted = wanted_archive(find_java())
-        if wanted is None or wanted.is_usable() or _failed(wanted.path).exists():
+        archive = expected_archive(find_java())
+        if archive is None or archive.is_usable() or _failure_marker(archive.path).exists():
             return False
-        _check_room(wanted.path.parent)
+        _check_free_space(archive.path.parent)
     except (FlowdiagError, OSError):
         return False
     subprocess.Popen(
@@ -127,35 +121,35 @@ def warm_in_background(environ: Mapping[str, str] = os.environ, *, told: bool = 
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        start_new_session=True,  # a closed terminal does not end it
+        start_new_session=True,  # survives when the terminal closes
         cwd="/",
     )
     return True
 
 
-def _train(flags: tuple[str, ...]) -> None:
+def _write_archive(flags: tuple[str, ...]) -> None:
     with (
         SparkStarter.begin(use_archive=False, jvm_flags=flags) as starter,
         temporary_folder("flowdiag-") as folder,
     ):
-        rehearse(starter, folder)
+        run_training_workload(starter, folder)
         status = starter.finish(_DUMP_TIMEOUT_S)
         if status is None:
             raise FlowdiagError(f"Java wrote no archive within {_DUMP_TIMEOUT_S:.0f} s")
 
 
-def rehearse(starter: SparkStarter, folder: Path) -> None:
-    """Diagnose a small log of our own: what Java loads for that is what every diagnosis needs.
+def run_training_workload(starter: SparkStarter, folder: Path) -> None:
+    """Diagnose a small generated log, so that Java loads the classes that every diagnosis needs.
 
-    Then the same log as if it were large: from files, with generated code.
+    A second diagnosis treats the same log as large: with intermediate files and generated code.
     """
     from flowdiag.analyses.checkpoints.topic import CHECKPOINTS
     from flowdiag.analyses.diagnosis import diagnose
     from flowdiag.analyses.engine.reading import Resources
     from flowdiag.parsers.sources.discover import discover
 
-    (folder / "jobmanager.log").write_text(_rehearsal_log())
-    (folder / "taskmanager.log").write_text(_rehearsal_of_taskmanager())
+    (folder / "jobmanager.log").write_text(_training_jobmanager_log())
+    (folder / "taskmanager.log").write_text(_training_taskmanager_log())
     discovery = discover([str(folder)])
     small = Resources(tune=starter.tune)
     large = replace(
@@ -165,8 +159,8 @@ def rehearse(starter: SparkStarter, folder: Path) -> None:
         diagnose((CHECKPOINTS,), discovery, starter.session, resources=resources)
 
 
-def _rehearsal_log() -> str:
-    """A JobManager's log in which one checkpoint completes and the next ones expire."""
+def _training_jobmanager_log() -> str:
+    """Return a JobManager log in which the first checkpoint completes and the others expire."""
     attempt = f"{'a' * 32}_{'b' * 32}_0_0"
     job = "c" * 32
     coordinator = "INFO  org.apache.flink.runtime.checkpoint.CheckpointCoordinator [] - "
@@ -200,8 +194,8 @@ def _rehearsal_log() -> str:
     )
 
 
-def _rehearsal_of_taskmanager() -> str:
-    """The log of the TaskManager that runs it, with reports of metrics."""
+def _training_taskmanager_log() -> str:
+    """Return the log of the job's TaskManager, with metrics reports."""
     attempt = f"{'a' * 32}_{'b' * 32}_0_0"
     task = "INFO  org.apache.flink.runtime.taskmanager.Task [] - "
     lines = [f"{task}map (1/1)#0 ({attempt}) switched from INITIALIZING to RUNNING."]
@@ -221,22 +215,22 @@ def _rehearsal_of_taskmanager() -> str:
     )
 
 
-def _check_room(folder: Path) -> None:
+def _check_free_space(folder: Path) -> None:
     while not folder.exists():
         folder = folder.parent
     free = shutil.disk_usage(folder).free
-    if free < _ROOM_BYTES:
+    if free < _REQUIRED_SPACE_BYTES:
         raise FlowdiagError(
-            f"only {free // 1_000_000} MB are free in {folder}, and an archive needs 1 GB for a while",
-            hint="set FLOWDIAG_CACHE_DIR to a folder with more room",
+            f"only {free // 1_000_000} MB are free in {folder}, but creating an archive needs 1 GB",
+            hint="set FLOWDIAG_CACHE_DIR to a folder with more free space",
         )
 
 
 @contextlib.contextmanager
-def _one_at_a_time(*, wait: bool) -> Iterator[None]:
-    """Hold the cache's lock; the system releases it even if this process is killed."""
+def _cache_lock(*, wait: bool) -> Iterator[None]:
+    """Hold the lock of the cache. The system releases it even if this process is killed."""
     if os.name != "posix":
-        raise FlowdiagError("archives are made on Linux and macOS only")
+        raise FlowdiagError("flowdiag creates archives only on Linux and macOS")
     import fcntl
 
     folder = cache_folder()
@@ -245,42 +239,42 @@ def _one_at_a_time(*, wait: bool) -> Iterator[None]:
         lock = (folder / "lock").open("w")
     except OSError as error:
         raise FlowdiagError(
-            f"the cache folder {folder} cannot be written: {error.strerror}",
-            hint="set FLOWDIAG_CACHE_DIR to a folder of your own",
+            f"cannot write to the cache folder {folder}: {error.strerror}",
+            hint="set FLOWDIAG_CACHE_DIR to a writable folder",
         ) from error
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
-            raise Busy("another process is making the archive") from None
+            raise AlreadyRunning("another process is creating the archive") from None
         _remove_parts(folder)
         yield
 
 
 def _remove_parts(folder: Path) -> None:
-    """Remove what was not finished; whoever holds the lock is alone with it."""
-    for left_over in folder.glob("*.part*"):
-        left_over.unlink(missing_ok=True)
+    """Remove unfinished archives. The caller holds the lock, so no other process is writing them."""
+    for leftover in folder.glob("*.part*"):
+        leftover.unlink(missing_ok=True)
 
 
-def _failed(path: Path) -> Path:
-    """The mark of an archive that could not be made: half a minute of work is not tried for ever."""
+def _failure_marker(path: Path) -> Path:
+    """Return the file that marks a failed attempt, so that half a minute of work is not retried each time."""
     return path.with_name(path.name + ".failed")
 
 
 def _main() -> int:
-    """Entry point of the background process: no output, lowest priority."""
+    """Run the background process, without output and with the lowest priority."""
     os.nice(19)
-    wanted: Archive | None = None
+    archive: Archive | None = None
     try:
-        wanted = wanted_archive(find_java())
+        archive = expected_archive(find_java())
         warm(wait=False)
-    except Busy:
+    except AlreadyRunning:
         return 1
-    except Exception:  # noqa: BLE001 - nobody is there to be told
-        if wanted is not None:
+    except Exception:  # noqa: BLE001 - the process has no output
+        if archive is not None:
             with contextlib.suppress(OSError):
-                _failed(wanted.path).touch(mode=0o600)
+                _failure_marker(archive.path).touch(mode=0o600)
         return 1
     return 0
 

@@ -46,15 +46,15 @@ class NoSpark:
 
     def session(self) -> None: ...
 
-    def leave_kept(self) -> bool:
+    def replace_lost_java(self) -> bool:
         return False
 
-    def explaining(self) -> nullcontext[None]:
+    def explain_failures(self) -> nullcontext[None]:
         return nullcontext()
 
     def tune(self, rows: int | None) -> None: ...
 
-    def explained(self, error: Exception) -> None: ...
+    def environment_error(self, error: Exception) -> None: ...
 
 
 @pytest.fixture

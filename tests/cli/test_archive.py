@@ -8,7 +8,7 @@ import pytest
 from flowdiag.cli.spark import warm as warm_module
 from flowdiag.cli.spark.archive import Archive, archive_for, archives, cache_folder
 from flowdiag.cli.spark.java import Java
-from flowdiag.cli.spark.warm import remove, warm, warm_in_background
+from flowdiag.cli.spark.warm import remove_archives, warm, warm_in_background
 from flowdiag.parsers.errors import FlowdiagError
 
 
@@ -33,36 +33,34 @@ def java(major: int, home: Path, release: str = "one build") -> Java:
     )
 
 
-def wanted(major: int, home: Path, jars: Path, release: str = "one", flag: str = "-X") -> Archive:
+def expected(major: int, home: Path, jars: Path, release: str = "one", flag: str = "-X") -> Archive:
     archive = archive_for(java(major, home, release), [flag], jars)
     assert archive is not None
     return archive
 
 
-def test_another_build_flag_or_pyspark_needs_another_archive(tmp_path: Path, jars: Path) -> None:
-    one = wanted(25, tmp_path, jars)
-    assert wanted(25, tmp_path, jars) == one
-    assert wanted(25, tmp_path, jars, release="two").path != one.path
-    assert wanted(25, tmp_path, jars, flag="-Y").path != one.path
+def test_each_build_flag_and_pyspark_needs_its_own_archive(tmp_path: Path, jars: Path) -> None:
+    one = expected(25, tmp_path, jars)
+    assert expected(25, tmp_path, jars) == one
+    assert expected(25, tmp_path, jars, release="two").path != one.path
+    assert expected(25, tmp_path, jars, flag="-Y").path != one.path
     os.utime(jars, (1, 1))
-    assert wanted(25, tmp_path, jars).path != one.path
+    assert expected(25, tmp_path, jars).path != one.path
 
 
-def test_java_25_makes_an_ahead_of_time_cache_and_older_ones_an_archive(
+def test_java_25_uses_an_ahead_of_time_cache_and_older_java_a_class_archive(
     tmp_path: Path, jars: Path
 ) -> None:
     assert archive_for(java(21, tmp_path), [], jars) is None
     (tmp_path / "lib" / "server").mkdir(parents=True)
     (tmp_path / "lib" / "server" / "classes.jsa").touch()
-    assert wanted(21, tmp_path, jars).flags_to_use()[0].startswith("-XX:SharedArchiveFile=")
-    assert wanted(25, tmp_path, jars).flags_to_use()[0].startswith("-XX:AOTCache=")
+    assert expected(21, tmp_path, jars).flags_to_use()[0].startswith("-XX:SharedArchiveFile=")
+    assert expected(25, tmp_path, jars).flags_to_use()[0].startswith("-XX:AOTCache=")
 
 
-@pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
-def test_an_archive_that_others_can_write_is_not_used(
-    tmp_path: Path, jars: Path, cache: Path
-) -> None:
-    archive = wanted(25, tmp_path, jars)
+@pytest.mark.skipif(os.name != "posix", reason="uses POSIX file modes")
+def test_an_archive_writable_by_others_is_not_used(tmp_path: Path, jars: Path, cache: Path) -> None:
+    archive = expected(25, tmp_path, jars)
     assert not archive.is_usable()
     archive.path.touch(mode=0o600)
     assert archive.is_usable()
@@ -73,14 +71,14 @@ def test_an_archive_that_others_can_write_is_not_used(
     assert not archive.is_usable()
 
 
-def test_remove_takes_archives_and_left_overs_only(cache: Path) -> None:
+def test_remove_deletes_only_archives_and_leftovers(cache: Path) -> None:
     for name in ("a.aot", "b.jsa", "c.aot.part"):
         (cache / name).write_bytes(b"12345")
     (cache / "notes.txt").touch()
     assert [path.name for path in archives()] == ["b.jsa", "a.aot"] or len(archives()) == 2
-    assert remove() == 15
+    assert remove_archives() == 15
     assert [path.name for path in cache.iterdir()] == ["notes.txt"]
-    assert remove() == 0
+    assert remove_archives() == 0
 
 
 def test_a_relative_cache_home_is_ignored() -> None:
@@ -88,7 +86,7 @@ def test_a_relative_cache_home_is_ignored() -> None:
     assert "relative" not in str(cache_folder(environ))
 
 
-def train_by_writing(content: bytes) -> object:
+def write_bytes(content: bytes) -> object:
     def train(flags: tuple[str, ...]) -> None:
         Path(flags[0].partition("=")[2]).write_bytes(content)
 
@@ -97,26 +95,28 @@ def train_by_writing(content: bytes) -> object:
 
 @pytest.fixture
 def set_up(tmp_path: Path, jars: Path, monkeypatch: pytest.MonkeyPatch) -> Java:
-    """A Java 25 whose training run writes a few bytes."""
+    """Replace the Java with a Java 25 whose training run writes a few bytes."""
     runtime = java(25, tmp_path)
 
-    def usable(each: Java) -> Archive | None:
-        archive = archive_for(each, [], jars)
+    def usable(found_java: Java) -> Archive | None:
+        archive = archive_for(found_java, [], jars)
         return archive if archive is not None and archive.is_usable() else None
 
     monkeypatch.setattr(warm_module, "find_java", lambda: runtime)
-    monkeypatch.setattr(warm_module, "wanted_archive", lambda each: archive_for(each, [], jars))
+    monkeypatch.setattr(
+        warm_module, "expected_archive", lambda found_java: archive_for(found_java, [], jars)
+    )
     monkeypatch.setattr(warm_module, "usable_archive", usable)
-    monkeypatch.setattr(warm_module, "_train", train_by_writing(b"classes"))
+    monkeypatch.setattr(warm_module, "_write_archive", write_bytes(b"classes"))
     return runtime
 
 
-def test_warm_builds_once(set_up: Java, cache: Path) -> None:
+def test_warm_creates_an_archive_once(set_up: Java, cache: Path) -> None:
     first = warm()
-    assert first.built
+    assert first.created
     assert first.size_bytes == 7
-    assert not warm().built
-    assert warm(force=True).built
+    assert not warm().created
+    assert warm(force=True).created
     assert sorted(path.name for path in cache.iterdir()) == sorted([first.path.name, "lock"])
 
 
@@ -124,19 +124,19 @@ def test_warm_keeps_two_archives(set_up: Java, cache: Path) -> None:
     for number, name in enumerate(("old.aot", "older.jsa")):
         (cache / name).touch()
         os.utime(cache / name, (100 - number, 100 - number))
-    built = warm()
-    assert archives() == [built.path, cache / "old.aot"]
+    result = warm()
+    assert archives() == [result.path, cache / "old.aot"]
 
 
-def test_a_build_that_writes_nothing_is_an_error(
+def test_a_training_run_that_writes_nothing_is_an_error(
     set_up: Java, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(warm_module, "_train", lambda flags: None)
+    monkeypatch.setattr(warm_module, "_write_archive", lambda flags: None)
     with pytest.raises(FlowdiagError, match="wrote no archive"):
         warm()
 
 
-@pytest.mark.skipif(os.name != "posix", reason="locks of POSIX")
+@pytest.mark.skipif(os.name != "posix", reason="uses POSIX locks")
 def test_a_second_process_waits_or_gives_up(set_up: Java, cache: Path) -> None:
     import fcntl
 
@@ -144,27 +144,27 @@ def test_a_second_process_waits_or_gives_up(set_up: Java, cache: Path) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(FlowdiagError, match="another process"):
             warm(wait=False)
-    assert warm(wait=False).built
+    assert warm(wait=False).created
 
 
-def test_too_little_room_is_said_before_the_work(
+def test_low_disk_space_is_reported_before_the_training_run(
     set_up: Java, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(warm_module, "_ROOM_BYTES", 10**18)
+    monkeypatch.setattr(warm_module, "_REQUIRED_SPACE_BYTES", 10**18)
     with pytest.raises(FlowdiagError, match="MB are free") as caught:
         warm()
     assert "FLOWDIAG_CACHE_DIR" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize("environ", [{"CI": "true"}, {}])
-def test_nothing_is_built_where_nobody_waits(environ: dict[str, str]) -> None:
-    # The last case: standard error is no terminal under pytest.
+def test_no_archive_is_created_without_a_terminal(environ: dict[str, str]) -> None:
+    # In the last case, standard error is not a terminal.
     assert not warm_in_background(environ)
 
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """A terminal to be interactive on, and the processes that were started for it."""
+    """An interactive terminal, and the commands started on it."""
     commands: list[list[str]] = []
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(subprocess, "Popen", lambda command, **more: commands.append(command))
@@ -172,11 +172,10 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="POSIX only")
-def test_on_a_terminal_the_archive_makes_itself_once(
+def test_on_a_terminal_the_archive_is_created_once_in_the_background(
     set_up: Java, started: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not warm_in_background({"CI": "true"})
-    assert not warm_in_background({}, told=False)
     assert started == []
     assert warm_in_background({})
     assert started[0][-2:] == ["-m", "flowdiag.cli.spark.warm"]
@@ -186,7 +185,7 @@ def test_on_a_terminal_the_archive_makes_itself_once(
 
 
 @pytest.mark.skipif(os.name != "posix", reason="POSIX only")
-def test_what_could_not_be_made_is_not_tried_for_ever(
+def test_a_failed_attempt_is_not_retried_automatically(
     set_up: Java, cache: Path, started: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "nice", lambda by: 0)
@@ -194,19 +193,19 @@ def test_what_could_not_be_made_is_not_tried_for_ever(
     def fail(flags: tuple[str, ...]) -> None:
         raise RuntimeError("no")
 
-    monkeypatch.setattr(warm_module, "_train", fail)
+    monkeypatch.setattr(warm_module, "_write_archive", fail)
     assert warm_module._main() == 1
     assert not warm_in_background({})
     assert started == []
-    monkeypatch.setattr(warm_module, "_train", train_by_writing(b"classes"))
-    warm()  # asked for by name it is tried again, and the mark goes
-    remove()
+    monkeypatch.setattr(warm_module, "_write_archive", write_bytes(b"classes"))
+    warm()  # an explicit request retries and removes the marker
+    remove_archives()
     assert [path.name for path in cache.iterdir()] == ["lock"]
     assert warm_in_background({})
 
 
-@pytest.mark.skipif(os.name != "posix", reason="locks of POSIX")
-def test_a_build_under_way_elsewhere_is_no_failure(
+@pytest.mark.skipif(os.name != "posix", reason="uses POSIX locks")
+def test_a_training_run_in_another_process_is_not_a_failure(
     set_up: Java, cache: Path, started: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import fcntl
@@ -219,7 +218,7 @@ def test_a_build_under_way_elsewhere_is_no_failure(
 
 
 @pytest.mark.application
-def test_the_java_of_the_extra_makes_one_and_uses_it(tmp_path: Path) -> None:
+def test_the_java_of_the_extra_creates_and_uses_an_archive(tmp_path: Path) -> None:
     without = ("JAVA_HOME", "FLOWDIAG_CACHE_DIR")
     environ = {key: value for key, value in os.environ.items() if key not in without}
     environ["FLOWDIAG_CACHE_DIR"] = str(tmp_path)

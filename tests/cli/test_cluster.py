@@ -1,4 +1,4 @@
-"""What is refused before a cluster is asked for anything; no cluster runs here."""
+"""Checks before flowdiag uses a cluster. These tests run without a cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from flowdiag.cli.spark import cluster
-from flowdiag.cli.spark.cluster import check_inputs_of, checked_session
+from flowdiag.cli.spark.cluster import check_paths, session_after_checks
 from flowdiag.parsers.errors import FlowdiagError, InputError
 from flowdiag.parsers.sources.discover import Discovery
 from flowdiag.parsers.sources.open import Source
@@ -37,7 +37,7 @@ def source(path: str, size: int = 1 << 40) -> Source:
     )
 
 
-def found(path: str, size: int = 1 << 40) -> Discovery:
+def discovery(path: str, size: int = 1 << 40) -> Discovery:
     return Discovery(sources=(source(path, size),), warnings=(), errors=())
 
 
@@ -48,31 +48,31 @@ def listening() -> Any:
 
 
 @pytest.mark.parametrize("master", [None, "local", "local[2]", "local[*]"])
-def test_this_machine_reads_its_own_paths(master: str | None) -> None:
-    check_inputs_of(master, ["logs/", "-", *URLS])
+def test_local_paths_are_fine_without_a_cluster(master: str | None) -> None:
+    check_paths(master, ["logs/", "-", *URLS])
 
 
-def test_a_cluster_reads_urls(listening: str) -> None:
-    check_inputs_of(listening, URLS)
-    check_inputs_of(f"spark://127.0.0.1:1,{listening.removeprefix('spark://')}", URLS)
+def test_urls_are_fine_on_a_cluster(listening: str) -> None:
+    check_paths(listening, URLS)
+    check_paths(f"spark://127.0.0.1:1,{listening.removeprefix('spark://')}", URLS)
 
 
-def test_a_cluster_is_not_told_to_read_local_paths(listening: str) -> None:
+def test_local_paths_are_rejected_on_a_cluster(listening: str) -> None:
     with pytest.raises(InputError, match=r"^logs \(and 1 more\): a local path") as raised:
-        check_inputs_of(listening, ["logs", URLS[0], "/var/log/flink"])
-    assert "file:///path, where every worker has the same files" in (raised.value.hint or "")
+        check_paths(listening, ["logs", URLS[0], "/var/log/flink"])
+    assert "file:///path if every worker has the same files" in (raised.value.hint or "")
 
 
-def test_what_is_no_master() -> None:
-    with pytest.raises(FlowdiagError, match="'sparks://host' is no Spark cluster"):
-        check_inputs_of("sparks://host", URLS)
+def test_an_invalid_master_is_rejected() -> None:
+    with pytest.raises(FlowdiagError, match="'sparks://host' is not a Spark cluster"):
+        check_paths("sparks://host", URLS)
 
 
-def test_nobody_listens() -> None:
+def test_a_master_that_does_not_listen_is_rejected() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with pytest.raises(FlowdiagError, match=f"listens at spark://127.0.0.1:{port}: connection ref"):
-        check_inputs_of(f"spark://127.0.0.1:{port}", URLS)
+        check_paths(f"spark://127.0.0.1:{port}", URLS)
 
 
 def session(master: str) -> Any:
@@ -80,70 +80,72 @@ def session(master: str) -> Any:
     return SimpleNamespace(sparkContext=context)
 
 
-def probe(monkeypatch: pytest.MonkeyPatch, answer: Any) -> list[Any]:
-    """Let the executors answer so; what they are asked is in the list."""
-    asked: list[Any] = []
+def fake_executors(monkeypatch: pytest.MonkeyPatch, answer: Any) -> list[Any]:
+    """Make the executors return or raise `answer`; the result lists the files they were checked to check."""
+    checked: list[Any] = []
 
     def check(spark: Any, files: Any, *, tasks: int) -> list[str]:
-        asked.append(files)
+        checked.append(files)
         if isinstance(answer, Exception):
             raise answer
         return cast("list[str]", answer)
 
     monkeypatch.setattr("flowdiag.parsers.spark.frame.check_executors", check)
-    return asked
+    return checked
 
 
-def test_executors_are_asked_once_for_shared_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = probe(monkeypatch, [])
+def test_executors_are_checked_once_for_shared_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked = fake_executors(monkeypatch, [])
     spark = session("spark://head:7077")
-    get = checked_session(lambda: spark, ["file:///shared/a.log"], found("/shared/a.log"))
+    get = session_after_checks(lambda: spark, ["file:///shared/a.log"], discovery("/shared/a.log"))
     assert get() is spark
     assert get() is spark
-    assert asked == [{"/shared/a.log": 1 << 40}]
+    assert checked == [{"/shared/a.log": 1 << 40}]
 
 
-def test_executors_are_not_asked_for_what_is_parsed_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = probe(monkeypatch, ["never"])
+def test_executors_are_not_checked_for_locally_parsed_inputs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    checked = fake_executors(monkeypatch, ["never"])
     for master, paths, size in (
         ("local[2]", ["a.log"], 1 << 40),
         ("spark://head:7077", ["s3://bucket/a.log"], 1000),
     ):
-        checked_session(lambda at=master: session(at), paths, found(paths[0], size))()  # type: ignore[misc]
-    assert not asked
+        session_after_checks(lambda at=master: session(at), paths, discovery(paths[0], size))()  # type: ignore[misc]
+    assert not checked
 
 
-def test_a_session_of_spark_submit_refuses_local_paths_too() -> None:
-    # The master is known only when the session is there.
+def test_a_session_of_spark_submit_also_rejects_local_paths() -> None:
+    # The master is only known once the session exists.
     with pytest.raises(InputError, match="a local path"):
-        checked_session(lambda: session("yarn"), ["a.log"], found("a.log"))()
+        session_after_checks(lambda: session("yarn"), ["a.log"], discovery("a.log"))()
 
 
-def test_what_executors_lack_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    probe(monkeypatch, ["worker-1 cannot import regex", "worker-2 cannot import regex"])
+def test_missing_packages_on_executors_are_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_executors(monkeypatch, ["worker-1 cannot import regex", "worker-2 cannot import regex"])
     with pytest.raises(FlowdiagError) as raised:
-        checked_session(lambda: session("yarn"), [URLS[0]], found("s3://bucket/a.log"))()
+        session_after_checks(lambda: session("yarn"), [URLS[0]], discovery("s3://bucket/a.log"))()
     assert str(raised.value) == (
         "the executors of yarn cannot parse these inputs: worker-1 cannot import regex (and 1 more)"
     )
 
 
-def test_another_python_on_the_executors_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_different_python_on_the_executors_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
     trace = (
         "Job aborted due to stage failure: Task 0 failed 4 times\nTraceback (most recent call last):\n"
         "  File x, line 1\npyspark.errors.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] 3.9 and 3.11"
         "\n\n\tat org.apache.spark.x"
     )
-    probe(monkeypatch, RuntimeError(trace))
+    fake_executors(monkeypatch, RuntimeError(trace))
     with pytest.raises(
         FlowdiagError, match=r"cannot run Python tasks: .*VERSION_MISMATCH\] 3.9"
-    ) as it:
-        checked_session(lambda: session("yarn"), [URLS[0]], found("s3://bucket/a.log"))()
-    assert "\n" not in str(it.value)
+    ) as raised:
+        session_after_checks(lambda: session("yarn"), [URLS[0]], discovery("s3://bucket/a.log"))()
+    assert "\n" not in str(raised.value)
 
 
-def test_a_cluster_without_workers_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "EXECUTORS_WITHIN_S", 0.05)
+def test_waiting_for_a_cluster_without_workers_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "EXECUTOR_TIMEOUT_S", 0.05)
     spark = session("yarn")
     cancelled = threading.Event()
     spark.sparkContext.cancelAllJobs = cancelled.set
@@ -154,10 +156,12 @@ def test_a_cluster_without_workers_is_not_waited_for(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("flowdiag.parsers.spark.frame.check_executors", wait)
     with pytest.raises(FlowdiagError, match="no executor of yarn took a task within"):
-        checked_session(lambda: spark, [URLS[0]], found("s3://bucket/a.log"))()
+        session_after_checks(lambda: spark, [URLS[0]], discovery("s3://bucket/a.log"))()
 
 
-def test_unpacked_members_stay_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unpacked_archive_members_are_rejected_on_a_cluster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("flowdiag.parsers.sources.containers._private", ["/tmp/flowdiag-x"])
-    with pytest.raises(InputError, match="unpacked on this machine"):
-        checked_session(lambda: session("yarn"), ["-"], found("/tmp/flowdiag-x/member"))()
+    with pytest.raises(InputError, match="unpacked on this host"):
+        session_after_checks(lambda: session("yarn"), ["-"], discovery("/tmp/flowdiag-x/member"))()

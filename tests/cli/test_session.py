@@ -1,4 +1,4 @@
-"""What a session promises besides working. The JVM is the one of all tests."""
+"""Side effects of a session: environment, files, ports and processes. All tests share one JVM."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from flowdiag.cli.spark import starter as starter_module
-from flowdiag.cli.spark.folder import PrivateFolder, remove_left_overs
+from flowdiag.cli.spark.folder import PrivateFolder, remove_leftovers
 from flowdiag.cli.spark.java import find_java
-from flowdiag.cli.spark.jvm import REFUSED, Jvm, class_path, drained, spark_home
+from flowdiag.cli.spark.jvm import ARCHIVE_REJECTED, Jvm, class_path, spark_home, tail_lines
 from flowdiag.cli.spark.settings import SMALL, by_size
 from flowdiag.cli.spark.starter import SparkStarter
 from flowdiag.parsers.errors import FlowdiagError
@@ -29,17 +29,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_spark_home_is_that_of_the_installed_package() -> None:
+def test_spark_home_is_in_the_installed_package() -> None:
     jars = class_path(spark_home()).split(os.pathsep)
     assert len(jars) > 100
     assert any("spark-core_" in jar for jar in jars)
 
 
-def test_no_java_is_reported_when_the_session_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
-    def none_found() -> None:
+def test_missing_java_is_reported_when_the_session_is_requested(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def find_no_java() -> None:
         raise FlowdiagError("no Java found", hint="install one")
 
-    monkeypatch.setattr(starter_module, "find_java", none_found)
+    monkeypatch.setattr(starter_module, "find_java", find_no_java)
     with SparkStarter.begin() as starter:
         with pytest.raises(FlowdiagError, match="no Java found"):
             starter.session()
@@ -51,7 +53,7 @@ def test_closing_restores_the_environment(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("SPARK_REMOTE", "sc://elsewhere")
     monkeypatch.setenv("SPARK_HOME", "/opt/other-spark")
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
-    monkeypatch.setattr(Jvm, "start", lambda self, java, properties, flags: _refuse())
+    monkeypatch.setattr(Jvm, "start", lambda self, java, properties, flags: raise_os_error())
     before = dict(os.environ)
     with SparkStarter.begin():
         assert "SPARK_REMOTE" not in os.environ
@@ -60,7 +62,7 @@ def test_closing_restores_the_environment(monkeypatch: pytest.MonkeyPatch) -> No
     assert dict(os.environ) == before
 
 
-def _refuse() -> None:
+def raise_os_error() -> None:
     raise OSError("not today")
 
 
@@ -74,18 +76,18 @@ def test_an_interrupted_start_leaves_nothing(tmp_path: Path) -> None:
     assert not starter.folder.exists()
 
 
-def test_the_jvm_output_is_kept_and_bounded(tmp_path: Path) -> None:
+def test_the_last_jvm_output_is_kept(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"first\n" + b"x" * 5_000_000 + b"\nlast \xff\n")
     lines: deque[str] = deque(maxlen=400)
     with log.open("rb") as stream:
-        list(drained(stream, lines))
+        list(tail_lines(stream, lines))
     assert lines[-1] == "last \ufffd\n"
     assert sum(map(len, lines)) < 1_000_000
 
 
 @pytest.mark.parametrize(
-    ("line", "refused"),
+    ("line", "rejected"),
     [
         ("[0.1s][warning][cds] shared class paths mismatch (hint: enable -Xlog)", True),
         ("[0.016s][warning][aot] The AOT cache was created by a different version or build", True),
@@ -95,12 +97,12 @@ def test_the_jvm_output_is_kept_and_bounded(tmp_path: Path) -> None:
         ("ERROR Executor: mismatch [cds]", False),
     ],
 )
-def test_a_refused_archive_is_noticed(line: str, refused: bool) -> None:
-    assert bool(REFUSED.match(line)) is refused
+def test_a_rejected_archive_is_detected(line: str, rejected: bool) -> None:
+    assert bool(ARCHIVE_REJECTED.match(line)) is rejected
 
 
 @pytest.mark.spark
-def test_settings_are_those_of_a_private_local_session(spark: SparkSession) -> None:
+def test_a_local_session_is_private(spark: SparkSession) -> None:
     conf = spark.sparkContext.getConf()
     folder = Path(conf.get("spark.local.dir") or "")
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -111,19 +113,19 @@ def test_settings_are_those_of_a_private_local_session(spark: SparkSession) -> N
 
 
 @pytest.mark.spark
-def test_what_is_set_for_an_input_can_be_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_verbose_output_lists_the_settings(spark: SparkSession, tmp_path: Path) -> None:
     with (tmp_path / "lock").open("wb") as lock:
-        folder = PrivateFolder(path=tmp_path, lock=lock, forget=lambda: None)
-        told = SparkStarter(cores=2, _folder=folder, _session=spark).described()
-    assert told[0] == f"{spark.version}, {spark.sparkContext.master}, 2 at once"
-    assert "spark.sql.shuffle.partitions=1" in told
+        folder = PrivateFolder(path=tmp_path, lock=lock, unregister=lambda: None)
+        lines = SparkStarter(cores=2, _folder=folder, _session=spark).summary_lines()
+    assert lines[0] == f"{spark.version}, {spark.sparkContext.master}, 2 parallel tasks"
+    assert "spark.sql.shuffle.partitions=1" in lines
 
 
 @pytest.mark.spark
-def test_nothing_listens_beyond_this_machine(spark: SparkSession) -> None:
+def test_no_port_is_open_to_other_hosts(spark: SparkSession) -> None:
     ports = _listening_on_all_interfaces()
     if ports is None:
-        pytest.skip("no /proc here")
+        pytest.skip("needs /proc")
     jvm = spark.sparkContext._gateway
     assert jvm is not None
     assert jvm.gateway_parameters.port not in ports
@@ -147,12 +149,12 @@ def _listening_on_all_interfaces() -> set[int] | None:
 
 
 @pytest.mark.spark
-def test_a_hostile_module_beside_the_workers_is_not_run(spark: SparkSession) -> None:
-    # The JVM's working directory is that of its Python workers.
+def test_a_hostile_module_in_the_working_directory_is_not_imported(spark: SparkSession) -> None:
+    # The JVM's Python workers use its working directory.
     folder = Path(spark.sparkContext.getConf().get("spark.local.dir") or "")
     names = ("regex", "pandas", "ahocorasick_rs", "msgspec")
 
-    def origins(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def module_files(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import importlib
 
         import pyarrow
@@ -164,7 +166,7 @@ def test_a_hostile_module_beside_the_workers_is_not_run(spark: SparkSession) -> 
     for name in names:
         (folder / f"{name}.py").write_text("import os; os._exit(66)\n")
     try:
-        frame = spark.range(1, numPartitions=1).mapInArrow(origins, schema="origin string")
+        frame = spark.range(1, numPartitions=1).mapInArrow(module_files, schema="origin string")
         found = [row["origin"] for row in frame.collect()]
     finally:
         for name in names:
@@ -173,13 +175,13 @@ def test_a_hostile_module_beside_the_workers_is_not_run(spark: SparkSession) -> 
     assert not any(origin.startswith(str(folder)) for origin in found)
 
 
-def test_the_java_in_use_is_supported() -> None:
+def test_the_installed_java_is_supported() -> None:
     assert find_java().major >= 17
 
 
-@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.skipif(os.name != "posix", reason="uses POSIX signals")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-def test_no_jvm_and_no_folder_survive(number: signal.Signals, tmp_path: Path) -> None:
+def test_no_jvm_and_no_folder_survive_a_signal(number: signal.Signals, tmp_path: Path) -> None:
     program = (
         "import time\n"
         "from flowdiag.cli.spark.starter import SparkStarter\n"
@@ -196,22 +198,22 @@ def test_no_jvm_and_no_folder_survive(number: signal.Signals, tmp_path: Path) ->
         assert python.stdout is not None
         jvm = int(python.stdout.readline())
         python.send_signal(number)
-    _wait_until(lambda: not _runs(jvm))
+    wait_until(lambda: not is_running(jvm))
     left = list(tmp_path.glob("flowdiag-*"))
     if number is signal.SIGKILL:
-        # Nobody was left to remove it: the next session does.
+        # The killed process cannot remove its folder: the next session does.
         assert len(left) == 1
-        remove_left_overs(tmp_path)
+        remove_leftovers(tmp_path)
         left = list(tmp_path.glob("flowdiag-*"))
     assert not left
 
 
-def _runs(process: int) -> bool:
+def is_running(process: int) -> bool:
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    # In a container nobody may collect orphans: a zombie is as good as gone.
+    # In a container, no process may reap orphans: a zombie counts as ended.
     status = Path(f"/proc/{process}/stat")
     try:
         return ") Z " not in status.read_text()
@@ -219,7 +221,7 @@ def _runs(process: int) -> bool:
         return not Path("/proc").is_dir()
 
 
-def _wait_until(holds: Callable[[], bool]) -> None:
+def wait_until(holds: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 60
     while not holds():
         assert time.monotonic() < deadline
@@ -228,18 +230,18 @@ def _wait_until(holds: Callable[[], bool]) -> None:
 
 def test_folders_in_use_are_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    folder = PrivateFolder.made()
+    folder = PrivateFolder.create()
     assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
-    remove_left_overs(tmp_path)
+    remove_leftovers(tmp_path)
     assert folder.path.is_dir()
     folder.lock.close()
-    remove_left_overs(tmp_path)
+    remove_leftovers(tmp_path)
     assert not folder.path.exists()
     folder.remove()
 
 
 @pytest.mark.spark
-def test_another_starter_leaves_a_session_alone(spark: SparkSession) -> None:
+def test_closing_another_starter_does_not_affect_a_session(spark: SparkSession) -> None:
     SparkStarter.begin().close()
     assert spark.range(3).count() == 3
 
@@ -247,10 +249,10 @@ def test_another_starter_leaves_a_session_alone(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("rows", "generated"), [(0, "NO_CODEGEN"), (100_000, "FALLBACK"), (1_000_000, None)]
 )
-def test_settings_follow_the_size_and_the_same_keys_are_always_settled(
+def test_settings_depend_on_the_size_and_cover_the_same_keys(
     rows: int, generated: str | None
 ) -> None:
-    told = by_size(rows, cores=4)
-    assert told.keys() == SMALL.keys()
-    assert told["spark.sql.codegen.factoryMode"] == generated
+    values = by_size(rows, cores=4)
+    assert values.keys() == SMALL.keys()
+    assert values["spark.sql.codegen.factoryMode"] == generated
     assert by_size(None, cores=4) == by_size(10**9, cores=4)

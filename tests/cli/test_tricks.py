@@ -1,4 +1,4 @@
-"""Start-up tricks: each can be left out, is explained, and changes no report."""
+"""Start-up tricks: each can be disabled, is documented, and does not change reports."""
 
 from __future__ import annotations
 
@@ -10,46 +10,46 @@ from pathlib import Path
 import pytest
 
 from flowdiag.cli.spark import jvm, settings, tricks
-from flowdiag.cli.spark.tricks import MEANING, VARIABLE, Trick
+from flowdiag.cli.spark.tricks import DESCRIPTIONS, VARIABLE, Trick
 from flowdiag.parsers.errors import FlowdiagError
 from tests.archives import unpacked
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_each_is_explained_and_its_place_is_true() -> None:
-    assert list(MEANING) == list(Trick)
-    house = ROOT / "cli" / "spark"
-    texts = [file.read_text() for file in house.glob("*.py") if file.name != "tricks.py"]
-    for trick, meaning in MEANING.items():
-        assert (house / meaning.rpartition("`")[0].rpartition("`")[2]).is_file()
+def test_each_trick_is_described_with_its_module() -> None:
+    assert list(DESCRIPTIONS) == list(Trick)
+    folder = ROOT / "cli" / "spark"
+    texts = [file.read_text() for file in folder.glob("*.py") if file.name != "tricks.py"]
+    for trick, description in DESCRIPTIONS.items():
+        assert (folder / description.rpartition("`")[0].rpartition("`")[2]).is_file()
         assert any(f"Trick.{trick.name}" in text for text in texts), trick
 
 
-def test_the_page_says_what_each_brings() -> None:
+def test_the_benchmark_page_lists_the_effect_of_each_trick() -> None:
     page = (ROOT / "benchmarks" / "README.md").read_text()
-    for trick, meaning in MEANING.items():
+    for trick, description in DESCRIPTIONS.items():
         (row,) = (line for line in page.splitlines() if line.startswith(f"| `{trick.value}` |"))
-        _, _, said, wall, processor, _ = (cell.strip() for cell in row.split("|"))
-        assert said == meaning
-        assert max(float(wall), float(processor)) >= 1.03  # what brings less goes
+        _, _, documented, wall, processor, _ = (cell.strip() for cell in row.split("|"))
+        assert documented == description
+        assert max(float(wall), float(processor)) >= 1.03  # less effective tricks should be removed
 
 
-def test_a_name_that_means_nothing_is_told_with_a_near_one() -> None:
+def test_an_unknown_name_is_rejected_with_a_suggestion() -> None:
     with pytest.raises(FlowdiagError, match="FLOWDIAG_WITHOUT: there is no 'archives'") as caught:
-        tricks.check({VARIABLE: "archives,fewer-jars"})
+        tricks.check_names({VARIABLE: "archives,fewer-jars"})
     assert caught.value.hint == "did you mean 'archive'?"
 
 
-def test_what_is_left_out_is_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disabled_tricks_have_no_effect(monkeypatch: pytest.MonkeyPatch) -> None:
     few = settings.by_size(10, cores=2)
-    flags, path = jvm.flags_used(), jvm.class_path(jvm.spark_home())
+    flags, path = jvm.active_flags(), jvm.class_path(jvm.spark_home())
     monkeypatch.setenv(VARIABLE, " ".join(Trick))
     assert set(few) == set(plain := settings.by_size(10, cores=2))
     assert {key for key in few if plain[key] is None} == {
         key for key in settings.SMALL if key != "spark.sql.shuffle.partitions"
     }
-    assert set(flags) - set(jvm.flags_used()) == {
+    assert set(flags) - set(jvm.active_flags()) == {
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
         "-XX:ReservedCodeCacheSize=200m",
@@ -58,9 +58,9 @@ def test_what_is_left_out_is_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.full
-def test_a_report_is_the_same_without_any() -> None:
+def test_a_report_is_the_same_without_tricks() -> None:
     logs = unpacked(ROOT / "fixtures" / "recordings" / "flink" / "1.20.5" / "healthy") / "logs"
-    told = []
+    reports = []
     for without in ("", ",".join(Trick)):
         done = subprocess.run(
             [sys.executable, "-m", "flowdiag", "checkpoints", str(logs), "-f", "json"],
@@ -69,5 +69,5 @@ def test_a_report_is_the_same_without_any() -> None:
             check=False,
         )
         assert done.returncode == 0, done.stderr
-        told.append(done.stdout)
-    assert told[0] == told[1]
+        reports.append(done.stdout)
+    assert reports[0] == reports[1]

@@ -94,11 +94,11 @@ class Session:
     def tune(self, rows: int | None) -> None:
         """Leave the session as it is."""
 
-    def described(self) -> list[str]:
+    def summary_lines(self) -> list[str]:
         """Nothing was set."""
         return []
 
-    def explaining(self) -> contextlib.nullcontext[None]:
+    def explain_failures(self) -> contextlib.nullcontext[None]:
         """Let Spark's own errors through."""
         return contextlib.nullcontext()
 

@@ -1,4 +1,4 @@
-"""Spark begins with a command and ends with it; what is set for the process while a command runs is undone after it."""
+"""Spark starts and ends with a command, and process-wide settings are restored afterwards."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Self
 import pytest
 
 from flowdiag.cli.options.settings import Settings
-from flowdiag.cli.spark.early import spark_for
+from flowdiag.cli.spark.launch import start_spark
 
 
-class Begun:
-    """Stands in for Spark: remembers what began and what ended."""
+class FakeStarter:
+    """Replaces Spark and logs starts and ends."""
 
     log: list[str]
 
@@ -21,7 +21,7 @@ class Begun:
         self.name = name
 
     @classmethod
-    def begin(cls, *, master: str | None, **how: object) -> Begun:
+    def begin(cls, *, master: str | None, **how: object) -> FakeStarter:
         cls.log.append(f"begin {master}")
         return cls(str(master))
 
@@ -34,22 +34,22 @@ class Begun:
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    monkeypatch.setattr("flowdiag.cli.spark.starter.SparkStarter", Begun)
+    monkeypatch.setattr("flowdiag.cli.spark.starter.SparkStarter", FakeStarter)
     monkeypatch.delenv("FLOWDIAG_MASTER", raising=False)
-    Begun.log = []
-    return Begun.log
+    FakeStarter.log = []
+    return FakeStarter.log
 
 
-def test_what_began_ends_with_the_command(log: list[str]) -> None:
+def test_spark_ends_with_the_command(log: list[str]) -> None:
     finders = list(sys.meta_path)
-    with spark_for(Settings(), ["logs/"]) as spark:
-        assert isinstance(spark, Begun)
+    with start_spark(Settings(), ["logs/"]) as spark:
+        assert isinstance(spark, FakeStarter)
         assert log == ["begin None"]
     assert log == ["begin None", "end None"]
     assert sys.meta_path == finders
 
 
-def test_a_command_that_fails_ends_it_too(log: list[str]) -> None:
-    with suppress(RuntimeError), spark_for(Settings(master="local[1]"), ["logs/"]):
+def test_spark_ends_with_a_failed_command(log: list[str]) -> None:
+    with suppress(RuntimeError), start_spark(Settings(master="local[1]"), ["logs/"]):
         raise RuntimeError
     assert log == ["begin local[1]", "end local[1]"]

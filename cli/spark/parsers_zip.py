@@ -1,4 +1,4 @@
-"""What executors on other machines get sent."""
+"""Packs the parsers for executors on other hosts."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import flowdiag
 import flowdiag.parsers
 
 
-def pack_parsers(folder: Path) -> Path:
-    """`flowdiag.parsers` as a zip that executors can import, without a wheel.
+def write_parsers_zip(folder: Path) -> Path:
+    """Write `flowdiag.parsers` to a zip that executors can import without a wheel.
 
-    With `flowdiag` itself, so that it comes before another version that an executor may have installed.
+    The zip includes `flowdiag` itself, so that it takes precedence over a version installed on the executor.
     """
     package = Path(flowdiag.parsers.__path__[0])
     target = folder / "flowdiag-parsers.zip"

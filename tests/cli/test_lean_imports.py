@@ -1,4 +1,4 @@
-"""Libraries that are only looked for stay out of a command's process, which works without them."""
+"""Commands work without the libraries that they never use, and do not import them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-HIDDEN = """
+BLOCKED = """
 import importlib.metadata, importlib.util, sys
-from flowdiag.cli.spark.lean import without_unused
+from flowdiag.cli.spark.lean_imports import unused_imports_blocked
 finders = list(sys.meta_path)
-with without_unused():
+with unused_imports_blocked():
     import pyarrow, pyarrow.compute
     assert pyarrow.array([{"a": 1}]).to_pylist() == [{"a": 1}]
     for name in ("numpy", "pandas", "pyarrow.dataset"):
@@ -22,30 +22,30 @@ with without_unused():
         except ImportError as error:
             assert error.name == name
         else:
-            raise SystemExit(f"{name} is there")
+            raise SystemExit(f"{name} can be imported")
     assert importlib.metadata.version("pyarrow") == pyarrow.__version__
 assert sys.meta_path == finders
 import pandas
-with without_unused():
+with unused_imports_blocked():
     import numpy, pandas.core
     assert numpy.zeros(2).sum() == 0
 """
 
-# Compiled code, too, is told that there is no pandas, where NumPy was there before.
-ONE_THERE = """
+# Compiled code also finds no pandas if NumPy was imported before.
+NUMPY_LOADED = """
 import numpy, pyarrow
-from flowdiag.cli.spark.lean import without_unused
-with without_unused():
+from flowdiag.cli.spark.lean_imports import unused_imports_blocked
+with unused_imports_blocked():
     assert pyarrow.array(["a"], pyarrow.string()).to_pylist() == ["a"]
     assert pyarrow.array([{"a": 1}]).to_pylist() == [{"a": 1}]
 """
 
-# What has looked for NumPy in vain still reads and groups, and Spark takes its tables and gives them.
-USED = """
+# PyArrow without NumPy still groups tables, and exchanges tables with Spark.
+WITH_SPARK = """
 import sys
-from flowdiag.cli.spark.early import spark_for
+from flowdiag.cli.spark.launch import start_spark
 from flowdiag.cli.options.settings import Settings
-with spark_for(Settings(), []) as starter:
+with start_spark(Settings(), []) as starter:
     import pyarrow as pa
     table = pa.table({"a": ["x", "x", None], "n": [1, None, 3], "m": [[("k", "v")], [], None]},
         pa.schema([("a", pa.string()), ("n", pa.int64()), ("m", pa.map_(pa.string(), pa.string()))]))
@@ -61,8 +61,8 @@ with spark_for(Settings(), []) as starter:
 
 @pytest.mark.parametrize(
     "script",
-    [HIDDEN, ONE_THERE, pytest.param(USED, marks=pytest.mark.spark)],
-    ids=["hidden", "one-there", "used"],
+    [BLOCKED, NUMPY_LOADED, pytest.param(WITH_SPARK, marks=pytest.mark.spark)],
+    ids=["blocked", "numpy-loaded", "with-spark"],
 )
-def test_what_is_unused_stays_out_until_it_is_wanted(script: str, tmp_path: Path) -> None:
+def test_unused_libraries_are_not_imported(script: str, tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120, cwd=tmp_path)
