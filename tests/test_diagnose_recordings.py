@@ -65,7 +65,7 @@ def test_the_first_story_is_the_true_one(
     printed = table.render(report, Page(width=100))
     assert printed.count("\n") <= table.LINES
     if report.summary.stories:
-        assert "Stories" in printed
+        assert "Incidents" in printed
 
 
 def test_two_engines_in_one_folder_are_two_stories(spark: SparkSession) -> None:

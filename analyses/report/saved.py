@@ -60,5 +60,5 @@ def _check_references(report: Report) -> None:
         named = {*story.findings, *(each.fingerprint for each in story.because)}
         if not story.findings or not named <= known:
             raise msgspec.ValidationError(
-                "a story contains a finding that the report does not have"
+                "an incident refers to a finding that the report does not contain"
             )

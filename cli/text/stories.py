@@ -139,7 +139,7 @@ def story_paragraph(view: StoryView, *, most: int | None = None, characters: int
     if len(shown) < len(consequences):
         sentences.append(f"And {len(consequences) - len(shown)} more.")
     if view.competing:
-        word = "Story" if len(view.competing) == 1 else "Stories"
+        word = "Incident" if len(view.competing) == 1 else "Incidents"
         numbers = " and ".join(map(str, view.competing))
         sentences.append(f"{word} {numbers} may explain part of it.")
     return " ".join(sentences)

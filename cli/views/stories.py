@@ -30,14 +30,14 @@ def stories_block(report: Report, page: Page, clock: words.Clock) -> RenderableT
     dated = page.verbose > 0 or not words.is_one_day(report, clock)
     stories = s.story_views(report)
     most = len(stories) if page.verbose else _STORIES[page.terse]
-    blocks: list[RenderableType] = [heading("Stories", str(len(stories)))]
+    blocks: list[RenderableType] = [heading("Incidents", str(len(stories)))]
     for number, view in enumerate(stories[:most], 1):
         # The first story gets the most lines.
         shorter = page if number == 1 else replace(page, terse=max(page.terse, TERSEST - 1))
         when = words.period(view.head, clock, date=dated)
         text = _story(view, number, shorter, when, paths, several)
         blocks += [*([Text()] if number > 1 else []), Indented(text)]
-    blocks += map(Indented, and_more(len(stories) - most, "stories"))
+    blocks += map(Indented, and_more(len(stories) - most, "incidents"))
     rest = s.unrelated_findings(report)
     if rest and not page.verbose and page.terse < TERSEST:
         blocks += [
