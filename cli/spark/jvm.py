@@ -146,9 +146,9 @@ FOREIGN_VARIABLES: Final = (
     "SPARK_REMOTE",
 )
 
+# Spark treats the gateway as a shell, and lowers its log level unless the level is set.
 _LOG4J2: Final = """\
 rootLogger.level = error
-# Spark treats the gateway as a shell, and lowers its level unless the level is set.
 logger.shell.name = org.apache.spark.api.python.PythonGatewayServer
 logger.shell.level = error
 rootLogger.appenderRef.stderr.ref = stderr

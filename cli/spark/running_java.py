@@ -1,7 +1,7 @@
 """Lets commands share a Java process that keeps running after a command ends.
 
-A command starts a keeper (`flowdiag.cli.spark.keeper`), a small process that starts Java, writes its port and
-secret to a private file, and ends Java when it is idle for too long. Later commands connect to Java through
+A command starts a keeper (`flowdiag.cli.spark.keeper`), a small process that starts Java and writes its port
+and secret to a private file. The keeper ends Java when it is idle for too long. Later commands connect to Java through
 pyspark's support for existing gateways.
 
 There is one keeper per user, Java, pyspark, set of flags, heap size and number of cores; all of these are part
