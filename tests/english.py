@@ -190,6 +190,7 @@ def of_python(path: Path, *, literals: bool) -> Iterator[Text]:
 def of_markdown(path: Path) -> Iterator[Text]:
     """Yield a Markdown page as one piece, without its indented code."""
     text = _INDENTED.sub(lambda m: "\n" * m[0].count("\n"), path.read_text(encoding="utf-8"))
+    text = re.sub(r"<br>\d+\. |(?<=\|) 1\. ", ". ", text)  # lists in the cells of tables
     yield Text(str(path.relative_to(ROOT)), 1, text)
 
 
