@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import tokenize
+import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,6 +70,8 @@ _RELATIVE: Final = re.compile(r"(?:What|Who|Whoever|Whatever|Which)\b(?! if\b)[^
 _SENTENCE: Final = re.compile(
     r"(?<=[.!?])[)\"'”*]*\s+(?=[A-Z`\"'(]|flowdiag)|\n\s*\n|\n\s*(?=[-*|#] |\d+\. )"
 )
+# Pages that repeat checked texts of the code, with options and values behind them.
+GENERATED: Final = frozenset({"actions.md", "rules.md", "cli.md"})
 _INDENTED: Final = re.compile(r"(?<=\n\n)(?: {4}.*\n|\n(?= {4}))+")
 _CODE: Final = re.compile(
     r"```.*?```|~~~.*?~~~|`[^`\n]*`|<!--.*?-->|https?://\S+|>>> .*", re.DOTALL
@@ -191,24 +194,34 @@ def of_markdown(path: Path) -> Iterator[Text]:
     """Yield a Markdown page as one piece, without its indented code."""
     text = _INDENTED.sub(lambda m: "\n" * m[0].count("\n"), path.read_text(encoding="utf-8"))
     text = re.sub(r"<br>\d+\. |(?<=\|) 1\. ", ". ", text)  # lists in the cells of tables
-    yield Text(str(path.relative_to(ROOT)), 1, text)
+    yield Text(str(path.relative_to(ROOT)), 1, text, prose=path.name not in GENERATED)
 
 
-_PROSE_KEY: Final = re.compile(
-    r"^(?:title|meaning|explanation|text|risk|verify|measure|what|why|help|note|why_\w+|says)\s*=\s*(.+)$"
-)
+_PROSE: Final = frozenset({"meaning", "explanation", "text", "risk", "verify", "measure"})
 
 
 def of_data(path: Path) -> Iterator[Text]:
-    """Yield comments and prose values of a TOML file; samples and patterns belong to others."""
-    name = str(path.relative_to(ROOT))
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        if ALLOWED in line:
-            continue
-        if line.lstrip().startswith("#"):
+    """Yield the comments of a TOML file, and the prose of the causes."""
+    name, source = str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
+    for number, line in enumerate(source.splitlines(), 1):
+        if line.lstrip().startswith("#") and ALLOWED not in line:
             yield Text(name, number, line.lstrip("# "), prose=False)
-        elif "analyses/" in name and (match := _PROSE_KEY.match(line)):
-            yield Text(name, number, match[1].strip("\"'"))
+    if name.startswith("analyses/"):
+        for text in _prose_values(tomllib.loads(source)):
+            first = source.count("\n", 0, max(0, source.find(text[:30]))) + 1
+            yield Text(name, first, text)
+
+
+def _prose_values(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key in _PROSE and isinstance(inner, str):
+                yield inner
+            else:
+                yield from _prose_values(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _prose_values(inner)
 
 
 PRODUCT: Final = ("analyses", "cli", "parsers", ".package")

@@ -18,7 +18,7 @@ and before the job was stopped or had ended. A new leader next to a job that con
 has not taken it over. The job continues under its ID. Or its records end, and a job with the same name
 begins within `successor` after it, on shared TaskManagers as far as any are known. If nothing of the job
 follows, only a leader in the same log counts, because another log may belong to another cluster. A warning.
-Information if the job was suspended first, as a JobManager does that is told to stop.
+Information if the JobManager suspended the job first, as it does during a regular stop.
 
 What to do
 ----------

@@ -20,9 +20,9 @@ otherwise a warning. Otherwise the finding is critical, or recovered if the appl
 
 What to do
 ----------
-Find out how the driver ended: its exit code (137: killed, mostly for memory; 143: stopped), the last
-lines of its log, the diagnostics of YARN, `kubectl describe pod`, and the kernel log of its host. If it
-is still running, the log was copied while it ran, and nothing is wrong.
+Find out how the driver ended. Check its exit code (137: killed, mostly for memory; 143: stopped) and the
+last lines of its log. Check the diagnostics of YARN, `kubectl describe pod`, and the kernel log of its host.
+If the driver is still running, the log was copied while it ran, and nothing is wrong.
 
 False alarms
 ------------

@@ -2,8 +2,8 @@
 
 What it reports
 ---------------
-Batches or triggers in which one task of the longest stage takes much longer than the others: skew if it
-reads as much more, a straggler if it reads as much as the others.
+Batches or triggers in which one task of the longest stage takes much longer than the others. It is skew if
+the task also reads more, and a straggler if it reads as much as the others.
 
 Why it matters
 --------------
