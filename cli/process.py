@@ -11,18 +11,13 @@ would raise at Ctrl-C, would pass through libraries that mistake it for a broken
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+from flowdiag.cli.signals import handle_signals, on_signal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
-    from types import FrameType
-
-_SIGNALS: Final = ("SIGINT", "SIGTERM", "SIGHUP")  # some systems lack the last
-
-_overrides: Final[list[Callable[[int], None]]] = []
+    from collections.abc import Callable
 
 
 def start(run: Callable[[], int] | None = None) -> NoReturn:
@@ -31,10 +26,10 @@ def start(run: Callable[[], int] | None = None) -> NoReturn:
     Args:
         run: replaces the command line in processes that flowdiag starts itself.
     """
-    _handle_signals(lambda number, frame: os._exit(128 + number))
+    handle_signals(lambda number, frame: os._exit(128 + number))
     from flowdiag.parsers import cleanup
 
-    _handle_signals(_on_signal)
+    handle_signals(on_signal)
     _open_streams()
     try:
         if run is None:
@@ -52,42 +47,6 @@ def start(run: Callable[[], int] | None = None) -> NoReturn:
     cleanup.clean_up()
     # Skip the interpreter's own shutdown, which takes time and has no benefit here.
     os._exit(status)
-
-
-def _handle_signals(handler: Callable[[int, FrameType | None], None]) -> None:
-    """Install a signal handler, except for signals that the parent ignores (`nohup`)."""
-    for name in _SIGNALS:
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, handler)
-
-
-def _on_signal(number: int, frame: FrameType | None) -> None:
-    from flowdiag.parsers import cleanup
-
-    if _overrides:
-        _overrides.pop()(number)
-    else:
-        cleanup.end_now(128 + number)
-
-
-def instead(act: Callable[[int], None]) -> AbstractContextManager[None]:
-    """Call `act` with the number of the first signal; the second signal ends the process.
-
-    This has an effect only in a process that `start` runs.
-    """
-    from contextlib import contextmanager
-
-    @contextmanager
-    def replaced() -> Iterator[None]:
-        _overrides.append(act)
-        try:
-            yield
-        finally:
-            if act in _overrides:
-                _overrides.remove(act)
-
-    return replaced()
 
 
 def _open_streams() -> None:

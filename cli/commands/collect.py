@@ -11,7 +11,7 @@ import typer
 from flowdiag.cli.live.access import ACCESS_OPTIONS, Timeout, access_from, seconds
 from flowdiag.cli.options.help import DEBUG, HelpfulCommand, HelpfulGroup
 from flowdiag.cli.options.signature import Options, with_options
-from flowdiag.cli.process import instead
+from flowdiag.cli.signals import override_signals
 
 if TYPE_CHECKING:
     from flowdiag.cli.output.console import Progress
@@ -319,7 +319,7 @@ async def _collection(
         signals.append(number)
         loop.call_soon_threadsafe(task.cancel)
 
-    with instead(end):
+    with override_signals(end):
         async with Client(url, access) as client:
             return await work(client, folder, progress, tool_version())
 

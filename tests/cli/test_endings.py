@@ -155,9 +155,9 @@ def test_what_was_ignored_before_stays_so() -> None:
     """`nohup`, and what a script runs in its background."""
     code = (
         "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN);"
-        " from flowdiag.cli import process; process._handle_signals(process._on_signal);"
+        " from flowdiag.cli import signals; signals.handle_signals(signals.on_signal);"
         " print(signal.getsignal(signal.SIGHUP) is signal.SIG_IGN,"
-        " signal.getsignal(signal.SIGTERM) is process._on_signal)"
+        " signal.getsignal(signal.SIGTERM) is signals.on_signal)"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout == "True True\n"

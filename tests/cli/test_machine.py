@@ -118,7 +118,7 @@ def test_so_does_what_lacks_before_there_is_a_command(
         raise SystemExit(status)
 
     monkeypatch.setattr("flowdiag.cli.app.main", lacking)
-    monkeypatch.setattr("flowdiag.cli.process._handle_signals", lambda handler: None)
+    monkeypatch.setattr("flowdiag.cli.process.handle_signals", lambda handler: None)
     monkeypatch.setattr("flowdiag.parsers.cleanup.clean_up", lambda: None)
     monkeypatch.setattr(os, "_exit", ended)
     with pytest.raises(SystemExit) as raised:
