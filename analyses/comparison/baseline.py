@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
@@ -316,17 +316,14 @@ def updated(
     import tomlkit
 
     entries = {entry.fingerprint: entry for entry in entries_of(text, path)}
-    seen: dict[str, list[Finding]] = {}
-    for report in reports:
-        for one in report.findings:
-            seen.setdefault(one.fingerprint, []).append(one)
+    seen = _by_fingerprint(reports)
     new = [
         fingerprint
         for fingerprint, some in seen.items()
         if fingerprint not in entries and _worst(some).weight >= least.weight
     ]
     past = [one for one in seen if one in entries and today > entries[one].until]
-    _require(reason is not None or not new, until is not None or not (new or past), new, past)
+    _require_reason_and_end(new, past, reason, until)
     document = _document(text)
     tables: Any = document[_TABLE]
     accepted = [
@@ -350,9 +347,19 @@ def updated(
     )
 
 
-def _require(reasoned: bool, ends: bool, new: Sequence[str], past: Sequence[str]) -> None:
-    """Require a reason and an end date for muted findings."""
-    if not (reasoned and ends):
+def _by_fingerprint(reports: Iterable[Report]) -> dict[str, list[Finding]]:
+    found: dict[str, list[Finding]] = {}
+    for report in reports:
+        for one in report.findings:
+            found.setdefault(one.fingerprint, []).append(one)
+    return found
+
+
+def _require_reason_and_end(
+    new: Sequence[str], past: Sequence[str], reason: str | None, until: date | None
+) -> None:
+    """Require a reason for new entries, and an end date for new and expired ones."""
+    if (new and reason is None) or ((new or past) and until is None):
         raise FlowdiagError(
             "muting requires a reason and an end date:"
             f" {fmt.plural(len(new) + len(past), 'finding')}",

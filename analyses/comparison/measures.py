@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Final
 
-from flowdiag.analyses.report.wire import Report, Subject
+from flowdiag.analyses.report.wire import RateApplication, Report, Subject
 
 FACTOR: Final = 2.0
 """Durations, delays and rates that differ by a smaller factor are equal."""
@@ -215,14 +215,19 @@ def _batches(report: Report) -> Iterator[Series]:
             (FAILED_BATCHES, tuple(float(one.failed_outputs > 0) for one in ended)),
         ):
             yield Series(kind=kind, subject=subject, values=values, cut=cut)
-        limits: defaultdict[int, list[float]] = defaultdict(list)
-        for step in sorted(app.pid, key=lambda one: one.time_ms):
-            if step.new_rate is not None:
-                limits[step.stream_id].append(step.new_rate)
-        for stream, found in sorted(limits.items()):
-            one = Subject(kind="stream", job_name=app.name, stream_id=stream)
-            cut = len(app.pid) < app.total.pid
-            yield Series(kind=PID_RATE, subject=one, values=tuple(found), cut=cut)
+        yield from _rate_limits(app)
+
+
+def _rate_limits(app: RateApplication) -> Iterator[Series]:
+    """Yield the rates that the PID estimator sets for each stream."""
+    limits: defaultdict[int, list[float]] = defaultdict(list)
+    for step in sorted(app.pid, key=lambda one: one.time_ms):
+        if step.new_rate is not None:
+            limits[step.stream_id].append(step.new_rate)
+    for stream, found in sorted(limits.items()):
+        subject = Subject(kind="stream", job_name=app.name, stream_id=stream)
+        cut = len(app.pid) < app.total.pid
+        yield Series(kind=PID_RATE, subject=subject, values=tuple(found), cut=cut)
 
 
 def _queries(report: Report) -> Iterator[Series]:

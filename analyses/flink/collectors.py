@@ -7,7 +7,7 @@ log provides the time.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -157,20 +157,9 @@ def _garbage(
     if writer is None or writer.role != "taskmanager" or writer.taskmanager is None:
         return []
     begun_us = _begun_us(log.pauses, writer)
-    moments = [_when(pause, begun_us) for pause in log.pauses]
-    timed = [(us, pause) for us, pause in zip(moments, log.pauses, strict=True) if us is not None]
-    if not timed:
-        return []
-    first, last = min(us for us, _ in timed), max(us for us, _ in timed)
-    first = first if begun_us is None else min(first, begun_us)
-    width = max(_MINUTE_US, -(-(last - first) // _MOST_WINDOWS))
-    windows: list[list[Pause]] = [[] for _ in range((last - first) // width + 1)]
-    for us, pause in timed:
-        windows[(us - first) // width].append(pause)
+    timed = [(us, pause) for pause in log.pauses if (us := _when(pause, begun_us)) is not None]
     found = []
-    for number, window in enumerate(windows):
-        begin = first + number * width
-        end = min(begin + width, last)
+    for begin, end, window in _windows(timed, begun_us):
         longest = max(window, key=lambda pause: pause.ms, default=None)
         found.append(
             Garbage(
@@ -185,6 +174,23 @@ def _garbage(
             )
         )
     return found
+
+
+def _windows(
+    timed: Sequence[tuple[int, Pause]], begun_us: int | None
+) -> Iterator[tuple[int, int, list[Pause]]]:
+    """Yield windows of a minute or more, from the start of the JVM to its last pause: (begin, end, pauses)."""
+    if not timed:
+        return
+    first, last = min(us for us, _ in timed), max(us for us, _ in timed)
+    first = first if begun_us is None else min(first, begun_us)
+    width = max(_MINUTE_US, -(-(last - first) // _MOST_WINDOWS))
+    windows: list[list[Pause]] = [[] for _ in range((last - first) // width + 1)]
+    for us, pause in timed:
+        windows[(us - first) // width].append(pause)
+    for number, window in enumerate(windows):
+        begin = first + number * width
+        yield begin, min(begin + width, last), window
 
 
 def _begun_us(stops: Sequence[Pause], writer: Writer) -> int | None:

@@ -48,6 +48,7 @@ RANKS: Final = (
     "expired",
     "unknown",
 )
+_RANK: Final = {kind: rank for rank, kind in enumerate(RANKS)}
 # Peers notice a lost TaskManager at once, the heartbeat after up to 50 s (default).
 ROOT_WINDOW_US: Final = 60_000_000
 # Without checkpoints, running this long without a failure ends a crisis.
@@ -155,6 +156,10 @@ def kind_of(incident: Incident) -> str | None:
         return named
     if incident.text.get("lost_taskmanager") or incident.text.get("lost_host"):
         return "taskmanager-lost"
+    return _kind_of_text(incident)
+
+
+def _kind_of_text(incident: Incident) -> str | None:
     # The outermost exception names the operation ("Could not perform checkpoint …"), the deepest the
     # error.
     chain = [text for text in (incident.text.get("exception"), incident.cause) if text]
@@ -387,19 +392,16 @@ def _crisis(
     job: JobFacts, group: list[Failure], recoveries: Sequence[int], facts: ClusterFacts | None
 ) -> Crisis:
     early = [f for f in group if f.time_us - group[0].time_us <= ROOT_WINDOW_US]
-    root = min(early, key=lambda f: RANKS.index(f.kind) if f.kind in RANKS else len(RANKS))
+    root = min(early, key=lambda f: _RANK.get(f.kind, len(RANKS)))
     last = group[-1].time_us
-    recovered = bool(recoveries) and recoveries[-1] > last
-    if not job.checkpoints and _logged_us(job, last, facts) > QUIET_US:
-        recovered = True
     done = finished_us(job)
-    if done is not None and done >= last:
-        recovered = True
-    final = not recovered and any(
-        (f.incident.kind == "job-failure" and f.incident.text.get("to_state", "FAILED") == "FAILED")
-        or (f.incident.kind == "exception" and _ended(f.incident))
-        for f in group
+    recovered = (
+        (bool(recoveries) and recoveries[-1] > last)
+        or (not job.checkpoints and _logged_us(job, last, facts) > QUIET_US)
+        or (done is not None and done >= last)
     )
+    interval = max(interval_ms(job) or 60_000.0, 1000.0)
+    final = not recovered and any(_ends_the_job(f.incident) for f in group)
     return Crisis(
         failures=tuple(group),
         root=root,
@@ -408,25 +410,22 @@ def _crisis(
         final=final,
         last_us=group[-1].incident.time_us,
         down=not recovered
-        and _logged_us(job, group[0].time_us, facts) >= DOWN_INTERVALS * _interval(job) * 1000,
+        and _logged_us(job, group[0].time_us, facts) >= DOWN_INTERVALS * interval * 1000,
     )
 
 
-def _ended(incident: Incident) -> bool:
-    """Whether an exception alone proves that its job no longer runs."""
+def _ends_the_job(incident: Incident) -> bool:
+    """Whether an incident is the job's final failure, or an exception after which no job runs."""
+    if incident.kind == "job-failure":
+        return incident.text.get("to_state", "FAILED") == "FAILED"
     text = incident.text.get("exception", "")
-    return _GIVEN_UP in text or _NEVER_RUNS in text
+    return incident.kind == "exception" and (_GIVEN_UP in text or _NEVER_RUNS in text)
 
 
 def _logged_us(job: JobFacts, since_us: int, facts: ClusterFacts | None) -> int:
     """Return how long the log continues after a moment, without its gaps."""
     last = job.last_us if job.last_us is not None else since_us
     return (last if facts is None else jobmanager_logged_until(facts, since_us, last)) - since_us
-
-
-@once
-def _interval(job: JobFacts) -> float:
-    return max(interval_ms(job) or 60_000.0, 1000.0)
 
 
 @once

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
@@ -291,21 +291,24 @@ def late_subtasks(records: LateRecords, episode: Episode) -> dict[SubtaskKey, st
     for checkpoint in expired:
         if checkpoint.run != records.last_run:
             continue
-        duration = checkpoint.duration_ms
         for row in records.acknowledgements.get(checkpoint.id, ()):
             task = row.task or row.vertex_id
-            if task is None:
-                continue
-            overdue = (
-                row.end_to_end_ms is not None
-                and duration is not None
-                and row.end_to_end_ms > duration
-            )
-            # A TaskManager's DEBUG lines show started snapshots, not missing barriers.
-            if overdue or (not row.acknowledged and row.source != "debug"):
+            if task is not None and _missed(row, checkpoint.duration_ms):
                 key = SubtaskKey(task, row.subtask_index)
                 found[key] = found.get(key) or row.taskmanager
     return found
+
+
+def _missed(row: SubtaskCheckpoint, duration_ms: int | None) -> bool:
+    """Whether a subtask acknowledged an expired checkpoint after its end, or never."""
+    if (
+        row.end_to_end_ms is not None
+        and duration_ms is not None
+        and row.end_to_end_ms > duration_ms
+    ):
+        return True
+    # A TaskManager's DEBUG lines show started snapshots, not missing barriers.
+    return not row.acknowledged and row.source != "debug"
 
 
 def unmatched_late(job: JobFacts) -> dict[SubtaskKey, str | None]:
@@ -602,19 +605,22 @@ def _pattern(
         where |= layout.where
     count = Counter(key.task for key in late)
     informative = {key for key in late if count[key.task] < sizes.get(key.task, 0)}
-    if not informative:
-        if len(late) == 1:
-            only = next(iter(late))
-            return Pattern.ONE_SUBTASK, only, where.get(only)
-        return Pattern.WHOLE_VERTICES, None, None
-    if len(informative) == 1:
-        only = next(iter(informative))
+    if len(informative or late) == 1:
+        (only,) = informative or late
         return Pattern.ONE_SUBTASK, only, where.get(only)
-    managers = {where.get(key) for key in informative}
-    manager = next(iter(managers))
-    if len(managers) == 1 and manager is not None:
-        tasks = {key.task for key in informative}
-        neighbours = {key for key, name in where.items() if name == manager and key.task in tasks}
-        if len(informative) * 3 >= len(neighbours) * 2:
-            return Pattern.ONE_TASKMANAGER, None, manager
-    return Pattern.SPREAD, None, None
+    if not informative:
+        return Pattern.WHOLE_VERTICES, None, None
+    manager = _shared_taskmanager(informative, where)
+    return (Pattern.SPREAD if manager is None else Pattern.ONE_TASKMANAGER), None, manager
+
+
+def _shared_taskmanager(
+    subtasks: Collection[SubtaskKey], where: Mapping[SubtaskKey, str]
+) -> str | None:
+    """Return the TaskManager of all these subtasks, if they are two thirds of their tasks' subtasks there."""
+    manager, *others = {where.get(key) for key in subtasks}
+    if manager is None or others:
+        return None
+    tasks = {key.task for key in subtasks}
+    neighbours = sum(name == manager and key.task in tasks for key, name in where.items())
+    return manager if len(subtasks) * 3 >= neighbours * 2 else None

@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from operator import itemgetter
+from itertools import chain
 from typing import Any, Final
 
 from flowdiag.analyses.flink.job import JobFacts, SubtaskLoad
@@ -136,6 +136,11 @@ class Load:
             return None
         return self.busy / max(self.records, 1.0)
 
+    @property
+    def comparable_cost(self) -> float | None:
+        """The cost, if there are enough records for a ratio."""
+        return None if (self.records or 0.0) < MANY_RECORDS else self.cost
+
 
 @dataclass(frozen=True, slots=True)
 class Root:
@@ -201,7 +206,7 @@ _MEANS: Final = (
     "alignment_ms",
     "start_delay_ms",
 )
-_SUMS: Final = ("records_in", "records_out", "bytes_in")
+_SUMS: Final = ("records_in", "records_out", "bytes_in", "samples")
 
 
 def merge_windows(rows: Sequence[SubtaskLoad]) -> SubtaskLoad:
@@ -210,23 +215,25 @@ def merge_windows(rows: Sequence[SubtaskLoad]) -> SubtaskLoad:
         return rows[0]
     values: dict[str, Any] = {}
     for name in _MEANS:
-        known = [(row.samples, value) for row in rows if (value := getattr(row, name)) is not None]
-        samples = sum(number for number, _ in known)
-        if samples:
+        known = _values_of(name, rows)
+        if samples := sum(number for number, _ in known):
             values[name] = sum(number * value for number, value in known) / samples
     for name in _SUMS:
-        counted = [value for row in rows if (value := getattr(row, name)) is not None]
-        if counted:
-            values[name] = sum(counted)
+        if known := _values_of(name, rows):
+            values[name] = sum(value for _, value in known)
     longest = max(rows, key=lambda row: row.samples)
     return replace(
         longest,
         **values,
-        samples=sum(row.samples for row in rows),
         first_us=min(row.first_us for row in rows if row.first_us is not None),
         last_us=max(row.last_us or 0 for row in rows),
         ref=rows[0].ref or longest.ref,
     )
+
+
+def _values_of(name: str, rows: Iterable[SubtaskLoad]) -> list[tuple[int, Any]]:
+    """Return the values of a column, each with the samples behind it."""
+    return [(row.samples, value) for row in rows if (value := getattr(row, name)) is not None]
 
 
 _FILLED: Final = tuple(f.name for f in fields(SubtaskLoad) if f.default is None)
@@ -308,8 +315,9 @@ def unblocked_sources(loads: Loads, topology: Topology) -> tuple[SubtaskKey, ...
     """
     of_sources = [load for load in loads.values() if load.key.task in topology.sources]
     behind = [load for load in loads.values() if load.key.task not in topology.sources]
-    measured = [load for load in behind if load.sampled and load.busy is not None]
-    if not measured or not all(map(is_idle, behind)):
+    if not any(load.sampled and load.busy is not None for load in behind):
+        return ()
+    if not all(map(is_idle, behind)):
         return ()
     if not any(load.waits and load.wait_measured for load in of_sources):
         return ()
@@ -321,30 +329,10 @@ def roots(loads: Loads, topology: Topology) -> list[Root]:
     grouped = by_task(loads)
     found = []
     for task, members in grouped.items():
-        before = [
-            load
-            for name in topology.upstream.get(task, ())
-            for load in grouped.get(name, ())
-            if load.waits
-        ]
-        busy = [load for load in members if load.works]
-        # Waiting siblings are blocked by a task further down. Up to 1.11 also by a barrier that one of
-        # them delays, because aligned channels are not read.
-        blocked = any(load.waits for load in members)
-        if not before or not busy or (blocked and len(busy) * 2 > len(members)):
-            continue
-        found.append(
-            Root(
-                task=task,
-                subtasks=_queueing(sorted(busy, key=lambda load: (-(load.busy or 0), load.key))),
-                siblings=max(len(members), topology.parallelism.get(task, 0)),
-                known=len(members),
-                pressed_before=max(load.pressed or 0.0 for load in before),
-                measured=all(load.measured for load in busy)
-                and all(load.wait_measured for load in before),
-                blocked=blocked,
-            )
-        )
+        upstream = (grouped.get(name, ()) for name in topology.upstream.get(task, ()))
+        before = [load for each in upstream for load in each if load.waits]
+        if before and (root := _root(task, members, before, topology)):
+            found.append(root)
     return sorted(
         found,
         key=lambda root: (
@@ -352,6 +340,27 @@ def roots(loads: Loads, topology: Topology) -> list[Root]:
             -(root.pressed_before + (root.subtasks[0].busy or 0.0)),
             root.task,
         ),
+    )
+
+
+def _root(
+    task: str, members: Sequence[Load], before: Sequence[Load], topology: Topology
+) -> Root | None:
+    """Return the end of back pressure at a task that others wait for; None if no subtask is busy."""
+    busy = [load for load in members if load.works]
+    # Waiting siblings are blocked by a task further down. Up to 1.11 also by a barrier that one of
+    # them delays, because aligned channels are not read.
+    blocked = any(load.waits for load in members)
+    if not busy or (blocked and len(busy) * 2 > len(members)):
+        return None
+    return Root(
+        task=task,
+        subtasks=_queueing(sorted(busy, key=lambda load: (-(load.busy or 0), load.key))),
+        siblings=max(len(members), topology.parallelism.get(task, 0)),
+        known=len(members),
+        pressed_before=max(load.pressed or 0.0 for load in before),
+        measured=all(load.measured for load in busy) and all(load.wait_measured for load in before),
+        blocked=blocked,
     )
 
 
@@ -392,20 +401,21 @@ def busiest(loads: Loads, topology: Topology) -> list[Load]:
     """Return the subtasks that are busy while all their siblings are idle, without regard to back pressure."""
     found = []
     for task, members in by_task(loads).items():
-        if task in topology.sources or len(members) < max(
-            2, KNOWN_SIBLINGS * topology.parallelism.get(task, 0)
-        ):
-            continue
-        working = [load for load in members if load.measured and load.works]
-        if len(working) != 1:
-            continue
-        least = max(IDLE, (working[0].busy or 0.0) / AT_REST)
-        idle = [load for load in members if load.busy is not None and load.busy <= least]
-        if len(idle) == len(members) - 1:
-            found.append(working[0])
+        least = max(2, KNOWN_SIBLINGS * topology.parallelism.get(task, 0))
+        if task not in topology.sources and len(members) >= least:
+            working = [load for load in members if load.measured and load.works]
+            if len(working) == 1 and _siblings_idle(working[0], members):
+                found.append(working[0])
     # A busier subtask whose siblings work a little may be the one that all wait for.
     most = max((load.busy or 0.0 for load in loads.values() if load.works), default=0.0)
     return [load for load in found if (load.busy or 0.0) >= most - AS_BUSY]
+
+
+def _siblings_idle(working: Load, members: Sequence[Load]) -> bool:
+    """Whether all siblings of a busy subtask are idle, at least compared with it."""
+    least = max(IDLE, (working.busy or 0.0) / AT_REST)
+    idle = [load for load in members if load.busy is not None and load.busy <= least]
+    return len(idle) == len(members) - 1
 
 
 def median(values: Iterable[float]) -> float | None:
@@ -474,16 +484,14 @@ def data_ratio(load: Load, members: Sequence[Load], parallelism: int) -> float |
 def cost_ratio(load: Load, members: Sequence[Load]) -> float | None:
     """Return a subtask's time per record in multiples of its median sibling on other TaskManagers."""
     others = [
-        other.cost
+        cost
         for other in members
-        if other.taskmanager != load.taskmanager
-        and other.cost is not None
-        and (other.records or 0.0) >= MANY_RECORDS
+        if other.taskmanager != load.taskmanager and (cost := other.comparable_cost) is not None
     ]
     middle = median(others)
-    if not middle or load.cost is None or (load.records or 0.0) < MANY_RECORDS:
+    if not middle or load.comparable_cost is None:
         return None
-    return load.cost / middle
+    return load.comparable_cost / middle
 
 
 def queue_ratio(load: Load, members: Sequence[Load]) -> float | None:
@@ -534,8 +542,8 @@ def slow_taskmanager(loads: Loads) -> SlowTaskManager | None:
     members: dict[str, dict[str, list[Load]]] = defaultdict(lambda: defaultdict(list))
     costs: dict[str, list[float]] = defaultdict(list)
     for load in loads.values():
-        cost = load.cost
-        if cost is None or (load.records or 0.0) < MANY_RECORDS:
+        cost = load.comparable_cost
+        if cost is None:
             continue
         costs[load.key.task].append(cost)
         if load.taskmanager is not None:
@@ -543,24 +551,31 @@ def slow_taskmanager(loads: Loads) -> SlowTaskManager | None:
     ranked = {task: sorted(known) for task, known in costs.items()}
     found = []
     for manager, tasks in sorted(members.items()):
-        slow: dict[str, float] = {}
-        compared = 0
-        for task, mine in tasks.items():
-            # Idle subtasks spend their busy time on barriers and timers, not on records.
-            if max(load.busy or 0.0 for load in mine) < WORKING:
-                continue
-            elsewhere = _median_without(ranked[task], (load.cost or 0.0 for load in mine))
-            if not elsewhere:
-                continue
-            known = [(load.cost or 0.0) / elsewhere for load in mine]
-            compared += 1
-            if min(known) >= COSTLY:
-                slow[task] = median(known) or 0.0
-        if len(slow) >= 2 and len(slow) * 3 >= compared * 2:
+        ratios = {
+            task: ratio
+            for task, mine in tasks.items()
+            if (ratio := _costs_relative(mine, ranked[task])) is not None
+        }
+        slow = {
+            task: median(known) or 0.0 for task, known in ratios.items() if min(known) >= COSTLY
+        }
+        if len(slow) >= 2 and len(slow) * 3 >= len(ratios) * 2:
             found.append(
                 SlowTaskManager(manager, tuple(sorted(slow)), median(slow.values()) or 0.0)
             )
     return found[0] if len(found) == 1 else None
+
+
+def _costs_relative(mine: Sequence[Load], ranked: Sequence[float]) -> list[float] | None:
+    """Return the cost of a task's subtasks in one place as multiples of the median elsewhere.
+
+    None if the subtasks are idle, or run nowhere else. Idle subtasks spend their busy time on barriers
+    and timers, not on records.
+    """
+    if max(load.busy or 0.0 for load in mine) < WORKING:
+        return None
+    elsewhere = _median_without(ranked, (load.cost or 0.0 for load in mine))
+    return [(load.cost or 0.0) / elsewhere for load in mine] if elsewhere else None
 
 
 def slow_taskmanager_of_task(task: str, members: Sequence[Load]) -> SlowTaskManager | None:
@@ -568,24 +583,25 @@ def slow_taskmanager_of_task(task: str, members: Sequence[Load]) -> SlowTaskMana
 
     It must run at least two of the subtasks, with at least as many similar subtasks elsewhere.
     """
-    costs: list[tuple[float, Load]] = []
+    costs: dict[str, list[float]] = defaultdict(list)
     for load in members:
-        if load.cost is None or load.taskmanager is None or (load.records or 0.0) < MANY_RECORDS:
+        cost = load.comparable_cost
+        if cost is None or load.taskmanager is None:
             return None
-        costs.append((load.cost, load))
+        costs[load.taskmanager].append(cost)
     # If all others are alike and half as expensive, the slow TaskManager has the costliest record.
-    _, costliest = max(costs, key=itemgetter(0), default=(0.0, None))
-    if costliest is None or costliest.taskmanager is None:
-        return None
-    manager = costliest.taskmanager
-    mine = [cost for cost, load in costs if load.taskmanager == manager]
-    elsewhere = [cost for cost, load in costs if load.taskmanager != manager]
+    manager = max(costs, key=lambda name: max(costs[name]), default="")
+    mine = costs.pop(manager, [])
+    elsewhere = sorted(chain.from_iterable(costs.values()))
     middle = median(elsewhere)
     if len(mine) < 2 or len(elsewhere) < len(mine) or not middle:
         return None
-    here = [load for load in members if load.taskmanager == manager]
-    alike = max(elsewhere) <= ALIKE * middle and min(elsewhere) * ALIKE >= middle
-    busy = all(not load.waits and (load.busy or 0.0) >= HALF_BUSY for load in here)
+    alike = elsewhere[-1] <= ALIKE * middle and elsewhere[0] * ALIKE >= middle
+    busy = all(
+        not load.waits and (load.busy or 0.0) >= HALF_BUSY
+        for load in members
+        if load.taskmanager == manager
+    )
     if alike and busy and min(mine) >= COSTLY_TOGETHER * middle:
         return SlowTaskManager(manager, (task,), min(mine) / middle)
     return None

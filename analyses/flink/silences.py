@@ -136,7 +136,7 @@ def _was_due(job: JobFacts, begun_us: int, ended_us: int) -> bool:
     """Whether a job took checkpoints before and after a silence, and should have taken some in between."""
     triggered = [c.triggered_us for c in job.checkpoints if c.triggered_us is not None]
     before = max((us for us in triggered if us <= begun_us), default=None)
-    if before is None or not any(us >= ended_us for us in triggered):
+    if before is None or max(triggered) < ended_us:
         return False
     interval = interval_ms(job)
     if interval is None or ended_us - begun_us < _MISSED * interval * 1000:

@@ -22,33 +22,12 @@ def attempts_of(rows: Iterable[Row], jobs: Jobs) -> dict[str, Attempt]:
     by_task: dict[tuple[str, int | None], set[JobKey]] = defaultdict(set)
     unknown = []
     for row in sorted(rows, key=lambda r: r["attempt_id"]):
-        job = key_of(row["cluster"], row["job_id"]) if row["job_id"] is not None else None
-        job = (
-            job
-            or jobs.of_graph(row["attempt_id"])
-            or jobs.of_stream(row["jobmanager_source"], row["jobmanager_owner"])
-            or jobs.only
-            or jobs.of_start(row["scheduled_source"], row["scheduled_owner"], row["scheduled_us"])
-        )
-        attempt = Attempt(
-            job=job,
-            attempt_id=row["attempt_id"],
-            vertex_id=row["vertex_id"],
-            task=row["task"],
-            subtask_index=row["subtask_index"],
-            parallelism=row["parallelism"],
-            attempt=row["attempt"],
-            taskmanager=row["taskmanager"],
-            host=row["host"],
-            deployed_us=row["deployed_us"] or row["first_us"],
-            ended_us=row["ended_us"],
-            ref=ref_of(row),
-        )
+        attempt = _attempt(row, jobs)
         found[attempt.attempt_id] = attempt
-        if job is None:
+        if attempt.job is None:
             unknown.append(attempt)
         elif attempt.task:
-            by_task[(attempt.task, attempt.parallelism)].add(job)
+            by_task[(attempt.task, attempt.parallelism)].add(attempt.job)
     lives: dict[tuple[str | None, int | None, int | None], list[Attempt]] = defaultdict(list)
     for attempt in found.values():
         lives[(attempt.task, attempt.subtask_index, attempt.parallelism)].append(attempt)
@@ -63,6 +42,28 @@ def attempts_of(rows: Iterable[Row], jobs: Jobs) -> dict[str, Attempt]:
             if attempt.job is None and attempt.attempt_id not in doubtful:
                 found[attempt.attempt_id] = replace(attempt, job=owner)
     return _name_by_vertex(found)
+
+
+def _attempt(row: Row, jobs: Jobs) -> Attempt:
+    job = key_of(row["cluster"], row["job_id"]) if row["job_id"] is not None else None
+    return Attempt(
+        job=job
+        or jobs.of_graph(row["attempt_id"])
+        or jobs.of_stream(row["jobmanager_source"], row["jobmanager_owner"])
+        or jobs.only
+        or jobs.of_start(row["scheduled_source"], row["scheduled_owner"], row["scheduled_us"]),
+        attempt_id=row["attempt_id"],
+        vertex_id=row["vertex_id"],
+        task=row["task"],
+        subtask_index=row["subtask_index"],
+        parallelism=row["parallelism"],
+        attempt=row["attempt"],
+        taskmanager=row["taskmanager"],
+        host=row["host"],
+        deployed_us=row["deployed_us"] or row["first_us"],
+        ended_us=row["ended_us"],
+        ref=ref_of(row),
+    )
 
 
 def _at_once(attempts: Iterable[Attempt]) -> set[str]:

@@ -63,23 +63,9 @@ def checkpoints_of(rows: Iterable[Row]) -> dict[tuple[JobKey, int, int], Checkpo
 def _checkpoint(row: Row, key: JobKey) -> Checkpoint:
     status, reason, kind, end = _end(row)
     duration = row["duration_ms"]
-    ended_us = end["time_us"] if end else None
-    if (
-        end is not None and end == row["status_record"]
-    ):  # a REST response has the time of its trigger
-        ended_us = row["rest_failure_ms"] * 1000 if row["rest_failure_ms"] else None
-        if ended_us is None and status.unsuccessful and row["triggered_us"]:
-            took = row["rest_duration_ms"]  # the Web UI shows it for failed ones, too
-            ended_us = None if took is None else row["triggered_us"] + took * 1000
     if status is Status.COMPLETED and duration is None:
         duration = row["rest_duration_ms"]
-    if (
-        status is Status.COMPLETED
-        and ended_us is None
-        and row["triggered_us"]
-        and duration is not None
-    ):
-        ended_us = row["triggered_us"] + duration * 1000
+    ended_us = _ended_us(row, status, end, duration)
     if duration is None and status.unsuccessful and ended_us and row["triggered_us"]:
         duration = max(0, (ended_us - row["triggered_us"]) // 1000)
     trigger = row["trigger"] or row["status_record"]
@@ -103,6 +89,24 @@ def _checkpoint(row: Row, key: JobKey) -> Checkpoint:
     )
 
 
+def _ended_us(row: Row, status: Status, end: Row | None, duration: int | None) -> int | None:
+    """Return the time of the end: of its record, or else of the trigger plus the duration.
+
+    A REST response has the time of its trigger, so its record does not count. The Web UI shows the
+    duration of failed checkpoints, too.
+    """
+    ended_us: int | None = end["time_us"] if end else None
+    responded = end is not None and end == row["status_record"]
+    if responded:
+        ended_us = row["rest_failure_ms"] * 1000 if row["rest_failure_ms"] else None
+    took = duration if status is Status.COMPLETED else None
+    if responded and status.unsuccessful:
+        took = row["rest_duration_ms"]
+    if ended_us is None and row["triggered_us"] and took is not None:
+        ended_us = row["triggered_us"] + took * 1000
+    return ended_us
+
+
 def _end(row: Row) -> tuple[Status, str | None, str | None, Row | None]:
     """Return the end of a checkpoint: (status, reason, kind of reason, record)."""
     if row["completed"] or row["rest_status"] == "COMPLETED":
@@ -116,6 +120,11 @@ def _end(row: Row) -> tuple[Status, str | None, str | None, Row | None]:
             "declined",
             row["declined"],
         )
+    return _end_by_reason(row)
+
+
+def _end_by_reason(row: Row) -> tuple[Status, str | None, str | None, Row | None]:
+    """Return the end that the first record of a failure implies, or else that there is none yet."""
     for reason, record in (
         (row["failed_cause"], row["failed"]),
         (row["discarded_cause"], row["discarded"]),

@@ -134,7 +134,7 @@ class Jobs:
             return worded | said
         versions = {writer.version or writer.wording for writer in writers} - {None}
         only = versions.pop() if len(versions) == 1 else None
-        return {key: only for key in self.keys if only}
+        return dict.fromkeys(self.keys, only) if only else {}
 
     def named(self, row: Row) -> JobKey | None:
         """Return the job that a row names, or else the only job."""

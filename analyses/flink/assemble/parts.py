@@ -21,18 +21,21 @@ def parts_of(
     jobs: Jobs,
 ) -> list[SubtaskCheckpoint]:
     """Return the reports of subtasks with a known job, one per checkpoint and subtask."""
-    known = _Known(attempts, graphs)
+    known = _Known(attempts, graphs, jobs)
     order = sorted(
         rows, key=lambda r: (r["checkpoint"], r["vertex_id"] or "", r["subtask_index"] or 0)
     )
-    found = (_part(row, attempts.get(row["attempt_id"] or ""), known, jobs) for row in order)
+    found = (_part(row, attempts.get(row["attempt_id"] or ""), known) for row in order)
     return _merge_parts(part for part in found if part is not None)
 
 
 class _Known:
     """Vertices by id, jobs by task, and the last places of subtasks."""
 
-    def __init__(self, attempts: Mapping[str, Attempt], graphs: Mapping[JobKey, Graph]) -> None:
+    def __init__(
+        self, attempts: Mapping[str, Attempt], graphs: Mapping[JobKey, Graph], jobs: Jobs
+    ) -> None:
+        self._jobs = jobs
         self.names: dict[tuple[JobKey | None, str | None], str] = {
             (graph.job, vertex.vertex_id): vertex.task
             for graph in graphs.values()
@@ -47,20 +50,19 @@ class _Known:
             if attempt.task and attempt.job:
                 self._by_task[attempt.task].add(attempt.job)
 
-    def owner(self, task: str | None) -> JobKey | None:
-        """Return the only job with a task of this name."""
-        owners = self._by_task.get(task or "", set())
-        return next(iter(owners)) if len(owners) == 1 else None
+    def job_of(self, row: Row, attempt: Attempt | None) -> JobKey | None:
+        """Return the job that a row names, that of its attempt, or the only one with such a task."""
+        if row["job_id"]:
+            return key_of(None, row["job_id"])
+        if attempt is not None and attempt.job is not None:
+            return attempt.job
+        owners = self._by_task.get(row["task"] or "", set())
+        return next(iter(owners)) if len(owners) == 1 else self._jobs.only
 
 
-def _part(row: Row, attempt: Attempt | None, known: _Known, jobs: Jobs) -> SubtaskCheckpoint | None:
+def _part(row: Row, attempt: Attempt | None, known: _Known) -> SubtaskCheckpoint | None:
     """Return one report; None if its job or its subtask is unknown."""
-    job = (
-        (key_of(None, row["job_id"]) if row["job_id"] else None)
-        or (attempt.job if attempt else None)
-        or known.owner(row["task"])
-        or jobs.only
-    )
+    job = known.job_of(row, attempt)
     task, vertex_id, subtask_index = row["task"], row["vertex_id"], row["subtask_index"]
     if attempt is not None:
         task, vertex_id = task or attempt.task, vertex_id or attempt.vertex_id

@@ -140,16 +140,13 @@ def settle(
         rare[_stream(row)].append(row)
     streams = {_stream(row): row for row in by_what["stream"]}
     roles = {stream: _decide_role(row, rare[stream]) for stream, row in streams.items()}
-    if tz is None:
-        clocks = _clocks(streams, roles, by_what["mark"], by_what["shift"], groups, names or {})
-    else:
-        shown = _clocks(streams, roles, by_what["mark"], by_what["shift"], groups, names or {})
-        clocks = {stream: _given_clock(row, tz) for stream, row in streams.items()}
-        for stream, clock in clocks.items():
-            if streams[stream]["clock"] == TIME_OF_DAY:
-                clocks[stream] = _on_day(clock, (names or {}).get(stream.source))
-            else:
-                clocks[stream] = _disputed(clock, shown.get(stream))
+    names = names or {}
+    clocks = _clocks(streams, roles, by_what["mark"], by_what["shift"], groups, names)
+    if tz is not None:
+        clocks = {
+            stream: _given_clock(row, tz, clocks.get(stream), names.get(stream.source))
+            for stream, row in streams.items()
+        }
     writers = [
         _writer(stream, row, rare[stream], roles[stream], clocks[stream], groups)
         for stream, row in sorted(streams.items(), key=lambda item: (item[0][0], item[0][1] or ""))
@@ -216,34 +213,32 @@ def share_within_log(parts: Sequence[Writer]) -> list[Writer]:
         parts, key=lambda part: (part.first_us is None, part.first_us or 0, part.stream.source)
     )
 
-    def filled(values: Sequence[str | None]) -> list[str | None]:
-        distinct = {value for value in values if value is not None}
+    identities: list[dict[str, str | None]] = [
+        {
+            "role": None if part.role == "unknown" else part.role,
+            "version": part.version,
+            "taskmanager": part.taskmanager,
+            "host": part.host,
+            "cluster": part.cluster if part.named_cluster else None,
+        }
+        for part in ordered
+    ]
+    for name in identities[0]:
+        distinct = {identity[name] for identity in identities} - {None}
         known = distinct.pop() if len(distinct) == 1 else None
-        result = []
-        for value in values:
-            known = value or known
-            result.append(known)
-        return result
-
+        for identity in identities:
+            known = identity[name] = identity[name] or known
     return [
         replace(
             part,
-            role=role or part.role,
-            version=version,
-            taskmanager=taskmanager,
-            host=host,
-            cluster=cluster or part.cluster,
-            named_cluster=cluster is not None,
+            role=identity["role"] or part.role,
+            version=identity["version"],
+            taskmanager=identity["taskmanager"],
+            host=identity["host"],
+            cluster=identity["cluster"] or part.cluster,
+            named_cluster=identity["cluster"] is not None,
         )
-        for part, role, version, taskmanager, host, cluster in zip(
-            ordered,
-            filled([part.role if part.role != "unknown" else None for part in ordered]),
-            filled([part.version for part in ordered]),
-            filled([part.taskmanager for part in ordered]),
-            filled([part.host for part in ordered]),
-            filled([part.cluster if part.named_cluster else None for part in ordered]),
-            strict=True,
-        )
+        for part, identity in zip(ordered, identities, strict=True)
     ]
 
 
@@ -259,15 +254,15 @@ def _decide_role(row: Mapping[str, Any], rare: Iterable[Mapping[str, Any]]) -> s
     ).lower()
     manager, worker = row["as_jobmanager"] or 0, row["as_taskmanager"] or 0
     if manager and worker:
-        return (
-            "mixed"
-            if min(manager, worker) * 50 > max(manager, worker)
-            else ("jobmanager" if manager > worker else "taskmanager")
-        )
-    if manager or "clusterentry" in component or "jobmanager" in component:
-        return "jobmanager"
-    if worker or "taskmanager" in component or "taskexecutor" in component:
-        return "taskmanager"
+        if min(manager, worker) * 50 > max(manager, worker):
+            return "mixed"
+        return "jobmanager" if manager > worker else "taskmanager"
+    for role, records, names in (
+        ("jobmanager", manager, ("clusterentry", "jobmanager")),
+        ("taskmanager", worker, ("taskmanager", "taskexecutor")),
+    ):
+        if records or any(name in component for name in names):
+            return role
     return "unknown"
 
 
@@ -415,12 +410,20 @@ def _assume(
     return assumed
 
 
-def _given_clock(row: Mapping[str, Any], tz: str) -> Clock:
-    """The offset of a named zone at the first printed time; `resolve` follows its summer time."""
+def _given_clock(row: Mapping[str, Any], tz: str, shown: Clock | None, name: str | None) -> Clock:
+    """Return the offset of a named zone at the first printed time; `resolve` follows its summer time.
+
+    If the zone that the input shows differs, the clock keeps it.
+    """
     local = datetime(1970, 1, 1) + timedelta(microseconds=row["shown_us"] or 0)
     offset = ZoneInfo(tz).utcoffset(local) or timedelta(0)
     shift_ms = offset // timedelta(milliseconds=1)
-    return Clock(segments=(Segment(0, -(2**62), shift_ms),), known_from="--tz")
+    given = Clock(segments=(Segment(0, -(2**62), shift_ms),), known_from="--tz")
+    if row["clock"] == TIME_OF_DAY:
+        return _on_day(given, name)
+    if shown is None or shown.known_from not in _PROVEN or shown.zone_ms == given.zone_ms:
+        return given
+    return replace(given, inferred_ms=shown.zone_ms, inferred_from=shown.known_from)
 
 
 def disputed_zones(writers: Iterable[Writer]) -> list[tuple[int, InputNote]]:
@@ -441,13 +444,6 @@ def disputed_zones(writers: Iterable[Writer]) -> list[tuple[int, InputNote]]:
             if writer.clock.inferred_ms is not None
         )
     )
-
-
-def _disputed(given: Clock, shown: Clock | None) -> Clock:
-    """Return the user's clock, with the zone of the input if they differ."""
-    if shown is None or shown.known_from not in _PROVEN or shown.zone_ms == given.zone_ms:
-        return given
-    return replace(given, inferred_ms=shown.zone_ms, inferred_from=shown.known_from)
 
 
 def _marked_clock(found: Sequence[Mapping[str, Any]]) -> Clock:
@@ -502,7 +498,7 @@ def _writer(
     if taskmanager is None and len(scopes) == 1 and role == "taskmanager":
         taskmanager, host = scopes[0]["taskmanager"], host or unmangled(scopes[0]["host"])
     group = groups.get(stream.source, "")
-    for text in (stream.owner or "", taskmanager or "", group):
+    for text in filter(None, (stream.owner, taskmanager, group)):
         container = _YARN_CONTAINER.search(text)
         if container:
             cluster = cluster or f"application_{container[1]}_{container[2]}"

@@ -53,6 +53,7 @@ from typing import Any, Final
 
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.lost_taskmanagers import Lost, loss_signals, lost_in, own_records
+from flowdiag.analyses.model.keys import Ref
 
 
 class ProcessLost(h.Limits):
@@ -89,9 +90,7 @@ def judge_crises(facts: h.ClusterFacts, limits: ProcessLost) -> h.Iterator[h.Fin
 
 def _finding(job: h.Job, lost: Lost, group: list[h.Crisis]) -> h.Finding:
     last, where, known = group[-1], h.fmt.place(*lost), lost != (None, None)
-    votes = h.votes_for(loss_signals(lost, last), RULE.signals)
-    if not any(vote.weight > 0 for vote in votes):
-        votes = ()  # records about other TaskManagers contradict nothing if no one is accused
+    votes = _votes(lost, last)
     restarts = sum(crisis.bursts for crisis in group)
     slots = sum(len(crisis.of_kind("no-resource")) for crisis in group)
     down = last.final or last.state is h.State.ONGOING
@@ -102,11 +101,6 @@ def _finding(job: h.Job, lost: Lost, group: list[h.Crisis]) -> h.Finding:
     numbers = [("losses", len(group), "times"), ("failures", restarts, "restarts")]
     if slots:
         numbers.append(("failures-for-slots", slots, "failures"))
-    refs = [
-        ref
-        for crisis in reversed(group)
-        for ref in (*((i.ref, i.time_us) for i in own_records(crisis)), *crisis.refs)
-    ]
     finding = h.crisis_finding(
         job,
         group,
@@ -119,11 +113,24 @@ def _finding(job: h.Job, lost: Lost, group: list[h.Crisis]) -> h.Finding:
         explain="The tasks that failed first ran elsewhere and lost their connection to it."
         + (f" {slots} failures for missing slots followed: a consequence." if slots else ""),
         measurements=tuple(h.measurement(*number) for number in numbers),
-        evidence=h.cite(refs),
+        evidence=h.cite(_records(group)),
         actions=h.remedies("taskmanager-lost", job, "find-out", "spare-slots", place=where),
         votes=votes,
     )
     return replace(finding, severity=h.Severity.CRITICAL) if slots and down else finding
+
+
+def _votes(lost: Lost, crisis: h.Crisis) -> tuple[h.Vote, ...]:
+    votes = h.votes_for(loss_signals(lost, crisis), RULE.signals)
+    # Records about other TaskManagers contradict nothing if no TaskManager is accused.
+    return votes if any(vote.weight > 0 for vote in votes) else ()
+
+
+def _records(group: list[h.Crisis]) -> h.Iterator[tuple[Ref | None, int | None]]:
+    """Yield the records of the losses, the last crisis first."""
+    for crisis in reversed(group):
+        yield from ((incident.ref, incident.time_us) for incident in own_records(crisis))
+        yield from crisis.refs
 
 
 RULE: Final = h.Rule(

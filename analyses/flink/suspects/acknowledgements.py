@@ -194,20 +194,18 @@ def reported_readings(job: JobFacts, episode: Episode, topology: Topology) -> li
 
     Up to 1.11 these lack late acknowledgements; the late messages fill them in.
     """
-    # REST and archives describe the last run; its ids may occur in earlier runs, too.
-    failed = {
-        c.id: c for c in episode.checkpoints if c.status is Status.EXPIRED and c.run == job.runs
-    }
     late = late_messages(job)
     rows = late_records(job).acknowledgements
-    by_checkpoint: dict[int, dict[SubtaskKey, float]] = defaultdict(dict)
-    refs: dict[int, dict[SubtaskKey, Cited]] = defaultdict(dict)
-    for number, checkpoint in failed.items():
+    readings = []
+    for checkpoint in sorted(episode.checkpoints, key=lambda each: each.id):
         limit = limit_of(checkpoint)
-        if limit is None:
+        # REST and archives describe the last run; its ids may occur in earlier runs, too.
+        if checkpoint.status is not Status.EXPIRED or checkpoint.run != job.runs or limit is None:
             continue
         late_times = late.times.get((checkpoint.run, checkpoint.id), {})
-        for row in rows.get(number, ()):
+        times: dict[SubtaskKey, float] = {}
+        refs: dict[SubtaskKey, Cited] = {}
+        for row in rows.get(checkpoint.id, ()):
             task = topology.canonical(row.task)
             if task is None or row.source == "debug":
                 continue
@@ -215,15 +213,14 @@ def reported_readings(job: JobFacts, episode: Episode, topology: Topology) -> li
             after = late_times.get(key, NEVER)
             if row.acknowledged:
                 after = float(row.end_to_end_ms) if row.end_to_end_ms is not None else limit
-            known = by_checkpoint[number].get(key, NEVER)
-            by_checkpoint[number][key] = min(known, after)
+            times[key] = min(times.get(key, NEVER), after)
             if after > limit and row.cited is not None:
-                refs[number][key] = row.cited
-    return [
-        read_shape(failed[number], times, topology, downstream_known=True, refs=refs[number])
-        for number, times in sorted(by_checkpoint.items())
-        if any(after > (limit_of(failed[number]) or 0.0) for after in times.values())
-    ]
+                refs[key] = row.cited
+        if any(after > limit for after in times.values()):
+            readings.append(
+                read_shape(checkpoint, times, topology, downstream_known=True, refs=refs)
+            )
+    return readings
 
 
 def read_shape(

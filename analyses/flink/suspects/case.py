@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect, bisect_left
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 from typing import Final
@@ -199,15 +199,10 @@ class GarbageCollection:
 
 def _collecting(job: JobFacts, episode: Episode) -> dict[str, GarbageCollection]:
     """Return the TaskManagers that collect garbage for much of a span, and far longer than the others."""
-    spent: defaultdict[str, list[Garbage]] = defaultdict(list)
-    low, high = episode.first_us or episode.since_us, episode.last_us
-    for item in job.garbage:
-        if (low is None or item.last_us >= low) and (high is None or item.first_us <= high):
-            spent[item.taskmanager].append(item)
+    spent = _garbage_during(job, episode)
     shares = {
         name: sum(item.gc_ms for item in each) / sum(item.span_ms for item in each)
         for name, each in spent.items()
-        if sum(item.samples for item in each) > 1
     }
     found = {}
     for name, share in shares.items():
@@ -217,6 +212,16 @@ def _collecting(job: JobFacts, episode: Episode) -> dict[str, GarbageCollection]
             refs = tuple(item.ref for item in spent[name] if item.ref is not None)
             found[name] = GarbageCollection(min(share, 1.0), refs)
     return found
+
+
+def _garbage_during(job: JobFacts, episode: Episode) -> dict[str, list[Garbage]]:
+    """Return the collections within a span by TaskManager, without single samples."""
+    found: defaultdict[str, list[Garbage]] = defaultdict(list)
+    low, high = episode.first_us or episode.since_us, episode.last_us
+    for item in job.garbage:
+        if (low is None or item.last_us >= low) and (high is None or item.first_us <= high):
+            found[item.taskmanager].append(item)
+    return {name: each for name, each in found.items() if sum(item.samples for item in each) > 1}
 
 
 def at_the_abort(case: Case, incident: Incident) -> bool:
@@ -280,21 +285,9 @@ def _reported_places(job: JobFacts) -> Mapping[tuple[str | None, int], str]:
 
 def _slow_parts(case: Case) -> dict[SubtaskKey, SlowPart]:
     """Return the subtasks whose own snapshot used up half the timeout."""
-    limit = (case.timeout_ms or 0.0) / 2
-    if limit <= 0:
-        return {}
-    numbers = [c.id for c in case.episode.checkpoints if c.run == case.job.runs]
-    low, high = min(numbers, default=0), max(numbers, default=-1)
     rows: dict[SubtaskKey, list[tuple[str, SubtaskCheckpoint, float]]] = defaultdict(list)
-    for row in _between(case.job, low, high):
-        task = case.topology.canonical(row.task)
-        if task is None:
-            continue
-        for part, took in (("sync", row.sync_ms), ("async", row.async_ms)):
-            if part == "async" and case.unaligned:
-                continue  # an unaligned one waits for the barriers of all channels
-            if took is not None and took >= limit:
-                rows[SubtaskKey(task, row.subtask_index)].append((part, row, float(took)))
+    for key, part, row, took in _long_parts(case):
+        rows[key].append((part, row, took))
     found = {}
     for key, members in rows.items():
         part, _, longest = max(members, key=itemgetter(2))
@@ -308,12 +301,24 @@ def _slow_parts(case: Case) -> dict[SubtaskKey, SlowPart]:
     return found
 
 
-def _between(job: JobFacts, low: int, high: int) -> Sequence[SubtaskCheckpoint]:
-    """Return the reports of subtasks for checkpoints from `low` to `high`."""
-    rows = _by_number(job)
-    first = bisect_left(rows, low, key=attrgetter("checkpoint"))
-    last = bisect(rows, high, key=attrgetter("checkpoint"))
-    return rows[first : max(first, last)]
+def _long_parts(case: Case) -> Iterator[tuple[SubtaskKey, str, SubtaskCheckpoint, float]]:
+    """Yield the parts of snapshots in the span that took half the timeout: `sync` or `async`."""
+    limit = (case.timeout_ms or 0.0) / 2
+    numbers = [c.id for c in case.episode.checkpoints if c.run == case.job.runs]
+    if limit <= 0 or not numbers:
+        return
+    rows = _by_number(case.job)
+    first = bisect_left(rows, min(numbers), key=attrgetter("checkpoint"))
+    last = bisect(rows, max(numbers), key=attrgetter("checkpoint"))
+    for row in rows[first:last]:
+        task = case.topology.canonical(row.task)
+        if task is None:
+            continue
+        for part, took in (("sync", row.sync_ms), ("async", row.async_ms)):
+            if part == "async" and case.unaligned:
+                continue  # an unaligned one waits for the barriers of all channels
+            if took is not None and took >= limit:
+                yield SubtaskKey(task, row.subtask_index), part, row, float(took)
 
 
 @once
