@@ -147,17 +147,17 @@ FOREIGN_VARIABLES: Final = (
 )
 
 # Spark treats the gateway as a shell, and lowers its log level unless the level is set.
-_LOG4J2: Final = """\
-rootLogger.level = error
-logger.shell.name = org.apache.spark.api.python.PythonGatewayServer
-logger.shell.level = error
-rootLogger.appenderRef.stderr.ref = stderr
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %p %c{1}: %m%n%ex
-"""
+_LOG4J2: Final = {
+    "rootLogger.level": "error",
+    "logger.shell.name": "org.apache.spark.api.python.PythonGatewayServer",
+    "logger.shell.level": "error",
+    "rootLogger.appenderRef.stderr.ref": "stderr",
+    "appender.stderr.type": "Console",
+    "appender.stderr.name": "stderr",
+    "appender.stderr.target": "SYSTEM_ERR",
+    "appender.stderr.layout.type": "PatternLayout",
+    "appender.stderr.layout.pattern": "%p %c{1}: %m%n%ex",
+}
 
 
 # Spark only logs an error of this kind that it catches. The JVM's last line is
@@ -204,7 +204,8 @@ class Jvm:
             OSError: the process cannot be started.
             FlowdiagError: pyspark is not installed.
         """
-        (self.folder / "log4j2.properties").write_text(_LOG4J2)
+        log4j2 = "".join(f"{key} = {value}\n" for key, value in _LOG4J2.items())
+        (self.folder / "log4j2.properties").write_text(log4j2)
         environ = {
             name: value for name, value in os.environ.items() if name not in FOREIGN_VARIABLES
         }

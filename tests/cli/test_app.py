@@ -1,4 +1,4 @@
-"""The command as a whole, without Spark: streams, exit codes, errors, files."""
+"""The command-line interface without Spark: streams, exit codes, errors, files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LOG = "2018-11-29 18:43:04,123 INFO  CheckpointCoordinator - Triggering checkpoi
 
 
 class NoSpark:
-    """Stands in for Spark: nothing here measures anything."""
+    """Replaces Spark, which these tests do not need."""
 
     on_cluster = False
     cores = 1
@@ -65,12 +65,12 @@ def log(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def diagnosed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Any], list[Any]]]:
-    """Make a diagnosis say what a test wants; gives the options that it was called with."""
+def set_diagnosis(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Any], list[Any]]]:
+    """Replace the diagnosis: the yielded function sets its result and returns the list of its options."""
     monkeypatch.setattr("flowdiag.cli.spark.starter.SparkStarter", NoSpark)
     monkeypatch.delenv("NO_COLOR", raising=False)
 
-    def be(result: Any) -> list[Any]:
+    def set_result(result: Any) -> list[Any]:
         seen: list[Any] = []
 
         def diagnose(topics: Any, inputs: Any, session: Any, options: Any, **_: Any) -> Report:
@@ -82,13 +82,13 @@ def diagnosed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Any], list[
         monkeypatch.setattr("flowdiag.analyses.diagnosis.diagnose", diagnose)
         return seen
 
-    yield be
+    yield set_result
 
 
 def test_json_on_stdout_parses_while_warnings_go_to_stderr(
-    log: str, diagnosed: Callable[[Any], Any], capfdbinary: pytest.CaptureFixture[bytes]
+    log: str, set_diagnosis: Callable[[Any], Any], capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    diagnosed(reports.failing(warnings=(Note(message="ends early", source="a.gz"),)))
+    set_diagnosis(reports.failing(warnings=(Note(message="ends early", source="a.gz"),)))
     assert main(["checkpoints", log, "--format", "json"]) == 1
     out, err = capfdbinary.readouterr()
     assert json.loads(out)["warnings"][0]["message"] == "ends early"
@@ -96,9 +96,9 @@ def test_json_on_stdout_parses_while_warnings_go_to_stderr(
 
 
 def test_quiet(
-    log: str, diagnosed: Callable[[Any], Any], capfdbinary: pytest.CaptureFixture[bytes]
+    log: str, set_diagnosis: Callable[[Any], Any], capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    diagnosed(reports.failing(warnings=(Note(message="ends early"),)))
+    set_diagnosis(reports.failing(warnings=(Note(message="ends early"),)))
     assert main(["checkpoints", log, "-q", "--fail-on", "never"]) == 0
     out, err = capfdbinary.readouterr()
     assert out.startswith(b"flowdiag checkpoints  failing") and err == b""
@@ -111,18 +111,18 @@ def test_each_verdict_prints_a_document(
     kind: str,
     code: int,
     log: str,
-    diagnosed: Callable[[Any], Any],
+    set_diagnosis: Callable[[Any], Any],
     capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
-    diagnosed(getattr(reports, kind)())
+    set_diagnosis(getattr(reports, kind)())
     assert main(["checkpoints", log, "--format", "json"]) == code
     assert json.loads(capfdbinary.readouterr().out)["schema"] == "flowdiag.report/1"
 
 
-def test_a_bug_says_so_and_leaves_a_document(
-    log: str, diagnosed: Callable[[Any], Any], capfdbinary: pytest.CaptureFixture[bytes]
+def test_a_bug_is_reported_and_leaves_a_document(
+    log: str, set_diagnosis: Callable[[Any], Any], capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    diagnosed(ZeroDivisionError("oops"))
+    set_diagnosis(ZeroDivisionError("oops"))
     assert main(["checkpoints", log, "--format", "json"]) == 4
     out, err = capfdbinary.readouterr()
     document = json.loads(out)
@@ -135,17 +135,17 @@ def test_a_bug_says_so_and_leaves_a_document(
 
 
 def test_debug_shows_the_traceback_of_a_bug(
-    log: str, diagnosed: Callable[[Any], Any], capfdbinary: pytest.CaptureFixture[bytes]
+    log: str, set_diagnosis: Callable[[Any], Any], capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    diagnosed(ZeroDivisionError("oops"))
+    set_diagnosis(ZeroDivisionError("oops"))
     assert main(["checkpoints", log, "--debug"]) == 4
     assert b"Traceback (most recent call last):" in capfdbinary.readouterr().err
 
 
-def test_errors_of_the_user(
-    log: str, diagnosed: Callable[[Any], Any], capfdbinary: pytest.CaptureFixture[bytes]
+def test_user_errors(
+    log: str, set_diagnosis: Callable[[Any], Any], capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    diagnosed(FlowdiagError("no usable Java", hint="pip install 'flowdiag[java]'"))
+    set_diagnosis(FlowdiagError("no usable Java", hint="pip install 'flowdiag[java]'"))
     assert main(["checkpoints", log, "--format", "json"]) == 2
     out, err = capfdbinary.readouterr()
     assert (out, err) == (
@@ -154,8 +154,8 @@ def test_errors_of_the_user(
     )
 
 
-def test_interrupted(log: str, diagnosed: Callable[[Any], Any]) -> None:
-    diagnosed(KeyboardInterrupt())
+def test_ctrl_c(log: str, set_diagnosis: Callable[[Any], Any]) -> None:
+    set_diagnosis(KeyboardInterrupt())
     assert main(["checkpoints", log]) == 130
 
 
@@ -176,9 +176,9 @@ def test_interrupted(log: str, diagnosed: Callable[[Any], Any]) -> None:
     ],
 )
 def test_wrong_usage(
-    arguments: list[str], error: str, diagnosed: Any, capfdbinary: pytest.CaptureFixture[bytes]
+    arguments: list[str], error: str, set_diagnosis: Any, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    diagnosed(reports.healthy())
+    set_diagnosis(reports.healthy())
     assert main(arguments) == 2
     out, err = capfdbinary.readouterr()
     assert out == b""
@@ -187,16 +187,16 @@ def test_wrong_usage(
 
 
 def test_a_missing_input_among_others(
-    log: str, diagnosed: Callable[[Any], Any], capfdbinary: pytest.CaptureFixture[bytes]
+    log: str, set_diagnosis: Callable[[Any], Any], capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    diagnosed(reports.healthy())
+    set_diagnosis(reports.healthy())
     assert main(["checkpoints", log, "/no/such/file"]) == 0
     assert main(["checkpoints", log, "/no/such/file", "--strict-inputs"]) == 2
     assert b"error: /no/such/file: no such file" in capfdbinary.readouterr().err
 
 
-def test_a_damaged_input_with_strict_inputs(log: str, diagnosed: Callable[[Any], Any]) -> None:
-    diagnosed(
+def test_a_damaged_input_with_strict_inputs(log: str, set_diagnosis: Callable[[Any], Any]) -> None:
+    set_diagnosis(
         reports.build(
             reports.job_facts(sick=False), reports.outcome("CP101", "x"), error="ends early"
         )
@@ -205,21 +205,21 @@ def test_a_damaged_input_with_strict_inputs(log: str, diagnosed: Callable[[Any],
     assert main(["checkpoints", log, "--strict-inputs"]) == 2
 
 
-def test_inputs_that_are_no_logs(
-    tmp_path: Path, diagnosed: Callable[[Any], Any], capfdbinary: pytest.CaptureFixture[bytes]
+def test_inputs_that_are_not_logs(
+    tmp_path: Path, set_diagnosis: Callable[[Any], Any], capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    # `diagnosed` has put a Spark in place that cannot be asked for a session.
+    # `set_diagnosis` has replaced Spark with a class without a session.
     (tmp_path / "image.bin").write_bytes(bytes(range(256)) * 40)
     assert main(["checkpoints", str(tmp_path), "--format", "json"]) == 3
     out, err = capfdbinary.readouterr()
     document = json.loads(out)
     assert [item["kind"] for item in document["inputs"]] == ["not-read"]
     assert document["inputs"][0]["reason"]
-    assert b"nothing to diagnose: 1 input, 0 read" in err
+    assert b"warning: nothing to diagnose: " in err
 
 
-def test_options_reach_the_diagnosis(log: str, diagnosed: Callable[[Any], Any]) -> None:
-    seen = diagnosed(reports.healthy())
+def test_options_reach_the_diagnosis(log: str, set_diagnosis: Callable[[Any], Any]) -> None:
+    seen = set_diagnosis(reports.healthy())
     main(["checkpoints", log, "--since", "2h", "--job", "or*", "--tz", "+08:00", "--no-excerpts"])
     options = seen[0]
     assert options.selection.since.before_end_us == 7_200_000_000
@@ -230,10 +230,10 @@ def test_options_reach_the_diagnosis(log: str, diagnosed: Callable[[Any], Any]) 
     )
 
 
-def test_output_appears_complete_or_not_at_all(
-    log: str, tmp_path: Path, diagnosed: Callable[[Any], Any], capfdbinary: Any
+def test_output_is_complete_or_absent(
+    log: str, tmp_path: Path, set_diagnosis: Callable[[Any], Any], capfdbinary: Any
 ) -> None:
-    diagnosed(reports.failing())
+    set_diagnosis(reports.failing())
     target = tmp_path / "report.json"
     assert main(["checkpoints", log, "-f", "json", "-o", str(target)]) == 1
     assert json.loads(target.read_text())["summary"]["verdict"] == "failing"
@@ -256,13 +256,13 @@ def test_render_shows_a_saved_report(
     assert b"worker-3" not in capfdbinary.readouterr().out
 
 
-def test_render_refuses_another_schema(
+def test_render_rejects_another_schema(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     saved = tmp_path / "report.json"
     saved.write_text('{"schema": "flowdiag.report/9"}')
     assert main(["render", str(saved)]) == 2
-    assert b"is a 'flowdiag.report/9'" in capfdbinary.readouterr().err
+    assert b"has the schema 'flowdiag.report/9'" in capfdbinary.readouterr().err
 
 
 def test_rules_and_explain(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
@@ -318,7 +318,7 @@ def test_version(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     assert capfdbinary.readouterr().out.decode() == f"flowdiag {version}\n"
 
 
-HEAVY = "pyspark|py4j|pandas|pyarrow|numpy|regex"
+HEAVY_MODULES = "pyspark|py4j|pandas|pyarrow|numpy|regex"
 
 
 @pytest.mark.parametrize(
@@ -328,13 +328,13 @@ HEAVY = "pyspark|py4j|pandas|pyarrow|numpy|regex"
         *(["render"], ["schema"], ["checkpoints", "--show-config"]),
     ],
 )
-def test_light_commands_import_nothing_heavy(arguments: list[str], tmp_path: Path) -> None:
+def test_light_commands_import_no_heavy_modules(arguments: list[str], tmp_path: Path) -> None:
     if arguments == ["render"]:
         (tmp_path / "report.json").write_bytes(encode(reports.failing()))
         arguments = ["render", "report.json"]
     code = (
         "import sys; from flowdiag.cli.app import main; code = main(sys.argv[1:]);"
-        f"heavy = {set(HEAVY.split('|'))!r} & set(sys.modules);"
+        f"heavy = {set(HEAVY_MODULES.split('|'))!r} & set(sys.modules);"
         "sys.exit(f'imported {heavy}' if heavy else code)"
     )
     done = subprocess.run(  # noqa: PLW1510 - the code is asserted
@@ -343,8 +343,8 @@ def test_light_commands_import_nothing_heavy(arguments: list[str], tmp_path: Pat
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_help_takes_a_moment() -> None:
-    """Processor time, since the wall clock of a busy machine says nothing about us."""
+def test_help_is_fast() -> None:
+    """Measured as processor time, because wall time depends on the load of the host."""
     code = (
         "import sys, time; from flowdiag.cli.app import main; main(['--help']);"
         "sys.exit(f'{time.process_time()} s' if time.process_time() > 0.4 else 0)"
@@ -353,27 +353,27 @@ def test_help_takes_a_moment() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-class Screen(io.StringIO):
-    """A terminal, as far as anybody can tell."""
+class FakeTerminal(io.StringIO):
+    """A stream that claims to set_result a terminal."""
 
     def isatty(self) -> bool:
         return True
 
 
-def test_progress_on_a_terminal_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_erased_from_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "30")
-    monkeypatch.setattr(sys, "stderr", Screen())
+    monkeypatch.setattr(sys, "stderr", FakeTerminal())
     with Progress() as progress:
         progress("reading 14 inputs, 3.2 GB of logs")
-    shown = cast(Screen, sys.stderr).getvalue()
+    shown = cast(FakeTerminal, sys.stderr).getvalue()
     assert shown == "\r\x1b[2Kreading 14 inputs, 3.2 GB of \r\x1b[2K"
     with Progress(quiet=True) as progress:
         progress("reading")
-    assert cast(Screen, sys.stderr).getvalue() == shown
+    assert cast(FakeTerminal, sys.stderr).getvalue() == shown
 
 
-def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
+def test_a_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
     saved = tmp_path / "report.json"
     saved.write_bytes(encode(reports.failing()))
     reader, writer = os.pipe()
@@ -401,7 +401,7 @@ def test_stdout_of_an_ascii_terminal(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "terminal", "environ", "coloured"),
+    ("option", "terminal", "environ", "coloured"),
     [
         ("auto", True, {}, True),
         ("auto", False, {}, False),
@@ -415,8 +415,8 @@ def test_stdout_of_an_ascii_terminal(tmp_path: Path) -> None:
         ("never", True, {"FORCE_COLOR": "1"}, False),
     ],
 )
-def test_colour_is_what_was_asked_for_then_what_the_environment_says_then_for_terminals(
-    asked: str,
+def test_colour_depends_on_the_option_then_the_environment_then_the_terminal(
+    option: str,
     terminal: bool,
     environ: dict[str, str],
     coloured: bool,
@@ -430,7 +430,7 @@ def test_colour_is_what_was_asked_for_then_what_the_environment_says_then_for_te
     for name, value in ({"TERM": "xterm"} | environ).items():
         monkeypatch.setenv(name, value)
     stream: Any = SimpleNamespace(isatty=lambda: terminal)
-    assert use_colour(stream, When(asked)) is coloured
+    assert use_colour(stream, When(option)) is coloured
 
 
 @pytest.fixture
@@ -445,7 +445,7 @@ def saved_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return saved
 
 
-def test_colour_as_a_flag_a_variable_and_a_setting(
+def test_colour_can_be_a_flag_a_variable_or_a_setting(
     saved_report: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def coloured(*flags: str) -> bool:
@@ -465,7 +465,7 @@ def test_colour_as_a_flag_a_variable_and_a_setting(
     assert "error: invalid value for '--color': 'sometimes'" in capfd.readouterr().err
 
 
-def test_times_are_shown_in_the_zone_that_was_asked_for_but_in_json(
+def test_times_use_the_requested_time_zone_except_in_json(
     saved_report: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def shown(*flags: str) -> str:

@@ -1,4 +1,4 @@
-"""`--select`, `--ignore`, `--min-severity` and `--show-config`, as a user types them; no JVM."""
+"""`--select`, `--ignore`, `--min-severity` and `--show-config` on the command line, without a JVM."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flowdiag.cli.options.settings import NOT_IN_FILE, Settings, load_settings
 
 from . import reports
 
-# Arithmetic alone, which needs no Spark: a finding of MM303.
+# A calculation without Spark, which results in a finding of MM303.
 UNMANAGED = [
     *("memory", "--process-size", "4g", "--flink", "1.20"),
     *("-D", "state.backend=rocksdb", "-D", "state.backend.rocksdb.memory.managed=false"),
@@ -25,8 +25,8 @@ UNMANAGED = [
 
 
 @pytest.fixture(autouse=True)
-def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No settings but those of a test."""
+def only_test_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove all settings except those of the test."""
     monkeypatch.chdir(tmp_path)
     for name in os.environ:
         if name.startswith("FLOWDIAG_"):
@@ -43,7 +43,7 @@ def statuses(document: dict[str, Any]) -> dict[str, str]:
     return {rule["code"]: rule["status"] for rule in document["rules"]}
 
 
-def test_a_selected_rule_is_heard_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_the_selected_rule_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     document = report(capsys, "--select", "unmanaged-rocksdb", code=1)
     assert [finding["code"] for finding in document["findings"]] == ["MM303"]
     assert statuses(document).pop("MM303") == "found"
@@ -62,14 +62,14 @@ def test_a_selected_rule_is_heard_alone(capsys: pytest.CaptureFixture[str]) -> N
         ("--ignore", "MM"),
     ],
 )
-def test_what_is_ignored_is_said_and_nothing_becomes_healthy(
+def test_ignored_findings_are_mentioned_and_never_healthy(
     more: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     document = report(capsys, *more, code=3)
     assert document["findings"] == [] and statuses(document)["MM303"] == "ignored"
     assert document["summary"]["verdict"] == "inconclusive"
-    why = document["summary"]["reason"]
-    assert why == "all rules are ignored" or why.startswith(
+    reason = document["summary"]["reason"]
+    assert reason == "all rules are ignored" or reason.startswith(
         "MM303 unmanaged-rocksdb found something"
     )
     assert main([*UNMANAGED, *more]) == 3
@@ -78,12 +78,12 @@ def test_what_is_ignored_is_said_and_nothing_becomes_healthy(
     assert main([*UNMANAGED, *more, "--allow-inconclusive"]) == 0
 
 
-def test_every_format_says_what_is_ignored(capsys: pytest.CaptureFixture[str]) -> None:
-    told = "2 of 10 rules ignored: --ignore tight-network-memory,MM303"
+def test_every_format_lists_ignored_rules(capsys: pytest.CaptureFixture[str]) -> None:
+    message = "2 of 10 rules ignored: --ignore tight-network-memory,MM303"
     ignoring = [*UNMANAGED, "--ignore", "MM303,tight-network-memory", "--format"]
     for name in ("table", "markdown", "github"):
         assert main([*ignoring, name]) == 3
-        assert told in capsys.readouterr().out
+        assert message in capsys.readouterr().out
     assert main([*ignoring, "junit"]) == 3
     suite = Xml.fromstring(capsys.readouterr().out)
     skipped = {case.get("name", "")[:5]: case.find("skipped") for case in suite}
@@ -94,22 +94,22 @@ def test_every_format_says_what_is_ignored(capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize("option", ["--select", "--ignore"])
-def test_what_there_is_no_rule_of(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_rule_is_an_error(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*UNMANAGED, option, "MM101,unmanaged-roksdb"]) == 2
-    said = capsys.readouterr()
-    assert said.err == (
+    captured = capsys.readouterr()
+    assert captured.err == (
         f"error: there is no rule 'unmanaged-roksdb' to {option[2:]}\n"
         "  hint: did you mean MM303 (unmanaged-rocksdb)?\n"
     )
-    assert said.out == ""
+    assert captured.out == ""
 
 
-def test_files_and_variables_choose_too(
+def test_files_and_variables_select_rules(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "flowdiag.toml").write_text('ignore = ["MM303"]\nmin-severity = "critical"\n')
     assert statuses(report(capsys, code=3))["MM303"] == "ignored"
-    # A flag takes the place of the file's whole list; an empty one empties it.
+    # A flag replaces the whole list of the file, and an empty flag clears it.
     for more in ("MM1", ""):
         document = report(capsys, "--ignore", more, code=1)
         assert statuses(document)["MM303"] == "found" and document["findings"] == []
@@ -120,7 +120,7 @@ def test_files_and_variables_choose_too(
     assert statuses(document)["MM201"] == "ignored" and len(document["findings"]) == 1
 
 
-def test_what_is_not_shown_still_counts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_hidden_findings_still_count(capsys: pytest.CaptureFixture[str]) -> None:
     document = report(capsys, "--min-severity", "critical", code=1)
     assert document["findings"] == [] and document["summary"]["verdict"] == "degraded"
     assert document["summary"]["below_min_severity"] == {"warning": 1}
@@ -135,30 +135,30 @@ def test_what_is_not_shown_still_counts(capsys: pytest.CaptureFixture[str]) -> N
     assert main([*UNMANAGED, "--min-severity", "bad"]) == 2
 
 
-def test_a_saved_report_with_the_serious_findings_only(
+def test_a_saved_report_with_critical_findings_only(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "report.json"
     path.write_bytes(encode(reports.failing()))
-    seen = {}
+    output = {}
     for name in ("table", "markdown", "github", "junit", "json"):
         assert main(["render", str(path), "--min-severity", "critical", "-f", name]) == 0
-        seen[name] = capsys.readouterr().out
-    document = json.loads(seen["json"])
+        output[name] = capsys.readouterr().out
+    document = json.loads(output["json"])
     assert [finding["severity"] for finding in document["findings"]] == ["critical"]
     assert document["summary"]["verdict"] == "failing"
     for name in ("table", "markdown", "github"):
-        assert "1 warning hidden by --min-severity" in seen[name]
-        assert "1 critical, 1 warning" in seen[name]
-    cases = {case.get("name", "")[:5]: case for case in Xml.fromstring(seen["junit"])}
+        assert "1 warning hidden by --min-severity" in output[name]
+        assert "1 critical, 1 warning" in output[name]
+    cases = {case.get("name", "")[:5]: case for case in Xml.fromstring(output["junit"])}
     assert cases["CP201"].find("failure") is not None
-    assert cases["CP101"].find("skipped") is not None  # found, and not passed
+    assert cases["CP101"].find("skipped") is not None  # found, so it must not pass
 
 
 # -- --show-config -------------------------------------------------------------------------------
 
 
-def test_each_value_with_its_origin(
+def test_show_config_lists_the_origin_of_each_value(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "flowdiag.toml").write_text(
@@ -171,10 +171,10 @@ def test_each_value_with_its_origin(
     assert lines["fail-on"] == lines["at-the-end"] == "flowdiag.toml"
     assert (lines["tz"], lines["ignore"]) == ("FLOWDIAG_TZ", "--ignore")
     assert lines["format"] == lines["select"] == "default"
-    # It is a configuration that says the same.
+    # The output is an equivalent settings file.
     (tmp_path / "same.toml").write_text(out)
-    found = load_settings({}, config="same.toml", environ={})
-    assert (found.tz, found.ignore, found.thresholds) == (
+    loaded = load_settings({}, config="same.toml", environ={})
+    assert (loaded.tz, loaded.ignore, loaded.thresholds) == (
         "UTC",
         ("CP3", "RT"),
         {"CP101": {"at-the-end": 5}},
@@ -187,7 +187,7 @@ def test_each_value_with_its_origin(
     assert keys == {name.replace("_", "-") for name in Settings.__struct_fields__}
 
 
-def test_settings_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_config_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "other.toml").write_text("quiet = true\n[thresholds.CP101]\nat-the-end = 5\n")
     assert main(["rate", "--show-config", "-c", "other.toml", "--format", "json", "-vv"]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -204,9 +204,11 @@ def test_every_command_with_settings_shows_them(
     command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*command, "--show-config"]) == 0
-    said = capsys.readouterr()
-    assert 'fail-on = "warning"' in said.out and said.err == ""
-    assert said.out.startswith("# no settings file: flowdiag.toml is not in the working directory")
+    captured = capsys.readouterr()
+    assert 'fail-on = "warning"' in captured.out and captured.err == ""
+    assert captured.out.startswith(
+        "# no settings file: flowdiag.toml is not in the working directory"
+    )
 
 
 @pytest.mark.parametrize(
@@ -221,15 +223,15 @@ def test_every_command_with_settings_shows_them(
         ("tz = 'Mars'", "unknown time zone 'Mars'", "write Asia/Shanghai"),
     ],
 )
-def test_wrong_settings_are_refused_when_they_are_shown(
+def test_show_config_rejects_wrong_settings(
     file: str, message: str, hint: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "flowdiag.toml").write_text(file + "\n")
     assert main(["checkpoints", "--show-config"]) == 2
-    said = capsys.readouterr()
-    assert message in said.err and (hint is None or hint in said.err) and said.out == ""
+    captured = capsys.readouterr()
+    assert message in captured.err and (hint is None or hint in captured.err) and captured.out == ""
 
 
-def test_inputs_are_still_needed_for_all_else(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_diagnosis_still_needs_inputs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["checkpoints"]) == 2
     assert "missing argument 'PATH...'" in capsys.readouterr().err

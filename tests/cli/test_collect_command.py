@@ -1,4 +1,4 @@
-"""`flowdiag collect` as a user meets it: words, exit codes, interruption."""
+"""`flowdiag collect` on the command line: messages, exit codes, interruption."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flowdiag.cli.app import main
 from tests.fake_server import RecordedFlink, Reply, serving
 
 
-def test_it_says_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_collect_prints_a_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "c"
     with serving(RecordedFlink()) as server:
         code = main(["collect", "flink", server.url, "-o", str(folder), "--for", "0"])
@@ -25,7 +25,7 @@ def test_it_says_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert shown.err == ""
 
 
-def test_nothing_secret_is_shown(
+def test_messages_contain_no_credentials(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FLOWDIAG_COLLECT_TOKEN", "hunter2secret")
@@ -39,9 +39,9 @@ def test_nothing_secret_is_shown(
     assert server.headers[0]["Authorization"] == "Bearer hunter2secret"
 
 
-def test_a_password_comes_out_of_a_file(tmp_path: Path) -> None:
+def test_a_password_can_be_in_a_file(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("ann:s3cret:with:colons\n")
-    (tmp_path / "other").write_text("nothing of the kind")
+    (tmp_path / "other").write_text("no colon")
     with serving(RecordedFlink()) as server:
         given = ["collect", "flink", server.url, "-o", str(tmp_path / "c"), "--for", "0", "--quiet"]
         assert main([*given, "--password-file", str(tmp_path / "password")]) == 0
@@ -51,7 +51,7 @@ def test_a_password_comes_out_of_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (["flink", "ftp://x", "-o", "c"], "'ftp://x' is not a URL"),
         (
@@ -71,20 +71,20 @@ def test_a_password_comes_out_of_a_file(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_usage(
-    words: list[str],
+    arguments: list[str],
     message: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["collect", *words]) == 2
+    assert main(["collect", *arguments]) == 2
     assert message in capsys.readouterr().err
 
 
 @pytest.mark.command
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_whatever_ends_it_the_folder_is_good(number: signal.Signals, tmp_path: Path) -> None:
+def test_any_signal_leaves_a_valid_folder(number: signal.Signals, tmp_path: Path) -> None:
     folder = tmp_path / "c"
     with serving(RecordedFlink()) as server:
         command = [sys.executable, "-m", "flowdiag.cli", "collect", "flink", server.url]
@@ -115,7 +115,7 @@ def test_whatever_ends_it_the_folder_is_good(number: signal.Signals, tmp_path: P
         assert len(list(folder.glob("tick-*"))) == before + 1
 
 
-def test_help_needs_no_http_client() -> None:
+def test_help_does_not_import_an_http_client() -> None:
     code = "import sys; from flowdiag.cli.app import main; main(['collect', 'flink', '--help'])"
     code += "; print([m for m in ('httpx', 'pyspark', 'pyarrow') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""The real command on a real recording, as a process of its own."""
+"""The real command on a real recording, in a separate process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RECORDING = Path(__file__).parents[2] / "fixtures/recordings/flink/1.20.5/hot-ke
 COMMAND = [sys.executable, "-m", "flowdiag.cli", "checkpoints"]
 
 
-def test_a_sick_recording(tmp_path: Path) -> None:
+def test_a_recording_with_findings(tmp_path: Path) -> None:
     done = subprocess.run(
         [*COMMAND, str(RECORDING / "hot-key.tar.zst"), "no-such-file", "--format", "json"],
         check=False,

@@ -1,4 +1,4 @@
-"""A command ends well: signals, no room, no memory. docs/reliability.md has the table."""
+"""Commands end cleanly after signals, on a full disk and without memory; see docs/reliability.md."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from tests.ending import FLOWDIAG, Ended, end
 RECORDINGS = Path(__file__).parents[2] / "fixtures/recordings"
 FLINK = str(RECORDINGS / "flink/1.20.5/hot-key/hot-key.tar.zst")
 
-linux_only = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
 
 
 # -- signals -------------------------------------------------------------------------------------
 
 
-def nothing_is_left(ended: Ended, number: int) -> None:
-    """One that ended by itself before must have left as little."""
+def assert_nothing_is_left(ended: Ended, number: int) -> None:
+    """Check that nothing remains, also if the command finished before the signal."""
     assert (ended.processes, ended.files) == ((), ())
     if not ended.finished:
         assert (ended.status, ended.out, ended.err) == (128 + number, b"", b"")
@@ -49,26 +49,28 @@ def nothing_is_left(ended: Ended, number: int) -> None:
     [
         (signal.SIGINT, 0.0),  # imports
         (signal.SIGTERM, 0.4),  # Java starts, this process unpacks and parses
-        (signal.SIGINT, 1.0),  # the session is being made, or queries run
+        (signal.SIGINT, 1.0),  # Spark creates the session, or runs queries
     ],
 )
-def test_a_signal_ends_it_at_once(number: signal.Signals, after_s: float, tmp_path: Path) -> None:
+def test_a_signal_ends_a_command_at_once(
+    number: signal.Signals, after_s: float, tmp_path: Path
+) -> None:
     ended = end(["checkpoints", FLINK], number, after_s, tmp_path / "temporary")
-    nothing_is_left(ended, number)
+    assert_nothing_is_left(ended, number)
     assert ended.took_s < 5
 
 
 @linux_only
 @pytest.mark.command
-def test_the_model_of_credits_is_interrupted_as_well(tmp_path: Path) -> None:
-    wanted = ["simulate", "credits", "--parallelism", "40,40,40", "--rate", "1000"]
-    ended = end([*wanted, "--service", "0,5ms"], signal.SIGTERM, 0.3, tmp_path / "temporary")
-    nothing_is_left(ended, signal.SIGTERM)
+def test_a_signal_ends_the_credit_simulation(tmp_path: Path) -> None:
+    command = ["simulate", "credits", "--parallelism", "40,40,40", "--rate", "1000"]
+    ended = end([*command, "--service", "0,5ms"], signal.SIGTERM, 0.3, tmp_path / "temporary")
+    assert_nothing_is_left(ended, signal.SIGTERM)
 
 
 @linux_only
 @pytest.mark.command
-def test_on_a_terminal_nothing_of_the_progress_stays(tmp_path: Path) -> None:
+def test_a_signal_erases_the_progress_line(tmp_path: Path) -> None:
     import pty
 
     ours, theirs = pty.openpty()
@@ -92,7 +94,7 @@ def test_on_a_terminal_nothing_of_the_progress_stays(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def large_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Enough that processes of their own parse it, into files."""
+    """A log that is large enough to be parsed into files by separate processes."""
     from benchmarks.logs import make
 
     folder: Path = make(tmp_path_factory.mktemp("large"), 80, reports=True)
@@ -111,7 +113,7 @@ COMMANDS = {
 
 
 MOMENTS = 20
-"""At which a command is ended, at least on a machine on which it takes seconds."""
+"""The minimum number of moments at which to send a signal to a command that takes seconds."""
 
 
 @linux_only
@@ -121,14 +123,14 @@ MOMENTS = 20
     "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda each: each.name
 )
 @pytest.mark.parametrize("name", [*COMMANDS, "large", "warm"])
-def test_every_moment_of_every_command(
+def test_a_signal_at_any_moment_of_any_command(
     name: str,
     number: signal.Signals,
     tmp_path: Path,
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("FLOWDIAG_CACHE_DIR", str(tmp_path / "of-the-first"))
+    monkeypatch.setenv("FLOWDIAG_CACHE_DIR", str(tmp_path / "first-run"))
     if name == "large":
         arguments = ["checkpoints", str(request.getfixturevalue("large_log"))]
     else:
@@ -136,14 +138,14 @@ def test_every_moment_of_every_command(
     began = time.monotonic()
     done = subprocess.run([*FLOWDIAG, *arguments], capture_output=True, check=False)
     assert done.returncode in (0, 1, 3), done.stderr
-    # On a busy machine as many moments, further apart.
+    # On a busy host, the same number of moments with longer intervals.
     took_s = time.monotonic() - began
     monkeypatch.setenv("FLOWDIAG_CACHE_DIR", str(tmp_path / "cache"))
     after_s, step_s = 0.0, max(1.0 if name == "warm" else 0.15, took_s / MOMENTS)
     finished = False
     while not finished:
         ended = end(arguments, number, after_s, tmp_path / f"{after_s:.2f}")
-        nothing_is_left(ended, number)
+        assert_nothing_is_left(ended, number)
         assert not [path for path in (tmp_path / "cache").glob("*.aot") if not ended.finished]
         finished = ended.finished
         after_s += step_s
@@ -151,8 +153,8 @@ def test_every_moment_of_every_command(
 
 @linux_only
 @pytest.mark.command
-def test_what_was_ignored_before_stays_so() -> None:
-    """`nohup`, and what a script runs in its background."""
+def test_ignored_signals_stay_ignored() -> None:
+    """As under `nohup`, and for background jobs of a script."""
     code = (
         "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN);"
         " from flowdiag.cli import signals; signals.handle_signals(signals.on_signal);"
@@ -164,53 +166,52 @@ def test_what_was_ignored_before_stays_so() -> None:
 
 
 @pytest.fixture
-def ended_with(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """Statuses that the process would have ended with; it does not."""
+def exit_statuses(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Record the exit statuses instead of ending the process."""
     statuses: list[int] = []
     monkeypatch.setattr(os, "_exit", statuses.append)
-    kept = cleanup._State()
-    monkeypatch.setattr(cleanup, "_state", kept)
+    monkeypatch.setattr(cleanup, "_state", cleanup._State())
     yield statuses
 
 
-def test_the_newest_goes_first_and_a_failure_keeps_nothing(ended_with: list[int]) -> None:
-    gone: list[str] = []
+def test_clean_up_runs_in_reverse_order_despite_a_failure(exit_statuses: list[int]) -> None:
+    removed: list[str] = []
 
     def fail() -> None:
         raise OSError("no")
 
-    cleanup.at_exit(lambda: gone.append("folder"))
+    cleanup.at_exit(lambda: removed.append("folder"))
     cleanup.at_exit(fail)
-    cleanup.at_exit(lambda: gone.append("process"))
-    forget = cleanup.at_exit(lambda: gone.append("what is gone already"))
-    forget()
+    cleanup.at_exit(lambda: removed.append("process"))
+    unregister = cleanup.at_exit(lambda: removed.append("already removed"))
+    unregister()
     cleanup.end_now(143)
-    assert (gone, ended_with) == (["process", "folder"], [143])
+    assert (removed, exit_statuses) == (["process", "folder"], [143])
 
 
-def test_what_is_made_is_known_before_a_signal_is_obeyed(ended_with: list[int]) -> None:
-    gone: list[str] = []
+def test_a_deferred_signal_removes_what_was_just_created(exit_statuses: list[int]) -> None:
+    removed: list[str] = []
     with cleanup.signals_deferred():
         cleanup.end_now(130)
-        assert ended_with == []
-        cleanup.at_exit(lambda: gone.append("made a moment later"))
-    assert (gone, ended_with) == (["made a moment later"], [130])
+        assert exit_statuses == []
+        cleanup.at_exit(lambda: removed.append("created during the deferral"))
+    assert (removed, exit_statuses) == (["created during the deferral"], [130])
 
 
-def test_what_a_signal_interrupts_in_going_goes_again(ended_with: list[int]) -> None:
-    gone: list[str] = []
+def test_an_interrupted_clean_up_is_repeated(exit_statuses: list[int]) -> None:
+    removed: list[str] = []
 
-    def go() -> None:
-        gone.append("begun")
-        if len(gone) == 1:
-            cleanup.end_now(130)  # as a handler would, in the middle of it
+    def remove() -> None:
+        removed.append("begun")
+        if len(removed) == 1:
+            cleanup.end_now(130)  # as a signal handler does during the clean-up
 
-    cleanup.at_exit(go)
+    cleanup.at_exit(remove)
     cleanup.clean_up()
-    assert (gone, ended_with) == (["begun", "begun"], [130])
+    assert (removed, exit_statuses) == (["begun", "begun"], [130])
 
 
-# -- no room -------------------------------------------------------------------------------------
+# -- full disk -------------------------------------------------------------------------------------
 
 FULL = Path("/dev/full")
 full_device = pytest.mark.skipif(not FULL.exists(), reason="no /dev/full here")
@@ -219,7 +220,7 @@ full_device = pytest.mark.skipif(not FULL.exists(), reason="no /dev/full here")
 @full_device
 @pytest.mark.command
 @pytest.mark.parametrize("arguments", [["rules"], ["--help"]])
-def test_a_full_disk_behind_standard_output(arguments: list[str]) -> None:
+def test_standard_output_on_a_full_disk(arguments: list[str]) -> None:
     with FULL.open("wb") as full:
         done = subprocess.run(
             [*FLOWDIAG, *arguments], check=False, stdout=full, stderr=subprocess.PIPE, text=True
@@ -234,8 +235,8 @@ def test_a_full_disk_behind_standard_output(arguments: list[str]) -> None:
 
 
 @pytest.mark.command
-@pytest.mark.skipif(os.name != "posix", reason="closes a descriptor by the shell")
-def test_closed_standard_output_is_told() -> None:
+@pytest.mark.skipif(os.name != "posix", reason="closes a descriptor in a shell")
+def test_closed_standard_output_is_an_error() -> None:
     command = " ".join([*FLOWDIAG, "rules", ">&-"])
     done = subprocess.run(["sh", "-c", command], check=False, capture_output=True, text=True)
     assert done.returncode == 2
@@ -243,8 +244,8 @@ def test_closed_standard_output_is_told() -> None:
 
 
 @pytest.mark.command
-@pytest.mark.skipif(os.name != "posix", reason="a pipe of the shell")
-def test_a_reader_who_has_enough_is_no_error() -> None:
+@pytest.mark.skipif(os.name != "posix", reason="uses a shell pipe")
+def test_a_pipe_reader_that_stops_early_is_not_an_error() -> None:
     command = " ".join([*FLOWDIAG, "explain", "CP101", "|", "true"])
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command], check=False, capture_output=True
@@ -252,8 +253,8 @@ def test_a_reader_who_has_enough_is_no_error() -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-class Untouched:
-    """Stands in for Spark, which must not be needed."""
+class UnusedSpark:
+    """Replaces Spark, and fails on any use."""
 
     def __enter__(self) -> Self:
         return self
@@ -265,20 +266,24 @@ class Untouched:
 
 
 @pytest.mark.parametrize("target", ["missing/report.json", "", "file/report.json"])
-def test_an_output_that_cannot_be_is_refused_before_the_work(
+def test_an_invalid_output_path_is_rejected_before_the_diagnosis(
     target: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(SparkStarter, "begin", lambda **how: Untouched())
+    monkeypatch.setattr(SparkStarter, "begin", lambda **how: UnusedSpark())
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr("flowdiag.cli.diagnosing.deliver", lambda *given: pytest.fail("worked"))
+    monkeypatch.setattr(
+        "flowdiag.cli.diagnosing.deliver", lambda *given: pytest.fail("the diagnosis started")
+    )
     assert main(["checkpoints", FLINK, "-o", str(tmp_path / target)]) == 2
     assert capsys.readouterr().err.startswith(f"error: cannot write '{tmp_path / target}': ")
 
 
-def test_so_is_that_of_a_simulation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_output_path_is_rejected_before_a_simulation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     target = str(tmp_path / "missing/outcome.json")
     assert main(["simulate", "credits", "--from", FLINK, "-o", target]) == 2
     assert main(["simulate", "pid", "no-report.json", "-o", target]) == 2
@@ -286,8 +291,8 @@ def test_so_is_that_of_a_simulation(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 @pytest.fixture
-def small_files() -> Iterator[Callable[[], None]]:
-    """For `preexec_fn`: no file may grow beyond two kilobytes, as if the disk were full."""
+def limit_file_size() -> Iterator[Callable[[], None]]:
+    """A `preexec_fn` that limits files to two kilobytes, as if the disk were full."""
     import resource
 
     def limit() -> None:
@@ -299,8 +304,8 @@ def small_files() -> Iterator[Callable[[], None]]:
 
 @linux_only
 @pytest.mark.command
-def test_a_report_without_room_is_no_half_report(
-    tmp_path: Path, small_files: Callable[[], None]
+def test_a_full_disk_leaves_no_partial_report(
+    tmp_path: Path, limit_file_size: Callable[[], None]
 ) -> None:
     report = tmp_path / "report.json"
     saved = subprocess.run(
@@ -310,17 +315,17 @@ def test_a_report_without_room_is_no_half_report(
     ).stdout
     source = tmp_path / "saved.json"
     source.write_bytes(saved)
-    report.write_text("the one before")
+    report.write_text("earlier report")
     done = subprocess.run(
         [*FLOWDIAG, "render", str(source), "-f", "json", "-o", str(report)],
         check=False,
         capture_output=True,
         text=True,
-        preexec_fn=small_files,
+        preexec_fn=limit_file_size,
     )
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: cannot write '{report}': File too large\n")
-    assert report.read_text() == "the one before"
+    assert report.read_text() == "earlier report"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["report.json", "saved.json"]
 
 
@@ -344,8 +349,8 @@ def test_no_folder_for_temporary_files_is_one_line(tmp_path: Path) -> None:
     assert error.startswith("error: cannot write temporary files") and "TMPDIR" in hint
 
 
-def in_a_small_folder(arguments: list[str], size: str, folder: Path) -> tuple[int, str]:
-    """Run a command whose temporary files have no more room than that; needs user namespaces."""
+def run_in_small_folder(arguments: list[str], size: str, folder: Path) -> tuple[int, str]:
+    """Run a command in a temporary folder of this size; needs user namespaces."""
     inside = f'mount -t tmpfs -o size={size} tmpfs "$TMPDIR" && exec "$@"'
     unshared = ["unshare", "-rm", "sh", "-c", inside, "sh"]
     environ = {**os.environ, "TMPDIR": str(folder)}
@@ -355,7 +360,7 @@ def in_a_small_folder(arguments: list[str], size: str, folder: Path) -> tuple[in
             [*unshared, "true"], check=False, env=environ, capture_output=True
         ).returncode
     ):
-        pytest.skip("this machine lets nobody mount a file system of his own")
+        pytest.skip("needs permission to mount a file system")
     done = subprocess.run(
         [*unshared, *FLOWDIAG, *arguments],
         check=False,
@@ -370,8 +375,8 @@ def in_a_small_folder(arguments: list[str], size: str, folder: Path) -> tuple[in
 @linux_only
 @pytest.mark.command
 def test_a_full_temporary_folder_is_one_line(tmp_path: Path) -> None:
-    """While an archive is unpacked."""
-    status, err = in_a_small_folder(["checkpoints", FLINK], "200k", tmp_path)
+    """The folder fills up while flowdiag unpacks an archive."""
+    status, err = run_in_small_folder(["checkpoints", FLINK], "200k", tmp_path)
     assert (status, len(err.splitlines())) == (2, 2), err
     assert "no space left" in err.lower() and "TMPDIR" in err
 
@@ -381,21 +386,21 @@ def test_a_full_temporary_folder_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("size", ["4k", "20k", "100k", "400k", "1m", "2m", "4m", "16m", "64m"])
 @pytest.mark.parametrize("command", ["checkpoints", "startup", "queues"])
-def test_little_room_is_enough_or_one_line(
+def test_a_small_temporary_folder_suffices_or_is_one_line(
     command: str, size: str, large_log: Path, tmp_path: Path
 ) -> None:
-    """While Java starts, while a large log is parsed, while Spark sorts."""
-    status, err = in_a_small_folder([command, str(large_log)], size, tmp_path)
+    """The folder fills up while Java starts, while flowdiag parses a large log, or while Spark sorts."""
+    status, err = run_in_small_folder([command, str(large_log)], size, tmp_path)
     if status == 2:
         assert len(err.splitlines()) == 2 and "TMPDIR" in err, err
     else:
         assert status in (0, 1, 3), err
 
 
-# -- no memory -----------------------------------------------------------------------------------
+# -- out of memory -------------------------------------------------------------------------------
 
 
-def test_the_heap_follows_the_machine(tmp_path: Path) -> None:
+def test_the_default_heap_depends_on_the_memory(tmp_path: Path) -> None:
     (tmp_path / "proc/self").mkdir(parents=True)
     groups = tmp_path / "proc/self/cgroup"
     whole = memory_bytes(tmp_path)
@@ -417,7 +422,7 @@ def test_the_heap_follows_the_machine(tmp_path: Path) -> None:
     assert 512 << 20 <= default_heap_bytes() <= 2 << 30
 
 
-def test_a_setting_says_otherwise(tmp_path: Path) -> None:
+def test_settings_override_the_heap_size(tmp_path: Path) -> None:
     (tmp_path / "flowdiag.toml").write_text('java-heap = "3g"\n')
     assert load_settings({}, environ={}, folder=tmp_path).java_heap == "3g"
     environ = {"FLOWDIAG_JAVA_HEAP": "1500m"}
@@ -429,11 +434,11 @@ def test_a_setting_says_otherwise(tmp_path: Path) -> None:
     assert parse_heap("1t") == 1 << 40
 
 
-DYING = "import sys, time; print(sys.argv[1], flush=True); time.sleep(60)"
+PRINT_AND_SLEEP = "import sys, time; print(sys.argv[1], flush=True); time.sleep(60)"
 
 
 @pytest.mark.parametrize(
-    ("word", "told"),
+    ("line", "message"),
     [
         ("Terminating due to java.lang.OutOfMemoryError: Java heap space", "ran out of memory"),
         ("ERROR Executor: java.lang.OutOfMemoryError: Cannot reserve", "ran out of memory"),
@@ -443,27 +448,25 @@ DYING = "import sys, time; print(sys.argv[1], flush=True); time.sleep(60)"
         ),
     ],
 )
-def test_a_jvm_without_its_scheduler_is_not_waited_for(
-    word: str, told: str, tmp_path: Path
-) -> None:
+def test_a_jvm_without_its_scheduler_is_killed(line: str, message: str, tmp_path: Path) -> None:
     jvm = Jvm(tmp_path, heap_bytes=1 << 30)
     process = subprocess.Popen(
-        [sys.executable, "-c", DYING, word], stdout=subprocess.PIPE, stdin=subprocess.PIPE
+        [sys.executable, "-c", PRINT_AND_SLEEP, line], stdout=subprocess.PIPE, stdin=subprocess.PIPE
     )
     jvm.adopt(process)
     assert process.wait(timeout=20) == -signal.SIGKILL
     exit_error = jvm.exit_error()
-    assert exit_error is not None and told in exit_error.message
+    assert exit_error is not None and message in exit_error.message
     assert exit_error.hint
     jvm.kill()
     assert jvm.exit_error() is None
 
 
-def test_a_jvm_that_lives_has_no_obituary(tmp_path: Path) -> None:
+def test_a_running_jvm_has_no_exit_error(tmp_path: Path) -> None:
     jvm = Jvm(tmp_path)
-    # The second is what a Java that makes a cache of classes says of itself.
+    # A Java that writes a class archive prints the second line.
     harmless = "WARN MemoryStore: Not enough space to cache\n-XX:+ExitOnOutOfMemoryError -Xss4m"
-    command = [sys.executable, "-c", DYING, harmless]
+    command = [sys.executable, "-c", PRINT_AND_SLEEP, harmless]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE)
     jvm.adopt(process)
     until = time.monotonic() + 10
@@ -476,17 +479,17 @@ def test_a_jvm_that_lives_has_no_obituary(tmp_path: Path) -> None:
     jvm.kill()
 
 
-def test_lines_are_given_on_as_they_come() -> None:
+def test_lines_are_yielded_as_they_arrive() -> None:
     lines: deque[str] = deque(maxlen=2)
-    given = list(tail_lines(io.BytesIO(b"a\nb\nc"), lines))
-    assert (given, list(lines)) == (["a\n", "b\n", "c"], ["b\n", "c"])
+    yielded = list(tail_lines(io.BytesIO(b"a\nb\nc"), lines))
+    assert (yielded, list(lines)) == (["a\n", "b\n", "c"], ["b\n", "c"])
 
 
 @pytest.mark.full
 @pytest.mark.timeout(600)
-def test_too_small_a_heap_ends_in_one_line(tmp_path: Path) -> None:
-    """The command as it is, but for a query that collects more than the heap holds."""
-    hungry = (
+def test_a_small_heap_ends_in_one_line(tmp_path: Path) -> None:
+    """Run the normal command with an additional query that collects more than fits into the heap."""
+    program = (
         "import sys, flowdiag.analyses.engine.reading as reading\n"
         "def frame_of(found, spark, metrics=None):\n"
         "    spark.sql('SELECT collect_list(id) FROM range(0, 200000000, 1, 1)').collect()\n"
@@ -495,7 +498,7 @@ def test_too_small_a_heap_ends_in_one_line(tmp_path: Path) -> None:
         "from flowdiag.cli.process import start; start()\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", hungry, "checkpoints", FLINK, "--java-heap", "512m"],
+        [sys.executable, "-c", program, "checkpoints", FLINK, "--java-heap", "512m"],
         check=False,
         capture_output=True,
         text=True,
@@ -544,14 +547,14 @@ def test_a_killed_jvm_is_one_line(tmp_path: Path) -> None:
         (["queues"], "https://prometheus:9090/graph", "prometheus"),
     ],
 )
-def test_a_live_server_is_collected_from(
+def test_the_hint_for_a_live_server_names_collect(
     command: list[str],
     url: str,
     collector: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(SparkStarter, "begin", lambda **how: Untouched())
+    monkeypatch.setattr(SparkStarter, "begin", lambda **how: UnusedSpark())
     assert main([*command, url]) == 2
     error, hint = capsys.readouterr().err.splitlines()
     assert error.endswith(": a live server, not a log")

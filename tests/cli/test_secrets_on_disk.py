@@ -1,4 +1,4 @@
-"""Secrets of the inputs, and what commands write: temporary files while they run, tables for good."""
+"""Secrets from inputs in written files: temporary files during a command, and tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GRAPH = "INFO  org.apache.flink.runtime.executiongraph.ExecutionGraph       [] -
 
 
 def logs(folder: Path, more: int = 0) -> Path:
-    """A log with each kind of secret in an option and in two exceptions, and so many checkpoints without."""
+    """Write a log with each kind of secret in an option and in two exceptions, and `more` checkpoints without."""
     folder.mkdir()
     job = job_id(0)
     with (folder / "jobmanager.log").open("w", encoding="utf-8", newline="\n") as file:
@@ -50,28 +50,28 @@ def logs(folder: Path, more: int = 0) -> Path:
     return folder
 
 
-def told(folder: Path) -> str:
-    """All values of all Parquet files below a folder, as one text."""
+def parquet_text(folder: Path) -> str:
+    """Return all values of all Parquet files below a folder, as one text."""
     return "\n".join(str(pq.read_table(path).to_pylist()) for path in folder.rglob("*.parquet"))
 
 
-def is_whole(parquet: bytes) -> bool:
-    """It begins and ends with the same four bytes."""
+def is_complete(parquet: bytes) -> bool:
+    """Return whether the file ends with the magic bytes."""
     return len(parquet) > 12 and parquet.endswith(b"PAR1")
 
 
-def at_work(process: subprocess.Popen[bytes], folder: Path) -> list[Path]:
-    """The files of rows below a folder of temporary files, as soon as one of them is whole."""
+def wait_for_rows(process: subprocess.Popen[bytes], folder: Path) -> list[Path]:
+    """Wait until a file of rows below the temporary folder is complete, and return all complete files."""
     while process.poll() is None:
-        found = [path for path in folder.rglob("*.parquet") if is_whole(path.read_bytes())]
+        found = [path for path in folder.rglob("*.parquet") if is_complete(path.read_bytes())]
         if found:
             return found
         time.sleep(0.02)
-    raise AssertionError("it ended before it wrote rows")
+    raise AssertionError("the command ended before it wrote rows")
 
 
-def running(place: Path, temporary: Path) -> subprocess.Popen[bytes]:
-    """A command that has too many rows to hand them over in memory."""
+def start_command(place: Path, temporary: Path) -> subprocess.Popen[bytes]:
+    """Start a command with too many rows for memory."""
     temporary.mkdir()
     return subprocess.Popen(
         [*FLOWDIAG, "checkpoints", str(logs(place, 16_000)), "-q"],
@@ -83,7 +83,7 @@ def running(place: Path, temporary: Path) -> subprocess.Popen[bytes]:
 
 @pytest.mark.spark
 @pytest.mark.command
-def test_tables_hold_no_secret_and_nothing_else_stays(tmp_path: Path) -> None:
+def test_tables_contain_no_secret_and_nothing_else_remains(tmp_path: Path) -> None:
     temporary, tables = tmp_path / "temporary", tmp_path / "tables"
     temporary.mkdir()
     subprocess.run(
@@ -93,13 +93,13 @@ def test_tables_hold_no_secret_and_nothing_else_stays(tmp_path: Path) -> None:
         check=False,
         timeout=300,
     )
-    kept = told(tables)
-    assert "deepest" in kept and "env.java.opts.0" in kept
-    none_shown(kept, SEED)
+    text_of_tables = parquet_text(tables)
+    assert "deepest" in text_of_tables and "env.java.opts.0" in text_of_tables
+    none_shown(text_of_tables, SEED)
     assert not list(temporary.iterdir())
 
 
-def test_the_tables_of_memory_hold_no_secret(tmp_path: Path) -> None:
+def test_the_tables_of_memory_contain_no_secret(tmp_path: Path) -> None:
     conf = tmp_path / "flink-conf.yaml"
     lines = ["taskmanager.memory.process.size: 1728m"]
     for number, kind in enumerate(KINDS):
@@ -108,28 +108,30 @@ def test_the_tables_of_memory_hold_no_secret(tmp_path: Path) -> None:
     conf.write_text("\n".join(lines))
     tables = tmp_path / "tables"
     assert main(["memory", str(conf), "-q", "-f", "json", "--data-dir", str(tables)]) in (0, 1, 3)
-    kept = told(tables)
+    text_of_tables = parquet_text(tables)
     assert {path.name for path in tables.iterdir()} & {table.name for table in TABLES}
-    none_shown(kept, SEED)
+    none_shown(text_of_tables, SEED)
 
 
 @pytest.mark.full
 @pytest.mark.spark
 @pytest.mark.command
-@pytest.mark.skipif(sys.platform != "linux", reason="signals, and rights of folders")
+@pytest.mark.skipif(sys.platform != "linux", reason="uses signals and folder permissions")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-def test_rows_are_private_and_gone_however_it_ends(number: signal.Signals, tmp_path: Path) -> None:
-    # The rows are what was parsed, so that evidence can be told: they are not masked yet.
+def test_rows_are_private_and_removed_after_any_signal(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    # The rows are not masked yet: evidence quotes the parsed text.
     temporary = tmp_path / "temporary"
-    with running(tmp_path / "logs", temporary) as process:
-        rows = at_work(process, temporary)
-        assert shown_of(secret_of("github-classic", SEED)[1], told(temporary))
+    with start_command(tmp_path / "logs", temporary) as process:
+        rows = wait_for_rows(process, temporary)
+        assert shown_of(secret_of("github-classic", SEED)[1], parquet_text(temporary))
         for path in rows:
             top = temporary / path.relative_to(temporary).parts[0]
             assert stat.S_IMODE(top.stat().st_mode) == 0o700
         process.send_signal(number)
         process.wait(timeout=60)
-    if number is signal.SIGKILL:  # nobody was left to remove them: the next run does
+    if number is signal.SIGKILL:  # the next run removes the files of a killed process
         until = time.monotonic() + 30
         while list(temporary.glob("flowdiag-*")) and time.monotonic() < until:
             remove_leftovers(temporary)
@@ -137,9 +139,9 @@ def test_rows_are_private_and_gone_however_it_ends(number: signal.Signals, tmp_p
     assert not list(temporary.glob("flowdiag-*"))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="kills")
+@pytest.mark.skipif(sys.platform != "linux", reason="uses SIGKILL")
 @pytest.mark.command
-def test_what_was_unpacked_is_gone_after_a_kill(tmp_path: Path) -> None:
+def test_unpacked_files_are_removed_after_a_kill(tmp_path: Path) -> None:
     program = (
         "import sys, time\n"
         "from flowdiag.parsers.sources.discover import discover\n"
@@ -159,7 +161,7 @@ def test_what_was_unpacked_is_gone_after_a_kill(tmp_path: Path) -> None:
         assert process.stdout is not None
         copy = Path(process.stdout.readline().decode().rstrip("\n"))
         remove_leftovers(temporary)
-        assert copy.is_relative_to(temporary) and copy.exists()  # it is in use
+        assert copy.is_relative_to(temporary) and copy.exists()  # in use
         process.kill()
     remove_leftovers(temporary)
     assert not list(temporary.iterdir())
