@@ -215,7 +215,7 @@ def test_inputs_that_are_not_logs(
     document = json.loads(out)
     assert [item["kind"] for item in document["inputs"]] == ["not-read"]
     assert document["inputs"][0]["reason"]
-    assert b"warning: nothing to diagnose: " in err
+    assert b"nothing to diagnose in 1 input, 0 read: " in err
 
 
 def test_options_reach_the_diagnosis(log: str, set_diagnosis: Callable[[Any], Any]) -> None:

@@ -229,7 +229,7 @@ def test_standard_output_on_a_full_disk(arguments: list[str]) -> None:
         2,
         [
             "error: cannot write standard output: No space left on device",
-            "  hint: make room, or write it elsewhere with --output",
+            "  hint: free some space, or choose another place with --output",
         ],
     )
 
