@@ -50,14 +50,14 @@ _WITH_JOB: Final = """IF(checkpoint IS NOT NULL AND job_id IS NULL, coalesce(
        last(job_id, true) OVER (
          PARTITION BY source, owner ORDER BY offset DESC
          ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW), ''),
-     job_id) AS job_id"""
+     job_id) AS job_id"""  # english: quoted
 # A record without a time is ordered after the last trigger above it that prints one.
 _IN_ORDER: Final = """IF(time_us IS NULL AND fields['origin'] IS NULL,
      coalesce(last(IF(event = 'checkpoint_triggered', epoch_ms, NULL), true) OVER (
          PARTITION BY source, owner ORDER BY offset
          ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW), 0) * 1000
        + row_number() OVER (PARTITION BY source, owner ORDER BY offset),
-     shown_us) AS shown_us"""
+     shown_us) AS shown_us"""  # english: quoted
 
 
 def resolve(
