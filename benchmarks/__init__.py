@@ -1,1 +1,1 @@
-"""Claims of speed and memory, and the commands that repeat them."""
+"""Benchmarks of speed, memory and accuracy."""

@@ -1,13 +1,14 @@
-"""Speed, scaling and memory of whole runs, beside other tools that do less.
+"""Speed, scaling and memory of whole runs, next to other tools that do less.
 
     python -m benchmarks --short     five minutes: 1 GB
-    python -m benchmarks --full      1 and 10 GB beside the peers, memory with 1, 10 and 40 GB
+    python -m benchmarks --full      1 and 10 GB next to the peers, memory with 1, 10 and 40 GB
     python -m benchmarks --full --only memory
 
-The logs are generated (`benchmarks.logs`), read once before the first run so that they lie in the
-page cache, and removed afterwards unless `--keep`. DuckDB and Polars go into a virtual environment of
-this run's own; without network or ripgrep the rows are missing. Contenders run in turn, round after
-round; medians count. `--write` puts the tables into `benchmarks/README.md`.
+The benchmark generates the logs (`benchmarks.logs`), reads them once before the first run so that
+they are in the page cache, and removes them afterwards unless `--keep` is given. DuckDB and Polars
+are installed into a virtual environment of the run. Without network access or ripgrep, their rows
+are missing. Contenders run in turn, round after round, and the medians count. `--write` puts the
+tables into `benchmarks/README.md`.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ for path in sorted(Path(sys.argv[1]).glob("*.log")):
 """
 
 
-# Everything before Spark: what is left when its queries cost nothing.
+# Everything before Spark: the lower bound if its queries cost nothing.
 READING: Final = """
 import sys, tempfile
 from pathlib import Path
@@ -72,16 +73,16 @@ if __name__ == "__main__":
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """Where things are, and how much of everything."""
+    """Paths, sizes and rounds of one benchmark run."""
 
     folder: Path
     rounds: int
-    sizes: tuple[int, ...]  # megabytes of the runs beside the peers
+    sizes: tuple[int, ...]  # megabytes in the runs next to the peers
     memory: tuple[int, ...]
     cache: Path  # of flowdiag's archive
 
     def logs(self, megabytes: int, kind: str) -> Path:
-        """Generated logs, in the page cache if they fit."""
+        """Return generated logs, loaded into the page cache if they fit."""
         print(f"{megabytes} MB, {KINDS[kind]}", file=sys.stderr)
         folder = logs.make(self.folder, megabytes, reports=kind == "reports")
         if megabytes <= 10 * GIGABYTE:
@@ -92,7 +93,7 @@ class Bench:
         return folder
 
     def flowdiag(self, path: Path, *more: str, name: str = "flowdiag checkpoints") -> Contender:
-        """The contender that all this is about."""
+        """Return the contender under test: `flowdiag checkpoints` on a path."""
         command = [sys.executable, "-m", "flowdiag.cli", "checkpoints", str(path), "-q"]
         command += ["--format", "json", *more]
         return Contender(
@@ -100,15 +101,15 @@ class Bench:
         )
 
     def on_cores(self, cores: int, path: Path, *, name: str) -> Contender:
-        """The same with so many cores of the machine for all of its processes."""
+        """Return flowdiag restricted to a number of cores for all of its processes."""
         whole = self.flowdiag(path, "--master", f"local[{cores}]", name=name)
-        # One core for Spark's tasks would not do: the JVM and a Python worker keep two cores busy.
+        # One core for Spark's tasks is not comparable: the JVM and a Python worker keep two cores busy.
         pinned = ["taskset", "-c", f"0-{cores - 1}", *whole.command]
         return Contender(name=name, command=pinned, environ=whole.environ)
 
 
 def throughput(bench: Bench) -> Iterator[str]:
-    """Whole processes beside tools that only filter and extract the late acknowledgements."""
+    """Compare whole processes with tools that only filter and extract the late acknowledgements."""
     python = peers_python(bench.folder)
     for megabytes, (kind, words) in product(bench.sizes, KINDS.items()):
         path = bench.logs(megabytes, kind)
@@ -133,7 +134,7 @@ def throughput(bench: Bench) -> Iterator[str]:
 
 
 def scan(bench: Bench) -> Iterator[str]:
-    """The bare scan for candidates in one process, against ripgrep with the same literals."""
+    """Compare the bare scan for candidates in one process with ripgrep and the same literals."""
     for kind, words in KINDS.items():
         path = bench.logs(GIGABYTE, kind)
         contenders = [
@@ -146,7 +147,7 @@ def scan(bench: Bench) -> Iterator[str]:
 
 
 def scaling(bench: Bench) -> Iterator[str]:
-    """What a gigabyte costs when the start is taken off, on one core and on two."""
+    """Measure the cost of a gigabyte without the start, on one core and on two."""
     for kind, words in KINDS.items():
         small, large = bench.logs(5, kind), bench.logs(GIGABYTE, kind)
         contenders = [
@@ -168,7 +169,7 @@ def scaling(bench: Bench) -> Iterator[str]:
 
 
 def memory(bench: Bench) -> Iterator[str]:
-    """The peak of all processes together, and of the largest of each kind at any time."""
+    """Measure the peak of all processes together, and the largest process of each kind."""
     yield f"\n| input | peak of all processes | {' | '.join(EACH)} | wall |\n|---|---|---|---|---|---|\n"
     for megabytes in bench.memory:
         for kind, words in KINDS.items():
@@ -178,14 +179,14 @@ def memory(bench: Bench) -> Iterator[str]:
             done = run(bench.flowdiag(path), memory=True)
             print(f"  {done}", file=sys.stderr)
             sizes = (done.peak or 0, *(done.peaks.get(kind, 0) for kind in EACH))
-            told = " | ".join(f"{size / 1e6:.0f} MB" for size in sizes)
-            yield f"| {size_of(path)}, {words} | {told} | {done.wall:.1f} s |\n"
+            peaks = " | ".join(f"{size / 1e6:.0f} MB" for size in sizes)
+            yield f"| {size_of(path)}, {words} | {peaks} | {done.wall:.1f} s |\n"
             if megabytes > 10 * GIGABYTE:
                 shutil.rmtree(path)
 
 
 def files(bench: Bench) -> Iterator[str]:
-    """Ten thousand small files, and the same bytes in one."""
+    """Compare ten thousand small files with the same bytes in one file."""
     many, one = logs.make_pieces(bench.folder, 10_000, 20_000)
     contenders = [
         bench.flowdiag(many, name="10 000 files of 20 KB"),
@@ -199,14 +200,14 @@ def files(bench: Bench) -> Iterator[str]:
 SECTIONS: Final[dict[str, tuple[str, Callable[[Bench], Iterator[str]]]]] = {
     "throughput": ("Throughput", throughput),
     "scan": ("The scan", scan),
-    "scaling": ("What a gigabyte costs", scaling),
+    "scaling": ("The cost of a gigabyte", scaling),
     "memory": ("Memory", memory),
     "files": ("Many files", files),
 }
 
 
 def ripgreps(bench: Bench, path: Path, *options: str) -> list[Contender]:
-    """Counting the lines with any of the literals that flowdiag looks for; empty without ripgrep."""
+    """Return a contender that counts the lines with flowdiag's literals; empty without ripgrep."""
     ripgrep = shutil.which("rg")
     if ripgrep is None:
         return []
@@ -226,7 +227,9 @@ def ripgreps(bench: Bench, path: Path, *options: str) -> list[Contender]:
 
 
 def peers_python(folder: Path) -> Path | None:
-    """The Python of a virtual environment with DuckDB and Polars; None where it cannot be made."""
+    """Return the Python of a virtual environment with DuckDB and Polars, or None if it cannot be
+    made.
+    """
     home = folder / "peers"
     python = home / "bin" / "python"
     if not python.exists():
@@ -240,12 +243,12 @@ def peers_python(folder: Path) -> Path | None:
 
 
 def table(runs: dict[str, Run], base: str, *, unit: float | None) -> str:
-    """A row per contender, with its ratio to one of them.
+    """Render a row per contender, with its ratio to the base.
 
     Args:
         runs: medians.
-        base: the name of the one that others are compared with.
-        unit: gigabytes, for the time that one takes; None for none.
+        base: the name of the contender that the others are compared with.
+        unit: gigabytes, for a column with the time per gigabyte; None for none.
     """
     per = "" if unit is None else " per GB |"
     lines = [f"| | wall | ratio | processor |{per}\n|---|---|---|---|{'---|' * bool(per)}\n"]
@@ -259,14 +262,14 @@ def table(runs: dict[str, Run], base: str, *, unit: float | None) -> str:
 
 
 def size_of(path: Path) -> str:
-    """Bytes of all files below, in words."""
+    """Return the total size of all files below a path, as text."""
     total = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     return f"{total / 1e9:.1f} GB" if total >= 1e9 else f"{total / 1e6:.0f} MB"
 
 
 @contextmanager
 def working_folder(given: Path | None, *, keep: bool) -> Iterator[Path]:
-    """The folder for logs and peers; what it holds is removed unless it is to be kept."""
+    """Yield the folder for logs and peers, and remove its content unless `keep` is set."""
     if given is None:
         with tempfile.TemporaryDirectory(prefix="flowdiag-bench-") as folder:
             yield Path(folder)
@@ -280,7 +283,6 @@ def working_folder(given: Path | None, *, keep: bool) -> Iterator[Path]:
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description=__doc__,
@@ -291,7 +293,7 @@ def main() -> None:
     extent.add_argument("--full", action="store_true")
     parser.add_argument("--only", choices=SECTIONS, nargs="*", default=list(SECTIONS))
     parser.add_argument("--rounds", type=int)
-    parser.add_argument("--megabytes", type=int, help="of the runs beside the peers")
+    parser.add_argument("--megabytes", type=int, help="in the runs next to the peers")
     parser.add_argument("--folder", type=Path, help="for the logs; 75 GB for --full")
     parser.add_argument("--keep", action="store_true", help="leave the logs in --folder")
     parser.add_argument("--write", action="store_true", help="put the tables into the README")

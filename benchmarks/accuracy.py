@@ -1,14 +1,14 @@
-"""How often the verdict on a recording is right, inconclusive, silent or wrong, by what of it is there.
+"""Measures the accuracy of verdicts on the recordings, by available input.
 
 Run from a checkout with the development extras:
 
     python -m benchmarks.accuracy            # prints the page
     python -m benchmarks.accuracy --write    # and writes docs/accuracy.md
-    python -m benchmarks.accuracy --keep kept.json --seconds 170     # a part of it; again: the next one
+    python -m benchmarks.accuracy --keep kept.json --seconds 170     # a part; repeat for the next part
 
-Every recording under `fixtures/recordings` is diagnosed with all of its files, with parts of them missing
-(`tests/recordings.py` says how) and in windows of its logs (`tests/windows.py`), and held against the truth
-that the job itself wrote.
+Every recording under `fixtures/recordings` is diagnosed with all of its files, with some files
+missing (`tests/recordings.py`) and in windows of its logs (`tests/windows.py`). Each verdict is
+compared with the truth that the job itself wrote.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "accuracy.md"
 RANDOM: Final = 2  # random windows per recording
-PARTS: Final = 2  # halves or thirds of the time of some of a recording's logs
+PARTS: Final = 2  # halves or thirds of the duration of some of a recording's logs
 _NUMBERED: Final = ("random window", "some logs, in part")
 PARTS_OF_THE_TIME: Final[dict[str, Callable[[Run], Window]]] = {
     "first half": partial(windows.part_of_the_time, first=0, last=1 / 2),
@@ -67,26 +67,27 @@ SPARK_PARTS: Final = {
 TOPICS: Final = {"flink": "checkpoints", "queues": "queues", "spark": "rate"}  # by folder
 
 Kept = dict[str, dict[str, str]]
-"""By topic, then by recording and what is there of it: what the report comes to."""
+"""Outcomes by topic, then by recording and variant."""
 
 
 def cases() -> Iterator[tuple[Run, str]]:
-    """Every recording with every part of it that is looked at."""
-    looked_at = [run for run in runs() if run.name.partition("/")[0] in TOPICS]
+    """Return every recording with each of its variants."""
+    recordings = [run for run in runs() if run.name.partition("/")[0] in TOPICS]
     for name in dict.fromkeys((*WINDOWS, *SPARK_PARTS, *VARIANTS)):
-        for run in looked_at:
+        for run in recordings:
             parts = SPARK_PARTS if run.engine == "spark" else VARIANTS
             if name in WINDOWS or (name in parts and run.name.startswith(("flink/", "spark/"))):
                 yield run, name
 
 
-def laid_out(run: Run, name: str, folder: Path) -> list[str] | None:
-    """Lay out the files of a case that is no window; None where the recording has no such part.
+def lay_out(run: Run, name: str, folder: Path) -> list[str] | None:
+    """Lay out the files of a case that is not a window, or return None if the recording has no such
+    files.
 
     Args:
         run: the recording.
-        name: one of `VARIANTS` or `SPARK_PARTS`.
-        folder: an empty one, for what has to be written.
+        name: a name from `VARIANTS` or `SPARK_PARTS`.
+        folder: an empty folder for generated files.
     """
     whole = windows.files_of(run.name)
     if run.engine == "spark":
@@ -95,15 +96,14 @@ def laid_out(run: Run, name: str, folder: Path) -> list[str] | None:
 
 
 def topic_of(run: Run) -> str:
-    """The topic that a recording was made for."""
     return TOPICS[run.name.partition("/")[0]]
 
 
 def outcome(run: Run, name: str, spark: SparkSession) -> str | None:
-    """What is said of a case: one of `ORDER`; None where the recording has no such part."""
+    """Return the outcome of a case from `ORDER`, or None if the recording has no such files."""
     with tempfile.TemporaryDirectory() as folder:
         window = WINDOWS[name](run) if name in WINDOWS else None
-        paths = window.write(Path(folder)) if window else laid_out(run, name, Path(folder))
+        paths = window.write(Path(folder)) if window else lay_out(run, name, Path(folder))
         if not paths:
             return None
         topics = (topic(topic_of(run)),)
@@ -112,14 +112,17 @@ def outcome(run: Run, name: str, spark: SparkSession) -> str | None:
     return windows.outcome(run, report, window.span if window else None)
 
 
-def measured_into(kept: Kept, spark: SparkSession, seconds: float, keep: Path | None) -> bool:
-    """Diagnose what is not kept yet, for so long; whether all of it is.
+def measure_missing(kept: Kept, spark: SparkSession, seconds: float, keep: Path | None) -> bool:
+    """Diagnose the cases that are not in `kept`, within a time limit.
 
     Args:
-        kept: filled, and what it holds is not measured again.
+        kept: results by case; extended in place.
         spark: the session.
-        seconds: no case is begun later.
-        keep: where to write it after each case.
+        seconds: no case starts later than this.
+        keep: file to write after each case.
+
+    Returns:
+        Whether all cases are measured.
     """
     ends = time.monotonic() + seconds
     for run, name in cases():
@@ -128,12 +131,12 @@ def measured_into(kept: Kept, spark: SparkSession, seconds: float, keep: Path | 
             continue
         if time.monotonic() > ends:
             return False
-        said = outcome(run, name, spark)
-        kept["done"][key] = said or ""
-        if said is not None:
-            kept.setdefault(topic_of(run), {})[key] = said
-            if said.startswith("wrong"):
-                print(f"{key}: {said}", file=sys.stderr)
+        verdict = outcome(run, name, spark)
+        kept["done"][key] = verdict or ""
+        if verdict is not None:
+            kept.setdefault(topic_of(run), {})[key] = verdict
+            if verdict.startswith("wrong"):
+                print(f"{key}: {verdict}", file=sys.stderr)
         if keep is not None:
             keep.write_text(json.dumps(kept, indent=0))
     return True
@@ -142,46 +145,54 @@ def measured_into(kept: Kept, spark: SparkSession, seconds: float, keep: Path | 
 # --- the page -------------------------------------------------------------------------------------
 
 TITLES: Final = {
-    "checkpoints": "Checkpoints: who makes them fail",
-    "queues": "Queues: where back pressure begins",
+    "checkpoints": "Checkpoints: the culprit of failures",
+    "queues": "Queues: the source of back pressure",
     "rate": "Rate: why a Spark stream does not keep up",
 }
 
 
 def page(kept: Kept) -> str:
-    """The document, as Markdown."""
+    """Render the Markdown page."""
     lines = [
         "# How often the culprit is right",
         "",
         "Generated by `python -m benchmarks.accuracy --write` from the recordings of real clusters",
-        "(`fixtures/README.md`): whole, with files missing, and in windows of their logs, dressed as people",
-        f"paste them (`tests/windows.py`; {RANDOM} random ones of 1 to 400 lines each), in halves and thirds of",
-        f"the time, also of some of the logs only ({PARTS} draws each); what a part of a Spark run shows, its",
-        "own batches in it tell. *Right*: the first culprit is who the job itself says it is, the cause where it",
-        "names nobody, and a healthy job accuses nobody. *Inconclusive*: nobody is accused. *Silent*: the window",
-        "holds nothing to diagnose, and the report says so. *Called healthy*: a sick job's checkpoints complete, or",
-        "its batches keep up, as far as these files tell; of parts of the time most are first ones. *Wrong*:",
-        "somebody else is accused, or a healthy job is called sick.",
+        "(`fixtures/README.md`). Each recording is diagnosed in full, with some files missing, and in windows",
+        f"of its logs in the formats that people paste (`tests/windows.py`; {RANDOM} random windows of 1 to 400",
+        "lines each). Further windows cover halves and thirds of the time, some of them with only some of the",
+        f"logs ({PARTS} draws each). For a part of a Spark run, the batches in that part are the truth.",
+        "",
+        "- *Right*: the first culprit is the one in the job's own truth file. If the truth has no culprit, the",
+        "  cause matches. A healthy job has no culprit.",
+        "- *Inconclusive*: the report names no culprit.",
+        "- *Silent*: the window contains nothing to diagnose, and the report states that.",
+        "- *Called healthy*: the job is faulty, but the checkpoints in these files complete, or the batches keep",
+        "  up. Most of these are first parts of the time.",
+        "- *Wrong*: the report names another culprit, or calls a healthy job faulty.",
         "",
     ]
-    lines += _left_out(kept)
+    lines += _unmeasured_note(kept)
     for each, title in TITLES.items():
         lines += [f"## {title}", "", *_summary(kept.get(each, {})), ""]
-        lines += [*_shapes(kept.get(each, {})), ""]
-    lines += ["## Each recording", "", *_folded("every recording, part by part", _each(kept))]
+        lines += [*_by_scenario(kept.get(each, {})), ""]
+    lines += [
+        "## Each recording",
+        "",
+        *_folded("every recording, with each set of files", _per_recording(kept)),
+    ]
     return "\n".join(lines) + "\n"
 
 
-def _left_out(kept: Kept) -> Iterator[str]:
-    """A sentence about the cases that nobody has measured yet."""
+def _unmeasured_note(kept: Kept) -> Iterator[str]:
+    """Return a sentence about the cases that have not been measured yet."""
     done = kept.get("done", {})
     left = Counter(_column(name) for run, name in cases() if f"{run.name} {name}" not in done)
     if left:
-        told = ", ".join(f"{name} ({number})" for name, number in left.items())
-        yield from (f"Not measured yet, of so many recordings: {told}.", "")
+        missing = ", ".join(f"{name} ({number})" for name, number in left.items())
+        yield from (f"Not measured yet (number of recordings): {missing}.", "")
 
 
-def _place(key: str) -> tuple[str, str]:
+def _recording_and_variant(key: str) -> tuple[str, str]:
     recording, _, name = key.partition(" ")
     return recording, name
 
@@ -191,11 +202,11 @@ def _column(name: str) -> str:
     return name if drawn is None else drawn.replace("window", "windows")
 
 
-def _summary(said: Mapping[str, str]) -> Iterator[str]:
+def _summary(outcomes: Mapping[str, str]) -> Iterator[str]:
     counts: dict[str, Counter[str]] = {}
-    for key, word in said.items():
-        counts.setdefault(_column(_place(key)[1]), Counter())[word] += 1
-    yield "| what is there | " + " | ".join(ORDER) + " |"
+    for key, word in outcomes.items():
+        counts.setdefault(_column(_recording_and_variant(key)[1]), Counter())[word] += 1
+    yield "| input | " + " | ".join(ORDER) + " |"
     yield "|---" * (len(ORDER) + 1) + "|"
     for name in dict.fromkeys(map(_column, (*VARIANTS, *SPARK_PARTS, *WINDOWS))):
         if name in counts:
@@ -203,98 +214,102 @@ def _summary(said: Mapping[str, str]) -> Iterator[str]:
             yield f"| {name} | " + " | ".join(numbers) + " |"
 
 
-Shape = tuple[str, str]  # the scenario, and the fault of its truth
+Scenario = tuple[str, str]  # the scenario, and the fault of its truth
 
-_WELL: Final = "none"  # the fault of a healthy job
+_NO_FAULT: Final = "none"  # the fault name of a healthy job
 
 
-def _shapes(said: Mapping[str, str]) -> Iterator[str]:
-    """What is said by the shape of the trouble, the version and what is there; what is right throughout is folded.
+def _by_scenario(outcomes: Mapping[str, str]) -> Iterator[str]:
+    """Group the outcomes by scenario, version and variant, and fold the rows that are right
+    throughout.
 
-    Parts of the files count; windows, which hold little of a recording, where they are wrong or there is nothing else.
+    Variants with some files missing are always counted. Windows hold little of a recording: they
+    count if they are wrong or the only input.
     """
     whole = {
         key: word
-        for key, word in said.items()
-        if _place(key)[1] not in WINDOWS or word.startswith("wrong")
+        for key, word in outcomes.items()
+        if _recording_and_variant(key)[1] not in WINDOWS or word.startswith("wrong")
     }
-    cells: dict[tuple[Shape, str], dict[str, list[str]]] = {}
-    shapes = {run.name: _shape_of(run) for run in runs()}
-    for key, word in (whole or said).items():
-        recording, name = _place(key)
+    cells: dict[tuple[Scenario, str], dict[str, list[str]]] = {}
+    scenarios = {run.name: _scenario_of(run) for run in runs()}
+    for key, word in (whole or outcomes).items():
+        recording, name = _recording_and_variant(key)
         version = recording.split("/")[1]
-        files = cells.setdefault((shapes[recording], version), {})
+        files = cells.setdefault((scenarios[recording], version), {})
         names = files.setdefault(word, [])
         if _column(name) not in names:
             names.append(_column(name))
-    alike: dict[tuple[Shape, tuple[tuple[str, tuple[str, ...]], ...]], list[str]] = {}
-    for (shape, version), files in cells.items():
-        told = tuple((word, tuple(files[word])) for word in ORDER if word in files)
-        alike.setdefault((shape, told), []).append(version)
+    alike: dict[tuple[Scenario, tuple[tuple[str, tuple[str, ...]], ...]], list[str]] = {}
+    for (scenario, version), files in cells.items():
+        by_word = tuple((word, tuple(files[word])) for word in ORDER if word in files)
+        alike.setdefault((scenario, by_word), []).append(version)
     rows = sorted(
-        ((fault, scenario, ", ".join(_in_order(versions)), dict(told)))
-        for ((scenario, fault), told), versions in alike.items()
+        ((fault, scenario, ", ".join(_sorted_versions(versions)), dict(by_word)))
+        for ((scenario, fault), by_word), versions in alike.items()
     )
-    doubtful = [row for row in rows if set(row[3]) != {"right"}]
+    mixed = [row for row in rows if set(row[3]) != {"right"}]
     right = [row for row in rows if set(row[3]) == {"right"}]
-    if doubtful:
-        yield "By the fault, the scenario and the version: how many parts of the files tell, and which do not:"
+    if mixed:
+        yield "By fault, scenario and version: how many sets of files are enough, and which are not:"
         yield ""
-        yield from _table_of_shapes(doubtful)
+        yield from _table_of_by_scenario(mixed)
         yield ""
     if right:
-        yield from _folded("right with whatever files are there", _table_of_shapes(right))
+        yield from _folded("right with any set of files", _table_of_by_scenario(right))
 
 
-def _shape_of(run: Run) -> Shape:
-    """The scenario of a recording, and the faults of its jobs."""
-    causes = dict.fromkeys(job["expected"].get("cause") or _WELL for job in run.jobs)
+def _scenario_of(run: Run) -> Scenario:
+    """Return the scenario of a recording and the faults of its jobs."""
+    causes = dict.fromkeys(job["expected"].get("cause") or _NO_FAULT for job in run.jobs)
     return run.name.split("/")[2], " and ".join(causes)
 
 
-def _in_order(versions: Iterable[str]) -> list[str]:
+def _sorted_versions(versions: Iterable[str]) -> list[str]:
     return sorted(versions, key=lambda version: tuple(map(int, version.split("."))))
 
 
-_FAIR: Final = ("inconclusive", "silent", "called healthy")
+_NOT_WRONG: Final = ("inconclusive", "silent", "called healthy")
 
 
-def _table_of_shapes(
+def _table_of_by_scenario(
     rows: Iterable[tuple[str, str, str, Mapping[str, Sequence[str]]]],
 ) -> Iterator[str]:
-    """A row per fault, scenario and versions that are told alike: with which files the answer is what."""
-    yield f"| fault | scenario | version | right | fair: {' | '.join(_FAIR)} | wrong |"
-    yield "|---|---|---|---|" + "---|" * (len(_FAIR) + 1)
-    for fault, scenario, versions, told in rows:
+    """Render a row per fault, scenario and group of versions with the same outcomes."""
+    yield f"| fault | scenario | version | right | not wrong: {' | '.join(_NOT_WRONG)} | wrong |"
+    yield "|---|---|---|---|" + "---|" * (len(_NOT_WRONG) + 1)
+    for fault, scenario, versions, by_word in rows:
         wrong = [
             f"{name} {word.removeprefix('wrong ')}"
             for word in ORDER
             if word.startswith("wrong")
-            for name in told.get(word, ())
+            for name in by_word.get(word, ())
         ]
-        right = f"{len(told.get('right', ()))} of {sum(map(len, told.values()))}"
-        others = [", ".join(told.get(word, ())) or "–" for word in _FAIR]
+        right = f"{len(by_word.get('right', ()))} of {sum(map(len, by_word.values()))}"
+        others = [", ".join(by_word.get(word, ())) or "–" for word in _NOT_WRONG]
         cells = (right, *others, ", ".join(wrong) or "–")
         yield f"| {fault} | {scenario} | {versions} | {' | '.join(cells)} |"
 
 
 def _folded(title: str, lines: Iterable[str]) -> Iterator[str]:
-    """Lines that open with a click."""
+    """Render lines in a block that opens with a click."""
     yield from (f"<details><summary>{title}</summary>", "", *lines, "", "</details>")
 
 
-def _each(kept: Kept) -> Iterator[str]:
-    """A table per topic: a row per recording, a column per part; of drawn windows the worst."""
+def _per_recording(kept: Kept) -> Iterator[str]:
+    """Render a table per topic: a row per recording, a column per variant, the worst outcome of
+    drawn windows.
+    """
     for each, title in TITLES.items():
-        said = kept.get(each, {})
+        outcomes = kept.get(each, {})
         names = [
             name
             for name in dict.fromkeys(map(_column, (*VARIANTS, *SPARK_PARTS, *WINDOWS)))
-            if any(_column(_place(key)[1]) == name for key in said)
+            if any(_column(_recording_and_variant(key)[1]) == name for key in outcomes)
         ]
         rows: dict[str, dict[str, str]] = {}
-        for key, word in said.items():
-            recording, name = _place(key)
+        for key, word in outcomes.items():
+            recording, name = _recording_and_variant(key)
             cell = rows.setdefault(recording, {})
             worst = max(cell.get(_column(name), ORDER[0]), word, key=ORDER.index)
             cell[_column(name)] = worst
@@ -308,22 +323,22 @@ def _each(kept: Kept) -> Iterator[str]:
 
 
 def main() -> int:
-    """Print the page, or measure a part of it; 1 where something is left to be measured."""
+    """Print the page, or measure a part of it; return 1 if cases remain to be measured."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--write", action="store_true", help="write docs/accuracy.md")
-    options.add_argument("--keep", type=Path, help="a file for what was measured, to go on from")
-    options.add_argument("--seconds", type=float, default=1e9, help="measure no longer than that")
-    options.add_argument("--as-it-is", action="store_true", help="the page of what is kept by now")
+    options.add_argument("--keep", type=Path, help="file with earlier results; extended")
+    options.add_argument("--seconds", type=float, default=1e9, help="time limit of this run")
+    options.add_argument("--so-far", action="store_true", help="render the results so far")
     given = options.parse_args()
     kept: Kept = {}
     if given.keep and given.keep.exists():
         kept = json.loads(given.keep.read_text())
     done = kept.get("done", {})
-    if not given.as_it_is and any(f"{run.name} {name}" not in done for run, name in cases()):
+    if not given.so_far and any(f"{run.name} {name}" not in done for run, name in cases()):
         with SparkStarter.begin() as starter:
             session = starter.session()
             starter.tune(0)
-            whole = measured_into(kept, session, given.seconds, given.keep)
+            whole = measure_missing(kept, session, given.seconds, given.keep)
         if not whole:
             print(f"{len(kept['done'])} of {len(list(cases()))} are measured", file=sys.stderr)
             return 1

@@ -1,10 +1,10 @@
-"""Processor seconds per gigabyte: on this machine alone, and on a standalone cluster of two workers.
+"""Processor seconds per gigabyte: on one machine, and on a standalone cluster of two workers.
 
     python -m benchmarks.cluster --folder /big/disk
 
-The cluster's processes (a master, two workers of one core each, their executors) are of the installed pyspark, on
-loopback, anew for each run. What a gigabyte takes is what a large input takes more than a small one, so that nothing
-of the start is in it.
+The cluster (a master, two workers of one core each, their executors) runs from the installed
+pyspark on loopback and is recreated for each run. The cost of a gigabyte is the difference between
+a large and a small input, so it excludes the start.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PAGE: Final = Path(__file__).parents[1] / "docs" / "scaling.md"
 
 
 def measured(path: Path, cache: Path, *, cluster: bool) -> Run:
-    """One run over the logs in a folder."""
+    """Measure one run over the logs in a folder."""
     with ExitStack() as stack:
         command = [sys.executable, "-m", "flowdiag.cli", "checkpoints", "-q", "--format", "json"]
         environ = {"FLOWDIAG_CACHE_DIR": str(cache)}
@@ -47,7 +47,6 @@ def measured(path: Path, cache: Path, *, cluster: bool) -> Run:
 
 
 def main() -> None:
-    """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--folder", type=Path, required=True, help="for the logs")
     parser.add_argument("--megabytes", type=int, nargs=2, default=(1000, 10_000))

@@ -1,11 +1,11 @@
-"""What `flowdiag compare` says of recordings whose truth is known, and how often it claims what is not there.
+"""Measures the accuracy of `flowdiag compare` on recordings with known truth.
 
     python -m benchmarks.reports measure facts/        # once, with Spark
     python -m benchmarks.compare --measured facts/     # a minute, without it
     python -m benchmarks.compare --measured facts/ --write    # writes the tables of docs/compare.md
 
-Two healthy runs of the same job, and the two halves of one, must show nothing. What the test for series does where
-values resemble their neighbours is simulated: recordings have too few of them.
+Two healthy runs of the same job, and the two halves of one run, must show no change. The behaviour
+of the test on autocorrelated series is simulated, because recordings have too few values.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _BLOCK: Final = re.compile(r"(<!-- measured -->\n).*?(<!-- /measured -->)", re.D
 _SERIES: Final = 1000  # simulated pairs for each row and column
 _SEED: Final = 20
 
-# Sick and healthy runs of the same job, on the same machine.
+# Faulty and healthy runs of the same job, on the same machine.
 PAIRS: Final = (
     ("flink/1.20.5/healthy", "flink/1.20.5/hot-key"),
     ("flink/1.20.5/healthy", "flink/1.20.5/slow-sync-snapshot"),
@@ -73,10 +73,10 @@ VERSIONS: Final = (
 
 
 class Facts:
-    """What was measured of every recording, to be judged as often as wanted."""
+    """The measured facts of every recording, for repeated judging."""
 
     def __init__(self, folder: Path) -> None:
-        """Find what `benchmarks.reports measure` wrote."""
+        """Find the files that `benchmarks.reports measure` wrote."""
         self._paths: defaultdict[str, dict[str, Path]] = defaultdict(dict)
         start = f"{RECORDINGS}/".replace("/", "__")
         for path in sorted(folder.glob(f"{start}*.pickle")):
@@ -85,11 +85,11 @@ class Facts:
 
     @property
     def names(self) -> list[str]:
-        """The recordings, as paths below `fixtures/recordings`."""
+        """Return the recordings as paths below `fixtures/recordings`."""
         return list(self._paths)
 
     def report(self, name: str, selection: Selection | None = None) -> Report:
-        """The report of `diagnose` over a recording, or over a part of its time."""
+        """Return the `diagnose` report on a recording, or on a part of its time."""
         parts: dict[str, tuple[InspectedInputs, Measured]] = {
             topic_name: pickle.loads(self._paths[name][topic_name].read_bytes())
             for topic_name in ENGINES
@@ -102,18 +102,27 @@ class Facts:
 
 
 def main() -> int:
-    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--measured", type=Path, required=True, help="of `benchmarks.reports`")
+    parser.add_argument(
+        "--measured",
+        type=Path,
+        required=True,
+        help="folder written by `benchmarks.reports measure`",
+    )
     parser.add_argument("--write", action="store_true", help=f"write the tables of {PAGE}")
     given = parser.parse_args()
     facts = Facts(given.measured)
     reports = {name: facts.report(name) for name in facts.names}
-    false, lines = _healthy(reports, facts)
-    lines += ["", *_simulated(), "", *_told("Healthy and sick", PAIRS, reports, wanted=True)]
-    healed = [(sick, well) for well, sick in PAIRS]
-    lines += ["", *_told("Sick and healed", healed, reports, wanted=False)]
-    lines += ["", *_told("The same sickness in two versions", VERSIONS, reports, wanted=None)]
+    false, lines = _false_changes(reports, facts)
+    lines += [
+        "",
+        *_simulated(),
+        "",
+        *_verdict_table("Healthy to faulty", PAIRS, reports, wanted=True),
+    ]
+    healed = [(faulty, healthy) for healthy, faulty in PAIRS]
+    lines += ["", *_verdict_table("Faulty to repaired", healed, reports, wanted=False)]
+    lines += ["", *_verdict_table("The same fault in two versions", VERSIONS, reports, wanted=None)]
     text = "\n".join(lines) + "\n"
     print(text)
     if given.write:
@@ -126,25 +135,31 @@ def main() -> int:
 # --- healthy and healthy --------------------------------------------------------------------------
 
 
-def _healthy(reports: dict[str, Report], facts: Facts) -> tuple[int, list[str]]:
-    """Pairs of healthy runs of the same job, and halves of one: what is claimed of them, which is false."""
+def _false_changes(reports: dict[str, Report], facts: Facts) -> tuple[int, list[str]]:
+    """Count the changes claimed between healthy runs of the same job, and between halves of one
+    run. All are false.
+    """
     alike: defaultdict[str, list[str]] = defaultdict(list)
     for name, report in reports.items():
         if report.summary.verdict == "healthy":
             engine, _, scenario = name.split("/", 2)
             alike[f"{engine}/*/{scenario}"].append(name)
     lines = [
-        "| healthy and healthy | pairs | measures compared | claimed changes | regressions |",
+        "| healthy to healthy | pairs | measures compared | claimed changes | regressions |",
         "|---|--:|--:|--:|--:|",
     ]
     total: Counter[str] = Counter()
     for scenario, names in sorted(alike.items()):
         pairs = list(itertools.combinations(names, 2))
         if pairs:
-            found = _counted(compare_reports(reports[one], reports[other]) for one, other in pairs)
+            found = _count_changes(
+                compare_reports(reports[one], reports[other]) for one, other in pairs
+            )
             lines.append(_row(scenario, found))
             total += found
-    halves = _counted(_halves([one for some in alike.values() for one in some], reports, facts))
+    halves = _count_changes(
+        _halves([one for some in alike.values() for one in some], reports, facts)
+    )
     lines.append(_row("the two halves of each", halves))
     total += halves
     lines.append(_row("**all**", total))
@@ -161,14 +176,16 @@ def _halves(names: Iterable[str], reports: dict[str, Report], facts: Facts) -> I
         )
 
 
-def _counted(comparisons: Iterable[Comparison]) -> Counter[str]:
+def _count_changes(comparisons: Iterable[Comparison]) -> Counter[str]:
     found: Counter[str] = Counter()
     for one in comparisons:
         found["pairs"] += 1
-        # Memory is configured: versions of Flink do it differently, and that is true.
-        told = [each for each in one.measures if each.name != "memory" and each.change != "unknown"]
-        claims = [each for each in told if each.significant]
-        found["compared"] += len(told)
+        # Memory is configured: Flink versions configure it differently, so this change is real.
+        measured = [
+            each for each in one.measures if each.name != "memory" and each.change != "unknown"
+        ]
+        claims = [each for each in measured if each.significant]
+        found["compared"] += len(measured)
         found["claims"] += len(claims)
         found["regressions"] += one.regression
         for each in claims:
@@ -183,27 +200,31 @@ def _row(name: str, found: Counter[str]) -> str:
 
 # --- simulated ------------------------------------------------------------------------------------
 
-_RESEMBLES: Final = (0.0, 0.3, 0.6, 0.8, 0.9, 0.95)
+_CORRELATIONS: Final = (0.0, 0.3, 0.6, 0.8, 0.9, 0.95)
 _LENGTHS: Final = ((8, 20), (16, 16), (40, 40), (100, 100), (400, 400))
 
 
 def _simulated() -> list[str]:
-    """How often two series of the same process are told apart: by the test alone, and as a claimed change."""
+    """Simulate two series of the same process, and count how often the test or the comparison
+    reports a change.
+    """
     lines = [
-        f"| each value resembles the one before it by | {' | '.join(f'{a} and {b} values' for a, b in _LENGTHS)} |",
+        f"| correlation of consecutive values | {' | '.join(f'{a} and {b} values' for a, b in _LENGTHS)} |",
         f"|--:|{'--:|' * len(_LENGTHS)}",
     ]
     rng = random.Random(_SEED)
-    for rho in _RESEMBLES:
-        cells = [" / ".join(f"{part:.1%}" for part in _false(rng, rho, *n)) for n in _LENGTHS]
+    for rho in _CORRELATIONS:
+        cells = [" / ".join(f"{part:.1%}" for part in _false_rates(rng, rho, *n)) for n in _LENGTHS]
         lines.append(f"| {rho} | {' | '.join(cells)} |")
-    shares = ", ".join(f"{_false_shares(rng, rho):.1%} at {rho}" for rho in _RESEMBLES)
-    said = f"Shares of the time, means of 14 samples each: {shares}."
-    return [*lines, "", said]
+    shares = ", ".join(f"{_false_shares(rng, rho):.1%} at {rho}" for rho in _CORRELATIONS)
+    text = f"Fractions of the time, means of 14 samples each: {shares}."
+    return [*lines, "", text]
 
 
-def _false(rng: random.Random, rho: float, one: int, other: int) -> tuple[float, float]:
-    """Of pairs that differ by chance alone, the part that the test tells apart, and that is claimed to differ."""
+def _false_rates(rng: random.Random, rho: float, one: int, other: int) -> tuple[float, float]:
+    """Return the share of random pairs that the test separates, and the share that is reported
+    as changed.
+    """
     apart = claimed = 0
     for _ in range(_SERIES):
         before, after = _delays(rng, rho, one), _delays(rng, rho, other)
@@ -219,7 +240,9 @@ def _false(rng: random.Random, rho: float, one: int, other: int) -> tuple[float,
 
 
 def _delays(rng: random.Random, rho: float, count: int) -> list[float]:
-    """Delays around 300 ms, skewed as they are: logarithms that scatter by 0.7, each like the one before it."""
+    """Return log-normal delays around 300 ms with a scatter of 0.7, each correlated with the
+    previous delay.
+    """
     return [math.exp(math.log(300) + 0.7 * value) for value in _series(rng, rho, count)]
 
 
@@ -233,7 +256,9 @@ def _series(rng: random.Random, rho: float, count: int) -> list[float]:
 
 
 def _false_shares(rng: random.Random, rho: float, samples: int = 14) -> float:
-    """The same for shares of the time, a quarter on average, of so many samples."""
+    """Return the same shares for a fraction of the time, a quarter on average, in a number of
+    samples.
+    """
     claimed = 0
     for _ in range(_SERIES):
         one, other = (
@@ -246,17 +271,19 @@ def _false_shares(rng: random.Random, rho: float, samples: int = 14) -> float:
     return claimed / _SERIES
 
 
-# --- sick and healthy -----------------------------------------------------------------------------
+# --- faulty and healthy ---------------------------------------------------------------------------
 
 
-def _told(
+def _verdict_table(
     title: str,
     pairs: Sequence[tuple[str, str]],
     reports: dict[str, Report],
     *,
     wanted: bool | None,
 ) -> list[str]:
-    """What is said of pairs; `wanted`: whether it must be a regression, None: neither."""
+    """Render the verdicts on pairs; `wanted` is whether a regression is expected, None for no
+    change.
+    """
     lines = [
         f"| {title}: before | after | verdict | findings | measures that changed | regression |",
         "|---|---|---|---|---|---|",
@@ -272,11 +299,11 @@ def _told(
                 if measure.significant
             )
         )
-        said = "yes" if one.regression else "no"
+        answer = "yes" if one.regression else "no"
         if wanted is not None and one.regression is not wanted:
-            said = f"**{said}**"
+            answer = f"**{answer}**"
         verdicts = f"{one.before.verdict} → {one.after.verdict}"
-        lines.append(f"| {before} | {after} | {verdicts} | {findings} | {changed} | {said} |")
+        lines.append(f"| {before} | {after} | {verdicts} | {findings} | {changed} | {answer} |")
     return lines
 
 

@@ -1,12 +1,13 @@
-"""How right `flowdiag diagnose` is, and what it costs beside the commands that ask one question each.
+"""Measures how often `flowdiag diagnose` is right, and its cost next to the single commands.
 
     python -m benchmarks.diagnose                      # every recording, against its truth
     python -m benchmarks.diagnose --measured facts/    # the same without Spark: see benchmarks.reports measure
-    python -m benchmarks.diagnose --cost               # time on some recordings, beside the single commands
-    python -m benchmarks.diagnose --write              # writes docs/diagnose.md with what was asked for
+    python -m benchmarks.diagnose --cost               # time on some recordings, next to the single commands
+    python -m benchmarks.diagnose --write              # writes the requested parts to docs/diagnose.md
 
-The first story of each report is held against `truth.json` (`tests/diagnoses.py` says how). Times are those of a
-session that is there and has run the same queries before: what is compared is the work, not the start of Java.
+The first incident of each report is compared with `truth.json` (see `tests/diagnoses.py`). Times
+are measured in a warm session that has already run the same queries, so they compare the work and
+not the start of Java.
 """
 
 from __future__ import annotations
@@ -31,31 +32,30 @@ from tests.archives import FIXTURES
 from tests.diagnoses import ORDER, answer, truth_of
 
 PAGE: Final = Path("docs") / "diagnose.md"
-_ASKED: Final = Options(everything=True)
+_OPTIONS: Final = Options(everything=True)
 _TIMED: Final = ("flink/1.20.5/hot-key", "flink/2.3.0/healthy", "startup/1.20.5/too-few-slots")
 _ROUNDS: Final = 5
 
 
 def main() -> int:
-    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--measured", type=Path, help="a folder of `benchmarks.reports measure`")
     parser.add_argument("--cost", action="store_true", help="time it, beside the single commands")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE}")
     given = parser.parse_args()
-    reports = _kept(given.measured) if given.measured else measured_reports()
-    said = [_said(folder, report) for folder, report in reports]
-    lines = [*_head(), *_table(said)]
+    reports = _stored_reports(given.measured) if given.measured else measured_reports()
+    judged = [_judged_report(folder, report) for folder, report in reports]
+    lines = [*_head(), *_table(judged)]
     if given.cost:
         lines += _costs()
     page = "\n".join(lines) + "\n"
     print(page)
     if given.write:
         PAGE.write_text(page)
-    return any(right.startswith("wrong") for _, right, _ in said)
+    return any(verdict.startswith("wrong") for _, verdict, _ in judged)
 
 
-Said = tuple[str, str, Report]  # name of a recording, how right, the report
+JudgedReport = tuple[str, str, Report]  # name of a recording, verdict on the report, the report
 
 
 def _folders() -> Iterator[Path]:
@@ -64,8 +64,10 @@ def _folders() -> Iterator[Path]:
             yield path.parent
 
 
-def _kept(facts: Path) -> Iterator[tuple[Path, Report]]:
-    """Reports on what was measured command by command, which is the same as at once."""
+def _stored_reports(facts: Path) -> Iterator[tuple[Path, Report]]:
+    """Yield reports on facts that were measured command by command, which equal those measured
+    at once.
+    """
     top = FIXTURES.parent
     for stem, report in joined(facts, top):
         folder = top / stem.replace("__", "/")
@@ -74,7 +76,7 @@ def _kept(facts: Path) -> Iterator[tuple[Path, Report]]:
 
 
 def measured_reports() -> Iterator[tuple[Path, Report]]:
-    """Every recording that has a truth, with the report on it, as Spark measures it now."""
+    """Yield every recording that has a truth with its report, measured now."""
     from flowdiag.cli.spark.starter import SparkStarter
 
     with SparkStarter.begin() as starter:
@@ -82,9 +84,9 @@ def measured_reports() -> Iterator[tuple[Path, Report]]:
         starter.tune(0)
         for folder in _folders():
             topics, found = _inputs(folder)
-            inspected = inspect_inputs(topics, found, _ASKED)
-            measured = measure(topics, inspected, lambda: session, _ASKED)
-            yield folder, report_on(topics, inspected, measured, _ASKED)
+            inspected = inspect_inputs(topics, found, _OPTIONS)
+            measured = measure(topics, inspected, lambda: session, _OPTIONS)
+            yield folder, report_on(topics, inspected, measured, _OPTIONS)
             sys.stderr.write(".")
 
 
@@ -96,7 +98,7 @@ def _inputs(folder: Path) -> tuple[Any, Any]:
     return tuple(map(topic, names_of(EVERYTHING, engines))), replace(found, sources=sources)
 
 
-def _said(folder: Path, report: Report) -> Said:
+def _judged_report(folder: Path, report: Report) -> JudgedReport:
     truth = truth_of(folder)
     return str(folder.relative_to(FIXTURES / "recordings")), answer(truth, report), report
 
@@ -105,17 +107,19 @@ def _head() -> list[str]:
     return [
         "# How right `flowdiag diagnose` is",
         "",
-        "Written by `python -m benchmarks.diagnose --cost --write`: the first story of every recording, with all of its",
-        "files, held against the truth that the job itself wrote. *Right*: its cause is the true one and nothing that",
-        "its culprit names contradicts the truth; a healthy job has no story. *Inconclusive*: a story without a cause,",
-        "or no story and a verdict that says so. *Silent*: a sick job without a story.",
+        "Written by `python -m benchmarks.diagnose --cost --write`. The first incident of every recording, with all of its",
+        "files, is compared with the truth that the job itself wrote.",
+        "",
+        "- *Right*: the cause is the true one, and the culprit does not contradict the truth. A healthy job has no incident.",
+        "- *Inconclusive*: an incident without a cause, or no incident and an inconclusive verdict.",
+        "- *Silent*: a faulty job without an incident.",
         "",
     ]
 
 
-def _table(said: list[Said]) -> list[str]:
+def _table(judged: list[JudgedReport]) -> list[str]:
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for name, right, _ in said:
+    for name, right, _ in judged:
         counts[" ".join(name.split("/")[:2])][right] += 1
     total = sum(counts.values(), Counter[str]())
     rows = [*sorted(counts.items()), ("**all**", total)]
@@ -125,11 +129,11 @@ def _table(said: list[Said]) -> list[str]:
     lines += [
         f"| {name} | {' | '.join(str(count[word]) for word in shown)} |" for name, count in rows
     ]
-    others = [(name, right, report) for name, right, report in said if right != "right"]
+    others = [(name, right, report) for name, right, report in judged if right != "right"]
     if others:
         lines += ["", "Not right:", ""]
         lines += [
-            f"- {name}: {right}; {report.summary.reason or 'a story without a cause'}"
+            f"- {name}: {right}; {report.summary.reason or 'an incident without a cause'}"
             for name, right, report in others
         ]
     return [*lines, ""]
@@ -139,14 +143,14 @@ def _costs() -> list[str]:
     from flowdiag.cli.spark.starter import SparkStarter
 
     lines = [
-        "## What it costs",
+        "## Cost",
         "",
-        f"Median of {_ROUNDS} runs each in one session, in seconds, after two that do not count.",
+        f"Median of {_ROUNDS} runs each in one session, in seconds, after two warm-up runs.",
         "",
         "| recording | " + " | ".join(name for name in ENGINES if ENGINES[name] == "flink"),
         "|---" * 5 + "|--:|--:|",
     ]
-    lines[-2] += " | diagnose | of the dearest |"
+    lines[-2] += " | diagnose | of the slowest |"
     with SparkStarter.begin() as starter:
         session = starter.session()
         starter.tune(0)
@@ -157,9 +161,12 @@ def _costs() -> list[str]:
             for _ in range(_ROUNDS + 2):
                 for number, some in enumerate(asked):
                     begun = time.perf_counter()
-                    inspected = inspect_inputs(some, found, _ASKED)
+                    inspected = inspect_inputs(some, found, _OPTIONS)
                     report_on(
-                        some, inspected, measure(some, inspected, lambda: session, _ASKED), _ASKED
+                        some,
+                        inspected,
+                        measure(some, inspected, lambda: session, _OPTIONS),
+                        _OPTIONS,
                     )
                     taken[number].append(time.perf_counter() - begun)
             *single, together = (statistics.median(times[2:]) for times in taken)

@@ -1,10 +1,12 @@
-"""Diagnose large event logs, against Spark counting the progress events, and zstd and ripgrep doing so.
+"""Measures the diagnosis of large event logs, against Spark, and against zstd and ripgrep.
 
-Makes an event log of a given size, once plain in one file and once as Spark 4 writes it: rolled, and
-compressed by zstd with a frame for each flush. One line in a hundred is a `QueryProgressEvent`, the
-others are tasks and jobs of its triggers, as long as real ones. Then, in turn and each in a process of
-its own: `flowdiag rate`, whole and without what it takes with a small log; `spark.read.json` with an
-explicit schema, filter and count; reading alone; `zstd -dc | rg -c`.
+Makes an event log of a given size in two forms. The first is one plain file. The second is written
+as Spark 4 does: rolled, and compressed by zstd with a frame for each flush. One line in a hundred
+is a `QueryProgressEvent`. The others are tasks and jobs of its triggers, as long as real ones.
+
+Then four contenders run in turn, each in a process of its own. The first is `flowdiag rate`, in
+total and minus its time on a small log. The second is `spark.read.json` with an explicit schema,
+filter and count. The third only reads; the last is `zstd -dc | rg -c`.
 
     python -m benchmarks.event_log [--megabytes 1000] [--rounds 3]
 """
@@ -70,7 +72,9 @@ def make(path: Path, megabytes: int) -> None:
 
 
 def roll(folder: Path, megabytes: int) -> None:
-    """Write the same log as Spark 4 does: rolled files of many zstd frames, and the state's file."""
+    """Write the same log as Spark 4 does: rolled files of many zstd frames, and the application
+    status file.
+    """
     folder.mkdir()
     (folder / f"appstatus_{APPLICATION}").touch()
     compressor = zstandard.ZstdCompressor(level=1)
@@ -79,7 +83,7 @@ def roll(folder: Path, megabytes: int) -> None:
     for line in lines(megabytes):
         waiting.append(line)
         size += len(line)
-        # Spark flushes with jobs and with what other listeners post, not with tasks.
+        # Spark flushes for jobs and for events of other listeners, not for tasks.
         if b"SparkListenerTask" not in line[:40]:
             with (folder / f"events_{number}_{APPLICATION}.zstd").open("ab") as file:
                 file.write(compressor.compress(b"".join(waiting)))
@@ -89,7 +93,7 @@ def roll(folder: Path, megabytes: int) -> None:
 
 
 def lines(megabytes: int) -> Iterator[bytes]:
-    """The lines of the log; the same arguments give the same bytes."""
+    """Yield the lines of the log; the same arguments give the same bytes."""
     chance = random.Random(5)
     pool = [accumulables(chance) for _ in range(2000)]
     size, number = 0, 0
@@ -103,7 +107,7 @@ def lines(megabytes: int) -> Iterator[bytes]:
 
 
 def header() -> list[Json]:
-    """What every event log begins with."""
+    """Return the events at the start of every event log."""
     return [
         {"Event": "SparkListenerLogStart", "Spark Version": "4.0.0"},
         {"Event": "SparkListenerEnvironmentUpdate", "Spark Properties": {}},
@@ -117,7 +121,7 @@ def header() -> list[Json]:
 
 
 def trigger(number: int, chance: random.Random, pool: list[str]) -> Iterator[bytes]:
-    """The hundred events of one trigger."""
+    """Return the hundred events of one trigger."""
     time_ms = START_MS + 2000 * number
     properties = {"sql.streaming.queryId": "8c0119b7", "streaming.sql.batchId": str(number)}
     properties |= {"spark.jobGroup.id": RUN, "padding": "x" * 6000}
@@ -150,12 +154,11 @@ def trigger(number: int, chance: random.Random, pool: list[str]) -> Iterator[byt
 
 
 def line(event: Json) -> bytes:
-    """A line of the log."""
     return json.dumps(event, separators=(",", ":")).encode() + b"\n"
 
 
 def accumulables(chance: random.Random) -> str:
-    """What half of a task's line is: numbers that nobody needs."""
+    """Return the accumulables that make up half of a task's line; flowdiag reads none of them."""
     return ",".join(
         f'{{"ID":{number},"Name":"internal.metrics.some.metric.{number}",'
         f'"Update":{chance.randrange(10**6)},"Value":{chance.randrange(10**9)},"Internal":true,'
@@ -165,7 +168,7 @@ def accumulables(chance: random.Random) -> str:
 
 
 def task(stage: int, index: int, time_ms: int, chance: random.Random, pool: list[str]) -> bytes:
-    """One finished task, about 4 KB."""
+    """Return one finished task, about 4 KB."""
     ran = chance.randrange(60, 120)
     return (
         f'{{"Event":"SparkListenerTaskEnd","Stage ID":{stage},"Stage Attempt ID":0,'
@@ -184,7 +187,6 @@ def task(stage: int, index: int, time_ms: int, chance: random.Random, pool: list
 
 
 def contenders(plain: Path, rolled: Path, small: Path) -> Iterator[tuple[str, list[Contender]]]:
-    """What runs against what."""
     read = rolled.parent / "read.py"
     read.write_text(READ)
     environ = {"FLOWDIAG_CACHE_DIR": str(rolled.parent / "cache")}
@@ -220,7 +222,7 @@ def contenders(plain: Path, rolled: Path, small: Path) -> Iterator[tuple[str, li
 
 
 def table(runs: dict[str, Run]) -> str:
-    """Medians, and how often the first one's time."""
+    """Render medians, and their ratio to the first contender's."""
     base = next(iter(runs.values())).wall
     rows = [
         f"| {name} | {one.wall:.2f} s | {one.wall / base:.2f} | {one.processor:.1f} s |"
@@ -230,7 +232,6 @@ def table(runs: dict[str, Run]) -> str:
 
 
 def main() -> None:
-    """Measure in turn and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--megabytes", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)

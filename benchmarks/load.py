@@ -1,13 +1,13 @@
-"""Inputs that are large in one way each: what a command takes for them, in time and memory.
+"""Measures time and memory for inputs that are large in one dimension each.
 
-    python -m benchmarks.load                 all but the 40 GB, which take as much room on the disk
+    python -m benchmarks.load                 all but the 40 GB, which need that much disk space
     python -m benchmarks.load --only week     one of them
     python -m benchmarks.load --only logs     the 40 GB, in /tmp or --folder
-    python -m benchmarks.load --scale 0.1     a tenth of each; `--growth`: beside half of it as well
-    python -m benchmarks.load --write         the table goes into docs/reliability.md
+    python -m benchmarks.load --scale 0.1     a tenth of each; `--growth`: also half of it
+    python -m benchmarks.load --write         writes the table to docs/reliability.md
 
-`--growth` shows what is nothing like proportional. That work is not the square of anything is tested without a
-clock: `tests/test_load.py`.
+`--growth` shows costs that are far from proportional. `tests/test_load.py` tests without a clock
+that no work is quadratic.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _BEGIN: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """One way of being large.
+    """An input that is large in one dimension.
 
     Attributes:
-        what: in the table.
-        most: how many of it there are.
-        write: makes an input with so many in a folder.
-        command: that reads it.
+        what: label in the table.
+        most: number of items at full scale.
+        write: creates an input with that many items in a folder.
+        command: the command that reads it.
     """
 
     what: str
@@ -57,18 +57,17 @@ class Load:
 
 
 def stamped(us: int, text: str) -> str:
-    """A record of a log, at a time in microseconds since the logs begin."""
+    """Return a log record at a time in microseconds since the logs begin."""
     seconds, rest = divmod(us, 1_000_000)
     return f"{logs.stamp_of(seconds)},{rest // 1000:03} {text}\n"
 
 
 def job_id(number: int) -> str:
-    """Of one of many jobs."""
     return f"{number + 1:032x}"
 
 
 def deployed(job: str, subtasks: int, taskmanagers: int, us: int) -> Iterator[str]:
-    """A job of two vertices runs: every subtask is deployed."""
+    """Yield the records of a job of two vertices that starts to run: every subtask is deployed."""
     yield stamped(
         us, f"{_GRAPH} Job orders-{job[-5:]} ({job}) switched from state CREATED to RUNNING."
     )
@@ -91,7 +90,9 @@ def deployed(job: str, subtasks: int, taskmanagers: int, us: int) -> Iterator[st
 def checkpoint(
     job: str, number: int, us: int, *, late: int = 0, managers: int = 1
 ) -> Iterator[str]:
-    """A checkpoint that completes after 200 ms, or expires after 600 and is acknowledged by so many."""
+    """Yield a checkpoint that completes after 200 ms, or expires after 600 ms with some late
+    acknowledgements.
+    """
     epoch_ms = logs.START * 1000 + us // 1000
     yield stamped(
         us, f"{_COORDINATOR} Triggering checkpoint {number} {_KIND} @ {epoch_ms} for job {job}."
@@ -113,7 +114,7 @@ def checkpoint(
 
 
 def week(folder: Path, count: int) -> None:
-    """A checkpoint a second, one in a thousand expires."""
+    """Write a checkpoint per second; one in a thousand expires."""
     job = job_id(0)
     with (folder / "jobmanager.log").open("w", encoding="utf-8", newline="\n") as file:
         file.write(stamped(0, _BEGIN))
@@ -124,7 +125,9 @@ def week(folder: Path, count: int) -> None:
 
 
 def jobs(folder: Path, count: int) -> None:
-    """Many jobs one beside the other in one log, each with ten checkpoints; every tenth has late ones."""
+    """Write many interleaved jobs to one log, with ten checkpoints each; every tenth has late
+    acknowledgements.
+    """
     with (folder / "jobmanager.log").open("w", encoding="utf-8", newline="\n") as file:
         file.write(stamped(0, _BEGIN))
         for number in range(count):
@@ -137,7 +140,9 @@ def jobs(folder: Path, count: int) -> None:
 
 
 def taskmanagers(folder: Path, count: int) -> None:
-    """A job on many TaskManagers, a subtask of either vertex on each; a few checkpoints, some late."""
+    """Write a job on many TaskManagers with a subtask of either vertex on each, and a few
+    checkpoints, some late.
+    """
     job = job_id(0)
     with (folder / "jobmanager.log").open("w", encoding="utf-8", newline="\n") as file:
         file.write(stamped(0, _BEGIN))
@@ -156,7 +161,9 @@ def taskmanagers(folder: Path, count: int) -> None:
 
 
 def subtasks(folder: Path, count: int) -> None:
-    """Checkpoints of a job with many subtasks that all of them acknowledge late, and their answers."""
+    """Write checkpoints of a job whose many subtasks all acknowledge late, with their REST
+    answers.
+    """
     job = job_id(0)
     with (folder / "jobmanager.log").open("w", encoding="utf-8", newline="\n") as file:
         file.write(stamped(0, _BEGIN))
@@ -200,14 +207,14 @@ def subtasks(folder: Path, count: int) -> None:
 
 
 def files(folder: Path, count: int) -> None:
-    """A log of which every 10 KB are a file of their own."""
+    """Write a log split into files of 10 KB."""
     many, whole = logs.make_pieces(folder, count, 10_000)
     shutil.rmtree(whole)
     many.rename(folder / "pieces")
 
 
 def forty_gigabytes(folder: Path, megabytes: int) -> None:
-    """The logs of the other benchmarks, half of them metric reports."""
+    """Write the logs of the other benchmarks; half of the bytes are metric reports."""
     logs.make(folder, megabytes, reports=True)
 
 
@@ -226,7 +233,7 @@ _UNASKED: Final = ("logs",)
 
 
 def measured(load: Load, count: int, folder: Path) -> tuple[int, Run]:
-    """The bytes of an input with so many, and what a command takes for it."""
+    """Return the size of an input in bytes, and the time and memory of its command."""
     place = Path(tempfile.mkdtemp(dir=folder, prefix="flowdiag-load-"))
     try:
         load.write(place, count)
@@ -239,7 +246,6 @@ def measured(load: Load, count: int, folder: Path) -> tuple[int, Run]:
 
 
 def table(names: list[str], scale: float, folder: Path, *, growth: bool) -> Iterator[str]:
-    """The lines of the table."""
     yield f"{machine()}\n\n| | | size | wall | peak of all processes |\n|--:|---|--:|--:|--:|\n"
     for name in names:
         load = LOADS[name]
@@ -255,7 +261,6 @@ def table(names: list[str], scale: float, folder: Path, *, growth: bool) -> Iter
 
 
 def main() -> None:
-    """The command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,11 +1,11 @@
-"""Logs of a busy Flink cluster, of any size: one JobManager and as many TaskManagers as it takes.
+"""Generates logs of a busy Flink cluster of any size: one JobManager, and TaskManagers to match.
 
     python -m benchmarks.logs /tmp/logs --megabytes 1000 --reports
 
-A job of four vertices runs for hours; every tenth checkpoint expires and ten tasks acknowledge it
-late. With reports, half of the TaskManagers' bytes are metric reports of the Slf4jReporter, one in
-ten seconds, with the identifiers that Flink 1.20 prints. About 0.5 to 1% of the other lines are messages
-that flowdiag knows. The same arguments give the same bytes.
+A job of four vertices runs for hours. Every tenth checkpoint expires, and ten tasks acknowledge it
+late. With `--reports`, half of the TaskManagers' bytes are metric reports of the Slf4jReporter, one
+every ten seconds, with the identifiers that Flink 1.20 prints. About 0.5 to 1% of the other lines
+are messages that flowdiag recognises. The same arguments give the same bytes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ VERTICES: Final = {
 SLOTS: Final = 4
 INTERVAL_S: Final = 10  # of checkpoints and of metric reports, Flink's default for the latter
 SLICE: Final = 4096  # sentences in the pool
-TASKMANAGER_BYTES: Final = 500_000_000  # at most; then there is one more of them
+TASKMANAGER_BYTES: Final = 500_000_000  # at most; a larger log gets another file
 
 OTHERS: Final = (
     "org.apache.kafka.clients.consumer.internals.SubscriptionState",
@@ -76,24 +76,24 @@ PROCESS_METRICS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """What all processes of one run have in common."""
+    """Properties that all processes of one run share."""
 
     taskmanagers: int
     reports: bool
 
     @property
     def parallelism(self) -> int:
-        """Of each vertex."""
+        """Return the parallelism of each vertex."""
         return self.taskmanagers * SLOTS
 
 
 def make(folder: Path, megabytes: int, *, reports: bool) -> Path:
-    """Write the logs of one run, unless they are there already.
+    """Write the logs of one run, unless they exist already.
 
     Args:
         folder: gets one folder per kind and size.
-        megabytes: of all files together, about.
-        reports: whether half of it is metric reports.
+        megabytes: approximate size of all files together.
+        reports: whether half of the bytes are metric reports.
 
     Returns:
         The folder with the logs.
@@ -116,16 +116,7 @@ def make(folder: Path, megabytes: int, *, reports: bool) -> Path:
 
 
 def make_pieces(folder: Path, count: int, size: int) -> tuple[Path, Path]:
-    """A log in one file, and the same cut into small ones at line ends.
-
-    Args:
-        folder: gets a folder for each.
-        count: pieces.
-        size: of a piece in bytes, about.
-
-    Returns:
-        The folder with the pieces, and the one with the whole log.
-    """
+    """Write a log in one file, and the same log cut into small files at line ends."""
     many, one = folder / "plain-pieces", folder / "plain-whole"
     if many.exists():
         return many, one
@@ -162,12 +153,12 @@ def _write(number: int, size: int, folder: Path, cluster: Cluster) -> None:
 
 
 def stamp_of(second: int) -> str:
-    """The printed time of a second of the run."""
+    """Return the printed timestamp of a second of the run."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(START + second))
 
 
 def _talk(chance: random.Random) -> list[str]:
-    """What nobody looks for, from the level on."""
+    """Return an irrelevant log line, from its level on."""
     words = TALK.split()
     return [
         f"INFO  {chance.choice(OTHERS)} [] - {' '.join(chance.choices(words, k=k))}\n"
@@ -176,7 +167,7 @@ def _talk(chance: random.Random) -> list[str]:
 
 
 def _noise(chance: random.Random, talk: list[str], second: int, lines: int) -> Iterator[str]:
-    """Lines of `INTERVAL_S` seconds, with rising time stamps."""
+    """Return the lines of `INTERVAL_S` seconds, with rising timestamps."""
     each = lines // INTERVAL_S
     for step in range(INTERVAL_S):
         stamp = stamp_of(second + step)
@@ -194,7 +185,7 @@ def _place(number: int) -> str:
 
 
 def _jobmanager_begin(cluster: Cluster) -> str:
-    """Start, submission, deployment."""
+    """Return the start, submission and deployment."""
     entry = "INFO  org.apache.flink.runtime.entrypoint.ClusterEntrypoint        [] -"
     graph = "INFO  org.apache.flink.runtime.executiongraph.ExecutionGraph       [] -"
     dispatcher = "INFO  org.apache.flink.runtime.dispatcher.StandaloneDispatcher     [] -"
@@ -221,7 +212,7 @@ def _jobmanager_begin(cluster: Cluster) -> str:
 
 
 def _jobmanager(cluster: Cluster) -> Iterator[str]:
-    """A period is one checkpoint."""
+    """Yield the JobManager log, one checkpoint at a time."""
     chance = random.Random(7)
     talk = _talk(chance)
     logger = "org.apache.flink.runtime.checkpoint.CheckpointCoordinator    [] -"
@@ -253,7 +244,7 @@ def _jobmanager(cluster: Cluster) -> Iterator[str]:
 
 
 def _taskmanager(number: int, cluster: Cluster) -> Iterator[str]:
-    """A period is one report and as many bytes of other lines."""
+    """Yield a TaskManager log, one report and the same number of bytes of other lines at a time."""
     chance = random.Random(1000 + number)
     talk = _talk(chance)
     block = _report_lines(number, cluster) if cluster.reports else []
@@ -280,7 +271,9 @@ def _taskmanager(number: int, cluster: Cluster) -> Iterator[str]:
 
 
 def _report_lines(number: int, cluster: Cluster) -> list[str]:
-    """A report without its values: section heads end with a line end, identifiers do not."""
+    """Return a report without its values: section headings end with a line end, identifiers do
+    not.
+    """
     scope = f"worker-{number}_flink_example.taskmanager.taskmanager-{number}"
     first = (number - 1) * SLOTS
     lines = []
@@ -299,7 +292,6 @@ def _report_lines(number: int, cluster: Cluster) -> list[str]:
 
 
 def main() -> None:
-    """Write the logs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--megabytes", type=int, default=1000)

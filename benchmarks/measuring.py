@@ -1,4 +1,4 @@
-"""Running a contender as a process of its own: wall time, processor time, memory of all it started."""
+"""Runs a contender and measures wall time, processor time and memory of all its processes."""
 
 from __future__ import annotations
 
@@ -24,8 +24,6 @@ KINDS: Final = ("the command", "Java", "a parsing process")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contender:
-    """A command to measure."""
-
     name: str
     command: Sequence[str]
     environ: Mapping[str, str] = field(default_factory=dict)
@@ -34,13 +32,13 @@ class Contender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What one run took: seconds, and bytes at the peak (None where they were not sampled).
+    """Measurements of one run: seconds, and peak bytes (None if not sampled).
 
     Args:
         wall: seconds on the clock.
         processor: seconds of all processes.
-        peak: bytes of all processes together, when they were most.
-        peaks: by kind of process (`KINDS`): the largest that one of them was at any time.
+        peak: largest total of all processes, in bytes.
+        peaks: by kind of process (`KINDS`), the largest size that any of them had.
     """
 
     wall: float
@@ -50,17 +48,17 @@ class Run:
 
 
 def run(contender: Contender, *, memory: bool = False) -> Run:
-    """Run once.
+    """Run a contender once.
 
     Args:
-        contender: what to run; its output is thrown away.
-        memory: sample the memory of the process and of everything below it.
+        contender: the command; its output is discarded.
+        memory: whether to sample the memory of the process and of its descendants.
 
     Raises:
         SystemExit: the command failed.
     """
     _adopt_orphans()
-    others = set(_below(os.getpid()))  # a cluster's, which go on
+    others = set(_below(os.getpid()))  # processes of a cluster, which keep running
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter()
     with subprocess.Popen(
@@ -80,7 +78,7 @@ def run(contender: Contender, *, memory: bool = False) -> Run:
         told = complaints.decode(errors="replace")[-2000:]
         raise SystemExit(f"{contender.name}: status {process.returncode}\n{told}")
     waited = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    # Python workers that Spark kills are waited for by nobody: of them only the samples tell.
+    # No process waits for Python workers that Spark kills, so only the samples count them.
     processor = max(waited, sampler.processor)
     return Run(
         wall=wall,
@@ -93,7 +91,9 @@ def run(contender: Contender, *, memory: bool = False) -> Run:
 def in_turn(
     contenders: Sequence[Contender], rounds: int, *, memory: bool = False
 ) -> dict[str, list[Run]]:
-    """Run all contenders once, then all of them again: a busy machine is unfair to all alike."""
+    """Run all contenders once, then all of them again, so that other load on the machine affects
+    all alike.
+    """
     runs: dict[str, list[Run]] = {contender.name: [] for contender in contenders}
     for number in range(rounds):
         for contender in contenders:
@@ -107,7 +107,7 @@ def in_turn(
 
 
 def median(runs: Sequence[Run]) -> Run:
-    """Median of each figure."""
+    """Return the median of each measurement."""
     peaks = [each.peak for each in runs if each.peak is not None]
     return Run(
         wall=statistics.median(each.wall for each in runs),
@@ -117,7 +117,7 @@ def median(runs: Sequence[Run]) -> Run:
 
 
 def machine() -> str:
-    """The machine and the versions, in one sentence."""
+    """Describe the machine and the versions in one sentence."""
     model = platform.processor() or platform.machine()
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -137,14 +137,16 @@ def machine() -> str:
 
 
 def _adopt_orphans() -> None:
-    """Become the parent of JVMs that outlive their Python, or their processor time is lost."""
+    """Become the parent of JVMs that outlive their Python process; otherwise their processor
+    time is lost.
+    """
     if sys.platform == "linux":
         set_child_subreaper = 36  # prctl(2)
         ctypes.CDLL(None).prctl(set_child_subreaper, 1, 0, 0, 0)
 
 
 def _await_orphans(others: set[int]) -> None:
-    """Wait for what the command left behind, but not for others."""
+    """Wait for the descendants of the command, but for no other process."""
     while set(_below(os.getpid())) - others:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(-1, os.WNOHANG)
@@ -152,7 +154,9 @@ def _await_orphans(others: set[int]) -> None:
 
 
 class _Sampler(threading.Thread):
-    """Samples all processes below this one: the largest sum of their memory, and their processor time."""
+    """Samples all processes below this process: the largest sum of their memory, and their
+    processor time.
+    """
 
     def __init__(self, command: int, *, memory: bool) -> None:
         super().__init__(daemon=True)
@@ -165,14 +169,14 @@ class _Sampler(threading.Thread):
 
     @property
     def processor(self) -> float:
-        """Seconds, as far as each process was last seen."""
+        """Return seconds of processor time as of the last sample of each process."""
         return sum(self._seconds.values())
 
     def run(self) -> None:
         while not self._stopped.wait(SAMPLED_EVERY_S):
             below = _below(os.getpid())
             if self._memory:
-                # First what it is: of one that ends meanwhile nothing can be told afterwards.
+                # The kind comes first: it cannot be determined once the process has ended.
                 kinds = {process: self._kind(process) for process in below}
                 sizes = {process: _proportional_bytes(process) for process in below}
                 self.peak = max(self.peak, sum(sizes.values()))
@@ -188,7 +192,7 @@ class _Sampler(threading.Thread):
     def _kind(self, process: int) -> str:
         if process == self._command:
             return KINDS[0]
-        # Its program, not its name: a process that Java is about to start bears the name of a thread.
+        # The program, not the name: a process that is about to start Java carries the name of a thread.
         with contextlib.suppress(OSError):
             if Path(f"/proc/{process}/exe").readlink().name.startswith("java"):
                 return KINDS[1]
@@ -200,11 +204,11 @@ class _Sampler(threading.Thread):
 
 
 def _below(process: int) -> list[int]:
-    """Children, their children and so on."""
+    """Return all descendants of a process."""
     children: dict[int, list[int]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError):
-            # The name of a program may have anything in it, but stands in parentheses.
+            # The name of a program may hold any character, but is in parentheses.
             parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
             children.setdefault(parent, []).append(int(folder.name))
     found: list[int] = []
@@ -217,7 +221,9 @@ def _below(process: int) -> list[int]:
 
 
 def _proportional_bytes(process: int) -> int:
-    """Memory of a process, pages that it shares divided by those who share them."""
+    """Return the proportional set size: shared pages are divided among the processes that share
+    them.
+    """
     with contextlib.suppress(OSError, ValueError):
         for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):

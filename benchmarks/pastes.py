@@ -1,16 +1,18 @@
-"""How often one pasted exception is understood: every failure in every dress in which people paste it.
+"""Measures how often a single pasted exception is recognised, by failure and wrapping.
 
 Run from a checkout with the development extras:
 
     python -m benchmarks.pastes              # prints the table
     python -m benchmarks.pastes --write      # and writes docs/pastes.md
-    python -m benchmarks.pastes --show NAME  # prints the report of one paste
+    python -m benchmarks.pastes --show NAME  # prints the report on one paste
 
-The pastes and what a right answer says of each stand in `fixtures/pastes/*.toml`, the dresses in
-`tests/parsers/traces.py`. Each goes the way of `flowdiag PATH`, which is `flowdiag diagnose`: all topics of whose
-exception it is, one report, its exit code. Dresses that come to the same rows are judged once. Rows that Spark only hands on are
-assembled without it (`tests/unmeasured.py`; a test holds both against each other), unless `--spark` is given.
-With `--measured FOLDER` what Spark measures is kept there from run to run.
+The pastes and their expected answers are in `fixtures/pastes/*.toml`, the wrappings in
+`tests/parsers/traces.py`. Each paste takes the path of `flowdiag PATH`, which is `flowdiag
+diagnose`: all topics of the exception's engine, one report, one exit code.
+
+Wrappings that result in the same rows are judged once. Rows that Spark only passes on are assembled
+without Spark (`tests/unmeasured.py`; a test compares both ways), unless `--spark` is given.
+`--measured FOLDER` keeps Spark's results from run to run.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ SIGNS: Final = {"right": "✓", "inconclusive": "?", "wrong": "✗"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paste:
-    """One exception as people paste it, and what a right answer says of it."""
+    """An exception as people paste it, and the expected answer."""
 
     engine: str
     name: str
@@ -63,20 +65,22 @@ class Paste:
 
     @property
     def id(self) -> str:
-        """Its name among those of both engines."""
+        """Return a name that is unique across both engines."""
         return f"{self.engine}: {self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came of a paste in a dress: `right`, `inconclusive` or `wrong`, and why."""
+    """The outcome for a paste in a wrapping (`right`, `inconclusive` or `wrong`), and the
+    reason.
+    """
 
     verdict: str
     why: str = ""
 
 
 def pastes() -> list[Paste]:
-    """The corpus, in its order."""
+    """Return the corpus, in its order."""
     return [
         Paste(
             engine=engine,
@@ -92,20 +96,20 @@ def pastes() -> list[Paste]:
     ]
 
 
-def dresses(engine: str) -> dict[str, Callable[[list[str]], str]]:
-    """The dresses of an engine's pastes, by name."""
+def wrappings_of(engine: str) -> dict[str, Callable[[list[str]], str]]:
+    """Return the wrappings for the pastes of an engine, by name."""
     return {**WRAPPINGS, **HEADED[engine]}
 
 
-def dressed(paste: Paste, dress: str) -> str | None:
-    """The text of a file; None where the dress takes away what says it."""
-    if (paste.uncut and dress in CUT) or (paste.headless and dress in HEADED[paste.engine]):
+def wrap(paste: Paste, wrapping: str) -> str | None:
+    """Return the wrapped text, or None if the wrapping removes the decisive part."""
+    if (paste.uncut and wrapping in CUT) or (paste.headless and wrapping in HEADED[paste.engine]):
         return None
-    return dresses(paste.engine)[dress](list(paste.lines))
+    return wrappings_of(paste.engine)[wrapping](list(paste.lines))
 
 
-class Judged:
-    """Answers, each of a set of rows asked for once."""
+class PasteJudge:
+    """Answers to pastes, computed once for each set of rows."""
 
     def __init__(
         self,
@@ -115,13 +119,13 @@ class Judged:
         *,
         all_with_spark: bool = False,
     ) -> None:
-        """Nothing is measured yet.
+        """Start without any measurement.
 
         Args:
             folder: for the files.
-            session: waits for Spark; None: what rows alone do not tell is left out.
-            measured: a folder that keeps what was measured; None: nothing is kept.
-            all_with_spark: measure what rows alone tell with Spark, too.
+            session: starts or awaits Spark; None omits the pastes that rows alone do not settle.
+            measured: a folder that keeps measurements; None keeps nothing.
+            all_with_spark: whether Spark also measures the inputs that rows alone settle.
         """
         self._all = all_with_spark
         self._folder = folder
@@ -131,30 +135,30 @@ class Judged:
 
     @property
     def measured(self) -> int:
-        """How many different inputs were measured."""
+        """Return the number of different inputs measured."""
         return len(self._known)
 
-    def answer(self, paste: Paste, dress: str) -> Answer | None:
-        """What `flowdiag PATH` says of a paste in a dress; None where there is nothing to say."""
-        text = dressed(paste, dress)
+    def answer(self, paste: Paste, wrapping: str) -> Answer | None:
+        """Return the answer of `flowdiag PATH` to a wrapped paste, or None if there is no input."""
+        text = wrap(paste, wrapping)
         if text is None:
             return None
         report = self.report(self.inputs(text))
         return (
             None
             if report is None
-            else judge(paste, report, cut=dress in CUT, headed=dress in HEADED[paste.engine])
+            else judge(paste, report, cut=wrapping in CUT, headed=wrapping in HEADED[paste.engine])
         )
 
     def inputs(self, text: str) -> Discovery:
-        """A file with the text, as `flowdiag diagnose` takes it."""
+        """Write the text to a file and resolve it as `flowdiag diagnose` does."""
         path = self._folder / "paste"
         path.write_bytes(text.encode())
         found = discover([str(path)])
         return replace(found, sources=engines_of(found.sources)[0])
 
     def report(self, found: Discovery) -> Report | None:
-        """The report on these inputs; None only without Spark."""
+        """Return the report on these inputs; None only without Spark."""
         key = hashlib.sha256(signature(found).encode()).hexdigest()
         if key not in self._known:
             topics = tuple(map(topic, names_of(EVERYTHING, engines_of(found.sources)[1])))
@@ -179,7 +183,9 @@ class Judged:
 
 
 def signature(found: Discovery) -> str:
-    """What an input comes to, wherever in the file it stands: equal ones have equal reports."""
+    """Return the content of an input regardless of its place in the file: equal signatures have
+    equal reports.
+    """
     said: list[str] = []
     for source in found.sources:
         said.append(f"{source.kind} {source.engine}")
@@ -193,13 +199,13 @@ def signature(found: Discovery) -> str:
 
 
 def judge(paste: Paste, report: Report, *, cut: bool = False, headed: bool = False) -> Answer:
-    """Hold a report against what a right answer says.
+    """Compare a report with the expected answer.
 
     Args:
         paste: the exception.
-        report: what it said.
-        cut: whether the outermost exception, which names who, and that nothing follows, was left out.
-        headed: whether a record above it says that the job or the query ended.
+        report: the report on it.
+        cut: whether the wrapping cut off the outermost exception, which names the subject, and the last lines.
+        headed: whether a record above it shows that the job or the query ended.
     """
     right = paste.right
     summary = report.summary
@@ -215,11 +221,11 @@ def judge(paste: Paste, report: Report, *, cut: bool = False, headed: bool = Fal
     wanted = "failing" if headed else right.get("verdict", "failing")
     if summary.verdict != wanted and not cut:
         return Answer(verdict="wrong", why=f"{summary.verdict}, not {wanted}")
-    return _details(paste, report, cut=cut)
+    return _check_details(paste, report, cut=cut)
 
 
-def _details(paste: Paste, report: Report, *, cut: bool) -> Answer:
-    """Whether the subject, the numbers, the remedies and the words are there."""
+def _check_details(paste: Paste, report: Report, *, cut: bool) -> Answer:
+    """Return the missing subject, numbers, remedies and words."""
     right = paste.right
     findings = report.findings
     for name, value in right.get("subject", {}).items():
@@ -235,39 +241,48 @@ def _details(paste: Paste, report: Report, *, cut: bool) -> Answer:
         if option not in {action.option for one in findings for action in one.actions}:
             return Answer(verdict="inconclusive", why=f"no {option}")
     for words in right.get("says", ()):
-        if not any(words in _said(one) for one in findings):
-            return Answer(verdict="inconclusive", why=f"does not say {words}")
+        if not any(words in _finding_text(one) for one in findings):
+            return Answer(verdict="inconclusive", why=f"lacks {words!r}")
     return Answer(verdict=RIGHT)
 
 
-def _said(finding: Finding) -> str:
+def _finding_text(finding: Finding) -> str:
     return f"{finding.title} {finding.why or ''}"
 
 
-def rows(asked: Judged, corpus: Sequence[Paste]) -> Iterator[tuple[Paste, dict[str, Answer]]]:
-    """The answers to each paste, by dress."""
+def rows(judged: PasteJudge, corpus: Sequence[Paste]) -> Iterator[tuple[Paste, dict[str, Answer]]]:
+    """Return the answers to each paste, by wrapping."""
     for paste in corpus:
-        answers = {dress: asked.answer(paste, dress) for dress in dresses(paste.engine)}
-        yield paste, {dress: answer for dress, answer in answers.items() if answer is not None}
+        answers = {
+            wrapping: judged.answer(paste, wrapping) for wrapping in wrappings_of(paste.engine)
+        }
+        yield (
+            paste,
+            {wrapping: answer for wrapping, answer in answers.items() if answer is not None},
+        )
 
 
 def page(answered: Sequence[tuple[Paste, Mapping[str, Answer]]]) -> str:
-    """The document, as Markdown."""
-    names = list(dresses("flink"))
+    """Render the Markdown page."""
+    names = list(wrappings_of("flink"))
     letters = [chr(ord("a") + number) for number in range(len(names))]
-    assert len(names) <= 26, "give the dresses other signs than letters"
+    assert len(names) <= 26, "too many wrappings for single letters"
     total = Counter(answer.verdict for _, answers in answered for answer in answers.values())
-    told = ", ".join(f"{verdict} {total[verdict]}" for verdict in SIGNS)
+    counts = ", ".join(f"{verdict} {total[verdict]}" for verdict in SIGNS)
     lines = [
         "# One pasted exception",
         "",
-        "Generated by `python -m benchmarks.pastes --write` from the pastes under `fixtures/pastes`. Every failure",
-        "is given to `flowdiag PATH` in every dress in which people paste it. *Right* (✓): the verdict, the exit code,",
-        "the cause, the subject that the text names, its numbers, the options that help. *Inconclusive* (?): some of",
-        "it is not said. *Wrong* (✗): another verdict, cause, subject or number, or healthy. –: the dress leaves",
-        "out the line that says it; ·: not tried in this table, since only Spark measures it.",
+        "Generated by `python -m benchmarks.pastes --write` from the pastes under `fixtures/pastes`. `flowdiag PATH` diagnoses",
+        "every failure in every wrapping that people use when they paste it.",
         "",
-        f"**{sum(total.values())} answers: {told}.**",
+        "- *Right* (✓): the verdict, the exit code, the cause, the subject that the text names, its numbers and the suggested",
+        "  options are correct.",
+        "- *Inconclusive* (?): some of these are missing.",
+        "- *Wrong* (✗): another verdict, cause, subject or number, or a healthy verdict.",
+        "- –: the wrapping leaves out the decisive line.",
+        "- ·: not tried in this table, because only Spark measures it.",
+        "",
+        f"**{sum(total.values())} answers: {counts}.**",
         "",
         *(f"- **{letter}** {name}" for letter, name in zip(letters, names, strict=True)),
         "",
@@ -288,21 +303,22 @@ def page(answered: Sequence[tuple[Paste, Mapping[str, Answer]]]) -> str:
     return "\n".join(lines)
 
 
-def _sign(paste: Paste, dress: str, answers: Mapping[str, Answer]) -> str:
-    if dress in answers:
-        return SIGNS[answers[dress].verdict]
-    return "–" if dressed(paste, dress) is None else "·"
+def _sign(paste: Paste, wrapping: str, answers: Mapping[str, Answer]) -> str:
+    if wrapping in answers:
+        return SIGNS[answers[wrapping].verdict]
+    return "–" if wrap(paste, wrapping) is None else "·"
 
 
 def main() -> int:
-    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
-    parser.add_argument("--show", help="print the report of the pastes whose name holds this")
-    parser.add_argument("--spark", action="store_true", help="measure all of them with Spark")
-    parser.add_argument("--quick", action="store_true", help="without Spark, what can be")
-    parser.add_argument("--dress", default="bare", help="in which --show puts them on")
-    parser.add_argument("--measured", type=Path, help="keeps what Spark measures from run to run")
+    parser.add_argument("--show", help="print the report on the pastes whose name contains this")
+    parser.add_argument("--spark", action="store_true", help="measure all pastes with Spark")
+    parser.add_argument("--quick", action="store_true", help="only the pastes that need no Spark")
+    parser.add_argument("--wrapping", default="bare", help="the wrapping that --show uses")
+    parser.add_argument(
+        "--measured", type=Path, help="folder that keeps measurements from run to run"
+    )
     given = parser.parse_args()
     from flowdiag.cli.spark.starter import SparkStarter
 
@@ -318,38 +334,38 @@ def main() -> int:
         started: list[SparkStarter] = []
         if given.measured is not None:
             given.measured.mkdir(parents=True, exist_ok=True)
-        asked = Judged(
+        judged = PasteJudge(
             Path(folder),
             None if given.quick else session,
             given.measured,
             all_with_spark=given.spark,
         )
         if given.show is not None:
-            _show(asked, given.show, given.dress)
+            _show(judged, given.show, given.wrapping)
             return 0
         answered = []
-        for paste, answers in rows(asked, pastes()):
+        for paste, answers in rows(judged, pastes()):
             answered.append((paste, answers))
-            for dress, answer in answers.items():
+            for wrapping, answer in answers.items():
                 if answer.verdict != RIGHT:
-                    print(f"{paste.id} | {dress}: {answer.verdict}: {answer.why}", flush=True)
+                    print(f"{paste.id} | {wrapping}: {answer.verdict}: {answer.why}", flush=True)
         print(page(answered))
-        print(f"{asked.measured} measured", file=sys.stderr)
+        print(f"{judged.measured} measured", file=sys.stderr)
     if given.write:
         PAGE.write_text(page(answered))
     return int(any(a.verdict == "wrong" for _, answers in answered for a in answers.values()))
 
 
-def _show(asked: Judged, name: str, dress: str) -> None:
+def _show(judged: PasteJudge, name: str, wrapping: str) -> None:
     from flowdiag.cli.render import table
     from flowdiag.cli.render.page import Page
 
     for paste in pastes():
-        text = dressed(paste, dress)
+        text = wrap(paste, wrapping)
         if name not in paste.id or text is None:
             continue
-        print(f"===== {paste.id}: {asked.answer(paste, dress)}")
-        report = asked.report(asked.inputs(text))
+        print(f"===== {paste.id}: {judged.answer(paste, wrapping)}")
+        report = judged.report(judged.inputs(text))
         if report is not None:
             print(table.render(report, Page(width=110)))
 

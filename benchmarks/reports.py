@@ -1,20 +1,21 @@
-"""Every report of every recording, kept and compared: what a change of the inner house must not change.
+"""Keeps every report on every recording, and compares two sets: a refactoring must not change any.
 
-    python -m benchmarks.reports keep before/          # with the code as it was
-    python -m benchmarks.reports keep after/           # with the code as it is
+    python -m benchmarks.reports keep before/          # with the old code
+    python -m benchmarks.reports keep after/           # with the new code
     python -m benchmarks.reports compare before/ after/
 
-`keep` writes the JSON document and the table of every recording, by every command that fits, into a
-folder; `compare` names those that differ, byte for byte, with the first lines that do, and ends with 1 if
-there are any. With `--but-totals` other counts of evidence do not count.
+`keep` writes the JSON document and the table of every recording, by every command that applies, to
+a folder. `compare` lists the files that are not byte-for-byte equal, with the first different
+lines, and exits with 1 if there are any. `--but-totals` ignores differences in the number of
+evidence lines.
 
-Judging alone takes a minute, measuring ten: for work on rules, words and layouts
+Judging takes a minute and measuring ten. For work on rules, words and layouts
 
     python -m benchmarks.reports measure facts/        # once, with Spark
     python -m benchmarks.reports keep after/ --measured facts/
 
-writes the same files without Spark, as long as what is measured has not changed. With
-`--widths 60 80 120` every report is also written as terminals of these widths show it.
+writes the same files without Spark, while the measured facts are unchanged. `--widths 60 80 120`
+also writes every report at these terminal widths.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ _TOTALS: Final = re.compile(r'"evidence_total": \d+|^\s*… \d+ more$', re.MULTI
 
 
 def inputs(top: Path) -> Iterator[tuple[Path, str]]:
-    """Every recording below a checkout and every input written here, with every command that fits it.
+    """Yield every recording below a checkout and every synthetic input, with every command that
+    applies.
 
     Args:
         top: of the checkout.
@@ -78,14 +80,14 @@ def keep(
     measured: Path | None = None,
     widths: Sequence[int] = (),
 ) -> int:
-    """Write every report into a folder; the number of them.
+    """Write every report to a folder, and return their number.
 
     Args:
-        folder: made if it is not there.
+        folder: created if it does not exist.
         top: of the checkout that holds the recordings.
-        shard, shards: which part of them, of how many: for several processes.
-        measured: a folder that `measure_all` wrote; None: Spark measures now.
-        widths: columns for which the table is written, too, beside the usual 100.
+        shard, shards: index and number of the parts, for several processes.
+        measured: a folder that `measure_all` wrote; None measures with Spark now.
+        widths: columns for additional tables, next to the default of 100.
     """
     from flowdiag.analyses.diagnosis import report_on
     from flowdiag.analyses.report.wire import encode
@@ -113,7 +115,7 @@ def keep(
 
 
 def measure_all(folder: Path, top: Path, shard: int = 0, shards: int = 1) -> int:
-    """Keep what Spark measures, for `keep` to judge without it; arguments as there."""
+    """Keep Spark's measurements, so that `keep` can judge without Spark; arguments as in `keep`."""
     folder.mkdir(parents=True, exist_ok=True)
     number = 0
     for stem, name, kept in _measured(top, shard, shards):
@@ -123,7 +125,7 @@ def measure_all(folder: Path, top: Path, shard: int = 0, shards: int = 1) -> int
 
 
 def _measured(top: Path, shard: int, shards: int) -> Iterator[tuple[str, str, tuple[Any, Any]]]:
-    """The name of each input, the topic, and what `look` and `measure` make of it."""
+    """Yield the name of each input, the topic, and the results of `look` and `measure`."""
     from flowdiag.analyses.diagnosis import inspect_inputs, measure
     from flowdiag.analyses.inputs import find
     from flowdiag.analyses.model.options import Options
@@ -158,7 +160,8 @@ def _read(
 
 
 def joined(measured: Path, top: Path) -> Iterator[tuple[str, Report]]:
-    """Each input with the report of `flowdiag diagnose`, from what was measured command by command.
+    """Yield each input with the `flowdiag diagnose` report on facts that were measured command by
+    command.
 
     Args:
         measured: a folder that `measure_all` wrote.
@@ -175,7 +178,7 @@ def joined(measured: Path, top: Path) -> Iterator[tuple[str, Report]]:
         if len(parts) < topics[stem]:
             continue
         names = [each for each in ENGINES if each in parts]
-        # `memory` alone reads configurations beside the scan.
+        # `memory` alone reads configurations in addition to the scan.
         inspected, _ = parts.get("memory") or parts[names[0]]
         facts = {each: parts[each][1].facts[each] for each in names}
         found = replace(parts[names[0]][1], facts=facts)
@@ -184,20 +187,22 @@ def joined(measured: Path, top: Path) -> Iterator[tuple[str, Report]]:
 
 
 def _filled(kept: Any) -> Any:
-    """What was pickled, with the defaults of fields that are newer."""
+    """Return the unpickled object, with the defaults of newer fields."""
     for each in fields(kept):
         if not hasattr(kept, each.name):
             object.__setattr__(kept, each.name, each.default)
     return kept
 
 
-@lru_cache(maxsize=1)  # the topics of an input follow each other
+@lru_cache(maxsize=1)  # the topics of an input are adjacent
 def _unpacked(path: Path) -> dict[str, str]:
-    """Where the files of an input lie now, by name: whoever measured unpacked them for himself."""
+    """Map the files of an input by name to their present place: the measuring process unpacked
+    them elsewhere.
+    """
     return {source.name: source.path for source in discover([str(path)]).sources}
 
 
-# What tests of the terminal report show: each topic, sick and well, told and not told, one job and two.
+# Samples for tests of the terminal report: each topic, faulty and healthy, sure and unsure, one job and two.
 SAMPLED: Final = (
     "flink__2.3.0__two-jobs.checkpoints",
     "startup__1.12.5__frozen-taskmanager.checkpoints",
@@ -212,7 +217,9 @@ SAMPLE: Final = Path("tests/cli/reports.jsonl.zst")
 
 
 def sample(folder: Path) -> int:
-    """Keep some of the reports that `keep` wrote for tests that have no Spark; the number of them."""
+    """Keep some of the reports that `keep` wrote for tests without Spark, and return their
+    number.
+    """
     lines = []
     for name in SAMPLED:
         document = (folder / f"fixtures__recordings__{name}.json").read_bytes()
@@ -222,7 +229,7 @@ def sample(folder: Path) -> int:
 
 
 def compare(before: Path, after: Path, *, but_totals: bool) -> int:
-    """Name the reports that differ; the number of them."""
+    """List the reports that differ, and return their number."""
     names = sorted({path.name for folder in (before, after) for path in folder.iterdir()})
     names = [name for name in names if name.endswith((".json", ".txt"))]
     differ = 0
@@ -246,7 +253,6 @@ def _text(path: Path, but_totals: bool) -> str:
 
 
 def main() -> int:
-    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     keeping = commands.add_parser("keep")

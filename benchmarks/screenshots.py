@@ -1,6 +1,7 @@
-"""What people see of a recording, as pictures for the README and the docs: `python -m benchmarks.pages --screenshots`.
+"""Takes the screenshots of the README and the docs: `python -m benchmarks.pages --screenshots`.
 
-The terminal's report is exported by rich as an SVG, the page is photographed in Chromium, in light and in dark.
+Rich exports the terminal report as SVG. Chromium photographs the web page, in light and in dark
+mode.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from flowdiag.cli.render import html, table
 from flowdiag.cli.render.page import Page
 
 IMAGES: Final = Path("docs/images")
-MOST: Final = 300_000  # bytes of a picture
+MOST: Final = 300_000  # bytes per picture
 _SHOWN: Final = "fixtures__recordings__flink__1.20.5__hot-key"
 _COLUMNS: Final = 100
 _SIZES: Final = {
@@ -30,7 +31,7 @@ _SIZES: Final = {
 
 
 def take(reports: Mapping[str, Report]) -> int:
-    """Take all of them; 1 where one is too large.
+    """Take all screenshots; return 1 if any is too large.
 
     Args:
         reports: of the recordings, by name.
@@ -46,7 +47,7 @@ def take(reports: Mapping[str, Report]) -> int:
 
 
 def _terminal(report: Report) -> str:
-    """The real report with its colours, as rich draws a terminal."""
+    """Export the real report with its colours, as Rich draws a terminal."""
     text = table.render(report, Page(width=_COLUMNS, colour=True))
     console = Console(
         record=True,
@@ -56,7 +57,7 @@ def _terminal(report: Report) -> str:
         color_system="truecolor",
     )
     console.print(Text.from_ansi(text), end="")
-    # A name of its own, since rich else makes one of the content and of the machine's clock.
+    # An explicit ID; by default Rich derives it from the content and the clock.
     return console.export_svg(title="flowdiag diagnose logs/", unique_id="flowdiag") + "\n"
 
 

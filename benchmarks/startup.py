@@ -1,18 +1,19 @@
-"""How long until the first answer: `flowdiag checkpoints` beside a bare PySpark script.
+"""Measures the time to the first answer: `flowdiag checkpoints` next to a bare PySpark script.
 
     python -m benchmarks.startup            # or python benchmarks/startup.py
-    python -m benchmarks.startup --write    # the table goes into benchmarks/README.md
+    python -m benchmarks.startup --write    # writes the table to benchmarks/README.md
 
-Every round runs each contender once, in turn, so that a busy machine is unfair to all of them
-alike; medians and their ratios to the bare script are printed as a Markdown table. Processor time
-(of the process and everything it started) is given too, since it is hardly disturbed by others.
+Every round runs each contender once, in turn, so that other load on the machine affects all alike.
+Medians and their ratios to the bare script are printed as a Markdown table. Processor time (of the
+process and all of its descendants) is included because other load hardly affects it.
 
-The contenders: a bare script (session, `read.text`, filter, count), `flowdiag checkpoints` without
-an archive, with the one that `flowdiag warm` makes, and joining the Java that `flowdiag warm --stay`
-left behind, whose own processor time is not counted. The floors are the same sessions with one query of two
-columns over a thousand rows and nothing else: what no diagnosis can be faster than. `--java` repeats the second and the third for
-other runtimes. Archives go to a folder of this run's own, which is removed. Where no logs are named, two
-recordings are unpacked: about 5 MB in some hundred files.
+The contenders are a bare script (session, `read.text`, filter, count) and three ways to run
+`flowdiag checkpoints`: without an archive, with the archive of `flowdiag warm`, and with the Java
+that `flowdiag warm --stay` left running. The processor time of that Java is not counted. The floors
+run one query of two columns over a thousand rows in the same sessions: no diagnosis can be faster.
+
+`--java` repeats the second and the third for other runtimes. Archives go to a temporary folder of
+the run. If no logs are given, two recordings are unpacked: about 5 MB in some hundred files.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ relevant = lines.where(F.col("value").contains("checkpoint"))
 print(relevant.groupBy(F.substring("value", 1, 10)).count().collect())
 """
 
-# What no diagnosis can be faster than: the same session, and a query of two columns.
+# The lower bound of any diagnosis: the same session, and a query of two columns.
 FLOOR = """
 import sys
 from flowdiag.cli.spark.starter import SparkStarter
@@ -58,18 +59,16 @@ with SparkStarter.begin(join="join" in sys.argv) as starter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contender:
-    """A command to measure."""
-
     name: str
     command: Sequence[str]
     environ: Mapping[str, str] = field(default_factory=dict)
 
 
 def measure(contender: Contender) -> tuple[float, float]:
-    """Wall and processor time of one run, in seconds.
+    """Return wall and processor time of one run, in seconds.
 
     Raises:
-        SystemExit: the command failed (1 means findings, which is what it is there for).
+        SystemExit: the command failed (exit code 1 means findings and is a success).
     """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter()
@@ -89,14 +88,18 @@ def measure(contender: Contender) -> tuple[float, float]:
 
 
 def _environ() -> dict[str, str]:
-    """Ours, but bytecode may be written: an installed package is compiled, a checkout should be too."""
+    """Return our environment with bytecode enabled: installed packages are compiled, so a
+    checkout must be.
+    """
     without = ("PYTHONDONTWRITEBYTECODE", "CI", "XDG_RUNTIME_DIR")
     return {name: value for name, value in os.environ.items() if name not in without}
 
 
 @contextlib.contextmanager
 def _staying(flowdiag: str, folder: Path) -> Iterator[Contender]:
-    """Java stays in the block; who joins it, less the command line."""
+    """Keep Java running inside the block, and yield the command that joins it, without the
+    shared arguments.
+    """
     runtime = folder / "runtime"
     runtime.mkdir(mode=0o700)
     environ = {"XDG_RUNTIME_DIR": str(runtime), "FLOWDIAG_CACHE_DIR": str(folder / "empty")}
@@ -108,7 +111,9 @@ def _staying(flowdiag: str, folder: Path) -> Iterator[Contender]:
 
 
 def _adopt_orphans() -> None:
-    """Become the parent of JVMs that outlive their Python, or their processor time is lost."""
+    """Become the parent of JVMs that outlive their Python process; otherwise their processor
+    time is lost.
+    """
     if sys.platform == "linux":
         set_child_subreaper = 36  # prctl(2)
         ctypes.CDLL(None).prctl(set_child_subreaper, 1, 0, 0, 0)
@@ -121,7 +126,7 @@ def _await_orphans() -> None:
 
 
 def unpacked(target: Path) -> Path:
-    """Two recordings without compression, as logs lie on a machine."""
+    """Unpack two recordings, as logs are on a real host."""
     for name in ("hot-key", "healthy"):
         with (
             zstandard.open(RECORDINGS / name / f"{name}.tar.zst", "rb") as stream,
@@ -132,7 +137,6 @@ def unpacked(target: Path) -> Path:
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("logs", type=Path, nargs="?", help="default: recordings, unpacked")
     parser.add_argument("--rounds", type=int, default=5)
@@ -143,7 +147,7 @@ def main() -> None:
 
     with (
         tempfile.TemporaryDirectory() as folder,
-        _staying(flowdiag, Path(folder)) as joining,  # before its keeper is an orphan of ours
+        _staying(flowdiag, Path(folder)) as joining,  # before its keeper becomes an orphan of ours
     ):
         _adopt_orphans()
         logs = str(options.logs or unpacked(Path(folder) / "logs"))
@@ -188,7 +192,7 @@ def main() -> None:
 
 
 def table(rows: Mapping[str, Sequence[float]]) -> str:
-    """Wall and processor time of each contender, and their shares of the bare script's."""
+    """Render wall and processor time of each contender, and their shares of the bare script's."""
     wall, processor = rows["bare script"]
     lines = ["| | wall | of bare | processor | of bare |", "|---|---|---|---|---|"]
     lines += [

@@ -1,10 +1,11 @@
-"""What each start-up trick brings: `flowdiag checkpoints` with all of them beside the same without one.
+"""Measures the effect of each start-up optimisation on `flowdiag checkpoints`.
 
     python -m benchmarks.tricks            # prints the table
-    python -m benchmarks.tricks --write    # and puts it into benchmarks/README.md
+    python -m benchmarks.tricks --write    # and writes it to benchmarks/README.md
 
-`FLOWDIAG_WITHOUT` leaves one out (`cli/spark/tricks.py`). Contenders run in turn, round after round, each with an
-archive of classes made with the same flags; two recordings, about 5 MB in some hundred files, are what is diagnosed.
+`FLOWDIAG_WITHOUT` disables an optimisation (`cli/spark/tricks.py`). Contenders run in turn, round
+after round, each with a class archive made with the same flags. The input is two recordings: about
+5 MB in some hundred files.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ from benchmarks.startup import unpacked
 from flowdiag.cli.spark.tricks import DESCRIPTIONS, VARIABLE, Trick
 
 WITH_ALL: Final = "all of them"
-# What decides which archive fits: each has one of its own.
+# Optimisations that decide which archive fits: each has its own.
 _OF_JAVA: Final = frozenset(
     {Trick.FEWER_JARS, Trick.FIRST_COMPILER, Trick.SERIAL_COLLECTOR, Trick.CODE_CACHE}
 )
 
 
 def contenders(logs: Path, folder: Path) -> Iterator[Contender]:
-    """All tricks, then all but one.
+    """Return flowdiag with all optimisations, then without each.
 
     Args:
-        logs: what is diagnosed.
+        logs: input of the diagnosis.
         folder: for archives.
     """
     for trick in (None, *Trick):
@@ -49,7 +50,7 @@ def contenders(logs: Path, folder: Path) -> Iterator[Contender]:
 
 
 def table(runs: dict[str, Run]) -> Iterator[str]:
-    """A row per trick: what a run takes without it, as a share of one with all."""
+    """Render a row per optimisation: the time without it, as a share of the time with all."""
     base = runs[WITH_ALL]
     yield f"\n{WITH_ALL.capitalize()}: {base.wall:.2f} s wall, {base.processor:.1f} s processor.\n"
     yield "\n| trick | what it is | wall without it | processor |\n|---|---|---|---|\n"
@@ -60,12 +61,11 @@ def table(runs: dict[str, Run]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--write", action="store_true", help="put the table into the README")
     options = parser.parse_args()
-    # An installed package is compiled, a checkout should be too; no archive is made aside in CI.
+    # Installed packages are compiled, so a checkout must be; CI makes no archive in the background.
     for name in ("PYTHONDONTWRITEBYTECODE", "CI", VARIABLE):
         os.environ.pop(name, None)
     what = machine()

@@ -1,4 +1,4 @@
-"""One pasted exception, in every dress, on the way of `flowdiag PATH`: what a right answer says of it."""
+"""One pasted exception, in every wrapping, on the way of `flowdiag PATH`: what a right answer says of it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.pastes import PAGE, RIGHT, Judged, Paste, dressed, dresses, pastes
+from benchmarks.pastes import PAGE, RIGHT, Paste, PasteJudge, pastes, wrap, wrappings_of
 from flowdiag.analyses.diagnosis import inspect_inputs, measure, report_on
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS, CAUSE_OF_FAILURE
@@ -26,21 +26,21 @@ CORPUS = pastes()
 
 @pytest.mark.parametrize("paste", CORPUS, ids=lambda paste: paste.id)
 def test_a_paste_is_understood(paste: Paste, tmp_path: Path) -> None:
-    asked = Judged(tmp_path, None)
-    names = list(dresses(paste.engine))
-    # Bare, and in two of the dresses; together the pastes wear all of them.
+    asked = PasteJudge(tmp_path, None)
+    names = list(wrappings_of(paste.engine))
+    # Bare, and in two of the wrappings_of; together the pastes wear all of them.
     first = CORPUS.index(paste) % len(names)
-    for dress in ("bare", names[first], names[(first + 11) % len(names)]):
-        answer = asked.answer(paste, dress)
+    for wrapping in ("bare", names[first], names[(first + 11) % len(names)]):
+        answer = asked.answer(paste, wrapping)
         if answer is not None:
-            assert answer.verdict == RIGHT, f"{dress}: {answer.why}"
+            assert answer.verdict == RIGHT, f"{wrapping}: {answer.why}"
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("paste", CORPUS, ids=lambda paste: paste.id)
 def test_no_paste_is_misunderstood_in_any_dress(paste: Paste, tmp_path: Path) -> None:
-    asked = Judged(tmp_path, None)
-    answers = {dress: asked.answer(paste, dress) for dress in dresses(paste.engine)}
+    asked = PasteJudge(tmp_path, None)
+    answers = {wrapping: asked.answer(paste, wrapping) for wrapping in wrappings_of(paste.engine)}
     told = [answer for answer in answers.values() if answer is not None]
     assert [answer for answer in told if answer.verdict == "wrong"] == []
 
@@ -50,7 +50,7 @@ def test_no_paste_is_misunderstood_in_any_dress(paste: Paste, tmp_path: Path) ->
 def test_a_paste_is_understood_as_spark_measures_it(
     paste: Paste, tmp_path: Path, spark: SparkSession
 ) -> None:
-    answer = Judged(tmp_path, lambda: spark, all_with_spark=True).answer(paste, "bare")
+    answer = PasteJudge(tmp_path, lambda: spark, all_with_spark=True).answer(paste, "bare")
     assert answer is not None
     assert answer.verdict == RIGHT, answer.why
 
@@ -66,14 +66,14 @@ MEASURED = (
 )
 
 
-@pytest.mark.parametrize(("name", "dress"), MEASURED)
+@pytest.mark.parametrize(("name", "wrapping"), MEASURED)
 def test_without_spark_a_paste_says_the_same(
-    name: str, dress: str, tmp_path: Path, spark: SparkSession
+    name: str, wrapping: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     paste = next(one for one in CORPUS if one.id == name)
-    text = dressed(paste, dress)
+    text = wrap(paste, wrapping)
     assert text is not None
-    found, options = Judged(tmp_path, None).inputs(text), Options(everything=True)
+    found, options = PasteJudge(tmp_path, None).inputs(text), Options(everything=True)
     topics = tuple(map(topic, names_of(EVERYTHING, engines_of(found.sources)[1])))
     inspected = inspect_inputs(topics, found, options)
     alone = measured_alone([one.name for one in topics], found)
@@ -102,6 +102,6 @@ def test_the_table_lists_every_paste_and_dress() -> None:
     for paste in CORPUS:
         assert f"| {paste.name} | {paste.kind or '–'} | {paste.right['cause'] or '–'} |" in page
     for engine in ("flink", "spark"):
-        for dress in dresses(engine):
-            assert f"** {dress}\n" in page
+        for wrapping in wrappings_of(engine):
+            assert f"** {wrapping}\n" in page
     assert "✗ |" not in page

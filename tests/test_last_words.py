@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.pastes import Judged
+from benchmarks.pastes import PasteJudge
 from flowdiag.analyses.model.finding import Verdict
 from flowdiag.analyses.report.wire import Report
 from flowdiag.parsers.sources.discover import discover
@@ -43,7 +43,7 @@ COMMAND = "\nCommand Line: -Xmx1g {name} --configDir /opt/conf\n"
 
 
 def told(text: str, folder: Path) -> Report:
-    asked = Judged(folder, None)
+    asked = PasteJudge(folder, None)
     report = asked.report(asked.inputs(text))
     assert report is not None
     return report

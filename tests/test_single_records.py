@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from benchmarks.pastes import Judged
+from benchmarks.pastes import PasteJudge
 from flowdiag.analyses.model.finding import Verdict
 from flowdiag.analyses.report.wire import Report
 
@@ -32,7 +32,7 @@ NOT_FINALIZED: Final = (
 @pytest.fixture
 def told(tmp_path: Path, spark: SparkSession) -> Told:
     """What is said of a text."""
-    asked = Judged(tmp_path, lambda: spark, all_with_spark=True)
+    asked = PasteJudge(tmp_path, lambda: spark, all_with_spark=True)
 
     def tell(text: str) -> Report:
         report = asked.report(asked.inputs(text))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.pastes import Judged
+from benchmarks.pastes import PasteJudge
 from flowdiag.analyses.report.wire import Finding, Report
 
 ID = "7f3a0b1c-1111-4222-8333-944455556666"
@@ -39,7 +39,7 @@ ENDED = (
 
 
 def told(text: str, folder: Path) -> Report:
-    asked = Judged(folder, None)
+    asked = PasteJudge(folder, None)
     report = asked.report(asked.inputs(text))
     assert report is not None
     return report

@@ -1,4 +1,4 @@
-"""Polars: filter and extract the late acknowledgements of a folder of logs, and nothing else."""
+"""Filter and extract the late acknowledgements of a folder of logs with Polars."""
 
 import sys
 

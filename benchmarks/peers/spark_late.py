@@ -1,4 +1,4 @@
-"""Plain PySpark: filter and extract the late acknowledgements of a folder of logs."""
+"""Filter and extract the late acknowledgements of a folder of logs with plain PySpark."""
 
 import sys
 

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from benchmarks.pastes import dressed, dresses, pastes
+from benchmarks.pastes import pastes, wrap, wrappings_of
 from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.sources.open import open_source
 from tests import relay
@@ -55,13 +55,13 @@ def seeds() -> tuple[Seed, ...]:
 
 
 def _dressed() -> Iterator[Seed]:
-    """Every dress around some of the messages; all messages are in one of them."""
-    for number, (name, dress) in enumerate(WRAPPINGS.items()):
+    """Every wrapping around some of the messages; all messages are in one of them."""
+    for number, (name, wrapping) in enumerate(WRAPPINGS.items()):
         for engine, said in SAID.items():
             count = -(-len(said) // _CHUNK)
             for turn in (number, number + count // 2):
                 at = turn % count * _CHUNK
-                yield Seed(f"dress: {name}", f"{engine}.log", dress(said[at : at + _CHUNK]))
+                yield Seed(f"wrapping: {name}", f"{engine}.log", wrapping(said[at : at + _CHUNK]))
 
 
 def _layouts() -> Iterator[Seed]:
@@ -76,9 +76,9 @@ def _layouts() -> Iterator[Seed]:
 
 def _pasted() -> Iterator[Seed]:
     for number, paste in enumerate(pastes()):
-        names = list(dresses(paste.engine))
-        for dress in ("bare", names[number % len(names)]):
-            text = dressed(paste, dress)
+        names = list(wrappings_of(paste.engine))
+        for wrapping in ("bare", names[number % len(names)]):
+            text = wrap(paste, wrapping)
             if text is not None:
                 yield Seed("paste", "paste.txt", text.encode())
 
