@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from operator import itemgetter
 from typing import Final
 
-from flowdiag.analyses.flink.episodes import Episode, all_spells
+from flowdiag.analyses.flink.episodes import Episode, all_spells, incidents
 from flowdiag.analyses.flink.job import Attempt, JobFacts, LateAcknowledgement, Status
 from flowdiag.analyses.flink.options import at_least
 from flowdiag.analyses.flink.pressure import overall_view, unmonitored_end, view_during
@@ -27,6 +28,9 @@ MOST_SPELLS: Final = 40
 """Only so many spells are judged, the last ones: they show the present problem."""
 _PIECES: Final = 8  # of a spell, judged separately
 _LEAST: Final = 2  # expired checkpoints in a piece: one may be an accident
+_NOT_ALWAYS: Final = 900.0  # ms of busy time a second: a subtask that is always saturated has more
+_HEARTBEAT_US: Final = 60_000_000  # heartbeat.timeout, 50 s, and its check
+_FEW: Final = 3  # samples: fewer show a moment, not a period
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,13 +287,6 @@ def sender_name(attempt: Attempt) -> str:
     return f"{name} on {fmt.place(attempt.taskmanager, attempt.host)}"
 
 
-def followed(job: JobFacts) -> Iterator[tuple[Answer, Answer]]:
-    """Yield pairs of answers in which the second culprit followed the first."""
-    for one, other in pairwise(answers(job)):
-        if one.conviction and other.conviction and not _agree(one, other):
-            yield one, other
-
-
 def lasted(episode: Episode) -> str:
     """Return the checkpoints of an episode, with their times, for readers."""
     first, last = episode.checkpoints[0], episode.checkpoints[-1]
@@ -320,11 +317,11 @@ def hot_spot(job: JobFacts) -> Answer | None:
     return None if found is None else Answer(episode=episode, conviction=found)
 
 
-def slowed_by(job: JobFacts, first_us: int | None, last_us: int | None) -> Answer | None:
+def slowed_by(job: JobFacts, first_us: int | None, last_us: int | None) -> Conviction | None:
     """Return a slow TaskManager in a job whose checkpoints are slow but complete.
 
     A busy subtask is harmless while no task waits for it: `hot_spot` covers the ends of back pressure. None
-    without a conviction of medium confidence at least.
+    without medium confidence at least.
 
     Args:
         job: the facts.
@@ -334,14 +331,89 @@ def slowed_by(job: JobFacts, first_us: int | None, last_us: int | None) -> Answe
     found = convict(Case(job, episode, view_during(job, first_us, last_us)))
     if found is None or found.suspect.kind != "taskmanager" or found.cause is None:
         return None
-    answer = Answer(episode=episode, conviction=found)
-    return answer if _sure(answer) else None
+    return None if found.confidence is Confidence.LOW else found
 
 
 def _whole(job: JobFacts) -> Episode:
     """Return an episode for the whole time of a job without failed checkpoints."""
     return Episode(
         job=job.key, checkpoints=(), recovered=None, warm_up=False, since_us=job.first_us
+    )
+
+
+def name_of(found: Conviction) -> str:
+    """Return the culprit for readers."""
+    subject = found.subject
+    if subject.kind == "taskmanager":
+        return f"TaskManager {fmt.place(subject.taskmanager, subject.host)}"
+    return fmt.subtask_of(subject.task, subject.subtask_index, subject.parallelism)
+
+
+def successor_of(job: JobFacts, episode: Episode) -> Conviction | None:
+    """Return the culprit of the next failed checkpoints, if it is another one."""
+    return next((after.conviction for one, after in _moves(job) if one.episode is episode), None)
+
+
+def _moves(job: JobFacts) -> Iterator[tuple[Answer, Answer]]:
+    """Yield pairs of answers in which the second culprit followed the first."""
+    for one, other in pairwise(answers(job)):
+        if one.conviction and other.conviction and not _agree(one, other):
+            yield one, other
+
+
+def history(job: JobFacts, series: Sequence[Episode]) -> Iterator[str]:
+    """Yield when a culprit delayed checkpoints, and the culprits before and after it."""
+    last = series[-1]
+    yield f"It delayed {' and '.join(lasted(episode) for episode in series[-3:])}."
+    if len(series) > 3:
+        yield f"Before that it delayed others, {len(series) - 3} times."
+    for one, after in _moves(job):
+        if after.episode is series[0] and one.conviction is not None:
+            yield f"Before it, {name_of(one.conviction)} delayed checkpoints."
+            break
+    successor = successor_of(job, last)
+    if successor is not None:
+        yield f"After it, {name_of(successor)} delayed checkpoints."
+    elif last.recovered is not None:
+        yield f"It is over: checkpoint {last.recovered.id} completed."
+
+
+def lost_meanwhile(job: JobFacts, series: Sequence[Episode], found: Conviction) -> bool:
+    """Whether another TaskManager was lost soon after each of these checkpoints had begun.
+
+    Until its heartbeats are missed it acknowledges nothing, and tasks that wait for it look late.
+    """
+    lost = [
+        i.time_us
+        for i in incidents(job, "taskmanager-lost")
+        if i.time_us is not None and i.taskmanager != found.subject.taskmanager
+    ]
+    begun = [c.triggered_us for e in series for c in e.checkpoints if c.triggered_us is not None]
+    return bool(begun) and all(any(0 <= at - us <= _HEARTBEAT_US for at in lost) for us in begun)
+
+
+def moved_from(job: JobFacts, found: Conviction) -> str | None:
+    """Return which sibling was as busy before; None if the culprit was busy all the time.
+
+    The latest numbers convict. The numbers of the longer window show since when that is possible.
+    """
+    about = found.subject
+    windows = {
+        load.subtask_index: load.busy
+        for load in job.loads
+        if load.task == about.task and load.samples >= _FEW and load.busy is not None
+    }
+    mine = windows.pop(about.subtask_index, None) if about.subtask_index is not None else None
+    if mine is None or mine > _NOT_ALWAYS or not windows:
+        return None
+    before, busy = max(windows.items(), key=itemgetter(1))
+    rest = max((each for index, each in windows.items() if index != before), default=0.0)
+    if busy < mine / 2 or busy < 2 * rest:
+        return None
+    name = fmt.subtask_of(about.task, before, about.parallelism)
+    return (
+        f"This is recent: over all samples it was busy {fmt.percent(mine / 1000)} of the time and {name} "
+        f"{fmt.percent(busy / 1000)}, the others {fmt.percent(rest / 1000)} at most."
     )
 
 
@@ -352,20 +424,15 @@ def names_culprit(job: JobFacts) -> bool:
 
 
 @once
-def _nameless(job: JobFacts) -> bool:
-    """Whether any late attempt has no name."""
-    return any(late.attempt.task is None for late in job.late)
-
-
-@once
-def _sampled(job: JobFacts) -> bool:
-    """Whether any load has several samples: a REST response has only one."""
-    return any(row.samples > 1 for row in job.loads)
+def _gaps_in_input(job: JobFacts) -> tuple[bool, bool]:
+    """Return whether a late attempt has no name, and whether all loads are from REST, one sample each."""
+    nameless = any(late.attempt.task is None for late in job.late)
+    return nameless, not any(row.samples > 1 for row in job.loads)
 
 
 def _missing_input(case: Case) -> tuple[str, str]:
     """Return why no culprit is named, and the file or setting that would show one."""
-    job = case.job
+    nameless, unsampled = _gaps_in_input(case.job)
     readings = [*case.late, *case.reported]
     if readings and all(reading.whole for reading in readings):
         reason = "whole vertices are late and no subtask stands out"
@@ -374,13 +441,13 @@ def _missing_input(case: Case) -> tuple[str, str]:
     else:
         reason = "no input shows which subtask delayed the checkpoints"
     wanted = []
-    if _nameless(job):
+    if nameless:
         reason = "the late attempts have no name in the input"
         wanted.append(
             "the part of the JobManager's log with the deployments, or the TaskManagers' logs"
         )
-    if not _sampled(job):
-        busy = at_least(job.version, 1, 13)
+    if unsampled:
+        busy = at_least(case.job.version, 1, 13)
         wanted.append(
             "TaskManager logs with metric reports (the Slf4jReporter)"
             + ("" if busy is not False else ", which contain buffer usage before 1.13")

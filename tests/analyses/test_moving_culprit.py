@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flowdiag.analyses.checkpoints.culprit import answers
+from flowdiag.analyses.checkpoints.culprit import answers, moved_from
 from flowdiag.analyses.checkpoints.data import checkpoint_data
 from flowdiag.analyses.checkpoints.rules import RULES, checkpoint_culprit
 from flowdiag.analyses.flink.job import Checkpoint, JobFacts
@@ -91,7 +91,7 @@ def test_a_culprit_that_moves_is_named_for_its_own_time(first: int, then: int) -
     ]
 
 
-def test_the_report_says_since_when_until_when_and_who_followed() -> None:
+def test_the_report_shows_the_time_of_each_culprit_and_its_successor() -> None:
     one, other = findings(moved())
     assert (one.state, other.state) == (State.RECOVERED, State.ONGOING)
     assert (one.severity, other.severity) == (Severity.WARNING, Severity.CRITICAL)
@@ -288,7 +288,7 @@ def test_a_planned_rescale_is_well() -> None:
     assert (found.verdict, found.culprits) == ("healthy", ())
 
 
-def test_two_that_are_sick_at_once_are_both_named() -> None:
+def test_two_subtasks_with_the_same_problem_are_both_named() -> None:
     job = Bench(interval_s=30, timeout_s=60)
     job.completes(5)
     failed = job.expires(6)
@@ -311,7 +311,7 @@ def test_two_that_are_sick_at_once_are_both_named() -> None:
     assert "(2/6)" in found.title and "(6/6)" in found.title
 
 
-def test_where_checkpoints_complete_who_was_busy_before_is_told() -> None:
+def test_a_completing_job_reports_the_sibling_that_was_busy_before() -> None:
     """The latest numbers convict; over all samples two were busy for a part of the time each."""
     job = Bench()
     job.completes(6)
@@ -322,10 +322,10 @@ def test_where_checkpoints_complete_who_was_busy_before_is_told() -> None:
         *(replace(load, samples=1) for load in job.loads),
         *(replace(load, busy=busy.get(load.subtask_index or 0, 150.0)) for load in whole),
     ]
-    told = checkpoint_culprit._moved_from(job.job(), _convicted(3))
-    assert "over all samples it was busy 60% of the time and enrich (2/4) 55%" in str(told)
+    recent = moved_from(job.job(), _convicted(3))
+    assert "over all samples it was busy 60% of the time and enrich (2/4) 55%" in str(recent)
     job.loads[-4:] = [replace(load, busy=None) for load in whole]
-    assert checkpoint_culprit._moved_from(job.job(), _convicted(3)) is None
+    assert moved_from(job.job(), _convicted(3)) is None
 
 
 def _convicted(index: int) -> Any:
@@ -334,7 +334,7 @@ def _convicted(index: int) -> Any:
 
 
 @pytest.mark.parametrize(("taskmanager", "sure"), [("elsewhere", False), (None, True)])
-def test_who_looks_late_while_another_taskmanager_is_being_lost_is_a_hint(
+def test_a_late_subtask_is_a_hint_while_another_taskmanager_is_lost(
     taskmanager: str | None, sure: bool
 ) -> None:
     """Until heartbeats are missed, those that wait for a process that is gone look late themselves."""

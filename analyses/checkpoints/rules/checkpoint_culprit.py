@@ -72,94 +72,19 @@ only one subtask of each vertex runs there and no metrics show the time per reco
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from operator import itemgetter
 from typing import Final, Unpack
 
 from msgspec import structs
 
-from flowdiag.analyses.checkpoints.culprit import (
-    LATE_ALONE,
-    Answer,
-    LateAlone,
-    answers,
-    followed,
-    hot_spot,
-    lasted,
-    late_alone,
-    sender_name,
-    slowed_by,
-)
+from flowdiag.analyses.checkpoints import culprit
 from flowdiag.analyses.checkpoints.rules.slow_checkpoint import slow_finding
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.episodes import Episode, concluded, incidents
-from flowdiag.analyses.flink.job import JobFacts, Status
+from flowdiag.analyses.flink.judging import severity_of
 from flowdiag.analyses.flink.suspects import Conviction, conviction_measurements
 from flowdiag.analyses.flink.suspects.causes import CULPRIT_CAUSES
 from flowdiag.analyses.flink.suspects.remedies import explanation, remedies_for
 from flowdiag.analyses.flink.suspects.signals import SIGNALS
-from flowdiag.analyses.model import fmt
-from flowdiag.analyses.model.finding import (
-    MAX_CITED,
-    Action,
-    Confidence,
-    Finding,
-    FindingFields,
-    Inconclusive,
-    Measurement,
-    Rank,
-    Severity,
-    State,
-    cite,
-    weigh,
-)
-from flowdiag.analyses.model.rule import Limits, Rule
-
-_NOT_ALWAYS: Final = 900.0  # ms of busy time a second: a subtask that is always saturated has more
-_HEARTBEAT_US: Final = 60_000_000  # heartbeat.timeout, 50 s, and its check
-_FEW: Final = 3  # samples: fewer show a moment, not a period
-
-
-def judge(job: h.Job, limits: Limits) -> Iterator[Finding | Inconclusive]:
-    """One finding per job and culprit."""
-    found = answers(job)
-    alone = late_alone(job)
-    if alone is not None and not any(answer.conviction for answer in found):
-        yield _late_alone(job, alone)
-    elif found:
-        yield from _delayed(job, found)
-    elif (answer := hot_spot(job)) is not None:
-        yield from _saturated(job, answer)
-    elif (late := slow_finding(job)) is not None and late.severity is not Severity.INFO:
-        yield from _slowed(job, late)
-    elif job.late and not _completed(job):
-        yield Inconclusive(reason=_ONLY_LATE, remedy=_INFO_LINES, job=job.key)
-
-
-def _completed(job: JobFacts) -> bool:
-    return any(c.status is Status.COMPLETED for c in job.checkpoints)
-
-
-def _slowed(job: JobFacts, late: Finding) -> Iterator[Finding]:
-    answer = slowed_by(job, late.first_us, late.last_us)
-    if answer is None or answer.conviction is None:
-        return
-    found, cited = answer.conviction, cite((ref, None) for ref in answer.conviction.refs)
-    yield _conviction_finding(
-        job,
-        found,
-        "slows checkpoints down, although they complete",
-        explain=f"{explanation(found)} CP104 shows how slow they are.",
-        severity=late.severity,
-        state=late.state,
-        first_us=late.first_us,
-        last_us=late.last_us,
-        evidence=cited[:MAX_CITED],
-        evidence_total=len(cited),
-    )
-
+from flowdiag.analyses.model.finding import MAX_CITED
 
 _ONLY_LATE: Final = "late messages name the late subtasks, but no line shows how the checkpoints ended or which tasks wait"
 _INFO_LINES: Final = (
@@ -167,229 +92,168 @@ _INFO_LINES: Final = (
 )
 
 
-def _late_alone(job: JobFacts, found: LateAlone) -> Finding:
-    attempt, times = found.attempt, len(found.records)
-    name = sender_name(attempt)
-    says = f"alone late for {times} of {fmt.plural(found.among, 'checkpoint')} with late messages"
+def judge(job: h.Job, limits: h.Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
+    """One finding per job and culprit."""
+    found, alone = culprit.answers(job), culprit.late_alone(job)
+    if alone is not None and not any(answer.conviction for answer in found):
+        yield _late_alone(job, alone)
+    elif found:
+        yield from _delayed(job, found)
+    elif (answer := culprit.hot_spot(job)) is not None:
+        yield from _saturated(job, answer)
+    elif (late := slow_finding(job)) is not None and late.severity is not h.Severity.INFO:
+        slow = culprit.slowed_by(job, late.first_us, late.last_us)
+        if slow is not None:
+            fields = _fields(
+                job,
+                slow,
+                "slows checkpoints down, although they complete",
+                explain=f"{explanation(slow)} CP104 shows how slow they are.",
+                severity=late.severity,
+                state=late.state,
+                first_us=late.first_us,
+                last_us=late.last_us,
+            )
+            yield h.job_finding(job, subject=slow.subject, **fields)
+    elif job.late and not job.completed:
+        yield h.Inconclusive(reason=_ONLY_LATE, remedy=_INFO_LINES, job=job.key)
+
+
+def _late_alone(job: h.Job, found: culprit.LateAlone) -> h.Finding:
+    times, name = len(found.records), culprit.sender_name(found.attempt)
+    says = f"alone late for {times} of {h.fmt.plural(found.among, 'checkpoint')} with late messages"
     received = [item.received_us for item in found.records if item.received_us is not None]
-    votes = h.votes_for({LATE_ALONE.name: says}, (LATE_ALONE,))
-    return Finding(
-        job=job.key,
-        subject=structs.replace(j.subtask_subject(job, attempt), kind="subtask"),
-        title=f"{fmt.capital(name)} acknowledged {fmt.plural(times, 'checkpoint')} too late, and no other subtask did",
+    votes = h.votes_for({culprit.LATE_ALONE.name: says}, (culprit.LATE_ALONE,))
+    return h.job_finding(
+        job,
+        subject=structs.replace(h.subtask_subject(job, found.attempt), kind="subtask"),
+        title=f"{h.fmt.capital(name)} acknowledged {h.fmt.plural(times, 'checkpoint')} too late, and no other subtask did",
         why=f"{name}: {says}",
         explain="Probably its snapshots take too long: it passed the barrier on, because no downstream task was "
         "late. If it is a source, it may wait for the checkpoint lock instead, and be a victim. No line "
         "shows when these checkpoints were triggered, so the input does not show more.",
-        severity=Severity.WARNING,
-        state=State.ONGOING,
-        confidence=weigh(votes),
-        rank=Rank.MECHANISM,
+        severity=h.Severity.WARNING,
+        state=h.State.ONGOING,
+        confidence=h.weigh(votes),
+        rank=h.Rank.MECHANISM,
         first_us=min(received, default=None),
         last_us=max(received, default=None),
         count=times,
         measurements=(
-            Measurement(name="late-alone", value=times, unit="checkpoints"),
-            Measurement(name="with-late-messages", value=found.among, unit="checkpoints"),
+            h.measurement("late-alone", times, "checkpoints"),
+            h.measurement("with-late-messages", found.among, "checkpoints"),
         ),
-        evidence=cite((item.ref, item.received_us) for item in found.records),
+        evidence=h.cite((item.ref, item.received_us) for item in found.records),
         actions=(
-            Action(text=f"{fmt.capital(_INFO_LINES)}. They contain its name, and more signals"),
+            h.Action(text=f"{h.fmt.capital(_INFO_LINES)}. They contain its name, and more signals"),
         ),
         votes=votes,
     )
 
 
-def _saturated(job: JobFacts, answer: Answer) -> Iterator[Finding | Inconclusive]:
+def _saturated(job: h.Job, answer: culprit.Answer) -> h.Iterator[h.Finding | h.Inconclusive]:
     found = answer.conviction
     if found is None:
-        yield Inconclusive(reason=answer.missing or "no signal", remedy=answer.remedy, job=job.key)
+        reason = answer.missing or "no signal"
+        yield h.Inconclusive(reason=reason, remedy=answer.remedy, job=job.key)
         return
     # A whole task is also saturated while it catches up.
     whole = found.suspect.kind == "task" or found.cause == "slow-operator"
-    if whole or found.confidence is Confidence.LOW:
+    if whole or found.confidence is h.Confidence.LOW:
         return
-    cited = cite((ref, None) for ref in found.refs)
-    completed = _completed(job)
-    if not completed and found.confidence is Confidence.HIGH:
+    what = "is saturated while upstream waits, although checkpoints complete"
+    effect = "No checkpoint fails because of it yet, but it limits the throughput of the job."
+    if not job.completed:
         # The input shows which tasks wait, but no effect on checkpoints.
-        found = replace(found, confidence=Confidence.MEDIUM)
-    other = _moved_from(job, found)
-    yield _conviction_finding(
-        job,
-        found,
-        "is saturated while upstream waits, although checkpoints complete"
-        if completed
-        else "is saturated while upstream waits; the input shows no checkpoints",
-        explain=explanation(found)
-        + (
-            " No checkpoint fails because of it yet, but it limits the throughput of the job."
-            if completed
-            else " It limits the throughput of the job. The JobManager's log would show whether"
+        found = h.replace(found, confidence=h.Confidence.MEDIUM)
+        what = "is saturated while upstream waits; the input shows no checkpoints"
+        effect = (
+            "It limits the throughput of the job. The JobManager's log would show whether"
             " checkpoints fail because of it."
         )
-        + (f" {other}" if other else ""),
-        severity=Severity.WARNING,
-        state=State.ONGOING,
-        first_us=None if other else job.first_us,
-        last_us=job.last_us,
-        evidence=cited[:MAX_CITED],
-        evidence_total=len(cited),
-    )
-
-
-def _moved_from(job: JobFacts, found: Conviction) -> str | None:
-    """Return which sibling was as busy before; None if the culprit was busy all the time.
-
-    The latest numbers convict. The numbers of the longer window show since when that is possible.
-    """
-    about, mine = found.subject, None
-    windows = {
-        load.subtask_index: load.busy
-        for load in job.loads
-        if load.task == about.task and load.samples >= _FEW and load.busy is not None
-    }
-    if about.subtask_index is not None:
-        mine = windows.pop(about.subtask_index, None)
-    if mine is None or mine > _NOT_ALWAYS or not windows:
-        return None
-    before, busy = max(windows.items(), key=itemgetter(1))
-    rest = [each for index, each in windows.items() if index != before]
-    if busy < mine / 2 or busy < 2 * max(rest, default=0.0):
-        return None
-    name = fmt.subtask_of(about.task, before, about.parallelism)
-    return (
-        f"This is recent: over all samples it was busy {fmt.percent(mine / 1000)} of the time and {name} "
-        f"{fmt.percent(busy / 1000)}, the others {fmt.percent(max(rest, default=0.0) / 1000)} at most."
-    )
-
-
-def _delayed(job: JobFacts, found: Sequence[Answer]) -> Iterator[Finding | Inconclusive]:
-    named: dict[tuple[object, str | None], list[tuple[Episode, Conviction]]] = {}
-    unnamed: list[Answer] = []
-    for answer in found:
-        convicted = answer.conviction
-        if convicted is None:
-            unnamed.append(answer)
-        else:
-            key = (convicted.suspect, convicted.cause)
-            named.setdefault(key, []).append((answer.episode, convicted))
-    for group in named.values():
-        yield _of_a_culprit(job, group)
-    # A short spell, or one among named ones, needs no answer of its own.
-    serious = [a for a in unnamed if _severity(job, [a.episode]) is not Severity.INFO]
-    if serious and not named:
-        last = serious[-1]
-        yield Inconclusive(reason=last.missing or "no signal", remedy=last.remedy, job=job.key)
-
-
-def _severity(job: JobFacts, series: list[Episode]) -> Severity:
-    expired = sum(e.count(Status.EXPIRED) for e in series)
-    return j.severity_of(job, series, expired, len(concluded(job)))
-
-
-def _of_a_culprit(job: JobFacts, group: list[tuple[Episode, Conviction]]) -> Finding:
-    _, best = max(group, key=lambda pair: (pair[1].confidence.weight, len(pair[0].checkpoints)))
-    series = [episode for episode, _ in group]
-    if _lost_meanwhile(job, series, best):
-        best = replace(best, confidence=Confidence.LOW)
-    expired = sum(e.count(Status.EXPIRED) for e in series)
-    after = _after(job, series[-1])
-    cited = cite((ref, None) for _, conviction in group for ref in conviction.refs)
-    ended = j.end_records(c for e in series for c in e.checkpoints)
-    return _conviction_finding(
+    recent = culprit.moved_from(job, found)
+    fields = _fields(
         job,
-        best,
-        f"delayed {fmt.plural(expired, 'checkpoint')}"
-        + (f", then {_name(after)} did" if after is not None and series[-1].handed_on else ""),
-        explain=" ".join([explanation(best), *_when(job, series, after)]),
-        severity=_severity(job, series),
-        state=j.state_of(series),
-        first_us=series[0].first_us,
-        last_us=series[-1].last_us,
-        count=expired,
-        evidence=(*cited[:7], *ended[:3]) if cited else ended[:MAX_CITED],
-        evidence_total=len(cited) + len(ended),
+        found,
+        what,
+        explain=" ".join(filter(None, (explanation(found), effect, recent))),
+        severity=h.Severity.WARNING,
+        state=h.State.ONGOING,
+        first_us=None if recent else job.first_us,
+        last_us=job.last_us,
     )
+    yield h.job_finding(job, subject=found.subject, **fields)
 
 
-def _lost_meanwhile(job: JobFacts, series: Sequence[Episode], found: Conviction) -> bool:
-    """Whether another TaskManager was lost soon after each of these checkpoints had begun.
-
-    Until its heartbeats are missed it acknowledges nothing, and tasks that wait for it look late.
-    """
-    lost = [
-        i.time_us
-        for i in incidents(job, "taskmanager-lost")
-        if i.time_us is not None and i.taskmanager != found.subject.taskmanager
-    ]
-    begun = [c.triggered_us for e in series for c in e.checkpoints if c.triggered_us is not None]
-    return bool(begun) and all(any(0 <= at - us <= _HEARTBEAT_US for at in lost) for us in begun)
-
-
-def _after(job: JobFacts, episode: Episode) -> Conviction | None:
-    """Return the culprit of the next failed checkpoints, if it is another one."""
-    return next((o.conviction for one, o in followed(job) if one.episode is episode), None)
-
-
-def _before(job: JobFacts, episode: Episode) -> Conviction | None:
-    """Return the culprit of the previous failed checkpoints, if it is another one."""
-    return next((one.conviction for one, o in followed(job) if o.episode is episode), None)
-
-
-def _when(job: JobFacts, series: list[Episode], after: Conviction | None) -> Iterator[str]:
-    """Yield when it delayed checkpoints, and the culprits before and after it."""
-    last = series[-1]
-    yield f"It delayed {' and '.join(lasted(episode) for episode in series[-3:])}."
-    if len(series) > 3:
-        yield f"Before that it delayed others, {len(series) - 3} times."
-    before = _before(job, series[0])
-    if before is not None:
-        yield f"Before it, {_name(before)} delayed checkpoints."
-    if after is not None:
-        yield f"After it, {_name(after)} delayed checkpoints."
-    if last.recovered is not None and after is None:
-        yield f"It is over: checkpoint {last.recovered.id} completed."
-
-
-def _name(found: Conviction) -> str:
-    """Return the culprit for readers."""
-    subject = found.subject
-    if subject.kind == "taskmanager":
-        return f"TaskManager {fmt.place(subject.taskmanager, subject.host)}"
-    return fmt.subtask_of(subject.task, subject.subtask_index, subject.parallelism)
+def _delayed(
+    job: h.Job, found: tuple[culprit.Answer, ...]
+) -> h.Iterator[h.Finding | h.Inconclusive]:
+    named: dict[object, list[tuple[h.Episode, Conviction]]] = {}
+    for answer in found:
+        if (one := answer.conviction) is not None:
+            named.setdefault((one.suspect, one.cause), []).append((answer.episode, one))
+    for group in named.values():
+        weights = [(one.confidence.weight, len(episode.checkpoints)) for episode, one in group]
+        best, series = group[weights.index(max(weights))][1], [episode for episode, _ in group]
+        if culprit.lost_meanwhile(job, series, best):
+            best = h.replace(best, confidence=h.Confidence.LOW)
+        expired = sum(e.count(h.Status.EXPIRED) for e in series)
+        what = f"delayed {h.fmt.plural(expired, 'checkpoint')}"
+        after = culprit.successor_of(job, series[-1]) if series[-1].handed_on else None
+        if after is not None:
+            what += f", then {culprit.name_of(after)} did"
+        cited = h.cite((ref, None) for _, one in group for ref in one.refs)
+        ended = h.end_records(c for e in series for c in e.checkpoints)
+        fields = _fields(
+            job,
+            best,
+            what,
+            explain=" ".join([explanation(best), *culprit.history(job, series)]),
+            evidence=(*cited[:7], *ended[:3]) if cited else ended[:MAX_CITED],
+            evidence_total=len(cited) + len(ended),
+        )
+        yield h.episode_finding(job, series, expired, subject=best.subject, **fields)
+    if named:
+        return  # a short spell, or one among named ones, needs no answer of its own
+    for answer in reversed(found):
+        expired = answer.episode.count(h.Status.EXPIRED)
+        severity = severity_of(job, [answer.episode], expired, len(job.concluded))
+        if severity is not h.Severity.INFO:
+            reason = answer.missing or "no signal"
+            yield h.Inconclusive(reason=reason, remedy=answer.remedy, job=job.key)
+            return
 
 
-def _names(found: Conviction) -> str:
-    """Return the culprit, and the subtasks with the same problem at the same time."""
+def _fields(
+    job: h.Job, found: Conviction, what: str, **overrides: Unpack[h.FindingFields]
+) -> h.FindingFields:
+    """Return the fields of a finding about a conviction; `what` follows the name in its title."""
     size = found.subject.parallelism
-    more = [fmt.subtask_of("", one.subtask_index, size).strip() for one in found.others[:3]]
-    return fmt.listed([_name(found), *more], " and ") if more else _name(found)
-
-
-def _conviction_finding(
-    job: JobFacts, found: Conviction, what: str, **overrides: Unpack[FindingFields]
-) -> Finding:
-    """Return a finding about a conviction; `what` follows the name in its title."""
-    subject, name = found.subject, _names(found)
-    pro = sum(vote.weight for vote in found.votes if vote.weight > 0)
-    contra = -sum(vote.weight for vote in found.votes if vote.weight < 0)
-    fields: FindingFields = {
+    # Subtasks with the same problem at the same time.
+    more = [h.fmt.subtask_of("", one.subtask_index, size).strip() for one in found.others[:3]]
+    name = h.fmt.listed([culprit.name_of(found), *more], " and ")
+    weights = [vote.weight for vote in found.votes]
+    cited = h.cite((ref, None) for ref in found.refs)
+    fields: h.FindingFields = {
         "title": f"{name} {what}" + (f" ({found.cause})" if found.cause else ""),
         "why": found.why,
         "cause": found.cause,
         "confidence": found.confidence,
-        "rank": Rank.MECHANISM,
+        "rank": h.Rank.MECHANISM,
         "measurements": (
             *conviction_measurements(found),
-            h.measurement("points-for", pro, "points"),
-            h.measurement("points-against", contra, "points"),
+            h.measurement("points-for", sum(w for w in weights if w > 0), "points"),
+            h.measurement("points-against", -sum(w for w in weights if w < 0), "points"),
         ),
+        "evidence": cited[:MAX_CITED],
+        "evidence_total": len(cited),
         "actions": remedies_for(job, found),
         "votes": found.votes,
     }
     fields.update(overrides)
-    return h.job_finding(job, subject=subject, **fields)
+    return fields
 
 
-RULE: Final = Rule("CP201", judge, signals=(*SIGNALS, LATE_ALONE), core=True, causes=CULPRIT_CAUSES)
+RULE: Final = h.Rule(
+    "CP201", judge, signals=(*SIGNALS, culprit.LATE_ALONE), core=True, causes=CULPRIT_CAUSES
+)

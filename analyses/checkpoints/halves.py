@@ -1,0 +1,93 @@
+"""The half of a checkpoint that takes the time: waiting for barriers, the synchronous or the asynchronous part."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from flowdiag.analyses.checkpoints.culprit import answers
+from flowdiag.analyses.flink import helpers as h
+
+_ANSWERS: Final = 10  # the last spells of failed checkpoints, whose shape counts
+HALVES: Final = {
+    "barrier": "waiting for barriers",
+    "sync": "the synchronous part",
+    "async": "the asynchronous part",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """The time of the last subtasks of some checkpoints by half, in milliseconds.
+
+    Args:
+        sums: by half.
+        worst: the subtask with the longest time from trigger to acknowledgement.
+        checkpoints: how many have per-subtask durations.
+    """
+
+    sums: dict[str, float]
+    worst: h.SubtaskCheckpoint
+    checkpoints: int
+
+    @property
+    def longest(self) -> str:
+        """The half that takes most of the time."""
+        return max(sorted(self.sums), key=lambda name: self.sums[name])
+
+    def share(self, half: str) -> float:
+        return self.sums[half] / max(1.0, sum(self.sums.values()))
+
+
+def times_by_half(job: h.Job, sick: Sequence[h.Checkpoint]) -> Times | None:
+    """Return the durations that the last subtask of each checkpoint measured itself; None without any."""
+    wanted = {c.id for c in sick}
+    by_checkpoint: defaultdict[int, list[h.SubtaskCheckpoint]] = defaultdict(list)
+    for row in job.subtask_checkpoints:
+        if row.checkpoint in wanted and row.sync_ms is not None and row.end_to_end_ms is not None:
+            by_checkpoint[row.checkpoint].append(row)
+    last = [
+        max(rows, key=lambda row: (row.end_to_end_ms or 0, row.subtask_index))
+        for rows in by_checkpoint.values()
+    ]
+    # In a failed checkpoint only subtasks that acknowledged have durations: the last one counts if
+    # it was late itself.
+    expired = {c.id: c.duration_ms or 0 for c in reversed(sick) if c.status is h.Status.EXPIRED}
+    late = [row for row in last if (row.end_to_end_ms or 0) >= expired.get(row.checkpoint, 0)]
+    sums = dict.fromkeys(HALVES, 0.0)
+    for row in late:
+        own = (row.sync_ms or 0) + (row.async_ms or 0)
+        sums["barrier"] += max(0, (row.end_to_end_ms or 0) - own)
+        sums["sync"] += row.sync_ms or 0
+        sums["async"] += row.async_ms or 0
+    if not any(sums.values()):
+        return None
+    worst = max(late, key=lambda row: row.end_to_end_ms or 0)
+    return Times(sums=sums, worst=worst, checkpoints=len(last))
+
+
+def half_by_shape(job: h.Job) -> str | None:
+    """Return the half by the shape of the missing acknowledgements, in the latest spell that shows it."""
+    found = (answer.conviction for answer in reversed(answers(job)[-_ANSWERS:]))
+    return next(
+        (
+            one.half
+            for one in found
+            if one is not None and one.half in HALVES and one.confidence is not h.Confidence.LOW
+        ),
+        None,
+    )
+
+
+def delayed_barriers(job: h.Job, sick: Sequence[h.Checkpoint]) -> list[h.Incident]:
+    """Return warnings of tasks that began a checkpoint half a minute after all its barriers (1.12+)."""
+    numbers = {c.id for c in sick}
+    low = min((c.triggered_us for c in sick if c.triggered_us is not None), default=None)
+    return [
+        i
+        for i in h.incidents(job, "barrier-delayed")
+        if i.checkpoint in numbers
+        or (i.checkpoint is None and low is not None and (i.time_us or 0) >= low)
+    ]
