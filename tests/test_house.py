@@ -124,7 +124,6 @@ LONG: Final[dict[str, str]] = {
     "analyses/report/wire.py": "894",
 }
 CROWDED: Final[dict[str, str]] = {
-    "analyses/flink": "20",
     "analyses/queues": "15",
     "analyses/rate": "20",
     "analyses/report": "20",

@@ -13,12 +13,12 @@ from itertools import pairwise
 from operator import itemgetter
 from typing import Final
 
-from flowdiag.analyses.flink.episodes import Episode, all_spells, incidents
+from flowdiag.analyses.flink.failures.episodes import Episode, all_spells, incidents
 from flowdiag.analyses.flink.job import Attempt, JobFacts, LateAcknowledgement, Status
 from flowdiag.analyses.flink.options import at_least
-from flowdiag.analyses.flink.pressure import overall_view, unmonitored_end, view_during
 from flowdiag.analyses.flink.suspects import Conviction, convict, same_culprit
 from flowdiag.analyses.flink.suspects.case import Case
+from flowdiag.analyses.flink.tasks.pressure import overall_view, unmonitored_end, view_during
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Confidence

@@ -12,7 +12,7 @@ import msgspec
 
 from flowdiag.analyses.checkpoints.culprit import Answer, answers
 from flowdiag.analyses.flink import job as x
-from flowdiag.analyses.flink.placement import Share, shares
+from flowdiag.analyses.flink.tasks.placement import Share, shares
 from flowdiag.analyses.model.finding import RuleOutcome, Verdict
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.report import wire

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink.crises import classify_incident
-from flowdiag.analyses.flink.exception_texts import exception_measurements, option_actions
+from flowdiag.analyses.flink.failures.crises import classify_incident
+from flowdiag.analyses.flink.failures.exception_texts import exception_measurements, option_actions
+from flowdiag.analyses.flink.failures.linkage import linkage
 from flowdiag.analyses.flink.judging import without_package
-from flowdiag.analyses.flink.linkage import linkage
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.knowledge.exceptions import cause_of_class
 from flowdiag.parsers.exceptions import Classified, is_root_cause, task_named_in

@@ -9,10 +9,10 @@ from itertools import pairwise
 from typing import Final
 
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink.episodes import beginnings
+from flowdiag.analyses.flink.failures.episodes import beginnings
+from flowdiag.analyses.flink.failures.silences import jobmanager_logged_until
 from flowdiag.analyses.flink.judging import INTERVAL_KEYS, setting, trigger_gaps_ms
-from flowdiag.analyses.flink.pressure import median
-from flowdiag.analyses.flink.silences import jobmanager_logged_until
+from flowdiag.analyses.flink.tasks.pressure import median
 from flowdiag.analyses.model.derived import once
 
 # Incidents that explain a gap between checkpoints.

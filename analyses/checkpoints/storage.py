@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from flowdiag.analyses.flink.episodes import Episode, episodes, incidents, reason_word
+from flowdiag.analyses.flink.failures.episodes import Episode, episodes, incidents, reason_word
 from flowdiag.analyses.flink.job import Checkpoint, Decline, Incident, JobFacts, Status
 from flowdiag.analyses.flink.judging import setting
 from flowdiag.analyses.model.derived import once

@@ -11,12 +11,16 @@ from flowdiag.analyses.checkpoints.rules import RULES
 from flowdiag.analyses.diagnosis import SelectableJob, SideInputs
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.assemble import assemble
-from flowdiag.analyses.flink.collectors import CollectorLogs, read_collectors, with_collectors
-from flowdiag.analyses.flink.episodes import in_order
+from flowdiag.analyses.flink.assemble.collectors import (
+    CollectorLogs,
+    read_collectors,
+    with_collectors,
+)
+from flowdiag.analyses.flink.failures.episodes import in_order
+from flowdiag.analyses.flink.failures.silences import silence_notes
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, Status
 from flowdiag.analyses.flink.missing import missing_inputs
 from flowdiag.analyses.flink.settled import Settled, rows_of
-from flowdiag.analyses.flink.silences import silence_notes
 from flowdiag.analyses.flink.topic import FLINK, FlinkTopic, Row, named_jobs
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Inconclusive, RuleOutcome, Severity

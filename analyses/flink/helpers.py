@@ -11,8 +11,8 @@ from dataclasses import dataclass, fields, replace
 from typing import Unpack
 
 from flowdiag.analyses.flink import judging
-from flowdiag.analyses.flink.crises import Crisis, Failure, crises
-from flowdiag.analyses.flink.episodes import (
+from flowdiag.analyses.flink.failures.crises import Crisis, Failure, crises
+from flowdiag.analyses.flink.failures.episodes import (
     Episode,
     concluded,
     counts_as_failed,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final
 
-from flowdiag.analyses.flink.episodes import Episode, finished_us
+from flowdiag.analyses.flink.failures.episodes import Episode, finished_us
 from flowdiag.analyses.flink.job import (
     Attempt,
     Checkpoint,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.flink.episodes import episodes
+from flowdiag.analyses.flink.failures.episodes import episodes
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, Status
 from flowdiag.analyses.model import fmt
 from flowdiag.parsers.notes import InputNote, Kind

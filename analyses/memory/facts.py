@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from flowdiag.analyses.flink.buffers import TaskNeed
 from flowdiag.analyses.flink.job import JobFacts
+from flowdiag.analyses.flink.tasks.buffers import TaskNeed
 from flowdiag.analyses.memory.model import Derivation
 from flowdiag.analyses.model.keys import Process, Ref
 from flowdiag.parsers.flink.options import OptionFile

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.flink.crises import memory_kind
+from flowdiag.analyses.flink.failures.crises import memory_kind
 from flowdiag.analyses.flink.judging import job_failed
 from flowdiag.analyses.flink.rules.out_of_memory import POOLS, RULE, OutOfMemory, judge
 from flowdiag.analyses.memory import advice

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from flowdiag.analyses.flink.buffers import Settings, Version, gate, partition
+from flowdiag.analyses.flink.tasks.buffers import Settings, Version, gate, partition
 
 LOCAL_COUNTED: Final[Version] = (1, 9)
 CHANNEL_CAP: Final[Version] = (1, 11)

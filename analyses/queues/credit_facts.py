@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
 
-from flowdiag.analyses.flink.buffers import Settings, Version
 from flowdiag.analyses.flink.job import JobFacts, Status, SubtaskLoad
 from flowdiag.analyses.flink.judging import milliseconds
-from flowdiag.analyses.flink.placement import SubtaskKey
+from flowdiag.analyses.flink.tasks.buffers import Settings, Version
+from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.queues.credits.job import Debloating, Flow
 from flowdiag.analyses.queues.facts import JobQueues, Sample
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Final
 
-from flowdiag.analyses.flink.buffers import Version
+from flowdiag.analyses.flink.tasks.buffers import Version
 from flowdiag.analyses.queues.credit_facts import (
     Observed,
     ObservedSubtask,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from flowdiag.analyses.flink.placement import SubtaskKey
-from flowdiag.analyses.flink.pressure import Load, by_task
+from flowdiag.analyses.flink.tasks.placement import SubtaskKey
+from flowdiag.analyses.flink.tasks.pressure import Load, by_task
 from flowdiag.analyses.queues import wire
 from flowdiag.analyses.queues.facts import (
     Gauge,

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, SubtaskLoad
-from flowdiag.analyses.flink.placement import SubtaskKey
-from flowdiag.analyses.flink.topology import Topology
+from flowdiag.analyses.flink.tasks.placement import SubtaskKey
+from flowdiag.analyses.flink.tasks.topology import Topology
 from flowdiag.analyses.model.derived import Answers, once
 from flowdiag.analyses.model.keys import Process, Ref
 from flowdiag.analyses.queues.capacity import Capacity

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from flowdiag.analyses.flink.pressure import Load, unmonitored_end
+from flowdiag.analyses.flink.tasks.pressure import Load, unmonitored_end
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Inconclusive
 from flowdiag.analyses.queues.facts import JobQueues

@@ -7,8 +7,8 @@ from typing import Unpack
 
 from flowdiag.analyses.flink import judging
 from flowdiag.analyses.flink.helpers import explanation, measurement, remedies, votes_for
-from flowdiag.analyses.flink.placement import SubtaskKey
-from flowdiag.analyses.flink.pressure import Load, by_task, median
+from flowdiag.analyses.flink.tasks.placement import SubtaskKey
+from flowdiag.analyses.flink.tasks.pressure import Load, by_task, median
 from flowdiag.analyses.knowledge.option_types import write
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import (

@@ -7,9 +7,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from flowdiag.analyses.flink import judging
-from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.suspects import conviction_measurements
 from flowdiag.analyses.flink.suspects.remedies import explanation, remedies_for
+from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import (
     MAX_CITED,

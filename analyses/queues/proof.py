@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from flowdiag.analyses.flink.placement import SubtaskKey
+from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.model.finding import Evidence, cite_part
 from flowdiag.analyses.queues.facts import GateQueue, Gauge, Machine, Sample
 from flowdiag.analyses.queues.measure import COUNTERS, GAUGES, MACHINE_GAUGES

@@ -1,6 +1,6 @@
 """Finds the tasks at which back pressure starts, window by window, and joins the windows to spells.
 
-In each window `flowdiag.analyses.flink.pressure.roots` finds the tasks that are busy, not back-pressured, and
+In each window `flowdiag.analyses.flink.tasks.pressure.roots` finds the tasks that are busy, not back-pressured, and
 right behind a task that waits. Windows with the same root, with at most one other window in between, form a
 spell. The numbers of the whole spell convict, never a single window.
 """
@@ -13,10 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.episodes import Episode, all_spells, episodes, spells
+from flowdiag.analyses.flink.failures.episodes import Episode, all_spells, episodes, spells
 from flowdiag.analyses.flink.job import JobFacts, Status, SubtaskLoad
-from flowdiag.analyses.flink.placement import SubtaskKey
-from flowdiag.analyses.flink.pressure import (
+from flowdiag.analyses.flink.suspects import Conviction, convict, same_culprit
+from flowdiag.analyses.flink.suspects.case import Case, Suspect, sync_share
+from flowdiag.analyses.flink.suspects.snapshot_signals import SNAPSHOT_SHARE
+from flowdiag.analyses.flink.tasks.placement import SubtaskKey
+from flowdiag.analyses.flink.tasks.pressure import (
     COSTLY,
     ENOUGH_SAMPLES,
     FULL,
@@ -34,9 +37,6 @@ from flowdiag.analyses.flink.pressure import (
     slow_taskmanager_of_task,
     unblocked_sources,
 )
-from flowdiag.analyses.flink.suspects import Conviction, convict, same_culprit
-from flowdiag.analyses.flink.suspects.case import Case, Suspect, sync_share
-from flowdiag.analyses.flink.suspects.snapshot_signals import SNAPSHOT_SHARE
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Confidence, State, Vote

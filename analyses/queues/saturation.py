@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from flowdiag.analyses.flink.placement import SubtaskKey
-from flowdiag.analyses.flink.pressure import ENOUGH_SAMPLES
+from flowdiag.analyses.flink.tasks.placement import SubtaskKey
+from flowdiag.analyses.flink.tasks.pressure import ENOUGH_SAMPLES
 from flowdiag.analyses.model.finding import Evidence
 from flowdiag.analyses.queues.facts import JobQueues, Sample, merge_gauges
 from flowdiag.analyses.queues.proof import evidence_in

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.flink.crises import classify_incident
+from flowdiag.analyses.flink.failures.crises import classify_incident
 from flowdiag.analyses.flink.job import Incident
 from flowdiag.analyses.startup.facts import StartupFacts
 from flowdiag.parsers.exceptions import classify

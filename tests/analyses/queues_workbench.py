@@ -14,8 +14,8 @@ from flowdiag.analyses.flink.job import (
     SubtaskLoad,
     Vertex,
 )
-from flowdiag.analyses.flink.placement import SubtaskKey
-from flowdiag.analyses.flink.topology import Topology
+from flowdiag.analyses.flink.tasks.placement import SubtaskKey
+from flowdiag.analyses.flink.tasks.topology import Topology
 from flowdiag.analyses.model.finding import Finding, Inconclusive
 from flowdiag.analyses.model.keys import JobKey, Ref
 from flowdiag.analyses.queues.capacity import GateShape, input_capacity

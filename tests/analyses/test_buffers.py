@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flowdiag.analyses.flink.buffers import (
+from flowdiag.analyses.flink.tasks.buffers import (
     Edge,
     Settings,
     feeders,

@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from flowdiag.analyses.diagnosis import inspect_inputs, measure, report_on
-from flowdiag.analyses.flink.collectors import CollectorLogs, read_collectors, with_collectors
+from flowdiag.analyses.flink.assemble.collectors import (
+    CollectorLogs,
+    read_collectors,
+    with_collectors,
+)
 from flowdiag.analyses.flink.job import ClusterFacts, Garbage
 from flowdiag.analyses.inputs import find
 from flowdiag.analyses.model.options import Options

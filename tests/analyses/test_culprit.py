@@ -9,7 +9,7 @@ import pytest
 
 from flowdiag.analyses.checkpoints.culprit import Answer, culprit_of, hot_spot, late_alone
 from flowdiag.analyses.checkpoints.rules import checkpoint_culprit, slow_half
-from flowdiag.analyses.flink.episodes import episodes, spells
+from flowdiag.analyses.flink.failures.episodes import episodes, spells
 from flowdiag.analyses.flink.job import Checkpoint, Status
 from flowdiag.analyses.flink.suspects import Conviction
 from flowdiag.analyses.flink.suspects.case import Suspect

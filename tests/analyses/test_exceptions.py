@@ -11,7 +11,7 @@ import pytest
 from flowdiag.analyses.checkpoints.rules import RULES
 from flowdiag.analyses.checkpoints.topic import CHECKPOINTS
 from flowdiag.analyses.diagnosis import diagnose
-from flowdiag.analyses.flink.crises import crises
+from flowdiag.analyses.flink.failures.crises import crises
 from flowdiag.analyses.flink.job import ClusterFacts, Incident
 from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS
 from flowdiag.analyses.model.finding import Finding, State

@@ -21,7 +21,7 @@ from flowdiag.analyses.checkpoints.rules import (
 )
 from flowdiag.analyses.checkpoints.rules import slow_checkpoint_storage as storage_throttled
 from flowdiag.analyses.checkpoints.rules import slow_finalization as metadata_write
-from flowdiag.analyses.flink.crises import crises
+from flowdiag.analyses.flink.failures.crises import crises
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, Setting
 from flowdiag.analyses.flink.rules import out_of_memory, process_lost
 from flowdiag.analyses.model.finding import Confidence, Finding, Inconclusive, Severity, State

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from flowdiag.analyses.flink.episodes import episodes
+from flowdiag.analyses.flink.failures.episodes import episodes
 from flowdiag.analyses.flink.helpers import (
     Job,
     checkpoint_finding,

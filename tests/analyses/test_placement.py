@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowdiag.analyses.flink.placement import (
+from flowdiag.analyses.flink.tasks.placement import (
     Pattern,
     SubtaskKey,
     place,

@@ -9,7 +9,7 @@ import pytest
 
 from flowdiag.analyses.diagnosis import select_facts
 from flowdiag.analyses.flink.job import SubtaskLoad
-from flowdiag.analyses.flink.placement import SubtaskKey
+from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.model.finding import Confidence, Severity, State, Verdict
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.model.options import Options

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from flowdiag.analyses.flink.pressure import read_loads, records_ratio
-from flowdiag.analyses.flink.reported_loads import reported_loads
-from flowdiag.analyses.flink.topology import Topology
+from flowdiag.analyses.flink.assemble.reported_loads import reported_loads
+from flowdiag.analyses.flink.tasks.pressure import read_loads, records_ratio
+from flowdiag.analyses.flink.tasks.topology import Topology
 from flowdiag.analyses.model.keys import JobKey
 
 from .workbench import Bench

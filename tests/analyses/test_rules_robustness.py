@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from flowdiag.analyses.checkpoints.rules import RULES as CHECKPOINT_RULES
 from flowdiag.analyses.flink.job import ClusterFacts
-from flowdiag.analyses.flink.placement import place
+from flowdiag.analyses.flink.tasks.placement import place
 from flowdiag.analyses.model.finding import Confidence, weigh
 from flowdiag.analyses.report.verdicts import judge
 

@@ -14,9 +14,13 @@ from flowdiag.analyses.engine.reading import ORDINARY, read
 from flowdiag.analyses.flink.assemble import assemble
 from flowdiag.analyses.flink.clocks.settle import Writer, settle
 from flowdiag.analyses.flink.clocks.survey import survey
+from flowdiag.analyses.flink.failures.silences import (
+    jobmanager_logged_until,
+    logged_until,
+    silence_notes,
+)
 from flowdiag.analyses.flink.job import ClusterFacts, Incident
 from flowdiag.analyses.flink.settled import rare_of
-from flowdiag.analyses.flink.silences import jobmanager_logged_until, logged_until, silence_notes
 from flowdiag.analyses.model.keys import Process
 from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.model.rule import apply

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from flowdiag.analyses.flink.failures.linkage import linkage
 from flowdiag.analyses.flink.job import Incident
-from flowdiag.analyses.flink.linkage import linkage
 from flowdiag.analyses.model.finding import Finding, Severity, State
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.startup.facts import Collecting, JobStarts, Restore, Trouble

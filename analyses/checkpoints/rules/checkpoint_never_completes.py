@@ -37,8 +37,8 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.flink import helpers as h
+from flowdiag.analyses.flink.failures.silences import jobmanager_logged_until
 from flowdiag.analyses.flink.judging import ended_or_last
-from flowdiag.analyses.flink.silences import jobmanager_logged_until
 
 
 class NeverCompletes(h.Limits):

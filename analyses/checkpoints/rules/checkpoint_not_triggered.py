@@ -38,10 +38,10 @@ from collections import Counter
 from typing import Final
 
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink.crises import crises
-from flowdiag.analyses.flink.episodes import finished_us
+from flowdiag.analyses.flink.failures.crises import crises
+from flowdiag.analyses.flink.failures.episodes import finished_us
+from flowdiag.analyses.flink.failures.silences import jobmanager_logged_until
 from flowdiag.analyses.flink.judging import setting
-from flowdiag.analyses.flink.silences import jobmanager_logged_until
 from flowdiag.parsers.flink.failures import reason_kind
 
 

@@ -36,9 +36,9 @@ from itertools import pairwise
 from typing import Final
 
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink.crises import classify_incident
+from flowdiag.analyses.flink.failures.crises import classify_incident
+from flowdiag.analyses.flink.failures.silences import jobmanager_logged_until
 from flowdiag.analyses.flink.judging import milliseconds, setting
-from flowdiag.analyses.flink.silences import jobmanager_logged_until
 
 _TRANSACTIONS: Final = frozenset(
     {

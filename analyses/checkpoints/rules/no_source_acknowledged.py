@@ -34,8 +34,8 @@ from collections import defaultdict
 from typing import Final
 
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink.pressure import PRESSED, overall_view
-from flowdiag.analyses.flink.topology import Topology, topology_of
+from flowdiag.analyses.flink.tasks.pressure import PRESSED, overall_view
+from flowdiag.analyses.flink.tasks.topology import Topology, topology_of
 
 
 class NoSource(h.Limits):

@@ -28,7 +28,7 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink.crises import LOOP
+from flowdiag.analyses.flink.failures.crises import LOOP
 
 
 class Loop(h.Limits):

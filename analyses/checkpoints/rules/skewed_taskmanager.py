@@ -36,7 +36,13 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink.placement import Pattern, Placement, Share, place_all, subtask_key
+from flowdiag.analyses.flink.tasks.placement import (
+    Pattern,
+    Placement,
+    Share,
+    place_all,
+    subtask_key,
+)
 
 
 class Skewed(h.Limits):

@@ -36,7 +36,7 @@ from typing import Final
 
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.judging import unaligned
-from flowdiag.analyses.flink.pressure import median
+from flowdiag.analyses.flink.tasks.pressure import median
 
 Rows = list[h.SubtaskCheckpoint]
 

@@ -42,7 +42,7 @@ from flowdiag.analyses.checkpoints import halves
 from flowdiag.analyses.checkpoints.culprit import names_culprit
 from flowdiag.analyses.checkpoints.rules.slow_checkpoint import slow_finding
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink.topology import topology_of
+from flowdiag.analyses.flink.tasks.topology import topology_of
 
 _SLOWEST: Final = 10  # completed checkpoints that are examined if none expired
 

@@ -29,6 +29,7 @@ from flowdiag.analyses.flink.assemble.incidents import incidents_of
 from flowdiag.analyses.flink.assemble.jobs import Jobs, processes_of
 from flowdiag.analyses.flink.assemble.loads import garbage_of, loads_of
 from flowdiag.analyses.flink.assemble.parts import parts_of
+from flowdiag.analyses.flink.assemble.reported_loads import reported_loads
 from flowdiag.analyses.flink.assemble.rows import Row, place
 from flowdiag.analyses.flink.assemble.settings import settings_of
 from flowdiag.analyses.flink.assemble.silences import silences_of
@@ -47,7 +48,6 @@ from flowdiag.analyses.flink.job import (
     SubtaskCheckpoint,
     SubtaskLoad,
 )
-from flowdiag.analyses.flink.reported_loads import reported_loads
 from flowdiag.analyses.model.keys import JobKey
 
 

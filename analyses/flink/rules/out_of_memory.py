@@ -40,8 +40,8 @@ from functools import singledispatch
 from typing import Any, Final, NamedTuple
 
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink.crises import classify_incident, memory_kind
-from flowdiag.analyses.flink.exception_texts import exception_measurements, option_actions
+from flowdiag.analyses.flink.failures.crises import classify_incident, memory_kind
+from flowdiag.analyses.flink.failures.exception_texts import exception_measurements, option_actions
 
 
 class Pool(NamedTuple):

@@ -52,7 +52,12 @@ from functools import singledispatch
 from typing import Any, Final
 
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.flink.lost_taskmanagers import Lost, loss_signals, lost_in, own_records
+from flowdiag.analyses.flink.failures.lost_taskmanagers import (
+    Lost,
+    loss_signals,
+    lost_in,
+    own_records,
+)
 from flowdiag.analyses.model.keys import Ref
 
 

@@ -28,12 +28,12 @@ from msgspec.structs import replace
 
 from flowdiag.analyses.flink.job import Attempt, JobFacts, SubtaskLoad, unmangled
 from flowdiag.analyses.flink.judging import job_subject
-from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.suspects import voting
 from flowdiag.analyses.flink.suspects.acknowledgement_signals import UPSTREAM_ON_TIME
 from flowdiag.analyses.flink.suspects.case import Case, Suspect
 from flowdiag.analyses.flink.suspects.causes import Diagnosis, diagnose, suspect_numbers
 from flowdiag.analyses.flink.suspects.signals import Accusation
+from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Cited, Confidence, Measurement, Subject, Vote

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from flowdiag.analyses.flink.episodes import incidents
+from flowdiag.analyses.flink.failures.episodes import incidents
 from flowdiag.analyses.flink.job import Incident
-from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.suspects.acknowledgements import Reading, late_messages
 from flowdiag.analyses.flink.suspects.case import Case, Suspect
 from flowdiag.analyses.flink.suspects.load_signals import all_idle
 from flowdiag.analyses.flink.suspects.signals import Accusation, accuse, group_suspects
+from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Cited
 

@@ -22,11 +22,11 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Final
 
-from flowdiag.analyses.flink.episodes import Episode
+from flowdiag.analyses.flink.failures.episodes import Episode
 from flowdiag.analyses.flink.job import Checkpoint, JobFacts, Status
 from flowdiag.analyses.flink.options import at_least
-from flowdiag.analyses.flink.placement import SubtaskKey, late_records
-from flowdiag.analyses.flink.topology import Topology, topology_of
+from flowdiag.analyses.flink.tasks.placement import SubtaskKey, late_records
+from flowdiag.analyses.flink.tasks.topology import Topology, topology_of
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Cited
 

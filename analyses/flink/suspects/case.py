@@ -15,7 +15,7 @@ from operator import attrgetter, itemgetter
 from typing import Final
 
 from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.episodes import Episode, incidents
+from flowdiag.analyses.flink.failures.episodes import Episode, incidents
 from flowdiag.analyses.flink.job import (
     Garbage,
     Incident,
@@ -24,10 +24,10 @@ from flowdiag.analyses.flink.job import (
     SubtaskCheckpoint,
 )
 from flowdiag.analyses.flink.options import at_least
-from flowdiag.analyses.flink.placement import SubtaskKey, place, whereabouts
-from flowdiag.analyses.flink.pressure import Load, Root, View
 from flowdiag.analyses.flink.suspects.acknowledgements import late_readings, reported_readings
-from flowdiag.analyses.flink.topology import topology_of
+from flowdiag.analyses.flink.tasks.placement import SubtaskKey, place, whereabouts
+from flowdiag.analyses.flink.tasks.pressure import Load, Root, View
+from flowdiag.analyses.flink.tasks.topology import topology_of
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Cited

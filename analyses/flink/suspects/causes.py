@@ -14,9 +14,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from flowdiag.analyses.flink.episodes import incidents
-from flowdiag.analyses.flink.placement import SubtaskKey
-from flowdiag.analyses.flink.pressure import (
+from flowdiag.analyses.flink.failures.episodes import incidents
+from flowdiag.analyses.flink.suspects.acknowledgements import Shape
+from flowdiag.analyses.flink.suspects.case import Case, Suspect, at_the_abort, sync_share
+from flowdiag.analyses.flink.suspects.load_signals import all_idle, skew
+from flowdiag.analyses.flink.suspects.snapshot_signals import SNAPSHOT_SHARE
+from flowdiag.analyses.flink.tasks.placement import SubtaskKey
+from flowdiag.analyses.flink.tasks.pressure import (
     COSTLY,
     IDLE,
     QUEUE_TIMES,
@@ -28,10 +32,6 @@ from flowdiag.analyses.flink.pressure import (
     records_ratio,
     stalled,
 )
-from flowdiag.analyses.flink.suspects.acknowledgements import Shape
-from flowdiag.analyses.flink.suspects.case import Case, Suspect, at_the_abort, sync_share
-from flowdiag.analyses.flink.suspects.load_signals import all_idle, skew
-from flowdiag.analyses.flink.suspects.snapshot_signals import SNAPSHOT_SHARE
 
 CULPRIT_CAUSES: Final = (
     "data-skew",

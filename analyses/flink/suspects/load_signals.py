@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from flowdiag.analyses.flink import pressure as p
-from flowdiag.analyses.flink.placement import SubtaskKey
-from flowdiag.analyses.flink.pressure import Load, Root
 from flowdiag.analyses.flink.suspects.case import Case, Suspect
 from flowdiag.analyses.flink.suspects.signals import Accusation, accuse, group_suspects
+from flowdiag.analyses.flink.tasks import pressure as p
+from flowdiag.analyses.flink.tasks.placement import SubtaskKey
+from flowdiag.analyses.flink.tasks.pressure import Load, Root
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Evidence
 

@@ -12,8 +12,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.suspects.case import Case, Suspect
+from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Cited
 from flowdiag.analyses.model.rule import Signal

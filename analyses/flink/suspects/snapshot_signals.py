@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.flink.episodes import incidents
+from flowdiag.analyses.flink.failures.episodes import incidents
 from flowdiag.analyses.flink.job import Incident
-from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.suspects.case import Case, Suspect, at_the_abort, sync_share
 from flowdiag.analyses.flink.suspects.signals import Accusation, accuse, group_suspects
+from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.model import fmt
 
 SNAPSHOT_SHARE: Final = 0.3

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.flink.placement import Pattern
 from flowdiag.analyses.flink.suspects.case import Case, Suspect
 from flowdiag.analyses.flink.suspects.load_signals import cited_work, lagging_task, only_taskmanager
 from flowdiag.analyses.flink.suspects.signals import Accusation, accuse
+from flowdiag.analyses.flink.tasks.placement import Pattern
 from flowdiag.analyses.model import fmt
 
 _SIGNIFICANT: Final = 0.01  # p-value, corrected for the number of TaskManagers

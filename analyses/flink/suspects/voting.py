@@ -6,14 +6,14 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from flowdiag.analyses.flink.placement import SubtaskKey
-from flowdiag.analyses.flink.pressure import ENOUGH_SAMPLES
 from flowdiag.analyses.flink.suspects import acknowledgement_signals as acknowledgements
 from flowdiag.analyses.flink.suspects import load_signals as loads
 from flowdiag.analyses.flink.suspects import snapshot_signals as snapshots
 from flowdiag.analyses.flink.suspects import taskmanager_signals as taskmanagers
 from flowdiag.analyses.flink.suspects.case import Case, Suspect
 from flowdiag.analyses.flink.suspects.signals import METRIC_SIGNALS, WEIGHTS, Accusation
+from flowdiag.analyses.flink.tasks.placement import SubtaskKey
+from flowdiag.analyses.flink.tasks.pressure import ENOUGH_SAMPLES
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Confidence, Vote, weigh
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from flowdiag.analyses.flink.collectors import Candidate, owner
+from flowdiag.analyses.flink.assemble.collectors import Candidate, owner
 from flowdiag.analyses.memory.facts import MemoryProcess, Usage
 
 

@@ -13,7 +13,7 @@ another task fails. More heap or more slots make it worse.
 
 How it decides
 --------------
-By the arithmetic of the version (see `flowdiag.analyses.flink.buffers`). An input gate requires its exclusive
+By the arithmetic of the version (see `flowdiag.analyses.flink.tasks.buffers`). An input gate requires its exclusive
 buffers for every channel from another TaskManager and one floating buffer. A result partition requires one
 buffer per subpartition and one more. Placement comes from the deployments, the graph from the plan (REST or
 archive), the segments from the pool's own log line. Flink's error is the proof. Without the plan only a lower
@@ -31,8 +31,8 @@ A job that was rescaled between the saved plan and the log. Blocking (batch) exc
 
 from __future__ import annotations
 
-from flowdiag.analyses.flink.crises import classify_incident
-from flowdiag.analyses.flink.exception_texts import exception_measurements
+from flowdiag.analyses.flink.failures.crises import classify_incident
+from flowdiag.analyses.flink.failures.exception_texts import exception_measurements
 from flowdiag.analyses.memory import helpers as h
 from flowdiag.analyses.memory.advice import network_memory_actions, size_option
 from flowdiag.analyses.memory.shortage import (

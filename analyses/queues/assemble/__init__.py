@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from flowdiag.analyses.flink.job import ClusterFacts, Garbage, JobFacts
 from flowdiag.analyses.flink.options import version_of
-from flowdiag.analyses.flink.placement import SubtaskKey
-from flowdiag.analyses.flink.topology import Topology
+from flowdiag.analyses.flink.tasks.placement import SubtaskKey
+from flowdiag.analyses.flink.tasks.topology import Topology
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.queues.assemble.capacities import capacities_of, printed_version, version_by
 from flowdiag.analyses.queues.assemble.owners import Owners, Places, Row, Tasks, with_graph

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from flowdiag.analyses.flink.job import Graph, JobFacts, Vertex, unmangled
-from flowdiag.analyses.flink.topology import Topology
+from flowdiag.analyses.flink.tasks.topology import Topology
 from flowdiag.analyses.model.keys import JobKey
 
 Row = Mapping[str, Any]

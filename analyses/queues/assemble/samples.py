@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from flowdiag.analyses.flink.job import JobFacts
-from flowdiag.analyses.flink.placement import SubtaskKey
+from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.queues.assemble.owners import Places, Row, Tasks
 from flowdiag.analyses.queues.facts import Gauge, Machine, Sample

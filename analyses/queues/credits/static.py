@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from flowdiag.analyses.flink.buffers import POINTWISE, feeders
+from flowdiag.analyses.flink.tasks.buffers import POINTWISE, feeders
 from flowdiag.analyses.queues.credits.job import Edge, Flow, Job, ModelError, Task
 
 _SHORTEST_S: Final = 10.0

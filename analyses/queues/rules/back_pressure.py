@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from itertools import chain
 
-from flowdiag.analyses.flink.pressure import KNOWN_SIBLINGS, PRESSED
+from flowdiag.analyses.flink.tasks.pressure import KNOWN_SIBLINGS, PRESSED
 from flowdiag.analyses.queues import gaps
 from flowdiag.analyses.queues import helpers as h
 

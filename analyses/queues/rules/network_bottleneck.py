@@ -27,7 +27,7 @@ A receiver with few channels may receive bursts, so the confidence is at most me
 
 from __future__ import annotations
 
-from flowdiag.analyses.flink.pressure import BUSY, FULL, PRESSED
+from flowdiag.analyses.flink.tasks.pressure import BUSY, FULL, PRESSED
 from flowdiag.analyses.queues import helpers as h
 
 

@@ -25,7 +25,7 @@ The slow subtask is to blame either way.
 
 from __future__ import annotations
 
-from flowdiag.analyses.flink.buffers import Settings
+from flowdiag.analyses.flink.tasks.buffers import Settings
 from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.facts import options_of
 

@@ -26,7 +26,7 @@ During alignment, channels whose barrier has arrived fill up. The finding is onl
 
 from __future__ import annotations
 
-from flowdiag.analyses.flink.pressure import FULL
+from flowdiag.analyses.flink.tasks.pressure import FULL
 from flowdiag.analyses.queues import helpers as h
 
 

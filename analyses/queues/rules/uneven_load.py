@@ -25,7 +25,7 @@ Few records, few keys.
 
 from __future__ import annotations
 
-from flowdiag.analyses.flink.pressure import IDLE, records_ratio
+from flowdiag.analyses.flink.tasks.pressure import IDLE, records_ratio
 from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.skew import skew_score
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections import Counter
 
 from flowdiag.analyses.flink.options import at_least
-from flowdiag.analyses.flink.pressure import WORKING
+from flowdiag.analyses.flink.tasks.pressure import WORKING
 from flowdiag.analyses.queues import helpers as h
 
 SPREAD = "cluster.evenly-spread-out-slots"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from flowdiag.analyses.flink.crises import kind_of
+from flowdiag.analyses.flink.failures.crises import kind_of
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.startup.assemble.cluster import (

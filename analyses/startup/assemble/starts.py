@@ -11,9 +11,9 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, Final
 
-from flowdiag.analyses.flink.crises import RANKS, kind_of
+from flowdiag.analyses.flink.failures.crises import RANKS, kind_of
+from flowdiag.analyses.flink.failures.silences import logged_until
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts, Status
-from flowdiag.analyses.flink.silences import logged_until
 from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.startup.assemble.steps import Begun, steps_of
 from flowdiag.analyses.startup.assemble.timeline import Row, Timeline, ref_of

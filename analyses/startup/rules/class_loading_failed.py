@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.flink.linkage import linkage
+from flowdiag.analyses.flink.failures.linkage import linkage
 from flowdiag.analyses.startup import helpers as h
 
 _TITLES: Final = {

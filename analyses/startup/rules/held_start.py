@@ -31,8 +31,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from flowdiag.analyses.flink.failures.silences import logged_until
 from flowdiag.analyses.flink.judging import without_package
-from flowdiag.analyses.flink.silences import logged_until
 from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_FAILURE
 from flowdiag.analyses.model.finding import Inconclusive
 from flowdiag.analyses.startup import helpers as h

@@ -28,7 +28,7 @@ from __future__ import annotations
 import statistics
 from typing import Final
 
-from flowdiag.analyses.flink.silences import jobmanager_logged_until
+from flowdiag.analyses.flink.failures.silences import jobmanager_logged_until
 from flowdiag.analyses.startup import helpers as h
 
 

@@ -30,7 +30,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Final
 
-from flowdiag.analyses.flink.crises import crises
+from flowdiag.analyses.flink.failures.crises import crises
 from flowdiag.analyses.flink.judging import setting
 from flowdiag.analyses.startup import helpers as h
 from flowdiag.parsers.flink.failures import failure_kind

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.flink.silences import jobmanager_logged_until
+from flowdiag.analyses.flink.failures.silences import jobmanager_logged_until
 from flowdiag.analyses.startup import helpers as h
 from flowdiag.parsers.flink.failures import failure_kind
 

@@ -30,7 +30,7 @@ from __future__ import annotations
 import statistics
 from typing import Final, NamedTuple
 
-from flowdiag.analyses.flink.silences import logged_until
+from flowdiag.analyses.flink.failures.silences import logged_until
 from flowdiag.analyses.startup import helpers as h
 
 

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.flink.silences import jobmanager_logged_until, logged_until
+from flowdiag.analyses.flink.failures.silences import jobmanager_logged_until, logged_until
 from flowdiag.analyses.startup import helpers as h
 
 _JUDGED: Final = ("submission", "resource-manager", "deployment")

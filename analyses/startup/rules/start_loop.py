@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from flowdiag.analyses.flink.crises import Crisis, crises
+from flowdiag.analyses.flink.failures.crises import Crisis, crises
 from flowdiag.analyses.knowledge.causes import CAUSES, checking_command
 from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_FAILURE
 from flowdiag.analyses.startup import helpers as h

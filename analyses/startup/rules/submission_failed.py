@@ -33,8 +33,8 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from flowdiag.analyses.flink.crises import classify_incident
-from flowdiag.analyses.flink.exception_texts import exception_measurements, option_actions
+from flowdiag.analyses.flink.failures.crises import classify_incident
+from flowdiag.analyses.flink.failures.exception_texts import exception_measurements, option_actions
 from flowdiag.analyses.flink.job import Incident, JobFacts
 from flowdiag.analyses.flink.judging import without_package
 from flowdiag.analyses.knowledge.causes import CAUSES

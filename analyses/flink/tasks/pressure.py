@@ -17,8 +17,8 @@ from itertools import chain
 from typing import Any, Final
 
 from flowdiag.analyses.flink.job import JobFacts, SubtaskLoad
-from flowdiag.analyses.flink.placement import SubtaskKey
-from flowdiag.analyses.flink.topology import Topology, topology_of
+from flowdiag.analyses.flink.tasks.placement import SubtaskKey
+from flowdiag.analyses.flink.tasks.topology import Topology, topology_of
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Evidence, cite_part
 from flowdiag.analyses.model.keys import Ref

@@ -6,7 +6,7 @@ from collections import ChainMap, Counter
 from collections.abc import Sequence
 from typing import Final
 
-from flowdiag.analyses.flink.crises import Crisis
+from flowdiag.analyses.flink.failures.crises import Crisis
 from flowdiag.analyses.flink.job import Incident, JobFacts
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once

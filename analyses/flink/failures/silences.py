@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flowdiag.analyses.flink.episodes import beginnings
+from flowdiag.analyses.flink.failures.episodes import beginnings
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts
 from flowdiag.analyses.flink.judging import interval_ms
 from flowdiag.analyses.model import fmt

@@ -23,7 +23,7 @@ from fractions import Fraction
 from math import comb
 from typing import Final, NamedTuple
 
-from flowdiag.analyses.flink.episodes import Episode, episodes
+from flowdiag.analyses.flink.failures.episodes import Episode, episodes
 from flowdiag.analyses.flink.job import Attempt, JobFacts, Status, SubtaskCheckpoint
 from flowdiag.analyses.flink.options import at_least
 from flowdiag.analyses.model.derived import once

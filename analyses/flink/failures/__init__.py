@@ -1,0 +1,10 @@
+"""What went wrong with a job: failed checkpoints, crises, lost TaskManagers, and the log's silences.
+
+- `episodes`: series of unsuccessful checkpoints
+- `crises`: failures of tasks and of the job, each with its root failure
+- `lost_taskmanagers`: the TaskManager that a crisis lost
+- `silences`: gaps in logs, which are no waiting time
+- `exception_texts`, `linkage`: the facts in the text of an exception
+
+Facts come in, frozen values come out; nothing here knows a rule.
+"""

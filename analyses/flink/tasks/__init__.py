@@ -1,0 +1,7 @@
+"""The tasks of a job: their order, their places, their load and their buffers.
+
+- `topology`: the order of the tasks in the job graph
+- `placement`: the TaskManagers of late subtasks
+- `pressure`: back pressure, skewed subtasks and slow TaskManagers, from metrics
+- `buffers`: the network buffers that a task needs
+"""
