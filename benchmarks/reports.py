@@ -90,7 +90,7 @@ def keep(
         widths: columns for additional tables, next to the default of 100.
     """
     from flowdiag.analyses.diagnosis import report_on
-    from flowdiag.analyses.report.wire import encode
+    from flowdiag.analyses.report.encoding import encode
     from flowdiag.analyses.topics import topic
     from flowdiag.cli.render import markdown, table
     from flowdiag.cli.render.page import Page

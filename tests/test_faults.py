@@ -28,7 +28,7 @@ from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.model.finding import Inconclusive
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.report import wire
+from flowdiag.analyses.report import encoding, transform, wire
 from flowdiag.analyses.report.faults import Faults, fault_of
 from flowdiag.analyses.topics import topic
 from flowdiag.cli.app import main
@@ -70,8 +70,8 @@ def logs(tmp_path: Path) -> Path:
 
 def document(report: wire.Report) -> Any:
     """The report as programs read it, which fits the schema."""
-    read = json.loads(wire.encode(report))
-    jsonschema.validate(read, wire.json_schema())
+    read = json.loads(encoding.encode(report))
+    jsonschema.validate(read, transform.json_schema())
     return read
 
 
@@ -386,7 +386,7 @@ def test_names_in_a_fault_are_redacted_as_elsewhere(monkeypatch: pytest.MonkeyPa
     planted_rule(monkeypatch, CHECKPOINTS.rules[3].code, judge)
     options = Options()
     private = replace(options, privacy=replace(options.privacy, redact=True))
-    shown = wire.encode(report_on((CHECKPOINTS,), *measured(*JOBS), private)).decode()
+    shown = encoding.encode(report_on((CHECKPOINTS,), *measured(*JOBS), private)).decode()
     assert SECRET not in shown and "hunter2" not in shown and "this is a bug" in shown
 
 
@@ -486,7 +486,7 @@ def test_a_failing_section_affects_no_other(
 @pytest.fixture
 def saved(tmp_path: Path) -> str:
     path = tmp_path / "report.json"
-    path.write_bytes(wire.encode(reports.failing()))
+    path.write_bytes(encoding.encode(reports.failing()))
     return str(path)
 
 

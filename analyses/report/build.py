@@ -21,6 +21,7 @@ from flowdiag.analyses.report.fitting import typed
 from flowdiag.analyses.report.privacy import LOCAL_USE, Privacy
 from flowdiag.analyses.report.redact import clean, cleaned, printable
 from flowdiag.analyses.report.stories import LinkedFindings, Pair
+from flowdiag.analyses.report.transform import redacted, without_credentials
 from flowdiag.analyses.report.version import tool_version
 from flowdiag.analyses.topics import EVERYTHING
 from flowdiag.parsers.notes import InputNote
@@ -273,8 +274,8 @@ class ReportBuilder:
             warnings=list(self.warnings),
             errors=self._faults.found,
         )
-        report = w.without_credentials(report)
-        return w.redacted(report) if self.privacy.redact else report
+        report = without_credentials(report)
+        return redacted(report) if self.privacy.redact else report
 
     @cached_property
     def _ordered(self) -> list[Pair]:

@@ -8,7 +8,9 @@ from typing import Final
 import msgspec
 
 from flowdiag.analyses.model.fmt import shorten
-from flowdiag.analyses.report.wire import SCHEMA, Report, decode, speakable
+from flowdiag.analyses.report.encoding import speakable
+from flowdiag.analyses.report.transform import decode
+from flowdiag.analyses.report.wire import SCHEMA, Report
 from flowdiag.parsers.errors import FlowdiagError
 
 _SPACE: Final = (b" ", b"\t", b"\r", b"\n")

@@ -1,4 +1,4 @@
-"""The report that other programs read (`flowdiag.report/1`): its types, encoding and schema.
+"""The report that other programs read (`flowdiag.report/1`): its types.
 
 Added keys and words do not change the number. Any other change raises it. Instants are ISO-8601 UTC with milliseconds,
 `_ms` are milliseconds, `_bytes` are bytes, and subtask indexes are 0-based. Nothing depends on the wall clock, and the
@@ -7,9 +7,6 @@ order of every list is stable.
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, Literal
@@ -19,10 +16,9 @@ import msgspec
 from flowdiag.analyses.memory.wire import MemoryBuffers, MemoryProcess
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.queues.wire import QueueTaskManager, QueueVertex, QueueWhatIf
-from flowdiag.analyses.report.redact import printable, pseudonymise, visible_json
+from flowdiag.analyses.report.encoding import encode
 from flowdiag.analyses.startup.wire import JobScheduling, StartAttempt, StartStep, StartWorker
 from flowdiag.parsers.notes import Kind
-from flowdiag.parsers.secrets import mask_credentials
 
 SCHEMA: Final = "flowdiag.report/1"
 DOCUMENTS: Final = (
@@ -703,37 +699,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return {"text/html": html_of(self), "text/plain": text_of(self)}
 
 
-def at_least(report: Report, severity: f.Severity) -> Report:
-    """Remove and count the findings below a severity, and remove the stories that start with one."""
-    below = [found.severity for found in report.findings if found.severity.weight < severity.weight]
-    if not below:
-        return report
-    counts = Counter(report.summary.below_min_severity) + Counter(below)
-    shown = [found for found in report.findings if found.severity.weight >= severity.weight]
-    return msgspec.structs.replace(
-        report,
-        summary=msgspec.structs.replace(
-            report.summary,
-            below_min_severity={each: counts[each] for each in f.Severity if counts[each]},
-            stories=_stories_with(report.summary.stories, {found.fingerprint for found in shown}),
-        ),
-        findings=shown,
-    )
-
-
-def _stories_with(stories: list[Story], shown: set[str]) -> list[Story]:
-    return [
-        msgspec.structs.replace(
-            story,
-            findings=[each for each in story.findings if each in shown],
-            because=[each for each in story.because if {each.fingerprint, each.of} <= shown],
-            competing=[each for each in story.competing if each in shown],
-        )
-        for story in stories
-        if story.findings[0] in shown
-    ]
-
-
 def iso(us: int | None) -> str | None:
     """Format microseconds since the epoch as ISO-8601 UTC, or return None outside the calendar.
 
@@ -747,105 +712,3 @@ def iso(us: int | None) -> str | None:
     except OverflowError:
         return None
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-# --- reading and writing --------------------------------------------------------------------------
-
-
-def encode(report: Report) -> bytes:
-    """Encode the document as indented JSON with a final line feed."""
-    try:
-        document = msgspec.json.encode(report)
-    except UnicodeEncodeError:  # a lone surrogate in a name from a log
-        document = msgspec.json.encode(speakable(msgspec.to_builtins(report)))
-    return visible_json(msgspec.json.format(document, indent=2).decode()).encode() + b"\n"
-
-
-def speakable(node: Any) -> Any:
-    """Escape control characters and lone surrogates in a document."""
-    if isinstance(node, dict):
-        return {printable(str(key)): speakable(value) for key, value in node.items()}
-    if isinstance(node, list):
-        return [speakable(item) for item in node]
-    return printable(node) if isinstance(node, str) else node
-
-
-def decode(document: bytes) -> Report:
-    """Decode a document. Unknown keys are ignored.
-
-    Raises:
-        msgspec.MsgspecError: it is not a report.
-    """
-    return msgspec.json.decode(document, type=Report)
-
-
-_AT_ONCE: Final = 50_000
-"""Characters per search for secrets: a document of megabytes takes too long in one piece."""
-
-
-def without_credentials(report: Report) -> Report:
-    """Mask text with the shape of a secret in all names: of jobs, files, queries.
-
-    Log text was already masked, by more than its shape, when it was quoted.
-    """
-    document = msgspec.to_builtins(report, enc_hook=str.__str__)
-    masked = {
-        text: mask_credentials(text)
-        for piece in _pieces(dict.fromkeys(_texts(document)))
-        # A hundred times faster than one text at a time.
-        if (whole := "\n".join(piece)) != mask_credentials(whole)
-        for text in piece
-    }
-    if all(text == instead for text, instead in masked.items()):
-        return report
-    return msgspec.convert(_replaced(document, masked), type=Report)
-
-
-def _texts(node: Any) -> Iterator[str]:
-    """Yield all texts of a document except the names of its fields."""
-    if isinstance(node, str):
-        yield node
-    elif isinstance(node, dict | list):
-        for item in node.values() if isinstance(node, dict) else node:
-            yield from _texts(item)
-
-
-def _pieces(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Yield the texts in groups that are searched at once."""
-    piece: list[str] = []
-    size = 0
-    for text in texts:
-        if piece and size + len(text) > _AT_ONCE:
-            yield piece
-            piece, size = [], 0
-        piece.append(text)
-        size += len(text)
-    if piece:
-        yield piece
-
-
-def _replaced(node: Any, masked: Mapping[str, str]) -> Any:
-    if isinstance(node, dict):
-        return {key: _replaced(value, masked) for key, value in node.items()}
-    if isinstance(node, list):
-        return [_replaced(item, masked) for item in node]
-    return masked.get(node, node) if isinstance(node, str) else node
-
-
-def redacted(report: Report) -> Report:
-    """Replace hosts, users, jobs, tasks and paths by pseudonyms."""
-    document = msgspec.to_builtins(report, enc_hook=str.__str__)  # `Name` is a subclass of str
-    return msgspec.convert(pseudonymise(document), type=Report)
-
-
-def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of the document, generated from its types."""
-    schema = msgspec.json.schema(Report)
-    # Rules may leave these out. Documents always have them.
-    schema["$defs"]["Measurement"]["required"] = list(Measurement.__struct_fields__)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
-
-
-def schema_text() -> str:
-    """Return the schema as indented JSON: docs/report.schema.json."""
-    return json.dumps(json_schema(), indent=2, ensure_ascii=False, sort_keys=True) + "\n"

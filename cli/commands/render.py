@@ -51,7 +51,7 @@ def render(
 
 
 def _show(report: str, settings: Settings) -> ExitCode:
-    from flowdiag.analyses.report.wire import redacted
+    from flowdiag.analyses.report.transform import redacted
     from flowdiag.cli.diagnosing import library_logging
     from flowdiag.cli.output.console import write_report
     from flowdiag.cli.output.saved import read_report

@@ -30,6 +30,6 @@ def schema(
     if comparison:
         from flowdiag.analyses.comparison.wire import schema_text
     else:
-        from flowdiag.analyses.report.wire import schema_text
+        from flowdiag.analyses.report.transform import schema_text
     write_report(schema_text(), output)
     return 0

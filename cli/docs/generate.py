@@ -16,7 +16,7 @@ from typer.main import get_command
 
 from flowdiag.analyses.comparison import wire
 from flowdiag.analyses.report.tables import tables_document
-from flowdiag.analyses.report.wire import schema_text
+from flowdiag.analyses.report.transform import schema_text
 from flowdiag.cli.app import app
 from flowdiag.cli.docs.actions import actions_document
 from flowdiag.cli.docs.manual import rules_document

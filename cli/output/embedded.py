@@ -13,8 +13,9 @@ from typing import Any, Final
 import msgspec
 
 from flowdiag.analyses.model.fmt import thousands
+from flowdiag.analyses.report.encoding import encode
 from flowdiag.analyses.report.redact import visible_json
-from flowdiag.analyses.report.wire import Note, Report, encode
+from flowdiag.analyses.report.wire import Note, Report
 
 ID: Final = "flowdiag-report"
 _OPEN: Final = f'<script type="application/json" id="{ID}">'.encode()

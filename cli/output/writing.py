@@ -11,7 +11,8 @@ from msgspec import structs
 
 from flowdiag.analyses.model.finding import Severity
 from flowdiag.analyses.model.fmt import plural
-from flowdiag.analyses.report.wire import Fault, Note, Report, at_least
+from flowdiag.analyses.report.transform import at_least
+from flowdiag.analyses.report.wire import Fault, Note, Report
 from flowdiag.cli.options.settings import Settings, When
 from flowdiag.cli.output.console import (
     check_output,

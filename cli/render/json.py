@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from flowdiag.analyses.report.wire import Report, encode
+from flowdiag.analyses.report.encoding import encode
+from flowdiag.analyses.report.wire import Report
 from flowdiag.cli.render.page import Page
 
 

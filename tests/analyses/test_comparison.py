@@ -26,7 +26,8 @@ from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.queues.wire import QueueSubtask, QueueVertex
 from flowdiag.analyses.report import wire
-from flowdiag.analyses.report.wire import Report, at_least
+from flowdiag.analyses.report.transform import at_least
+from flowdiag.analyses.report.wire import Report
 from flowdiag.parsers.errors import FlowdiagError
 
 from ..cli import reports

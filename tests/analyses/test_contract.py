@@ -15,7 +15,7 @@ from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.report import wire
+from flowdiag.analyses.report import encoding, transform, wire
 from flowdiag.analyses.report.build import ReportBuilder
 from flowdiag.analyses.report.faults import fault_of
 from flowdiag.analyses.report.fingerprints import fingerprint, fingerprints
@@ -73,8 +73,8 @@ def report(*outcomes: f.RuleOutcome, **more: Any) -> wire.Report:
 
 def document(made: wire.Report) -> Any:
     """A report as programs read it, which fits the schema."""
-    read = json.loads(wire.encode(made))
-    jsonschema.validate(read, wire.json_schema())
+    read = json.loads(encoding.encode(made))
+    jsonschema.validate(read, transform.json_schema())
     return read
 
 
@@ -122,9 +122,9 @@ def test_a_story_lists_its_findings_and_their_relations() -> None:
 
 def test_stories_omit_findings_below_the_minimum_severity() -> None:
     made = report(outcome(found(0), code="CP201"), outcome(found(0), found(1)))
-    shown = wire.at_least(made, f.Severity.CRITICAL)
+    shown = transform.at_least(made, f.Severity.CRITICAL)
     assert not shown.findings and not shown.summary.stories
-    assert wire.at_least(made, f.Severity.WARNING) == made
+    assert transform.at_least(made, f.Severity.WARNING) == made
 
 
 def test_a_culprit_has_its_job_and_period() -> None:
@@ -227,7 +227,7 @@ def test_reports_of_the_first_release_are_read() -> None:
         del old["summary"]["culprits"][0][key]
     note = {"message": "ends early", "hint": None, "source": "a.gz"}
     old["warnings"], old["errors"] = [note], [note]
-    read = wire.decode(msgspec.json.encode(old))
+    read = transform.decode(msgspec.json.encode(old))
     assert (read.warnings[0].kind, read.warnings[0].text) == (Kind.OTHER, "ends early")
     assert (read.errors[0].what, read.errors[0].bug) == ("ends early", False)
 

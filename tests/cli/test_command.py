@@ -10,7 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from flowdiag.analyses.report.wire import json_schema
+from flowdiag.analyses.report.transform import json_schema
 
 pytestmark = pytest.mark.command
 RECORDING = Path(__file__).parents[2] / "fixtures/recordings/flink/1.20.5/hot-key"

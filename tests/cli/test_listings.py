@@ -11,7 +11,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from flowdiag.analyses.report.wire import encode, json_schema
+from flowdiag.analyses.report.encoding import encode
+from flowdiag.analyses.report.transform import json_schema
 from flowdiag.analyses.topics import ENGINES, all_rules
 from flowdiag.cli.app import main
 from flowdiag.cli.docs.manual import rule_page

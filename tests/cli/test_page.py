@@ -16,7 +16,9 @@ import zstandard
 
 from benchmarks.pages import MOST, SAMPLE
 from benchmarks.reports import SAMPLE as REPORTS
-from flowdiag.analyses.report.wire import Report, decode, encode
+from flowdiag.analyses.report.encoding import encode
+from flowdiag.analyses.report.transform import decode
+from flowdiag.analyses.report.wire import Report
 from flowdiag.cli import render as renderers
 from flowdiag.cli.options.settings import Format
 from flowdiag.cli.output.embedded import extract_report, fit_report, report_script

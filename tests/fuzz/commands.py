@@ -28,7 +28,7 @@ from xml.etree import ElementTree as Xml
 
 import jsonschema
 
-from flowdiag.analyses.report.wire import json_schema
+from flowdiag.analyses.report.transform import json_schema
 from flowdiag.analyses.topics import ENGINES
 from flowdiag.cli import app, diagnosing
 from flowdiag.cli.options.settings import Format
