@@ -120,14 +120,14 @@ class Prediction:
 
 
 def fit(observed: Observed, *, interval_ms: float | None = None) -> Fit:
-    """Parameters of a job from how it ran.
+    """Derive the parameters of a job from a recorded run.
 
     Args:
         observed: as measured.
-        interval_ms: between checkpoints, where the options do not tell.
+        interval_ms: between checkpoints, if the options do not set it.
 
     Raises:
-        ModelError: what was observed is not enough for a model.
+        ModelError: the observations are not enough for a model.
     """
     notes: list[str] = []
     job = _job(observed, notes)
@@ -151,7 +151,7 @@ def fit(observed: Observed, *, interval_ms: float | None = None) -> Fit:
     )
 
 
-def given(job: Job, flow: Flow, version: Version) -> Fit:
+def fit_of_settings(job: Job, flow: Flow, version: Version) -> Fit:
     """Return the fit of a job that has never run: given parameters, nothing to compare with.
 
     Raises:
@@ -184,20 +184,20 @@ def predict(
     The waiting time of aligned barriers is scaled by the error of the fit. Unaligned barriers do not wait:
     only the overhead of a checkpoint remains.
     """
-    played, changed = flow or fitted.flow, job or fitted.job
+    options, changed = flow or fitted.flow, job or fitted.job
     task = reference_task(fitted.bottleneck, changed)
     try:
-        unchanged = (changed, played) == (fitted.job, fitted.flow)
-        outcome = fitted.outcome if unchanged else simulate(changed, played)
+        unchanged = (changed, options) == (fitted.job, fitted.flow)
+        outcome = fitted.outcome if unchanged else simulate(changed, options)
     except ModelError as error:
         return Prediction(
-            name=name, flow=played, job=changed, outcome=None, task=task, problem=str(error)
+            name=name, flow=options, job=changed, outcome=None, task=task, problem=str(error)
         )
     barrier, unfinished = outcome.barrier_ms, outcome.unfinished_ms
-    scale = 1.0 if played.unaligned else fitted.scale
+    scale = 1.0 if options.unaligned else fitted.scale
     return Prediction(
         name=name,
-        flow=played,
+        flow=options,
         job=changed,
         outcome=outcome,
         task=task,
@@ -209,13 +209,13 @@ def predict(
     )
 
 
-def what_if(fitted: Fit) -> list[Prediction]:
-    """Forecast each of the usual remedies alone, after a first forecast without any change.
+def what_if(fitted: Fit, unchanged: str) -> list[Prediction]:
+    """Forecast each of the usual remedies alone, after a first forecast without any change, named `unchanged`.
 
     Leaves out remedies that the version does not have or that are already in effect.
     """
     flow, version = fitted.flow, fitted.version
-    found = [predict(fitted, "as it is")]
+    found = [predict(fitted, unchanged)]
     if version < (2, 0) and (flow.per_channel > 1 or flow.floating > 2):
         fewer = replace(
             flow, per_channel=min(flow.per_channel, 1), floating=max(1, flow.floating // 2)

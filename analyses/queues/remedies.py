@@ -60,5 +60,5 @@ def _forecasts(fitted: Fit) -> list[wire.QueueForecast]:
             at_least_ms=None if prediction.at_least_ms is None else round(prediction.at_least_ms),
             problem=prediction.problem,
         )
-        for prediction in what_if(fitted)
+        for prediction in what_if(fitted, "as recorded")
     ]

@@ -13,7 +13,7 @@ from flowdiag.analyses.queues.credit_fit import (
     Fit,
     Prediction,
     fit,
-    given,
+    fit_of_settings,
     predict,
     reference_task,
     what_if,
@@ -31,6 +31,7 @@ from flowdiag.analyses.queues.credits.job import (
 from flowdiag.cli.exit_codes import ExitCode
 from flowdiag.cli.options.values import parse_duration_ms
 from flowdiag.cli.output.console import Progress, check_output, write_report
+from flowdiag.cli.simulations import CHANGED, RECORDED
 from flowdiag.parsers.errors import FlowdiagError
 
 DEFAULT_PARALLELISM: Final = "2,4,2"
@@ -95,8 +96,8 @@ def _from_flags(flags: CreditFlags) -> tuple[Fit, list[Prediction]]:
     flow = override_flow(flow_of({}, version), flags, version)
     if flow.interval_ms <= 0:
         flow = replace(flow, interval_ms=10_000.0)
-    fitted = given(job, flow, version)
-    return fitted, what_if(fitted)
+    fitted = fit_of_settings(job, flow, version)
+    return fitted, what_if(fitted, CHANGED)
 
 
 def _from_inputs(flags: CreditFlags) -> tuple[Fit, list[Prediction]]:
@@ -114,10 +115,10 @@ def _from_inputs(flags: CreditFlags) -> tuple[Fit, list[Prediction]]:
                 f"{option} cannot be combined with --from, which provides the value"
             )
     fitted = _fit_inputs(flags)
-    predictions = what_if(fitted)
+    predictions = what_if(fitted, RECORDED)
     flow = override_flow(fitted.flow, flags, fitted.version)
     if flow != fitted.flow:
-        predictions.insert(1, predict(fitted, "tried", flow=flow))
+        predictions.insert(1, predict(fitted, CHANGED, flow=flow))
     return fitted, predictions
 
 
@@ -270,7 +271,7 @@ def override_flow(flow: Flow, flags: CreditFlags, version: tuple[int, int]) -> F
     if flags.unaligned and version < (1, 11):
         raise FlowdiagError("unaligned checkpoints require Flink 1.11 or later")
     interval_ms = _duration_ms(flags.checkpoint_interval, "--checkpoint-interval")
-    given: dict[str, Any] = {
+    overrides: dict[str, Any] = {
         "per_channel": flags.buffers_per_channel,
         "floating": flags.floating_buffers,
         "segment_bytes": _segment_bytes(flags.segment_size),
@@ -283,7 +284,7 @@ def override_flow(flow: Flow, flags: CreditFlags, version: tuple[int, int]) -> F
         flow,
         debloating=_debloating(flow, flags, version),
         aligned_timeout_ms=flow.aligned_timeout_ms if flags.unaligned is None else None,
-        **{name: value for name, value in given.items() if value is not None},
+        **{name: value for name, value in overrides.items() if value is not None},
     )
 
 

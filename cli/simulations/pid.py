@@ -17,6 +17,7 @@ from flowdiag.cli.exit_codes import ExitCode
 from flowdiag.cli.options.values import parse_duration_ms, positive
 from flowdiag.cli.output.console import check_output, write_report
 from flowdiag.cli.output.saved import read_report
+from flowdiag.cli.simulations import CHANGED, RECORDED
 from flowdiag.parsers.errors import FlowdiagError
 
 DEFAULT_INTERVAL_MS: Final = 1000
@@ -73,10 +74,10 @@ def run_pid(flags: PidFlags) -> ExitCode:
     check_output(flags.output)
     load = workload(flags)
     before, after = load.settings, override_settings(load.settings, flags, load.streams)
-    outcomes = {"tried": simulate(load.job, after, load.offered_per_s)}
+    outcomes = {CHANGED: simulate(load.job, after, load.offered_per_s)}
     if flags.report is not None and before != after:
-        outcomes = {"as it is": simulate(load.job, before, load.offered_per_s), **outcomes}
-    settings = {"as it is": before, "tried": after}
+        outcomes = {RECORDED: simulate(load.job, before, load.offered_per_s), **outcomes}
+    settings = {RECORDED: before, CHANGED: after}
     if flags.as_json:
         text = _document(load, outcomes, settings)
     else:
@@ -272,7 +273,7 @@ def _document(
         "schema": "flowdiag.simulation/1",
         "job": msgspec.to_builtins(load.job),
         "streams": load.streams,
-        "sustainable_per_s": round(load.job.sustains_per_s(settings["tried"].interval_ms), 3),
+        "sustainable_per_s": round(load.job.sustains_per_s(settings[CHANGED].interval_ms), 3),
         "offered_per_s": load.offered_per_s[-1],
         "offered_from": load.offered_from,
         "outcomes": [

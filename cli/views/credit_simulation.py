@@ -19,18 +19,18 @@ from flowdiag.cli.text.grid import Column, Listing, render_blocks
 _WIDEST: Final = 114
 
 
-def page_of(fitted: Fit, played: Sequence[Prediction], growth: Outcome) -> str:
+def page_of(fitted: Fit, predictions: Sequence[Prediction], growth: Outcome) -> str:
     """Return the outcomes for a terminal.
 
     Args:
         fitted: the model.
-        played: the predictions: the present state first, then each change.
+        predictions: without changes first, then one for each change.
         growth: the simulation of the queues, starting empty.
     """
     page = stdout_page()
     task = reference_task(fitted.bottleneck, fitted.job)
     blocks: list[RenderableType] = [_chain(fitted.job), _bottleneck(fitted), _settings(fitted.flow)]
-    blocks += [_table(played), *[Text(text, "dim") for text in _notes(played)]]
+    blocks += [_table(predictions), *[Text(text, "dim") for text in _notes(predictions)]]
     values: list[float | None] = [value for _, value in growth.queue_over_time.get(task, ())]
     rows = labelled(values, width=min(page.width, _WIDEST), unicode=page.unicode)
     if rows:
@@ -110,9 +110,9 @@ def _settings(flow: Flow) -> Text:
     return Text(", ".join(parts), "dim")
 
 
-def _table(played: Sequence[Prediction]) -> RenderableType:
+def _table(predictions: Sequence[Prediction]) -> RenderableType:
     return Listing(
-        played,
+        predictions,
         Column("", lambda item: item.name, "wrap"),
         Column("throughput", _throughput, "right-wrap"),
         Column("queue", lambda item: _rounded(item, item.queue, 1), "right-wrap"),
@@ -137,9 +137,9 @@ def _checkpoint(item: Prediction) -> str | None:
     return None if item.at_least_ms is None else f"> {fmt.duration(item.at_least_ms)}"
 
 
-def _notes(played: Sequence[Prediction]) -> list[str]:
-    found = [f"{item.name}: {item.problem}" for item in played if item.problem]
-    for item in played:
+def _notes(predictions: Sequence[Prediction]) -> list[str]:
+    found = [f"{item.name}: {item.problem}" for item in predictions if item.problem]
+    for item in predictions:
         if item.outcome is not None and item.flow.unaligned:
             carried = max((b.overtaken_bytes for b in item.outcome.barriers), default=0.0)
             found.append(

@@ -11,6 +11,7 @@ from rich.text import Text
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.rate.model import LONGEST, Outcome, Settings, Settling
 from flowdiag.cli.output.writing import stdout_page
+from flowdiag.cli.simulations import CHANGED
 from flowdiag.cli.text.chart import labelled
 from flowdiag.cli.text.grid import Column, Listing, render_blocks
 
@@ -27,12 +28,12 @@ def page_of(
 
     Args:
         load: the simulated workload.
-        outcomes: the simulations by name, present and tried.
+        outcomes: the simulations by name: as recorded, and with the settings of the command line.
         settings: the settings by name.
     """
     page, job = stdout_page(), load.job
     blocks: list[RenderableType] = [
-        _job_line(load, settings["tried"]),
+        _job_line(load, settings[CHANGED]),
         Text(f"offered {_offered(load)} records/s, {load.offered_from}"),
         _table(outcomes, settings),
     ]
@@ -42,7 +43,7 @@ def page_of(
         shown = [None if v > 50 * max(outcome.steady_per_s, 1.0) else v for v in values]
         blocks.append(Text(f"records/s, {name}", "dim"))
         blocks += labelled(shown, width=page.width, unicode=page.unicode)
-    if job.error_ms > POOR_FIT * settings["tried"].interval_ms:
+    if job.error_ms > POOR_FIT * settings[CHANGED].interval_ms:
         missed = fmt.duration(job.error_ms)
         warning = f"batches differ from the fitted cost by {missed}: predictions are poor"
         blocks.append(Text(warning, "yellow"))

@@ -27,7 +27,7 @@ def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*BASE, "--offered", "400", "--min-rate", "10"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("60 ms per batch and 5 ms per record every 1 s: at most 188 records/s")
-    assert "steady rate" in out and "records/s, tried" in out
+    assert "steady rate" in out and "records/s, with your settings" in out
 
 
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -39,7 +39,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "error"),
     [
         (["--min-rate", "0"], "Spark refuses to start: minRate should be > 0"),
         (["--proportional", "-1"], "Spark refuses to start: proportional should be >= 0"),
@@ -61,26 +61,26 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
         (["nowhere.json"], "nowhere.json"),
     ],
 )
-def test_wrong_usage(more: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage(more: list[str], error: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*BASE, *more]) == 2
-    said = capsys.readouterr()
-    assert told in said.err and said.out == ""
+    printed = capsys.readouterr()
+    assert error in printed.err and printed.out == ""
 
 
-def test_costs_must_come_from_somewhere(capsys: pytest.CaptureFixture[str]) -> None:
+def test_costs_are_required(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "pid"]) == 2
     assert "the cost of a record is unknown" in capsys.readouterr().err
 
 
 def report_of(
-    tried: Settings,
+    configured: Settings,
     offered: Sequence[float],
     job: Job = COSTS,
     change: Callable[[dict[str, Any]], None] = lambda document: None,
     **values: Any,
 ) -> bytes:
-    """What `flowdiag rate --format json` writes of a simulated application."""
-    app = w.simulated(job, tried, list(offered), **values)
+    """Return the JSON report of `flowdiag rate` on a simulated application."""
+    app = w.simulated(job, configured, list(offered), **values)
     outcomes = w.outcomes(app)
     report = ReportBuilder(
         command="rate",
@@ -103,9 +103,9 @@ def simulated(path: Path, *more: str, capsys: pytest.CaptureFixture[str]) -> dic
 
 
 def test_costs_and_settings_of_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    tried = Settings(interval_ms=1000, gains=Gains(min_rate=250), max_rate=500)
+    configured = Settings(interval_ms=1000, gains=Gains(min_rate=250), max_rate=500)
     path = tmp_path / "report.json"
-    path.write_bytes(report_of(tried, RISING))
+    path.write_bytes(report_of(configured, RISING))
     document = simulated(path, "--offered", "400", "--min-rate", "10", capsys=capsys)
     assert document["job"]["per_record_ms"] == pytest.approx(5, rel=0.1)
     before, after = document["outcomes"]
@@ -113,11 +113,11 @@ def test_costs_and_settings_of_a_report(tmp_path: Path, capsys: pytest.CaptureFi
     assert after["steady_per_s"] < before["steady_per_s"] and after["delay_ms"] < before["delay_ms"]
 
 
-def test_what_comes_in_is_taken_from_the_report(
+def test_the_input_rate_comes_from_the_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The two lines of the README: without --offered, what the report's batches took."""
-    monkeypatch.setenv("COLUMNS", "160")  # no cell of the table is folded
+    """The two lines of the README: without --offered, the rate of the report's batches."""
+    monkeypatch.setenv("COLUMNS", "160")  # so that no cell of the table wraps
     path = tmp_path / "report.json"
     path.write_bytes(report_of(Settings(interval_ms=1000, back_pressure=False), RISING))
     report = json.loads(path.read_bytes())["data"]["applications"][0]["keeping"]
@@ -126,7 +126,7 @@ def test_what_comes_in_is_taken_from_the_report(
     assert document["offered_from"] == "the rate of the report's last batches"
     before, after = document["outcomes"]
     assert (before["settling"], before["settling_ms"]) == ("delay-grows", None)
-    # With an estimator it comes to what the report itself calls sustainable.
+    # With an estimator, the rate settles at the sustainable rate of the report.
     assert after["settling"] == "settled"
     assert after["steady_per_s"] == pytest.approx(report["sustainable_per_s"], rel=0.02)
     assert main(["simulate", "pid", str(path), "--min-rate", "10"]) == 0
@@ -135,26 +135,26 @@ def test_what_comes_in_is_taken_from_the_report(
     assert "never: the delay grows" in out
 
 
-def test_a_source_that_is_held_back_has_more(
+def test_a_rate_limited_source_offers_more_than_its_batches_hold(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tried = Settings(interval_ms=1000, gains=Gains(min_rate=10), max_rate=500)
+    configured = Settings(interval_ms=1000, gains=Gains(min_rate=10), max_rate=500)
     path = tmp_path / "report.json"
-    path.write_bytes(report_of(tried, RISING))
+    path.write_bytes(report_of(configured, RISING))
     document = simulated(path, capsys=capsys)
     assert document["offered_per_s"] == pytest.approx(2 * document["sustainable_per_s"], rel=0.001)
     assert "were rate-limited" in document["offered_from"]
     (outcome,) = document["outcomes"]
-    assert outcome["name"] == "tried" and outcome["settling"] == "settled"
+    assert outcome["name"] == "with your settings" and outcome["settling"] == "settled"
 
 
 @pytest.mark.parametrize("slots", [1, 2])
 @pytest.mark.parametrize("each", [5.0, 0.00123456789])
-def test_it_agrees_with_the_sustainable_rate_of_the_report(
+def test_the_sustainable_rate_matches_the_report(
     slots: int, each: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job = Job(fixed_ms=60, per_record_ms=each)
-    tried = Settings(interval_ms=1000, back_pressure=False)
+    configured = Settings(interval_ms=1000, back_pressure=False)
     offered = [n / each for n in (200, 250, 300, 350, 400, 450, 500, 550, 600) * 6]
 
     def with_slots(document: dict[str, Any]) -> None:
@@ -165,18 +165,18 @@ def test_it_agrees_with_the_sustainable_rate_of_the_report(
         keeping["sustainable_per_s"] = room / keeping["cost_per_record_ms"]
 
     path = tmp_path / "report.json"
-    path.write_bytes(report_of(tried, offered, job, with_slots))
+    path.write_bytes(report_of(configured, offered, job, with_slots))
     keeping = json.loads(path.read_bytes())["data"]["applications"][0]["keeping"]
     document = simulated(path, capsys=capsys)
     assert document["sustainable_per_s"] == pytest.approx(keeping["sustainable_per_s"], rel=1e-6)
-    # And it plays as many at once: with two, what takes 1.9 s fits into 1 s.
+    # The simulation runs as many batches at once: with two slots, 1.9 s of work fits into 1 s.
     rate = 0.95 * keeping["sustainable_per_s"]
     (outcome,) = simulated(path, "--offered", f"{rate:.3f}", capsys=capsys)["outcomes"]
     assert outcome["settling"] == "settled"
     assert outcome["steady_per_s"] == pytest.approx(rate, rel=0.01)
 
 
-def test_floors_are_those_of_each_stream(
+def test_minimum_rates_apply_to_each_stream(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def twice(document: dict[str, Any]) -> None:
@@ -184,41 +184,39 @@ def test_floors_are_those_of_each_stream(
         app["streams"] = [{**app["streams"][0], "stream_id": n} for n in (0, 1)]
 
     path = tmp_path / "report.json"
-    tried = Settings(interval_ms=1000, gains=Gains(min_rate=30), max_rate=500)
-    path.write_bytes(report_of(tried, RISING, COSTS, twice))
+    configured = Settings(interval_ms=1000, gains=Gains(min_rate=30), max_rate=500)
+    path.write_bytes(report_of(configured, RISING, COSTS, twice))
     before, after = simulated(path, "--min-rate", "10", capsys=capsys)["outcomes"]
     assert before["settings"]["gains"]["min_rate"] == 60
     assert (after["settings"]["gains"]["min_rate"], after["settings"]["max_rate"]) == (20, 1000)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "settling"),
     [
-        # A burst before the first estimate takes minutes to work off; then it does settle.
+        # A burst before the first estimate takes minutes to process. Then the rate settles.
         (["--offered", "2000", "--min-rate", "10"], "settled"),
         (["--offered", "400", "--min-rate", "300"], "delay-grows"),
         (["--offered", "400", "--no-back-pressure"], "delay-grows"),
         (["--offered", "100", "--no-back-pressure"], "settled"),
         (["--offered", "5x2000,1x20", "--no-back-pressure"], "settled"),
-        (["--offered", "190", "--no-back-pressure"], "delay-grows"),  # barely above what fits
+        (["--offered", "190", "--no-back-pressure"], "delay-grows"),  # barely above the capacity
         (["--offered", "185", "--no-back-pressure"], "settled"),
         (["--offered", "400", "--proportional", "2.5", "--min-rate", "10"], "rate-swings"),
     ],
 )
-def test_never_is_what_never_settles(
-    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+def test_an_outcome_never_settles_if_the_delay_grows_or_the_rate_swings(
+    arguments: list[str], settling: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*BASE, *arguments, "-f", "json"]) == 0
     (outcome,) = json.loads(capsys.readouterr().out)["outcomes"]
-    assert outcome["settling"] == told
-    assert (outcome["settling_ms"] is not None) == (told == "settled")
+    assert outcome["settling"] == settling
+    assert (outcome["settling_ms"] is not None) == (settling == "settled")
     assert main([*BASE, *arguments]) == 0
-    assert ("never" in capsys.readouterr().out) == (told != "settled")
+    assert ("never" in capsys.readouterr().out) == (settling != "settled")
 
 
-def test_back_pressure_beside_its_negation(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_back_pressure_can_be_turned_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "report.json"
     path.write_bytes(report_of(Settings(interval_ms=1000, back_pressure=False), RISING))
     before, after = simulated(path, "--back-pressure", capsys=capsys)["outcomes"]
@@ -227,7 +225,9 @@ def test_back_pressure_beside_its_negation(
     assert "--back-pressure/--no-back-pressure" in capsys.readouterr().out
 
 
-def test_the_outcome_goes_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_outcome_is_written_to_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for name, more in (("a.txt", []), ("a.json", ["-f", "json"])):
         assert main([*BASE, *more, "-o", str(tmp_path / name)]) == 0
     assert capsys.readouterr().out == ""
@@ -239,27 +239,29 @@ BROKEN = {
     "an event log": b'{"Event":"SparkListenerLogStart","Spark Version":"3.5.7"}\n{"Event":"x"}\n',
     "a picture": b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR",
     "nothing": b"",
-    "lists without end": b"[" * 100_000,
-    "objects without end": b'{"a":' * 100_000,
+    "endless lists": b"[" * 100_000,
+    "endless objects": b'{"a":' * 100_000,
     "UTF-16": '{"schema"'.encode("utf-16"),
-    "only a head": b'{"schema": "flowdiag.report/1"}',
+    "only a header": b'{"schema": "flowdiag.report/1"}',
     "another schema": b'{"schema": "flowdiag.report/9"}',
 }
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_what_is_no_report(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_not_a_report(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "report.json"
     path.write_bytes(BROKEN[kind])
     for command in (["simulate", "pid"], ["render"]):
         assert main([*command, str(path)]) == 2
-        said = capsys.readouterr()
-        first, *hint = said.err.splitlines()
-        assert first.startswith(f"error: '{path}' is ") and len(hint) == 1 and not said.out
+        printed = capsys.readouterr()
+        first, *hint = printed.err.splitlines()
+        assert first.startswith(f"error: '{path}' ") and len(hint) == 1 and not printed.out
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "error"),
     [
         (lambda d: d["tool"].update(command="checkpoints"), "is a report of flowdiag checkpoints"),
         (lambda d: d["data"].pop("applications"), "contains 0 applications"),
@@ -273,15 +275,15 @@ def test_what_is_no_report(kind: str, tmp_path: Path, capsys: pytest.CaptureFixt
     ],
 )
 def test_a_report_that_cannot_be_simulated(
-    change: Any, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    change: Any, error: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "report.json"
     path.write_bytes(report_of(Settings(interval_ms=1000), RISING, COSTS, change))
     assert main(["simulate", "pid", str(path)]) == 2
-    assert told in capsys.readouterr().err
+    assert error in capsys.readouterr().err
 
 
-def test_odd_settings_of_a_report_are_those_that_spark_takes(
+def test_invalid_settings_of_a_report_count_as_defaults(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def odd(document: dict[str, Any]) -> None:
@@ -297,7 +299,7 @@ def test_odd_settings_of_a_report_are_those_that_spark_takes(
     assert outcome["settings"]["gains"]["integral"] == 0.2
 
 
-def test_a_bug_names_an_option_that_there_is(
+def test_an_internal_error_names_the_debug_option(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("flowdiag.cli.simulations.pid.workload", lambda flags: 1 / 0)
