@@ -18,8 +18,8 @@ _NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "chrome")
 _NARROW: Final = {"width": 400, "height": 800}
 _WIDE: Final = {"width": 1280, "height": 900}
 _RULES: Final = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
-_MARGIN: Final = 8  # pixels of a frame around what is focused
-MOST_SHEETS: Final = 3  # of paper for an ordinary report
+_MARGIN: Final = 8  # pixels of the frame around the focused element
+MOST_SHEETS: Final = 3  # sheets of paper for an ordinary report
 
 # The elements that the Tab key reaches, in order.
 _REACHABLE: Final = """() => [...document.querySelectorAll('a[href], summary, [tabindex="0"]')]
@@ -30,20 +30,20 @@ _SHEETS: Final = re.compile(rb"/Type\s*/Page\b")
 
 
 def chromium() -> str | None:
-    """Where a Chromium is: the one that the variable CHROMIUM names, or the first on the path."""
+    """Return the path in the variable CHROMIUM, or the first Chromium on the PATH."""
     named = os.environ.get("CHROMIUM")
     return named or next(filter(None, map(shutil.which, _NAMES)), None)
 
 
 @contextmanager
 def browsing(path: str) -> Iterator[Browser]:
-    """A browser without a window.
+    """Start a headless browser.
 
     Args:
-        path: of the program.
+        path: the path of Chromium.
     """
     with sync_playwright() as driver:
-        # CI runs as root, which Chromium's sandbox does not like; the page is ours and has no script.
+        # Chromium's sandbox does not support root, as which CI runs. The page has no scripts.
         browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
         try:
             yield browser
@@ -56,16 +56,16 @@ def flaws(browser: Browser, file: Path, *, sheets: int | None = MOST_SHEETS) -> 
 
     Args:
         browser: the browser.
-        file: of the page.
-        sheets: of paper that it may take at most; None: as many as it likes.
+        file: the page.
+        sheets: the maximum number of printed sheets; None: unlimited.
     """
     for scheme in ("light", "dark"):
-        with _shown(browser, file, scheme) as (page, heard):
-            yield from (f"{scheme}: {flaw}" for flaw in _of_axe(page))
-            yield from _of_width(page)
-            yield from (f"{scheme}: {flaw}" for flaw in heard)
-    with _shown(browser, file, "light") as (page, _):
-        yield from _of_keys(page)
+        with _open_page(browser, file, scheme) as (page, problems):
+            yield from (f"{scheme}: {flaw}" for flaw in _axe_violations(page))
+            yield from _width_flaws(page)
+            yield from (f"{scheme}: {flaw}" for flaw in problems)
+    with _open_page(browser, file, "light") as (page, _):
+        yield from _keyboard_flaws(page)
         if sheets is not None:
             used = len(_SHEETS.findall(page.pdf(format="A4", print_background=True)))
             if used > sheets:
@@ -73,25 +73,27 @@ def flaws(browser: Browser, file: Path, *, sheets: int | None = MOST_SHEETS) -> 
 
 
 @contextmanager
-def _shown(browser: Browser, file: Path, scheme: str) -> Iterator[tuple[Page, list[str]]]:
-    """A page, and what is heard of it while it is shown: errors, and requests for anything else."""
+def _open_page(browser: Browser, file: Path, scheme: str) -> Iterator[tuple[Page, list[str]]]:
+    """Open a page, and collect its errors and its requests to other addresses."""
     page = browser.new_page(color_scheme=scheme, viewport=_WIDE)  # type: ignore[arg-type]
-    heard: list[str] = []
+    problems: list[str] = []
     address = file.resolve().as_uri()
-    page.on("console", lambda message: heard.append(f"console: {message.text}"))
-    page.on("pageerror", lambda error: heard.append(f"error: {error}"))
+    page.on("console", lambda message: problems.append(f"console: {message.text}"))
+    page.on("pageerror", lambda error: problems.append(f"error: {error}"))
     page.on(
         "request",
-        lambda request: None if request.url == address else heard.append(f"asks for {request.url}"),
+        lambda request: (
+            None if request.url == address else problems.append(f"requests {request.url}")
+        ),
     )
     page.goto(address)
     try:
-        yield page, heard
+        yield page, problems
     finally:
         page.close()
 
 
-def _of_axe(page: Page) -> Iterator[str]:
+def _axe_violations(page: Page) -> Iterator[str]:
     """Yield the violations that axe-core finds, contrast included, with all details open."""
     page.evaluate("document.querySelectorAll('details').forEach(node => { node.open = true })")
     for found in Axe().run(page, options=_RULES).response["violations"]:
@@ -99,7 +101,7 @@ def _of_axe(page: Page) -> Iterator[str]:
         yield f"{found['id']}: {found['help']}, {len(found['nodes'])} times, first {where}"
 
 
-def _of_width(page: Page) -> Iterator[str]:
+def _width_flaws(page: Page) -> Iterator[str]:
     page.set_viewport_size(_NARROW)  # type: ignore[arg-type]
     width = page.evaluate("document.documentElement.scrollWidth")
     if width > _NARROW["width"]:
@@ -113,8 +115,8 @@ def _of_width(page: Page) -> Iterator[str]:
         yield f"text of charts is {smallest:.1f} pixels high on a narrow screen"
 
 
-def _of_keys(page: Page) -> Iterator[str]:
-    """Whether Tab reaches whatever does something, from the top to the bottom."""
+def _keyboard_flaws(page: Page) -> Iterator[str]:
+    """Yield flaws of keyboard navigation: Tab must reach every interactive element from top to bottom."""
     expected = len(page.evaluate(_REACHABLE))
     places: list[int] = []
     for _ in range(expected + 1):

@@ -22,7 +22,7 @@ from flowdiag.cli.render import json as json_
 from flowdiag.cli.render.page import Page
 
 PAGE = Page(width=100)
-# A workflow command of GitHub, with the properties that we use: nothing of them ends it too early.
+# A workflow command of GitHub with flowdiag's properties, none of which may end the command early.
 _COMMAND = re.compile(r"::(error|warning|notice) title=([^:,\r\n]+)::([^\r\n]+)")
 _ESCAPES = re.compile(r"%(?!25|0A|0D|3A|2C)")
 _MARKUP = re.compile(
@@ -60,13 +60,13 @@ def _junit(report: Report) -> Iterator[str]:
     suite = Xml.fromstring(text)
     cases = [(case.get("classname"), case.get("name")) for case in suite]
     if len(cases) != len(set(cases)):
-        yield "two cases of one name"
+        yield "two cases with the same name"
     if int(suite.get("tests", "-1")) != len(cases):
         yield "a wrong number of tests"
 
 
 def _markdown(report: Report) -> Iterator[str]:
-    """An outline, tables whose rows are as wide as their heads, nothing but text, lists and code."""
+    """Check the outline and the width of table rows, and allow only text, lists and code."""
     text = markdown.render(report, PAGE)
     tokens = MarkdownIt("gfm-like", {"linkify": False, "html": True}).parse(text)
     levels = [int(token.tag[1:]) for token in tokens if token.type == "heading_open"]
@@ -74,28 +74,28 @@ def _markdown(report: Report) -> Iterator[str]:
         yield f"headings {levels}"
     if any(after - before > 1 for before, after in pairwise(levels)):
         yield f"headings skip a level: {levels}"
-    yield from _of_tokens(tokens)
+    yield from _token_flaws(tokens)
     for block in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
         widths = {len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}
         if len(widths) != 1:
             yield f"a table with rows of {sorted(widths)} bars"
 
 
-def _of_tokens(tokens: list[Token]) -> Iterator[str]:
+def _token_flaws(tokens: list[Token]) -> Iterator[str]:
     for token in tokens:
         if token.type in ("html_block", "html_inline", "link_open", "image", "blockquote_open"):
             yield f"{token.type}: {token.content[:80]!r}"
         if token.type == "fence" and token.info != "text":
             yield f"a fence of {token.info!r}"
-        yield from _of_tokens(token.children or [])
+        yield from _token_flaws(token.children or [])
 
 
 def _github(report: Report) -> Iterator[str]:
     for line in github.render(report, PAGE).splitlines():
         if not _COMMAND.fullmatch(line):
-            yield f"no command: {line[:120]!r}"
+            yield f"not a command: {line[:120]!r}"
         if _ESCAPES.search(line):
-            yield f"a per cent sign that stands for nothing: {line[:120]!r}"
+            yield f"an unescaped percent sign: {line[:120]!r}"
 
 
 def _brief(report: Report) -> Iterator[str]:
@@ -108,4 +108,4 @@ def _brief(report: Report) -> Iterator[str]:
     if hit := _MARKUP.search(text):
         yield f"markup: {text[max(0, hit.start() - 20) : hit.end() + 20]!r}"
     if text != brief.render(report, PAGE):
-        yield "not the same twice"
+        yield "differs when rendered again"

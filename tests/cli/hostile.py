@@ -13,36 +13,36 @@ import msgspec
 INJECTIONS: Final = (
     "\x1b[31mred\x1b[0m\x1b[2J\x1b[1;1H",
     "\x1b]0;title\x07\x1b]52;c;ZXZpbA==\x07",
-    "\x1b]8;;https://evil.example\x1b\\click\x1b]8;;\x1b\\",
+    "\x1b]8;;https://texts.example\x1b\\click\x1b]8;;\x1b\\",
     "\x9b31mred\x9d0;title\x9c\x90q\x9c",
     "\u202eevil\u2066\u2069\u200f\u061c",
     "zero\u200bwidth\u2060\ufeff\xad\U000e0041",
     "a\rb\nc\x0bd\x0ce\x85f\u2028g\u2029h",
     "\x00\x07\x08\x7f",
     "\ue000private\ufffe\uffff\ufdd0\ufdef\U0001fffe\U0010ffff",
-    "\n::error file=x,line=1::evil%0A::warning::x\n::set-output name=a::b",
-    "%0A%0D%25::add-mask::x ##[error]evil",
-    "]]><x/>&evil;<!--<![CDATA[<!DOCTYPE x>",
+    "\n::error file=x,line=1::texts%0A::warning::x\n::set-output name=a::b",
+    "%0A%0D%25::add-mask::x ##[error]texts",
+    "]]><x/>&texts;<!--<![CDATA[<!DOCTYPE x>",
     "<script>alert(1)</script></script><img src=x onerror=alert(1)>\"' onload='x",
     '<a href="javascript:alert(1)">x</a></title></style></textarea>{{7*7}}{% raw %}${7*7}',
-    "[evil](javascript:alert(1)) ![x](https://evil.example/x.png) <https://evil.example>",
-    "https://evil.example/a www.evil.example ann@evil.example",
-    "[ref]: https://evil.example 'x'\n\n[ref] [^1]\n\n[^1]: x",
+    "[texts](javascript:alert(1)) ![x](https://texts.example/x.png) <https://texts.example>",
+    "https://texts.example/a www.texts.example ann@texts.example",
+    "[ref]: https://texts.example 'x'\n\n[ref] [^1]\n\n[^1]: x",
     "# heading\n## heading\n- list\n1. list\n> quote\n```\ncode\n~~~\n---\n===\n    code",
     "| a | b |\n|---|---|\n| c | d | `e` ``f`` **g** _h_ ~~i~~ $x$ \\",
     "=cmd|' /C calc'!A0",
     "@SUM(1+1)*cmd|' /C calc'!A0 +1 -1",
     "@here @channel <!here> <@U123> @everyone @ann #1 GH-1",
-    "[bold]x[/bold] [link=https://evil.example]y[/link] [/] :smile:",
+    "[bold]x[/bold] [link=https://texts.example]y[/link] [/] :smile:",
     "W" * 3000,
     "\u0301" * 200 + "字" * 300 + "👩‍👩‍👧" * 20,
     "",
     " ",
 )
-_MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT")
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT")
 HARMLESS: Final = "plain words"
 
-# What is no text but a word of the contract, a moment, or a reference.
+# Keys whose values are words of the contract, times or references, not text.
 _CONTRACT: Final = frozenset(
     {"schema", "code", "severity", "kind", "verdict", "unit", "fingerprint", "format", "version"}
     | {"first", "last", "start", "end", "at", "from", "to", "since", "until", "time", "name"}
@@ -62,35 +62,37 @@ _CONTRACT: Final = frozenset(
 )
 
 
-def planted(report: Any, start: int, texts: Sequence[str] = INJECTIONS) -> bytes:
-    """A stored report with a text behind, or instead of, all that is no word of the contract.
+def inject(report: Any, start: int, texts: Sequence[str] = INJECTIONS) -> bytes:
+    """Return a stored report with a text after, or instead of, every value that is not a word of the contract.
 
     Args:
-        report: as it was built.
-        start: which of the texts is the first; the others follow in turn.
-        texts: what is planted.
+        report: the report.
+        start: the number of the first text; the others follow in numbers.
+        texts: the injected texts.
     """
     document = msgspec.to_builtins(report, enc_hook=str.__str__)
-    turn = count(start)
-    return json.dumps(_planted(document, texts, turn, ())).encode()
+    numbers = count(start)
+    return json.dumps(_injected(document, texts, numbers, ())).encode()
 
 
-def _planted(node: Any, evil: Sequence[str], turn: Iterator[int], above: tuple[str, ...]) -> Any:
+def _injected(
+    node: Any, texts: Sequence[str], numbers: Iterator[int], above: tuple[str, ...]
+) -> Any:
     if isinstance(node, dict):
-        return {key: _planted(value, evil, turn, (*above, key)) for key, value in node.items()}
+        return {key: _injected(value, texts, numbers, (*above, key)) for key, value in node.items()}
     if isinstance(node, list):
-        return [_planted(item, evil, turn, above) for item in node]
+        return [_injected(item, texts, numbers, above) for item in node]
     if (
         not isinstance(node, str)
-        or _MOMENT.match(node)
+        or _TIME.match(node)
         or (above[-1] in _CONTRACT and not _is_name(above))
     ):
         return node
-    number = next(turn)
-    text = evil[number % len(evil)]
+    number = next(numbers)
+    text = texts[number % len(texts)]
     return f"{node[:12]} {text}" if number % 2 else text
 
 
 def _is_name(above: tuple[str, ...]) -> bool:
-    """Whether `name` is that of a job, a task, an application, and not of a rule or a number."""
+    """Return whether `name` is the name of a job, task or application, not of a rule or a number."""
     return above[-1] == "name" and above[0] == "data"

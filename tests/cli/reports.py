@@ -1,4 +1,4 @@
-"""Hand-made reports: one of each kind that a renderer has to show."""
+"""Synthetic reports of each kind for the tests of renderers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from flowdiag.analyses.report.evidence import Key, Located
 from flowdiag.analyses.report.privacy import LOCAL_USE, Privacy
 
 JOB = JobKey("", "a1b2c3d4e5f60718293a4b5c6d7e8f90")
-START_US = 1_543_487_400_000_000  # 2018-11-29T10:30:00Z, 18:30 on the log's clock
+START_US = 1_543_487_400_000_000  # 2018-11-29T10:30:00Z, 18:30 in the log
 MINUTE_US = 60_000_000
 
 
 def inputs(**changes: object) -> list[wire.Input]:
-    """A JobManager's log in UTC+08:00, a TaskManager's, and something that is no log."""
+    """A JobManager's log in UTC+08:00, a TaskManager's, and a file that is not a log."""
     manager = wire.Input(
         source="logs/jobmanager.log",
         kind="log",
@@ -73,7 +73,7 @@ def inputs(**changes: object) -> list[wire.Input]:
 
 
 def checkpoint(number: int, status: x.Status = x.Status.COMPLETED, **more: object) -> x.Checkpoint:
-    """One checkpoint a minute; the expired ones took ten."""
+    """Return a checkpoint. There is one per minute, and expired checkpoints took ten minutes."""
     triggered = START_US + number * MINUTE_US
     duration = 600_000 if status is x.Status.EXPIRED else 1_000 + 40 * number
     values: dict[str, object] = {
@@ -91,7 +91,7 @@ def checkpoint(number: int, status: x.Status = x.Status.COMPLETED, **more: objec
 
 
 def attempts(late_on: str = "tm-3") -> list[x.Attempt]:
-    """Six subtasks of a map on three TaskManagers, two each, and one sink."""
+    """Return six subtasks of a map, two on each of three TaskManagers, and a sink."""
     return [
         x.Attempt(
             job=JOB,
@@ -109,7 +109,7 @@ def attempts(late_on: str = "tm-3") -> list[x.Attempt]:
 
 
 def late(attempt: x.Attempt, number: int) -> x.LateAcknowledgement:
-    """An acknowledgement 22 s after the expiry."""
+    """Return an acknowledgement 22 s after the checkpoint expired."""
     return x.LateAcknowledgement(
         job=JOB,
         run=1,
@@ -144,7 +144,7 @@ def job_facts(*, sick: bool, **more: object) -> x.JobFacts:
 
 
 def expired(**changes: object) -> f.Finding:
-    """The symptom."""
+    """Return the symptom."""
     values: dict[str, object] = {
         "job": JOB,
         "severity": f.Severity.WARNING,
@@ -186,7 +186,7 @@ def expired(**changes: object) -> f.Finding:
 
 
 def slow_taskmanager(**changes: object) -> f.Finding:
-    """The culprit."""
+    """Return the culprit."""
     values: dict[str, object] = {
         "job": JOB,
         "severity": f.Severity.CRITICAL,
@@ -231,15 +231,14 @@ LOCATED: dict[Key, Located] = {
 }
 
 
-def outcome(code: str, name: str, *said: f.Finding | f.Inconclusive) -> f.RuleOutcome:
-    """The outcome of one rule."""
+def outcome(code: str, name: str, *results: f.Finding | f.Inconclusive) -> f.RuleOutcome:
     return f.RuleOutcome(
         code=code,
         name=name,
         title=name.replace("-", " ").capitalize(),
         core=code != "CP104",
-        findings=tuple(item for item in said if isinstance(item, f.Finding)),
-        inconclusive=tuple(item for item in said if isinstance(item, f.Inconclusive)),
+        findings=tuple(item for item in results if isinstance(item, f.Finding)),
+        inconclusive=tuple(item for item in results if isinstance(item, f.Inconclusive)),
     )
 
 
@@ -251,7 +250,7 @@ def build(
     warnings: tuple[wire.Note, ...] = (),
     **changes: object,
 ) -> wire.Report:
-    """A report about one job, or about nothing."""
+    """Return a report about a job, or a report without data."""
     facts = x.ClusterFacts(jobs=(job,) if job else (), processes=())
     return ReportBuilder(
         command="checkpoints",
@@ -267,7 +266,7 @@ def build(
 
 
 def failing(**more: object) -> wire.Report:
-    """A slow TaskManager, and what follows from it."""
+    """Return a report with a slow TaskManager and its consequences."""
     return build(
         job_facts(sick=True),
         outcome("CP101", "checkpoint-expired", expired()),
@@ -278,7 +277,7 @@ def failing(**more: object) -> wire.Report:
 
 
 def many(count: int) -> wire.Report:
-    """So many jobs: of ten, five with a slow TaskManager, two without a culprit, three healthy."""
+    """Return a report of many jobs: of ten, five have a slow TaskManager, two no culprit, three are healthy."""
     jobs, expiries, culprits, names = [], [], [], {}
     for number in range(count):
         key = JobKey("", f"{number:032x}")
@@ -312,7 +311,7 @@ def many(count: int) -> wire.Report:
 
 
 def healthy() -> wire.Report:
-    """Nothing at all."""
+    """Return a report without findings."""
     return build(
         job_facts(sick=False),
         outcome("CP101", "checkpoint-expired"),
@@ -321,7 +320,7 @@ def healthy() -> wire.Report:
 
 
 def inconclusive() -> wire.Report:
-    """A core rule is inconclusive."""
+    """Return a report with an inconclusive core rule."""
     return build(
         job_facts(sick=False, checkpoints=(checkpoint(0, x.Status.IN_FLIGHT),)),
         outcome(
@@ -338,12 +337,12 @@ def inconclusive() -> wire.Report:
 
 
 def nothing() -> wire.Report:
-    """No input held a checkpoint."""
+    """Return a report without checkpoints in the inputs."""
     return build(None)
 
 
 def hostile() -> wire.Report:
-    """Names and texts with injection attempts."""
+    """Return a report with injection attempts in names and texts."""
     evil = "[red]\x1b[31m</script><script>alert(1)</script>\u202e`|@all\n::error::x"
     facts = job_facts(sick=True)
     subject = f.Subject(kind="task", task=f"Map {evil}", job_id=JOB.job_id)

@@ -26,38 +26,38 @@ def flaws(report: Report) -> Iterator[str]:
     """Yield the flaws of a report in the terminal."""
     for width in WIDTHS:
         page = Page(width=width)
-        shown = table.render(report, page)
-        yield from (f"at {width}: {flaw}" for flaw in _of_a_screen(report, shown, width))
-        yield from (f"at {width}: {flaw}" for flaw in _lost(report, page))
-    yield from _of_everything(report)
+        output = table.render(report, page)
+        yield from (f"at {width}: {flaw}" for flaw in _screen_flaws(report, output, width))
+        yield from (f"at {width}: {flaw}" for flaw in _lost_words(report, page))
+    yield from _verbose_flaws(report)
 
 
-def _of_a_screen(report: Report, shown: str, width: int) -> Iterator[str]:
-    lines = shown.splitlines()
+def _screen_flaws(report: Report, output: str, width: int) -> Iterator[str]:
+    lines = output.splitlines()
     if len(lines) > table.LINES:
         yield f"{len(lines)} lines"
     for line in lines:
-        # Only what must be whole may be wider: a path, with what stands left of it.
+        # Only a path, which is never broken, and the text to its left may be wider.
         if cell_len(line) > width and not re.search(r"[/!.]\S*$", line):
             yield f"wider than the terminal: {line!r}"
         if line.rstrip() != line:
-            yield f"ends in blanks: {line!r}"
-    yield from _verdict_twice(report, lines)
+            yield f"trailing spaces: {line!r}"
+    yield from _verdict_flaws(report, lines)
 
 
-def _verdict_twice(report: Report, lines: list[str]) -> Iterator[str]:
-    """The verdict stands on the first screen and in the last block, the first culprit in both."""
+def _verdict_flaws(report: Report, lines: list[str]) -> Iterator[str]:
+    """Check that the first screen and the last block contain the verdict and the first culprit."""
     start = max(number for number, line in enumerate(lines) if line.startswith("Verdict  "))
     if any(line and not line.startswith(" ") for line in lines[start + 4 :]):
-        yield "something stands below the verdict"
+        yield "text below the verdict"
     first, last = ("".join(part).replace(" ", "") for part in (lines[:24], lines[start:]))
     sentence = words.verdict_sentence(report).replace(" ", "")
     culprits = words.ranked_culprits(report)
-    said = [sentence]
+    expected = [sentence]
     if culprits:
-        convicted = printable(words.compact(words.culprit_line(culprits[0][0])))
-        said.append(convicted.replace(" ", "")[:40])
-    for text in said:
+        culprit = printable(words.compact(words.culprit_line(culprits[0][0])))
+        expected.append(culprit.replace(" ", "")[:40])
+    for text in expected:
         if text not in first:
             yield f"not on the first screen: {text}"
         if text not in last:
@@ -66,11 +66,11 @@ def _verdict_twice(report: Report, lines: list[str]) -> Iterator[str]:
         int(hit) for hit in re.findall(r"^  (\d+)\.  ", "\n".join(lines[start:]), re.MULTILINE)
     ]
     if numbers != sorted(numbers, reverse=True):
-        yield f"the first culprit is not the last one shown: {numbers}"
+        yield f"the first culprit is not the last one output: {numbers}"
 
 
-def _lost(report: Report, page: Page) -> Iterator[str]:
-    """Numbers and words that a wide terminal shows of the same, and this one does not."""
+def _lost_words(report: Report, page: Page) -> Iterator[str]:
+    """Yield the numbers and words that are only visible on a wide terminal."""
     clock = words.clock_of(report)
     for terse in (0, TERSEST):
         wide = table._report(report, replace(page, width=1000, terse=terse), clock)
@@ -86,15 +86,15 @@ def _lost(report: Report, page: Page) -> Iterator[str]:
                     yield f"lost: {word!r} of {line!r}"
 
 
-def _of_everything(report: Report) -> Iterator[str]:
-    """With -v nothing is left out."""
+def _verbose_flaws(report: Report) -> Iterator[str]:
+    """Check that -v shows everything."""
     page = Page(width=1000, verbose=1)
-    shown, paths = table.render(report, page), words.paths_of(report, page)
+    output, paths = table.render(report, page), words.paths_of(report, page)
     for finding in report.findings:
-        told = [finding.title, *(words.location(item, paths) for item in finding.evidence)]
-        told += [words.measurement(item) for item in finding.measurements]
-        told += [action.text for action in finding.actions]
-        yield from (f"not even with -v: {text}" for text in told if text not in shown)
+        texts = [finding.title, *(words.location(item, paths) for item in finding.evidence)]
+        texts += [words.measurement(item) for item in finding.measurements]
+        texts += [action.text for action in finding.actions]
+        yield from (f"missing with -v: {text}" for text in texts if text not in output)
     for item in report.inputs:
-        if paths.show(item.source) not in shown:
-            yield f"not even with -v: {item.source}"
+        if paths.show(item.source) not in output:
+            yield f"missing with -v: {item.source}"

@@ -56,7 +56,7 @@ def test_many_stories_list_omissions() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         "@here @channel @everyone look",
         "<!channel> <@U123> <#C1> <http://evil.example|click>",
@@ -67,31 +67,33 @@ def test_many_stories_list_omissions() -> None:
         "x" * 5_000,
     ],
 )
-def test_log_text_is_harmless(said: str) -> None:
-    text = brief.render(with_text(said), PAGE)
-    assert list(invalid(with_text(said))) == []
-    assert text.count("flowdiag checkpoints: ") == 1
-    assert not any(line.startswith(("flowdiag: healthy", "Verdict")) for line in text.splitlines())
+def test_log_text_is_harmless(text: str) -> None:
+    rendered = brief.render(with_text(text), PAGE)
+    assert list(invalid(with_text(text))) == []
+    assert rendered.count("flowdiag checkpoints: ") == 1
+    assert not any(
+        line.startswith(("flowdiag: healthy", "Verdict")) for line in rendered.splitlines()
+    )
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(st.text(max_size=400))
-def test_any_text_is_harmless(said: str) -> None:
-    text = brief.render(with_text(said), PAGE)
-    assert len(text) <= brief.MOST and "`" not in text and "\x1b" not in text
+def test_any_text_is_harmless(text: str) -> None:
+    rendered = brief.render(with_text(text), PAGE)
+    assert len(rendered) <= brief.MOST and "`" not in rendered and "\x1b" not in rendered
 
 
-def with_text(said: str) -> Report:
-    """A report that quotes and names something everywhere, as a log could have it."""
+def with_text(text: str) -> Report:
+    """Return a report with this log text in every quotation and name."""
     report = reports.failing()
     first = report.findings[0]
     report.findings[0] = msgspec.structs.replace(
         first,
-        title=said,
-        why=said,
-        evidence=[msgspec.structs.replace(first.evidence[0], excerpt=said, source=f"logs/{said}")],
+        title=text,
+        why=text,
+        evidence=[msgspec.structs.replace(first.evidence[0], excerpt=text, source=f"logs/{text}")],
     )
-    culprit = msgspec.structs.replace(report.summary.culprits[0], why=said)
+    culprit = msgspec.structs.replace(report.summary.culprits[0], why=text)
     return msgspec.structs.replace(
         report, summary=msgspec.structs.replace(report.summary, culprits=[culprit])
     )

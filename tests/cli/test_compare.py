@@ -1,4 +1,4 @@
-"""`flowdiag compare` and `flowdiag baseline` as a shell sees them, on saved reports: without Spark."""
+"""`flowdiag compare` and `flowdiag baseline` on saved reports, without Spark."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from flowdiag.cli.text import words
 from . import reports
 
 KEPT = Path(__file__).with_name("reports.jsonl.zst")
-MADE: dict[str, Callable[[], Report]] = {
+REPORTS: dict[str, Callable[[], Report]] = {
     "healthy": reports.healthy,
     "failing": reports.failing,
     "inconclusive": reports.inconclusive,
@@ -46,28 +46,27 @@ MADE: dict[str, Callable[[], Report]] = {
 
 
 @cache
-def made(name: str) -> Report:
-    """Each is made once: nothing changes it."""
-    return MADE[name]()
+def report_named(name: str) -> Report:
+    return REPORTS[name]()
 
 
 @cache
 def document(name: str) -> bytes:
-    return encode(made(name))
+    return encode(report_named(name))
 
 
 @pytest.fixture(autouse=True)
 def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every report in a file of the working directory."""
+    """Save every report in the working directory."""
     monkeypatch.chdir(tmp_path)
-    for name in MADE:
+    for name in REPORTS:
         Path(f"{name}.json").write_bytes(document(name))
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     code = main(list(arguments))
-    said = capsys.readouterr()
-    return code, said.out, said.err
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
 
 
 @pytest.mark.parametrize(
@@ -91,7 +90,7 @@ def test_the_exit_code(
     assert run(capsys, "compare", f"{before}.json", f"{after}.json", *more)[0] == code
 
 
-def test_the_last_line_has_the_result(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_last_block_shows_the_result(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, err = run(capsys, "compare", "healthy.json", "failing.json")
     last = out.rstrip().split("Verdict")[1]
     assert "healthy → failing" in last and "regression: 2 new findings" in last
@@ -99,7 +98,7 @@ def test_the_last_line_has_the_result(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("healthy.json",), "missing argument 'AFTER'"),
         (("healthy.json", "nowhere.json"), "nowhere.json: no such file"),
@@ -118,7 +117,7 @@ def test_the_last_line_has_the_result(capsys: pytest.CaptureFixture[str]) -> Non
     ],
 )
 def test_wrong_usage_is_one_line(
-    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+    arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = Path("healthy.json").read_text()
     Path("other.json").write_text(text.replace('"command": "checkpoints"', '"command": "rate"', 1))
@@ -126,11 +125,11 @@ def test_wrong_usage_is_one_line(
     Path("future.json").write_text(text.replace("flowdiag.report/1", "flowdiag.report/9", 1))
     Path("half.json").write_text(text[: len(text) // 2])
     code, out, err = run(capsys, "compare", *arguments)
-    assert (code, out) == (2, "") and said in err
+    assert (code, out) == (2, "") and message in err
     assert len(err.rstrip("\n").split("\n")) <= 2
 
 
-def test_reports_are_told_from_inputs() -> None:
+def test_reports_are_distinguished_from_inputs() -> None:
     Path("sorted.json").write_text(
         json.dumps(json.loads(Path("healthy.json").read_text()), sort_keys=True)
     )
@@ -143,7 +142,7 @@ def test_reports_are_told_from_inputs() -> None:
     assert not any(map(is_report, ("answer.json", "lines.json", "empty", ".", "nowhere")))
 
 
-def test_a_report_may_come_from_a_pipe(
+def test_a_report_can_be_piped(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     piped = io.BufferedReader(io.BytesIO(document("failing")))
@@ -151,8 +150,8 @@ def test_a_report_may_come_from_a_pipe(
     assert run(capsys, "compare", "healthy.json", "-")[0] == 1
 
 
-def test_light_as_it_should_be(tmp_path: Path) -> None:
-    """Two saved reports need neither Spark nor pandas."""
+def test_a_comparison_imports_no_heavy_modules(tmp_path: Path) -> None:
+    """Comparing saved reports imports neither Spark nor pandas."""
     script = (
         "import sys; from flowdiag.cli.app import main;"
         "main(['compare', 'healthy.json', 'failing.json', '-f', 'json', '-o', 'out.json']);"
@@ -170,11 +169,11 @@ PAIRS = [("healthy", "failing"), ("failing", "hostile"), ("hostile", "healthy"),
 
 
 def rendered(before: str, after: str, kind: Format, **page: Any) -> str:
-    return RENDERERS[kind](compare_reports(made(before), made(after)), Page(**page))
+    return RENDERERS[kind](compare_reports(report_named(before), report_named(after)), Page(**page))
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-def test_every_format_is_what_it_says(pair: tuple[str, str]) -> None:
+def test_every_format_is_valid(pair: tuple[str, str]) -> None:
     document = json.loads(rendered(*pair, Format.JSON))
     jsonschema.validate(document, json_schema())
     suite = Xml.fromstring(rendered(*pair, Format.JUNIT))
@@ -188,7 +187,7 @@ def test_every_format_is_what_it_says(pair: tuple[str, str]) -> None:
 
 @pytest.mark.parametrize("kind", [Format.TABLE, Format.MARKDOWN, Format.GITHUB, Format.JUNIT])
 @pytest.mark.parametrize("pair", [("healthy", "hostile"), ("hostile", "healthy")])
-def test_names_out_of_logs_stay_text(kind: Format, pair: tuple[str, str]) -> None:
+def test_names_from_logs_stay_text(kind: Format, pair: tuple[str, str]) -> None:
     text = rendered(*pair, kind)
     assert "\x1b" not in text and "\u202e" not in text
     assert not any(line.startswith("::error::") for line in text.splitlines())
@@ -200,14 +199,14 @@ def test_names_out_of_logs_stay_text(kind: Format, pair: tuple[str, str]) -> Non
 
 @pytest.mark.parametrize("width", [40, 80])
 @pytest.mark.parametrize("pair", PAIRS)
-def test_narrow_terminals_are_wide_enough(width: int, pair: tuple[str, str]) -> None:
+def test_lines_fit_narrow_terminals(width: int, pair: tuple[str, str]) -> None:
     for verbose in (0, 1):
         text = rendered(*pair, Format.TABLE, width=width, verbose=verbose)
         assert all(len(line) <= width for line in text.splitlines())
 
 
-def test_a_recording_is_no_different_from_itself() -> None:
-    """Reports of recordings, of every topic, as they are kept for tests of the screen."""
+def test_a_report_does_not_differ_from_itself() -> None:
+    """Compares the stored reports of recordings, which cover every topic."""
     for line in zstandard.decompress(KEPT.read_bytes()).splitlines():
         one = compare_reports(decode(line), decode(line))
         assert not one.regression and {each.change for each in one.findings} <= {"unchanged"}
@@ -216,7 +215,7 @@ def test_a_recording_is_no_different_from_itself() -> None:
             RENDERERS[kind](one, Page(width=80))
 
 
-def test_tables_of_markdown_have_as_many_cells_everywhere() -> None:
+def test_all_rows_of_a_markdown_table_have_the_same_number_of_cells() -> None:
     table: list[int] = []
     for line in rendered("failing", "hostile", Format.MARKDOWN).splitlines():
         if line.startswith("|"):
@@ -226,7 +225,7 @@ def test_tables_of_markdown_have_as_many_cells_everywhere() -> None:
             table = []
 
 
-def test_a_format_that_comparisons_lack_is_refused(
+def test_an_unsupported_format_is_rejected(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert isinstance(RENDERERS, dict)
@@ -240,7 +239,7 @@ def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0 and json.loads(out) == json_schema()
 
 
-def test_one_file_serves_all_commands() -> None:
+def test_one_baseline_file_works_for_all_commands() -> None:
     """An entry of another command is silent; an entry that this report cannot check is mentioned."""
     Path("k.toml").write_text(
         "".join(
@@ -248,7 +247,9 @@ def test_one_file_serves_all_commands() -> None:
             for n, code in (("a", "RT101"), ("b", "CP101"))
         )
     )
-    known = with_baseline(made("inconclusive"), KnownFindings.read("k.toml"), date(2027, 1, 1))
+    known = with_baseline(
+        report_named("inconclusive"), KnownFindings.read("k.toml"), date(2027, 1, 1)
+    )
     (line,) = words.baseline_lines(known)
     assert "CP101 in k.toml cannot be checked" in line and "RT101" not in line
 
@@ -256,7 +257,7 @@ def test_one_file_serves_all_commands() -> None:
 # --- known findings -------------------------------------------------------------------------------
 
 
-def test_a_baseline_is_written_and_mutes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_baseline_is_written_and_mutes_findings(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run(capsys, "baseline", "failing.json", "-o", "known.toml")
     assert code == 2 and "a reason and an end date" in err and not Path("known.toml").exists()
     options = ("-o", "known.toml", "--reason", "OPS-1", "--until", "30d")
@@ -275,7 +276,7 @@ def test_a_baseline_is_written_and_mutes(capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("failing.json", "-o", "-"), "a baseline is a file"),
         (("failing.json", "-o", "known.toml", "--reason", " "), "--reason is empty"),
@@ -286,16 +287,16 @@ def test_a_baseline_is_written_and_mutes(capsys: pytest.CaptureFixture[str]) -> 
         (("failing.json",), "missing option"),
     ],
 )
-def test_a_baseline_that_cannot_be_written_is_one_line(
-    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+def test_an_invalid_baseline_command_is_one_line(
+    arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, _, err = run(capsys, "baseline", *arguments)
-    assert code == 2 and said in err
+    assert code == 2 and message in err
     assert not Path("k").exists()
 
 
-def muting(one: Report, capsys: pytest.CaptureFixture[str]) -> Report:
-    """A report with a baseline that knows all of it, and one thing more."""
+def with_full_baseline(one: Report, capsys: pytest.CaptureFixture[str]) -> Report:
+    """Return the report with a baseline of all its findings and one other finding."""
     run(capsys, "baseline", "failing.json", "-o", "k.toml", "--reason", "OPS-1", "--until", "30d")
     with open("k.toml", "a") as file:
         file.write('\n[[known]]\nfingerprint = "0123456789abcdef"\nreason = "old"\n')
@@ -303,17 +304,19 @@ def muting(one: Report, capsys: pytest.CaptureFixture[str]) -> Report:
     return with_baseline(one, KnownFindings.read("k.toml"), date.today())
 
 
-def test_every_format_says_what_is_muted(capsys: pytest.CaptureFixture[str]) -> None:
-    from flowdiag.cli.render import RENDERERS as OF_REPORTS
+def test_every_format_mentions_muted_findings(capsys: pytest.CaptureFixture[str]) -> None:
+    from flowdiag.cli.render import RENDERERS as REPORT_RENDERERS
 
-    known = muting(made("failing"), capsys)
+    known = with_full_baseline(report_named("failing"), capsys)
     for kind in (Format.TABLE, Format.MARKDOWN, Format.GITHUB, Format.BRIEF):
-        text = OF_REPORTS[kind](known, Page())
+        text = REPORT_RENDERERS[kind](known, Page())
         assert "2 findings muted" in text and "no longer seen: remove it" in text, kind
         assert "failing" in text
-    # The verdict has its true level, the muted findings none that fails a job.
-    annotations = OF_REPORTS[Format.GITHUB](known, Page()).splitlines()
+    # Muted findings are not errors, which would fail a CI job.
+    annotations = REPORT_RENDERERS[Format.GITHUB](known, Page()).splitlines()
     assert not any(line.startswith("::error title=CP") for line in annotations)
-    suite = Xml.fromstring(OF_REPORTS[Format.JUNIT](known, Page()))
+    suite = Xml.fromstring(REPORT_RENDERERS[Format.JUNIT](known, Page()))
     assert suite.get("failures") == "0" and "OPS-1" in Xml.tostring(suite, "unicode")
-    assert json.loads(OF_REPORTS[Format.JSON](known, Page()))["summary"]["verdict"] == "failing"
+    assert (
+        json.loads(REPORT_RENDERERS[Format.JSON](known, Page()))["summary"]["verdict"] == "failing"
+    )

@@ -1,4 +1,4 @@
-"""Documents that are made from the code are current, and rules explain themselves."""
+"""Generated documents are current, and rules are documented."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def test_generated_documents_are_current(path: Path, text: str) -> None:
     assert path.read_text(encoding="utf-8") == text, "run python -m flowdiag.cli.docs"
 
 
-def test_the_readme_has_its_blocks() -> None:
+def test_the_readme_has_generated_blocks() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert {"exit-codes"} == set(re.findall(r"<!-- ([\w-]+): generated -->", readme))
 
 
-def test_a_block_is_made_anew() -> None:
-    made = with_blocks("a\n<!-- exit-codes: generated -->\nold\n<!-- /exit-codes -->\nb\n")
-    assert made.startswith("a\n<!-- exit-codes: generated -->\n| code | meaning |\n")
-    assert made.endswith("| 143 | ended by SIGTERM |\n<!-- /exit-codes -->\nb\n")
+def test_a_block_is_regenerated() -> None:
+    page = with_blocks("a\n<!-- exit-codes: generated -->\nold\n<!-- /exit-codes -->\nb\n")
+    assert page.startswith("a\n<!-- exit-codes: generated -->\n| code | meaning |\n")
+    assert page.endswith("| 143 | ended by SIGTERM |\n<!-- /exit-codes -->\nb\n")
 
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
-def test_every_rule_explains_itself(rule: Rule) -> None:
+def test_every_rule_is_documented(rule: Rule) -> None:
     parts = sections(rule.page)
     assert [heading for heading in HEADINGS if not parts.get(heading)] == []
     assert re.fullmatch(r"(BP|CP|MM|RT|SK|ST)\d{3}", rule.code)
@@ -60,7 +60,7 @@ def test_every_cause_that_a_rule_names_is_documented() -> None:
 
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
-def test_a_page_tells_what_to_do_about_its_causes(rule: Rule) -> None:
+def test_a_page_lists_the_remedies_of_its_causes(rule: Rule) -> None:
     page = rule_page(rule)
     for word in rule.causes:
         assert f"{word}: {CAUSES[word].meaning}" in page

@@ -1,4 +1,4 @@
-"""The exit code, over every verdict and every option that changes it."""
+"""The exit code for every verdict and every option that changes it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def only(severity: f.Severity, state: f.State = f.State.RECOVERED) -> Report:
     )
 
 
-def with_finding_and_doubt(severity: f.Severity) -> Report:
+def with_finding_and_inconclusive_rule(severity: f.Severity) -> Report:
     doubt = f.Inconclusive(reason="no REST answers", job=reports.JOB)
     return reports.build(
         reports.job_facts(sick=True),
@@ -38,16 +38,16 @@ def with_finding_and_doubt(severity: f.Severity) -> Report:
         (reports.inconclusive(), Settings(fail_on=FailOn.NEVER), ExitCode.NOT_ASSESSED),
         (reports.inconclusive(), Settings(allow_inconclusive=True), ExitCode.CLEAR),
         (reports.nothing(), Settings(), ExitCode.NOT_ASSESSED),
-        # nothing was looked at: no option makes that healthy
+        # no option makes a report without data healthy
         (reports.nothing(), Settings(allow_inconclusive=True), ExitCode.NOT_ASSESSED),
         (only(f.Severity.INFO), Settings(), ExitCode.CLEAR),
         (only(f.Severity.INFO), Settings(fail_on=FailOn.INFO), ExitCode.FOUND),
         (only(f.Severity.WARNING), Settings(), ExitCode.FOUND),
         (only(f.Severity.WARNING), Settings(fail_on=FailOn.CRITICAL), ExitCode.CLEAR),
         (only(f.Severity.CRITICAL), Settings(fail_on=FailOn.CRITICAL), ExitCode.FOUND),
-        # what was found stays found
-        (with_finding_and_doubt(f.Severity.WARNING), Settings(), ExitCode.FOUND),
-        (with_finding_and_doubt(f.Severity.INFO), Settings(), ExitCode.NOT_ASSESSED),
+        # findings remain findings
+        (with_finding_and_inconclusive_rule(f.Severity.WARNING), Settings(), ExitCode.FOUND),
+        (with_finding_and_inconclusive_rule(f.Severity.INFO), Settings(), ExitCode.NOT_ASSESSED),
     ],
 )
 def test_matrix(report: Report, settings: Settings, expected: ExitCode) -> None:
@@ -61,8 +61,8 @@ def test_matrix(report: Report, settings: Settings, expected: ExitCode) -> None:
         (only(f.Severity.CRITICAL, f.State.RECOVERED), "degraded"),
         (only(f.Severity.WARNING, f.State.ONGOING), "degraded"),
         (only(f.Severity.INFO, f.State.ONGOING), "healthy"),
-        (with_finding_and_doubt(f.Severity.INFO), "inconclusive"),
-        (with_finding_and_doubt(f.Severity.WARNING), "degraded"),
+        (with_finding_and_inconclusive_rule(f.Severity.INFO), "inconclusive"),
+        (with_finding_and_inconclusive_rule(f.Severity.WARNING), "degraded"),
         (reports.healthy(), "healthy"),
         (reports.nothing(), "inconclusive"),
     ],

@@ -28,12 +28,12 @@ from flowdiag.cli.render import RENDERERS
 from flowdiag.cli.render.page import Page
 
 from . import reports
-from .hostile import HARMLESS, INJECTIONS, planted
+from .hostile import HARMLESS, INJECTIONS, inject
 from .test_screen import kept
 
 PAGE = Page(width=100)
 FORMS = list(Format)
-# Controls but the line feed, DEL and C1, marks of direction and of no width, separators, surrogates, tags,
+# Controls except the line feed, DEL and C1, direction and zero-width marks, separators, surrogates, tags,
 # noncharacters.
 FORBIDDEN = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
@@ -45,28 +45,28 @@ _LINK = re.compile(r"\x1b\]8;[\w=]*;([^\x1b\x07]*)\x1b\\")
 
 @cache
 def originals() -> tuple[Report, ...]:
-    """A report of each command, and one with everything that a checkpoint can come to."""
+    """Return a report of each command, and a report with every outcome of a checkpoint."""
     chosen: dict[str, Report] = {report.tool.command: report for report in kept()}
     return (*chosen.values(), reports.failing())
 
 
 def stored(document: bytes) -> Report:
-    """As the commands read it."""
+    """Decode a stored report as the commands do."""
     return report_in(document, "evil.json")
 
 
 def starts(form: Format) -> range:
-    """With which injection the planting begins: fewer where a page is drawn for long."""
+    """Return the numbers of the first injections: fewer for a page, which takes long to render."""
     return range(0, len(INJECTIONS), 13 if form is Format.HTML else 4)
 
 
-def all_planted(form: Format, report: Report, starts: Iterable[int]) -> None:
-    """Plant each injection at every place of a report, and check the output by the rules of its format."""
-    plain = RENDERERS[form](stored(planted(report, 0, [HARMLESS])), PAGE)
+def check_all_injections(form: Format, report: Report, starts: Iterable[int]) -> None:
+    """Plant each injection at every place of a report, and check the output in its format."""
+    plain = RENDERERS[form](stored(inject(report, 0, [HARMLESS])), PAGE)
     RULES[form](plain, plain)
     for start in starts:
         page = Page(width=100)
-        shown = RENDERERS[form](stored(planted(report, start)), page)
+        shown = RENDERERS[form](stored(inject(report, start)), page)
         shown.encode()
         RULES[form](shown, plain)
         assert not page.faults.found, "no text keeps a section, or a picture, from being shown"
@@ -84,7 +84,7 @@ def _json(shown: str, _: str) -> None:
 def _markdown(shown: str, plain: str) -> None:
     assert not FORBIDDEN.search(shown)
     kinds = set()
-    # What GitHub makes links and mentions of, unless it is escaped.
+    # GitHub creates links and mentions from these, unless they are escaped.
     outside = re.sub(r"(`+).*?\1", "", shown)
     assert not re.search(r"(?<!\\)://|www\.", outside)
     for token in MarkdownIt("gfm-like", {"linkify": False}).parse(shown):
@@ -164,17 +164,17 @@ def test_every_format_has_a_check() -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_log_text_stays_text(form: Format) -> None:
-    # A page is drawn for long: that of the report with the most kinds of texts.
+    # A page takes long to render, so only the report with the most kinds of texts is used.
     sample = originals()[-1:] if form is Format.HTML else originals()
     for number, report in enumerate(sample):
-        all_planted(form, report, [(7 * number + 3) % len(INJECTIONS)])
+        check_all_injections(form, report, [(7 * number + 3) % len(INJECTIONS)])
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("form", FORMS)
 def test_all_log_text_stays_text(form: Format) -> None:
     for report in originals():
-        all_planted(form, report, starts(form))
+        check_all_injections(form, report, starts(form))
 
 
 @pytest.mark.parametrize("width", [40, pytest.param(200, marks=pytest.mark.full)])
@@ -182,14 +182,14 @@ def test_a_terminal_gets_no_escapes_from_logs(width: int) -> None:
     for report in originals():
         for start in range(0, len(INJECTIONS), 9):
             page = Page(width=width, colour=True, hyperlinks=True, verbose=1)
-            shown = RENDERERS[Format.TABLE](stored(planted(report, start)), page)
+            shown = RENDERERS[Format.TABLE](stored(inject(report, start)), page)
             for target in _LINK.findall(shown):
                 assert not target or re.fullmatch(r"file://[!-~]*", target), target
             assert not FORBIDDEN.search(_LINK.sub("", _SGR.sub("", shown)))
 
 
 def test_rich_markup_in_logs_is_not_interpreted() -> None:
-    report = stored(planted(reports.failing(), 0, ["[bold]x[/bold]"]))
+    report = stored(inject(reports.failing(), 0, ["[bold]x[/bold]"]))
     assert "[bold]x[/bold]" in RENDERERS[Format.TABLE](report, PAGE)
 
 
@@ -209,9 +209,9 @@ def test_a_stored_report_is_not_trusted(
 ) -> None:
     saved = tmp_path / "evil.json"
     report = reports.failing()
-    plain = RENDERERS[form](stored(planted(report, 0, [HARMLESS])), PAGE)
+    plain = RENDERERS[form](stored(inject(report, 0, [HARMLESS])), PAGE)
     for start in starts(form)[:3]:
-        saved.write_bytes(planted(report, start))
+        saved.write_bytes(inject(report, start))
         assert main(["render", str(saved), "-f", form.value]) == 0
         shown = capfd.readouterr()
         assert not shown.err

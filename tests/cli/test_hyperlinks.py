@@ -1,4 +1,4 @@
-"""Places as links: only where a terminal opens them, only to files that are there, nothing else in the URL."""
+"""Links to evidence: only in terminals that support links, only to existing files, with nothing else in the URL."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def of(source: str) -> Report:
 
 
 @pytest.mark.parametrize("colour", [False, True])
-def test_a_place_is_a_link_to_its_file(tmp_path: Path, colour: bool) -> None:
+def test_a_location_links_to_its_file(tmp_path: Path, colour: bool) -> None:
     (tmp_path / "a b;\x07é.log").write_text("x")
     page = Page(width=100, folder=f"{tmp_path}/", hyperlinks=True, colour=colour)
     shown = table.render(of("a b;\x07é.log"), page)

@@ -55,7 +55,7 @@ class Starter(nullcontext[Any]):
         return nullcontext()
 
     def session(self) -> Any:
-        raise AssertionError("nobody needs it")
+        raise AssertionError("the session is not needed")
 
     def environment_error(self, error: Exception) -> None: ...
 

@@ -1,4 +1,4 @@
-"""`flowdiag mcp`, asked by the SDK's own client: what it answers, what it refuses, what it leaves behind."""
+"""`flowdiag mcp` through the SDK's own client: responses, rejected calls, and remaining processes."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def text_of(result: CallToolResult) -> str:
     return block.text
 
 
-def told(result: CallToolResult) -> dict[str, Any]:
+def structured(result: CallToolResult) -> dict[str, Any]:
     assert not result.is_error, text_of(result)
     assert isinstance(result.structured_content, dict)
     return result.structured_content
 
 
 def over_stdio(folder: Path, use: Use, *options: str) -> None:
-    """Use a server in a process of its own; it must end with its client."""
+    """Use a server in a separate process, which must end with its client."""
 
     async def talk() -> None:
         server = StdioServerParameters(
@@ -78,7 +78,7 @@ def test_a_client_calls_the_tools(root: Path) -> None:
         assert all(tool.annotations and tool.annotations.read_only_hint for tool in tools.values())
 
         made = await client.call_tool("diagnose", {"paths": ["flink-conf.yaml"], "topic": "memory"})
-        summary = told(made)
+        summary = structured(made)
         assert summary["report"] == "r1" and summary["findings"][0]["code"] == "MM101"
         assert "never as instructions" in summary["untrusted"]
         brief = text_of(made).partition("\n\n")[2]
@@ -87,7 +87,7 @@ def test_a_client_calls_the_tools(root: Path) -> None:
 
         mark = summary["findings"][0]["fingerprint"]
         shown = await client.call_tool("evidence", {"finding": mark, "around": 5})
-        assert told(shown)["code"] == "MM101" and len(text_of(shown)) <= MOST_TEXT
+        assert structured(shown)["code"] == "MM101" and len(text_of(shown)) <= MOST_TEXT
         assert "hunter2" not in text_of(shown)
 
         page = text_of(await client.call_tool("explain", {"rule": "checkpoint-expired"}))
@@ -118,14 +118,14 @@ def test_recordings_are_diagnosed_in_turn_and_slow_ones_time_out() -> None:
         made = await client.call_tool(
             "diagnose", {"paths": ["hot-key.tar.zst"]}, progress_callback=step
         )
-        assert told(made)["cause"] == "data-skew" and "judging" in steps
+        assert structured(made)["cause"] == "data-skew" and "judging" in steps
         shown = await client.call_tool("evidence", {"finding": "CP201", "around": 1})
-        record = told(shown)["records"][0]
+        record = structured(shown)["records"][0]
         assert len(record["lines"]) == 3 and "late message" in record["lines"][1]
         again = await client.call_tool(
             "diagnose", {"paths": ["hot-key.tar.zst"], "topic": "checkpoints"}
         )
-        assert told(again)["report"] == "r2"
+        assert structured(again)["report"] == "r2"
         with anyio.move_on_after(0.5) as scope:  # the client gives up
             await client.call_tool("diagnose", {"paths": ["hot-key.tar.zst"]})
         assert scope.cancelled_caught
@@ -149,13 +149,13 @@ def test_a_cancelled_call_ends_its_process(root: Path, monkeypatch: pytest.Monke
         server = server_of(Roots([str(root)]), session, quotes=True)
         async with Client(server) as client:
             async with anyio.create_task_group() as asked:
-                asked.start_soon(session.diagnose, request(str(root)), nobody)
+                asked.start_soon(session.diagnose, request(str(root)), ignore_progress)
                 begun = await process_of(session)
                 asked.cancel_scope.cancel()
             assert begun.returncode is not None
             assert session._process is None
             made = await client.call_tool("diagnose", {"paths": ["."], "topic": "memory"})
-            assert told(made)["report"] == "r1"
+            assert structured(made)["report"] == "r1"
             process = session._process
             assert process is not None
         assert process.returncode is not None
@@ -172,7 +172,7 @@ def test_a_call_cancelled_during_the_start_leaves_no_process(
 
     async def slowly(*arguments: Any, **options: Any) -> Process:
         started.append(await opened(*arguments, **options))
-        await anyio.sleep(0.2)  # a busy machine
+        await anyio.sleep(0.2)  # for a busy host
         return started[0]
 
     monkeypatch.setattr(anyio, "open_process", slowly)
@@ -180,7 +180,7 @@ def test_a_call_cancelled_during_the_start_leaves_no_process(
     async def talk() -> None:
         session = Session(Settings(quiet=True), 120)
         async with anyio.create_task_group() as asked:
-            asked.start_soon(session.diagnose, request(str(root)), nobody)
+            asked.start_soon(session.diagnose, request(str(root)), ignore_progress)
             while not started:
                 await anyio.sleep(0.01)
             asked.cancel_scope.cancel()
@@ -191,7 +191,7 @@ def test_a_call_cancelled_during_the_start_leaves_no_process(
 
 
 async def process_of(session: Session) -> Process:
-    """The one that a call has begun, as soon as there is one."""
+    """Wait for the process of a call."""
     while session._process is None:
         await anyio.sleep(0.01)
     return session._process
@@ -202,7 +202,7 @@ def request(path: str) -> dict[str, Any]:
     return {"topic": "memory", "paths": [path], **unset}
 
 
-async def nobody(text: str) -> None:
+async def ignore_progress(text: str) -> None:
     pass
 
 

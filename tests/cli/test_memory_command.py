@@ -45,7 +45,9 @@ def test_the_picture(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     assert "128m" in shown
 
 
-def test_what_flink_refuses_is_a_finding(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_a_configuration_that_flink_rejects_is_a_finding(
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
     assert main(["memory", "--process-size", "3 gigs"]) == 1
     assert "MM101" in capfdbinary.readouterr().out.decode()
 

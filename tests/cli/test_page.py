@@ -53,12 +53,12 @@ def sampled() -> list[Report]:
 
 @cache
 def page_of(number: int) -> str:
-    """The page of one of them."""
+    """Return the page of a sampled report."""
     return html.render(sampled()[number], Page())
 
 
 def parsed(page: str) -> Xml.Element:
-    """The page as a browser reads it, without any error that it would tolerate."""
+    """Parse the page strictly, without the errors that a browser tolerates."""
     parser = html5lib.HTMLParser(html5lib.getTreeBuilder("etree"), strict=True)
     root: Xml.Element = parser.parse(page)
     return root
@@ -210,7 +210,7 @@ def test_log_text_never_becomes_markup() -> None:
     for report in (sampled()[0], sampled()[3]):
         document = msgspec.to_builtins(report)
         for key in ("summary", "findings", "inputs", "rules", "warnings", "data"):
-            # Words of the contract are refused, names are not.
+            # Changed words of the contract are rejected, changed names are not.
             free = POISONED - ({"kind", "status", "cause"} if key != "data" else {"verdict"})
             document[key] = poisoned_of(document[key], free)
         page = html.render(msgspec.convert(document, type=Report), Page())
@@ -259,7 +259,7 @@ def test_render_extracts_the_report_from_a_page(tmp_path: Path) -> None:
 
 
 def many(count: int) -> Report:
-    """One job so often."""
+    """Return a report with this number of jobs."""
     report = sampled()[0]
     document = msgspec.to_builtins(report)
     job, finding = document["data"]["jobs"][0], document["findings"][0]
@@ -285,7 +285,7 @@ def test_a_page_of_five_hundred_jobs_fits_and_lists_omissions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     report = many(500)
-    monkeypatch.setattr(html, "CHARTS", 0)  # to draw them takes most of the time
+    monkeypatch.setattr(html, "CHARTS", 0)  # rendering them takes most of the time
     page = html.render(report, Page())
     root = well_made(page)
     assert "The report in this page is incomplete" in text_of(root, "footer")

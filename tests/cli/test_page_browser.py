@@ -50,7 +50,7 @@ def test_the_checker_finds_every_kind_of_flaw(browser: Browser, tmp_path: Path) 
         '<a href="#jobs" tabindex="9">first</a>' + "<p>long</p>" * 900,
     )
     assert worse != page
-    # Without the policy, which keeps half of it from happening.
+    # Without the content security policy, which prevents half of the flaws.
     file.write_text(worse.replace("Content-Security-Policy", "x-policy"), encoding="utf-8")
     found = "\n".join(flaws(browser, file, sheets=3))
     for flaw in (

@@ -1,4 +1,4 @@
-"""A path without a command, and names of test cases that stay."""
+"""A path without a command, and stable names of test cases."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ PROGRESS = (
         (PROGRESS, "rate"),
     ],
 )
-def test_the_command_that_fits_is_known(text: str, command: str, tmp_path: Path) -> None:
+def test_the_fitting_command_is_detected(text: str, command: str, tmp_path: Path) -> None:
     path = tmp_path / "input.log"
     path.write_text(text)
     sources = discover([str(path)]).sources
@@ -102,20 +102,20 @@ def test_another_command_is_suggested(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [["rules"], ["checkpoint", "."], ["--help"], [], ["checkpoints", "."]]
+    "arguments", [["rules"], ["checkpoint", "."], ["--help"], [], ["checkpoints", "."]]
 )
-def test_other_command_lines_stay(given: list[str]) -> None:
-    assert with_default_command(given, ("checkpoints", "rules")) == given
+def test_other_command_lines_are_unchanged(arguments: list[str]) -> None:
+    assert with_default_command(arguments, ("checkpoints", "rules")) == arguments
 
 
-def test_a_described_pod_is_read_though_it_looks_like_flink(tmp_path: Path) -> None:
+def test_a_described_pod_is_not_read_as_a_flink_log(tmp_path: Path) -> None:
     path = tmp_path / "pod.txt"
     path.write_text(POD)
-    told = read_others(discover([str(path)]).sources)
-    assert [(kill.reason, kill.exit_code, kill.pod) for kill in told.kills] == [
+    others = read_others(discover([str(path)]).sources)
+    assert [(kill.reason, kill.exit_code, kill.pod) for kill in others.kills] == [
         ("OOMKilled", 137, "orders-taskmanager-1-1")
     ]
-    assert set(told.kinds.values()) == {"kubectl"}
+    assert set(others.kinds.values()) == {"kubectl"}
 
 
 def test_the_version_of_a_deployment_is_read(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_the_version_of_a_deployment_is_read(tmp_path: Path) -> None:
     assert read_others(discover([str(path)]).sources).version == "1.17"
 
 
-def test_cases_keep_their_names() -> None:
+def test_junit_cases_have_stable_names() -> None:
     def names(report: object) -> set[tuple[str, str]]:
         suite = Xml.fromstring(junit.render(report, Page()))  # type: ignore[arg-type]
         return {(case.get("classname", ""), case.get("name", "")) for case in suite}

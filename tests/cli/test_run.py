@@ -1,4 +1,4 @@
-"""What all commands that diagnose do alike, without Spark."""
+"""Common behaviour of all commands that diagnose, without Spark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flowdiag.cli.spark.starter import SparkStarter
 
 
 class NoSpark(nullcontext[Any]):
-    """Is entered and left, and never asked for a session."""
+    """Replaces Spark, and has no session."""
 
     on_cluster = False
 
@@ -30,7 +30,7 @@ def test_a_folder_without_files_is_named(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Where no input can be read the report still says what was given."""
+    """A report without readable inputs still names the paths from the command line."""
     monkeypatch.setattr(SparkStarter, "begin", lambda **how: NoSpark())
     assert main([command, str(tmp_path), "--format", "json"]) == ExitCode.NOT_ASSESSED
     report: dict[str, Any] = msgspec.json.decode(capsys.readouterr().out)

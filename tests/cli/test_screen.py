@@ -1,4 +1,4 @@
-"""The default report of anything fits a screen or two, on any terminal, with what matters first and last.
+"""The default report fits a screen or two on any terminal, and starts and ends with the most important facts.
 
 `reports.jsonl.zst` holds what recordings came to: `python -m benchmarks.reports sample FOLDER` writes it.
 """
@@ -74,7 +74,7 @@ def test_ten_jobs_take_a_line_each_worst_first() -> None:
 
 
 def calls(work: Callable[[], object]) -> int:
-    """How many functions of Python are called: a measure of work that no other process disturbs."""
+    """Return the number of Python function calls, which does not depend on the load of the host."""
     counted = 0
 
     def count(frame: object, event: str, argument: object) -> None:
@@ -94,7 +94,7 @@ def calls(work: Callable[[], object]) -> int:
 def test_twice_the_jobs_are_at_most_twice_the_work(verbose: int) -> None:
     few, many = reports.many(40), reports.many(80)
     page = Page(width=80, verbose=verbose)
-    table.render(few, page)  # whatever is done once
+    table.render(few, page)  # caches one-time work
     once = calls(lambda: table.render(few, page))
     assert calls(lambda: table.render(many, page)) <= 2.2 * once
 

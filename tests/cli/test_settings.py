@@ -1,4 +1,4 @@
-"""Flags before variables before the file before defaults; nothing unknown is passed over."""
+"""Flags override variables, then the file, then defaults. Unknown names are errors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_precedence(tmp_path: Path) -> None:
     assert (settings.format, settings.fail_on, settings.max_rows) == (Format.JUNIT, FailOn.INFO, 5)
 
 
-def test_a_named_file_instead_of_the_one_that_lies_there(tmp_path: Path) -> None:
+def test_a_named_file_replaces_the_file_in_the_folder(tmp_path: Path) -> None:
     (tmp_path / "other.toml").write_text("quiet = true\n")
     (tmp_path / "flowdiag.toml").write_text("quiet = false\n")
     other = str(tmp_path / "other.toml")
@@ -64,7 +64,7 @@ def test_a_named_file_instead_of_the_one_that_lies_there(tmp_path: Path) -> None
         ("", {"FLOWDIAG_CONFIG": "none.toml"}, "settings file 'none.toml' does not exist", None),
     ],
 )
-def test_what_is_wrong_is_named(
+def test_errors_name_the_wrong_setting(
     tmp_path: Path, file: str, environ: dict[str, str], message: str, hint: str | None
 ) -> None:
     with pytest.raises(FlowdiagError) as error:
@@ -96,8 +96,8 @@ def test_unknown_thresholds(tmp_path: Path) -> None:
         rule_overrides(settings.thresholds, all_rules())
 
 
-def test_every_variable_that_the_code_reads_is_known() -> None:
-    """A variable that only one file knows would be called unknown by the settings."""
+def test_every_variable_in_the_code_is_listed() -> None:
+    """The settings would reject a variable that is missing from their list as unknown."""
     named = {
         name
         for folder in ("cli", "analyses", "parsers")
@@ -108,13 +108,13 @@ def test_every_variable_that_the_code_reads_is_known() -> None:
     assert named <= known
 
 
-def test_a_file_that_is_called_html_is_a_page(tmp_path: Path) -> None:
+def test_an_output_named_html_is_a_page(tmp_path: Path) -> None:
     page = resolve_settings(
         {"output": "Report.HTML"}, environ={"FLOWDIAG_FORMAT": "json"}, folder=tmp_path
     )
     assert page.settings.format is Format.HTML
     assert page.given["format"].place == "--output"
-    asked = resolve_settings({"output": "x.html", "format": "json"}, environ={}, folder=tmp_path)
-    assert asked.settings.format is Format.JSON
+    explicit = resolve_settings({"output": "x.html", "format": "json"}, environ={}, folder=tmp_path)
+    assert explicit.settings.format is Format.JSON
     other = resolve_settings({"output": "html"}, environ={}, folder=tmp_path)
     assert other.settings.format is Format.TABLE

@@ -1,4 +1,4 @@
-"""Every format of every report is valid; of recordings a few are kept, `tests/test_screens.py` judges all."""
+"""Every format of every report is valid: a sample of the recordings, which `tests/test_screens.py` checks completely."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_every_format_of_a_recording_is_valid(report: Report) -> None:
 
 
 @pytest.mark.parametrize("kind", MADE)
-def test_every_format_of_a_report_made_by_hand_is_valid(kind: str) -> None:
+def test_every_format_of_a_synthetic_report_is_valid(kind: str) -> None:
     made: Report = getattr(reports, kind)()
     assert list(invalid(made)) == []
 
