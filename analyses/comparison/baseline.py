@@ -207,7 +207,6 @@ def _entry(table: Mapping[str, Any], number: int, wrong: _Wrong) -> Entry:
 
 
 def _day(value: object, number: int, wrong: _Wrong) -> date:
-    """Parse the last day of an entry."""
     if isinstance(value, datetime):
         return value.date()
     if isinstance(value, date):

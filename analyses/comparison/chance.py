@@ -48,18 +48,14 @@ def autocorrelation(*series: Sequence[float]) -> float:
     found = []
     for values in series:
         if len(values) > 2 and len(set(values)) > 1:
-            rho = _resemblance(values)
+            centred = [rank - (len(values) + 1) / 2 for rank in ranks(values)]
+            spread = sum(rank * rank for rank in centred)
+            # The correlation of each rank with the previous one, -1 to 1.
+            rho = sum(map(float.__mul__, centred[1:], centred[:-1])) / spread
             rho += (1 + 3 * rho) / len(values)
             rho += math.sqrt(max(0.0, 1 - rho * rho) / len(values))
             found.append(min(max(rho, 0.0), _HIGHEST))
     return min(found, default=0.0)
-
-
-def _resemblance(values: Sequence[float]) -> float:
-    """Return the correlation of each rank with the previous one, -1 to 1."""
-    centred = [rank - (len(values) + 1) / 2 for rank in ranks(values)]
-    spread = sum(rank * rank for rank in centred)
-    return sum(map(float.__mul__, centred[1:], centred[:-1])) / spread
 
 
 def independent(count: int, rho: float) -> int:

@@ -63,9 +63,21 @@ def compare_reports(
     one_job = _check(before, after, same_job)
     found = changes(before, after, one_job=one_job, muted=muted)
     pairs = paired(series_of(before, one_job=one_job), series_of(after, one_job=one_job))
-    measures = _adjusted([_draft(old, new) for old, new in pairs], factor)
+    drafts = [_draft(old, new) for old, new in pairs]
+    # The p-values are adjusted for all measures together.
+    tested = [draft for draft in drafts if draft.chance is not None]
+    held = holm([draft.chance for draft in tested if draft.chance is not None])
+    adjusted = dict(zip(map(id, tested), held, strict=True))
+    measures = [_measure(draft, adjusted.get(id(draft)), factor) for draft in drafts]
     because = _because(found, measures)
-    doubts = [*_unassessed(before, "before"), *_unassessed(after, "after"), *_open(found)]
+    doubts = [
+        *_unassessed(before, "before"),
+        *_unassessed(after, "after"),
+        *(
+            f"{one.code} {one.name} is not comparable: {one.reason}"
+            for one in serious(found, Change.NOT_COMPARABLE)
+        ),
+    ]
     return Comparison(
         schema=SCHEMA,
         tool=Tool(version=tool_version(), command="compare"),
@@ -179,14 +191,6 @@ def _draft(old: Series | None, new: Series | None) -> _Draft:
     return _Draft(old=old, new=new, chance=chance, independent=parts)
 
 
-def _adjusted(drafts: Sequence[_Draft], factor: float) -> list[Measure]:
-    """Return the measures with p-values adjusted for all of them together."""
-    tested = [draft for draft in drafts if draft.chance is not None]
-    held = holm([draft.chance for draft in tested if draft.chance is not None])
-    adjusted = dict(zip(map(id, tested), held, strict=True))
-    return [_measure(draft, adjusted.get(id(draft)), factor) for draft in drafts]
-
-
 def _measure(draft: _Draft, adjusted: float | None, factor: float) -> Measure:
     one = draft.new or draft.old
     assert one is not None
@@ -286,13 +290,6 @@ def _unassessed(report: Report, side: str) -> list[str]:
         return [f"{side}: {report.summary.reason or 'inconclusive'}"]
     bug = next((error for error in report.errors if error.bug), None)
     return [] if bug is None else [f"{side}: {bug.message}"]
-
-
-def _open(found: Sequence[FindingChange]) -> list[str]:
-    return [
-        f"{one.code} {one.name} is not comparable: {one.reason}"
-        for one in serious(found, Change.NOT_COMPARABLE)
-    ]
 
 
 def _verdict(before: Report, after: Report) -> Trend:

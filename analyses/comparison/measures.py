@@ -117,18 +117,14 @@ def series_of(report: Report, *, one_job: bool) -> dict[Key, Series]:
     ):
         if not each.values:
             continue
-        key = _key(each, one_job=one_job)
+        subject = each.subject
+        job = None if one_job else subject.job_name
+        rest = subject.task, subject.stream_id, subject.query or subject.option
+        key = (each.kind.name, subject.kind, job, *rest)
         before = found.get(key)
         # A job that was redeployed within the input continues its series.
         found[key] = each if before is None else _joined(before, each)
     return found
-
-
-def _key(series: Series, *, one_job: bool) -> Key:
-    subject = series.subject
-    job = None if one_job else subject.job_name
-    rest = subject.task, subject.stream_id, subject.query or subject.option
-    return (series.kind.name, subject.kind, job, *rest)
 
 
 def _joined(first: Series, second: Series) -> Series:

@@ -57,22 +57,10 @@ def kept(frame: DataFrame, *, large: bool = False) -> DataFrame:
     """
     if is_local(frame) and not large:
         return frame.localCheckpoint(eager=False)
-    return _remembered(frame)
-
-
-def is_local(frame: DataFrame) -> bool:
-    """Whether Spark runs on this host only."""
-    return (frame.sparkSession.sparkContext.master or "").startswith("local")
-
-
-def _remembered(frame: DataFrame) -> DataFrame:
-    """Return a frame over the stored rows of another one, without its plan.
-
-    `persist` alone is not enough: if a query names the frame several times, Spark may miss the stored
-    rows and parse everything again.
-    """
     from pyspark.sql import DataFrame
 
+    # `persist` alone is not enough: if a query names the frame several times, Spark may miss the stored
+    # rows and parse everything again. The result is a frame over the stored rows, without the plan.
     stored = frame.persist()._jdf
     frames = _stored.get()
     if frames is not None:
@@ -83,3 +71,8 @@ def _remembered(frame: DataFrame) -> DataFrame:
     plan = stored.queryExecution().withCachedData()
     of_rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows
     return DataFrame(of_rows(stored.sparkSession(), plan), frame.sparkSession)
+
+
+def is_local(frame: DataFrame) -> bool:
+    """Whether Spark runs on this host only."""
+    return (frame.sparkSession.sparkContext.master or "").startswith("local")

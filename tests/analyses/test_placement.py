@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from flowdiag.analyses.flink.tasks.placement import (
     Pattern,
+    PlaceHistory,
     SubtaskKey,
+    Tails,
     place,
-    places_at,
     subset_sums,
-    upper_tail,
 )
 
 from .workbench import Bench
@@ -35,18 +35,18 @@ def test_subset_sums_agree_with_enumeration(weights: list[int], data: st.DataObj
 
 def test_tail_is_hypergeometric_for_one_vertex() -> None:
     # 3 of 12 late, 4 of 12 here, all 3 here.
-    assert upper_tail([([1] * 3 + [0] * 9, 4)], 3) == pytest.approx(4 * 3 * 2 / (12 * 11 * 10))
+    assert Tails().upper([([1] * 3 + [0] * 9, 4)], 3) == pytest.approx(4 * 3 * 2 / (12 * 11 * 10))
 
 
 def test_tail_convolves_vertices() -> None:
     one = ([1, 0, 0], 1)  # one of three late, one of the three here
-    assert upper_tail([one, one], 2) == pytest.approx(1 / 9)
-    assert upper_tail([one, one], 0) == 1.0
+    assert Tails().upper([one, one], 2) == pytest.approx(1 / 9)
+    assert Tails().upper([one, one], 0) == 1.0
 
 
 def test_wide_vertices_are_exact_and_fast() -> None:
     weights = [2] * 10 + [1] * 30 + [0] * 960
-    tail = upper_tail([(weights, 50)], 50)
+    tail = Tails().upper([(weights, 50)], 50)
     assert tail is not None
     assert 0 < tail < 1e-20
     assert sum(subset_sums(weights, 50).values()) == comb(1000, 50)
@@ -163,6 +163,6 @@ def test_place_of_an_attempt_by_time() -> None:
     first, second = job.attempt("enrich", 0), job.attempt("enrich", 0, 1)
     second = replace(second, taskmanager="tm-9", deployed_us=job.at(500))
     key = SubtaskKey("enrich", 0)
-    assert places_at([first, second], job.at(100))[key] is first
-    assert places_at([second, first], job.at(600))[key] is second
-    assert places_at([second], job.at(100))[key] is second
+    assert PlaceHistory([first, second]).at(job.at(100)).attempts[key] is first
+    assert PlaceHistory([second, first]).at(job.at(600)).attempts[key] is second
+    assert PlaceHistory([second]).at(job.at(100)).attempts[key] is second

@@ -42,7 +42,7 @@ _ENDS: Final = {
 
 
 def checkpoints_of(rows: Iterable[Row]) -> dict[tuple[JobKey, int, int], Checkpoint]:
-    """Checkpoints by job, run and id."""
+    """Return the checkpoints by job, run and id."""
     found = {}
     told: dict[tuple[JobKey, int], list[tuple[int, int]]] = defaultdict(list)
     for row in rows:

@@ -21,7 +21,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
-from itertools import takewhile
+from os.path import commonprefix
 from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -179,22 +179,16 @@ def assign_clusters(writers: Sequence[Writer]) -> list[Writer]:
         # In sorted order, names with the longest common prefix are neighbours.
         at = bisect_right(homes, writer.cluster)
         near = homes[max(0, at - 2) : at + 2]
-        shared = sorted((_common_prefix(writer.cluster, home), home) for home in near)
+        # Names share characters, not whole parts of a path.
+        shared = sorted(
+            (len(commonprefix([writer.cluster, home])), home)  # noqa: RUF071
+            for home in near
+        )
         if shared[-1][0] == shared[-2][0]:
             return writer
         return replace(writer, cluster=shared[-1][1])
 
     return [home(writer) for writer in writers]
-
-
-def _common_prefix(one: str, other: str) -> int:
-    """Return the length of the common prefix of two names.
-
-    >>> _common_prefix("prod/a/jobmanager", "prod/a/worker-1")
-    7
-    """
-    pairs = zip(one, other, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def share_within_log(parts: Sequence[Writer]) -> list[Writer]:

@@ -1,4 +1,4 @@
-"""What went wrong with a job: failed checkpoints, crises, lost TaskManagers, and the log's silences.
+"""The failures of a job: failed checkpoints, crises, lost TaskManagers, and the silences of its log.
 
 - `episodes`: series of unsuccessful checkpoints
 - `crises`: failures of tasks and of the job, each with its root failure

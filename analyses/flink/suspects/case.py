@@ -179,7 +179,6 @@ class Case:
 
 @once
 def _late_managers(job: JobFacts) -> frozenset[str]:
-    """Return the TaskManagers that sent late messages."""
     return frozenset(item.attempt.taskmanager for item in job.late if item.attempt.taskmanager)
 
 

@@ -179,7 +179,6 @@ def _skewed_data(subtask: SubtaskCase) -> Diagnosis | None:
 
 
 def _collects_garbage(subtask: SubtaskCase) -> Diagnosis | None:
-    """Ask whether its TaskManager pauses to collect garbage."""
     collects = subtask.case.collecting.get(subtask.case.manager_of(subtask.key) or "")
     if collects is None:
         return None
@@ -230,7 +229,6 @@ def _expensive_records(subtask: SubtaskCase) -> Diagnosis | None:
 
 
 def _ignores_cancellation(subtask: SubtaskCase) -> Diagnosis | None:
-    """Ask whether it ignored its cancellation."""
     if subtask.case.incidents_of(subtask.key, incidents(subtask.case.job, "task-stuck")):
         return Diagnosis("task-hangs", "barrier")
     return None

@@ -19,7 +19,6 @@ _REPEATED: Final = 2  # checkpoints
 
 
 def cited_work(loads: Iterable[Load]) -> tuple[Evidence, ...]:
-    """Return the records that report the subtasks' busy time."""
     return tuple(work for load in loads if (work := load.work) is not None)
 
 

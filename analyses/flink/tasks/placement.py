@@ -134,7 +134,6 @@ def shares(job: JobFacts) -> tuple[Share, ...]:
 
 
 def subtask_key(attempt: Attempt) -> SubtaskKey | None:
-    """Return the subtask of an attempt, None if unknown."""
     task = attempt.task or attempt.vertex_id
     if task is None or attempt.subtask_index is None:
         return None
@@ -146,27 +145,6 @@ def taskmanager_label(attempt: Attempt) -> str | None:
     return attempt.taskmanager or attempt.host
 
 
-def places_at(attempts: Iterable[Attempt], time_us: int | None) -> dict[SubtaskKey, Attempt]:
-    """Return the attempt of every subtask at a moment; the last known one if undated.
-
-    A later attempt counts only if there is no earlier one: logs lose their beginning first, and a later
-    place is better than none.
-    """
-    best: dict[SubtaskKey, tuple[tuple[bool, int, int], Attempt]] = {}
-    for attempt in attempts:
-        key = subtask_key(attempt)
-        if key is None:
-            continue
-        deployed = attempt.deployed_us
-        early = time_us is None or deployed is None or deployed <= time_us
-        # The last of the earlier ones, or else the first of the later ones.
-        when = deployed or 0
-        rank = (early, when if early else -when, attempt.attempt or 0)
-        if key not in best or rank > best[key][0]:
-            best[key] = (rank, attempt)
-    return {key: attempt for key, (_, attempt) in best.items()}
-
-
 @dataclass(frozen=True, slots=True)
 class Whereabouts:
     """The places of all subtasks of a job at one moment; `number` identifies the moment."""
@@ -176,8 +154,8 @@ class Whereabouts:
     labels: Mapping[SubtaskKey, str]
 
 
-class _History:
-    """The places of a job's subtasks over time: `places_at` for many moments.
+class PlaceHistory:
+    """The places of a job's subtasks over time: the last deployment before a moment, or else the first after it.
 
     From one moment to a later one it only applies the deployments in between.
     """
@@ -236,12 +214,11 @@ class _History:
 
 
 @once
-def _history(job: JobFacts) -> _History:
-    return _History(job.attempts)
+def _history(job: JobFacts) -> PlaceHistory:
+    return PlaceHistory(job.attempts)
 
 
 def whereabouts(job: JobFacts, time_us: int | None) -> Whereabouts:
-    """Return the places of all subtasks of a job at a moment, like `places_at`."""
     return _history(job).at(time_us)
 
 
@@ -263,7 +240,6 @@ class LateRecords:
 
 @once
 def late_records(job: JobFacts) -> LateRecords:
-    """Group a job's late records by checkpoint."""
     messages: defaultdict[tuple[int, int], list[tuple[SubtaskKey, str | None]]] = defaultdict(list)
     for late in job.late:
         key = subtask_key(late.attempt) if late.expired else None
@@ -454,7 +430,6 @@ def _shares(
     layouts: Sequence[Layout],
     distinct: int,
 ) -> list[Share]:
-    """Return the rows of the selected TaskManagers."""
     hosts = _hosts(job)
     late: Counter[str] = Counter()
     expected: defaultdict[str, Fraction] = defaultdict(Fraction)
@@ -479,58 +454,30 @@ def _shares(
             late=late[manager],
         )
         if complete:
-            share = _with_expectation(
-                share, expected[manager], populations[manager], distinct, len(managers), tails
+            usual, p_value = expected[manager], None
+            if distinct >= MINIMUM_DISTINCT and len(managers) > 1:
+                tail = tails.upper(populations[manager], share.late)
+                p_value = None if tail is None else float(f"{min(1.0, tail * len(managers)):.3g}")
+            share = replace(
+                share,
+                expected=round(float(usual), 3),
+                ratio=round(float(share.late / usual), 3) if usual else None,
+                p_value=p_value,
             )
         rows.append(share)
     return rows
 
 
-def _with_expectation(
-    share: Share,
-    expected: Fraction,
-    populations: Sequence[tuple[Sequence[int], int]],
-    distinct: int,
-    managers: int,
-    tails: Tails,
-) -> Share:
-    """Complete a row once the placement of all subtasks is known."""
-    p_value = None
-    if distinct >= MINIMUM_DISTINCT and managers > 1:
-        tail = tails.upper(populations, share.late)
-        p_value = None if tail is None else min(1.0, tail * managers)
-    return replace(
-        share,
-        expected=round(float(expected), 3),
-        ratio=round(float(share.late / expected), 3) if expected else None,
-        p_value=None if p_value is None else float(f"{p_value:.3g}"),
-    )
-
-
-def upper_tail(populations: Iterable[tuple[Sequence[int], int]], observed: int) -> float | None:
-    """Return the probability that the late weights on a TaskManager reach at least `observed`.
-
-    Args:
-        populations: per vertex and deployment, the weight of each subtask (0: never late, else
-            the number of episodes it was late in) and the number of subtasks on the TaskManager.
-        observed: the sum of the weights there.
-
-    Returns:
-        None if the sums are too large for an exact answer.
+class Tails:
+    """The probabilities that the late weights on TaskManagers reach a sum, with a cache of shared results.
 
     Two of four subtasks late, two of the four on this TaskManager, both late ones there:
 
-    >>> round(upper_tail([([1, 1, 0, 0], 2)], 2), 4)
+    >>> round(Tails().upper([([1, 1, 0, 0], 2)], 2), 4)
     0.1667
     """
-    return Tails().upper(populations, observed)
-
-
-class Tails:
-    """`upper_tail` for many TaskManagers, with a cache of shared results."""
 
     def __init__(self) -> None:
-        """Nothing is known yet."""
         self._sums: dict[tuple[int, int], dict[int, int]] = {}
         self._found: dict[tuple[tuple[tuple[int, int], ...], int], float | None] = {}
         self._kept: list[Sequence[int]] = []  # keeps the identities unique
@@ -538,7 +485,17 @@ class Tails:
     def upper(
         self, populations: Iterable[tuple[Sequence[int], int]], observed: int
     ) -> float | None:
-        """Return `upper_tail`; the identity of the weights is the cache key."""
+        """Return the probability that the late weights on a TaskManager reach at least `observed`.
+
+        Args:
+            populations: per vertex and deployment, the weight of each subtask (0: never late, else
+                the number of episodes it was late in) and the number of subtasks on the TaskManager.
+                The identity of the weights is the cache key.
+            observed: the sum of the weights there.
+
+        Returns:
+            None if the sums are too large for an exact answer.
+        """
         populations = list(populations)
         question = tuple((id(weights), here) for weights, here in populations), observed
         if question not in self._found:

@@ -35,15 +35,13 @@ class Topology:
         self._called: dict[str, str | None] = {}
         self._downstream: dict[str, frozenset[str]] = {}
         self.exact = bool(edges) or len(sizes) <= 1
-        upstream = self._by_edges(edges) if edges else self._by_deployment()
-        self.sources = frozenset(task for task in self.tasks if not upstream.get(task))
-        self.upstream = {task: tuple(upstream.get(task, ())) for task in self.tasks}
-
-    def _by_edges(self, edges: set[tuple[str, str]]) -> dict[str, list[str]]:
         upstream: dict[str, list[str]] = defaultdict(list)
         for before, after in sorted(edges, key=lambda e: (self._order[e[0]], self._order[e[1]])):
             upstream[after].append(before)
-        return upstream
+        if not edges:
+            upstream = self._by_deployment()
+        self.sources = frozenset(task for task in self.tasks if not upstream.get(task))
+        self.upstream = {task: tuple(upstream.get(task, ())) for task in self.tasks}
 
     def _by_deployment(self) -> dict[str, list[str]]:
         """Chain the tasks in the order of deployment; all sources feed the first other task."""
