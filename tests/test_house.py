@@ -118,9 +118,7 @@ COMPLEX: Final[dict[str, str]] = {
     "parsers/sources/discover.py:_Search._add_tar": "17",
     "parsers/sources/printed.py:json_printed": "17",
 }
-LONG: Final[dict[str, str]] = {
-    "analyses/memory/model.py": "1041",
-}
+LONG: Final[dict[str, str]] = {}
 CROWDED: Final[dict[str, str]] = {
     "analyses/queues": "15",
     "analyses/rate": "20",
