@@ -345,6 +345,9 @@ class ApplicationFacts:
         """The batches that ended, by batch time."""
         return tuple(b for b in self.batches if b.state == "completed")
 
+    def incidents_of(self, template: str) -> list[Record]:
+        return [record for record in self.incidents if record.template == template]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateFacts:

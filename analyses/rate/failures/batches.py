@@ -99,7 +99,7 @@ def failed_tasks(assessed: h.Assessed, records: list[h.Record]) -> h.Finding:
 
     Their batch failed for certain only if Spark gave up the job.
     """
-    given_up = any(record.template == "job-given-up" for record in assessed.app.incidents)
+    given_up = bool(assessed.app.incidents_of("job-given-up"))
     tasks = len({record.fields.get("task_id") for record in records})
     error = h.fmt.shorten(_most_frequent(error_line(record.cause) for record in records), 200)
     return _exception_finding(

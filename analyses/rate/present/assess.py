@@ -33,6 +33,11 @@ class Assessed:
         """The state of its DStreams: at most one."""
         return () if self.state is None else (self.state,)
 
+    @property
+    def states(self) -> tuple[StreamState, ...]:
+        """The states of its DStreams and of its queries."""
+        return (*self.dstreams, *(state for _, state in self.queries))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assessment:

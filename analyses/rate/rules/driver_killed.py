@@ -60,16 +60,17 @@ class Killed(h.Limits):
 def judge(assessed: h.Assessed, limits: Killed) -> h.Iterator[h.Finding]:
     """Yield one finding per application without an end."""
     app = assessed.app
-    lost = [record for record in app.incidents if record.template == DISASSOCIATED]
+    lost = app.incidents_of(DISASSOCIATED)
     votes = _votes(assessed, lost, limits) if app.ended_us is None else ()
     if all(vote.signal == "others-go-on" for vote in votes):
         return
     confidence, restarted = h.weigh(votes), any(vote.signal == "started-again" for vote in votes)
-    states = (*assessed.dstreams, *(state for _, state in assessed.queries))
-    severity = h.Severity.WARNING if restarted else h.Severity.CRITICAL
-    title = f"The driver was killed{', and the application restarted' if restarted else ''}"
+    severity, state, title = h.Severity.CRITICAL, h.State.ONGOING, "The driver was killed"
+    if restarted:
+        severity, state = h.Severity.WARNING, h.State.RECOVERED
+        title += ", and the application restarted"
     if confidence is h.Confidence.LOW:
-        well = all(state.stability in _WELL for state in states)
+        well = all(state.stability in _WELL for state in assessed.states)
         severity = h.Severity.INFO if well else h.Severity.WARNING
         title = (
             "The application has no end in the input: its driver was killed, or its event log was "
@@ -79,11 +80,11 @@ def judge(assessed: h.Assessed, limits: Killed) -> h.Iterator[h.Finding]:
     unfinished = ""
     if running:
         unfinished = f"; {h.fmt.plural(len(running), 'batch', 'batches')} had not ended"
-    last = [query.triggers[-1] for query in app.queries if query.triggers]
+    series = (app.completed, *(query.triggers for query in app.queries))
     yield h.application_finding(
         assessed,
         severity=severity,
-        state=h.State.RECOVERED if restarted else h.State.ONGOING,
+        state=state,
         title=title + unfinished,
         why="; ".join(vote.text for vote in votes) + unfinished,
         cause="driver-killed",
@@ -92,8 +93,7 @@ def judge(assessed: h.Assessed, limits: Killed) -> h.Iterator[h.Finding]:
         first_us=app.last_us,
         measurements=(h.measurement("unfinished-batches", len(running), "batches"),),
         evidence=(
-            *h.evidence_of(app.completed[-1:]),
-            *h.evidence_of(last),
+            *h.evidence_of(units[-1] for units in series if units),
             *h.cite((record.ref, record.time_us) for record in lost),
             *h.evidence_of(running),
         ),
@@ -105,19 +105,18 @@ def judge(assessed: h.Assessed, limits: Killed) -> h.Iterator[h.Finding]:
 
 def _votes(assessed: h.Assessed, lost: h.Sequence[h.Record], limits: Killed) -> tuple[h.Vote, ...]:
     app, last = assessed.app, assessed.app.last_us
-    logged = "event-log" in app.origins
     texts: dict[str, str] = {}
-    if app.damaged and logged:
-        texts["cut-off"] = "its event log breaks off in the middle of a record"
+    if "event-log" in app.origins:
+        if app.damaged:
+            texts["cut-off"] = "its event log breaks off in the middle of a record"
+        if (later := _successor(assessed)) is not None:
+            after = h.fmt.duration(((later.started_us or 0) - (last or 0)) / 1000)
+            texts["started-again"] = (
+                f"{later.application or later.name} started under the same name {after} later"
+            )
     beyond = max((other.last_us or 0 for other in assessed.others), default=0) - (last or 0)
     if last is not None and beyond >= limits.beyond * 1000:
         texts["others-go-on"] = f"other inputs continue for {h.fmt.duration(beyond / 1000)}"
-    later = _successor(assessed)
-    if later is not None and logged:
-        after = h.fmt.duration(((later.started_us or 0) - (last or 0)) / 1000)
-        texts["started-again"] = (
-            f"{later.application or later.name} started under the same name {after} later"
-        )
     if lost:
         texts["driver-lost"] = f"{h.fmt.plural(len(lost), 'executor')} lost the driver"
     return tuple(

@@ -52,7 +52,7 @@ def judge(assessed: h.Assessed, limits: Starved) -> h.Iterator[h.Finding]:
     }
     waiting, stopped = h.batches.unfinished_batches(app), h.batches.stop_us(app)
     ran = sum(stopped is None or (b.end_ms or 0) * 1000 < stopped for b in app.completed)
-    refused = [record for record in app.incidents if record.template == "no-resources"]
+    refused = app.incidents_of("no-resources")
     held = cores is not None and len(receivers) >= cores and len(waiting) >= limits.waiting
     if held and ran <= limits.ran:
         yield _held_by_receivers(assessed, [*receivers.values()], waiting)
@@ -88,7 +88,7 @@ def _held_by_receivers(
 
 def _refused(assessed: h.Assessed, refused: list[h.Record]) -> h.Finding:
     app = assessed.app
-    quotas = [record for record in app.incidents if record.template == "pods-over-quota"]
+    quotas = app.incidents_of("pods-over-quota")
     last = max(record.time_us or 0 for record in refused)
     fields: h.SubjectFields = {
         "why": f"no executor accepts its jobs{_resources(app, quotas)}",

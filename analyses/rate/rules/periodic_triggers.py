@@ -91,7 +91,7 @@ def merge_option(
     if found.phase != found.every - 1:
         return None
     last = query.triggers[-1]
-    logged = {r.fields.get("batches") for r in app.incidents if r.template == "compact-interval"}
+    logged = {r.fields.get("batches") for r in app.incidents_of("compact-interval")}
     used = {
         _SINK: "FileSink" in (last.sink or ""),
         _SOURCE: any("FileStreamSource" in (s.get("name") or "") for s in last.sources),

@@ -153,7 +153,7 @@ def _gone(assessed: h.Assessed, gone: list[Trouble], limits: Outside) -> h.Findi
 
 def _slow_checkpoints(assessed: h.Assessed, limits: Outside) -> h.Iterator[h.Finding]:
     app = assessed.app
-    writes = [record for record in app.incidents if record.template == "graph-checkpoint"]
+    writes = app.incidents_of("graph-checkpoint")
     times = [record.duration_ms for record in writes if record.duration_ms is not None]
     if not app.interval_ms or len(times) < max(1, limits.writes):
         return

@@ -48,24 +48,30 @@ class Overhead(h.Limits):
     use: float = h.limit(h.defaults.NARROW, "share", "of the interval; below it, time is not short")
 
 
-# Cause, value of a stage, limit, unit, and text.
-_Kind = tuple[str, Callable[[h.StageLoad], float], str, str, str]
+# Cause, value of a stage, its limit, unit, and text.
+_Kind = tuple[str, Callable[[h.StageLoad], float], Callable[[Overhead], float], str, str]
 _KINDS: Final[tuple[_Kind, ...]] = (
     (
         "gc-pressure",
         lambda stage: stage.gc_ms / max(1, stage.total_ms),
-        "gc",
+        lambda limits: limits.gc,
         "share",
         "collect garbage for {} of their time",
     ),
     (
         "shuffle-fetch",
         lambda stage: stage.fetch_ms / max(1, stage.total_ms),
-        "fetch",
+        lambda limits: limits.fetch,
         "share",
         "wait for shuffle blocks for {} of their time",
     ),
-    ("spill", lambda stage: float(stage.spilled_bytes), "spill", "bytes", "spill {} to disk"),
+    (
+        "spill",
+        lambda stage: float(stage.spilled_bytes),
+        lambda limits: limits.spill,
+        "bytes",
+        "spill {} to disk",
+    ),
 )
 
 
@@ -75,8 +81,8 @@ def judge(assessed: h.Assessed, limits: Overhead) -> h.Iterator[h.Finding | h.In
         units = [(unit, unit.stage) for unit in flow.units if unit.stage is not None]
         if not h.short_of_time(flow.state, use=limits.use) or len(units) < max(1, limits.fewest):
             continue
-        for cause, value_of, limit, unit, text in _KINDS:
-            values, least = [value_of(stage) for _, stage in units], getattr(limits, limit)
+        for cause, value_of, least_of, unit, text in _KINDS:
+            values, least = [value_of(stage) for _, stage in units], least_of(limits)
             over, middle = sum(value >= least for value in values), median(values)
             if over < limits.share * len(values):
                 continue

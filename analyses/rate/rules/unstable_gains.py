@@ -88,7 +88,7 @@ def _finding(
     low, high = quantile(rates, 0.1), quantile(rates, 0.9)
     steps = zip(estimator.batch_ms, estimator.steps, strict=True)
     published = [time for time, step in steps if step.new_rate is not None]
-    late = set(published[-_late(estimator, limits.updates) :])
+    late = set(published[max(0, len(published) - _late(estimator, limits.updates)) :])
     model = what_if(assessed, state, **{gain: 1.0 if gain == "proportional" else 0.0})
     return h.option_finding(
         assessed,
