@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from flowdiag.analyses.rate.facts import ApplicationFacts
@@ -18,25 +19,24 @@ def cores_of(app: ApplicationFacts) -> int | None:
     """
     alive = [one.cores for one in app.executors if one.removed_us is None and one.cores is not None]
     total = sum(alive)
-    settings = app.settings
-    if not total:
-        master = settings.get("spark.master", "")
-        if master == "local":
-            total = 1
-        elif found := _LOCAL.fullmatch(master):
-            total = int(found[1])
-        elif found := _CLUSTER.fullmatch(master):
-            total = int(found[1]) * int(found[2])
-        else:
-            counts = (
-                settings.get("spark.executor.instances"),
-                settings.get("spark.executor.cores"),
-            )
-            numbers = [int(n) for n in counts if n is not None and n.isdecimal() and len(n) < 6]
-            total = numbers[0] * numbers[1] if len(numbers) == 2 else 0
-    each = settings.get("spark.task.cpus", "1")
+    total = total or _configured_cores(app.settings)
+    each = app.settings.get("spark.task.cpus", "1")
     per_task = int(each) if each.isdecimal() and 0 < int(each) < 10_000 else 1
     return total // per_task or None
+
+
+def _configured_cores(settings: Mapping[str, str]) -> int:
+    """Return the cores by the master URL, else by the number of executors; 0 if unknown."""
+    master = settings.get("spark.master", "")
+    if master == "local":
+        return 1
+    if found := _LOCAL.fullmatch(master):
+        return int(found[1])
+    if found := _CLUSTER.fullmatch(master):
+        return int(found[1]) * int(found[2])
+    counts = (settings.get("spark.executor.instances"), settings.get("spark.executor.cores"))
+    numbers = [int(n) for n in counts if n is not None and n.isdecimal() and len(n) < 6]
+    return numbers[0] * numbers[1] if len(numbers) == 2 else 0
 
 
 def free_cores(app: ApplicationFacts) -> int | None:

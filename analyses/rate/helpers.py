@@ -302,6 +302,11 @@ class Flow:
         return fmt.plural(number, *(("trigger",) if self.query else ("batch", "batches")))
 
     @property
+    def of_query(self) -> str:
+        """The query in a clause: ` of query clicks`; empty for batches."""
+        return f" of {self.query.label}" if self.query else ""
+
+    @property
     def subject(self) -> Subject:
         """The query, or the application."""
         app = self.assessed.app
@@ -414,18 +419,25 @@ def fixed_cost(
         fewest: number of small batches that are needed.
         spread: spread of batch sizes that the fitted line needs.
     """
-    interval, line = state.interval_ms or 0, state.line
+    line, least = state.line, cost * (state.interval_ms or 0)
     warm = assessed.app.completed[defaults.COLD :]
     done = [b for b in warm if b.processing_ms and not b.failed_outputs]
     sized = [(b.records, float(b.processing_ms or 0)) for b in done if b.records is not None]
     if not sized or len(done) < defaults.FEW:
         return None
+    took = _median_of_small(sized, small, fewest)
+    if took is not None and took >= least:
+        return took
+    return line.base if line is not None and line.spread >= spread and line.base >= least else None
+
+
+def _median_of_small(
+    sized: Sequence[tuple[int, float]], small: float, fewest: float
+) -> float | None:
+    """Return the median duration of almost empty batches; None if too few, or if all are empty."""
     top = max(records for records, _ in sized)
     took = [ms for records, ms in sized if records <= small * top]
-    if top and len(took) >= fewest and median(took) >= cost * interval:
-        return median(took)
-    fitted = line is not None and line.spread >= spread and line.base >= cost * interval
-    return line.base if line is not None and fitted else None
+    return median(took) if top and len(took) >= fewest else None
 
 
 def time_to(state: StreamState, limit_intervals: float) -> str | None:

@@ -8,24 +8,23 @@ The words: `source` (the source delivers less), `floor`, `delay`, `processing` (
 from __future__ import annotations
 
 from statistics import median
+from typing import Final
 
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.rate import replay as pid
-from flowdiag.analyses.rate.facts import Batch
-from flowdiag.analyses.rate.present import Assessed, batches
+from flowdiag.analyses.rate.present import Assessed, batches, parts
 from flowdiag.analyses.rate.replay import Replay
+
+_FIXED: Final = {"max-rate": pid.MAX_RATE, "max-per-partition": pid.MAX_PER_PARTITION}
 
 
 def held_by(assessed: Assessed, stream: int) -> tuple[str, str]:
     """Return what determines the records of a stream per batch: a word and a sentence."""
-    app, state = assessed.app, assessed.state
-    on = pid.enabled(app)
+    state, on = assessed.state, pid.enabled(assessed.app)
     caps = [cap for cap in (state.caps if state else ()) if cap.stream in (stream, None)]
-    fixed = next((cap for cap in caps if cap.kind in ("max-rate", "max-per-partition")), None)
-    estimator = next((one for one in assessed.estimators if one.stream == stream), None)
-    if fixed is not None:
-        option = pid.MAX_RATE if fixed.kind == "max-rate" else pid.MAX_PER_PARTITION
-        return fixed.kind, f"{option} = {fixed.per_s:g}, which most batches reach"
+    for cap in caps:
+        if cap.kind in _FIXED:
+            return cap.kind, f"{_FIXED[cap.kind]} = {cap.per_s:g}, which most batches reach"
     if on is None:
         return "unknown", "no input shows whether back pressure is on"
     if not on:
@@ -33,19 +32,24 @@ def held_by(assessed: Assessed, stream: int) -> tuple[str, str]:
             "not-enabled",
             "back pressure is off, and no limit is reached: Spark reads everything",
         )
-    counted = [s.records for b in app.completed for s in b.streams if s.stream == stream]
-    if app.completed and not any(counted) and _busy(app.completed):
+    return _held_by_estimator(assessed, stream, reached=any(cap.kind == "pid" for cap in caps))
+
+
+def _held_by_estimator(assessed: Assessed, stream: int, *, reached: bool) -> tuple[str, str]:
+    """Return the reason under back pressure; `reached`: most batches reach the estimator's rate."""
+    app = assessed.app
+    busy = any((b.processing_ms or 0) > 100 for b in app.completed)
+    if busy and not any(parts.records_of_stream(app.completed, stream)):
         return "cannot-act", "no record is counted, so the estimator skips every batch"
+    estimator = assessed.estimator_of(stream)
     if estimator is None or not estimator.updates:
-        if app.settings.get(pid.INITIAL_RATE) is None:
-            return (
-                "first-batch",
-                "no rate has been published yet, and no initialRate is set",
-            )
-        return "first-batch", "no rate has been published yet: initialRate applies"
-    if state is not None and batches.overloaded(state) and _beyond(assessed, estimator):
+        unset = app.settings.get(pid.INITIAL_RATE) is None
+        outcome = ", and no initialRate is set" if unset else ": initialRate applies"
+        return "first-batch", f"no rate has been published yet{outcome}"
+    if any(map(batches.overloaded, assessed.dstreams)) and _beyond(assessed, estimator):
         return "cannot-act", "batches contain far more than the published rate: receivers ignore it"
-    if any(cap.kind == "pid" for cap in caps) or _floored(estimator):
+    late = estimator.updates[-6:]
+    if reached or sum(step.at_floor for step in late) > len(late) / 2:
         return deciding_term(estimator, several=len(assessed.estimators) > 1)
     last = estimator.updates[-1].new_rate or 0.0
     return (
@@ -81,18 +85,9 @@ def deciding_term(estimator: Replay, *, several: bool = False) -> tuple[str, str
     return "processing", f"the processing rate of the job, {rate:.0f} records/s{of}"
 
 
-def _floored(estimator: Replay) -> bool:
-    late = estimator.updates[-6:]
-    return bool(late) and sum(step.at_floor for step in late) > len(late) / 2
-
-
-def _busy(batches: tuple[Batch, ...]) -> bool:
-    return any((b.processing_ms or 0) > 100 for b in batches)
-
-
 def _beyond(assessed: Assessed, estimator: Replay) -> bool:
     late = batches.late_window(assessed.app.completed)
     rate = max((step.new_rate or 0.0 for step in estimator.updates[-6:]), default=0.0)
     most = 2 * rate * ((assessed.app.interval_ms or 0) / 1000 + 1)
-    taken = [s.records for b in late for s in b.streams if s.stream == estimator.stream]
+    taken = parts.records_of_stream(late, estimator.stream)
     return bool(taken) and median(taken) > most > 0

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -87,40 +88,52 @@ def assign_owners(
     rows = list(rows)
     streams = {row["source"]: row for row in rows if row["what"] == "stream"}
     marks: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
-    for row in rows:
-        if row["what"] == "rare" and row["event"] != Event.SPLIT:
-            marks[row["source"]].append(row)
-    parts = {source: _parts(sorted(marks[source], key=lambda r: r["offset"])) for source in streams}
-    known: dict[int, str] = {}
-    for source, row in streams.items():
-        ids = [name for _, name in parts[source] if name] or list(row["applications"] or ())
-        hint = application_in(sources[source].name)
-        if ids or hint:
-            known[source] = ids[0] if ids else str(hint)
+    rare = (row for row in rows if row["what"] == "rare" and row["event"] != Event.SPLIT)
+    for row in sorted(rare, key=lambda row: row["offset"]):
+        marks[row["source"]].append(row)
+    parts = {source: _parts(marks[source]) for source in streams}
+    named = {
+        source: _recorded_application(row, parts[source], sources[source].name)
+        for source, row in streams.items()
+    }
+    known = {source: name for source, name in named.items() if name is not None}
     settled = dict(known)
-    for source in streams:
-        if source not in settled:
-            settled[source] = _related_application(source, streams, known, sources) or ""
+    for source in streams.keys() - known.keys():
+        settled[source] = _related_application(source, streams, known, sources) or ""
     _name_unknown_applications(settled, streams, sources)
-    owners = []
-    for source, row in streams.items():
-        shift, shift_from = _shift(row, tz)
-        cuts = parts[source] or [(0, None)]
-        for number, (low, name) in enumerate(cuts):
-            high = cuts[number + 1][0] if number + 1 < len(cuts) else END
-            owners.append(
-                Owner(
-                    source=source,
-                    low=0 if number == 0 else low,
-                    high=high,
-                    application=name or settled[source],
-                    shift_ms=shift,
-                    shift_from=shift_from,
-                    first_us=_instant(row["first_us"], shift, row["printed"]),
-                    last_us=_instant(row["last_us"], shift, row["printed"]),
-                )
-            )
-    return tuple(owners)
+    return tuple(
+        owner
+        for source, row in streams.items()
+        for owner in _owners_of(row, parts[source], settled[source], tz)
+    )
+
+
+def _recorded_application(
+    row: Mapping[str, Any], parts: Sequence[tuple[int, str | None]], source: str
+) -> str | None:
+    """Return the first ID in a source, else the ID in its name."""
+    ids = [name for _, name in parts if name] or list(row["applications"] or ())
+    return ids[0] if ids else application_in(source)
+
+
+def _owners_of(
+    row: Mapping[str, Any], parts: Sequence[tuple[int, str | None]], fallback: str, tz: str | None
+) -> Iterator[Owner]:
+    """Yield the parts of a source; parts without an ID belong to the `fallback` application."""
+    shift, shift_from = _shift(row, tz)
+    names = [name for _, name in parts] or [None]
+    cuts = [0, *(low for low, _ in parts[1:]), END]
+    for (low, high), name in zip(pairwise(cuts), names, strict=True):
+        yield Owner(
+            source=row["source"],
+            low=low,
+            high=high,
+            application=name or fallback,
+            shift_ms=shift,
+            shift_from=shift_from,
+            first_us=_instant(row["first_us"], shift, row["printed"]),
+            last_us=_instant(row["last_us"], shift, row["printed"]),
+        )
 
 
 def _instant(time_us: int | None, shift_ms: int, printed: bool) -> int | None:

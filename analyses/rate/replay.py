@@ -104,7 +104,7 @@ def replays(app: ApplicationFacts) -> tuple[Replay, ...]:
         return ()
     gains = gains_of(app.settings, app.traces)
     seen: dict[int, list[tuple[int, Observation]]] = defaultdict(list)
-    exact = True
+    exact = _from_the_start(app)
     for batch in sorted(app.completed, key=lambda b: (b.end_ms or 0, b.time_ms)):
         if batch.end_ms is None or batch.processing_ms is None or batch.scheduling_ms is None:
             continue
@@ -122,10 +122,8 @@ def replays(app: ApplicationFacts) -> tuple[Replay, ...]:
             seen[stream.stream].append((batch.time_ms, observation))
     if not seen:
         return _from_traces(app, gains)
-    beginning = _from_the_start(app)
     return tuple(
-        _replay(stream, seen[stream], app.interval_ms, gains, exact and beginning)
-        for stream in sorted(seen)
+        _replay(stream, seen[stream], app.interval_ms, gains, exact) for stream in sorted(seen)
     )
 
 

@@ -157,7 +157,21 @@ class Rate(Topic):
 
     def select_span(self, facts: RateFacts, span: Span) -> RateFacts:
         """The batches and triggers of the span; a batch belongs to its batch time."""
-        return replace(facts, applications=tuple(_within(app, span) for app in facts.applications))
+        return replace(
+            facts,
+            applications=tuple(
+                replace(
+                    app,
+                    batches=tuple(b for b in app.batches if span.has(b.time_ms * 1000)),
+                    outputs=tuple(o for o in app.outputs if span.has(o.batch_ms * 1000)),
+                    queries=tuple(
+                        replace(q, triggers=tuple(t for t in q.triggers if span.has(t.time_us)))
+                        for q in app.queries
+                    ),
+                )
+                for app in facts.applications
+            ),
+        )
 
     def derive(self, facts: RateFacts, options: Options) -> Assessment:
         """The estimators replayed, the present of every application judged."""
@@ -247,22 +261,8 @@ def understood(facts: RateFacts) -> tuple[Understood, ...]:
     """Return the kinds of recognised records in Spark's inputs."""
     found: dict[str, list[int]] = {}
     for app in facts.applications:
-        for batch in app.batches:
-            found.setdefault(f"batches {batch.state}", []).append(batch.time_ms * 1000)
-        for query in app.queries:
-            found.setdefault("streaming queries", []).extend(
-                record.time_us for record in query.events[:1] if record.time_us is not None
-            )
-            found.setdefault("triggers of queries", []).extend(
-                t.time_us or 0 for t in query.triggers
-            )
-        for kind, records in (
-            ("receiver messages", app.receivers),
-            ("rate limits", app.limits),
-            ("rate estimator steps", app.traces),
-            ("executor and job incidents", app.incidents),
-        ):
-            found.setdefault(kind, []).extend(record.time_us or 0 for record in records)
+        for kind, times in _times_by_kind(app):
+            found.setdefault(kind, []).extend(times)
     return tuple(
         Understood(
             kind=kind,
@@ -275,17 +275,21 @@ def understood(facts: RateFacts) -> tuple[Understood, ...]:
     )
 
 
-def _within(app: ApplicationFacts, span: Span) -> ApplicationFacts:
-    """An application's batches and triggers of a span."""
-    return replace(
-        app,
-        batches=tuple(b for b in app.batches if span.has(b.time_ms * 1000)),
-        outputs=tuple(o for o in app.outputs if span.has(o.batch_ms * 1000)),
-        queries=tuple(
-            replace(query, triggers=tuple(t for t in query.triggers if span.has(t.time_us)))
-            for query in app.queries
-        ),
-    )
+def _times_by_kind(app: ApplicationFacts) -> Iterator[tuple[str, list[int]]]:
+    """Yield kinds of records with some of their times, in microseconds; 0 where unknown."""
+    for batch in app.batches:
+        yield f"batches {batch.state}", [batch.time_ms * 1000]
+    for query in app.queries:
+        first = query.events[:1]
+        yield "streaming queries", [r.time_us for r in first if r.time_us is not None]
+        yield "triggers of queries", [t.time_us or 0 for t in query.triggers]
+    for kind, records in (
+        ("receiver messages", app.receivers),
+        ("rate limits", app.limits),
+        ("rate estimator steps", app.traces),
+        ("executor and job incidents", app.incidents),
+    ):
+        yield kind, [record.time_us or 0 for record in records]
 
 
 def _processes(

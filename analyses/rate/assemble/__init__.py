@@ -17,7 +17,7 @@ from flowdiag.analyses.rate.assemble.sums import (
     operations_of,
     partitions_of,
 )
-from flowdiag.analyses.rate.facts import ApplicationFacts, RateFacts, Work
+from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, RateFacts, Work
 from flowdiag.analyses.rate.measure import UNKNOWN
 from flowdiag.parsers.rows import Event
 
@@ -81,14 +81,17 @@ def _application(
         for row in stages
         if row.get("run_id")
     }
-    work = _work(kinds.get("work", ()))
+    work = {
+        (row.get("batch"), row.get("run_id"), row.get("batch_id")): Work(
+            jobs=row["jobs"], busy_ms=row.get("busy")
+        )
+        for row in kinds.get("work", ())
+    }
     about = singles[Event.SPARK_APPLICATION]
     settings = _settings(singles[Event.SPARK_SETTINGS], user)
     raw = sorted(kinds.get("batch", ()), key=lambda row: row["batch"])
     interval, interval_from = interval_of(about, raw)
     batches = batches_of(raw, by_batch, work, singles, interval)
-    times = [row["time_us"] for row in order if row.get("time_us")]
-    times += [batch.end_ms * 1000 for batch in batches if batch.end_ms is not None]
     real_time = _real_time(singles, settings, user)
     return ApplicationFacts(
         key=JobKey("", key),
@@ -116,20 +119,17 @@ def _application(
         incidents=records_of(singles[Event.SPARK_INCIDENT]),
         started_us=min(_dated(about, "started"), default=None),
         ended_us=max(_dated(about, "ended"), default=None),
-        last_us=max(times, default=None),
+        last_us=_last_us(order, batches),
         origins=_origins(raw, about),
         damaged=damaged,
     )
 
 
-def _work(rows: Iterable[Row]) -> dict[tuple[int | None, str | None, str | None], Work]:
-    """Return the jobs of batches and triggers, by (batch time, run, batch ID)."""
-    return {
-        (row.get("batch"), row.get("run_id"), row.get("batch_id")): Work(
-            jobs=row["jobs"], busy_ms=row.get("busy")
-        )
-        for row in rows
-    }
+def _last_us(rows: Iterable[Row], batches: Iterable[Batch]) -> int | None:
+    """Return the time of the last record, or of the last end of a batch."""
+    times = [row["time_us"] for row in rows if row.get("time_us")]
+    times += [batch.end_ms * 1000 for batch in batches if batch.end_ms is not None]
+    return max(times, default=None)
 
 
 def _settings(rows: Iterable[Row], user: UserSettings) -> dict[str, str]:

@@ -12,8 +12,7 @@ from statistics import median
 
 import msgspec
 
-from flowdiag.analyses.model.keys import Ref
-from flowdiag.analyses.rate.assemble.rows import JSON, Row, field_of
+from flowdiag.analyses.rate.assemble.rows import JSON, Row, field_of, optional_ref_of
 from flowdiag.analyses.rate.facts import Batch, Output, StageLoad, StreamInput, Work
 from flowdiag.parsers.rows import Event
 
@@ -74,10 +73,12 @@ def _batch(row: Row, stage: StageLoad | None, work: Work | None) -> Batch:
             completed, end, processing = True, job_end, max(0, job_end - job_start)
     if scheduling is None and start is not None:
         scheduling = max(0, start - (submission if submission is not None else row["batch"]))
-    state = "completed" if completed else "queued"
-    if not completed and (row.get("begun") or job_start is not None):
+    if completed:
+        state = "completed"
+    elif row.get("begun") or job_start is not None:
         state = "processing"
-    ref = row.get("ref")
+    else:
+        state = "queued"
     return Batch(
         time_ms=row["batch"],
         state=state,
@@ -93,7 +94,7 @@ def _batch(row: Row, stage: StageLoad | None, work: Work | None) -> Batch:
         stage=stage,
         work=work,
         approximate=approximate,
-        ref=Ref(ref["source"], ref["offset"]) if ref else None,
+        ref=optional_ref_of(row),
     )
 
 
@@ -183,18 +184,14 @@ def _with_traced_records(batches: tuple[Batch, ...], traces: Iterable[Row]) -> t
 
 def outputs_of(rows: Iterable[Row]) -> tuple[Output, ...]:
     """Return the failed output operations, by batch."""
-    ordered = sorted(rows, key=lambda row: (row["batch"], row.get("output") or ""))
-    return tuple(_output(row) for row in ordered)
-
-
-def _output(row: Row) -> Output:
-    number = row.get("output") or ""
-    ref = row.get("ref")
-    return Output(
-        batch_ms=row["batch"],
-        output=int(number) if number.isdecimal() else 0,
-        name=row.get("name"),
-        duration_ms=row.get("duration"),
-        failure=row.get("cause"),
-        ref=Ref(ref["source"], ref["offset"]) if ref else None,
+    return tuple(
+        Output(
+            batch_ms=row["batch"],
+            output=int(number) if (number := row.get("output") or "").isdecimal() else 0,
+            name=row.get("name"),
+            duration_ms=row.get("duration"),
+            failure=row.get("cause"),
+            ref=optional_ref_of(row),
+        )
+        for row in sorted(rows, key=lambda row: (row["batch"], row.get("output") or ""))
     )

@@ -220,13 +220,7 @@ def observed_trigger_ms(triggers: Sequence[Trigger]) -> int | None:
     A processing-time trigger starts at multiples of its interval, or immediately after an overrun (from
     Spark 2.2 on), so triggers that waited for their start are on one grid.
     """
-    waited = [
-        b.time_us // 1000
-        for a, b in pairwise(triggers)
-        if a.run_id == b.run_id
-        and a.duration_ms is not None
-        and b.time_us // 1000 - a.time_us // 1000 > a.duration_ms + 50
-    ]
+    waited = _waited_starts_ms(triggers)
     if len(waited) < 3:
         return None
     gaps = sorted(b - a for a, b in pairwise(waited) if b - a > 90)
@@ -245,6 +239,17 @@ def observed_trigger_ms(triggers: Sequence[Trigger]) -> int | None:
             beat = usual > guess and _spread([time % usual for time in waited], usual) < guess
             return None if beat else guess
     return None
+
+
+def _waited_starts_ms(triggers: Sequence[Trigger]) -> list[int]:
+    """Return the starts of triggers after a pause."""
+    return [
+        b.time_us // 1000
+        for a, b in pairwise(triggers)
+        if a.run_id == b.run_id
+        and a.duration_ms is not None
+        and b.time_us // 1000 - a.time_us // 1000 > a.duration_ms + 50
+    ]
 
 
 def _spread(places: Sequence[int], around: int) -> int:

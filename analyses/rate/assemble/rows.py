@@ -30,6 +30,12 @@ def ref_of(row: Row) -> Ref:
     return Ref(row["source"], row["offset"])
 
 
+def optional_ref_of(row: Row) -> Ref | None:
+    """Return the record behind a merged row, or None if no single record has it."""
+    ref = row.get("ref")
+    return Ref(ref["source"], ref["offset"]) if ref else None
+
+
 def records_of(rows: Iterable[Row]) -> tuple[Record, ...]:
     """Return the rows as records, unchanged."""
     return tuple(

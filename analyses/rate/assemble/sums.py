@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from flowdiag.analyses.model.keys import Ref
-from flowdiag.analyses.rate.assemble.rows import Row, field_of, ref_of, what_of
+from flowdiag.analyses.rate.assemble.rows import Row, field_of, optional_ref_of, ref_of, what_of
 from flowdiag.analyses.rate.facts import Blocks, Executor, Memory, Operation, Partition
 
 
@@ -20,18 +19,16 @@ def executors_of(events: Iterable[Row], loads: Iterable[Row]) -> tuple[Executor,
     result = []
     nothing: Row = {}
     for name in sorted({*added, *removed, *by_name}, key=lambda n: (len(n), n)):
-        here, gone = added.get(name), removed.get(name)
-        load = by_name.get(name, nothing)
-        cores = field_of(here, "cores") if here else ""
-        origin = gone or here
+        here, gone = added.get(name, nothing), removed.get(name, nothing)
+        load, cores, origin = by_name.get(name, nothing), field_of(here, "cores"), gone or here
         result.append(
             Executor(
                 executor=name,
-                host=(here or {}).get("host") or load.get("host"),
+                host=here.get("host") or load.get("host"),
                 cores=int(cores) if cores.isdecimal() else None,
-                added_us=here.get("time_us") if here else None,
-                removed_us=gone.get("time_us") if gone else None,
-                reason=gone.get("cause") if gone else None,
+                added_us=here.get("time_us"),
+                removed_us=gone.get("time_us"),
+                reason=gone.get("cause"),
                 tasks=load.get("tasks") or 0,
                 total_ms=load.get("total") or 0,
                 stages=load.get("stages") or 0,
@@ -64,7 +61,7 @@ def partitions_of(rows: Iterable[Row]) -> tuple[Partition, ...]:
             name=row["partition"],
             records=row["records"],
             tasks=row["tasks"],
-            ref=Ref(row["ref"]["source"], row["ref"]["offset"]) if row.get("ref") else None,
+            ref=optional_ref_of(row),
         )
         for row in rows
         if row.get("partition") and row.get("records") is not None

@@ -40,10 +40,10 @@ def failed_batches(
     outputs = [output for output in app.outputs if output.batch_ms in times]
     reasons = [output.failure for output in outputs] or [b.reason for b in failed]
     share = len(failed) / len(done)
-    at_end = all(b.time_ms in times for b in done[-int(last) :])
-    ongoing = any(b.time_ms in times for b in done[-max(int(recent), len(done) // 3) :])
-    state = h.State.ONGOING if ongoing else h.State.RECOVERED
-    fatal = ongoing and len(failed) > 1 and (share >= failed_share or at_end)
+    at_end = times.issuperset(b.time_ms for b in done[-int(last) :])
+    state, fatal = h.State.RECOVERED, False
+    if times.intersection(b.time_ms for b in done[-max(int(recent), len(done) // 3) :]):
+        state, fatal = h.State.ONGOING, len(failed) > 1 and (share >= failed_share or at_end)
     error = h.fmt.shorten(_most_frequent(map(error_line, reasons)), 200)
     of = f"{len(failed)} of {h.fmt.plural(len(done), 'batch', 'batches')}"
     explain = "The records of these batches were not written."
@@ -55,7 +55,7 @@ def failed_batches(
         assessed,
         failed,
         subject=_output_subject(assessed.app, outputs),
-        severity=h.Severity.CRITICAL if fatal else h.grade(state=state, share=share),
+        severity=h.grade(state=state, share=share, fatal=fatal),
         state=state,
         title=f"{of} failed: {error}",
         explain=explain,
@@ -126,12 +126,9 @@ def _exception_finding(
 ) -> h.Finding:
     """Return a finding from exceptions alone: their class determines cause and remedies."""
     found = exceptions.classify_record(records[-1])
-    cause, names = exceptions.cause_of_exception(found)
+    cause, _ = exceptions.cause_of_exception(found)
     times = [record.time_us for record in records if record.time_us]
     explain = h.explanation(cause) or "The records of this batch are not written."
-    actions = exceptions.failure_actions(assessed, records[-1], error, "catch")
-    if cause != "failing-batches":
-        actions = exceptions.exception_actions(assessed, cause, names, found, records[-1])
     filled: h.SubjectFields = {
         "title": f"{h.fmt.capital(failed)}: {h.without_package(error)}",
         "explain": " ".join(filter(None, (exceptions.driver_note(found), explain, outcome))),
@@ -143,6 +140,6 @@ def _exception_finding(
         "count": len(records),
         "measurements": tuple(exceptions.exception_measurements(found)),
         "evidence": h.evidence_of(records),
-        "actions": actions,
+        "actions": exceptions.failure_actions(assessed, records[-1], error, "catch"),
     }
     return h.application_finding(assessed, **(filled | fields))

@@ -138,7 +138,11 @@ def recommended_options(text: str) -> dict[str, str]:
 def failure_actions(
     assessed: Assessed, record: Record, error: str, usual: str
 ) -> tuple[Action, ...]:
-    """Return the actions for a failure of an unknown class, by its wording."""
+    """Return the actions for an exception by its class; by its wording if the class is unknown."""
+    found = classify_record(record)
+    cause, names = cause_of_exception(found)
+    if cause != "failing-batches":
+        return exception_actions(assessed, cause, names, found, record)
     text = f"{record.fields.get('exception', '')}\n{record.cause or ''}"
     offered = tuple(
         Action(
@@ -150,9 +154,7 @@ def failure_actions(
         for option, value in recommended_options(text).items()
     )
     names = failure_remedies(error, usual)
-    return offered or exception_actions(
-        assessed, "failing-batches", names, classify_record(record), record
-    )
+    return offered or exception_actions(assessed, cause, names, found, record)
 
 
 def exception_actions(

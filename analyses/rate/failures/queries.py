@@ -18,42 +18,33 @@ def failed_query(
         records: the ends of its runs; log and listener may both contain one.
         worked: number of triggers after the last exception that prove a recovery.
     """
-    by_run: dict[str, h.Record] = {}
-    for record in records:
-        # The longest text contains the cause.
-        run = record.fields.get("run_id", "")
-        if run not in by_run or len(by_run[run].cause or "") < len(record.cause or ""):
-            by_run[run] = record
-    ended, runs = list(by_run.values()), len(query.runs)
+    ended, runs = _ends_by_run(records), len(query.runs)
     # Event logs do not date the end of a query, logs and listeners do.
     last = max(record.time_us or 0 for record in records)
     found = exceptions.classify_record(ended[-1])
-    cause, names = exceptions.cause_of_exception(found)
+    cause, _ = exceptions.cause_of_exception(found)
     pasted = all(record.fields.get("origin") == "paste" for record in ended)
     after = _triggers_after(query, {record.fields.get("run_id") for record in ended}, last)
     recovered = after >= worked
+    severity, state = h.Severity.CRITICAL, h.State.ONGOING
+    if recovered:
+        severity, state = h.Severity.WARNING, h.State.RECOVERED
     error = h.fmt.shorten(error_line(ended[-1].cause), 200)
-    known = query.name or query.id
-    who = f"Query {known}" if known else "The application"
-    if not pasted and not len(ended) == runs == 1:
-        who = f"{len(ended)} of {h.fmt.plural(runs, 'run')} of {query.label}"
     if recovered:
         explain = "The query was restarted and has worked since."
     elif pasted:
         explain = h.explanation(cause) or "The input does not show whether the query was restarted."
     else:
         explain = _without_recovery(query, len(ended), after, last)
-    actions = exceptions.failure_actions(assessed, ended[-1], error, "tolerate")
-    if cause != "failing-batches":
-        actions = exceptions.exception_actions(assessed, cause, names, found, ended[-1])
+    times = f" {len(ended)} times" if len(ended) > 1 else ""
     return h.query_finding(
         assessed,
         query,
-        severity=h.Severity.WARNING if recovered else h.Severity.CRITICAL,
-        state=h.State.RECOVERED if recovered else h.State.ONGOING,
-        title=f"{who} ended with an exception: {h.without_package(error)}",
+        severity=severity,
+        state=state,
+        title=f"{_failed_runs(query, len(ended), pasted=pasted)} ended with an exception: {h.without_package(error)}",
         explain=" ".join(filter(None, (exceptions.driver_note(found), explain))),
-        why=f"ended {len(ended)} times: {error}" if len(ended) > 1 else f"ended: {error}",
+        why=f"ended{times}: {error}",
         cause=cause,
         rank=failure_rank(record.cause for record in ended),
         first_us=min((r.time_us for r in ended if r.time_us), default=None),
@@ -64,8 +55,27 @@ def failed_query(
             *exceptions.exception_measurements(found),
         ),
         evidence=h.evidence_of(ended),
-        actions=actions,
+        actions=exceptions.failure_actions(assessed, ended[-1], error, "tolerate"),
     )
+
+
+def _ends_by_run(records: h.Sequence[h.Record]) -> list[h.Record]:
+    """Return one record per run: the longest text contains the cause."""
+    by_run: dict[str, h.Record] = {}
+    for record in records:
+        run = record.fields.get("run_id", "")
+        if run not in by_run or len(by_run[run].cause or "") < len(record.cause or ""):
+            by_run[run] = record
+    return list(by_run.values())
+
+
+def _failed_runs(query: h.QueryFacts, failed: int, *, pasted: bool) -> str:
+    """Return the number of failed runs, or only the query if it has no other run."""
+    runs = len(query.runs)
+    if not pasted and not failed == runs == 1:
+        return f"{failed} of {h.fmt.plural(runs, 'run')} of {query.label}"
+    known = query.name or query.id
+    return f"Query {known}" if known else "The application"
 
 
 def _triggers_after(query: h.QueryFacts, failed: set[str | None], last: int) -> int:

@@ -141,14 +141,15 @@ def error_line(text: str | None) -> str:
     ...          "\\nValueError: no number")
     'ValueError: no number'
     """
-    lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
+    printed = (text or "").splitlines()
+    lines = [line.strip() for line in printed if line.strip()]
     errors = [
         line
         for line in lines
         if line.split(":")[0].split(".")[-1].endswith(("Error", "Exception"))
         and not line.startswith("at ")
     ]
-    if (of_python := python_error((text or "").splitlines())) is not None:
+    if (of_python := python_error(printed)) is not None:
         return of_python
     causes = [line for line in lines if line.startswith("Caused by:")]
     if causes:
@@ -164,14 +165,15 @@ def failure_rank(reasons: Iterable[str | None]) -> Rank:
     return Rank.SYMPTOM if texts and from_outside > len(texts) / 2 else Rank.ROOT_CAUSE
 
 
-def troubles(app: ApplicationFacts) -> tuple[Trouble, ...]:
-    """Return every such failure of an application, each once."""
+def troubles(app: ApplicationFacts, kind: str | None = None) -> tuple[Trouble, ...]:
+    """Return the failures of an application with a known origin, or with this one, each once."""
     found: dict[str, Trouble] = {}
     for one in _all_troubles(app):
         known = found.get(one.key)
         if known is None or (known.ref is None and one.ref is not None):
             found[one.key] = one
-    return tuple(sorted(found.values(), key=lambda one: (one.time_us or 0, one.key)))
+    some = (one for one in found.values() if kind in (None, one.kind))
+    return tuple(sorted(some, key=lambda one: (one.time_us or 0, one.key)))
 
 
 def _all_troubles(app: ApplicationFacts) -> Iterator[Trouble]:

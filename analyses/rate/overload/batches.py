@@ -21,13 +21,13 @@ def late_batches(
         few: number of batches from which the confidence is high.
         delay: intervals of delay that count as an overload.
     """
-    app, slope, since = assessed.app, state.delay_trend, state.behind_since_ms
+    app, since = assessed.app, state.behind_since_ms
     late = state.delay_intervals or 0.0
     queued = ""
     if state.queued:
         queued = f", with {h.fmt.plural(state.queued, 'batch', 'batches')} queued"
-    tail = [b for b in app.batches if since is None or b.time_ms >= since]
-    trend = "fall further behind" if slope is not None and slope.rises else "do not catch up"
+    tail = [b for b in app.batches if b.time_ms >= (since or 0)]
+    trend = "fall further behind" if state.delay_grows else "do not catch up"
     took, interval = h.fmt.duration(state.processing_ms), h.fmt.duration(state.interval_ms)
     doubled = h.time_to(state, 2 * late)
     notes = (
@@ -125,21 +125,9 @@ def drained_overload(
     batches = [b for b in assessed.app.completed if b.waited_ms is not None]
     if not interval or not batches or (batches[-1].waited_ms or 0) >= interval:
         return None
-    found: tuple[list[h.Batch], int] | None = None
-    series: list[h.Batch] = []
-    on_time = 0
-    for batch in batches:
-        if (batch.waited_ms or 0) >= interval:
-            series.append(batch)
-            continue
-        worst = max((b.waited_ms or 0 for b in series), default=0)
-        if worst >= failing * interval and on_time >= before:
-            found = series, on_time
-        on_time += 1
-        series = []
-    if found is None:
+    series, on_time = _last_overload(batches, interval, failing * interval, before)
+    if not series:
         return None
-    series, on_time = found
     peak = max(batch.waited_ms or 0 for batch in series) / interval
     if h.pid.enabled(assessed.app) and on_time < settled:
         return _past_finding(
@@ -173,6 +161,24 @@ def drained_overload(
         cause="overloaded",
         actions=h.remedies("overloaded", assessed.app, "cores", now=""),
     )
+
+
+def _last_overload(
+    batches: list[h.Batch], interval: int, worst_ms: float, before: float
+) -> tuple[list[h.Batch], int]:
+    """Return the last series of late batches that is over, and the batches on time before it."""
+    found, found_on_time = [], 0
+    series: list[h.Batch] = []
+    on_time = 0
+    for batch in batches:
+        if (batch.waited_ms or 0) >= interval:
+            series.append(batch)
+            continue
+        if series and max(b.waited_ms or 0 for b in series) >= worst_ms and on_time >= before:
+            found, found_on_time = series, on_time
+        on_time += 1
+        series = []
+    return found, found_on_time
 
 
 def _past_finding(

@@ -38,6 +38,9 @@ class Assessed:
         """The states of its DStreams and of its queries."""
         return (*self.dstreams, *(state for _, state in self.queries))
 
+    def estimator_of(self, stream: int) -> Replay | None:
+        return next((one for one in self.estimators if one.stream == stream), None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assessment:

@@ -8,6 +8,7 @@ from statistics import median
 
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate.facts import ApplicationFacts, Batch
+from flowdiag.analyses.rate.present.parts import records_of_stream
 from flowdiag.analyses.rate.present.state import AT_LIMIT, MOSTLY, NARROW, Cap
 from flowdiag.analyses.rate.replay import Replay
 
@@ -38,7 +39,7 @@ def dstream_caps(
     streams = sorted({s.stream for b in late for s in b.streams})
     most = pid.number(app.settings.get(pid.MAX_RATE))
     for stream in streams:
-        taken = [s.records for b in late for s in b.streams if s.stream == stream]
+        taken = records_of_stream(late, stream)
         share, rate = _share_at_estimate(stream, late, estimators, seconds, full)
         if 0 < share >= permitted and any(taken):
             caps.append(Cap(kind="pid", per_s=rate, share=share, stream=stream))
@@ -63,11 +64,12 @@ def _share_at_estimate(
     if mine is None:
         return 0.0, 0.0
     # In order of time: an estimator skips what is older than what it has seen.
-    published = [step for step in mine.steps if step.new_rate is not None]
-    if not published:
-        return 0.0, 0.0
-    times = [step.observation.time_ms for step in published]
-    values = [step.new_rate or 0.0 for step in published]
+    published = [
+        (step.observation.time_ms, step.new_rate)
+        for step in mine.steps
+        if step.new_rate is not None
+    ]
+    times, values = [time for time, _ in published], [rate for _, rate in published]
     reached, counted, rates = 0, 0, []
     for batch in late:
         records = next((s.records for s in batch.streams if s.stream == stream), None)

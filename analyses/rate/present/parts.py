@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final, TypeVar
 
@@ -38,6 +38,10 @@ def harmless_failure(reason: str | None) -> bool:
     """Return whether a stop caused the failure: stopping a context cancels its running jobs."""
     text = (reason or "").lower()
     return any(message in text for message in _STOP_MESSAGES)
+
+
+def records_of_stream(batches: Iterable[Batch], stream: int) -> list[int]:
+    return [s.records for b in batches for s in b.streams if s.stream == stream]
 
 
 def split_where(

@@ -119,6 +119,11 @@ class StreamState:
     pauses: bool = False
 
     @property
+    def delay_grows(self) -> bool:
+        """Whether the delay has a significant rise."""
+        return self.delay_trend is not None and self.delay_trend.rises
+
+    @property
     def delay_intervals(self) -> float | None:
         """The delay in intervals."""
         if self.delay_ms is None or not self.interval_ms:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import reduce
 from itertools import pairwise
 from math import gcd
 from statistics import median
@@ -303,10 +302,9 @@ def _overrun_clause(state: StreamState, late: Sequence[Trigger], overrun: float)
     over = sum((t.duration_ms or 0) > interval for t in late) / max(1, len(late))
     if middle <= interval or over <= overrun or state.pauses:
         return None
-    grows = state.delay_trend is not None and state.delay_trend.rises
     return (
         f"{fmt.percent(over)} of the triggers take longer than the interval (median "
-        f"{middle / interval:.1f} intervals) and {'take longer each time' if grows else 'do not recover'}"
+        f"{middle / interval:.1f} intervals) and {'take longer each time' if state.delay_grows else 'do not recover'}"
     )
 
 
@@ -408,18 +406,19 @@ def periodic(
         return None
     usual = median(lasted.values())
     least = max(ratio * usual, usual + longer_ms)
-    long = sorted(batch for batch, ms in lasted.items() if ms >= least)
-    every = reduce(gcd, (b - a for a, b in pairwise(long)), 0)
+    long = {batch: ms for batch, ms in sorted(lasted.items()) if ms >= least}
+    every = gcd(*(b - a for a, b in pairwise(long)))
     if len(long) < times or every < 3:
         return None
-    same_phase = sum(batch % every == long[0] % every for batch in lasted)
+    phase = min(long) % every
+    same_phase = sum(batch % every == phase for batch in lasted)
     if len(long) < d.NARROW * same_phase:
         return None
     return Periodic(
         every=every,
-        phase=long[0] % every,
+        phase=phase,
         usual_ms=float(median(ms for ms in lasted.values() if ms < least)),
-        long_ms=float(median(lasted[batch] for batch in long)),
+        long_ms=float(median(long.values())),
         batches=tuple(long),
     )
 
@@ -454,9 +453,24 @@ def query_caps(
         share = sum(count >= query.file_limit for count in files) / len(files)
         if share >= filled:
             return (Cap(kind="files", per_s=median(rows) / seconds, share=share),)
-    read = [((_offsets_advanced(t) if overcounted else t.rows) or 0, t.backlog or 0) for t in late]
-    top = max(count for count, _ in read)
-    waiting = [count for count, backlog in read if backlog > 0]
+    return _row_caps(
+        late, seconds, overcounted=overcounted, filled=filled, behind=behind, same=same
+    )
+
+
+def _row_caps(
+    late: Sequence[Trigger],
+    seconds: float,
+    *,
+    overcounted: bool,
+    filled: float,
+    behind: float,
+    same: float,
+) -> tuple[Cap, ...]:
+    """Return the unknown limit that triggers reach: equally many rows each, and a backlog remains."""
+    read = [(_offsets_advanced(t) if overcounted else t.rows) or 0 for t in late]
+    top = max(read)
+    waiting = [count for count, t in zip(read, late, strict=True) if (t.backlog or 0) > 0]
     share = sum(count >= same * top for count in waiting) / len(late)
     if not top or len(waiting) < behind * len(late) or share < filled:
         return ()

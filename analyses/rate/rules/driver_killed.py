@@ -80,7 +80,10 @@ def judge(assessed: h.Assessed, limits: Killed) -> h.Iterator[h.Finding]:
     unfinished = ""
     if running:
         unfinished = f"; {h.fmt.plural(len(running), 'batch', 'batches')} had not ended"
-    series = (app.completed, *(query.triggers for query in app.queries))
+    series: tuple[tuple[h.Batch | h.Trigger, ...], ...] = (
+        app.completed,
+        *(query.triggers for query in app.queries),
+    )
     yield h.application_finding(
         assessed,
         severity=severity,

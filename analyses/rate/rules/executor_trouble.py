@@ -39,20 +39,10 @@ from typing import Final
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.failures.troubles import BLOCK, Trouble, troubles
 
-_BENIGN: Final = (
-    "idle",
-    "killed by driver",
-    "decommission",
-    "kill request",
-    "removed by request",
-    "application finished",
-    "sparkcontext",
-    "shutdown",
-    "shutting down",
-    "command exited with code 0",
-    "exited with exit code 0(",
-    "driver commanded a shutdown",
-    "worker shutting down",
+_BENIGN: Final = re.compile(
+    r"idle|killed by driver|decommission|kill request|removed by request|application finished"
+    r"|sparkcontext|shutdown|shutting down|command exited with code 0|exited with exit code 0\(",
+    re.IGNORECASE,
 )
 # Exit codes above 128 are 128 plus a signal: 9 is SIGKILL.
 _KILLED: Final = re.compile(
@@ -84,13 +74,8 @@ def judge(assessed: h.Assessed, limits: Lost) -> h.Iterator[h.Finding | h.Inconc
             yield _slow(assessed, executor, ratio, limits)
     # Blocks are lost with every removal, whatever its reason.
     removed = [executor for executor in app.executors if _removed(app, executor, limits)]
-    lost = [
-        executor
-        for executor in removed
-        if executor.reason is not None
-        and not any(word in executor.reason.lower() for word in _BENIGN)
-    ]
-    blocks = [trouble for trouble in troubles(app) if trouble.kind == BLOCK]
+    lost = [e for e in removed if e.reason is not None and not _BENIGN.search(e.reason)]
+    blocks = troubles(app, BLOCK)
     if lost:
         yield _lost_executors(assessed, lost, blocks, limits)
     elif blocks:
@@ -136,7 +121,7 @@ def _severity(
 
 
 def _lost_blocks(
-    assessed: h.Assessed, removed: list[h.Executor], blocks: list[Trouble], limits: Lost
+    assessed: h.Assessed, removed: list[h.Executor], blocks: h.Sequence[Trouble], limits: Lost
 ) -> h.Finding:
     """Return the finding about blocks that were lost although no executor failed."""
     app = assessed.app
@@ -171,35 +156,37 @@ def _lost_blocks(
 
 
 def _lost_executors(
-    assessed: h.Assessed, lost: list[h.Executor], gone: list[Trouble], limits: Lost
+    assessed: h.Assessed, lost: list[h.Executor], gone: h.Sequence[Trouble], limits: Lost
 ) -> h.Finding:
-    app, last = assessed.app, max(lost, key=lambda executor: executor.removed_us or 0)
-    first = min(executor.removed_us or 0 for executor in lost)
+    app, times = assessed.app, [executor.removed_us or 0 for executor in lost]
+    first, last = min(times), lost[times.index(max(times))]
     # The clock of the log has a resolution of seconds.
     blocks = [b for b in gone if b.time_us is None or b.time_us >= first - 1_000_000]
     reason = h.fmt.shorten((last.reason or "").strip().partition("\n")[0], 160)
+    explain, with_blocks = h.explanation("executor-lost"), ""
+    if blocks:
+        explain = h.explanation("blocks-lost")
+        with_blocks = f", and {_block_names(blocks)} with {'them' if len(lost) > 1 else 'it'}"
+    reason_clause = reason and f": {reason}"
     memory = "memory" in reason.lower() or "oomkilled" in reason.lower()
-    with_blocks = f", and {_block_names(blocks)} with {'them' if len(lost) > 1 else 'it'}"
-    why = f"lost: {reason}" if reason else "lost"
-    explain = h.explanation("blocks-lost" if blocks else "executor-lost")
-    if not memory and _KILLED.search(reason):
+    cause, actions = "executor-lost", h.remedies("executor-lost", app)
+    if memory:
+        cause, actions = "out-of-memory", h.remedies("out-of-memory", app, "spark-overhead")
+    elif _KILLED.search(reason):
         explain += _BY_WHOM
     executors = h.cite((executor.ref, executor.removed_us) for executor in lost)
     missing = h.cite((block.ref, block.time_us) for block in blocks)
-    # A stop also removes the executors, and a log that ends there does not show it.
-    unclear = not memory and app.ended_us is None
-    unclear = unclear and (app.last_us or 0) - (last.removed_us or 0) < 1_000_000
     return h.application_finding(
         assessed,
-        **_severity(app, last.removed_us or 0, limits, blocks=bool(blocks))
+        **_severity(app, max(times), limits, blocks=bool(blocks))
         | {
             "subject": h.executor_subject(app, last),
             "title": h.fmt.plural(len(lost), "executor was", "executors were")
-            + f" lost{with_blocks if blocks else ''}{why.removeprefix('lost')}",
+            + f" lost{with_blocks}{reason_clause}",
             "explain": explain,
-            "why": why,
-            "cause": "out-of-memory" if memory else "executor-lost",
-            "confidence": h.Confidence.LOW if unclear else h.Confidence.HIGH,
+            "why": f"lost{reason_clause}",
+            "cause": cause,
+            "confidence": _confidence(app, last, memory=memory),
             "first_us": first,
             "last_us": last.removed_us,
             "count": len(lost),
@@ -209,11 +196,15 @@ def _lost_executors(
             ),
             "evidence": (*executors[-6:], *missing[:4]),
             "evidence_total": len({*executors, *missing}),
-            "actions": h.remedies("out-of-memory", app, "spark-overhead")
-            if memory
-            else h.remedies("executor-lost", app),
+            "actions": actions,
         },
     )
+
+
+def _confidence(app: h.ApplicationFacts, last: h.Executor, *, memory: bool) -> h.Confidence:
+    """Return low confidence if the log ends with the loss, because a stop removes executors, too."""
+    at_end = app.ended_us is None and (app.last_us or 0) - (last.removed_us or 0) < 1_000_000
+    return h.Confidence.LOW if at_end and not memory else h.Confidence.HIGH
 
 
 def _block_names(blocks: list[Trouble]) -> str:

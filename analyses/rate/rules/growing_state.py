@@ -47,12 +47,18 @@ def judge(assessed: h.Assessed, limits: Growing) -> h.Iterator[h.Finding | h.Inc
         removed = any(operator.get("removed") for t in late for operator in t.state)
         if removed or len(late) < max(1, limits.triggers):
             continue
-        last = late[-1].state_rows or 0
-        slope = trend([t.time_us / 1e6 for t in late], [float(t.state_rows or 0) for t in late])
-        if slope is None or not slope.rises or last < limits.floor:
-            continue
-        if slope.rise >= limits.rise * (last - slope.rise) and removal_due(late):
+        slope = _growth(late, limits)
+        if slope is not None and removal_due(late):
             yield _finding(assessed, query, late, slope, limits)
+
+
+def _growth(late: h.Sequence[h.Trigger], limits: Growing) -> Trend | None:
+    """Return the growth of the state in rows per second, or None if it is too small."""
+    last = late[-1].state_rows or 0
+    slope = trend([t.time_us / 1e6 for t in late], [float(t.state_rows or 0) for t in late])
+    if slope is None or not slope.rises or last < limits.floor:
+        return None
+    return slope if slope.rise >= limits.rise * (last - slope.rise) else None
 
 
 def removal_due(triggers: h.Sequence[h.Trigger]) -> bool:

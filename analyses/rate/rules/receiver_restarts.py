@@ -92,7 +92,8 @@ def _finding(
     causes = [record.cause for record in records if record.cause and record.what != "started"]
     cause = f": {h.fmt.shorten(causes[-1].splitlines()[0], 160)}" if causes else ""
     changes = [record for record in records if record.what != "error"]
-    recovered = (app.last_us or 0) - (last or app.last_us or 0) > limits.quiet * 1000
+    end = app.last_us or 0
+    recovered = end - (last or end) > limits.quiet * 1000
     state = h.State.RECOVERED if recovered else h.State.ONGOING
     over = h.fmt.plural(len(app.completed), "batch", "batches")
     return h.stream_finding(

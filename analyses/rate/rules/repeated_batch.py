@@ -44,11 +44,6 @@ def judge(assessed: h.Assessed, limits: Repeated) -> h.Iterator[h.Finding | h.In
         batch = max(again)
         runs = query.tries[batch]
         passed = any((t.batch or 0) > batch for t in query.triggers)
-        # The trigger of the batch, else the last one before it; and every start and end of a run.
-        ended = [t for t in query.triggers if t.batch == batch]
-        near = ended or [t for t in query.triggers if (t.batch or 0) <= batch][-1:]
-        events = [event for event in query.events if event.what in ("started", "terminated")]
-        cited: list[h.Trigger | h.Record] = [*near, *events]
         title = f"{runs} runs began batch {batch} of {query.label}"
         over = h.fmt.plural(len(query.runs), "run")
         yield h.query_finding(
@@ -64,9 +59,17 @@ def judge(assessed: h.Assessed, limits: Repeated) -> h.Iterator[h.Finding | h.In
             rank=h.Rank.EXPLANATION,
             count=runs,
             measurements=(h.measurement("tries", runs, "runs", limits.tries, over=over),),
-            evidence=h.evidence_of(sorted(cited, key=lambda item: item.time_us or 0)),
+            evidence=h.evidence_of(_records_about(query, batch)),
             actions=h.remedies("failing-batches", assessed.app, "look"),
         )
+
+
+def _records_about(query: h.QueryFacts, batch: int) -> list[h.Trigger | h.Record]:
+    """Return every start and end of a run, and the trigger of the batch or the last one before it."""
+    ended = [t for t in query.triggers if t.batch == batch]
+    near = ended or [t for t in query.triggers if (t.batch or 0) <= batch][-1:]
+    events = [event for event in query.events if event.what in ("started", "terminated")]
+    return sorted([*near, *events], key=lambda item: item.time_us or 0)
 
 
 RULE = h.Rule("RT409", judge, Repeated, causes=("failing-batches",))

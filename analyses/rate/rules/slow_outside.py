@@ -69,9 +69,7 @@ def judge(assessed: h.Assessed, limits: Outside) -> h.Iterator[h.Finding | h.Inc
     app = assessed.app
     if app.kind == "other":
         return
-    found = troubles(app)
-    polls = [trouble for trouble in found if trouble.kind == POLL]
-    gone = [trouble for trouble in found if trouble.kind == GONE]
+    polls, gone = troubles(app, POLL), troubles(app, GONE)
     if polls and not (len(polls) == 1 and _poll_pasted(app)):
         partition, where = _main_partition(polls, limits)
         yield _finding(
@@ -89,8 +87,8 @@ def judge(assessed: h.Assessed, limits: Outside) -> h.Iterator[h.Finding | h.Inc
     for template, (noun, several) in _FAILED.items():
         failed = [
             record
-            for record in app.incidents
-            if record.template == template and not _while_stopping(app, record, limits)
+            for record in app.incidents_of(template)
+            if not _while_stopping(app, record, limits)
         ]
         if failed:
             yield _finding(
@@ -130,7 +128,7 @@ def _main_partition(of: h.Sequence[Trouble], limits: Outside) -> tuple[str | Non
     return None, f", of {len(named)} partitions"
 
 
-def _gone(assessed: h.Assessed, gone: list[Trouble], limits: Outside) -> h.Finding:
+def _gone(assessed: h.Assessed, gone: h.Sequence[Trouble], limits: Outside) -> h.Finding:
     partition, where = _main_partition(gone, limits)
     late = (assessed.state.delay_ms if assessed.state is not None else None) or 0.0
     explain, retention = h.explanation("offsets-out-of-range"), None

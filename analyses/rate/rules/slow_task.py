@@ -50,21 +50,20 @@ def judge(assessed: h.Assessed, limits: Slow) -> h.Iterator[h.Finding | h.Inconc
     """Yield one finding per application or query whose batches wait for one task."""
     for flow in h.flows_of(assessed):
         units = [unit for unit in flow.units if unit.rows]
-        slow = [unit for unit in units if _waits_for_task(unit, limits)]
+        slow = [
+            (unit, unit.stage)
+            for unit in units
+            if unit.stage is not None and _waits_for_task(unit.lasted_ms, unit.stage, limits)
+        ]
         if slow and len(slow) >= limits.share * len(units):
             yield _finding(flow, slow, len(units), limits)
 
 
-def _waits_for_task(unit: h.Unit, limits: Slow) -> bool:
-    stage = unit.stage
-    if stage is None or stage.others_ms is None:
-        return False
-    least = max(
-        limits.ratio * stage.others_ms,
-        limits.floor + stage.others_ms,
-        limits.part * unit.lasted_ms,
+def _waits_for_task(lasted_ms: int, stage: h.StageLoad, limits: Slow) -> bool:
+    others_ms = stage.others_ms
+    return others_ms is not None and stage.longest_ms >= max(
+        limits.ratio * others_ms, limits.floor + others_ms, limits.part * lasted_ms
     )
-    return stage.longest_ms >= least
 
 
 def skewed(stage: h.StageLoad, more: float = 2.0) -> bool | None:
@@ -75,40 +74,43 @@ def skewed(stage: h.StageLoad, more: float = 2.0) -> bool | None:
     return stage.slowest_records >= more * max(others, 1.0)
 
 
-def _finding(flow: h.Flow, slow: list[h.Unit], count: int, limits: Slow) -> h.Finding:
-    stages = [unit.stage for unit in slow if unit.stage is not None]
+def _finding(
+    flow: h.Flow, slow: list[tuple[h.Unit, h.StageLoad]], count: int, limits: Slow
+) -> h.Finding:
+    stages = [stage for _, stage in slow]
     verdicts = [verdict for s in stages if (verdict := skewed(s, limits.more)) is not None]
     index, times = Counter(stage.index for stage in stages).most_common(1)[0]
     same = index if times >= limits.same * len(stages) else None
-    skew = sum(verdicts) >= len(verdicts) / 2 if verdicts else same is not None
     ratio = median(s.longest_ms / max(s.others_ms or 1.0, 1.0) for s in stages)
     longest = median(s.longest_ms for s in stages)
-    share, extra = None, ""
+    skew, explain = (
+        same is not None,
+        (
+            "It is the same partition each time, which indicates skew. The input has no record counts."
+        ),
+    )
+    confidence, rank, share, extra = h.Confidence.LOW, h.Rank.MECHANISM, None, ""
     if verdicts:
+        confidence, rank = h.Confidence.HIGH, h.Rank.ROOT_CAUSE
+        skew = sum(verdicts) >= len(verdicts) / 2
+        explain = "The task has that many more records: the data is skewed."
         share = median(s.slowest_records / s.records for s in stages if s.records)
         extra = f", with {h.fmt.percent(share)} of the records" if skew else ""
-    last, of = stages[-1], f" of {flow.query.label}" if flow.query else ""
+    cause, remedies = "data-skew", ["spread"]
+    if not skew:
+        cause, remedies, explain = "stragglers", [], h.explanation("stragglers")
+    last = stages[-1]
     return h.flow_finding(
         flow,
-        slow,
-        subject=h.Subject(
-            kind="task",
-            job_name=flow.subject.job_name,
-            application=flow.subject.application,
-            query=flow.subject.query,
-            stage=last.stage,
-            subtask_index=same,
-            parallelism=None if same is None else last.tasks,
-            executor=last.executor,
-            host=last.host,
-        ),
-        title=f"In {len(slow)} of {flow.plural(count)}{of}, one task takes {ratio:.1f} times as long "
+        [unit for unit, _ in slow],
+        subject=_task_subject(flow, last, same),
+        title=f"In {len(slow)} of {flow.plural(count)}{flow.of_query}, one task takes {ratio:.1f} times as long "
         f"as the others{extra}",
-        explain=_explanation(skew, counted=bool(verdicts)),
+        explain=explain,
         why=f"one task takes {h.fmt.duration(longest)}, {ratio:.1f} times as long as the others{extra}",
-        confidence=h.Confidence.HIGH if verdicts else h.Confidence.LOW,
-        cause="data-skew" if skew else "stragglers",
-        rank=h.Rank.ROOT_CAUSE if verdicts else h.Rank.MECHANISM,
+        confidence=confidence,
+        cause=cause,
+        rank=rank,
         last_us=None,
         count=len(slow),
         measurements=(
@@ -127,19 +129,21 @@ def _finding(flow: h.Flow, slow: list[h.Unit], count: int, limits: Slow) -> h.Fi
                 over=h.fmt.plural(last.tasks, "task"),
             ),
         ),
-        actions=h.remedies("data-skew", flow.assessed.app, "spread")
-        if skew
-        else h.remedies("stragglers", flow.assessed.app),
+        actions=h.remedies(cause, flow.assessed.app, *remedies),
     )
 
 
-def _explanation(skew: bool, *, counted: bool) -> str:
-    if not skew:
-        return h.explanation("stragglers")
-    if counted:
-        return "The task has that many more records: the data is skewed."
-    return (
-        "It is the same partition each time, which indicates skew. The input has no record counts."
+def _task_subject(flow: h.Flow, stage: h.StageLoad, partition: int | None) -> h.Subject:
+    return h.Subject(
+        kind="task",
+        job_name=flow.subject.job_name,
+        application=flow.subject.application,
+        query=flow.subject.query,
+        stage=stage.stage,
+        subtask_index=partition,
+        parallelism=None if partition is None else stage.tasks,
+        executor=stage.executor,
+        host=stage.host,
     )
 
 

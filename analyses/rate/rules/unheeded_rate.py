@@ -47,21 +47,20 @@ def judge(assessed: h.Assessed, limits: Unheeded) -> h.Iterator[h.Finding | h.In
     counted = [b for b in app.batches if b.records is not None]
     # Queued batches are newer than the rates, completed ones may be older.
     late = counted[-max(h.defaults.LATE, len(counted) // 3) :]
-    for state in assessed.dstreams:
-        if h.pid.enabled(app) is not True or not h.batches.overloaded(state):
-            continue
-        empty = not any(b.records for b in counted)
-        if counted and empty and len(done) >= h.defaults.FEW:
-            why = "no batch counts a record, so Spark computes no rate"
-            yield _finding(assessed, done, h.application_subject(app), why)
-            continue
-        for estimator in assessed.estimators:
-            over = [b for b in late if exceeds_rate(b, estimator, app, limits.ratio)]
-            if late and len(over) >= limits.share * len(late):
-                times = "twice" if limits.ratio == 2 else f"{limits.ratio:g} times"
-                why = f"{len(over)} of {len(late)} batches contain more than {times} the permitted records"
-                yield _finding(assessed, over, h.receiver_subject(app, estimator.stream), why)
-                break
+    overloaded = any(map(h.batches.overloaded, assessed.dstreams))
+    if not overloaded or not counted or h.pid.enabled(app) is not True:
+        return
+    if len(done) >= h.defaults.FEW and not any(b.records for b in counted):
+        why = "no batch counts a record, so Spark computes no rate"
+        yield _finding(assessed, done, h.application_subject(app), why)
+        return
+    for estimator in assessed.estimators:
+        over = [b for b in late if exceeds_rate(b, estimator, app, limits.ratio)]
+        if len(over) >= limits.share * len(late):
+            times = "twice" if limits.ratio == 2 else f"{limits.ratio:g} times"
+            why = f"{len(over)} of {len(late)} batches contain more than {times} the permitted records"
+            yield _finding(assessed, over, h.receiver_subject(app, estimator.stream), why)
+            return
 
 
 def exceeds_rate(
