@@ -18,15 +18,6 @@ PACKAGE_FILES: Final = 12  # loose modules at the top of a package; rules/ hold 
 # Functions, modules and packages over a limit, with the reason. Entries may only be removed.
 COMPLEX: Final[dict[str, str]] = {
     ".package/flowdiag/library.py:diagnose": "18",
-    "analyses/checkpoints/rules/checkpoint_declined.py:judge": "20",
-    "analyses/checkpoints/rules/checkpoint_not_triggered.py:_given_up": "17",
-    "analyses/checkpoints/rules/late_acknowledgement.py:judge": "21",
-    "analyses/checkpoints/rules/lost_transactions.py:judge": "21",
-    "analyses/checkpoints/rules/slow_checkpoint.py:judge": "19",
-    "analyses/checkpoints/rules/slow_checkpoint_storage.py:_finding": "17",
-    "analyses/checkpoints/rules/slow_checkpoint_storage.py:judge": "16",
-    "analyses/checkpoints/storage.py:refusals_of": "30",
-    "analyses/checkpoints/topic.py:unproven": "24",
     "analyses/diagnosis.py:inspect_inputs": "16",
     "analyses/memory/assemble/buffers.py:_needs_of": "18",
     "analyses/memory/assemble/logged.py:_process": "18",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from operator import itemgetter
 from typing import Final
@@ -339,6 +339,34 @@ def _whole(job: JobFacts) -> Episode:
     return Episode(
         job=job.key, checkpoints=(), recovered=None, warm_up=False, since_us=job.first_us
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """The episodes that one culprit delayed for the same cause, with the conviction of each."""
+
+    episodes: list[Episode] = field(default_factory=list)
+    convictions: list[Conviction] = field(default_factory=list)
+
+    @property
+    def best(self) -> Conviction:
+        """The surest conviction; among equals, the one of the longest episode."""
+        weights = [
+            (conviction.confidence.weight, len(episode.checkpoints))
+            for conviction, episode in zip(self.convictions, self.episodes, strict=True)
+        ]
+        return self.convictions[weights.index(max(weights))]
+
+
+def delays(found: Sequence[Answer]) -> list[Delay]:
+    """Group the convictions by culprit and cause, in order."""
+    named: dict[object, Delay] = {}
+    for answer in found:
+        if (conviction := answer.conviction) is not None:
+            delay = named.setdefault((conviction.suspect, conviction.cause), Delay())
+            delay.episodes.append(answer.episode)
+            delay.convictions.append(conviction)
+    return list(named.values())
 
 
 def name_of(found: Conviction) -> str:

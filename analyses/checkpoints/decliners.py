@@ -79,32 +79,45 @@ def decliner_by_absence(job: h.Job, failed: set[Identity], *, repeated: float) -
     REST and archives do not name the decliner.
     """
     numbers = {number for run, number in failed if run == job.runs}
-    missing: dict[int, dict[tuple[str | None, int], h.SubtaskCheckpoint]] = {}
-    for row in job.subtask_checkpoints:
-        if row.checkpoint in numbers and not row.acknowledged and row.source != "debug":
-            missing.setdefault(row.checkpoint, {})[row.task, row.subtask_index] = row
+    missing = _missing_rows(job, numbers)
     always = set.intersection(*(set(rows) for rows in missing.values())) if missing else set()
     if len(missing) < repeated or len(always) != 1:
         return None
     task, index = next(iter(always))
     rows = [members[task, index] for members in missing.values()]
-    known = next((a for a in job.attempts if (a.task, a.subtask_index) == (task, index)), None)
-    attempt = known or h.Attempt(
-        job=job.key,
-        attempt_id="",
-        vertex_id=rows[0].vertex_id,
-        task=task,
-        subtask_index=index,
-        taskmanager=rows[0].taskmanager,
-    )
     reason = next((c.reason for c in job.checkpoints if c.id in numbers and c.reason), None)
     only = f"the only subtask that acknowledged none of {len(missing)} declined checkpoints"
     return Decliners(
-        attempts=[attempt],
+        attempts=[_attempt_of(job, rows[0])],
         text=h.exception_text(reason),
         times=len(missing),
         signals={"always-missing": only},
         records=h.cite((row.cited, None) for row in rows),
+    )
+
+
+def _missing_rows(
+    job: h.Job, numbers: set[int]
+) -> dict[int, dict[tuple[str | None, int], h.SubtaskCheckpoint]]:
+    """Return the subtasks without an acknowledgement of each checkpoint."""
+    missing: dict[int, dict[tuple[str | None, int], h.SubtaskCheckpoint]] = {}
+    for row in job.subtask_checkpoints:
+        if row.checkpoint in numbers and not row.acknowledged and row.source != "debug":
+            missing.setdefault(row.checkpoint, {})[row.task, row.subtask_index] = row
+    return missing
+
+
+def _attempt_of(job: h.Job, row: h.SubtaskCheckpoint) -> h.Attempt:
+    """Return the first attempt of a subtask; without a deployment, what its row shows."""
+    place = (row.task, row.subtask_index)
+    known = next((a for a in job.attempts if (a.task, a.subtask_index) == place), None)
+    return known or h.Attempt(
+        job=job.key,
+        attempt_id="",
+        vertex_id=row.vertex_id,
+        task=row.task,
+        subtask_index=row.subtask_index,
+        taskmanager=row.taskmanager,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +11,7 @@ from flowdiag.analyses.checkpoints.culprit import answers
 from flowdiag.analyses.flink import helpers as h
 
 _ANSWERS: Final = 10  # the last spells of failed checkpoints, whose shape counts
+_SLOWEST: Final = 10  # completed checkpoints that are examined if none expired
 HALVES: Final = {
     "barrier": "waiting for barriers",
     "sync": "the synchronous part",
@@ -41,31 +42,42 @@ class Times:
         return self.sums[half] / max(1.0, sum(self.sums.values()))
 
 
+def slowest(job: h.Job) -> list[h.Checkpoint]:
+    """Return the slowest completed checkpoints, in order."""
+    steady = [c for stretch in h.steady_checkpoints(job, h.WARM_UP) for c in stretch]
+    found = sorted(steady, key=lambda c: -(c.duration_ms or 0))[:_SLOWEST]
+    return sorted(found, key=lambda c: (c.triggered_us or 0, c.run, c.id))
+
+
 def times_by_half(job: h.Job, sick: Sequence[h.Checkpoint]) -> Times | None:
     """Return the durations that the last subtask of each checkpoint measured itself; None without any."""
-    wanted = {c.id for c in sick}
-    by_checkpoint: defaultdict[int, list[h.SubtaskCheckpoint]] = defaultdict(list)
-    for row in job.subtask_checkpoints:
-        if row.checkpoint in wanted and row.sync_ms is not None and row.end_to_end_ms is not None:
-            by_checkpoint[row.checkpoint].append(row)
-    last = [
-        max(rows, key=lambda row: (row.end_to_end_ms or 0, row.subtask_index))
-        for rows in by_checkpoint.values()
-    ]
+    last = _last_subtasks(job, {c.id for c in sick})
     # In a failed checkpoint only subtasks that acknowledged have durations: the last one counts if
     # it was late itself.
     expired = {c.id: c.duration_ms or 0 for c in reversed(sick) if c.status is h.Status.EXPIRED}
     late = [row for row in last if (row.end_to_end_ms or 0) >= expired.get(row.checkpoint, 0)]
     sums = dict.fromkeys(HALVES, 0.0)
     for row in late:
-        own = (row.sync_ms or 0) + (row.async_ms or 0)
-        sums["barrier"] += max(0, (row.end_to_end_ms or 0) - own)
-        sums["sync"] += row.sync_ms or 0
-        sums["async"] += row.async_ms or 0
+        own = {"sync": row.sync_ms or 0, "async": row.async_ms or 0}
+        sums["barrier"] += max(0, (row.end_to_end_ms or 0) - sum(own.values()))
+        for half, spent in own.items():
+            sums[half] += spent
     if not any(sums.values()):
         return None
     worst = max(late, key=lambda row: row.end_to_end_ms or 0)
     return Times(sums=sums, worst=worst, checkpoints=len(last))
+
+
+def _last_subtasks(job: h.Job, numbers: Collection[int]) -> list[h.SubtaskCheckpoint]:
+    """Return the row of the last subtask of each checkpoint with durations."""
+    rows: defaultdict[int, list[h.SubtaskCheckpoint]] = defaultdict(list)
+    for row in job.subtask_checkpoints:
+        if row.checkpoint in numbers and row.sync_ms is not None and row.end_to_end_ms is not None:
+            rows[row.checkpoint].append(row)
+    return [
+        max(members, key=lambda row: (row.end_to_end_ms or 0, row.subtask_index))
+        for members in rows.values()
+    ]
 
 
 def half_by_shape(job: h.Job) -> str | None:

@@ -14,6 +14,7 @@ from flowdiag.analyses.flink.failures.silences import jobmanager_logged_until
 from flowdiag.analyses.flink.judging import INTERVAL_KEYS, setting, trigger_gaps_ms
 from flowdiag.analyses.flink.tasks.pressure import median
 from flowdiag.analyses.model.derived import once
+from flowdiag.analyses.model.keys import Ref
 
 # Incidents that explain a gap between checkpoints.
 _EXCUSES: Final = frozenset(
@@ -34,6 +35,43 @@ class Gap:
         """From the end of the first checkpoint to the next trigger."""
         begin = self.before.ended_us or self.before.triggered_us or 0
         return ((self.after.triggered_us or 0) - begin) / 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stalls:
+    """The signs that the JobManager of a job paused.
+
+    Args:
+        lapses: groups of heartbeats that lapsed together.
+        overdue: checkpoints that expired too late.
+        bursts: gaps after which the missed triggers followed.
+        gaps: pauses without a reason; only a hint in addition to the others.
+    """
+
+    lapses: list[list[h.Incident]]
+    overdue: list[h.Checkpoint]
+    bursts: list[Gap]
+    gaps: list[Gap]
+
+    @property
+    def count(self) -> int:
+        """How many signs prove a pause."""
+        return len(self.lapses) + len(self.overdue) + len(self.bursts)
+
+    @property
+    def records(self) -> list[tuple[Ref | None, int | None]]:
+        """The records of the signs that prove a pause, with their times."""
+        return [
+            *((i.ref, i.time_us) for group in self.lapses for i in group),
+            *((c.end_ref, c.ended_us) for c in self.overdue),
+            *((b.before.end_ref or b.before.trigger_ref, b.before.ended_us) for b in self.bursts),
+            *((b.after.trigger_ref, b.after.triggered_us) for b in self.bursts),
+        ]
+
+    @property
+    def around_gaps(self) -> list[tuple[Ref | None, int | None]]:
+        """The triggers before and after each gap."""
+        return [(c.trigger_ref, c.triggered_us) for g in self.gaps for c in (g.before, g.after)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -78,7 +78,7 @@ class Refused:
     @property
     def attempts(self) -> int:
         """How many checkpoints failed, including those without a number."""
-        return len(self.checkpoints) + sum(r.checkpoint is None for r in self.refusals)
+        return _count_checkpoints(self.refusals)
 
 
 @once
@@ -87,44 +87,59 @@ def refusals_of(job: JobFacts) -> Refused | None:
 
     At least two TaskManagers, or the JobManager itself, which writes files of its own.
     """
-    failed = {
+    failed = _failed(job)
+    found = [*_refusals(job, failed), *_before_the_number(job)] or [*_unfinished(job, failed)]
+    if not found:
+        return None
+    name = Counter(map(_class_of, found)).most_common(1)[0][0]
+    alike = tuple(item for item in found if _class_of(item) == name)
+    managers = {item.taskmanager for item in alike} - {None, ""}
+    subtasks = {item.subtask for item in alike if item.subtask is not None}
+    places = managers or {task for task, _ in subtasks}
+    of_jobmanager = [item for item in alike if item.subtask is None]
+    if len(places) < 2 and not of_jobmanager:
+        return None
+    latest = max(alike, key=lambda item: item.time_us or 0)
+    return Refused(
+        exception=latest.exception,
+        text=latest.text,
+        path=_path(job, alike),
+        refusals=alike,
+        taskmanagers=tuple(sorted(filter(None, managers))),
+        subtasks=len(subtasks),
+        jobmanager=_count_checkpoints(of_jobmanager),
+        itself=_wrote_itself(of_jobmanager, failed),
+        series=_episodes_of(job, alike),
+    )
+
+
+def _count_checkpoints(refusals: Sequence[Refusal]) -> int:
+    """Count the checkpoints that failed, including those without a number."""
+    numbered = [r.checkpoint for r in refusals if r.checkpoint is not None]
+    return len(set(numbered)) + len(refusals) - len(numbered)
+
+
+def _failed(job: JobFacts) -> dict[tuple[int, int], Checkpoint]:
+    return {
         (c.run, c.id): c
         for e in episodes(job)
         for c in e.checkpoints
         if c.status in (Status.DECLINED, Status.FAILED, Status.EXPIRED)
     }
-    found = [*_refusals(job, failed), *_before_the_number(job)]
-    found = found or list(_unfinished(job, failed))
-    if not found:
-        return None
-    name = Counter(_class_of(item) for item in found).most_common(1)[0][0]
-    alike = tuple(item for item in found if _class_of(item) == name)
-    managers = sorted({item.taskmanager for item in alike if item.taskmanager})
-    subtasks = {item.subtask for item in alike if item.subtask is not None}
-    of_itself = [item for item in alike if item.subtask is None]
-    unnumbered = sum(item.checkpoint is None for item in of_itself)
-    jobmanager = unnumbered + len({i.checkpoint for i in of_itself if i.checkpoint is not None})
-    several = len(managers) > 1 or (not managers and len({task for task, _ in subtasks}) > 1)
-    if not several and not jobmanager:
-        return None
-    refusal = max(alike, key=lambda item: item.time_us or 0)
-    numbers = {item.checkpoint for item in alike}
-    return Refused(
-        exception=refusal.exception,
-        text=refusal.text,
-        path=_path(job, alike),
-        refusals=alike,
-        taskmanagers=tuple(managers),
-        subtasks=len(subtasks),
-        jobmanager=jobmanager,
-        itself=any(
-            item.checkpoint is None or reason_word(failed[item.checkpoint]) in _ITS_OWN
-            for item in of_itself
-        ),
-        series=tuple(
-            e for e in episodes(job) if any((c.run, c.id) in numbers for c in e.checkpoints)
-        ),
+
+
+def _wrote_itself(
+    refusals: Sequence[Refusal], failed: Mapping[tuple[int, int], Checkpoint]
+) -> bool:
+    """Whether the JobManager itself failed to write; else it may have been a task."""
+    return any(
+        r.checkpoint is None or reason_word(failed[r.checkpoint]) in _ITS_OWN for r in refusals
     )
+
+
+def _episodes_of(job: JobFacts, refusals: Sequence[Refusal]) -> tuple[Episode, ...]:
+    numbers = {refusal.checkpoint for refusal in refusals}
+    return tuple(e for e in episodes(job) if any((c.run, c.id) in numbers for c in e.checkpoints))
 
 
 def _refusals(job: JobFacts, failed: Mapping[tuple[int, int], Checkpoint]) -> Iterator[Refusal]:

@@ -66,20 +66,23 @@ def takeovers(job: h.Job, successor_s: float) -> list[Takeover]:
 def _taken_over(job: h.Job) -> Iterator[Takeover]:
     """Yield leaders elected while this job ran, under which it resumed or has no later records."""
     logs = {c.trigger_ref.source for c in job.checkpoints if c.trigger_ref is not None}
-    triggers = sorted(c.triggered_us for c in job.checkpoints if c.triggered_us)
     for elected in _elections(job.cluster):
         at = elected.time_us or 0
         heard = _last_record_us(job, at)
-        starts = [us for us in start_times(job) if us >= at]
-        next_trigger = next((us for us in triggers if us >= at), None)
-        continues = next_trigger is not None and not any(us <= next_trigger for us in starts)
-        if heard is None or continues:
+        if heard is None or _continues(job, at):
             continue
+        resumed = any(us >= at for us in start_times(job))
         # Another log may belong to another cluster.
         here = elected.ref is not None and elected.ref.source in logs
         namesakes = _namesakes(job.cluster).get(job.name, ())
-        if starts or (here and not any(_follows(job, other, at) for other in namesakes)):
+        if resumed or (here and not any(_follows(job, other, at) for other in namesakes)):
             yield Takeover(elected=elected, before=job, heard_us=heard)
+
+
+def _continues(job: h.JobFacts, at_us: int) -> bool:
+    """Whether checkpoints continue after a moment without a restart of the job in between."""
+    after = [c.triggered_us for c in job.checkpoints if c.triggered_us and c.triggered_us >= at_us]
+    return bool(after) and not any(at_us <= us <= min(after) for us in start_times(job))
 
 
 def _resubmitted(job: h.Job, successor_s: float) -> Iterator[Takeover]:

@@ -225,27 +225,30 @@ def unproven(job: JobFacts) -> str | None:
     Checkpoints aborted by a cancel or a shutdown, or in flight at the end of the input, count neither way. A
     job without records about checkpoints is left out: it may have none.
     """
-    ended = [c for c in in_order(job.checkpoints) if c.status is not Status.IN_FLIGHT]
-    counted = [i.text for i in job.incidents if i.kind == "checkpoint-counts"]
     if not job.checkpoints:
-        failed = max((int(said.get("failed") or 0) for said in counted), default=0)
-        done = max((int(said.get("completed") or 0) for said in counted), default=0)
-        if failed and not done:
-            return f"no checkpoint completed: {fmt.plural(failed, 'checkpoint')} failed"
-        if job.late or job.declines:
-            return "no checkpoint completed in the input, and some were late or declined"
-        return None
+        return _unproven_by_counts(job)
+    ended = [c for c in in_order(job.checkpoints) if c.status is not Status.IN_FLIGHT]
     if not any(c.status is Status.COMPLETED for c in ended):
         numbers = Counter(c.status.replace("_", " ") for c in job.checkpoints)
-        said = ", ".join(f"{number} {status}" for status, number in numbers.items())
+        counted = ", ".join(f"{number} {status}" for status, number in numbers.items())
         stopped = any(i.kind == "cancelled" for i in job.incidents)
         why = "; the job was stopped on purpose" if stopped else ""
-        return f"no checkpoint completed in the input: {said}{why}"
-    decided = [c for c in ended if c.status is not Status.ABORTED]
-    if decided[-1].status.unsuccessful:
-        last = decided[-1]
-        was = "was " if last.status is Status.DECLINED else ""
-        return f"the last checkpoint that ended, {last.id}, {was}{last.status}"
+        return f"no checkpoint completed in the input: {counted}{why}"
+    last = [c for c in ended if c.status is not Status.ABORTED][-1]
+    if not last.status.unsuccessful:
+        return None
+    was = "was " if last.status is Status.DECLINED else ""
+    return f"the last checkpoint that ended, {last.id}, {was}{last.status}"
+
+
+def _unproven_by_counts(job: JobFacts) -> str | None:
+    """Return the same for a job whose records show no checkpoint but perhaps numbers of them."""
+    counts = [i.text for i in job.incidents if i.kind == "checkpoint-counts"]
+    failed = max((int(count.get("failed") or 0) for count in counts), default=0)
+    if failed and not any(int(count.get("completed") or 0) for count in counts):
+        return f"no checkpoint completed: {fmt.plural(failed, 'checkpoint')} failed"
+    if job.late or job.declines:
+        return "no checkpoint completed in the input, and some were late or declined"
     return None
 
 

@@ -188,13 +188,9 @@ def _saturated(job: h.Job, answer: culprit.Answer) -> h.Iterator[h.Finding | h.I
 def _delayed(
     job: h.Job, found: tuple[culprit.Answer, ...]
 ) -> h.Iterator[h.Finding | h.Inconclusive]:
-    named: dict[object, list[tuple[h.Episode, Conviction]]] = {}
-    for answer in found:
-        if (one := answer.conviction) is not None:
-            named.setdefault((one.suspect, one.cause), []).append((answer.episode, one))
-    for group in named.values():
-        weights = [(one.confidence.weight, len(episode.checkpoints)) for episode, one in group]
-        best, series = group[weights.index(max(weights))][1], [episode for episode, _ in group]
+    named = culprit.delays(found)
+    for delay in named:
+        best, series = delay.best, delay.episodes
         if culprit.lost_meanwhile(job, series, best):
             best = h.replace(best, confidence=h.Confidence.LOW)
         expired = sum(e.count(h.Status.EXPIRED) for e in series)
@@ -202,7 +198,7 @@ def _delayed(
         after = culprit.successor_of(job, series[-1]) if series[-1].handed_on else None
         if after is not None:
             what += f", then {culprit.name_of(after)} did"
-        cited = h.cite((ref, None) for _, one in group for ref in one.refs)
+        cited = h.cite((ref, None) for one in delay.convictions for ref in one.refs)
         ended = h.end_records(c for e in series for c in e.checkpoints)
         fields = _fields(
             job,
@@ -213,9 +209,8 @@ def _delayed(
             evidence_total=len(cited) + len(ended),
         )
         yield h.episode_finding(job, series, expired, subject=best.subject, **fields)
-    if named:
-        return  # a short spell, or one among named ones, needs no answer of its own
-    for answer in reversed(found):
+    # A short spell, or one among named ones, needs no answer of its own.
+    for answer in () if named else reversed(found):
         expired = answer.episode.count(h.Status.EXPIRED)
         severity = severity_of(job, [answer.episode], expired, len(job.concluded))
         if severity is not h.Severity.INFO:

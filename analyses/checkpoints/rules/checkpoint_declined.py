@@ -39,11 +39,20 @@ are finishing.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 from flowdiag.analyses.flink import helpers as h
 
 _FAILED: Final = (h.Status.DECLINED, h.Status.FAILED)
+_FIX: Final = h.Action(
+    text="Fix the deepest cause: the last 'Caused by' in the cited record",
+    verify="the subtasks named here acknowledge",
+)
+_FIND: Final = h.Action(
+    text="Find the failure message of each checkpoint: in the Web UI (Checkpoints, History, open the row), "
+    "in /jobs/:id/checkpoints, or in the JobManager's log",
+)
 
 
 class Declined(h.Limits):
@@ -62,77 +71,63 @@ def judge(job: h.Job, limits: Declined) -> h.Iterator[h.Finding]:
     series = [e for e in h.episodes(job) if e.count(*_FAILED)]
     if not series:
         return
-    failed = [c for e in series for c in e.checkpoints if c.status in _FAILED]
-    ids = {(c.run, c.id) for c in failed}
-    declines = [
-        d for d in job.declines if (d.run, d.checkpoint) in ids and not h.is_blameless(d.reason)
-    ]
+    by_id = {(c.run, c.id): c for e in series for c in e.checkpoints if c.status in _FAILED}
+    failed = tuple(by_id.values())
+    declines = [d for d in job.declines if (d.run, d.checkpoint) in by_id]
+    declines = [d for d in declines if not h.is_blameless(d.reason)]
     decliners = Counter(h.subtask_name(d.attempt) for d in declines)
     causes = _count_causes(failed, declines)
-    by = ", ".join(f"{name} {count}×" for name, count in decliners.most_common(5))
-    listed = "; ".join(f"{text} ({count}×)" for text, count in causes.most_common(3))
     none_since = h.unsuccessful_at_end(series)
-    population = len(job.concluded)
-    declined = any(c.status is h.Status.DECLINED for c in failed)
-    outcome = "declined" if declined else "failed"
-    title = f"{len(failed)} of {h.fmt.plural(population, 'checkpoint')} {outcome}"
-    if causes:
-        title += f": {h.fmt.shorten(causes.most_common(1)[0][0], 120)}"
-    elif none_since:
-        title += ", none has completed since"
+    records = [*((d.ref, d.time_us) for d in declines), *((c.end_ref, c.ended_us) for c in failed)]
+    population = f"{len(job.concluded)} that completed or failed"
+    failures = ("declined-or-failed-checkpoints", len(failed), "checkpoints", None, population)
+    since = "since the last completed checkpoint"
+    at_the_end = ("unsuccessful-at-the-end", none_since, "checkpoints", limits.at_the_end, since)
     yield h.episode_finding(
         job,
         series,
         len(failed),
         fatal=h.fatal_at_end(job, series, limits.at_the_end),
-        title=title,
-        explain=(f"Declined by: {by}. " if by else "")
-        + (f"Causes: {listed}. " if listed else "No input shows the cause. ")
-        + "A single subtask that cannot snapshot its state fails the checkpoint for the whole job.",
+        title=_title(job, failed, causes, none_since),
+        explain=_explanation(decliners, causes),
         rank=h.Rank.SYMPTOM,
         measurements=(
-            h.measurement(
-                "declined-or-failed-checkpoints",
-                len(failed),
-                "checkpoints",
-                over=f"{population} that completed or failed",
-            ),
-            h.measurement(
-                "unsuccessful-at-the-end",
-                none_since,
-                "checkpoints",
-                limits.at_the_end,
-                over="since the last completed checkpoint",
-            ),
+            h.measurement(*failures),
+            h.measurement(*at_the_end),
             h.measurement("declining-subtasks", len(decliners), "subtasks"),
         ),
-        evidence=h.cite(
-            [(d.ref, d.time_us) for d in declines] + [(c.end_ref, c.ended_us) for c in failed]
-        ),
+        evidence=h.cite(records),
         actions=(_FIX if causes else _FIND, *h.shared_remedies(job, "tolerate")),
     )
 
 
-_FIX: Final = h.Action(
-    text="Fix the deepest cause: the last 'Caused by' in the cited record",
-    verify="the subtasks named here acknowledge",
-)
-_FIND: Final = h.Action(
-    text="Find the failure message of each checkpoint: in the Web UI (Checkpoints, History, open the row), "
-    "in /jobs/:id/checkpoints, or in the JobManager's log",
-)
-
-
-def _count_causes(failed: list[h.Checkpoint], declines: list[h.Decline]) -> Counter[str]:
+def _count_causes(failed: Sequence[h.Checkpoint], declines: Sequence[h.Decline]) -> Counter[str]:
     """Count checkpoints by cause; a decline's own reason wins over the coordinator's."""
-    explained = {(d.run, d.checkpoint) for d in declines if d.reason}
-    found = Counter(
-        {(d.run, d.checkpoint): " ".join(d.reason.split()) for d in declines if d.reason}.values()
+    reasons = {(d.run, d.checkpoint): d.reason for d in declines if d.reason}
+    for checkpoint in failed:
+        if checkpoint.reason:
+            reasons.setdefault((checkpoint.run, checkpoint.id), checkpoint.reason)
+    return Counter(" ".join(reason.split()) for reason in reasons.values())
+
+
+def _title(
+    job: h.Job, failed: Sequence[h.Checkpoint], causes: Counter[str], none_since: int
+) -> str:
+    outcome = "declined" if any(c.status is h.Status.DECLINED for c in failed) else "failed"
+    title = f"{len(failed)} of {h.fmt.plural(len(job.concluded), 'checkpoint')} {outcome}"
+    if causes:
+        return f"{title}: {h.fmt.shorten(causes.most_common(1)[0][0], 120)}"
+    return f"{title}, none has completed since" if none_since else title
+
+
+def _explanation(decliners: Counter[str], causes: Counter[str]) -> str:
+    by = ", ".join(f"{name} {count}×" for name, count in decliners.most_common(5))
+    listed = "; ".join(f"{text} ({count}×)" for text, count in causes.most_common(3))
+    return (
+        (f"Declined by: {by}. " if by else "")
+        + (f"Causes: {listed}. " if listed else "No input shows the cause. ")
+        + "A single subtask that cannot snapshot its state fails the checkpoint for the whole job."
     )
-    found.update(
-        " ".join(c.reason.split()) for c in failed if c.reason and (c.run, c.id) not in explained
-    )
-    return found
 
 
 RULE: Final = h.Rule("CP103", judge, Declined, core=True)

@@ -144,37 +144,36 @@ _READ_EXCEPTION: Final = h.Action(
 
 
 def _refusal_finding(job: h.Job, refused: list[h.Incident], limits: NotTriggered) -> h.Finding:
-    kinds = Counter(reason_kind(i.cause or "") or "unknown" for i in refused)
+    kinds = Counter(reason_kind(i.cause or "") for i in refused)
     span = ((refused[-1].time_us or 0) - (refused[0].time_us or 0)) / 1000
     reason = " ".join((refused[-1].cause or "").split())
     main_kind = kinds.most_common(1)[0][0]
     finished = main_kind == "finished" or "finished" in reason
-    broken = not finished and main_kind == "trigger_io"
-    many = len(refused) >= limits.critical * limits.attempts
-    ending = finished and span < limits.finishing
+    severity = h.Severity.WARNING
+    if finished and span < limits.finishing:
+        severity = h.Severity.INFO
+    elif len(refused) >= limits.critical * limits.attempts:
+        severity = h.Severity.CRITICAL
+    explain = h.explanation("finished-tasks")
+    actions = h.remedies("finished-tasks", job, "let-them-finish") or h.remedies(
+        "finished-tasks", job, "keep-running"
+    )
+    if main_kind == "trigger_io" and not finished:
+        explain, actions = _BROKEN, (_READ_EXCEPTION,)
+    over = "since the last triggered checkpoint"
+    number = h.measurement("refused-triggers", len(refused), "attempts", limits.attempts, over)
     return h.incident_finding(
         job,
         refused,
         ongoing=True,
-        severity=h.Severity.INFO if ending else h.Severity.CRITICAL if many else h.Severity.WARNING,
+        severity=severity,
         title=f"{len(refused)} triggers in a row failed within {h.fmt.duration(span)}: "
         f"{h.fmt.shorten(reason, 120) or 'no reason in the log'}",
-        explain=_BROKEN if broken else h.explanation("finished-tasks"),
+        explain=explain,
         rank=h.Rank.SYMPTOM,
         cause="finished-tasks" if finished else None,
-        measurements=(
-            h.measurement(
-                "refused-triggers",
-                len(refused),
-                "attempts",
-                limits.attempts,
-                over="since the last triggered checkpoint",
-            ),
-        ),
-        actions=(_READ_EXCEPTION,)
-        if broken
-        else h.remedies("finished-tasks", job, "let-them-finish")
-        or h.remedies("finished-tasks", job, "keep-running"),
+        measurements=(number,),
+        actions=actions,
     )
 
 

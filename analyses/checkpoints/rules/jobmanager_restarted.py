@@ -60,10 +60,14 @@ def judge(job: h.Job, limits: Restarted) -> h.Iterator[h.Finding]:
     times = f"{h.fmt.plural(len(found), 'time')}, first " if len(found) > 1 else ""
     gap = max(takeover.without_leader_ms for takeover in found)
     records = [(takeover.elected.ref, takeover.elected.time_us) for takeover in found]
+    state, until = h.State.ONGOING, job.last_us
+    if done is not None:
+        state, until = h.State.RECOVERED, done.ended_us
+        records.append((done.end_ref, done.ended_us))
     yield h.job_finding(
         job,
         subject=h.Subject(kind="process", job_id=job.key.job_id or None, job_name=job.name),
-        state=h.State.ONGOING if done is None else h.State.RECOVERED,
+        state=state,
         severity=h.Severity.INFO if planned else h.Severity.WARNING,
         title=f"The JobManager changed while the job ran: {times}a leader was elected at "
         f"{h.fmt.clock(first.at_us)} UTC, {h.fmt.duration(first.without_leader_ms)} after "
@@ -72,11 +76,11 @@ def judge(job: h.Job, limits: Restarted) -> h.Iterator[h.Finding]:
         cause="jobmanager-lost",
         rank=h.Rank.MECHANISM,
         first_us=first.heard_us,
-        last_us=job.last_us if done is None else done.ended_us,
+        last_us=until,
         count=len(found),
         explain=f"{h.explanation('jobmanager-lost')} {_resumption(job, last, done)}",
         measurements=(h.measurement("without-jobmanager", gap, "ms"),),
-        evidence=h.cite(records + ([] if done is None else [(done.end_ref, done.ended_us)])),
+        evidence=h.cite(records),
         actions=h.remedies("jobmanager-lost", job, "pause", "survive"),
     )
 

@@ -76,34 +76,37 @@ class Stalled(h.Limits):
 
 def judge(job: h.Job, limits: Stalled) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
-    lapses = stalls.lapses_together(
-        job,
-        taskmanagers=limits.taskmanagers,
-        share=limits.share,
-        together_ms=limits.together,
+    found = stalls.Stalls(
+        lapses=stalls.lapses_together(
+            job,
+            taskmanagers=limits.taskmanagers,
+            share=limits.share,
+            together_ms=limits.together,
+        ),
+        overdue=stalls.overdue_expiries(job, overdue_ms=limits.overdue, share=limits.overdue_share),
+        bursts=stalls.catch_up_bursts(job, intervals=limits.made_up_gap, share=limits.made_up),
+        gaps=stalls.unexplained_gaps(job, intervals=limits.gap),
     )
-    overdue = stalls.overdue_expiries(job, overdue_ms=limits.overdue, share=limits.overdue_share)
-    bursts = stalls.catch_up_bursts(job, intervals=limits.made_up_gap, share=limits.made_up)
-    if not (lapses or overdue or bursts):
+    if not found.count:
         return
-    gaps = stalls.unexplained_gaps(job, intervals=limits.gap)
-    votes = h.votes_for(_signals(job, lapses, overdue, bursts, gaps, limits.together), RULE.signals)
-    moments = [
-        *((i.ref, i.time_us) for group in lapses for i in group),
-        *((c.end_ref, c.ended_us) for c in overdue),
-        *((b.before.end_ref or b.before.trigger_ref, b.before.ended_us) for b in bursts),
-        *((b.after.trigger_ref, b.after.triggered_us) for b in bursts),
-    ]
-    around = [(c.trigger_ref, c.triggered_us) for gap in gaps for c in (gap.before, gap.after)]
-    times = [time_us for _, time_us in moments if time_us is not None]
+    votes = h.votes_for(_signals(job, found, limits.together), RULE.signals)
+    times = [time_us for _, time_us in found.records if time_us is not None]
     recovered = job.completed_after(max(times, default=0))
     state = h.State.RECOVERED if recovered else h.State.ONGOING
-    count = len(lapses) + len(overdue) + len(bursts)
+    explain = "The checkpoint timers run in the JobManager, so only the JobManager can delay them."
+    if found.lapses:
+        explain = "If most heartbeats lapse in the same round, their receiver paused, or the network to it failed."
+    over = f"{stalls.count_taskmanagers(job)} TaskManagers"
+    most = max(map(len, found.lapses), default=0)
+    numbers = (
+        ("heartbeats-together", most, "taskmanagers", limits.taskmanagers, over),
+        ("unexplained-gaps", len(found.gaps), "gaps"),
+    )
     yield h.job_finding(
         job,
         subject=h.Subject(kind="process", job_id=job.key.job_id or None, job_name=job.name),
         state=state,
-        severity=h.grade(state=state, share=count / max(1, len(job.checkpoints))),
+        severity=h.grade(state=state, share=found.count / max(1, len(job.checkpoints))),
         title=f"The JobManager paused: {votes[0].text}",
         why=f"the JobManager: {votes[0].text}",
         cause="jobmanager-stalled",
@@ -111,57 +114,40 @@ def judge(job: h.Job, limits: Stalled) -> h.Iterator[h.Finding]:
         rank=h.Rank.STANDSTILL,
         first_us=min(times, default=None),
         last_us=max(times, default=None),
-        count=count,
-        explain="If most heartbeats lapse in the same round, their receiver paused, or the network to it failed."
-        if lapses
-        else "The checkpoint timers run in the JobManager, so only the JobManager can delay them.",
-        measurements=(
-            h.measurement(
-                "heartbeats-together",
-                max((len(group) for group in lapses), default=0),
-                "taskmanagers",
-                limits.taskmanagers,
-                over=f"{stalls.count_taskmanagers(job)} TaskManagers",
-            ),
-            h.measurement("unexplained-gaps", len(gaps), "gaps"),
-        ),
-        evidence=h.cite([*moments, *around]),
+        count=found.count,
+        explain=explain,
+        measurements=tuple(h.measurement(*row) for row in numbers),
+        evidence=h.cite([*found.records, *found.around_gaps]),
         ranked=True,
         actions=h.remedies("jobmanager-stalled", job),
         votes=votes,
     )
 
 
-def _signals(
-    job: h.Job,
-    lapses: list[list[h.Incident]],
-    overdue: list[h.Checkpoint],
-    bursts: list[stalls.Gap],
-    gaps: list[stalls.Gap],
-    together_ms: float,
-) -> dict[str, str | None]:
+def _signals(job: h.Job, found: stalls.Stalls, together_ms: float) -> dict[str, str | None]:
     """Return the text of each signal, in order."""
     texts: dict[str, str | None] = {}
-    if lapses:
-        lost = len({i.taskmanager for i in lapses[-1]})
+    if found.lapses:
+        last = found.lapses[-1]
+        lost = len({i.taskmanager for i in last})
         texts["heartbeats-together"] = f"{lost} heartbeats lapsed within {together_ms / 1000:.0f} s"
-        if again := stalls.count_registered_again(job, lapses[-1]):
+        if again := stalls.count_registered_again(job, last):
             texts["registered-again"] = f"{again} of them registered again"
-    if overdue:
-        took = h.fmt.duration(max(map(stalls.expired_after_ms, overdue)))
+    if found.overdue:
+        took = h.fmt.duration(max(map(stalls.expired_after_ms, found.overdue)))
         texts["expiry-overdue"] = (
             f"a checkpoint expired after {took}, with a timeout of {h.fmt.duration(job.timeout_ms)}"
         )
-    if bursts:
-        longest = max(bursts, key=lambda burst: burst.ms)
+    if found.bursts:
+        longest = max(found.bursts, key=lambda burst: burst.ms)
         interval = h.fmt.duration(stalls.trigger_interval_ms(job))
         texts["triggers-made-up"] = (
             f"no checkpoint was triggered for {h.fmt.duration(longest.ms)}, then "
             f"{longest.caught_up} within an interval of {interval}"
         )
-    if gaps:
-        pause = h.fmt.duration(max(gap.ms for gap in gaps))
-        texts["gap-in-triggers"] = f"no checkpoint was triggered for {pause} ({len(gaps)}×)"
+    if found.gaps:
+        pause = h.fmt.duration(max(gap.ms for gap in found.gaps))
+        texts["gap-in-triggers"] = f"no checkpoint was triggered for {pause} ({len(found.gaps)}×)"
     return texts
 
 

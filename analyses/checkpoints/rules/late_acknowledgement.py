@@ -40,33 +40,33 @@ from typing import Final
 from flowdiag.analyses.checkpoints.culprit import sender_name
 from flowdiag.analyses.flink import helpers as h
 
+_LISTED: Final = 6  # subtasks by name, and checkpoints by number
+
 
 def judge(job: h.Job, limits: h.Limits) -> h.Iterator[h.Finding]:
     """One finding per job."""
-    late = [item for item in job.late if item.expired]
-    matched = bool(late)
-    late = late or list(job.late)
+    matched = [item for item in job.late if item.expired]
+    late = matched or list(job.late)
     if not late:
         return
     checkpoints = {(item.run, item.checkpoint) for item in late}
     # In a cut log the message may be the only record of its checkpoint.
     series = [e for e in h.episodes(job) if e.ids & checkpoints]
-    senders = {_sender(item.attempt) for item in late}
-    managers = {item.attempt.taskmanager for item in late if item.attempt.taskmanager}
-    expired = {(c.run, c.id) for e in series for c in e.checkpoints if c.status is h.Status.EXPIRED}
+    senders = len({_sender(item.attempt) for item in late})
+    managers = len({item.attempt.taskmanager for item in late} - {None, ""})
     received = [item.received_us for item in late if item.received_us is not None]
-    listed = _listed(late)
+    title = (
+        f"{h.fmt.plural(len(late), 'late acknowledgement')} of "
+        f"{h.fmt.plural(len(checkpoints), 'checkpoint')} from {h.fmt.plural(senders, 'subtask')}"
+    )
     finding = h.episode_finding(
         job,
         series,
         len(checkpoints),
         fatal=False,
-        title=f"{h.fmt.plural(len(late), 'late acknowledgement')} of "
-        f"{h.fmt.plural(len(checkpoints), 'checkpoint')} from {h.fmt.plural(len(senders), 'subtask')}"
-        + (f" on {h.fmt.plural(len(managers), 'TaskManager')}" if managers else ""),
-        explain=(f"Most often late: {listed}. " if listed else "No record names the senders. ")
-        + ("" if matched else f"{_UNMATCHED.format(numbers=_numbers(late))} ")
-        + "The late sender is often not the culprit. Up to Flink 1.10 everything downstream of the "
+        title=f"{title} on {h.fmt.plural(managers, 'TaskManager')}" if managers else title,
+        explain=f"{_most_often(late)} {_unmatched(late)}"
+        "The late sender is often not the culprit. Up to Flink 1.10 everything downstream of the "
         "culprit is late too. From 1.11 a task that never received the barrier sends nothing. "
         "CP201 weighs these messages against the other signals.",
         rank=h.Rank.CONSEQUENCE,
@@ -75,12 +75,9 @@ def judge(job: h.Job, limits: h.Limits) -> h.Iterator[h.Finding]:
         count=len(late),
         measurements=(
             h.measurement("late-acknowledgements", len(late), "messages"),
-            h.measurement("late-subtasks", len(senders), "subtasks"),
-            h.measurement("taskmanagers", len(managers), "taskmanagers"),
-            h.measurement(
-                "expired-without-late-message", len(expired - checkpoints), "checkpoints"
-            ),
-            *_optional_numbers(late),
+            h.measurement("late-subtasks", senders, "subtasks"),
+            h.measurement("taskmanagers", managers, "taskmanagers"),
+            *_measurements(late, series),
         ),
         evidence=h.cite((item.ref, item.received_us) for item in late),
         actions=(
@@ -91,16 +88,9 @@ def judge(job: h.Job, limits: h.Limits) -> h.Iterator[h.Finding]:
             ),
         ),
     )
-    if not matched:
-        finding = h.replace(finding, severity=h.Severity.INFO, state=h.State.ONGOING)
-    yield finding
-
-
-_UNMATCHED: Final = (
-    "They belong to {numbers}, and no line shows how these ended. Late messages also follow from declined or "
-    "aborted checkpoints. The INFO lines of the JobManager's log would show which."
-)
-_LISTED: Final = 6  # subtasks by name, and checkpoints by number
+    # No line shows how the checkpoints of unmatched messages ended.
+    open_end = h.replace(finding, severity=h.Severity.INFO, state=h.State.ONGOING)
+    yield finding if matched else open_end
 
 
 def _sender(attempt: h.Attempt) -> tuple[str, int | None]:
@@ -110,43 +100,51 @@ def _sender(attempt: h.Attempt) -> tuple[str, int | None]:
     return attempt.task, attempt.subtask_index
 
 
-def _listed(late: list[h.LateAcknowledgement]) -> str:
+def _most_often(late: list[h.LateAcknowledgement]) -> str:
     """Return the subtasks that were late most often; attempts known only by their id are left out."""
-    late = [
-        item
-        for item in late
-        if (who := item.attempt).task
-        or who.subtask_index is not None
-        or who.taskmanager
-        or who.host
+    named = [
+        a
+        for a in (item.attempt for item in late)
+        if a.task or a.subtask_index is not None or a.taskmanager or a.host
     ]
-    times = Counter(_sender(item.attempt) for item in late)
-    names = {_sender(item.attempt): sender_name(item.attempt) for item in reversed(late)}
+    if not named:
+        return "No record names the senders."
+    times = Counter(map(_sender, named))
+    names = {_sender(attempt): sender_name(attempt) for attempt in reversed(named)}
     ranked = sorted(times.items(), key=lambda item: (-item[1], str(item[0])))
-    return ", ".join(f"{names[who]} {count}×" for who, count in ranked[:_LISTED])
+    listed = ", ".join(f"{names[who]} {count}×" for who, count in ranked[:_LISTED])
+    return f"Most often late: {listed}."
 
 
-def _numbers(late: list[h.LateAcknowledgement]) -> str:
-    """Return the first checkpoints by number."""
-    found = sorted({item.checkpoint for item in late})
-    more = len(found) - _LISTED
-    shown = [str(number) for number in found[:_LISTED]] + ([f"{more} more"] if more > 0 else [])
-    return f"{'checkpoint' if len(found) == 1 else 'checkpoints'} {h.fmt.listed(shown, ' and ')}"
+def _unmatched(late: list[h.LateAcknowledgement]) -> str:
+    """Return an explanation of messages about checkpoints whose end no line shows; empty for others."""
+    if late[0].expired:
+        return ""
+    numbers = sorted({item.checkpoint for item in late})
+    shown, more = [str(number) for number in numbers[:_LISTED]], len(numbers) - _LISTED
+    if more > 0:
+        shown.append(f"{more} more")
+    which = "checkpoint" if len(numbers) == 1 else "checkpoints"
+    return (
+        f"They belong to {which} {h.fmt.listed(shown, ' and ')}, and no line shows how these ended. Late messages "
+        "also follow from declined or aborted checkpoints. The INFO lines of the JobManager's log would show which. "
+    )
 
 
-def _optional_numbers(late: list[h.LateAcknowledgement]) -> h.Iterator[h.Measurement]:
-    """Yield numbers that only some inputs contain."""
+def _measurements(
+    late: list[h.LateAcknowledgement], series: list[h.Episode]
+) -> h.Iterator[h.Measurement]:
+    """Yield expired checkpoints without a message, and numbers that only some inputs contain."""
+    checkpoints = {(item.run, item.checkpoint) for item in late}
+    expired = {(c.run, c.id) for e in series for c in e.checkpoints if c.status is h.Status.EXPIRED}
+    yield h.measurement("expired-without-late-message", len(expired - checkpoints), "checkpoints")
     delays = sorted(item.after_expiry_ms for item in late if item.after_expiry_ms is not None)
     if delays:
         yield h.measurement("median-after-expiry", delays[len(delays) // 2], "ms")
     nameless = sum(item.attempt.task is None for item in late)
     if nameless:
-        yield h.measurement(
-            "unknown-attempts",
-            nameless,
-            "messages",
-            over="attempt ids without a deployment line",
-        )
+        over = "attempt ids without a deployment line"
+        yield h.measurement("unknown-attempts", nameless, "messages", over=over)
 
 
 RULE: Final = h.Rule("CP102", judge)

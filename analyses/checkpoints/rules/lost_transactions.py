@@ -67,63 +67,68 @@ class Lost(h.Limits):
 
 def judge(job: h.Job, limits: Lost) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
-    failures = h.incidents(job, "external-failure")
-    hit = [i for i in failures if i.text.get("template") in _TRANSACTIONS]
-    sure = [i for i in hit if i.text.get("template") in _DATA_LOSS]
+    hit = _of_templates(job, _TRANSACTIONS)
+    sure = _of_templates(job, _DATA_LOSS)
     if not hit or (not job.checkpoints and not sure and _reported_by_task_failure(job)):
         return
-    timeout = _timeout_ms(job, failures) or limits.transaction_timeout
+    timeout = _timeout_ms(job) or limits.transaction_timeout
     gap = _longest_gap_ms(job)
     exceeded = gap >= timeout
-    critical = bool(sure) or exceeded
     votes = _votes(len(sure), len(hit) - len(sure), gap if exceeded else None)
-    text = h.fmt.shorten(h.exception_text(hit[-1].cause), 120) or "fenced producers"
+    severity, outcome = h.Severity.WARNING, "failed"
+    explain = (
+        "A newer producer with the same transactional ID took over, or a transaction was used "
+        "in an invalid state."
+    )
+    if sure or exceeded:
+        severity, outcome = h.Severity.CRITICAL, "were lost"
+        explain = (
+            "The broker aborted open transactions, so records that a checkpoint counts as "
+            "written are missing in the output."
+        )
+    why = h.fmt.plural(len(hit), "transaction record")
+    measurements = [h.measurement("failed-transactions", len(hit), "records")]
+    if gap:
+        lasted, allowed = h.fmt.duration(gap), h.fmt.duration(timeout)
+        why += f"; no checkpoint for up to {lasted}, transaction timeout {allowed}"
+        number = ("longest-gap-between-checkpoints", gap, "ms", timeout)
+        over = h.fmt.plural(len(job.concluded), "checkpoint")
+        measurements.append(h.measurement(*number, over=over))
     yield h.incident_finding(
         job,
         hit,
         ongoing=not job.completed_after(hit[-1].time_us),
-        severity=h.Severity.CRITICAL if critical else h.Severity.WARNING,
-        subject=h.subtask_subject(job, hit[-1])
-        if len({i.task for i in hit if i.task}) == 1
-        else None,
-        title=f"Transactions {'were lost' if critical else 'failed'}: {text}",
-        why=h.fmt.plural(len(hit), "transaction record") + _while(gap, timeout),
+        severity=severity,
+        subject=_common_subject(job, hit),
+        title=f"Transactions {outcome}: "
+        f"{h.fmt.shorten(h.exception_text(hit[-1].cause), 120) or 'fenced producers'}",
+        why=why,
         cause="lost-transactions",
         confidence=h.weigh(votes),
         # The reason why no checkpoint completed is nearer to the root.
         rank=h.Rank.SYMPTOM if exceeded else h.Rank.MECHANISM,
-        explain="The broker aborted open transactions, so records that a checkpoint counts as "
-        "written are missing in the output."
-        if critical
-        else "A newer producer with the same transactional ID took over, or a transaction was used "
-        "in an invalid state.",
-        measurements=(
-            h.measurement("failed-transactions", len(hit), "records"),
-            *_measured_gap(job, gap, timeout),
-        ),
+        explain=explain,
+        measurements=tuple(measurements),
         evidence=h.records_of((*sure, *hit)),
         ranked=True,
         actions=h.remedies(
             "lost-transactions",
             job,
-            proposed={"longer-timeout": 2 * gap if gap > timeout else None},
+            proposed={"longer-timeout": 2 * gap} if gap > timeout else None,
             current={"longer-timeout": h.Present(h.fmt.duration(timeout), h.Origin.OBSERVED)},
         ),
         votes=votes,
     )
 
 
-def _while(gap: float, timeout: float) -> str:
-    """Return the longest gap between checkpoints as a clause; empty without two of them."""
-    if not gap:
-        return ""
-    return f"; no checkpoint for up to {h.fmt.duration(gap)}, transaction timeout {h.fmt.duration(timeout)}"
+def _of_templates(job: h.Job, templates: frozenset[str]) -> list[h.Incident]:
+    failures = h.incidents(job, "external-failure")
+    return [incident for incident in failures if incident.text.get("template") in templates]
 
 
-def _measured_gap(job: h.Job, gap: float, timeout: float) -> h.Iterator[h.Measurement]:
-    if gap:
-        over = h.fmt.plural(len(job.concluded), "checkpoint")
-        yield h.measurement("longest-gap-between-checkpoints", gap, "ms", timeout, over=over)
+def _common_subject(job: h.Job, hit: list[h.Incident]) -> h.Subject | None:
+    """Return the last subtask if all records name the same task."""
+    return h.subtask_subject(job, hit[-1]) if len({i.task for i in hit if i.task}) == 1 else None
 
 
 _EXCEPTIONS: Final = ("exception", "task-failure", "job-failing", "job-failure")
@@ -136,19 +141,15 @@ def _reported_by_task_failure(job: h.Job) -> bool:
 
 
 def _votes(sure: int, others: int, gap_ms: float | None) -> tuple[h.Vote, ...]:
-    return h.votes_for(
-        {
-            "commit-given-up": f"{h.fmt.plural(sure, 'commit')} abandoned" if sure else None,
-            "fenced-producer": f"{h.fmt.plural(others, 'record')} of fenced producers or invalid "
-            "transactions"
-            if others
-            else None,
-            "gap-exceeds-timeout": f"no checkpoint completed for {h.fmt.duration(gap_ms)}"
-            if gap_ms is not None
-            else None,
-        },
-        RULE.signals,
-    )
+    texts: dict[str, str | None] = {}
+    if sure:
+        texts["commit-given-up"] = f"{h.fmt.plural(sure, 'commit')} abandoned"
+    if others:
+        records = h.fmt.plural(others, "record")
+        texts["fenced-producer"] = f"{records} of fenced producers or invalid transactions"
+    if gap_ms is not None:
+        texts["gap-exceeds-timeout"] = f"no checkpoint completed for {h.fmt.duration(gap_ms)}"
+    return h.votes_for(texts, RULE.signals)
 
 
 def _longest_gap_ms(job: h.Job) -> float:
@@ -165,9 +166,9 @@ def _longest_gap_ms(job: h.Job) -> float:
     )
 
 
-def _timeout_ms(job: h.Job, failures: list[h.Incident]) -> float | None:
+def _timeout_ms(job: h.Job) -> float | None:
     """Return the transaction timeout that a record prints, else the configured one."""
-    printed = (milliseconds(i.text.get("timeout_ms")) for i in failures)
+    printed = (milliseconds(i.text.get("timeout_ms")) for i in h.incidents(job, "external-failure"))
     known = setting(job, "transaction.timeout.ms", "properties.transaction.timeout.ms")
     configured = milliseconds(known.value) if known is not None else None
     return next((value for value in printed if value), configured)

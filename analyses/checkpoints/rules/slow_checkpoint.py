@@ -39,8 +39,6 @@ length is reported if they exceed `floor`. Raise `floor` in the settings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
@@ -88,52 +86,33 @@ class Slow(h.Limits):
 
 def judge(job: h.Job, limits: Slow) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
-    timed = [
-        c
-        for stretch in h.steady_checkpoints(job, h.WARM_UP)
-        for c in stretch
-        if h.elapsed_ms(c) is not None
-    ]
-    limit_ms = _limit_ms(job, limits)
-    slow = [c for c in timed if _ms(c) >= limit_ms]
+    far = (job.timeout_ms or h.DEFAULT_TIMEOUT_MS) * limits.timeout_share
+    near = far if job.interval_ms is None else min(far, job.interval_ms * limits.interval_share)
+    limit_ms = max(near, limits.floor)
+    timed = _timed(h.steady_checkpoints(job, h.WARM_UP))
     last = timed[-int(limits.checkpoints) :]
     at_the_end = len(last) >= limits.checkpoints and all(_ms(c) >= limit_ms for c in last)
-    if not at_the_end and (climbing := _climbing(job, limits)):
-        timed = climbing
-        slow = [c for c in climbing if _ms(c) >= limit_ms]
-        at_the_end = True
-    many = len(slow) >= limits.checkpoints and len(slow) >= len(timed) * limits.slow_share
+    if not at_the_end and (climbing := _climbing(job, limits, far)):
+        timed, at_the_end = climbing, True
+    slow = [c for c in timed if _ms(c) >= limit_ms]
+    many = len(slow) >= max(limits.checkpoints, len(timed) * limits.slow_share)
     if slow and (at_the_end or many):
-        passing = not at_the_end and len(slow) < len(timed) * limits.burst_share
-        passing = passing and max(map(_ms, slow)) < _timeout_ms(job) * limits.timeout_share
         finding = _finding(job, slow, timed, limit_ms, at_the_end)
-        yield replace(finding, severity=h.Severity.INFO) if passing else finding
+        passing = not at_the_end and len(slow) < len(timed) * limits.burst_share
+        passing = passing and max(map(_ms, slow)) < far
+        yield h.replace(finding, severity=h.Severity.INFO) if passing else finding
 
 
-def _climbing(job: h.Job, limits: Slow) -> list[h.Checkpoint]:
-    """Return the completed checkpoints of the last stretch if the last `climb` only rise, to `timeout-share`."""
-    every = [
-        c
-        for stretch in h.steady_checkpoints(job, 0)[-1:]
-        for c in stretch
-        if h.elapsed_ms(c) is not None
-    ]
-    last = every[-int(limits.climb) :]
-    far = bool(last) and _ms(last[-1]) >= _timeout_ms(job) * limits.timeout_share
-    climbs = all(_ms(one) < _ms(other) for one, other in pairwise(last))
-    return every if far and climbs and len(last) >= limits.climb else []
+def _timed(stretches: list[list[h.Checkpoint]]) -> list[h.Checkpoint]:
+    return [c for stretch in stretches for c in stretch if h.elapsed_ms(c) is not None]
 
 
-def _limit_ms(job: h.Job, limits: Slow) -> float:
-    """Return the duration from which a checkpoint is slow."""
-    most = _timeout_ms(job) * limits.timeout_share
-    if job.interval_ms is not None:
-        most = min(most, job.interval_ms * limits.interval_share)
-    return max(most, limits.floor)
-
-
-def _timeout_ms(job: h.Job) -> float:
-    return job.timeout_ms or h.DEFAULT_TIMEOUT_MS
+def _climbing(job: h.Job, limits: Slow, far: float) -> list[h.Checkpoint]:
+    """Return the completed checkpoints of the last stretch if the last `climb` only rise, to `far`."""
+    every = _timed(h.steady_checkpoints(job, 0)[-1:])
+    last = [_ms(c) for c in every[-int(limits.climb) :]]
+    climbs = all(one < other for one, other in pairwise(last))
+    return every if climbs and len(last) >= limits.climb and last[-1] >= far else []
 
 
 def _ms(checkpoint: h.Checkpoint) -> float:
@@ -147,27 +126,21 @@ def _finding(
     limit_ms: float,
     at_the_end: bool,
 ) -> h.Finding:
-    interval, timeout = job.interval_ms, _timeout_ms(job)
+    interval, timeout = job.interval_ms, job.timeout_ms or h.DEFAULT_TIMEOUT_MS
     median, longest = _median(_ms(c) for c in timed), max(_ms(c) for c in timed)
     size = _median(c.bytes for c in slow)
-    measurements = [
-        h.measurement(
-            "slow-checkpoints",
-            len(slow),
-            "checkpoints",
-            over=f"{len(timed)} completed, without savepoints and warm-up",
-        ),
-        h.measurement("median-duration", median, "ms", limit_ms),
-        h.measurement("longest-duration", longest, "ms", timeout),
-        *_known("interval", interval, "ms"),
-        *_known("median-size", size, "bytes"),
-        *_known("median-request-in-queue", _median(c.queue_ms for c in slow), "ms"),
-    ]
-    against = (
-        f"the interval is {h.fmt.duration(interval)} ({job.interval_from})"
-        if interval is not None and interval <= timeout
-        else f"the timeout is {h.fmt.duration(timeout)}"
+    over = f"{len(timed)} completed, without savepoints and warm-up"
+    numbers = (
+        ("slow-checkpoints", len(slow), "checkpoints", None, over),
+        ("median-duration", median, "ms", limit_ms),
+        ("longest-duration", longest, "ms", timeout),
+        ("interval", interval, "ms"),
+        ("median-size", size, "bytes"),
+        ("median-request-in-queue", _median(c.queue_ms for c in slow), "ms"),
     )
+    against = f"the timeout is {h.fmt.duration(timeout)}"
+    if interval is not None and interval <= timeout:
+        against = f"the interval is {h.fmt.duration(interval)} ({job.interval_from})"
     return h.checkpoint_finding(
         job,
         slow,
@@ -179,33 +152,24 @@ def _finding(
         + (f" The slow ones write {h.fmt.size(size)} each." if size is not None else "")
         + " They still complete, but with almost no headroom: a moment of back pressure makes them expire.",
         rank=h.Rank.SYMPTOM,
-        measurements=tuple(measurements),
+        measurements=tuple(h.measurement(*row) for row in numbers if row[1] is not None),
         evidence=h.end_records(sorted(slow, key=lambda c: (-_ms(c), c.run, c.id))),
         ranked=True,
-        actions=_actions(job, interval),
+        actions=(
+            h.Action(
+                text="Check which half is slow (CP203): waiting for barriers, or taking the snapshot",
+                verify="start delay, alignment, synchronous and asynchronous durations per subtask",
+            ),
+            *h.shared_remedies(job, "pause", proposed=interval / 2 if interval else None),
+            *h.shared_remedies(job, "incremental"),
+        ),
     )
 
 
-def _median(values: Iterable[float | None]) -> float | None:
+def _median(values: h.Iterable[float | None]) -> float | None:
     """Return the upper median of the known values; None without any."""
     known = sorted(value for value in values if value is not None)
     return known[len(known) // 2] if known else None
-
-
-def _known(name: str, value: float | None, unit: str) -> h.Iterator[h.Measurement]:
-    if value is not None:
-        yield h.measurement(name, value, unit)
-
-
-def _actions(job: h.Job, interval: float | None) -> tuple[h.Action, ...]:
-    return (
-        h.Action(
-            text="Check which half is slow (CP203): waiting for barriers, or taking the snapshot",
-            verify="start delay, alignment, synchronous and asynchronous durations per subtask",
-        ),
-        *h.shared_remedies(job, "pause", proposed=interval / 2 if interval else None),
-        *h.shared_remedies(job, "incremental"),
-    )
 
 
 RULE: Final = h.Rule("CP104", judge, Slow)

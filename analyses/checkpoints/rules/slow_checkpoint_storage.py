@@ -64,23 +64,20 @@ def judge(job: h.Job, limits: SlowStorage) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
     if unaligned(job, job.checkpoints):
         return
-    detailed = {n: rows for n, rows in _with_state(job).items() if len(rows) >= limits.subtasks}
-    everywhere: dict[int, Rows] = {}
-    on_one: defaultdict[str, dict[int, Rows]] = defaultdict(dict)
-    for number, rows in sorted(detailed.items()):
+    found = ((n, rows) for n, rows in _with_state(job).items() if len(rows) >= limits.subtasks)
+    detailed = dict(sorted(found))
+    by_place: defaultdict[str | None, dict[int, Rows]] = defaultdict(dict)  # None: everywhere
+    for number, rows in detailed.items():
         slow = [row for row in rows if _ms(row) >= limits.async_]
         if len(slow) >= limits.subtask_share * len(rows) and _writing(rows, limits):
-            everywhere[number] = slow
+            by_place[None][number] = slow
         elif (manager := _one_taskmanager(rows, limits)) is not None:
-            on_one[manager][number] = [row for row in slow if row.taskmanager == manager]
+            by_place[manager][number] = [row for row in slow if row.taskmanager == manager]
     enough = max(limits.checkpoints, limits.agree * len(detailed))
-    if len(everywhere) >= enough:
-        middle = median(_ms(row) for row in detailed[max(everywhere)])
-        yield _finding(job, None, everywhere, middle, len(detailed))
-        return
-    for manager, checkpoints in on_one.items():
+    for manager, checkpoints in sorted(by_place.items(), key=lambda pair: pair[0] is not None):
         if len(checkpoints) >= enough:
-            yield _finding(job, manager, checkpoints, None, len(detailed))
+            last = detailed[max(checkpoints)]
+            yield _finding(job, manager, checkpoints, median(map(_ms, last)), len(detailed))
             return
 
 
@@ -102,7 +99,7 @@ def _writing(rows: Rows, limits: SlowStorage) -> bool:
     share = median(_ms(row) / max(1, row.end_to_end_ms or row.async_ms or 1) for row in rows)
     rate = median((row.bytes or 0) * 1000 / max(1, row.async_ms or 1) for row in rows)
     return (
-        (median(_ms(row) for row in rows) or 0.0) >= limits.async_
+        (median(map(_ms, rows)) or 0.0) >= limits.async_
         and (share or 0.0) >= limits.share
         and (rate or 0.0) <= limits.throughput
     )
@@ -127,35 +124,32 @@ def _one_taskmanager(rows: Rows, limits: SlowStorage) -> str | None:
 def _finding(
     job: h.Job, manager: str | None, slow: dict[int, Rows], middle: float | None, seen: int
 ) -> h.Finding:
-    host = next(
-        (a.host for a in job.attempts if manager and a.taskmanager == manager and a.host), None
-    )
-    place = h.fmt.place(manager, host)
-    ended = (c.id for c in job.checkpoints if c.status is not h.Status.IN_FLIGHT)
-    state = h.State.ONGOING if max(slow) >= max(ended, default=0) - 1 else h.State.RECOVERED
+    hosts = (a.host for a in job.attempts if manager and a.taskmanager == manager and a.host)
+    host = next(hosts, None)
+    last = max((c.id for c in job.checkpoints if c.status is not h.Status.IN_FLIGHT), default=0)
+    state = h.State.ONGOING if max(slow) >= last - 1 else h.State.RECOVERED
     series = h.episodes(job)
-    fatal = h.fatal_at_end(job, series) and any(
-        c.id in slow for e in series[-1:] for c in e.checkpoints
-    )
+    fatal = h.fatal_at_end(job, series) and any(c.id in slow for c in series[-1].checkpoints)
+    over = f"{seen} with per-subtask details"
+    measurements = [h.measurement("slow-checkpoints", len(slow), "checkpoints", over=over)]
+    place, took = h.fmt.place(manager, host), h.fmt.duration(middle)
     if manager is None:
-        title = f"Writing state is slow on all subtasks: {h.fmt.duration(middle)} median"
-        says = {"slow-everywhere": f"the median asynchronous part took {h.fmt.duration(middle)}"}
-        actions = h.remedies("slow-checkpoint-storage", job)
+        cause = "slow-checkpoint-storage"
+        title = f"Writing state is slow on all subtasks: {took} median"
+        why = f"the median asynchronous part took {took}"
+        votes = h.votes_for({"slow-everywhere": why}, RULE.signals)
+        actions = h.remedies(cause, job)
+        measurements.append(h.measurement("median-asynchronous-part", middle, "ms"))
     else:
+        cause = "slow-taskmanager"
         title = f"Writing state is slow on {place} and nowhere else"
-        says = {"slow-on-one-taskmanager": f"all subtasks on {place} write slowly, all others fast"}
+        says = f"all subtasks on {place} write slowly, all others fast"
+        votes = h.votes_for({"slow-on-one-taskmanager": says}, RULE.signals)
+        why = f"{place}: {says}"
         actions = (
-            *h.remedies("slow-taskmanager", job, "look-at-disk", place=place),
+            *h.remedies(cause, job, "look-at-disk", place=place),
             *h.remedies("slow-checkpoint-storage", job, "fewer-files"),
         )
-    votes = h.votes_for(says, RULE.signals)
-    measurements = [
-        h.measurement(
-            "slow-checkpoints", len(slow), "checkpoints", over=f"{seen} with per-subtask details"
-        )
-    ]
-    if middle is not None:
-        measurements.append(h.measurement("median-asynchronous-part", middle, "ms"))
     return h.taskmanager_finding(
         job,
         manager,
@@ -163,8 +157,8 @@ def _finding(
         severity=h.grade(state=state, share=len(slow) / max(1, len(job.concluded)), fatal=fatal),
         state=state,
         title=title,
-        why=votes[0].text if manager is None else f"{place}: {votes[0].text}",
-        cause="slow-checkpoint-storage" if manager is None else "slow-taskmanager",
+        why=why,
+        cause=cause,
         confidence=h.weigh(votes),
         rank=h.Rank.SHARED_MECHANISM,
         count=len(slow),

@@ -44,8 +44,6 @@ from flowdiag.analyses.checkpoints.rules.slow_checkpoint import slow_finding
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.tasks.topology import topology_of
 
-_SLOWEST: Final = 10  # completed checkpoints that are examined if none expired
-
 
 class SlowHalf(h.Limits):
     """Thresholds of CP203."""
@@ -59,9 +57,7 @@ def judge(job: h.Job, limits: SlowHalf) -> h.Iterator[h.Finding | h.Inconclusive
     expired = [c for e in series for c in e.checkpoints if c.status is h.Status.EXPIRED]
     sick, slow = expired, None if expired else slow_finding(job)
     if slow is not None:
-        steady = [c for stretch in h.steady_checkpoints(job, h.WARM_UP) for c in stretch]
-        slowest = sorted(steady, key=lambda c: -(c.duration_ms or 0))[:_SLOWEST]
-        sick = sorted(slowest, key=lambda c: (c.triggered_us or 0, c.run, c.id))
+        sick = halves.slowest(job)
     if not sick:
         return
     fields = _measured(job, sick, limits) or _inferred(job, sick)
