@@ -54,7 +54,7 @@ PARTS_OF_THE_TIME: Final[dict[str, Callable[[Run], Window]]] = {
 WINDOWS: Final[dict[str, Callable[[Run], Window]]] = {
     "last 40 lines": windows.at_its_end,
     "40 lines around the first trouble": windows.around_trouble,
-    "70 s around the first trouble": windows.sick_time,
+    "70 s around the first trouble": windows.around_trouble_by_time,
     **PARTS_OF_THE_TIME,
     **{f"random window {n + 1}": partial(windows.draw, number=1000 + n) for n in range(RANDOM)},
 }

@@ -223,24 +223,24 @@ def _jobmanager(cluster: Cluster) -> Iterator[str]:
         stamp, later = stamp_of(second), stamp_of(second + INTERVAL_S - 1)
         kind = "(type=CheckpointType{name='Checkpoint', sharingFilesStrategy=FORWARD_BACKWARD})"
         trigger = f"{kind} @ {(START + second) * 1000} for job {JOB}."
-        told = [f"{stamp},001 INFO  {logger} Triggering checkpoint {number} {trigger}\n"]
+        lines = [f"{stamp},001 INFO  {logger} Triggering checkpoint {number} {trigger}\n"]
         end = f"{number} for job {JOB} (62240 bytes, checkpointDuration=228 ms, finalizationTime=9 ms)."
         if number % 10 == 0:
             text = f"Checkpoint {number} of job {JOB} expired before completing."
-            told.append(f"{later},000 INFO  {logger} {text}\n")
+            lines.append(f"{later},000 INFO  {logger} {text}\n")
             for late in range(10):
                 vertex = ("enrich", "aggregate", "Sink: deliver")[late % 3]
                 text = (
                     f"expired checkpoint attempt {number} from task {_attempt(vertex, late // 3)}"
                 )
                 place = f"of job {JOB} at {_place(1 + late // 3 // SLOTS)}."
-                told.append(
+                lines.append(
                     f"{later},5{late:02} WARN  {logger} Received late message for now {text} {place}\n"
                 )
         else:
-            told.append(f"{later},000 INFO  {logger} Completed checkpoint {end}\n")
+            lines.append(f"{later},000 INFO  {logger} Completed checkpoint {end}\n")
         noise = _noise(chance, talk, second, 200)
-        yield "".join(chain(told[:1], noise, told[1:]))
+        yield "".join(chain(lines[:1], noise, lines[1:]))
 
 
 def _taskmanager(number: int, cluster: Cluster) -> Iterator[str]:

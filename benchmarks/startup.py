@@ -7,10 +7,10 @@ Every round runs each contender once, in turn, so that other load on the machine
 Medians and their ratios to the bare script are printed as a Markdown table. Processor time (of the
 process and all of its descendants) is included because other load hardly affects it.
 
-The contenders are a bare script (session, `read.text`, filter, count) and three ways to run
-`flowdiag checkpoints`: without an archive, with the archive of `flowdiag warm`, and with the Java
-that `flowdiag warm --stay` left running. The processor time of that Java is not counted. The floors
-run one query of two columns over a thousand rows in the same sessions: no diagnosis can be faster.
+The first contender is a bare script (session, `read.text`, filter, count). The others run
+`flowdiag checkpoints` without an archive, with the archive of `flowdiag warm`, and with the Java
+that `flowdiag warm --stay` left running, whose processor time is not counted. The floors run
+one query of two columns over a thousand rows in the same sessions: no diagnosis can be faster.
 
 `--java` repeats the second and the third for other runtimes. Archives go to a temporary folder of
 the run. If no logs are given, two recordings are unpacked: about 5 MB in some hundred files.

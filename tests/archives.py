@@ -1,4 +1,4 @@
-"""Recordings as folders again, for tests that read single files of them or change some."""
+"""Unpacks recordings for tests that read or change single files."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 @cache
 def unpacked(recording: Path) -> Path:
-    """A folder with all files of a recording, its truth too; unpacked once per process.
+    """Return a folder with all files of a recording, including its truth; unpacked once per
+    process.
 
     Args:
-        recording: its folder below `fixtures/`. What is returned is shared: change copies only.
+        recording: its folder below `fixtures/`. The result is shared: change copies only.
     """
     folder = _place() / recording.relative_to(FIXTURES)
     unpack(archive_of(recording), folder)
@@ -31,7 +32,7 @@ def unpacked(recording: Path) -> Path:
 
 @cache
 def synthetic() -> Path:
-    """A folder with everything that `fixtures/synthetic` writes; shared as well."""
+    """Return a folder with everything that `fixtures/synthetic` writes; shared as well."""
     folder = _place() / "synthetic"
     make.write_all(folder)
     make_spark.write_all(folder / "spark")
@@ -40,7 +41,7 @@ def synthetic() -> Path:
 
 @cache
 def _place() -> Path:
-    # Not pytest's own temporary folder: it keeps those of the last three runs, 400 MB each.
+    # Not pytest's own temporary folder: pytest keeps the last three runs, 400 MB each.
     folder = tempfile.mkdtemp(prefix="flowdiag-recordings-")
     atexit.register(_remove, folder, os.getpid())
     return Path(folder)

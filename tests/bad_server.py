@@ -1,5 +1,5 @@
-"""A JobManager that misbehaves, to try the cases of docs/reliability.md: `python -m
-tests.bad_server CASE`.
+"""A JobManager that misbehaves in the ways of docs/reliability.md: `python -m tests.bad_server
+CASE`.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def main(case: str, good: int) -> None:
     """Serve until interrupted.
 
     Args:
-        case: how it misbehaves.
-        good: answers that come first as they should.
+        case: the misbehaviour.
+        good: number of correct responses at the start.
     """
     flink, left = RecordedFlink(), [good]
 

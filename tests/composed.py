@@ -1,4 +1,4 @@
-"""One job after another as the story of a single job: what two recordings measured, put in a row."""
+"""Joins the measurements of two recordings into one job, one after the other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ SECOND_US = 1_000_000
 
 
 def windowed(job: JobFacts) -> JobFacts:
-    """A job whose metrics are of the time in which checkpoints failed, where they tell no time."""
+    """Restrict the metrics of a job to the time in which checkpoints failed, if they carry no
+    time.
+    """
     failed = [c for c in job.checkpoints if c.status.unsuccessful]
     first = min((c.triggered_us for c in failed if c.triggered_us), default=job.first_us)
     last = max((c.ended_us for c in failed if c.ended_us), default=job.last_us)
@@ -20,12 +22,12 @@ def windowed(job: JobFacts) -> JobFacts:
         else load
         for load in job.loads
     ]
-    # Totals count since the start: of two jobs in a row nobody could ask for them.
+    # Totals count since the start: two joined jobs have no totals.
     return replace(job, loads=tuple(load for load in loads if load.first_us is not None))
 
 
 def later(job: JobFacts, shift_us: int, ids: int) -> JobFacts:
-    """A job as if everything had happened later, its checkpoints numbered from where another ended."""
+    """Shift a job in time, and number its checkpoints from the last ID of another job."""
 
     def moved(us: int | None) -> int | None:
         return None if us is None else us + shift_us
@@ -78,15 +80,14 @@ _OVER = frozenset({"cancelled", "finished", "coordinator-stopped", "job-failure"
 
 
 def one_after_the_other(first: JobFacts, second: JobFacts, *, healed: bool) -> ClusterFacts:
-    """Two jobs of the same graph as one job, the second as it went on after the first.
+    """Join two jobs of the same graph into one, as if the second continued the first.
 
     Args:
         first, second: jobs of the same version.
-        healed: whether the completed checkpoints with which the second began are kept: then the trouble
-            of the first was over before that of the second; else checkpoints fail all the way.
+        healed: whether to keep the completed checkpoints at the start of the second. They end the fault of the first before the fault of the second begins. Without them, checkpoints fail throughout.
     """
     first, second = windowed(first), windowed(second)
-    # The end of the first is no end: it is neither cancelled nor shut down.
+    # The joined job continues: the end of the first is no cancellation or shutdown.
     before = [i for i in first.incidents if i.kind not in _OVER]
     kept = [c for c in first.checkpoints if c.status.value not in ("aborted", "in_flight")]
     begun = list(second.checkpoints)
@@ -98,7 +99,7 @@ def one_after_the_other(first: JobFacts, second: JobFacts, *, healed: bool) -> C
     ids = max(c.id for c in kept) + 1 - begun[0].id
     run = max(c.run for c in kept)
     more = later(replace(second, checkpoints=tuple(begun)), shift, ids)
-    # It was restarted in between, and everything may run elsewhere since.
+    # It was restarted in between, and every subtask may run elsewhere since.
     placed = [
         replace(a, deployed_us=max(a.deployed_us or 0, ended + SECOND_US // 2))
         for a in more.attempts

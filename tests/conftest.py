@@ -1,4 +1,4 @@
-"""What all tests share: one Spark session for the whole run."""
+"""Fixtures that all tests share, such as one Spark session for the whole run."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from tests.measured import Recorded
 
 
-# A change is judged by the same examples whoever runs CI; at a desk every run tries others. How long one takes
-# says how busy the machine is, and nothing of flowdiag.
+# CI judges a change by fixed examples; every local run draws others. The duration of an example
+# depends on the load of the machine, not on flowdiag.
 settings.register_profile("desk", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("desk"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "desk")
 
-# Where a script runs the tests in its background, SIGINT is ignored, and every process started here
+# A script that runs the tests in the background ignores SIGINT, and every process started here
 # would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -32,7 +32,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.fixture(autouse=True)
 def _faults_are_raised(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What flowdiag would report as a fault of its own fails the test, but where one is planted."""
+    """Fail the test on every fault that flowdiag would report as its own, unless the test
+    planted it.
+    """
     if "planted" not in request.fixturenames:
         from flowdiag.analyses.report.faults import Faults
 
@@ -45,12 +47,12 @@ def _faults_are_raised(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
 
 @pytest.fixture
 def planted() -> None:
-    """For tests that plant a fault: it is kept where it is, as it is for users."""
+    """Keep planted faults in the report, as users see them."""
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The session that `flowdiag` itself would use, started once."""
+    """Return the session that `flowdiag` would use, started once."""
     from flowdiag.cli.spark.starter import SparkStarter
 
     with SparkStarter.begin() as starter:
@@ -61,7 +63,9 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def recorded(request: pytest.FixtureRequest) -> Callable[..., Recorded]:
-    """What Spark measures of inputs, once for all tests that ask: `recorded(path, …, topics=(…))`."""
+    """Return Spark's measurements of inputs, shared by all tests: `recorded(path, …,
+    topics=(…))`.
+    """
     from tests.measured import Recorded
 
     known: dict[tuple[Any, ...], Recorded] = {}
@@ -77,7 +81,7 @@ def recorded(request: pytest.FixtureRequest) -> Callable[..., Recorded]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that take longest: no process is left with one at the end."""
+    """Start with the slowest files, so that no process is left with one at the end."""
     slow = {item.path for item in items if item.get_closest_marker("spark")}
     items.sort(key=lambda item: (item.path not in slow, "recordings" not in item.path.name))
 
@@ -87,7 +91,9 @@ _RECORDING = re.compile(r"\[(?:flink/|queues/)?(\d+\.\d+\.\d+/[\w-]+?)(?:-logs)?
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Share out tests by file, and those about one recording together, since it is measured once."""
+    """Distribute tests by file, but keep those on the same recording together: it is measured
+    once.
+    """
     from xdist.scheduler import LoadScopeScheduling
 
     class ByRecording(LoadScopeScheduling):  # type: ignore[misc,unused-ignore]

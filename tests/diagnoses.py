@@ -1,4 +1,4 @@
-"""What `flowdiag diagnose` says of a recording, against the truth that was written beside it."""
+"""Compares the result of `flowdiag diagnose` on a recording with the recording's truth."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from .recordings import culprits_of
 ORDER: Final = ("right", "inconclusive", "silent", "wrong (low)", "wrong (medium)", "wrong (high)")
 """From the best answer to the worst."""
 
-# Causes that are the same under another name, seen from another side.
+# Equivalent causes under other names, seen from another side.
 _ALIKE: Final = ({"taskmanager-lost", "process-paused"},)
 
 
 def truth_of(folder: Path) -> dict[str, Any]:
-    """What was written beside a recording; empty where nothing is expected of it."""
+    """Return the truth of a recording; empty if it expects nothing."""
     truth: dict[str, Any] = json.loads((folder / "truth.json").read_text())
     return truth if "expected" in truth or "jobs" in truth else {}
 
 
 def answer(truth: Mapping[str, Any], report: Report) -> str:
-    """How right the first story is: one of `ORDER`.
+    """Grade the first incident of a report with a word from `ORDER`.
 
-    A story is right when it has the cause that the truth names and nothing that its culprit names contradicts
-    the truth; without a cause it is inconclusive. A healthy job has no story.
+    An incident is right if it has the true cause and its culprit does not contradict the truth.
+    Without a cause it is inconclusive. A healthy job has no incident.
 
     Args:
         truth: `truth.json` of the recording.

@@ -1,4 +1,4 @@
-"""A command that is ended from outside, and what it leaves behind. Linux only: it looks into /proc."""
+"""Ends a command with a signal, and checks its remains. Linux only: reads /proc."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from pathlib import Path
 from typing import Final
 
 FLOWDIAG: Final = (sys.executable, "-m", "flowdiag.cli")
-_GONE_WITHIN_S: Final = 5.0  # Spark's Python workers end when they see that their JVM is gone
+_GONE_WITHIN_S: Final = 5.0  # Spark's Python workers end when their JVM is gone
 _TAG: Final = "ENDED_BY_A_TEST"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """What is left of a command.
+    """The remains of a command.
 
     Attributes:
         status: as `Popen.returncode`.
-        finished: it had ended by itself before the signal came.
+        finished: whether it ended on its own before the signal.
         took_s: from the signal to the end.
-        processes: names of what still runs.
+        processes: names of running processes.
         files: in its temporary folder.
     """
 
@@ -45,7 +45,7 @@ def end(arguments: Sequence[str], number: signal.Signals, after_s: float, folder
     Args:
         arguments: of `flowdiag`.
         number: the signal.
-        after_s: from the moment in which the command handles signals: before it there is only Python.
+        after_s: delay from the moment in which the command handles signals: before that, only Python runs.
         folder: for its temporary files; new.
     """
     folder.mkdir()
@@ -92,12 +92,14 @@ def _handles_signals(pid: int) -> bool:
 
 
 def _running(tag: str) -> Iterator[str]:
-    """Names of the processes with our tag in their environment, which children inherit."""
+    """Return the names of the processes with our tag in their environment, which children
+    inherit.
+    """
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if f"{_TAG}={tag}".encode() in (folder / "environ").read_bytes():
                 state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
-                if state != "Z":  # in a container nobody may collect orphans
+                if state != "Z":  # a container may have no process that reaps orphans
                     yield (folder / "comm").read_text().strip()
         except OSError:
             continue

@@ -1,7 +1,7 @@
-"""Kinds of secrets, as logs and configurations write them; each value is made at random.
+"""Kinds of secrets, as logs and configurations write them, with random values.
 
-`@` stands for the value. What a kind is called says what it is, the text how it is written; nothing in
-the values helps to find them but the form that a real one has.
+`@` marks the place of the value. The name of a kind identifies it; the text shows its notation. The
+values carry no hint except the form of a real secret.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LOWER = string.ascii_lowercase + string.digits
 _HEX = "0123456789abcdef"
 _HARD = _LETTERS + "-_.~!$^*#+/"
 
-# name: (the text, of which characters the value is made, how many)
+# name: (the text, the alphabet of the value, its length)
 KINDS: dict[str, tuple[str, str, int]] = {
     # keys of clouds
     "aws-key-id": ("caller AKIA@ is not authorized", _UPPER, 16),
@@ -144,7 +144,7 @@ KINDS: dict[str, tuple[str, str, int]] = {
     "url-encoded": ("body: user=ann&client_secret%3D@", _LETTERS, 16),
     "to-string": ("Config[password=@, user=ann]", _LETTERS, 16),
     "to-string-brackets": ("password=[@]", _LETTERS, 16),
-    # what Flink's GlobalConfiguration and spark.redaction.regex hide
+    # hidden by Flink's GlobalConfiguration and by spark.redaction.regex
     "flink-auth-params": ("x.auth-params: @", _LETTERS, 16),
     "flink-service-key": ("service-key=@", _LETTERS, 16),
     "flink-basic-auth": ("x.basic-auth: ann:@", _LETTERS, 16),
@@ -155,16 +155,16 @@ KINDS: dict[str, tuple[str, str, int]] = {
 
 
 def secret_of(kind: str, seed: int) -> tuple[str, str]:
-    """A text with a secret of a kind, and the secret.
+    """Return a text with a secret of a kind, and the secret.
 
     Args:
         kind: a key of `KINDS`.
-        seed: another one makes another secret.
+        seed: each seed gives another secret.
     """
     text, characters, length = KINDS[kind]
     random_ = random.Random(f"{kind} {seed}")
     value = "".join(random_.choice(characters) for _ in range(length))
-    # Text that ends a value where it is not quoted, or looks like a word, is no part of its form.
+    # The form excludes text that ends an unquoted value or resembles a word.
     value = (
         random_.choice(_LETTERS if characters not in (_HEX, _UPPER) else _HEX[:10]) + value[1:-1]
     )
@@ -174,13 +174,13 @@ def secret_of(kind: str, seed: int) -> tuple[str, str]:
 
 
 def encodings(secret: str) -> list[str]:
-    """The secret, and how formats may have written it: escaped as JSON, XML or Markdown, in base64."""
+    """Return the secret in all notations: plain, escaped as JSON, XML or Markdown, in base64."""
     escaped = "".join(c if c.isalnum() else f"\\{c}" for c in secret)
     xml = secret.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return [secret, escaped, xml, base64.b64encode(secret.encode()).decode()]
 
 
-# What looks a little like one of them, and must be readable.
+# Values that resemble secrets and must stay readable.
 ORDINARY = (
     "Checkpoint 7 of job 0123456789abcdef0123456789abcdef expired before completing.",
     "Completed checkpoint 12 for job a1b2c3d4e5f60718293a4b5c6d7e8f90 (5242880 bytes, checkpointDuration=812 ms).",

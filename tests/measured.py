@@ -1,4 +1,4 @@
-"""What Spark measures of a recording, to be judged as often as tests want: that needs no Spark."""
+"""Spark's measurements of a recording, for repeated judging without Spark."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ FLINK = ("checkpoints", "queues")
 
 
 class Recorded:
-    """Inputs that were measured by the one flow, for several topics at once."""
+    """Inputs measured in one pass for several topics."""
 
     def __init__(self, paths: Sequence[Path], names: Sequence[str], spark: SparkSession) -> None:
-        """Measure.
+        """Measure the inputs.
 
         Args:
             paths: of the inputs.
@@ -38,12 +38,11 @@ class Recorded:
         self.measured = measure(topics, self.inspected, lambda: spark)
 
     def facts(self, name: str) -> Any:
-        """The facts of a topic."""
         return self.measured.facts[name]
 
     @cache  # noqa: B019 - a test run keeps all of them
     def report(self, name: str) -> Report:
-        """The report of a command, whose words and advice are checked of each."""
+        """Return the report of a command, after a check of its words and advice."""
         report = report_on((topic(name),), self.inspected, self.measured)
         assert report.errors == []
         assert not wrong(report, self.facts(name) if name == "memory" else None)

@@ -1,4 +1,4 @@
-"""Two packages with plug-ins for flowdiag, built and installed by pip: one that works, one that does not."""
+"""Builds and installs two packages with plug-ins for flowdiag: a working one and a broken one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-# A build backend in the package's own folder: what pip needs to build a wheel, and no download.
+# A build backend in the package's own folder, so that pip builds a wheel without a download.
 _BACKEND = """
 import pathlib, tomllib, zipfile
 
@@ -161,7 +161,7 @@ four = "bad_flowdiag.taken:TAKEN"
 
 
 def install(folder: Path) -> Path:
-    """Build and install both packages; returns the folder that belongs on the path."""
+    """Build and install both packages, and return the folder for the Python path."""
     target = folder / "installed"
     made = [
         _package(folder, "acme-flowdiag", "1.2", _GOOD_POINTS, _GOOD),

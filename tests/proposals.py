@@ -1,7 +1,8 @@
-"""What is wrong with the advice of a report: values that the engine refuses, contradictions, repetitions.
+"""Checks the advice of a report for rejected values, contradictions and repetitions.
 
-The grammars are written from the engines' sources and not taken from the product: `TimeUtils.parseDuration`
-and `MemorySize.parse` of Flink, `JavaUtils.timeStringAs` and `byteStringAs` of Spark.
+The grammars follow the engines' sources and are independent of the product:
+`TimeUtils.parseDuration` and `MemorySize.parse` of Flink, `JavaUtils.timeStringAs` and
+`byteStringAs` of Spark.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def _pattern(pattern: str) -> Callable[[str], bool]:
 
 _STRATEGIES: Final = ("none", "fixed-delay", "failure-rate", "exponential-delay")
 
-# The first pattern that fits a key says how its engine reads it.
+# The first pattern that matches a key selects the grammar of its engine.
 GRAMMARS: Final[tuple[tuple[str, Callable[[str], bool]], ...]] = (
     (r"taskmanager\.memory\..*fraction|.*jvm-overhead\.fraction", _share),
     (r"taskmanager\.network\.memory\.fraction", _share),
@@ -136,10 +137,10 @@ GRAMMARS: Final[tuple[tuple[str, Callable[[str], bool]], ...]] = (
 
 
 def is_taken(option: str, value: str) -> bool:
-    """Whether the engine reads the value of an option.
+    """Return whether the engine accepts the value of an option.
 
     Raises:
-        KeyError: how it is read is not known here.
+        KeyError: the grammar of the option is unknown here.
     """
     for pattern, accepts in GRAMMARS:
         if re.fullmatch(pattern, option):
@@ -147,16 +148,16 @@ def is_taken(option: str, value: str) -> bool:
     raise KeyError(option)
 
 
-# Where barriers do not wait behind data, nothing is won by letting them overtake.
+# Overtaking does not help if barriers do not queue behind data.
 _NO_OVERTAKING: Final = ("task-hangs", "slow-sync-snapshot", "slow-async-snapshot")
 
 
 def wrong(report: Report, facts: Any = None) -> list[str]:
-    """What is wrong with what a report says to do.
+    """Yield the problems with the advice in a report.
 
     Args:
         report: of any command.
-        facts: of `memory`, whose configuration proposals have to fit; None: of another command.
+        facts: of `memory`, whose configuration the proposals must fit; None for another command.
     """
     found = [problem for x in report.findings for problem in wrong_with(x.code, x.cause, x.actions)]
     found += _repeated(report)
@@ -167,7 +168,7 @@ def wrong(report: Report, facts: Any = None) -> list[str]:
 
 
 def wrong_with(code: str, cause: str | None, actions: Iterable[Action]) -> Iterator[str]:
-    """What is wrong with the actions of one finding, as far as they tell by themselves."""
+    """Yield the problems with the actions of one finding that need no other finding."""
     for action in actions:
         text = f"{code}: {action.text[:60]}: {action.option}"
         ways = sum([action.proposed is not None, action.unset, action.measure is not None])
@@ -207,7 +208,9 @@ def _contradicting(report: Report) -> Iterator[str]:
 
 
 def _not_starting(report: Report, facts: Any) -> Iterator[str]:
-    """Memory proposals that no TaskManager would start with: each by itself, then all of them."""
+    """Yield memory proposals that keep a TaskManager from starting: each alone, then all
+    together.
+    """
     sets = [
         (finding.subject.taskmanager, dict(_values(action)))
         for finding in report.findings
@@ -223,7 +226,7 @@ def _not_starting(report: Report, facts: Any) -> Iterator[str]:
     workers = [p for p in (facts.processes if facts else ()) if p.role == "taskmanager"]
     for process in workers:
         if process.version is not None and process.version.startswith(("1.8", "1.9")):
-            continue  # their arithmetic refuses nothing that is a size
+            continue  # the arithmetic accepts every size
         mine = [o for name, o in sets if name in (None, process.taskmanager)]
         for options in [*mine, *([together] if mine else [])]:
             sizes = {key: value for key, value in options.items() if key in MEMORY_KEYS}
@@ -249,10 +252,11 @@ def _first(report: Report) -> Iterator[str]:
 
 
 def disagreeing(reports: Iterable[Report]) -> list[str]:
-    """Causes for which commands advise other options: who names none has to name the command that does.
+    """Return the causes for which commands advise different options. A command without options must
+    name the command that has them.
 
     Args:
-        reports: of several commands about the same inputs.
+        reports: of several commands on the same inputs.
     """
     values: dict[str, dict[str, set[tuple[str, str]]]] = {}
     pointing: set[tuple[str, str]] = set()

@@ -1,4 +1,4 @@
-"""The recordings of real clusters and the truth that was written beside them."""
+"""The recordings of real clusters, and the truth recorded with them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ RECORDINGS = Path(__file__).parents[1] / "fixtures" / "recordings" / "flink"
 
 @dataclass(frozen=True)
 class Recording:
-    """One run of a real cluster.
+    """A run of a real cluster.
 
     Args:
-        folder: holds `truth.json` and the archive of `logs`, `rest` and `archive`.
-        truth: what the job itself and `grep` say (see fixtures/README.md).
+        folder: contains `truth.json` and the archive of `logs`, `rest` and `archive`.
+        truth: the notes of the job itself, and results of `grep` (see fixtures/README.md).
     """
 
     folder: Path
@@ -40,7 +40,7 @@ class Recording:
 
     @property
     def files(self) -> Path:
-        """A folder with `logs`, `rest` and `archive`, unpacked when first asked for."""
+        """A folder with `logs`, `rest` and `archive`, unpacked on first use."""
         return unpacked(self.folder)
 
     @property
@@ -58,7 +58,7 @@ class Recording:
         )
 
 
-# The same scenarios at versions between those of every run, and variants in logging: for .ci/full.
+# The same scenarios at versions in between, and variants in logging: for .ci/full.
 RARELY = (
     "1.12.5",
     "1.16.3",
@@ -74,7 +74,8 @@ RARELY = (
 
 
 def culprits_of(truth: dict[str, Any]) -> list[dict[str, Any]]:
-    """Who may stand first in a job: the expected culprit, and who has the same sickness all the same time.
+    """Return the acceptable first culprits of a job: the expected one, and those with the same
+    fault at the same time.
 
     Args:
         truth: of one job, with `periods` and `attempts`.
@@ -102,19 +103,19 @@ def culprits_of(truth: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def is_rare(name: str) -> bool:
-    """Whether a recording adds little to those of every run: `.ci/full` takes it up."""
+    """Return whether a recording adds little to the default ones: only `.ci/full` uses it."""
     return any(word in name for word in RARELY)
 
 
 def recordings() -> list[Recording]:
-    """All of them, ordered by name."""
+    """Return all recordings, ordered by name."""
     return [
         Recording(folder=path.parent, truth=json.loads(path.read_text()))
         for path in sorted(RECORDINGS.glob("*/*/truth.json"))
     ]
 
 
-# What people have: the name, what it leaves out, and whether the logs' metric reports are kept.
+# Typical inputs: the name, the missing parts, and whether the logs keep metric reports.
 VARIANTS = (
     "everything",
     "logs",
@@ -133,11 +134,11 @@ def variant(recording: Recording, name: str, folder: Path) -> list[str] | None:
 
     Args:
         recording: the whole.
-        name: one of `VARIANTS`.
-        folder: an empty one to put changed logs into.
+        name: a name from `VARIANTS`.
+        folder: an empty folder for changed logs.
 
     Returns:
-        paths to diagnose; None where the recording cannot be varied like this.
+        Paths to diagnose; None if the recording has no such variant.
     """
     logs = recording.log_files
     jobmanagers = [path for path in logs if "jobmanager" in path.name]
@@ -176,10 +177,11 @@ REPORTS = re.compile(
 
 
 def judged(expected: dict[str, Any], verdict: str, cause: str | None, culprits: list[Any]) -> str:
-    """`right`, `inconclusive` or `wrong` (with the confidence), by the truth of one job.
+    """Return `right`, `inconclusive` or `wrong` (with the confidence), by the truth of one job.
 
-    A culprit is right when nothing that is named contradicts the truth and, where the truth names a
-    subtask, the task is named; an answer without a culprit is inconclusive, never right or wrong.
+    A culprit is right if no part of its name contradicts the truth. If the truth names a subtask,
+    the culprit must name the task. An answer without a culprit is inconclusive, never right or
+    wrong.
     """
     if expected["culprit"] is None and expected["verdict"] == "healthy":
         return "right" if not culprits and verdict in ("healthy", "inconclusive") else "wrong"
@@ -201,7 +203,7 @@ def judged(expected: dict[str, Any], verdict: str, cause: str | None, culprits: 
 
 
 def outcome(recording: Recording, name: str, spark: SparkSession) -> str | None:
-    """The judgement on one variant: the worst over its jobs; None where it does not exist."""
+    """Grade one variant by its worst job; None if the recording has no such variant."""
     with tempfile.TemporaryDirectory() as folder:
         paths = variant(recording, name, Path(folder))
         if paths is None:
@@ -211,7 +213,7 @@ def outcome(recording: Recording, name: str, spark: SparkSession) -> str | None:
     said = []
     for truth in recording.jobs:
         job = jobs.get(truth["job"]["job_id"])
-        if job is None:  # a log without job ids: what was found for the nameless job counts
+        if job is None:  # a log without job IDs: the findings of the nameless job count
             job = next(iter(jobs.values()), None)
         if job is None:
             said.append("inconclusive")

@@ -1,8 +1,8 @@
-"""Lay out a real Flink log anew: the same records as other loggers, runtimes and stores print them.
+"""Lays out a real Flink log again, as other loggers, runtimes and stores print the same records.
 
-Written apart from `flowdiag.parsers.lines.prefix` on purpose: these are renderers of what the programs
-print, not inversions of our patterns. `read` takes a log in Flink's default layout apart, each
-of `LAYOUTS` renders the records.
+Deliberately independent of `flowdiag.parsers.lines.prefix`: these functions render the output of
+programs and do not invert our patterns. `read` splits a log in Flink's default layout into records,
+and each of `LAYOUTS` renders them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ START = re.compile(
     r"(?:\[\] )?- ?(?P<message>.*)"
 )
 
-# The clock of the log is read as that of this zone where a layout prints an instant.
+# Layouts that print an instant read the log's clock in this time zone.
 ZONE = timezone(timedelta(hours=2))
 
 THREADS = (
@@ -32,7 +32,7 @@ THREADS = (
 
 @dataclass(frozen=True)
 class Record:
-    """One log record: a line and those that continue it."""
+    """A log record: a line and its continuation lines."""
 
     time: datetime  # wall clock, no zone
     level: str
@@ -76,19 +76,19 @@ class Record:
 
     @property
     def utc_nanos(self) -> str:
-        """What a container runtime stamps: a little later than the application."""
+        """The timestamp of a container runtime: slightly later than the application's."""
         stamp = self.instant.astimezone(UTC) + timedelta(microseconds=137)
         return stamp.strftime("%Y-%m-%dT%H:%M:%S.") + f"{stamp.microsecond:06}913Z"
 
     @property
     def default(self) -> list[str]:
-        """The lines in Flink's own layout."""
+        """The lines in Flink's default layout."""
         first = f"{self.comma} {self.level:<5} {self.logger:<60} [] - {self.lines[0]}"
         return [first, *self.lines[1:]]
 
 
 def read(text: str) -> list[Record]:
-    """Take a log in Flink's default layout (log4j 1 or 2) apart."""
+    """Split a log in Flink's default layout (log4j 1 or 2) into records."""
     records: list[Record] = []
     for line in text.splitlines():
         found = START.fullmatch(line)
@@ -110,14 +110,13 @@ class Layout:
     """A way to print records.
 
     Args:
-        name: what prints them so.
-        render: the whole file.
-        time: what of the time survives: `local` (wall clock), `instant`, `both`, `seconds`
-            (wall clock without fraction), `time-of-day`, `elapsed`.
+        name: the program that prints them.
+        render: renders the whole file.
+        time: the part of the time that survives: `local` (wall clock), `instant`, `both`, `seconds` (wall clock without fraction), `time-of-day`, `elapsed`.
         thread: whether the thread survives.
         process: the label that every row must carry.
         logger: whether the logger survives.
-        reports: whether metrics reports survive.
+        reports: whether metric reports survive.
     """
 
     name: str
@@ -134,7 +133,7 @@ def _lines(lines: list[str], end: str = "\n") -> bytes:
 
 
 def _header(template: Callable[[Record], str]) -> Callable[[list[Record]], bytes]:
-    """A text layout: a header in front of the first line of each record."""
+    """Make a text layout: a header in front of the first line of each record."""
 
     def render(records: list[Record]) -> bytes:
         return _lines([line for r in records for line in (template(r) + r.lines[0], *r.lines[1:])])
@@ -143,7 +142,7 @@ def _header(template: Callable[[Record], str]) -> Callable[[list[Record]], bytes
 
 
 def _carrier(before: Callable[[Record], str]) -> Callable[[list[Record]], bytes]:
-    """Something in front of every line of Flink's own layout."""
+    """Make a layout with a prefix on every line of Flink's default layout."""
 
     def render(records: list[Record]) -> bytes:
         return _lines([before(r) + line for r in records for line in r.default])
@@ -152,7 +151,7 @@ def _carrier(before: Callable[[Record], str]) -> Callable[[list[Record]], bytes]
 
 
 def _json(value: Callable[[Record], dict[str, object]]) -> Callable[[list[Record]], bytes]:
-    """One JSON object per record."""
+    """Make a layout with a JSON object per record."""
 
     def render(records: list[Record]) -> bytes:
         return _lines([json.dumps(value(r), ensure_ascii=False) for r in records])
@@ -161,7 +160,9 @@ def _json(value: Callable[[Record], dict[str, object]]) -> Callable[[list[Record
 
 
 def _json_lines(value: Callable[[Record, str], object]) -> Callable[[list[Record]], bytes]:
-    """One JSON object per line of Flink's own layout, as a container runtime does."""
+    """Make a layout with a JSON object per line of Flink's default layout, as container runtimes
+    do.
+    """
 
     def render(records: list[Record]) -> bytes:
         return _lines([json.dumps(value(r, line)) for r in records for line in r.default])
@@ -170,7 +171,7 @@ def _json_lines(value: Callable[[Record, str], object]) -> Callable[[list[Record
 
 
 def _split_trace(record: Record) -> tuple[str, str | None]:
-    """The message, and the stack trace that a JSON layout prints under a key of its own."""
+    """Return the message, and the stack trace that JSON layouts print under a separate key."""
     for number, line in enumerate(record.lines[1:], 1):
         if re.match(r"(?:[\w$]+\.)+[\w$]+(?:Exception|Error|Throwable)\b", line):
             return "\n".join(record.lines[:number]), "\n".join(record.lines[number:])
@@ -316,7 +317,7 @@ def _strings(records: list[Record]) -> bytes:
 
 
 def _two_lines(records: list[Record]) -> bytes:
-    """java.util.logging's SimpleFormatter."""
+    """Render as java.util.logging's SimpleFormatter."""
     level = {"WARN": "WARNING", "ERROR": "SEVERE", "DEBUG": "FINE", "TRACE": "FINER"}
     lines = []
     for r in records:
@@ -328,7 +329,7 @@ def _two_lines(records: list[Record]) -> bytes:
 
 
 def _stamped_everywhere(records: list[Record]) -> bytes:
-    """Every line of a stack trace gets a header of its own."""
+    """Render with a header on every line of a stack trace."""
     return _lines(
         [
             f"{r.comma} [{r.thread}] {r.level:<5} {r.logger} - {line}"
@@ -348,7 +349,7 @@ def _scheduler(records: list[Record]) -> bytes:
 
 
 def _aggregated(records: list[Record]) -> bytes:
-    """`yarn logs`: three files of one container."""
+    """Render as `yarn logs`: three files of one container."""
     body = "\n".join(line for r in records for line in r.default)
     container = "container_e05_1543488224622_0001_01_000001"
     title = f"Container: {container} on worker-3.example_45454"
@@ -376,7 +377,7 @@ def _aggregated(records: list[Record]) -> bytes:
 
 
 def _interleaved(records: list[Record]) -> bytes:
-    """Two compose services; the other one writes between any two lines."""
+    """Render two compose services; the other service writes between any two lines."""
     lines = []
     for r in records:
         for line in r.default:
@@ -387,7 +388,7 @@ def _interleaved(records: list[Record]) -> bytes:
 
 
 def _partials(records: list[Record]) -> bytes:
-    """CRI, with long lines cut (here after 700 bytes, really after 16 KiB)."""
+    """Render as CRI with long lines split (here after 700 bytes, in reality after 16 KiB)."""
     lines = []
     for r in records:
         for line in r.default:
@@ -434,7 +435,7 @@ def _compose_json(record: Record) -> str:
 
 
 def _shuffled_padding(records: list[Record]) -> bytes:
-    """Web copies: runs of blanks collapsed, trailing ones lost."""
+    """Render as copied from a web page: runs of spaces collapsed, trailing spaces lost."""
     return _lines([re.sub(r" {2,}", " ", line).rstrip() for r in records for line in r.default])
 
 
@@ -593,7 +594,7 @@ LAYOUTS: tuple[Layout, ...] = (
 
 
 def sample(records: list[Record], reports: int = 2) -> list[Record]:
-    """A log of the same shape, but with few metrics reports (they are most of a log)."""
+    """Return a log of the same shape with few metric reports, which make up most of a log."""
     kept = []
     for record in records:
         if record.simple == "Slf4jReporter" and len(record.lines) > 1:

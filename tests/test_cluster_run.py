@@ -1,6 +1,7 @@
-"""A real standalone cluster on this machine: the same report as without it, whatever dies meanwhile.
+"""Checks that a standalone Spark cluster yields the same report, even if processes die.
 
-Master and workers are processes of the installed pyspark, on loopback, started and stopped here.
+The master and workers run from the installed pyspark, on loopback, and are started and stopped
+here.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc"),
 ]
 
-# Many small tasks on the executors, though the input is small.
+# Many small tasks on the executors, although the input is small.
 DRIVER = """
 import sys
 import flowdiag.analyses.engine.reading as reading
@@ -34,7 +35,7 @@ parse.plan_splits.__defaults__ = (500_000,)
 from flowdiag.cli.app import main
 sys.exit(main())
 """
-# The same as a process that obeys signals.
+# The same as a process that handles signals.
 SIGNALLED = DRIVER[: DRIVER.index("from flowdiag.cli.app")] + (
     "from flowdiag.cli.process import start\nstart()\n"
 )
@@ -44,7 +45,7 @@ PATIENCE_S = 280
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A master and two workers of one core each."""
+    """Run a master and two workers of one core each."""
     with standalone(tmp_path_factory.mktemp("cluster")) as made:
         yield made
 
@@ -60,7 +61,7 @@ def command(*arguments: str, driver: str = DRIVER) -> list[str]:
 
 @pytest.fixture(scope="module")
 def expected(inputs: Path) -> bytes:
-    """The report of a run without a cluster."""
+    """Return the report of a run without a cluster."""
     done = subprocess.run(
         command(str(inputs)), capture_output=True, check=False, timeout=PATIENCE_S
     )
@@ -71,7 +72,7 @@ def expected(inputs: Path) -> bytes:
 
 @contextlib.contextmanager
 def started(cluster: Cluster, inputs: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """The same on the cluster; it is ended if the test is over before it is."""
+    """Start the same command on the cluster; it is stopped with the test at the latest."""
     with subprocess.Popen(
         command("--master", cluster.master, inputs.as_uri()),
         stdout=subprocess.PIPE,
@@ -90,13 +91,13 @@ def test_a_cluster_gives_the_same_report_byte_for_byte(
     with started(cluster, inputs) as process:
         out, complaints = process.communicate(timeout=PATIENCE_S)
     assert process.returncode in (0, 1), complaints.decode()
-    assert as_named_here(out, inputs) == expected
+    assert with_local_path(out, inputs) == expected
     assert executors_of(cluster, "worker-1") and executors_of(cluster, "worker-2")
 
 
 def test_a_signal_frees_the_executors(cluster: Cluster, inputs: Path, tmp_path: Path) -> None:
-    """The driver tells the master that it goes, before it is gone."""
-    before, told = finished(cluster), cluster.log_of("master").count(UNREGISTERED)
+    """Check that the driver deregisters from the master before it ends."""
+    before, unregistered = finished(cluster), cluster.log_of("master").count(UNREGISTERED)
     with subprocess.Popen(
         command("--master", cluster.master, inputs.as_uri(), driver=SIGNALLED),
         stdout=subprocess.PIPE,
@@ -110,7 +111,7 @@ def test_a_signal_frees_the_executors(cluster: Cluster, inputs: Path, tmp_path: 
         finally:
             process.kill()
     assert (process.returncode, out, err) == (143, b"", b"")
-    wait_until(lambda: cluster.log_of("master").count(UNREGISTERED) > told, cluster)
+    wait_until(lambda: cluster.log_of("master").count(UNREGISTERED) > unregistered, cluster)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -126,11 +127,11 @@ def test_a_worker_that_dies_during_the_scan_changes_nothing(
         cluster.stop("worker-2")
         out, complaints = process.communicate(timeout=PATIENCE_S)
     assert process.returncode in (0, 1), complaints.decode()
-    assert as_named_here(out, inputs) == expected
+    assert with_local_path(out, inputs) == expected
 
 
-def as_named_here(report: bytes, inputs: Path) -> bytes:
-    """The report with the path that the other run was given: it stands in the command to run next."""
+def with_local_path(report: bytes, inputs: Path) -> bytes:
+    """Return the report with the path of the other run in the command to run next."""
     return report.replace(inputs.as_uri().encode(), str(inputs).encode())
 
 
@@ -139,7 +140,7 @@ def executors_of(cluster: Cluster, worker: str) -> list[Path]:
 
 
 def finished(cluster: Cluster) -> int:
-    """Tasks that the executors have finished so far."""
+    """Return the number of tasks that the executors have finished so far."""
     return sum(
         len(re.findall(r"Finished task \S+ in stage", log.read_text(errors="replace")))
         for worker in ("worker-1", "worker-2")

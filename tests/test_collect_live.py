@@ -1,4 +1,4 @@
-"""`flowdiag collect` against real clusters, which the recorder starts from its cache."""
+"""Tests `flowdiag collect` on real clusters, which the recorder starts from its cache."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from fixtures.flink_recorder.rest import wait
 from fixtures.flink_recorder.scenarios import scenarios
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
-# The first three numbers of the addresses, so that parallel recordings are not disturbed.
+# The first three numbers of the addresses, so that parallel recordings do not collide.
 NETWORKS = {"1.20.5": "127.0.74", "2.3.0": "127.0.75"}
 
 
 @pytest.fixture(params=sorted(NETWORKS))
-def sick_cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
-    """A cluster whose job has a hot key: subtask 0 of `enrich`."""
+def faulty_cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
+    """Yield a cluster whose job has a hot key: subtask 0 of `enrich`."""
     version = request.param
     cache = default_cache()
     if not (cache / f"flink-{version}").is_dir() or shutil.which("javac") is None:
@@ -52,12 +52,12 @@ def sick_cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Clu
         cluster.stop()
 
 
-def test_a_live_cluster_is_collected_and_diagnosed(sick_cluster: Cluster, tmp_path: Path) -> None:
+def test_a_live_cluster_is_collected_and_diagnosed(faulty_cluster: Cluster, tmp_path: Path) -> None:
     folder = tmp_path / "collected"
     command = [sys.executable, "-m", "flowdiag.cli"]
     collected = subprocess.run(
         [
-            *(*command, "collect", "flink", sick_cluster.rest.base, "-o", str(folder)),
+            *(*command, "collect", "flink", faulty_cluster.rest.base, "-o", str(folder)),
             *("--every", "10s", "--for", "70s"),
         ],
         check=True,
@@ -72,12 +72,16 @@ def test_a_live_cluster_is_collected_and_diagnosed(sick_cluster: Cluster, tmp_pa
     assert len(ticks) >= 5 and all(tick["complete"] and not tick["failed"] for tick in ticks)
     # Two checkpoints of four vertices, in addition to each tick's requests.
     assert max(tick["requests"] for tick in ticks[1:]) <= 19 + 8
-    managers = sick_cluster.rest.get("/taskmanagers")["taskmanagers"]
-    job = next(iter(sick_cluster.rest.get("/jobs")["jobs"]))["id"]
+    managers = faulty_cluster.rest.get("/taskmanagers")["taskmanagers"]
+    job = next(iter(faulty_cluster.rest.get("/jobs")["jobs"]))["id"]
     vertex = next(
-        v["id"] for v in sick_cluster.rest.get(f"/jobs/{job}")["vertices"] if v["name"] == "enrich"
+        v["id"]
+        for v in faulty_cluster.rest.get(f"/jobs/{job}")["vertices"]
+        if v["name"] == "enrich"
     )
-    place = sick_cluster.rest.get(f"/jobs/{job}/vertices/{vertex}")["subtasks"][0]["taskmanager-id"]
+    place = faulty_cluster.rest.get(f"/jobs/{job}/vertices/{vertex}")["subtasks"][0][
+        "taskmanager-id"
+    ]
     assert place in {manager["id"] for manager in managers}
     for name in ("checkpoints", "queues"):
         judged = subprocess.run(
@@ -94,7 +98,7 @@ def test_a_live_cluster_is_collected_and_diagnosed(sick_cluster: Cluster, tmp_pa
         assert (first["task"], first["subtask_index"], first["taskmanager"]) == ("enrich", 0, place)
     warnings = [
         line
-        for path in (sick_cluster.jobmanager.folder / "log").glob("*.log")
+        for path in (faulty_cluster.jobmanager.folder / "log").glob("*.log")
         for line in path.read_text(errors="replace").splitlines()
         if " WARN " in line and ("rest" in line.lower().split(" - ")[0] or "Metric" in line)
     ]

@@ -1,4 +1,6 @@
-"""`flowdiag compare` over recordings: the example of docs/compare.md, and two healthy versions."""
+"""Tests `flowdiag compare` on recordings: the example of docs/compare.md, and two healthy
+versions.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ def report(path: str, spark: SparkSession) -> Report:
     return diagnose(FLINK, discover([path]), lambda: spark, options)
 
 
-def test_the_example_of_the_page_is_what_is_printed(
+def test_the_example_in_the_docs_matches_the_output(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = (ROOT / "docs" / "compare.md").read_text()
@@ -43,7 +45,7 @@ def test_the_example_of_the_page_is_what_is_printed(
     assert RENDERERS[Format.TABLE](one, Page(width=90)) == example
 
 
-def test_two_versions_of_a_healthy_job_are_the_same(spark: SparkSession) -> None:
+def test_two_versions_of_a_healthy_job_show_no_change(spark: SparkSession) -> None:
     paths = [
         f"{ROOT}/fixtures/recordings/flink/{version}/healthy" for version in ("1.9.3", "2.3.0")
     ]

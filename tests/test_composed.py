@@ -1,4 +1,4 @@
-"""The culprits of two recordings in a row, as the story of one job: each is named for its own time."""
+"""Joins two recordings into one job: each culprit is named for its own period."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ pytestmark = pytest.mark.spark
         for pair in PAIRS
     ],
 )
-def test_each_culprit_is_named_for_its_own_time(
+def test_each_culprit_is_named_for_its_own_period(
     first: str, second: str, healed: bool, recorded: Callable[..., Recorded]
 ) -> None:
     jobs = [
@@ -59,5 +59,5 @@ def test_each_culprit_is_named_for_its_own_time(
 
 
 def named(job: JobFacts) -> list[Suspect | None]:
-    """Who is to blame for each spell, in order."""
+    """Return the culprit of each period, in order."""
     return [a.conviction.suspect if a.conviction else None for a in answers(job)]

@@ -1,4 +1,4 @@
-"""One pasted exception, in every wrapping, on the way of `flowdiag PATH`: what a right answer says of it."""
+"""Tests `flowdiag PATH` on one pasted exception in every wrapping."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ CORPUS = pastes()
 
 
 @pytest.mark.parametrize("paste", CORPUS, ids=lambda paste: paste.id)
-def test_a_paste_is_understood(paste: Paste, tmp_path: Path) -> None:
-    asked = PasteJudge(tmp_path, None)
+def test_a_paste_is_recognised(paste: Paste, tmp_path: Path) -> None:
+    judge = PasteJudge(tmp_path, None)
     names = list(wrappings_of(paste.engine))
-    # Bare, and in two of the wrappings_of; together the pastes wear all of them.
+    # Bare, and in two of the wrappings; together the pastes cover all of them.
     first = CORPUS.index(paste) % len(names)
     for wrapping in ("bare", names[first], names[(first + 11) % len(names)]):
-        answer = asked.answer(paste, wrapping)
+        answer = judge.answer(paste, wrapping)
         if answer is not None:
             assert answer.verdict == RIGHT, f"{wrapping}: {answer.why}"
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("paste", CORPUS, ids=lambda paste: paste.id)
-def test_no_paste_is_misunderstood_in_any_dress(paste: Paste, tmp_path: Path) -> None:
-    asked = PasteJudge(tmp_path, None)
-    answers = {wrapping: asked.answer(paste, wrapping) for wrapping in wrappings_of(paste.engine)}
-    told = [answer for answer in answers.values() if answer is not None]
-    assert [answer for answer in told if answer.verdict == "wrong"] == []
+def test_no_wrapping_leads_to_a_wrong_answer(paste: Paste, tmp_path: Path) -> None:
+    judge = PasteJudge(tmp_path, None)
+    answers = {wrapping: judge.answer(paste, wrapping) for wrapping in wrappings_of(paste.engine)}
+    given = [answer for answer in answers.values() if answer is not None]
+    assert [answer for answer in given if answer.verdict == "wrong"] == []
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("paste", CORPUS, ids=lambda paste: paste.id)
-def test_a_paste_is_understood_as_spark_measures_it(
+def test_a_paste_is_recognised_with_spark(
     paste: Paste, tmp_path: Path, spark: SparkSession
 ) -> None:
     answer = PasteJudge(tmp_path, lambda: spark, all_with_spark=True).answer(paste, "bare")
@@ -55,7 +55,7 @@ def test_a_paste_is_understood_as_spark_measures_it(
     assert answer.verdict == RIGHT, answer.why
 
 
-# As Spark measures them: a job's, a start's, a query's exception, and one with lines that are messages as well.
+# Measured with Spark: exceptions of a job, a start and a query, and one whose lines are also messages.
 MEASURED = (
     ("flink: TaskManager's heartbeat", "date above"),
     ("flink: slots", "html"),
@@ -67,7 +67,7 @@ MEASURED = (
 
 
 @pytest.mark.parametrize(("name", "wrapping"), MEASURED)
-def test_without_spark_a_paste_says_the_same(
+def test_the_report_without_spark_is_the_same(
     name: str, wrapping: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     paste = next(one for one in CORPUS if one.id == name)
@@ -89,15 +89,15 @@ def test_without_spark_a_paste_says_the_same(
     )
 
 
-def test_every_class_of_failures_is_pasted() -> None:
+def test_the_corpus_covers_every_class_of_failures() -> None:
     assert {one.name for one in classes()} <= {paste.kind for paste in CORPUS}
-    told = {paste.right["cause"] for paste in CORPUS}
-    assert {word for word, _ in CAUSE_OF_CLASS.values()} <= told
-    assert set(CAUSE_OF_FAILURE.values()) <= told
-    assert told - {""} <= set(CAUSES)
+    causes = {paste.right["cause"] for paste in CORPUS}
+    assert {word for word, _ in CAUSE_OF_CLASS.values()} <= causes
+    assert set(CAUSE_OF_FAILURE.values()) <= causes
+    assert causes - {""} <= set(CAUSES)
 
 
-def test_the_table_lists_every_paste_and_dress() -> None:
+def test_the_table_lists_every_paste_and_wrapping() -> None:
     page = PAGE.read_text()
     for paste in CORPUS:
         assert f"| {paste.name} | {paste.kind or '–'} | {paste.right['cause'] or '–'} |" in page

@@ -1,4 +1,6 @@
-"""The first story of recorded clusters, against what the jobs wrote down; and two engines in one folder."""
+"""Compares the first incident of recorded clusters with the jobs' own notes; also two engines in
+one folder.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +29,13 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-# Causes that the topics of `FLINK` do not tell.
+# Causes that the topics of `FLINK` do not report.
 OF_STARTUP = ("jobmanager-lost",)
 EVERY = Options(everything=True)
 
 
 def of_every_kind() -> list[Any]:
-    """All of them; those that a later version shows as well are for `.ci/full`: their topics are tested elsewhere."""
+    """Return all recordings; `.ci/full` adds those that a later version covers, too."""
     kinds: dict[str, Any] = {}
     found = recordings_of_queues()
     for each in found:
@@ -47,7 +49,7 @@ def of_every_kind() -> list[Any]:
 
 
 @pytest.mark.parametrize(("folder", "truth"), of_every_kind())
-def test_the_first_story_is_the_true_one(
+def test_the_first_incident_is_the_true_one(
     folder: Path, truth: dict[str, Any], recorded: Callable[..., Recorded]
 ) -> None:
     names: tuple[str, ...] = FLINK
@@ -58,7 +60,7 @@ def test_the_first_story_is_the_true_one(
     assert report.tool.command == EVERYTHING
     right = answer(truth, report)
     assert right == "right" or (
-        # Nothing is called wrong that is not told at all.
+        # A report without an incident is not wrong.
         right == "inconclusive"
         and (str(folder.relative_to(ROOT)) in MAY_BE_SILENT or "rescale" in folder.name)
     )
@@ -68,7 +70,7 @@ def test_the_first_story_is_the_true_one(
         assert "Incidents" in printed
 
 
-def test_two_engines_in_one_folder_are_two_stories(spark: SparkSession) -> None:
+def test_two_engines_in_one_folder_are_two_incidents(spark: SparkSession) -> None:
     paths = [ROOT / "flink" / "1.20.5" / "hot-key", ROOT / "spark" / "4.3.0" / "query-skewed"]
     found = discover([str(path) for path in paths])
     sources, engines = engines_of(found.sources)

@@ -155,9 +155,9 @@ def test_errors_that_end_java_end_the_run() -> None:
 
 @pytest.fixture(params=[IndexError, ValueError])
 def third_record_fails(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Whatever recognises a record of the first job fails as its third checkpoint completes.
+    """Make the recogniser fail at the third completed checkpoint of the first job.
 
-    An accidental ValueError is a fault like any other: what is damaged has an error of its own.
+    An accidental ValueError is a fault like any other: damaged input raises another error.
     """
     recognise = Recogniser.recognise
 
@@ -232,7 +232,7 @@ Recogniser.recognise = planted
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 @pytest.mark.parametrize(
-    ("act", "told", "is_bug"),
+    ("act", "words", "is_bug"),
     [
         ("raise IndexError('planted')", "IndexError: planted", True),
         ("os._exit(3)", "ChildProcessError: the process that read it died (exit status 3)", True),
@@ -245,7 +245,7 @@ Recogniser.recognise = planted
     ],
 )
 def test_a_parser_process_fails_or_dies(
-    act: str, told: str, is_bug: bool, logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    act: str, words: str, is_bug: bool, logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant = PLANTED.format(job=JOBS[0], act=act)
     serve = parallel._SERVE.replace("; serve()", f"; exec({plant!r}); serve()")
@@ -254,7 +254,7 @@ def test_a_parser_process_fails_or_dies(
     table = parsed.events.table()
     bad, good = sorted(splits_of(table), key=lambda row: str(row["source"]))
     caught = faults.decode_fault(bad["fault"])
-    assert told in caught.what and caught.bug is is_bug
+    assert words in caught.what and caught.bug is is_bug
     assert "fault" not in good
     assert events_of(table, 1) == 11, "its events and its marks"
 
@@ -373,8 +373,8 @@ def test_a_rule_fails_for_one_job_of_two(monkeypatch: pytest.MonkeyPatch) -> Non
     assert rule.status == "inconclusive"
     assert rule.reason == f"said before · a bug in flowdiag kept it from judging {SECRET}-a"
     assert asked == list(JOBS), "the other job is judged"
-    (told,) = report.topics
-    assert (told.status, told.verdict) == ("inconclusive", "inconclusive")
+    (topic,) = report.topics
+    assert (topic.status, topic.verdict) == ("inconclusive", "inconclusive")
 
 
 def test_names_in_a_fault_are_redacted_as_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""A week of a healthy cluster, and every normal event alone: nothing to report."""
+"""Checks that a week of a healthy cluster, and every normal event alone, yield no finding."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _VARIABLE = re.compile(
     r"(?<![0-9a-f])(?:[0-9a-f]{32}|[0-9a-f]{12}|[0-9a-f]{6})(?![0-9a-f])|\d+(?:\.\d+)*"
 )
 
-# What the recorded clusters had no occasion to say: no high availability, no submission from a
-# retained checkpoint, no signal, no second job name.
+# Not in the recorded clusters: high availability, submission from a
+# retained checkpoint, a signal, a second job name.
 NOT_RECORDED = re.compile(
     r"Recovering checkpoints from |Found \d+ checkpoints in |Trying to (?:fetch|retrieve) "
     r"|RECEIVED SIGNAL|RUNNING to SUSPENDED|terminal state SUSPENDED|FlinkException: Scheduler is "
@@ -58,9 +58,7 @@ def lines_of(cluster: Cluster, folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("name", EVENTS)
-def test_lines_look_like_recorded_ones(
-    name: str, tmp_path: Path, recorded_shapes: set[str]
-) -> None:
+def test_lines_match_recorded_lines(name: str, tmp_path: Path, recorded_shapes: set[str]) -> None:
     unheard_of = {
         shape(line)
         for line in lines_of(event(name), tmp_path)
@@ -116,7 +114,9 @@ def test_a_week(spark: SparkSession, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def small_logs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Report:
-    """Every event in a log of its own, read at once: each has another cluster and other jobs."""
+    """Write each event to a separate log with its own cluster and jobs, and diagnose all at
+    once.
+    """
     top = tmp_path_factory.mktemp("events")
     for seed, name in enumerate(EVENTS):
         event(name, seed + 100).write(top / name)

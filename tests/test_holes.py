@@ -1,4 +1,4 @@
-"""Excerpts with a hole: the middle of a start is cut out, and what follows is of another day."""
+"""Excerpts with a gap: the middle of a start is missing, and the rest is from another day."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _later(line: str, days: int) -> str:
         ("Deploying Source", "to RUNNING"),
     ],
 )
-def test_a_hole_is_no_step_of_a_start(
+def test_a_gap_is_no_step_of_a_start(
     until: str, since: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     log = next(

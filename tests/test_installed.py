@@ -1,4 +1,4 @@
-"""What is installed is what lies in the folders: data files are forgotten easily."""
+"""Checks that the installed package has every file, including data files."""
 
 import json
 import subprocess

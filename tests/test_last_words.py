@@ -1,8 +1,8 @@
-"""What stands at the end of a console, or in a file of its own, when a process of Flink did not die by an exception.
+"""Tests the last console output or crash file of a Flink process that died without an exception.
 
-A JVM that crashes or gets no memory writes no record: what it prints, and its hs_err_pid*.log, is all that tells.
-The texts are OpenJDK's (vmError.cpp, os.cpp), written after reports of Java 8, 11 and 17; the operator's status is
-that of flink-kubernetes-operator 1.4 and later.
+A JVM that crashes or gets no memory writes no log record. Its console output and its
+hs_err_pid*.log are the only evidence. The texts follow OpenJDK (vmError.cpp, os.cpp) and reports of
+Java 8, 11 and 17. The operator's status is from flink-kubernetes-operator 1.4 and later.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ RECORD = "2026-11-20 14:01:59,001 INFO  org.apache.flink.runtime.taskmanager.Tas
 COMMAND = "\nCommand Line: -Xmx1g {name} --configDir /opt/conf\n"
 
 
-def told(text: str, folder: Path) -> Report:
+def findings_of(text: str, folder: Path) -> Report:
     asked = PasteJudge(folder, None)
     report = asked.report(asked.inputs(text))
     assert report is not None
@@ -62,10 +62,10 @@ def told(text: str, folder: Path) -> Report:
         ),
     ],
 )
-def test_a_jvm_that_crashed_is_named_with_its_frame(
+def test_a_crashed_jvm_is_reported_with_its_frame(
     above: str, signal: str, frame: str, says: str, tmp_path: Path
 ) -> None:
-    report = told(above + CRASH.format(signal=signal, frame=frame), tmp_path)
+    report = findings_of(above + CRASH.format(signal=signal, frame=frame), tmp_path)
     (finding,) = report.findings
     assert (finding.code, finding.cause) == ("CP301", "jvm-crashed")
     assert finding.title.startswith(f"A JVM crashed: {says}"[:60])
@@ -73,13 +73,15 @@ def test_a_jvm_that_crashed_is_named_with_its_frame(
 
 
 @pytest.mark.parametrize("above", ["", RECORD], ids=["alone", "below a record"])
-def test_a_jvm_that_got_no_memory_is_no_pool_of_flink(above: str, tmp_path: Path) -> None:
-    report = told(above + REFUSED, tmp_path)
+def test_a_jvm_without_native_memory_blames_no_flink_pool(above: str, tmp_path: Path) -> None:
+    report = findings_of(above + REFUSED, tmp_path)
     (finding,) = report.findings
     assert (finding.code, finding.cause) == ("CP303", "out-of-memory")
     assert finding.title.startswith("The system had no memory left for the JVM")
     assert "94896128" in finding.title
-    assert not any(action.option for action in finding.actions)  # no pool of Flink's is too small
+    assert not any(
+        action.option for action in finding.actions
+    )  # no memory pool of Flink is too small
 
 
 @pytest.mark.parametrize(
@@ -89,7 +91,7 @@ def test_a_jvm_that_got_no_memory_is_no_pool_of_flink(above: str, tmp_path: Path
         ("kafka.Kafka", "not-read"),
     ],
 )
-def test_a_report_of_a_crash_tells_whose_it_is(name: str, kind: str, tmp_path: Path) -> None:
+def test_a_crash_file_identifies_its_process(name: str, kind: str, tmp_path: Path) -> None:
     text = CRASH.format(signal="SIGSEGV (0xb)", frame=ROCKSDB) + COMMAND.format(name=name)
     (tmp_path / "hs_err_pid1.log").write_text(text.replace("/opt/flink", "/opt"))
     (source,) = discover([str(tmp_path)]).sources
@@ -124,8 +126,8 @@ STATUS = (
     ],
     ids=["yaml", "describe", "json", "alone", "whole resource"],
 )
-def test_what_the_operator_says_of_a_deployment_is_an_exception(text: str, tmp_path: Path) -> None:
-    report = told(text, tmp_path)
+def test_the_error_in_an_operator_status_is_an_exception(text: str, tmp_path: Path) -> None:
+    report = findings_of(text, tmp_path)
     assert report.summary.cause == "deployment-failed"
     assert report.summary.verdict is Verdict.FAILING
     assert any(

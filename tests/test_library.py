@@ -1,4 +1,4 @@
-"""flowdiag as a library: with the user's Spark and without, its errors, its types, what notebooks show."""
+"""Tests flowdiag as a library: the user's own Spark session, errors, types, and notebook output."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_importing_takes_nothing_that_is_heavy() -> None:
+def test_import_loads_no_large_module() -> None:
     done = run(LIGHT)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.full
-def test_without_a_session_one_of_ours_comes_and_goes() -> None:
+def test_a_temporary_session_is_stopped() -> None:
     done = run(WITHOUT, str(EXPIRED))
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
@@ -106,7 +106,7 @@ def test_typed() -> None:
         ({"paths": EXPIRED, "spark": "local"}, ", not a SparkSession"),
     ],
 )
-def test_what_is_the_users_to_mend_is_one_kind_of_error(
+def test_user_errors_share_one_type(
     given: dict[str, Any], words: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(flowdiag.FlowdiagError) as caught:
@@ -115,7 +115,7 @@ def test_what_is_the_users_to_mend_is_one_kind_of_error(
     assert capfd.readouterr() == ("", "")
 
 
-def test_what_cannot_be_read_is_an_input_error(tmp_path: Path) -> None:
+def test_an_unreadable_input_is_an_input_error(tmp_path: Path) -> None:
     with pytest.raises(flowdiag.InputError, match="nothing-there"):
         flowdiag.read(tmp_path / "nothing-there")
     with pytest.raises(flowdiag.InputError, match="cannot read"):
@@ -126,7 +126,7 @@ def test_what_cannot_be_read_is_an_input_error(tmp_path: Path) -> None:
     assert "no/such/input" in user_script.why_not("no/such/input")
 
 
-def test_arithmetic_needs_no_spark() -> None:
+def test_the_models_need_no_spark() -> None:
     options = flowdiag.MemoryOptions(
         given={"taskmanager.memory.process.size": "4g"}, version="1.20"
     )
@@ -140,7 +140,7 @@ def test_arithmetic_needs_no_spark() -> None:
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three checkpoints, one of which expired: Spark has measured it in a moment."""
+    """Write three checkpoints, one of them expired: Spark measures them quickly."""
     folder = tmp_path_factory.mktemp("logs")
     lines = []
     for number in (1, 2, 3):
@@ -162,7 +162,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.spark
-def test_a_session_of_the_users_is_left_as_it_was(spark: SparkSession, logs: Path) -> None:
+def test_the_session_of_the_user_is_unchanged(spark: SparkSession, logs: Path) -> None:
     from pyspark.sql import SparkSession as Session
 
     theirs = spark.newSession()
@@ -226,7 +226,7 @@ def test_spark_reads_raw_events(spark: SparkSession, logs: Path) -> None:
 
 @pytest.mark.full
 @pytest.mark.spark
-def test_spark_says_what_it_cannot_read(spark: SparkSession, logs: Path, tmp_path: Path) -> None:
+def test_spark_reports_unreadable_inputs(spark: SparkSession, logs: Path, tmp_path: Path) -> None:
     flowdiag.register(spark)
     with tarfile.open(tmp_path / "logs.tar.gz", "w:gz") as archive:
         archive.add(logs / "jobmanager.log", "inner/jobmanager.log")
@@ -244,7 +244,7 @@ def test_spark_says_what_it_cannot_read(spark: SparkSession, logs: Path, tmp_pat
             reader.format("flowdiag").load(path).count()
 
 
-def test_an_older_spark_has_no_data_sources() -> None:
+def test_older_spark_versions_have_no_data_sources() -> None:
     class Old:
         pass
 
@@ -265,7 +265,7 @@ def test_rules_are_objects() -> None:
 @pytest.mark.parametrize(
     "made", [reports.failing, reports.healthy, reports.inconclusive, reports.nothing]
 )
-def test_a_saved_report_is_the_same_again(
+def test_a_saved_report_loads_unchanged(
     made: Callable[[], flowdiag.Report], tmp_path: Path
 ) -> None:
     report = made()
@@ -302,7 +302,7 @@ class _Text(HTMLParser):
         lambda: reports.many(200),
     ],
 )
-def test_notebooks_show_a_screen_of_it(made: Callable[[], flowdiag.Report]) -> None:
+def test_notebooks_show_one_screen(made: Callable[[], flowdiag.Report]) -> None:
     report = made()
     shown = report._repr_mimebundle_()
     assert shown["text/html"] == report._repr_html_()
@@ -319,7 +319,7 @@ def test_notebooks_show_a_screen_of_it(made: Callable[[], flowdiag.Report]) -> N
         assert f"and {len(report.findings) - MOST} more" in page.text
 
 
-def test_names_of_hostile_jobs_are_text() -> None:
+def test_hostile_job_names_are_escaped() -> None:
     report = reports.failing()
     hostile = "<script>alert(1)</script><b>"
     finding = msgspec.structs.replace(report.findings[0], title=hostile)

@@ -1,7 +1,7 @@
-"""Twice as much of anything is twice the work, not four times: counted in calls, whatever the machine does.
+"""Checks that doubling an input at most doubles the work, counted in calls, on any machine.
 
-The facts are made by hand, large in one way each; every rule of the topic judges them, the report is made and
-rendered. `python -m benchmarks.load` measures whole commands on inputs of this kind.
+Each set of facts is large in one dimension. Every rule of the topic judges it, and the report is
+built and rendered. `python -m benchmarks.load` measures whole commands on similar inputs.
 """
 
 from __future__ import annotations
@@ -34,17 +34,19 @@ from tests.analyses.workbench import Bench
 Facts = Any
 
 MORE: Final = 2.3
-"""How many times as often a function may be called for twice as much; sorting takes a little more than twice."""
+"""Allowed growth of the calls of a function when the input doubles; sorting takes a little more
+than twice.
+"""
 SELDOM: Final = 300
-"""Calls that tell nothing: some work begins with the second of anything."""
+"""Number of calls below which growth is ignored: some work starts with the second item."""
 CAPPED: Final = "analyses/rate/stability.py"
-"""It takes the square of at most 400 points, and a sample of what is more."""
+"""Quadratic for at most 400 points, and a sample beyond."""
 
 # -- facts of any size -------------------------------------------------------------------------
 
 
 def wide(count: int, managers: int) -> Bench:
-    """A job of two vertices with so many subtasks each."""
+    """Return a job of two vertices with a number of subtasks each."""
 
     class Wide(Bench):
         def manager_of(self, task: str, index: int) -> str:
@@ -54,7 +56,7 @@ def wide(count: int, managers: int) -> Bench:
 
 
 def many_checkpoints(count: int) -> Facts:
-    """One in a hundred expires."""
+    """Return many checkpoints, one in a hundred expired."""
     bench = Bench(interval_s=1.0, timeout_s=5.0)
     for number in range(count):
         if number % 100 == 99:
@@ -66,7 +68,7 @@ def many_checkpoints(count: int) -> Facts:
 
 
 def many_crises(count: int) -> Facts:
-    """It falls ill and recovers, again and again."""
+    """Return checkpoints that fail and recover, again and again."""
     bench = Bench()
     for number in range(count // 8):
         bench.run = 1 + number // 10
@@ -80,7 +82,7 @@ def many_crises(count: int) -> Facts:
 
 
 def many_subtasks(count: int) -> Facts:
-    """All of them late, with their acknowledgements and loads."""
+    """Return subtasks that are all late, with their acknowledgements and loads."""
     bench = wide(count // 4, 20)
     bench.completes(3)
     for expired in bench.expires(3):
@@ -92,7 +94,7 @@ def many_subtasks(count: int) -> Facts:
 
 
 def many_taskmanagers(count: int) -> Facts:
-    """A subtask of either vertex on each."""
+    """Return a subtask of either vertex on each TaskManager."""
     bench = wide(count, count)
     bench.completes(10)
     for expired in bench.expires(4):
@@ -102,7 +104,7 @@ def many_taskmanagers(count: int) -> Facts:
 
 
 def many_jobs(count: int) -> Facts:
-    """All of them ill."""
+    """Return many faulty jobs."""
     jobs = []
     for number in range(count // 8):
         bench = Bench(key=JobKey("", f"{number:032x}"))
@@ -114,7 +116,7 @@ def many_jobs(count: int) -> Facts:
 
 
 def many_batches(count: int) -> Facts:
-    """They take longer and longer, and some fail."""
+    """Return batches that take longer and longer, some of which fail."""
     batches = [
         rate.batch(
             number,
@@ -128,7 +130,7 @@ def many_batches(count: int) -> Facts:
 
 
 def many_triggers(count: int) -> Facts:
-    """Triggers of a query in many runs, longer than their interval."""
+    """Return triggers of a query in many runs, longer than their interval."""
     triggers = [
         rate.trigger(number, 1500 + 1000 * number // count, run_id=f"r{number // 40}")
         for number in range(1, count)
@@ -137,7 +139,7 @@ def many_triggers(count: int) -> Facts:
 
 
 def many_starts(count: int) -> Facts:
-    """A job that is started again and again, with losses and troubles."""
+    """Return a job that is started again and again, with losses and troubles."""
     starts = [
         startup.start(
             startup.task(0, at=n * 60 + 1), startup.task(1, at=n * 60 + 2), number=n, at=n * 60
@@ -157,14 +159,14 @@ def many_starts(count: int) -> Facts:
 
 
 def many_workers(count: int) -> Facts:
-    """A start of many tasks on as many TaskManagers."""
+    """Return a start of many tasks on as many TaskManagers."""
     tasks = [startup.task(n, taskmanager=f"tm-{n}", at=1 + n % 50) for n in range(count)]
     workers = tuple(startup.worker(f"tm-{n}") for n in range(count))
     return replace(startup.facts(startup.job(startup.start(*tasks))), workers=workers)
 
 
 def many_queues(count: int) -> Facts:
-    """Subtasks whose input queues are full, behind a slow sink."""
+    """Return subtasks with full input queues, upstream of a slow sink."""
     size = count // 10
     bench = Queues(
         tasks=(("Source: orders", size), ("enrich", size), ("Sink: deliver", 2)), managers=20
@@ -176,7 +178,7 @@ def many_queues(count: int) -> Facts:
 
 
 def many_minutes(count: int) -> Facts:
-    """Samples of days."""
+    """Return samples of several days."""
     bench = Queues(minutes=count // 10)
     bench.says(
         "Source: orders", back_pressured=700.0, idle=300.0, is_back_pressured=1.0, out_pool=1.0
@@ -202,7 +204,7 @@ LARGE: Final[dict[str, Callable[[int], Facts]]] = {
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the evidence is quoted from."""
+    """Write the log that the evidence quotes."""
     path = tmp_path_factory.mktemp("load") / "jobmanager.log"
     line = "2026-11-21 06:00:00,000 INFO  org.apache.flink.runtime.jobmaster.JobMaster [] - hello\n"
     path.write_text(line * 20_000)
@@ -210,15 +212,15 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def report(name: str, facts: Facts, log: Path) -> Callable[[], object]:
-    """What judges the facts, makes the report and renders it."""
+    """Return a function that judges the facts, builds the report and renders it."""
     topics = (topic(name),)
     inspected = inspect_inputs(topics, discover([str(log)]), Options())
 
     def made() -> object:
-        told = report_on(topics, inspected, Measured(facts={name: facts}))
-        # A web page shows the sickest only, and others draw its pictures.
+        report = report_on(topics, inspected, Measured(facts={name: facts}))
+        # A web page details only the worst jobs and draws charts of the others.
         return [
-            render(told, Page(width=100))
+            render(report, Page(width=100))
             for name, render in RENDERERS.items()
             if name is not Format.HTML
         ]
@@ -227,13 +229,13 @@ def report(name: str, facts: Facts, log: Path) -> Callable[[], object]:
 
 
 def calls(act: Callable[[], object]) -> Counter[str]:
-    """How often each function is called, those of C as well; generators count at each step."""
+    """Count the calls of each function, including C functions; generators count at each step."""
     count: dict[int, int] = {}
-    codes: list[CodeType] = []  # kept, so that no number is given twice
+    codes: list[CodeType] = []  # kept alive, so that no ID is reused
 
     def counted(frame: FrameType, event: str, argument: object) -> None:
         if event in ("call", "c_call"):
-            # What C does counts for who calls it: the same place in all sizes.
+            # Calls of C functions count for the caller: the same place in all sizes.
             number = id(frame.f_code)
             if number not in count:
                 count[number] = 0
@@ -252,10 +254,11 @@ def calls(act: Callable[[], object]) -> Counter[str]:
     return named
 
 
-def too_many(once: Counter[str], twice: Counter[str]) -> list[str]:
-    """The functions that are called more than twice as often for twice as much; rarely called ones are left out.
+def growing_too_fast(once: Counter[str], twice: Counter[str]) -> list[str]:
+    """Return the functions with more than twice the calls for twice the input; rarely called ones
+    are omitted.
 
-    Each by itself: what takes the square of a hundred is nothing beside what else is done with a hundred.
+    Each function is judged alone: quadratic work on a hundred items would hide in the total.
     """
     return [
         f"{name}: {once[name]}, {number} for twice as much"
@@ -268,15 +271,15 @@ def too_many(once: Counter[str], twice: Counter[str]) -> list[str]:
     "size", [pytest.param(160, id="small"), pytest.param(2000, id="large", marks=pytest.mark.full)]
 )
 @pytest.mark.parametrize("name", LARGE)
-def test_twice_as_much_is_twice_the_work(name: str, size: int, log: Path) -> None:
+def test_twice_the_input_is_twice_the_work(name: str, size: int, log: Path) -> None:
     command = name.partition(":")[0]
-    report(command, LARGE[name](40), log)()  # imports, and patterns that are made once
+    report(command, LARGE[name](40), log)()  # imports and patterns that are loaded once
     once = calls(report(command, LARGE[name](size), log))
     twice = calls(report(command, LARGE[name](2 * size), log))
-    assert not too_many(once, twice)
+    assert not growing_too_fast(once, twice)
 
 
-def test_the_square_of_anything_is_seen() -> None:
+def test_quadratic_work_is_detected() -> None:
     def work(count: int) -> Callable[[], object]:
         def squared() -> object:
             return [abs(a) for a in range(count) for _ in range(count)]
@@ -286,5 +289,5 @@ def test_the_square_of_anything_is_seen() -> None:
 
         return lambda: (squared(), much())
 
-    (found,) = too_many(calls(work(100)), calls(work(200)))
+    (found,) = growing_too_fast(calls(work(100)), calls(work(200)))
     assert "squared" in found

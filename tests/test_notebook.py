@@ -1,4 +1,4 @@
-"""The notebook of the documents: its cells compile, name what there is, and run."""
+"""Checks that the cells of the documentation notebook compile, use existing names, and run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CELLS: list[dict[str, Any]] = json.loads(TEXT)["cells"]
 CODE = ["".join(cell["source"]) for cell in CELLS if cell["cell_type"] == "code"]
 
 
-def test_it_is_small_and_of_no_machine() -> None:
+def test_it_is_small_and_machine_independent() -> None:
     assert len(TEXT) < 30_000
     for word in ("/home/", "/root/", "/tmp/", str(PATH.parents[1]), "site-packages", "Traceback"):
         assert word not in TEXT
@@ -26,7 +26,7 @@ def test_it_is_small_and_of_no_machine() -> None:
     assert not any(each.get("name") == "stderr" for each in outputs)
 
 
-def test_its_cells_name_what_there_is() -> None:
+def test_its_cells_use_existing_names() -> None:
     named = set()
     for text in CODE:
         for node in ast.walk(ast.parse(text)):

@@ -1,4 +1,4 @@
-"""Recordings are archives: packed the same way each time, and read as their folders are."""
+"""Checks that recordings are packed reproducibly, and that archives read like their folders."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FILES = {
 }
 
 
-def laid_out(folder: Path) -> Path:
+def write_run(folder: Path) -> Path:
     for name, content in (FILES | dict.fromkeys(BESIDE, b"{}")).items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,8 +44,8 @@ def laid_out(folder: Path) -> Path:
     return folder
 
 
-def test_packing_takes_all_but_the_truth(tmp_path: Path) -> None:
-    folder = laid_out(tmp_path / "hot-key")
+def test_packing_leaves_out_the_truth(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "hot-key")
     archive = pack(folder)
     assert archive == folder / "hot-key.tar.zst"
     assert sorted(path.name for path in folder.iterdir()) == sorted([archive.name, *BESIDE])
@@ -62,13 +62,13 @@ def test_packing_takes_all_but_the_truth(tmp_path: Path) -> None:
 
 
 def test_the_same_files_give_the_same_bytes(tmp_path: Path) -> None:
-    first, second = laid_out(tmp_path / "a" / "run"), laid_out(tmp_path / "b" / "run")
+    first, second = write_run(tmp_path / "a" / "run"), write_run(tmp_path / "b" / "run")
     os.utime(second / "notes.txt", (1, 1))
     (second / "notes.txt").chmod(0o600)
     assert pack(first).read_bytes() == pack(second).read_bytes()
 
 
-def test_recordings_of_one_folder_say_in_one_file_where_they_came_from(tmp_path: Path) -> None:
+def test_recordings_of_one_folder_share_a_provenance_file(tmp_path: Path) -> None:
     came_from(tmp_path / "1.20.5" / "hot-key", {"flink": "1.20.5", "seed": 1})
     came_from(tmp_path / "1.20.5" / "hang", {"flink": "1.20.5", "events": [{"t": 1}]})
     came_from(tmp_path / "1.20.5" / "hot-key", {"flink": "1.20.5", "seed": 2})
@@ -78,12 +78,12 @@ def test_recordings_of_one_folder_say_in_one_file_where_they_came_from(tmp_path:
     }
 
 
-def test_each_provenance_is_of_a_recording() -> None:
+def test_each_provenance_entry_has_a_recording() -> None:
     folders = {folder.parent for folder in RECORDED}
     assert folders
     for folder in folders:
-        told = provenances(folder)
-        assert sorted(told) == sorted(path.name for path in RECORDED if path.parent == folder)
+        expected = provenances(folder)
+        assert sorted(expected) == sorted(path.name for path in RECORDED if path.parent == folder)
 
 
 def test_an_archive_grows(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_every_recording_is_an_archive(folder: Path) -> None:
         (0, 0, 0, "", "")
     }
     assert all(info.isreg() for info in infos)
-    # Compressed by us, once: what Spark compressed is another matter.
+    # Compressed by us, once: this excludes files that Spark compressed.
     assert not [name for name in names if name.endswith(".gz")]
 
 
@@ -129,7 +129,7 @@ def test_every_recording_is_an_archive(folder: Path) -> None:
     ],
 )
 def test_an_archive_gives_the_rows_of_its_folder(name: str) -> None:
-    """REST answers among them, which are told apart by the files beside them."""
+    """Include REST answers, whose type depends on neighbouring files."""
     folder = FIXTURES / "recordings" / name
     archive, plain = archive_of(folder), unpacked(folder)
 

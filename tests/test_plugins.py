@@ -1,4 +1,4 @@
-"""Rules and messages of other packages: installed ones, broken ones, and where nobody installed them."""
+"""Tests rules and messages of other packages: installed, broken, and missing on executors."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def installed(target: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The packages on the path of this process."""
+    """Put the packages on the path of this process."""
     monkeypatch.syspath_prepend(target)
     _forget()
     yield
@@ -109,7 +109,7 @@ def test_rules_of_plugins_are_listed_and_explained(target: Path) -> None:
 
 
 @pytest.mark.usefixtures("installed")
-def test_processes_that_parse_get_the_messages(logs: Path, tmp_path: Path) -> None:
+def test_parser_processes_get_the_messages(logs: Path, tmp_path: Path) -> None:
     rows = parse_in_processes(
         plan_splits(discover([str(logs)]).sources), tmp_path / "rows", processes=1
     ).events.of_kinds([Event.EXTERNAL_FAILURE])
@@ -118,7 +118,7 @@ def test_processes_that_parse_get_the_messages(logs: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("installed")
-def test_messages_can_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_can_be_pickled(monkeypatch: pytest.MonkeyPatch) -> None:
     sent = pickle.loads(pickle.dumps(plugins.messages()))
     assert sent[0].package == "acme-flowdiag 1.2"
     monkeypatch.setattr(plugins, "_sent", None)
@@ -132,7 +132,9 @@ def test_messages_can_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.spark
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("executors", [False, True])
-def test_a_plugin_is_heard_in_a_report(logs: Path, spark: SparkSession, executors: bool) -> None:
+def test_a_report_contains_findings_of_a_plugin(
+    logs: Path, spark: SparkSession, executors: bool
+) -> None:
     report = _report(logs, spark, executors)
     found = next(each for each in report.findings if each.code == "ACME101")
     assert found.title == "Acme's storage refused 2 checkpoints"
@@ -145,14 +147,14 @@ def test_a_plugin_is_heard_in_a_report(logs: Path, spark: SparkSession, executor
 
 
 def _report(logs: Path, spark: SparkSession, executors: bool) -> Report:
-    # Spark's workers have none of these packages: as executors on other machines.
+    # Spark's workers have none of these packages, like executors on other hosts.
     resources = Resources(executors=True, here_bytes=-1) if executors else Resources()
     found = discover([str(logs)])
     return diagnose((topics.topic("checkpoints"),), found, lambda: spark, resources=resources)
 
 
 @pytest.mark.spark
-def test_without_plugins_nothing_is_said_of_them(logs: Path, spark: SparkSession) -> None:
+def test_a_report_without_plugins_does_not_mention_them(logs: Path, spark: SparkSession) -> None:
     report = _report(logs, spark, executors=False)
     assert not any(each.code == "ACME101" for each in report.findings)
     assert not any("plug-in" in note.message for note in report.warnings)

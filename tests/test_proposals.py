@@ -66,7 +66,7 @@ def test_the_engine_accepts_every_written_value(option: str) -> None:
             try:
                 text = write(option, value, version)
             except ValueError:
-                continue  # no value of this option: that is said, and not printed
+                continue  # the option has no value of this kind, so none is printed
             assert is_taken(option, text), text
             written += 1
     words_of = TYPES[option].name.split(" | ")
@@ -159,11 +159,11 @@ def test_every_option_has_a_value_or_a_measurement() -> None:
 
 def job(version: str = "1.20.5", **settings: str) -> JobFacts:
     key = JobKey(cluster="c", job_id="j")
-    told = tuple(
+    given = tuple(
         Setting(job=key, key=name.replace("__", "-").replace("_", "."), value=value, source="log")
         for name, value in settings.items()
     )
-    return JobFacts(key=key, name="orders", version=version, settings=told)
+    return JobFacts(key=key, name="orders", version=version, settings=given)
 
 
 def options_of(actions: tuple[Action, ...]) -> list[str | None]:
@@ -201,8 +201,8 @@ def test_settings_and_observations_are_distinguished() -> None:
     seen = Setting(job=key, key="observed.timeout_ms", value="8002", source="observed")
     (action,) = shared_remedies(replace(job(), settings=(seen,)), "more-time")
     assert action.current == Present("8 s", Origin.OBSERVED)
-    told = words.action_lines(action_of(action))[1][0]
-    assert told.startswith("execution.checkpointing.timeout: now 8 s (observed")
+    line = words.action_lines(action_of(action))[1][0]
+    assert line.startswith("execution.checkpointing.timeout: now 8 s (observed")
 
 
 # --- reports -------------------------------------------------------------------------------------
@@ -247,8 +247,8 @@ def test_a_remedy_is_listed_once_and_referenced_elsewhere() -> None:
         finding("CP201", overtake("Let barriers overtake"), rank=10),
         finding("CP203", overtake("Barriers may overtake"), Action(text="Look"), rank=30),
     )
-    told = {x.code: ([a.text for a in x.actions], x.see) for x in made.findings}
-    assert told == {"CP201": (["Let barriers overtake"], []), "CP203": (["Look"], ["CP201"])}
+    advice = {x.code: ([a.text for a in x.actions], x.see) for x in made.findings}
+    assert advice == {"CP201": (["Let barriers overtake"], []), "CP203": (["Look"], ["CP201"])}
     assert not wrong(made)
 
 
@@ -338,5 +338,5 @@ def test_the_advice_of_every_recording(folder: Path, recorded: Callable[..., Rec
     engine = "spark" if "spark" in folder.parts else "flink"
     topics = tuple(name for name, wanted in ENGINES.items() if wanted == engine)
     measured = recorded(unpacked(folder), topics=topics)
-    # `Recorded` looks at what each report says to do by itself.
+    # `Recorded` checks the advice of each report.
     assert not disagreeing(measured.report(name) for name in topics)

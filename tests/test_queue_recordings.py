@@ -1,4 +1,4 @@
-"""Where `flowdiag queues` sees back pressure start in recorded clusters, against what the jobs wrote down."""
+"""Compares the source of back pressure that `flowdiag queues` finds with the jobs' own notes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).parents[1] / "fixtures" / "recordings"
-# What slows records down shows in queues; what fails does not.
+# Faults that slow records down show in queues; failures do not.
 SEEN = frozenset(
     {
         "data-skew",
@@ -44,9 +44,9 @@ SEEN = frozenset(
         "garbage-collection",
     }
 )
-# Two share the load: who it is shows, and not that it is their data.
+# Two share the load: the report names them, but not data skew as the cause.
 CAUSE_UNTOLD = frozenset({"flink/1.14.6/two-hot-keys"})
-# No samples over time, or no busy times and nobody who waits: nothing may be said, and nothing wrong.
+# No samples over time, or no busy times and no waiting subtask: the report must be silent, not wrong.
 MAY_BE_SILENT = frozenset(
     {
         "flink/1.20.5/no-metrics-hot-key",
@@ -58,7 +58,7 @@ MAY_BE_SILENT = frozenset(
 
 
 def recordings_of_queues() -> list[Any]:
-    """Recordings of Flink jobs, with their truth, as parameters."""
+    """Return recordings of Flink jobs with their truth, as parameters."""
     found = []
     for path in sorted(ROOT.glob("*/*/*/truth.json")):
         name = str(path.parent.relative_to(ROOT))
@@ -75,13 +75,13 @@ Outcomes = tuple[QueueFacts, tuple[RuleOutcome, ...]]
 
 @pytest.fixture(scope="module")
 def facts_of(recorded: Callable[..., Recorded]) -> Callable[[Path], Mapping[str, Any]]:
-    """What is measured in a recording, by topic."""
+    """Return the facts of a recording, by topic."""
     return lambda folder: recorded(folder, topics=FLINK).measured.facts
 
 
 @pytest.fixture(scope="module")
 def judged(facts_of: Callable[[Path], Mapping[str, Any]]) -> Callable[[Path], Outcomes]:
-    """What `queues` says of a recording."""
+    """Return the `queues` outcomes of a recording."""
 
     def outcomes(folder: Path) -> Outcomes:
         facts = facts_of(folder)[QUEUES.name]
@@ -91,7 +91,7 @@ def judged(facts_of: Callable[[Path], Mapping[str, Any]]) -> Callable[[Path], Ou
 
 
 @pytest.mark.parametrize(("folder", "truth"), recordings_of_queues())
-def test_the_first_culprit_is_the_one_that_the_job_names(
+def test_the_first_culprit_is_the_true_one(
     folder: Path, truth: dict[str, Any], judged: Callable[[Path], Outcomes]
 ) -> None:
     facts, outcomes = judged(unpacked(folder))
@@ -156,7 +156,7 @@ COLLECTED = sorted(ROOT.glob("collected/*/truth.json"))
 
 @pytest.mark.parametrize("path", COLLECTED, ids=lambda path: path.parent.name)
 @pytest.mark.parametrize("kind", ["collected", "prometheus"])
-def test_what_was_collected_names_the_same_subtask(
+def test_collected_metrics_name_the_same_subtask(
     path: Path, kind: str, judged: Callable[[Path], Outcomes]
 ) -> None:
     folder, expected = unpacked(path.parent) / kind, json.loads(path.read_text())["expected"]
@@ -165,7 +165,7 @@ def test_what_was_collected_names_the_same_subtask(
     facts, outcomes = judged(folder)
     culprits = judge(outcomes).culprits
     if kind == "prometheus":
-        # Some minutes of scrapes without a job graph: right, or nothing; names are as the reporter mangles them.
+        # Some minutes of scrapes without a job graph: right or nothing; the reporter mangles names.
         assert all(
             (c.subject.task, c.subject.subtask_index)
             == (expected["culprit"]["task"], expected["culprit"]["subtask_index"])
@@ -179,7 +179,7 @@ def test_what_was_collected_names_the_same_subtask(
     ]
 
 
-def test_the_report_draws_the_graph_and_says_the_verdict_last(spark: SparkSession) -> None:
+def test_the_report_draws_the_graph_and_ends_with_the_verdict(spark: SparkSession) -> None:
     folder = ROOT / "flink" / "1.20.5" / "hot-key"
     report = diagnose((QUEUES,), discover([str(unpacked(folder))]), lambda: spark)
     assert [(v.name, v.role) for v in report.data.vertices or ()] == [

@@ -1,4 +1,4 @@
-"""What flowdiag says of recorded Spark applications equals what Spark itself and the scenario say."""
+"""Compares reports on recorded Spark applications with Spark's own output and the scenario."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).parents[1] / "fixtures" / "recordings" / "spark"
 ALL = sorted(path.parent for path in ROOT.glob("*/*/truth.json"))
-# The same scenarios at versions between those of every run: for .ci/full.
+# The same scenarios at versions in between: for .ci/full.
 BETWEEN = ("3.4.4", "3.5.7", "4.0.1", "4.1.0")
 of_each = pytest.mark.parametrize(
     "folder",
@@ -38,11 +38,11 @@ of_each = pytest.mark.parametrize(
     ],
 )
 
-# Stability and verdict where a busy machine recorded more than the scenario wanted, with the reason.
+# Stability and verdict where a busy machine recorded a worse fault than the scenario, with the reason.
 BUSY = {
     # Each trigger took ten intervals.
     "4.3.0/query-many-tasks": ("overloaded", "failing"),
-    # The triggers of the second run overran by a sixth, and it was stopped then.
+    # The triggers of the second run overran by a sixth before it was stopped.
     "4.3.0/query-mended": ("inconclusive", "degraded"),
 }
 
@@ -68,7 +68,7 @@ def report_of(spark: SparkSession) -> Ask:
 
 @pytest.fixture(scope="module")
 def alone(spark: SparkSession) -> Alone:
-    """Diagnose one folder of each of several recordings, all at once, and tell them apart again."""
+    """Diagnose one folder of each of several recordings in one run, and separate the results."""
     known: dict[str, dict[str, tuple[RateApplication, list[Finding]]]] = {}
 
     def application(folder: Path, part: str) -> tuple[RateApplication, list[Finding]]:
@@ -124,7 +124,7 @@ def test_verdict_cause_and_culprit(folder: Path, report_of: Ask) -> None:
 Bits = tuple[int, int, int, float | None, float | None, float | None, float | None]
 
 
-def told(step: dict[str, Any]) -> Bits:
+def estimator_input(step: dict[str, Any]) -> Bits:
     names = ("stream_id", "time", "elements", "new_rate", "error", "historical_error", "d_error")
     return tuple(step[name] for name in names)
 
@@ -143,9 +143,13 @@ def replayed(step: PidStep) -> Bits:
 
 @of_each
 def test_the_estimator_is_replayed_to_the_last_bit(folder: Path, alone: Alone) -> None:
-    """From the listener's lines alone: the driver's log, where Spark printed it, is withheld."""
+    """Use the listener's lines only: the driver's log, in which Spark prints the rate, is
+    withheld.
+    """
     truth = truth_of(folder)
-    printed = [told(step) for step in truth.get("pid", ()) if step["new_rate"] is not None]
+    printed = [
+        estimator_input(step) for step in truth.get("pid", ()) if step["new_rate"] is not None
+    ]
     if not printed or not (unpacked(folder) / "listener").exists():
         pytest.skip("no back pressure")
     app, _ = alone(folder, "listener")
@@ -191,7 +195,9 @@ def test_triggers_are_those_of_the_log(folder: Path, report_of: Ask) -> None:
 
 @of_each
 @pytest.mark.parametrize("part", ["listener", "driver", "eventlog"])
-def test_healthy_ones_stay_so_whatever_is_missing(folder: Path, part: str, alone: Alone) -> None:
+def test_healthy_runs_stay_healthy_with_files_missing(
+    folder: Path, part: str, alone: Alone
+) -> None:
     if (
         truth_of(folder)["expected"]["verdict"] != "healthy"
         or not (unpacked(folder) / part).exists()
@@ -208,23 +214,25 @@ PAIRS = [
 ]
 
 
-def late(values: list[int]) -> float:
-    """The median of the last third."""
+def late_median(values: list[int]) -> float:
+    """Return the median of the last third."""
     last = sorted(values[-len(values) // 3 :])
     return last[len(last) // 2]
 
 
-def lived(app: RateApplication) -> tuple[float, float]:
-    """Records per second and total delay in milliseconds at the end of a run."""
+def final_state(app: RateApplication) -> tuple[float, float]:
+    """Return records per second and total delay in milliseconds at the end of a run."""
     assert app.batch_interval_ms is not None
     taken = [b.records for b in app.batches if b.records is not None]
     delays = [b.total_delay_ms for b in app.batches if b.total_delay_ms is not None]
-    return late(taken) * 1000 / app.batch_interval_ms, late(delays)
+    return late_median(taken) * 1000 / app.batch_interval_ms, late_median(delays)
 
 
 @pytest.mark.parametrize(("version", "before", "after"), PAIRS)
-def test_what_if_comes_true(version: str, before: str, after: str, alone: Alone) -> None:
-    """Fitted on one run, the model says what another with other settings did, within a factor of two."""
+def test_a_prediction_holds(version: str, before: str, after: str, alone: Alone) -> None:
+    """Check that the model fitted on one run predicts a run with other settings within a factor
+    of two.
+    """
     (first, _), (second, _) = (alone(ROOT / version / n, "listener") for n in (before, after))
     assert first.keeping is not None
     cost = first.keeping
@@ -233,8 +241,11 @@ def test_what_if_comes_true(version: str, before: str, after: str, alone: Alone)
     settings: Settings = settings_of(second)
     predicted = simulate(job, settings, [400.0] * 60)
     for said, real, same in zip(
-        (predicted.steady_per_s, predicted.delay_ms), lived(second), lived(first), strict=True
+        (predicted.steady_per_s, predicted.delay_ms),
+        final_state(second),
+        final_state(first),
+        strict=True,
     ):
         assert real / 2 <= said <= 2 * real
-        # Better than to expect that nothing changes.
+        # Better than the assumption that settings have no effect.
         assert abs(said - real) < abs(same - real)

@@ -1,4 +1,6 @@
-"""Saved REST answers and the configuration alone: the estimator's rates are Spark's, to the last bit."""
+"""Checks that saved REST answers and the configuration suffice to calculate Spark's rates
+exactly.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).parents[1] / "fixtures" / "recordings" / "spark"
 PREFIX = "spark.streaming.backpressure."
-# Of the recorder's scenarios; no answer of /streaming tells it.
+# From the recorder's scenarios; no answer of /streaming contains it.
 CONFIGURATION = {
     f"{PREFIX}enabled": "true",
     f"{PREFIX}pid.minRate": "10",
@@ -39,7 +41,7 @@ def application(spark: SparkSession, folder: Path, options: RateOptions) -> Rate
 
 
 @pytest.mark.parametrize("name", FOLDERS)
-def test_rest_answers_suffice_with_the_configuration(name: str, spark: SparkSession) -> None:
+def test_rest_answers_and_configuration_suffice(name: str, spark: SparkSession) -> None:
     truth: dict[str, Any] = json.loads((ROOT / name / "truth.json").read_text())
     printed = {
         (step["elements"], step["new_rate"], step["error"], step["historical_error"])

@@ -1,4 +1,4 @@
-"""What flowdiag says of applications that cannot be recorded here, all of them in one run."""
+"""Tests reports on applications that cannot be recorded here, all of them in one run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def application(report: Report, name: str) -> RateApplication:
     return app
 
 
-def test_all_of_them_are_told_apart(report: Report) -> None:
+def test_all_applications_are_distinguished(report: Report) -> None:
     truths = [json.loads((folder / "truth.json").read_text()) for folder in ALL]
     expected = {truth["application"] for truth in truths}
     expected |= {truth["expected"]["healthy"] for truth in truths if "healthy" in truth["expected"]}

@@ -1,4 +1,4 @@
-"""What flowdiag says of recorded clusters equals what the job itself and `grep` wrote down."""
+"""Compares reports on recorded clusters with the notes of the job itself and with `grep`."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def _rare(recording: Recording) -> list[pytest.MarkDecorator]:
 of_each_recording = pytest.mark.parametrize(
     "recording", [pytest.param(each, id=each.name, marks=_rare(each)) for each in ALL]
 )
-# A queue goes on holding barriers up until it is empty.
+# A queue blocks barriers until it is empty.
 SLACK_MS = 30_000
-# One scenario of each version stands for the others where only the files differ that are there.
+# One scenario of each version represents the others where only the set of files differs.
 USUAL = "/hot-key"
-# Bursts that make checkpoints long: worth a word, and no sickness.
+# Bursts that make checkpoints long: a minor finding, no fault.
 ROUGH = "/bursts"
 
 
@@ -65,7 +65,7 @@ of_all_files_and_of_logs = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module")
 def facts_of(recorded: Callable[..., Recorded]) -> Callable[..., ClusterFacts]:
-    """What is known of a recording: of all its files, or by `parts` of them."""
+    """Return the facts of a recording: of all its files, or of some `parts`."""
 
     def facts(recording: Recording, *parts: str) -> ClusterFacts:
         paths = [recording.files / part for part in parts] or [recording.files]
@@ -78,7 +78,7 @@ def facts_of(recorded: Callable[..., Recorded]) -> Callable[..., ClusterFacts]:
 
 @pytest.fixture(scope="module")
 def report_of(recorded: Callable[..., Recorded]) -> Callable[[Recording], Report]:
-    """What is said of a whole recording (logs, REST answers, archive)."""
+    """Return the report on a whole recording (logs, REST answers, archive)."""
     return lambda recording: recorded(recording.files, topics=FLINK).report("checkpoints")
 
 
@@ -96,7 +96,7 @@ def ids(job: JobFacts, status: Status) -> list[int]:
 
 
 @of_all_files_and_of_logs
-def test_every_checkpoint_has_its_true_life(
+def test_every_checkpoint_has_its_true_history(
     recording: Recording, parts: tuple[str, ...], facts_of: Callable[..., ClusterFacts]
 ) -> None:
     for truth in recording.jobs:
@@ -160,7 +160,7 @@ def test_every_attempt_is_named_and_placed(
 
 
 @of_each_recording
-def test_nothing_of_a_checkpoint_class_is_left_unread(
+def test_every_line_of_a_checkpoint_class_is_recognised(
     recording: Recording, report_of: Callable[[Recording], Report]
 ) -> None:
     assert [
@@ -184,8 +184,8 @@ def test_verdict_cause_and_culprit(
         assert named in culprits_of(truth)
 
 
-def _at_once(truth: dict[str, Any]) -> bool:
-    """Whether several were sick all the same time."""
+def _are_simultaneous(truth: dict[str, Any]) -> bool:
+    """Return whether several subtasks had the same fault at the same time."""
     spans = [(p["from"], p["until"]) for p in truth.get("periods", ()) if p["task"]]
     return len(spans) > len(set(spans))
 
@@ -197,25 +197,27 @@ def _at_once(truth: dict[str, Any]) -> bool:
         for each in ALL
         if any(period["task"] for job in each.jobs for period in job.get("periods", ()))
         and any(job["checkpoints"]["expired"] for job in each.jobs)
-        and not any(_at_once(job) for job in each.jobs)
+        and not any(_are_simultaneous(job) for job in each.jobs)
     ],
 )
-def test_everybody_is_named_for_their_own_time(
+def test_each_culprit_is_named_for_its_own_period(
     recording: Recording, report_of: Callable[[Recording], Report]
 ) -> None:
-    """Who held checkpoints up, one after the other, while they had their fault or right behind it."""
+    """Check the sequence of culprits: each blocks checkpoints during its fault or right after
+    it.
+    """
     by_id = {job.job_id: job for job in report_of(recording).data.jobs or ()}
     for truth in recording.jobs:
-        told = [e for e in by_id[truth["job"]["job_id"]].episodes if e.subject is not None]
-        assert [(e.subject.task, e.subject.subtask_index, e.cause) for e in told if e.subject] == [
+        named = [e for e in by_id[truth["job"]["job_id"]].episodes if e.subject is not None]
+        assert [(e.subject.task, e.subject.subtask_index, e.cause) for e in named if e.subject] == [
             (period["task"], period["subtask_index"], period["cause"])
             for period in truth["periods"]
         ]
-        for episode, period in zip(told, truth["periods"], strict=True):
+        for episode, period in zip(named, truth["periods"], strict=True):
             assert episode.first_seen is not None
             begun = datetime.fromisoformat(episode.first_seen).timestamp() * 1000
             assert period["from"] - SLACK_MS < begun < period["until"] + SLACK_MS
-        assert [e.state for e in told] == ["recovered"] * (len(told) - 1) + ["ongoing"]
+        assert [e.state for e in named] == ["recovered"] * (len(named) - 1) + ["ongoing"]
 
 
 @pytest.mark.parametrize(
@@ -223,10 +225,10 @@ def test_everybody_is_named_for_their_own_time(
     [
         pytest.param(each, id=each.name, marks=_rare(each))
         for each in ALL
-        if any(_at_once(job) for job in each.jobs)
+        if any(_are_simultaneous(job) for job in each.jobs)
     ],
 )
-def test_all_who_are_sick_at_once_are_named(
+def test_all_simultaneous_culprits_are_named(
     recording: Recording, report_of: Callable[[Recording], Report]
 ) -> None:
     accused = [found for found in report_of(recording).findings if found.cause]
@@ -265,7 +267,9 @@ def test_a_healthy_job_has_no_finding(
 def test_half_of_the_jobmanager_log_places_the_same_subtasks(
     recording: Recording, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Deploy lines rotate away first: then the late line and the TaskManagers' own logs must do."""
+    """Check a log whose deploy lines rotated away: the late line and the TaskManagers' own logs
+    must suffice.
+    """
     for path in recording.log_files:
         text = path.read_bytes()
         if "jobmanager" in path.name:
@@ -294,7 +298,7 @@ def test_half_of_the_jobmanager_log_places_the_same_subtasks(
 @pytest.mark.parametrize(
     "recording", [r for r in ALL if r.name == "1.20.5/hot-key"], ids=lambda r: r.name
 )
-def test_it_does_not_matter_who_parses(
+def test_executors_and_local_processes_parse_alike(
     recording: Recording, spark: SparkSession, tmp_path: Path
 ) -> None:
     sources = discover([str(recording.files / "logs")]).sources
@@ -326,7 +330,7 @@ def test_it_does_not_matter_who_parses(
             assert rows(frame, metric) == rows(other, metric), way
 
 
-def test_the_example_of_the_readme_is_what_is_printed(
+def test_the_example_in_the_readme_matches_the_output(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     readme = (ROOT / "README.md").read_text()

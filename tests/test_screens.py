@@ -1,4 +1,6 @@
-"""Every report of every recording: on terminals of every width at most sixty lines, and valid in every format."""
+"""Checks every report of every recording: at most sixty lines on terminals of any width, and
+valid in every format.
+"""
 
 from __future__ import annotations
 

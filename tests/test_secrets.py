@@ -1,4 +1,6 @@
-"""No secret comes out, of whatever kind, wherever it stood; and what is none stays readable."""
+"""Checks that no output contains a secret of any kind from any place, and that other text stays
+readable.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ SEEDS = range(5)
 
 
 def shown_of(secret: str, text: str) -> bool:
-    """Whether a text shows a secret, or the first or last part of it, in any encoding."""
+    """Return whether a text shows a secret, or the first or last part of it, in any encoding."""
     parts = (secret, secret[:8], secret[-8:])
     # Tables and Markdown break lines.
     joined = re.sub(r"[\s│]+", "", text)
@@ -55,7 +57,7 @@ def test_no_kind_of_secret_is_quoted(kind: str) -> None:
 
 
 @pytest.mark.parametrize("text", ORDINARY)
-def test_what_is_no_secret_is_readable(text: str) -> None:
+def test_text_without_secrets_stays_readable(text: str) -> None:
     assert mask_secrets(text) == mask_credentials(text) == text
 
 
@@ -72,7 +74,7 @@ def test_keys_that_flink_and_spark_hide(key: str) -> None:
 
 
 def report_with(text: str, **more: Any) -> Report:
-    """A report with a text in every place that quotes a log, a configuration or a name."""
+    """Build a report with a text in every place that quotes a log, a configuration or a name."""
     located: dict[Key, Located] = {(0, 1000, None): Located(1, clean(text))}
     finding = replace(
         reports.expired(),
@@ -95,7 +97,7 @@ def report_with(text: str, **more: Any) -> Report:
 
 
 def shows_none_of(form: Format, kinds: Iterable[tuple[int, str]]) -> None:
-    """What holds of a format, whatever kind of secret the texts of a report hold."""
+    """Check that a format shows no secret of the given kinds."""
     for number, kind in kinds:
         text, secret = secret_of(kind, 7)
         privacy = Privacy(redact=number % 4 == 0)
@@ -107,7 +109,7 @@ def shows_none_of(form: Format, kinds: Iterable[tuple[int, str]]) -> None:
 
 @pytest.mark.parametrize("number", range(len(Format)))
 def test_no_format_shows_a_secret(number: int) -> None:
-    # Each format its own share of the kinds; a page of HTML is drawn for long.
+    # Each format gets its own share of the kinds, because HTML renders slowly.
     form = list(Format)[number]
     share = list(enumerate(KINDS))[number :: len(Format)]
     shows_none_of(form, share[:1] if form is Format.HTML else share)
@@ -136,7 +138,7 @@ def test_no_format_shows_a_secret_in_a_name(form: Format) -> None:
         assert not shown_of(secret, RENDERERS[form](report, Page(width=100))), (kind, text)
 
 
-def test_a_secret_in_the_report_is_seen_by_this_test() -> None:
+def test_the_check_detects_a_planted_secret() -> None:
     for kind in KINDS:
         text, secret = secret_of(kind, 7)
         assert shown_of(secret, json.dumps({"excerpt": text})) and shown_of(secret, text)
@@ -177,13 +179,13 @@ def test_collected_answers_hold_no_secret() -> None:
 
 
 def left_in(folder: Path) -> str:
-    """All files below a folder, with their names, as one text."""
+    """Return all files below a folder, with their names, as one text."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return "\n".join(f"{path}\n{path.read_bytes().decode('utf-8', 'replace')}" for path in files)
 
 
 def none_shown(text: str, seed: int) -> None:
-    """No kind of secret of a seed is in a text."""
+    """Check that a text contains no secret of a seed."""
     for kind in KINDS:
         assert not shown_of(secret_of(kind, seed)[1], text), kind
 
@@ -236,13 +238,13 @@ def test_the_kinds_are_many_and_their_values_differ() -> None:
     assert len({secret_of(kind, seed) for kind in KINDS for seed in SEEDS}) == len(KINDS) * 5
 
 
-def test_masking_takes_no_time_on_text_that_is_made_to_be_slow() -> None:
-    # Each of these took the whole timeout, or more, when a key was searched from its beginning.
+def test_masking_is_fast_on_adversarial_text() -> None:
+    # Each of these took the whole timeout or more when the search started at the beginning of a key.
     for text in ("a" * 20_000 + "key", "key" * 2000, "secret:" * 700, "name: key " * 400):
         assert "withheld" not in mask_secrets(text)
 
 
-def test_no_place_of_this_test_is_forgotten_in_a_document() -> None:
+def test_the_planted_text_reaches_every_place_of_a_document() -> None:
     marked = "QZXQZX"
     document = RENDERERS[Format.JSON](report_with(marked), Page(width=100))
     assert document.count(marked) >= 6  # title, why, explain, excerpt, measurement, sample

@@ -1,4 +1,4 @@
-"""Excerpts of a few lines, as people paste them: each holds one thing that is wrong, and is told of as that."""
+"""Tests pasted excerpts of a few lines: each has one problem, and the report names it."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ NOT_FINALIZED: Final = (
 
 
 @pytest.fixture
-def told(tmp_path: Path, spark: SparkSession) -> Told:
-    """What is said of a text."""
+def diagnose(tmp_path: Path, spark: SparkSession) -> Told:
+    """Return the findings on a text."""
     asked = PasteJudge(tmp_path, lambda: spark, all_with_spark=True)
 
     def tell(text: str) -> Report:
@@ -62,9 +62,9 @@ def record(logger: str, message: str, *, at: str = "10:00:00,001", level: str = 
     ids=["processing", "triggering", "counted"],
 )
 def test_a_checkpoint_that_could_not_be_finalized_is_read_below_any_record(
-    above: str, told: Told
+    above: str, diagnose: Told
 ) -> None:
-    report = told(above + NOT_FINALIZED)
+    report = diagnose(above + NOT_FINALIZED)
     assert (report.summary.verdict, report.summary.cause) == (Verdict.DEGRADED, "storage-failure")
     first = next(one for one in report.findings if one.code == "CP312")
     assert "is in safe mode" in first.title
@@ -98,8 +98,8 @@ WATCHDOG: Final = (
 )
 
 
-def test_a_task_for_which_the_watchdog_ended_its_taskmanager_is_the_culprit(told: Told) -> None:
-    report = told(STUCK + WATCHDOG)
+def test_the_task_that_triggered_the_watchdog_is_the_culprit(diagnose: Told) -> None:
+    report = diagnose(STUCK + WATCHDOG)
     (finding,) = report.findings
     assert (finding.code, finding.cause) == ("CP310", "task-hangs")
     assert (finding.subject.task, finding.subject.subtask_index) == ("enrich -> Sink: es", 1)
@@ -107,16 +107,16 @@ def test_a_task_for_which_the_watchdog_ended_its_taskmanager_is_the_culprit(told
     assert "its TaskManager was ended" in finding.title
 
 
-def test_the_watchdog_alone_names_no_task(told: Told) -> None:
-    report = told(WATCHDOG)
+def test_the_watchdog_alone_names_no_task(diagnose: Told) -> None:
+    report = diagnose(WATCHDOG)
     (finding,) = report.findings
     assert (finding.code, finding.cause) == ("CP310", "task-hangs")
     assert finding.subject.task is None
     assert "no record names the task" in finding.title
 
 
-def test_a_task_that_closes_slowly_is_information(told: Told) -> None:
-    report = told(STUCK)
+def test_a_task_that_closes_slowly_is_information(diagnose: Told) -> None:
+    report = diagnose(STUCK)
     (finding,) = report.findings
     assert (finding.severity, finding.cause) == ("info", None)
 
@@ -170,8 +170,8 @@ REVOKED: Final = record(
     ],
     ids=["kubernetes", "zookeeper", "the job alone"],
 )
-def test_a_leadership_that_was_lost_suspends_the_job(text: str, says: str, told: Told) -> None:
-    report = told(text)
+def test_lost_leadership_suspends_the_job(text: str, says: str, diagnose: Told) -> None:
+    report = diagnose(text)
     assert report.summary.cause == "leadership-lost"
     finding = next(one for one in report.findings if one.code == "ST304")
     assert says in finding.title
@@ -179,8 +179,8 @@ def test_a_leadership_that_was_lost_suspends_the_job(text: str, says: str, told:
     assert all(one.subject.task is None for one in report.findings)
 
 
-def test_a_cluster_that_stops_lays_its_leadership_down(told: Told) -> None:
-    assert not told(REVOKED + SUSPENDED).findings
+def test_a_stopping_cluster_gives_up_leadership(diagnose: Told) -> None:
+    assert not diagnose(REVOKED + SUSPENDED).findings
 
 
 def completed(durations: list[int]) -> str:
@@ -201,14 +201,14 @@ def completed(durations: list[int]) -> str:
         ([30_120, 95_001, 265_002, 535_002], {"CP104"}),
         ([30_120, 95_001, 265_002, 275_002], set()),  # none near the timeout
         ([535_002, 265_002, 95_001, 30_120], set()),  # a start that gets faster
-        ([30_120, 28_000, 31_000, 535_002], set()),  # one accident
+        ([30_120, 28_000, 31_000, 535_002], set()),  # a single outlier
     ],
     ids=["climbing", "below half of the timeout", "warming up", "one"],
 )
-def test_durations_that_only_climb_are_slow_from_the_first_on(
-    durations: list[int], codes: set[str], told: Told
+def test_rising_durations_are_slow_from_the_first(
+    durations: list[int], codes: set[str], diagnose: Told
 ) -> None:
-    assert {one.code for one in told(completed(durations)).findings} == codes
+    assert {one.code for one in diagnose(completed(durations)).findings} == codes
 
 
 CONTAINER: Final = "container_e31_1625000000000_0412_01_000007"
@@ -238,14 +238,14 @@ FAILED: Final = (
 )
 
 
-def test_a_worker_on_which_a_task_ran_had_registered(told: Told) -> None:
-    report = told(terminated(KILLED.format(CONTAINER)) + FAILED)
+def test_a_worker_on_which_a_task_ran_had_registered(diagnose: Told) -> None:
+    report = diagnose(terminated(KILLED.format(CONTAINER)) + FAILED)
     assert [story.cause for story in report.summary.stories] == ["out-of-memory"]
     assert "ST202" not in {one.code for one in report.findings}
 
 
-def test_a_worker_of_which_nothing_says_when_it_began_just_ended(told: Told) -> None:
-    report = told(terminated("Container exited with a non-zero exit code 1."))
+def test_a_worker_without_a_known_start_just_ended(diagnose: Told) -> None:
+    report = diagnose(terminated("Container exited with a non-zero exit code 1."))
     titles = [one.title for one in report.findings if one.code == "ST202"]
     assert not any("before registering" in title for title in titles)
 
@@ -260,16 +260,16 @@ FINISHED: Final = (
     ("minutes", "causes"), [((14, 15, 16), {"finished-tasks"}), ((14, 15), set())]
 )
 def test_three_triggers_refused_for_finished_tasks_are_enough(
-    minutes: tuple[int, ...], causes: set[str], told: Told
+    minutes: tuple[int, ...], causes: set[str], diagnose: Told
 ) -> None:
     text = "".join(
         record(COORDINATOR, FINISHED, at=f"10:{minute}:20,114", level="INFO") for minute in minutes
     )
-    assert {one.cause for one in told(text).findings} == causes
+    assert {one.cause for one in diagnose(text).findings} == causes
 
 
-def test_a_fenced_producer_says_nothing_of_a_gap(told: Told) -> None:
-    report = told(
+def test_a_fenced_producer_implies_no_gap(diagnose: Told) -> None:
+    report = diagnose(
         record(
             "org.apache.flink.runtime.taskmanager.Task",
             "Sink: out: Writer -> Sink: out: Committer (2/4)#5 (ab12cd34ef56ab12cd34ef56ab12cd34_ea632d67b7d595e5b851708ae9ad79d6_1_5) switched from RUNNING to FAILED with failure cause:",
@@ -282,14 +282,14 @@ def test_a_fenced_producer_says_nothing_of_a_gap(told: Told) -> None:
     assert not any("0 ms" in (one.why or "") for one in report.findings)
 
 
-def test_what_the_operator_wraps_is_the_headline(told: Told) -> None:
+def test_the_error_inside_an_operator_event_is_the_headline(diagnose: Told) -> None:
     message = (
         "org.apache.flink.kubernetes.operator.exception.UpgradeFailureException: HA metadata not available to "
         "restore from last state. It is possible that the job has finished or terminally failed, or the "
         "configmaps have been deleted. Manual restore required."
     )
     wrapper = "org.apache.flink.kubernetes.operator.exception.ReconciliationException"
-    report = told(
+    report = diagnose(
         f'status:\n  error: \'{{"type":"{wrapper}","message":"{message}","throwableList":[]}}\'\n'
         "  jobManagerDeploymentStatus: MISSING\n  lifecycleState: FAILED\n"
     )

@@ -1,7 +1,8 @@
-"""What ends streaming jobs of Spark's: whose heap was full, who else wrote, what the exception itself recommends.
+"""Tests the failures that end Spark streaming jobs: a full heap, a second writer, advice in the
+exception itself.
 
-Written after texts that strangers tried: a driver's console, a ticket, a line of `kubectl logs`. Wording of
-Spark 3.3 to 3.5, of its connectors, of Kubernetes 1.27 and of psycopg2.
+The texts follow real inputs: a driver's console, a ticket, a line of `kubectl logs`. The wording is
+from Spark 3.3 to 3.5, its connectors, Kubernetes 1.27 and psycopg2.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ ENDED = (
 )
 
 
-def told(text: str, folder: Path) -> Report:
+def findings_of(text: str, folder: Path) -> Report:
     asked = PasteJudge(folder, None)
     report = asked.report(asked.inputs(text))
     assert report is not None
@@ -46,7 +47,7 @@ def told(text: str, folder: Path) -> Report:
 
 
 def only(text: str, folder: Path) -> Finding:
-    (finding,) = told(text, folder).findings
+    (finding,) = findings_of(text, folder).findings
     return finding
 
 
@@ -95,9 +96,9 @@ def test_a_task_that_fills_the_heap_is_the_executors(text: str, tmp_path: Path) 
     assert "driver" not in finding.explain
 
 
-def test_a_thread_of_somebody_else_ends_no_query(tmp_path: Path) -> None:
+def test_a_foreign_thread_ends_no_query(tmp_path: Path) -> None:
     other = 'Exception in thread "metrics-sender" java.lang.OutOfMemoryError: Java heap space\n'
-    assert not told(INFO + other + COLLECTED.splitlines()[0] + "\n", tmp_path).findings
+    assert not findings_of(INFO + other + COLLECTED.splitlines()[0] + "\n", tmp_path).findings
 
 
 # --- two queries ----------------------------------------------------------------------------------
@@ -112,13 +113,13 @@ CONCURRENT = (
 
 
 @pytest.mark.parametrize("above", ["", ENDED], ids=["alone", "below a record"])
-def test_what_says_why_beats_a_deeper_cause_that_does_not(above: str, tmp_path: Path) -> None:
+def test_an_explanatory_cause_beats_a_deeper_vague_one(above: str, tmp_path: Path) -> None:
     finding = only(above + CONCURRENT, tmp_path)
     assert finding.cause == "two-writers"
     assert "Multiple streaming queries are concurrently using" in finding.title
 
 
-def test_the_deepest_cause_that_says_why_stays_the_cause(tmp_path: Path) -> None:
+def test_the_deepest_explanatory_cause_wins(tmp_path: Path) -> None:
     full = CONCURRENT + "Caused by: java.io.IOException: No space left on device\n"
     finding = only(ENDED + full, tmp_path)
     assert finding.cause == "storage-failure"
@@ -219,7 +220,7 @@ def test_an_option_that_the_exception_recommends_is_the_advice(
         ("java.sql.BatchUpdateException: value too long for type character(8)", "Fix the error"),
     ],
 )
-def test_only_what_cannot_be_read_is_to_be_read_tolerantly(
+def test_tolerant_reading_is_advised_only_for_unreadable_data(
     said: str, advised: str, tmp_path: Path
 ) -> None:
     assert advised in advice(only(query_failed(said), tmp_path))
@@ -253,10 +254,10 @@ The API gave the following container statuses:
         ("", "Error", "executor-lost"),
     ],
 )
-def test_why_kubernetes_ended_an_executor_stands_below_the_line(
+def test_the_line_below_has_the_reason_why_kubernetes_ended_an_executor(
     blank: str, guess: str, reason: str, cause: str, tmp_path: Path
 ) -> None:
-    report = told(POD.format(blank=blank, guess=guess, reason=reason), tmp_path)
+    report = findings_of(POD.format(blank=blank, guess=guess, reason=reason), tmp_path)
     (lost,) = (finding for finding in report.findings if finding.code == "RT304")
     assert lost.cause == cause
     assert "The executor with id 7 exited with exit code 137" in lost.title
@@ -264,10 +265,10 @@ def test_why_kubernetes_ended_an_executor_stands_below_the_line(
     assert report.summary.cause == cause
 
 
-def test_an_executor_that_ended_by_itself_is_not_lost(tmp_path: Path) -> None:
+def test_an_executor_that_exited_on_its_own_is_not_lost(tmp_path: Path) -> None:
     text = POD.format(blank=" ", guess="", reason="Completed")
     text = text.replace("exit code 137(SIGKILL)", "exit code 0(success)").replace(": 137", ": 0")
-    assert not told(text[: text.rindex("23/10/04")], tmp_path).findings
+    assert not findings_of(text[: text.rindex("23/10/04")], tmp_path).findings
 
 
 STARVED = (
@@ -298,7 +299,7 @@ def test_a_quota_that_forbids_executors_is_named(tmp_path: Path) -> None:
     assert "cluster's page" not in advice(finding)
 
 
-def test_executors_that_nobody_forbids_have_no_quota(tmp_path: Path) -> None:
+def test_allowed_executors_have_no_quota_finding(tmp_path: Path) -> None:
     finding = only(STARVED, tmp_path)
     assert "quota" not in finding.title + advice(finding)
 
@@ -312,6 +313,6 @@ POLL = (
 )
 
 
-def test_one_poll_that_ended_a_query_is_told_once(tmp_path: Path) -> None:
+def test_a_poll_that_ended_a_query_is_reported_once(tmp_path: Path) -> None:
     finding = only(POLL + DRIVER_STACK, tmp_path)
     assert (finding.code, finding.cause) == ("RT103", "kafka-timeout")

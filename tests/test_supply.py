@@ -1,4 +1,6 @@
-"""What CI installs is what pyproject.toml asks for, and what is known of it is judged, not passed over."""
+"""Checks that CI installs the requirements of pyproject.toml, and that known vulnerabilities and
+licences are judged.
+"""
 
 from __future__ import annotations
 
@@ -27,21 +29,21 @@ SYSTEMS = {
 
 
 def locked(name: str) -> list[tuple[Requirement, int]]:
-    """The requirements of a lock file, each with its number of hashes."""
+    """Return the requirements of a lock file, each with its number of hashes."""
     text = (CI / name).read_text(encoding="utf-8")
     lines = re.sub(r"^\s*#.*\n", "", text, flags=re.MULTILINE).replace("\\\n", " ").splitlines()
     return [(Requirement(line.split(" --hash")[0]), line.count("--hash=sha256:")) for line in lines]
 
 
 def asked() -> Iterator[Requirement]:
-    """What an environment with `.[dev]` must have."""
+    """Return the requirements of an environment with `.[dev]`."""
     yield from map(Requirement, PROJECT["dependencies"])
     yield from map(Requirement, PROJECT["optional-dependencies"]["dev"])
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("python", ["3.11", "3.12", "3.13"])
-def test_the_lock_covers_what_is_asked_for(python: str, system: str) -> None:
+def test_the_lock_covers_all_requirements(python: str, system: str) -> None:
     here = {
         **{key: str(value) for key, value in default_environment().items()},
         **SYSTEMS[system],
@@ -76,7 +78,7 @@ def test_every_locked_package_has_one_version_and_its_hashes(name: str) -> None:
     )
 
 
-def test_the_tools_that_are_asked_for_are_locked() -> None:
+def test_required_tools_are_locked() -> None:
     versions = {canonicalize_name(one.name): one.specifier for one, _ in locked("tools.lock")}
     for line in (CI / "tools.in").read_text(encoding="utf-8").splitlines():
         if not line.startswith("#"):
@@ -86,7 +88,7 @@ def test_the_tools_that_are_asked_for_are_locked() -> None:
 
 
 def judge() -> ModuleType:
-    """`.ci/judge.py`, which is no part of a package."""
+    """Load `.ci/judge.py`, which belongs to no package."""
     spec = importlib.util.spec_from_file_location("judge", CI / "judge.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -135,7 +137,7 @@ UNANSWERED = {"name": "c", "skip_reason": "Dependency not found on PyPI"}
         ([CLEAN], "", [{**GOOD, "License": "AGPL-3.0-only"}], 1, "licence of a 1: AGPL-3.0-only"),
     ],
 )
-def test_what_is_wrong_or_was_not_checked_is_said(
+def test_problems_and_unchecked_packages_are_reported(
     packages: list[dict[str, Any]] | None,
     log: str,
     licences: list[dict[str, Any]],

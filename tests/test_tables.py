@@ -1,4 +1,4 @@
-"""The complete tables of `--data-dir`: what is in them, what they refuse, what they leave behind."""
+"""Tests the complete tables of `--data-dir`: content, refusals and remains after a failure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TOOL = Tool(version="1.0", command="checkpoints")
 
 
 class Named:
-    """As much of a topic as `DataDir` asks for."""
+    """The part of a topic that `DataDir` requires."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -59,8 +59,8 @@ def write(where: Path | str, given: ClusterFacts, **options: Any) -> None:
     tables.of([Named("checkpoints")], diagnosis)  # type: ignore[list-item]
 
 
-def held(folder: Path) -> dict[str, int]:
-    """The tables of a folder by its manifest, and their rows as they are."""
+def tables_in(folder: Path) -> dict[str, int]:
+    """Return the tables of a folder by its manifest, with their raw rows."""
     manifest = json.loads((folder / MANIFEST).read_text())
     assert manifest["schema"] == "flowdiag.tables/1"
     found = {}
@@ -93,7 +93,7 @@ def test_every_table_has_a_document_of_its_columns() -> None:
 
 def test_tables_are_whole_and_typed(tmp_path: Path) -> None:
     write(tmp_path / "data", facts(5_001))
-    found = held(tmp_path / "data")
+    found = tables_in(tmp_path / "data")
     assert set(found) == {table.name for table in tables_of(["checkpoints"])}
     assert found["checkpoints"] == 5_001 and found["declines"] == 0
     first = pq.read_table(tmp_path / "data" / "checkpoints").slice(0, 1).to_pylist()[0]
@@ -128,16 +128,16 @@ def test_rows_are_taken_as_they_are_written(tmp_path: Path) -> None:
 # -- what they refuse, and leave behind ------------------------------------------------------------------
 
 
-def test_tables_of_ours_are_replaced_and_nothing_else_is(tmp_path: Path) -> None:
+def test_only_our_own_tables_are_replaced(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
     write(folder, facts(1))
     write(f"{folder}/", facts(2))
-    assert held(folder)["checkpoints"] == 2
+    assert tables_in(folder)["checkpoints"] == 2
     (folder / "notes.txt").write_text("mine")
     with pytest.raises(FlowdiagError, match=r"another file: notes\.txt"):
         DataDir(str(folder))
-    assert held(folder)["checkpoints"] == 2
+    assert tables_in(folder)["checkpoints"] == 2
     other = tmp_path / "other"
     other.mkdir()
     (other / "a.parquet").touch()
@@ -153,7 +153,7 @@ def test_tables_of_ours_are_replaced_and_nothing_else_is(tmp_path: Path) -> None
     assert sorted(os.listdir(tmp_path)) == ["data", "other"]
 
 
-def test_what_fails_leaves_what_was_there(tmp_path: Path) -> None:
+def test_a_failure_keeps_the_old_tables(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     write(folder, facts(1))
     tables = DataDir(str(folder))
@@ -165,11 +165,11 @@ def test_what_fails_leaves_what_was_there(tmp_path: Path) -> None:
 
     with pytest.raises(RuntimeError):
         tables.of([Named("checkpoints")], diagnosis)  # type: ignore[list-item]
-    assert held(folder)["checkpoints"] == 1
+    assert tables_in(folder)["checkpoints"] == 1
     assert os.listdir(tmp_path) == ["data"]
 
 
-def test_a_full_disk_is_said_by_the_name_of_the_folder(
+def test_a_full_disk_is_reported_with_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*given: object, **more: object) -> int:
@@ -181,7 +181,7 @@ def test_a_full_disk_is_said_by_the_name_of_the_folder(
     assert os.listdir(tmp_path) == []
 
 
-def test_behind_a_url_the_manifest_comes_last(tmp_path: Path) -> None:
+def test_the_manifest_is_uploaded_last(tmp_path: Path) -> None:
     import fsspec
 
     url = f"memory://{tmp_path}/data"
@@ -237,7 +237,7 @@ def test_the_command_refuses_before_the_work(
 
 class _no_spark:
     def __init__(self, *given: object) -> None:
-        """Take what is given."""
+        """Accept any arguments."""
 
     def __enter__(self) -> None:
         return None
@@ -289,7 +289,7 @@ Checkpoint 7 of job 7c7769847d333438dd9ce845d5a2d980 expired before completing.
 
 @pytest.mark.spark
 @pytest.mark.parametrize("executors", [False, True])
-def test_a_diagnosis_writes_what_was_read_and_what_was_judged(
+def test_a_diagnosis_writes_facts_and_findings(
     spark: SparkSession, tmp_path: Path, executors: bool
 ) -> None:
     from flowdiag.analyses.diagnosis import diagnose
@@ -303,7 +303,7 @@ def test_a_diagnosis_writes_what_was_read_and_what_was_judged(
     found = discover([str(tmp_path / "jobmanager.log")])
     report = tables.of(topics, lambda: diagnose(topics, found, lambda: spark, resources=resources))
     assert report.data.jobs
-    rows = held(tmp_path / "data")
+    rows = tables_in(tmp_path / "data")
     assert (rows["events"], rows["metrics"], rows["checkpoints"], rows["subtasks"]) == (2, 0, 1, 0)
     events = pq.read_table(tmp_path / "data" / "events").sort_by("offset").to_pylist()
     assert [each["event"] for each in events] == ["checkpoint_triggered", "checkpoint_expired"]

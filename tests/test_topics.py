@@ -1,4 +1,6 @@
-"""Several topics are one flow: read, settled and collected once, with the findings of the single commands."""
+"""Checks that several topics share one pass of reading, settling and collecting, with the
+findings of the single commands.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ TRIED = ("flink/1.20.5/hot-key", "startup/2.3.0/too-few-buffers")
 
 
 @pytest.mark.parametrize("recording", TRIED)
-def test_four_topics_are_measured_at_once_and_say_what_each_says_alone(
+def test_four_topics_at_once_give_the_findings_of_each_alone(
     recording: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = discover([str(RECORDINGS / recording)])
@@ -54,12 +56,12 @@ def test_four_topics_are_measured_at_once_and_say_what_each_says_alone(
 
 
 def judged_of(finding: Finding) -> Finding:
-    """A finding without its remedies: one that several topics have stands at the first of them only."""
+    """Return a finding without its remedies, which only the first topic of a shared finding has."""
     return msgspec.structs.replace(finding, actions=[], see=[])
 
 
 def counting(function: Any, name: str, calls: Counter[str]) -> Any:
-    """The same function, that counts how often it is called."""
+    """Wrap a function so that its calls are counted."""
 
     def counted(*arguments: Any, **named: Any) -> Any:
         calls[name] += 1

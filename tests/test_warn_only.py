@@ -1,4 +1,6 @@
-"""Consoles that show WARN and above: what is left of a JobManager's log names the right one, or nobody."""
+"""Checks consoles that show WARN and above: the remaining JobManager log leads to the right
+culprit or none.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ _HEAD: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (\w+)")
 
 
 def _console(scenario: str, *, traces: bool) -> str:
-    """The lines of the JobManager's log from WARN on, with what belongs to them or without (`grep`)."""
+    """Return the JobManager's lines from WARN on, with or without their stack traces (as `grep`
+    leaves them).
+    """
     log = next(
         (unpacked(FIXTURES / "recordings/flink" / scenario)).rglob("*standalonesession*.log")
     )
@@ -55,13 +59,13 @@ def _report(text: str, folder: Path, spark: SparkSession) -> Report:
     [
         ("1.10.3/slow-async-snapshot", "0c8a50be1ab356d4accb06da04d8db7e", None),
         ("1.20.5/slow-sync-snapshot", "taskmanager-2", None),
-        ("1.10.3/sync-failure", None, None),  # declined: everybody is late but the culprit
+        ("1.10.3/sync-failure", None, None),  # declined: every subtask is late except the culprit
         ("1.10.3/hang", None, None),  # sources wait for the checkpoint lock
         ("1.20.5/hot-key", None, None),
         ("1.20.5/async-failure", None, "snapshot-exception"),
     ],
 )  # fmt: skip
-def test_who_was_late_is_said_and_nobody_innocent_named(
+def test_late_subtasks_are_reported_without_a_wrong_culprit(
     scenario: str,
     taskmanager: str | None,
     cause: str | None,
@@ -79,8 +83,6 @@ def test_who_was_late_is_said_and_nobody_innocent_named(
 
 @pytest.mark.spark
 @pytest.mark.parametrize("scenario", ["1.14.6/tight-interval", "1.20.5/healthy"])
-def test_a_healthy_job_complains_of_nothing(
-    scenario: str, tmp_path: Path, spark: SparkSession
-) -> None:
+def test_a_healthy_job_has_no_finding(scenario: str, tmp_path: Path, spark: SparkSession) -> None:
     report = _report(_console(scenario, traces=True), tmp_path, spark)
     assert not [one for one in report.findings if one.severity != "info"]

@@ -1,6 +1,8 @@
-"""Any cut of any log: a subset of the facts, and never another culprit, health unseen, or a false alarm.
+"""Checks that any cut of any log yields a subset of the facts: no other culprit, no unproven
+health, no false alarm.
 
-A few windows in every run, several hundred in `.ci/full`; `docs/accuracy.md` counts what becomes of others.
+Every run tests a few windows, `.ci/full` several hundred. `docs/accuracy.md` counts the outcomes of
+the others.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from flowdiag.parsers.rows import Event
 from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import parse_split, plan_splits
 
-from .windows import PASTES, Run, Window, complaints, draw, lines_of, runs, torn
+from .windows import PASTES, Run, Window, complaints, draw, lines_of, runs, with_gap
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +34,7 @@ BY_NAME: Final = {run.name: run for run in runs()}
 
 
 def reports(window: Window, folder: Path, spark: SparkSession) -> list[Report]:
-    """What every command that fits says of a window."""
+    """Return the reports of every applicable command on a window."""
     topics = tuple(topic(name) for name in TOPICS[window.run.engine])
     found = find(window.write(folder), strict=False, engine=window.run.engine)
     inspected = inspect_inputs(topics, found, Options())
@@ -40,10 +42,10 @@ def reports(window: Window, folder: Path, spark: SparkSession) -> list[Report]:
     return [report_on((each,), inspected, measured) for each in topics]
 
 
-# Windows that once were judged wrongly, one of each kind.
+# Windows that were once judged wrongly, each for another reason.
 LESSONS: Final = (
-    ("flink/2.3.0/savepoint-rescale", 0),  # two deployments, and no word of the JobManager between
-    ("flink/1.14.6/healthy", 1),  # one log ends while tasks start, another one goes on
+    ("flink/2.3.0/savepoint-rescale", 0),  # two deployments, and no JobManager line in between
+    ("flink/1.14.6/healthy", 1),  # one log ends while tasks start, another one continues
     ("flink/1.9.3/healthy", 1),  # the list of options begins in its middle
     ("flink/1.14.6/stop-with-savepoint", 4),  # the last line ends within the job's id
 )
@@ -53,7 +55,7 @@ def _windows() -> list[Any]:
     shown = [pytest.param(draw(BY_NAME[name], n), id=f"{name} {n}") for name, n in LESSONS]
     for run in runs():
         for number in range(3):
-            for how in (draw, torn):
+            for how in (draw, with_gap):
                 name = f"{how.__name__} {run.name} {number}"
                 shown.append(pytest.param((how, run, number), id=name, marks=[pytest.mark.full]))
     return shown
@@ -61,12 +63,14 @@ def _windows() -> list[Any]:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("window", _windows())
-def test_a_window_tells_nothing_but_the_truth(
+def test_a_window_never_contradicts_the_truth(
     window: Window | tuple[Callable[[Run, int], Window], Run, int],
     tmp_path: Path,
     spark: SparkSession,
 ) -> None:
-    if not isinstance(window, Window):  # drawn here: to draw all of them unpacks all recordings
+    if not isinstance(
+        window, Window
+    ):  # drawn here, because drawing all windows unpacks all recordings
         how, run, number = window
         window = how(run, number)
     found = reports(window, tmp_path, spark)
@@ -75,7 +79,7 @@ def test_a_window_tells_nothing_but_the_truth(
 
 # --- what is read --------------------------------------------------------------------------------
 
-# What a record is about. Its text and its trace may be cut, its writer be unknown.
+# The identity of a record. Its text and its trace may be cut, its writer unknown.
 IDENTITY: Final = (
     "event",
     "checkpoint",
@@ -88,14 +92,14 @@ IDENTITY: Final = (
     "local_us",
     "to_state",
 )
-# Sums over several records: of fewer in a window.
+# Sums over several records: a window has fewer.
 SUMS: Final = (Event.SPLIT, Event.METRIC, Event.KNOWN, Event.SPARK_TASKS)
-# What a trace is without the line above it.
+# The identity of a trace without the line above it.
 CUT_TRACES: Final = (Event.EXCEPTION, Event.SPARK_QUERY)
 
 
 def identities(path: Path) -> set[tuple[Any, ...]]:
-    """What each record of a file is about."""
+    """Return the identity of each record of a file."""
     return {
         tuple(row[name] for name in IDENTITY)
         for task in plan_splits(discover([str(path)]).sources)
@@ -121,7 +125,7 @@ def _cuts() -> list[Any]:
 
 @pytest.mark.parametrize("run", _cuts())
 def test_a_cut_holds_a_subset_of_the_records(run: Run, tmp_path: Path) -> None:
-    """However a log is cut, in the middle of lines too, each record is one of the log's."""
+    """Check that each record of a cut log, also cut within a line, is a record of the full log."""
     path = next(path for path in run.logs if path.suffix == ".log")
     lines = lines_of(path)
     cut = tmp_path / path.name
@@ -129,43 +133,45 @@ def test_a_cut_holds_a_subset_of_the_records(run: Run, tmp_path: Path) -> None:
         dice = random.Random(f"{run.name} {number}")
         count = min(len(lines), dice.randint(1, 400))
         start = dice.randint(0, len(lines) - count)
-        dress = dice.choice(["as it is", "cut in the first and the last line"])
-        cut.write_text(PASTES[dress](lines[start : start + count]))
+        wrapping = dice.choice(["as it is", "cut in the first and the last line"])
+        cut.write_text(PASTES[wrapping](lines[start : start + count]))
         for one in identities(cut) - _whole(path):
             if one[0] in CUT_TRACES:
                 continue
-            assert any(_agree(one, other) for other in _whole(path)), (start, count, dress, one)
+            assert any(_agree(one, other) for other in _whole(path)), (start, count, wrapping, one)
 
 
 def _agree(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    """Whether a record tells nothing that the other one contradicts; what is cut off it does not tell."""
+    """Return whether a record contradicts no field of the other; fields that were cut off count
+    as unknown.
+    """
     return all(mine is None or mine == theirs for mine, theirs in zip(one, other, strict=True))
 
 
 CUT_LINES: Final = {
-    # The build's date is no time of a line whose own time is cut off.
+    # The build date is not the time of a line whose own time is cut off.
     "runtime.entrypoint.ClusterEntrypoint [] -  Starting StandaloneSessionClusterEntrypoint "
     "(Version: 1.14.6, Scala: 2.11, Rev:a921a4d, Date:2022-09-09T10:18:38+02:00)": {
         "event": "process_started",
         "local_us": None,
         "utc_us": None,
     },
-    # Half a job's id names no job.
+    # Half a job ID names no job.
     "2026-11-21 00:20:15,456 INFO  org.apache.flink.runtime.checkpoint.CheckpointCoordinator [] - "
     "Triggering checkpoint 16 (type=CHECKPOINT) @ 1795220415454 for job ade5ec76d1": {
         "event": "checkpoint_triggered",
         "checkpoint": 16,
         "job_id": None,
     },
-    # Half a moment is none.
+    # A truncated time is no time.
     "2026-11-21 00:20:15,456 INFO  org.apache.flink.runtime.checkpoint.CheckpointCoordinator [] - "
     "Triggering checkpoint 16 @ 17952204": None,
 }
 
 
-@pytest.mark.parametrize(("line", "told"), CUT_LINES.items(), ids=range(len(CUT_LINES)))
-def test_what_is_cut_off_is_not_guessed(
-    line: str, told: dict[str, Any] | None, tmp_path: Path
+@pytest.mark.parametrize(("line", "expected"), CUT_LINES.items(), ids=range(len(CUT_LINES)))
+def test_cut_text_is_not_guessed(
+    line: str, expected: dict[str, Any] | None, tmp_path: Path
 ) -> None:
     (tmp_path / "log").write_text(f"{line}\n")
     rows = [
@@ -176,4 +182,6 @@ def test_what_is_cut_off_is_not_guessed(
         for row in batch.to_pylist()
         if row["event"] not in (Event.SPLIT, Event.MARKS)
     ]
-    assert [{name: row[name] for name in told or ()} for row in rows] == ([told] if told else [])
+    assert [{name: row[name] for name in expected or ()} for row in rows] == (
+        [expected] if expected else []
+    )

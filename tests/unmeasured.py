@@ -1,7 +1,7 @@
-"""What Spark measures of exceptions that stand by themselves, without Spark: their rows are handed on as they are.
+"""Assembles the measurements of single exceptions without Spark, which only passes their rows on.
 
-`analyses/flink/sql/incidents.sql` and `analyses/rate/sql/single.sql` only pick columns. What needs more than that
-(a checkpoint, a batch) is left to tests with Spark: `measured` gives None for it.
+`analyses/flink/sql/incidents.sql` and `analyses/rate/sql/single.sql` only select columns. Inputs
+that need more (a checkpoint, a batch) are tested with Spark: `measured` returns None for them.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _NOT_MEASURED: Final = frozenset({Event.SPLIT, Event.MARKS})
 
 
 def measured(names: Sequence[str], found: Discovery) -> Measured | None:
-    """What an engine measures of the inputs; None where Spark does more than hand rows on.
+    """Return the measurements of the inputs, or None if Spark does more than pass rows on.
 
     Args:
         names: of the topics, all of one engine.
-        found: the inputs, those of the other engine not read.
+        found: the inputs, without those of the other engine.
     """
     table = parse_on_driver(plan_splits([s for s in found.sources if s.kind != "not-read"]))
     rows = [row for row in table.to_pylist() if Event(row["event"]) not in _NOT_MEASURED]
@@ -45,7 +45,7 @@ def measured(names: Sequence[str], found: Discovery) -> Measured | None:
     common = assemble(handed, [], ())
     facts = {}
     for name in names:
-        one: Any = topic(name)  # of Flink
+        one: Any = topic(name)  # for Flink
         aside = one.side_inputs(found.sources, Options()).content
         facts[name] = one.facts(handed, [], common, (), aside, Options())
     return Measured(facts=facts, processes=common.processes)
@@ -58,8 +58,8 @@ def _incident(row: dict[str, Any]) -> dict[str, Any]:
 def _rate(name: str, rows: list[dict[str, Any]]) -> Measured | None:
     if not {Event(row["event"]) for row in rows} <= _SPARK:
         return None
-    told = [("single", json.dumps({"app": "", **_without_nulls(row)})) for row in rows]
-    return Measured(facts={name: assemble_rate(told)})
+    rows_by_kind = [("single", json.dumps({"app": "", **_without_nulls(row)})) for row in rows]
+    return Measured(facts={name: assemble_rate(rows_by_kind)})
 
 
 def _without_nulls(row: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""What a user of the library may write; mypy checks that it is typed (`mypy tests`), a test runs it."""
+"""A script as users of the library write it; mypy checks its types (`mypy tests`), and a test
+runs it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def worst(paths: list[str], spark: SparkSession | None = None) -> list[str]:
-    """Titles of the critical findings, the names of the culprits before them."""
+    """Return the titles of the critical findings, prefixed with the culprits."""
     report = flowdiag.diagnose(
         paths,
         topics=["checkpoints"],
@@ -29,7 +31,7 @@ def worst(paths: list[str], spark: SparkSession | None = None) -> list[str]:
 
 
 def expired(paths: list[str], spark: SparkSession) -> int:
-    """How many checkpoints expired, by a query of the user's own."""
+    """Count the expired checkpoints with a user-defined query."""
     with flowdiag.read(paths, spark) as events:
         frame = events.of("checkpoint_expired")
         if TYPE_CHECKING:
@@ -38,14 +40,14 @@ def expired(paths: list[str], spark: SparkSession) -> int:
 
 
 def core_rules() -> list[str]:
-    """The codes of core rules."""
+    """Return the codes of core rules."""
     rules = flowdiag.rules()
     assert_type(rules, tuple[Rule, ...])
     return [rule.code for rule in rules if rule.core]
 
 
 def why_not(path: str) -> str:
-    """What is wrong with an input."""
+    """Return the error of an input."""
     try:
         flowdiag.diagnose(path)
     except FlowdiagError as error:

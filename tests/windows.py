@@ -1,8 +1,9 @@
-"""Fragments as people have them: some lines out of a recording's logs, in the dress in which they are pasted.
+"""Log fragments as people have them: some lines of a recording's logs, in the formats in which
+people paste them.
 
-A window is drawn from its number, so that it is the same wherever it is drawn. `complaints` says what a report
-on it may not say: of checkpoints that nobody took, of culprits that the job does not name, of sicknesses of
-a healthy job, of health that nothing in the window shows.
+A window is drawn from its number, so the same number always gives the same window. `complaints`
+returns the false claims of a report on it: invented checkpoints, culprits that contradict the
+truth, faults of a healthy job, and health without evidence.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def _each(of: Callable[[str], str]) -> Callable[[Lines], str]:
     return lambda lines: "".join(f"{of(line)}\n" for line in lines)
 
 
-# What happens to lines whatever they say; those of `relay` print Flink's records anew.
+# Changes to lines of any kind; `relay` prints Flink's records in other layouts.
 PASTES: Final[dict[str, Callable[[Lines], str]]] = {
     "as it is": _each(str),
     "quoted": _each(lambda line: f"> {line}"),
@@ -61,11 +62,11 @@ LAYOUTS: Final = {layout.name: layout for layout in relay.LAYOUTS}
 
 @dataclass(frozen=True)
 class Run:
-    """One recording.
+    """A recording.
 
     Args:
         name: as `flink/1.20.5/hot-key`.
-        truth: what the job itself wrote.
+        truth: the notes of the job itself.
     """
 
     name: str
@@ -83,18 +84,18 @@ class Run:
 
     @property
     def healthy(self) -> bool:
-        """Whether nobody is to be accused of anything."""
+        """Whether no culprit is expected."""
         return all(job["expected"]["verdict"] == "healthy" for job in self.jobs)
 
     @property
     def logs(self) -> list[Path]:
-        """Its files of lines."""
+        """Its log files."""
         return _logs(self.name)
 
 
 @cache
 def runs() -> tuple[Run, ...]:
-    """The recordings with logs and a truth about a verdict, by name."""
+    """Return the recordings with logs and a truth with a verdict, by name."""
     found = []
     for path in sorted(ROOT.glob("*/*/*/truth.json")):
         name = str(path.parent.relative_to(ROOT))
@@ -107,7 +108,7 @@ def runs() -> tuple[Run, ...]:
 
 
 def files_of(name: str) -> Path:
-    """The folder with all files of a recording."""
+    """Return the folder with all files of a recording."""
     return unpacked(ROOT / name)
 
 
@@ -125,7 +126,7 @@ def _logs(name: str) -> list[Path]:
 
 @cache
 def lines_of(path: Path) -> list[str]:
-    """A file's lines, decompressed."""
+    """Return the decompressed lines of a file."""
     with path.open("rb") as raw:
         codec = codec_of(raw.read(16))
         raw.seek(0)
@@ -140,21 +141,23 @@ def lines_of(path: Path) -> list[str]:
 
 
 @cache
-def said_in(path: Path) -> list[str]:
-    """A log's lines without metrics reports, which are most of it and say nothing in a window."""
+def lines_without_reports(path: Path) -> list[str]:
+    """Return a log's lines without metric reports, which dominate a log and are irrelevant in a
+    window.
+    """
     text = "\n".join(lines_of(path)) + "\n"
     return REPORTS.sub(b"", text.encode()).decode().splitlines()
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some lines of one file, from 0.
+    """Some lines of one file, counted from 0.
 
     Args:
         path: of the file.
-        start, count: which lines.
-        reports: whether its metrics reports count as lines.
-        later: days that are added to every time in them.
+        start, count: the range of lines.
+        reports: whether metric reports count as lines.
+        later: number of days to add to every time in them.
     """
 
     path: Path
@@ -165,8 +168,7 @@ class Part:
 
     @property
     def lines(self) -> list[str]:
-        """The lines."""
-        among = lines_of(self.path) if self.reports else said_in(self.path)
+        among = lines_of(self.path) if self.reports else lines_without_reports(self.path)
         lines = among[self.start : self.start + self.count]
         return [moved(line, self.later) for line in lines] if self.later else lines
 
@@ -183,7 +185,7 @@ _EPOCH_MS = re.compile(r"(?<![0-9a-f-])179[0-9]{10}(?![0-9a-f])")
 
 
 def moved(line: str, days: int) -> str:
-    """A line whose times are some days later."""
+    """Return a line with its times moved some days later."""
     line = _DATE.sub(
         lambda m: f"{m['year']}{m['by']}{m['month']}{m['by']}{int(m['day']) + days:02}", line
     )
@@ -192,19 +194,19 @@ def moved(line: str, days: int) -> str:
 
 @dataclass(frozen=True)
 class Window:
-    """What somebody pastes.
+    """A simulated paste.
 
     Args:
-        run: of which recording.
-        parts: out of which of its files.
-        dress: of `PASTES` or of `relay`.
+        run: its recording.
+        parts: parts of the recording's files.
+        wrapping: a name from `PASTES` or `relay`.
         named: whether the files keep their names.
-        span: the first and the last second, where it is all that was said in between.
+        span: the first and the last second, if the window is complete in between.
     """
 
     run: Run
     parts: tuple[Part, ...]
-    dress: str = "as it is"
+    wrapping: str = "as it is"
     named: bool = True
     span: tuple[datetime, datetime] | None = None
 
@@ -213,15 +215,15 @@ class Window:
             f"{p.path.name} {p.start + 1}+{p.count}{'' if p.reports else ' of what is said'}"
             for p in self.parts
         )
-        return f"{self.run.name}: {parts}; {self.dress}{'' if self.named else ', renamed'}"
+        return f"{self.run.name}: {parts}; {self.wrapping}{'' if self.named else ', renamed'}"
 
     @property
     def plain(self) -> bool:
         """Whether the times are those of the recording."""
-        return self.dress in PASTES
+        return self.wrapping in PASTES
 
     def write(self, folder: Path) -> list[str]:
-        """Lay out the files; their paths."""
+        """Lay out the files, and return their paths."""
         lines: dict[Path, Lines] = {}
         for part in self.parts:
             lines.setdefault(part.path, []).extend(part.lines)
@@ -234,35 +236,39 @@ class Window:
         return paths
 
     def _bytes(self, lines: Lines) -> bytes:
-        if self.dress in PASTES:
-            return PASTES[self.dress](lines).encode()
-        return LAYOUTS[self.dress].render(relay.read("\n".join(lines)))
+        if self.wrapping in PASTES:
+            return PASTES[self.wrapping](lines).encode()
+        return LAYOUTS[self.wrapping].render(relay.read("\n".join(lines)))
 
 
 def draw(run: Run, number: int) -> Window:
-    """The window of a recording with that number, from 0."""
+    """Return the window of a recording with a number, from 0."""
     dice = random.Random(f"{run.name} {number}")
     files = run.logs
     chosen = dice.sample(files, min(len(files), 1 if dice.random() < 0.7 else 2))
     parts = []
     reports = dice.random() < 0.3
     for path in chosen:
-        length = len(lines_of(path) if reports else said_in(path))
+        length = len(lines_of(path) if reports else lines_without_reports(path))
         longest = int(MOST_LINES ** dice.random()) if dice.random() < 0.5 else MOST_LINES
         count = min(length, dice.randint(1, longest))
         parts.append(Part(path, dice.randint(0, length - count), count, reports))
-    dress = dice.choice(["as it is", *PASTES]) if dice.random() < 0.6 else dice.choice([*LAYOUTS])
+    wrapping = (
+        dice.choice(["as it is", *PASTES]) if dice.random() < 0.6 else dice.choice([*LAYOUTS])
+    )
     readable = [len(relay.read("\n".join(part.lines))) for part in parts]
-    if dress in LAYOUTS and (run.engine == "spark" or not all(readable)):
-        dress = dice.choice([*PASTES])
-    return Window(run, tuple(parts), dress, dice.random() < 0.5)
+    if wrapping in LAYOUTS and (run.engine == "spark" or not all(readable)):
+        wrapping = dice.choice([*PASTES])
+    return Window(run, tuple(parts), wrapping, dice.random() < 0.5)
 
 
-def torn(run: Run, number: int) -> Window:
-    """A log with a hole of days: the lines before some place, and those from a later one on."""
+def with_gap(run: Run, number: int) -> Window:
+    """Return a log with a gap of days: the lines before some place, and those from a later place
+    on.
+    """
     dice = random.Random(f"torn {run.name} {number}")
     path = dice.choice([path for path in run.logs if not path.name.endswith(PACKED)])
-    length = len(said_in(path))
+    length = len(lines_without_reports(path))
     before, after = sorted(dice.sample(range(1, length), 2))
     return Window(
         run,
@@ -275,15 +281,15 @@ def torn(run: Run, number: int) -> Window:
 
 
 def at_its_end(run: Run, count: int = 40) -> Window:
-    """The last lines of every log."""
+    """Return the last lines of every log."""
     parts = []
     for path in run.logs:
-        length = len(said_in(path))
+        length = len(lines_without_reports(path))
         parts.append(Part(path, max(0, length - count), min(count, length), reports=False))
     return Window(run, tuple(parts))
 
 
-# What somebody who looks for the trouble stops at first.
+# Patterns at which a person stops who searches for the trouble.
 _TROUBLE: Final = re.compile(
     r"expired before completing|Decline checkpoint|declined by task| to FAILED|failed with an exception"
     r"|\sERROR\s|Current batch is falling behind|was lost|no longer reachable"
@@ -293,37 +299,41 @@ _SICK_S: Final = (10, 60)  # seconds before the first trouble, and after it
 
 
 def first_trouble(run: Run) -> tuple[Path, int] | None:
-    """The log and the line, from 0, where trouble is first said; the JobManager's log before the others."""
+    """Return the log and the line (from 0) of the first trouble; the JobManager's log comes
+    first.
+    """
     for _, path in _read_first(run):
-        for number, line in enumerate(said_in(path)):
+        for number, line in enumerate(lines_without_reports(path)):
             if _TROUBLE.search(line):
                 return path, number
     return None
 
 
 def around_trouble(run: Run, count: int = 40) -> Window:
-    """The lines around the first trouble, of the log that tells of it; where nobody does, of the middle."""
+    """Return the lines around the first trouble in its log; without trouble, the middle lines."""
     path, number = first_trouble(run) or _middle(run)
     start = max(0, number - count // 2)
     return Window(run, (Part(path, start, count, reports=False),))
 
 
 def _middle(run: Run) -> tuple[Path, int]:
-    """The line in the middle of the first log."""
+    """Return the middle line of the first log."""
     _, path = _read_first(run)[0]
-    return path, len(said_in(path)) // 2
+    return path, len(lines_without_reports(path)) // 2
 
 
 def _read_first(run: Run) -> list[tuple[bool, Path]]:
-    """The logs that can be read as they are, the JobManager's first."""
+    """Return the plain-text logs, the JobManager's first."""
     logs = [path for path in run.logs if path.suffix == ".log"]
     return sorted(("standalonesession" not in path.name, path) for path in logs)
 
 
-def sick_time(run: Run) -> Window:
-    """What every log says, metrics too, around the time of the first trouble; else around the middle."""
+def around_trouble_by_time(run: Run) -> Window:
+    """Return the lines of all logs, including metrics, around the first trouble; without
+    trouble, around the middle.
+    """
     path, number = first_trouble(run) or _middle(run)
-    at = next(filter(None, map(_time, said_in(path)[number:])), None)
+    at = next(filter(None, map(_time, lines_without_reports(path)[number:])), None)
     if at is None:  # each line is JSON
         return around_trouble(run, MOST_LINES)
     low, high = (at + timedelta(seconds=s) for s in (-_SICK_S[0], _SICK_S[1]))
@@ -331,12 +341,14 @@ def sick_time(run: Run) -> Window:
 
 
 def part_of_the_time(run: Run, first: float, last: float) -> Window:
-    """What every log says, metrics too, from one share of the recording's time to another, 0 to 1."""
+    """Return the lines of all logs, including metrics, between two fractions (0 to 1) of the
+    recording's duration.
+    """
     return _part_of_the_time(run, run.logs, first, last)
 
 
 def part_of_some_logs(run: Run, number: int) -> Window:
-    """Some of the logs, for a half or a third of the time: which, is drawn by the number."""
+    """Return some of the logs for a half or a third of the time, selected by the number."""
     dice = random.Random(f"part {run.name} {number}")
     logs = dice.sample(run.logs, dice.randint(1, max(1, len(run.logs) - 1)))
     parts = dice.choice((2, 3))
@@ -352,13 +364,15 @@ def _part_of_the_time(run: Run, logs: list[Path], first: float, last: float) -> 
 
 @cache
 def _span(name: str) -> tuple[datetime, datetime]:
-    """The first and the last time in a recording's logs."""
+    """Return the first and the last time in a recording's logs."""
     moments = [when for path in _logs(name) for _, when in _dated(path)]
     return min(moments), max(moments)
 
 
 def _dated(path: Path) -> list[tuple[int, datetime]]:
-    """The lines with a time, from 0, and which; lines of JSON as late as the latest time up to them."""
+    """Return the lines with a time (from 0), and the times; JSON lines take the latest time so
+    far.
+    """
     lines = lines_of(path)
     if not lines[0].startswith("{"):
         return [(n, when) for n, line in enumerate(lines) if (when := _time(line))]
@@ -375,7 +389,7 @@ def _dated(path: Path) -> list[tuple[int, datetime]]:
 
 
 def _time(line: str) -> datetime | None:
-    """What a line of a log begins with; the recordings were made in UTC."""
+    """Return the time at the start of a log line; the recordings were made in UTC."""
     found = _TIME.match(line)
     if found is None:
         return None
@@ -384,7 +398,9 @@ def _time(line: str) -> datetime | None:
 
 
 def _between(run: Run, logs: list[Path], low: datetime, high: datetime) -> Window:
-    """What some logs say from one time to another, to the second, their last record whole."""
+    """Return the lines of some logs between two times, to the second, up to the end of the last
+    record.
+    """
     low, high = low.replace(microsecond=0), high.replace(microsecond=999_999)
     parts = []
     for path in logs:
@@ -397,11 +413,11 @@ def _between(run: Run, logs: list[Path], low: datetime, high: datetime) -> Windo
     return Window(run, tuple(parts), span=(low, high))
 
 
-# --- what may not be said -------------------------------------------------------------------------
+# --- false claims -------------------------------------------------------------------------------------
 
 
 def complaints(window: Window, report: Report) -> list[str]:
-    """What a report on a window says that the recording gives the lie to."""
+    """Return the claims of a report on a window that contradict the recording."""
     found = [*_invented(window, report), *_accused(window, report)]
     if window.run.healthy:
         found += [
@@ -414,7 +430,7 @@ def complaints(window: Window, report: Report) -> list[str]:
 
 
 def _invented(window: Window, report: Report) -> Iterator[str]:
-    """Checkpoints that are not those of the recording, or that ended otherwise."""
+    """Yield checkpoints that are not in the recording, or that ended differently."""
     truths = {job["job"]["job_id"]: job for job in window.run.jobs if "checkpoints" in job}
     if not truths:
         return
@@ -432,7 +448,7 @@ def _invented(window: Window, report: Report) -> Iterator[str]:
 
 
 def _accused(window: Window, report: Report) -> Iterator[str]:
-    """Culprits at medium or high confidence who are not those that the job names."""
+    """Yield culprits at medium or high confidence that contradict the truth."""
     if window.run.engine == "spark":
         yield from _other_culprits(window.run.truth["expected"], report.summary.culprits)
         return
@@ -452,7 +468,7 @@ def _accused(window: Window, report: Report) -> Iterator[str]:
 def _other_culprits(
     expected: dict[str, Any], culprits: list[Culprit], *, sure: bool = True
 ) -> Iterator[str]:
-    """What is said of the first culprit that the truth contradicts; `sure`: not at low confidence."""
+    """Return the culprits that contradict the truth; `sure` skips low confidence."""
     if not culprits or expected["verdict"] == "healthy":
         return
     first = culprits[0]
@@ -467,12 +483,12 @@ def _other_culprits(
 
 
 def outcome(run: Run, report: Report, span: tuple[datetime, datetime] | None = None) -> str:
-    """One of `ORDER`: the worst over the jobs of a recording.
+    """Return the worst grade from `ORDER` over the jobs of a recording.
 
     Args:
         run: of the recording.
-        report: of one topic, on any part of it.
-        span: the part, where it is one of the time.
+        report: on one topic, for any part of it.
+        span: the part, if it is a part of the time.
     """
     if report.tool.command == "rate":
         return min((_outcome(each, report) for each in _in_a_part(run, span)), key=ORDER.index)
@@ -482,7 +498,7 @@ def outcome(run: Run, report: Report, span: tuple[datetime, datetime] | None = N
     jobs = {job.job_id: job for job in report.data.jobs or ()}
     said = []
     for truth in run.jobs:
-        # A fragment without job ids: what was found for the nameless job counts.
+        # A fragment without job IDs: the findings of the nameless job count.
         job = jobs.get(truth["job"]["job_id"]) or jobs.get("")
         if job is None:
             said.append("inconclusive" if report.summary.assessed else "silent")
@@ -494,14 +510,18 @@ def outcome(run: Run, report: Report, span: tuple[datetime, datetime] | None = N
 
 
 def _at_some_time(truth: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """What is expected of a job, of each of its periods too where the culprit moves: a part may show one only."""
+    """Return the truth of a job, and of each period if the culprit moves: a part may show only
+    one.
+    """
     yield truth["expected"]
     for period in truth.get("periods", ()):
         yield {**truth["expected"], "cause": period["cause"], "culprit": period}
 
 
 def _in_a_part(run: Run, span: tuple[datetime, datetime] | None) -> Iterator[dict[str, Any]]:
-    """What is expected of a Spark stream, and of a part of its time what its own batches show there."""
+    """Return the truth of a Spark stream; for a part of the time, the truth of the batches in
+    it.
+    """
     expected = run.truth["expected"]
     if span is None or expected["verdict"] == "healthy":
         yield expected
@@ -521,7 +541,7 @@ def _in_a_part(run: Run, span: tuple[datetime, datetime] | None) -> Iterator[dic
         yield {"verdict": "healthy", "stability": "stable", "cause": None, "culprit": {}}
 
 
-# What a part of the time does not show whose batches all keep up.
+# A part whose batches all keep up does not show this.
 _OF_LOAD: Final = ("overloaded", "fixed-cost", "rate-floor", "slow-output")
 
 
@@ -530,7 +550,9 @@ def _sick(stability: str, cause: str) -> dict[str, Any]:
 
 
 def _batches(truth: dict[str, Any]) -> Iterator[tuple[float, float]]:
-    """When each batch or trigger began, in ms since 1970, and how many ms it took: one that never ended, all of them."""
+    """Return the start in ms since 1970 and the duration in ms of each batch or trigger, also of
+    those that never ended.
+    """
     for batch in truth["batches"]:
         if "batch_time" in batch:
             took = batch["execution_s"]
@@ -552,7 +574,7 @@ ORDER: Final = (
 
 
 def _outcome(expected: dict[str, Any], report: Report, job: CheckpointJob | None = None) -> str:
-    """What is said of the job, or of the whole where None is given."""
+    """Return the grade for the job, or for the whole report if the job is None."""
     said = report.summary if job is None else job
     culprits, cause = said.culprits, said.cause
     alarms = [
@@ -571,7 +593,7 @@ def _outcome(expected: dict[str, Any], report: Report, job: CheckpointJob | None
         return f"wrong ({culprits[0].confidence})"
     if _names(expected, culprits) or (cause is not None and cause == expected["cause"]):
         return "right"
-    # What a stream shows and the deeper cause of it both are its sickness.
+    # The symptom of a stream and its deeper cause are both acceptable.
     if report.tool.command == "rate" and cause not in (None, expected["stability"]):
         first = next(finding for finding in report.findings if finding.cause == cause)
         return f"wrong ({first.confidence})"
@@ -596,7 +618,7 @@ _NAMES: Final = (
 
 
 def _names(expected: dict[str, Any], culprits: list[Culprit]) -> bool:
-    """Whether the first culprit is named by something that the truth names as well."""
+    """Return whether the first culprit matches the truth in a name that both contain."""
     truth = expected["culprit"] or {}
     return bool(culprits) and any(
         truth.get(name) is not None and getattr(culprits[0].subject, name, None) is not None
@@ -605,7 +627,7 @@ def _names(expected: dict[str, Any], culprits: list[Culprit]) -> bool:
 
 
 def _healthy_unseen(report: Report) -> Iterator[str]:
-    """A verdict of health without a completed checkpoint, or after a failed one."""
+    """Return a healthy verdict that lacks a completed checkpoint or follows a failed one."""
     if report.summary.verdict != "healthy" or not report.data.jobs:
         return
     for job in report.data.jobs:

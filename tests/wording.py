@@ -1,7 +1,7 @@
-"""What any sentence of a report obeys, whatever rule wrote it: one vocabulary, and no words without sense.
+"""Rules for every sentence of a report: one vocabulary, and no meaningless words.
 
-The helpers through which tests let rules judge call `check`, so that every fact that any test makes up, and
-every recording, is a test of the words as well.
+The test helpers that run rules call `check`, so the facts of all tests and every recording also
+test the wording.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ NEVER: Final = {
 
 
 def wrong_in(text: str) -> list[str]:
-    """What is wrong with a sentence; what a log said stands behind a colon, and is not ours."""
+    """Return the problems with a sentence; text after a colon is quoted from a log and exempt."""
     ours = re.split(r": |'", text, maxsplit=1)[0].rstrip() if ": " in text or "'" in text else text
     return [what for what, pattern in NEVER.items() if pattern.search(ours)]
 
 
 def sentences(said: Finding | wire.Finding | Inconclusive) -> Iterator[str]:
-    """All that a finding, or a rule that cannot tell, says in words of ours."""
+    """Return all sentences of a finding, or of a rule without a result."""
     if isinstance(said, Inconclusive):
         yield from filter(None, (said.reason, said.remedy))
         return
@@ -52,14 +52,14 @@ def sentences(said: Finding | wire.Finding | Inconclusive) -> Iterator[str]:
 
 
 def check_report(report: Report) -> None:
-    """The same of a document."""
+    """Check the sentences of a report document."""
     for finding in report.findings:
         for text in sentences(finding):
             assert not wrong_in(text), (finding.code, wrong_in(text), text)
 
 
 def check_said(code: str, said: Iterable[Finding | Inconclusive]) -> None:
-    """Fail on the first sentence that nobody should have to read."""
+    """Fail on the first bad sentence."""
     for item in said:
         for text in sentences(item):
             assert not wrong_in(text), (code, wrong_in(text), text)
@@ -68,6 +68,6 @@ def check_said(code: str, said: Iterable[Finding | Inconclusive]) -> None:
 
 
 def check(outcomes: Iterable[RuleOutcome]) -> None:
-    """The same of what rules said."""
+    """Check the sentences of rule outcomes."""
     for outcome in outcomes:
         check_said(outcome.code, (*outcome.findings, *outcome.inconclusive))

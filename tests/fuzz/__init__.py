@@ -1,1 +1,1 @@
-"""Inputs that nobody would write: what must hold of each of them, and the search for one of which it does not."""
+"""Fuzzing: invariants that hold for any input, and the search for inputs that break them."""

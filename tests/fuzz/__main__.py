@@ -1,13 +1,13 @@
-"""Search for inputs that break what must hold of every one.
+"""Search for inputs that break an invariant.
 
     python -m tests.fuzz --seconds 60 --seed 1             half of the time each
     python -m tests.fuzz --seconds 60 --seed 1 --parsers   from bytes to settled writers, without Java
     python -m tests.fuzz --seconds 60 --seed 1 --commands  whole commands over folders, with Spark
-    python -m tests.fuzz --seconds 600 --guided            parsers, led by coverage: needs flowdiag[fuzz]
+    python -m tests.fuzz --seconds 600 --guided            parsers, guided by coverage: needs flowdiag[fuzz]
 
-The same seed tries the same inputs in the same order, as many as there is time for. What is found is made small
-and left in a folder (`--keep`), a file or a folder each; it ends with 1 if there is any. To repair one, move it to
-`tests/fuzz/regressions/`: the tests read all that lie there.
+The same seed tries the same inputs in the same order, up to the time limit. Each fault is minimised
+and written to a folder (`--keep`) as a file or a folder, and the exit code is 1 if there is any. To
+fix a fault, move its file to `tests/fuzz/regressions/`, where the tests read all of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from pathlib import Path
 
 
 def main() -> int:
-    """The command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

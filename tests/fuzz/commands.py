@@ -1,9 +1,11 @@
-"""Whole commands over folders that were mutated, in one Spark session, and what must hold of every run.
+"""Runs whole commands over mutated folders in one Spark session, and checks the invariants of every
+run.
 
-- the exit code is one of the contract, and never that of a bug; nothing prints a traceback;
-- with a report, standard output is a document that the JSON Schema takes, and no error in it is a bug;
-- without one, it is empty, and standard error says why in a line;
-- every format renders the report.
+- The exit code is documented and never the code of a bug; no stream contains a traceback.
+- With a report, standard output is a document that fits the JSON Schema, and none of its errors is
+a bug.
+- Without a report, standard output is empty and standard error gives the reason in one line.
+- Every format renders the report.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ Folder = Mapping[str, bytes]
 """Files by name."""
 
 _HEAD, _TAIL = 60_000, 40_000
-"""Bytes kept of a long file: a command over whole recordings takes seconds."""
+"""Bytes kept of a long file, because a command over whole recordings takes seconds."""
 _MINIMISING_S: Final = 120
 _FILES: Final = 12
 _OPTIONS: Final = (
@@ -61,10 +63,10 @@ _NAMES: Final = (
 
 
 class Shared:
-    """A session for many commands: none of them ends it."""
+    """A session for many commands, none of which ends it."""
 
     def __init__(self, starter: SparkStarter) -> None:
-        """Lend this one."""
+        """Wrap a starter."""
         self._starter = starter
 
     def __getattr__(self, name: str) -> Any:
@@ -78,33 +80,34 @@ class Shared:
 
 
 class Session:
-    """Stands in for a session that the tests started: `session()` gives it."""
+    """Replaces a session with one that the tests started."""
 
     on_cluster = False
     cores = 2
 
     def __init__(self, spark: Any, folder: Path) -> None:
-        """Lend this session; rows go into the folder."""
+        """Wrap a session; rows go to the folder."""
         self._spark, self.folder = spark, folder
 
     def session(self) -> Any:
-        """The session."""
         return self._spark
 
     def tune(self, rows: int | None) -> None:
-        """Leave the session as it is."""
+        """Leave the session unchanged."""
 
     def summary_lines(self) -> list[str]:
-        """Nothing was set."""
+        """Describe no settings."""
         return []
 
     def explain_failures(self) -> contextlib.nullcontext[None]:
-        """Let Spark's own errors through."""
+        """Pass Spark's own errors through."""
         return contextlib.nullcontext()
 
 
 def search(folder: Path, seconds: float, seed: int) -> int:
-    """Try commands until the time is over; the exit status. Arguments as of the plain search."""
+    """Try commands up to the time limit, and return the exit code. Arguments as in the plain
+    search.
+    """
     found, began = Found(folder), time.monotonic()
     with (
         SparkStarter.begin() as starter,
@@ -118,11 +121,11 @@ def search(folder: Path, seconds: float, seed: int) -> int:
             files, arguments = mutated_folder(chance), drawn(chance)
             kind = one(files, arguments, Path(place), Shared(starter), found)
             found.counts(arguments[0], kind, b"".join(files.values()))
-    return found.tell(time.monotonic() - began)
+    return found.print_summary(time.monotonic() - began)
 
 
 def drawn(chance: Random) -> list[str]:
-    """A command with options; its path is put behind it."""
+    """Return a random command with options, to be followed by its path."""
     options = [
         word for each in chance.sample(_OPTIONS, chance.choice((0, 0, 1, 3))) for word in each
     ]
@@ -134,14 +137,14 @@ def drawn(chance: Random) -> list[str]:
 
 @cache
 def recordings() -> tuple[Path, ...]:
-    """Folders of recordings and of what is written here."""
+    """Return the folders of recordings and of synthetic inputs."""
     found = sorted(path.parent for path in (FIXTURES / "recordings").rglob("truth.json"))
     found += sorted(path.parent for path in synthetic().rglob("truth.json"))
     return tuple(path for path in found if "memory" not in path.parts)
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    """The files of a recording; of long ones the begin and the end."""
+    """Return the files of a recording, with long files cut to their start and end."""
     top = unpacked(folder) if folder.is_relative_to(FIXTURES) else folder
     files = {}
     for path in sorted(top.rglob("*")):
@@ -154,7 +157,9 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 
 def mutated_folder(chance: Random) -> dict[str, bytes]:
-    """The files of one recording or two, a few of them changed, renamed, mixed or gone."""
+    """Return the files of one or two recordings, some of them changed, renamed, mixed or
+    removed.
+    """
     files = files_of(chance.choice(recordings()))
     if chance.random() < 0.2:
         other = files_of(chance.choice(recordings()))
@@ -166,7 +171,7 @@ def mutated_folder(chance: Random) -> dict[str, bytes]:
     for _ in range(chance.choice((1, 1, 2, 4))):
         if not files:
             break
-        # Logs more often than one of a hundred small answers.
+        # Prefers logs to the hundreds of small answers.
         name = chance.choices(sorted(files), [len(files[n]) ** 0.5 + 1 for n in sorted(files)])[0]
         what = chance.random()
         if what < 0.6:
@@ -188,7 +193,7 @@ def _thirds(data: bytes) -> list[bytes]:
 
 
 def lay_out(files: Folder, place: Path) -> Path:
-    """Write the files below a new folder of this place."""
+    """Write the files to a new folder below this place."""
     top = Path(tempfile.mkdtemp(dir=place))
     for name, data in files.items():
         path = top / name
@@ -202,7 +207,7 @@ def lay_out(files: Folder, place: Path) -> Path:
 
 
 def one(files: Folder, arguments: Sequence[str], place: Path, spark: Any, found: Found) -> str:
-    """Try one command, and keep a small folder on which it shows the same fault; what became of it."""
+    """Try one command, keep a minimised folder with the same fault, and return the outcome."""
     what, more, kind = fault(files, arguments, place, spark)
     if what is not None and found.is_new(what):
         until = time.monotonic() + _MINIMISING_S
@@ -234,7 +239,7 @@ def _shortened(files: Folder, name: str, shows: Callable[[Folder], bool], until:
 def fault(
     files: Folder, arguments: Sequence[str], place: Path, spark: Any
 ) -> tuple[str | None, str, str]:
-    """What a command breaks (None: nothing), more of it, and its exit code."""
+    """Return the fault of a command (None: no fault), details, and its exit code."""
     top = lay_out(files, place)
     try:
         code = check([*arguments, str(top)], place, spark)
@@ -246,19 +251,19 @@ def fault(
 
 
 def check(arguments: Sequence[str], place: Path, spark: Any) -> int:
-    """Run a command, and see that everything holds; its exit code.
+    """Run a command, check all invariants, and return its exit code.
 
     Args:
         arguments: the command line, without the format.
         place: a folder for its report.
-        spark: what `spark_for` gives to the command.
+        spark: replaces `spark_for` of the command.
 
     Raises:
-        Broken: something does not hold.
+        Broken: an invariant is violated.
     """
     code, out, err = run([*arguments, "--format", "json"], spark)
     if code not in (0, 1, 2, 3):
-        raise Broken(f"exit code {code}: {_told(err)}", err)
+        raise Broken(f"exit code {code}: {_traceback_summary(err)}", err)
     if code == 2:
         if out or "error:" not in err:
             raise Broken("exit code 2 without a word, or with a report", f"{out[:200]}\n{err}")
@@ -270,7 +275,7 @@ def check(arguments: Sequence[str], place: Path, spark: Any) -> int:
     bugs = [each for each in document["errors"] if each["bug"]]
     if bugs:
         what = bugs[0]["fingerprint"] or bugs[0]["what"][:100]
-        raise Broken(f"a bug is told: {what}", json.dumps(bugs, indent=1))
+        raise Broken(f"the report contains a bug: {what}", json.dumps(bugs, indent=1))
     _rendered(out, place)
     return code
 
@@ -281,7 +286,7 @@ def _rendered(document: str, place: Path) -> None:
     for form in Format:
         code, out, err = run(["render", str(saved), "--format", form.value], None)
         if code != 0 or not out.endswith("\n"):
-            raise Broken(f"not rendered as {form.value}: {_told(err)}", err)
+            raise Broken(f"not rendered as {form.value}: {_traceback_summary(err)}", err)
         if form is Format.JUNIT:
             Xml.fromstring(out)
         if "\x1b" in out or "\u202e" in out:
@@ -289,7 +294,7 @@ def _rendered(document: str, place: Path) -> None:
 
 
 def run(arguments: Sequence[str], spark: Any) -> tuple[int, str, str]:
-    """Run a command in this process: its exit code, and what it wrote to either stream."""
+    """Run a command in this process; return its exit code and the content of both streams."""
     out, err = _Stream(), _Stream()
 
     @contextmanager
@@ -322,8 +327,8 @@ class _Stream(io.TextIOWrapper):
         return kept.getvalue().decode()
 
 
-def _told(err: str) -> str:
-    """The kind of exception and its innermost places of ours, out of a traceback."""
+def _traceback_summary(err: str) -> str:
+    """Return the exception type and our innermost frames from a traceback."""
     lines = err.splitlines()
     places = [
         f"{Path(line.split(chr(34))[1]).name} {line.rsplit(' in ', 1)[1]}"

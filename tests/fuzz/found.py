@@ -1,4 +1,4 @@
-"""Faults that were found: each once, as a file that repeats it, and what was tried until then."""
+"""Collects the faults found: each once, as a file that reproduces it, with statistics."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ REGRESSIONS: Final = Path(__file__).parent / "regressions"
 
 @dataclass(slots=True)
 class Found:
-    """What a search has found so far.
+    """The results of a search so far.
 
     Attributes:
         folder: gets a file for each fault.
-        faults: how often each was shown.
+        faults: number of occurrences of each fault.
         tried: inputs by format.
-        kinds: inputs by what they were taken for.
-        lines, size: of all inputs, the latter in bytes.
+        kinds: inputs by detected kind.
+        lines, size: totals over all inputs, the latter in bytes.
     """
 
     folder: Path
@@ -40,18 +40,18 @@ class Found:
         self.size += len(data)
 
     def is_new(self, what: str) -> bool:
-        """Count a fault; whether it was not shown before."""
+        """Count a fault, and return whether it is new."""
         self.faults[what] += 1
         return self.faults[what] == 1
 
     def place(self, what: str) -> Path:
-        """Where the file of a fault lies: its name says what it is."""
+        """Return the path for a fault, named after it."""
         self.folder.mkdir(parents=True, exist_ok=True)
         words = re.sub(r"[^A-Za-z0-9]+", "-", what).strip("-").lower()[:60]
         return self.folder / f"{words}-{hashlib.sha256(what.encode()).hexdigest()[:6]}"
 
-    def tell(self, seconds: float) -> int:
-        """Print what was tried and found; the exit status."""
+    def print_summary(self, seconds: float) -> int:
+        """Print the statistics, and return the exit code."""
         total = sum(self.tried.values())
         print(
             f"{total} inputs, {self.lines} lines, {self.size / 1e6:.1f} MB in {seconds:.0f} s:"

@@ -1,8 +1,9 @@
-"""The search that is led by coverage: Atheris (libFuzzer) keeps what reaches code that nothing reached before.
+"""Coverage-guided search: Atheris (libFuzzer) keeps inputs that reach new code.
 
-It starts from the same seeds, changes inputs in the same ways besides its own, and checks the same. What libFuzzer
-itself stops at, or finds slow (ten seconds), lies with what is found otherwise: `slow-unit-*`, `timeout-*`. Atheris has
-wheels for Linux only: `pip install 'flowdiag[fuzz]'`.
+It starts from the same seeds, applies the same mutations in addition to its own, and checks the
+same invariants. Inputs that libFuzzer itself stops at or finds slow (ten seconds) are in the same
+folder: `slow-unit-*`, `timeout-*`. Atheris has wheels for Linux only: `pip install
+'flowdiag[fuzz]'`.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ SLOW_S: Final = 10
 
 
 def by_libfuzzer(folder: Path) -> list[Path]:
-    """The inputs that libFuzzer keeps in a folder."""
+    """Return the inputs that libFuzzer keeps in a folder."""
     return [path for kind in ("slow-unit", "timeout", "crash") for path in folder.glob(f"{kind}-*")]
 
 
 def search(folder: Path, seconds: float, seed: int) -> int:
-    """Try inputs until the time is over; the exit status.
+    """Try inputs up to the time limit, and return the exit code.
 
     Args:
-        folder: for what is found.
-        seconds: of trying.
+        folder: for faults.
+        seconds: time limit.
         seed: of Atheris.
     """
     try:
@@ -39,7 +40,7 @@ def search(folder: Path, seconds: float, seed: int) -> int:
     except ImportError:
         print("this needs Atheris: pip install 'flowdiag[fuzz]'", file=sys.stderr)
         return 2
-    # Everything else that is of the parsers must be imported within this.
+    # All other parser modules must be imported inside this block.
     with atheris.instrument_imports(include=["flowdiag.parsers"]):
         from tests.fuzz import plain
     from tests.fuzz.mutations import MOST, mutated
@@ -61,7 +62,7 @@ def search(folder: Path, seconds: float, seed: int) -> int:
             found.counts("guided", kind, data)
             if time.monotonic() > began + seconds:
                 # libFuzzer ends the process when it ends.
-                status = found.tell(time.monotonic() - began)
+                status = found.print_summary(time.monotonic() - began)
                 for path in sorted(set(by_libfuzzer(folder)) - known):
                     print(f"slow, or never done: {path}", file=sys.stderr)
                     status = 1

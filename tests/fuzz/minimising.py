@@ -1,4 +1,4 @@
-"""From an input that shows a fault to a small one that shows the same."""
+"""Reduces an input that shows a fault to a small one that shows the same fault."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ Part = TypeVar("Part")
 
 
 def minimised(data: bytes, shows: Callable[[bytes], bool], seconds: float) -> bytes:
-    """Leave out lines, then bytes, as long as the fault is shown.
+    """Remove lines, then bytes, while the fault remains.
 
     Args:
-        data: shows it.
-        shows: whether an input does.
-        seconds: to be spent at most, about.
+        data: shows the fault.
+        shows: whether an input shows the fault.
+        seconds: approximate time limit.
 
-    >>> minimised(b"one\\ntwo\\nthree\\n", lambda data: b"w" in data, 5)
+    >>> minimised(b"one\
+    two\
+    three\
+    ", lambda data: b"w" in data, 5)
     b'w'
     """
     until = time.monotonic() + seconds
@@ -32,12 +35,12 @@ def minimised(data: bytes, shows: Callable[[bytes], bool], seconds: float) -> by
 def without_needless(
     parts: Sequence[Part], shows: Callable[[Sequence[Part]], bool], until: float = float("inf")
 ) -> list[Part]:
-    """Leave out parts, ever smaller runs of them, as long as the rest shows the fault.
+    """Remove ever smaller runs of parts while the rest shows the fault.
 
     Args:
-        parts: show it together.
-        shows: whether some of them, in their order, do.
-        until: when to stop (`time.monotonic`).
+        parts: show the fault together.
+        shows: whether some of them, in their order, show it.
+        until: deadline (`time.monotonic`).
 
     >>> without_needless(range(100), lambda some: {3, 77} <= set(some))
     [3, 77]

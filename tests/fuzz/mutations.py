@@ -1,6 +1,6 @@
-"""How an input is changed: like a log that was cut, mixed up, copied badly, or written by an enemy.
+"""Mutates inputs: truncated, interleaved, badly copied, or hostile logs.
 
-Everything is drawn from a `random.Random`, so that a seed repeats it.
+Every choice is drawn from a `random.Random`, so that a seed reproduces it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import zstandard
 Mutation = Callable[[bytes, Random, Sequence[bytes]], bytes]
 
 MOST: Final = 400_000
-"""Bytes of a mutated input: larger ones are cut."""
+"""Maximum size of a mutated input in bytes; larger ones are cut."""
 
 _NUMBERS: Final = (
     b"0", b"-1", b"00000000000000000000", b"2147483648", b"-2147483649", b"9223372036854775807",
@@ -56,12 +56,12 @@ _STAMPS: Final = re.compile(
 
 
 def mutated(data: bytes, chance: Random, others: Sequence[bytes]) -> bytes:
-    """Change an input in a few ways, one after the other.
+    """Apply a few mutations to an input.
 
     Args:
         data: an input.
-        chance: draws what and where.
-        others: inputs of any format, to be spliced in.
+        chance: draws the mutations and their places.
+        others: inputs of any format, to splice in.
     """
     for _ in range(chance.choice((1, 1, 1, 2, 2, 3, 5, 8))):
         data = chance.choice(MUTATIONS)(data, chance, others)[:MOST]
@@ -97,7 +97,7 @@ def _repeat(data: bytes, chance: Random, _: Sequence[bytes]) -> bytes:
 
 
 def _lines(data: bytes, chance: Random, _: Sequence[bytes]) -> bytes:
-    """Swap, drop, repeat, join lines or break one."""
+    """Swap, drop, repeat or join lines, or break a line."""
     lines = data.splitlines(keepends=True) or [b""]
     one, two = chance.randrange(len(lines)), chance.randrange(len(lines))
     what = chance.randrange(6)
@@ -123,7 +123,7 @@ def _ends(data: bytes, chance: Random, _: Sequence[bytes]) -> bytes:
 
 
 def _splice(data: bytes, chance: Random, others: Sequence[bytes]) -> bytes:
-    """Put a piece of another input in, of whatever format, at a line or anywhere."""
+    """Insert a piece of another input of any format, at a line end or anywhere."""
     other = chance.choice(others)
     at, begin = _place(data, chance), _place(other, chance)
     if chance.random() < 0.5:
@@ -146,7 +146,7 @@ def _swap_found(pattern: re.Pattern[bytes], values: Sequence[bytes]) -> Mutation
 
 
 def _other_word(data: bytes, chance: Random, others: Sequence[bytes]) -> bytes:
-    """Put a word of the same or of another input in the place of one."""
+    """Replace a word by another word of the same or another input."""
     words = _WORDS.findall(chance.choice(others) if chance.random() < 0.3 else data) or [b"x"]
     return _swap_found(_WORDS, [chance.choice(words)])(data, chance, others)
 
@@ -158,13 +158,13 @@ def _insert(data: bytes, chance: Random, _: Sequence[bytes]) -> bytes:
 
 
 def _long(data: bytes, chance: Random, _: Sequence[bytes]) -> bytes:
-    """A run that makes patterns go back: thousands of the same."""
+    """Insert thousands of equal characters, which make patterns backtrack."""
     at = _place(data, chance)
     return data[:at] + chance.choice(_LONG) * chance.choice((40, 1000, 20_000)) + data[at:]
 
 
 def _nested(data: bytes, chance: Random, _: Sequence[bytes]) -> bytes:
-    """Brackets without end, where a value may stand."""
+    """Insert endless brackets at the place of a value."""
     depth = chance.choice((30, 1200, 60_000))
     opened = chance.choice((b"[", b'{"a":', b"(", b"{a={"))
     closed = {b"[": b"]", b'{"a":': b"}", b"(": b")", b"{a={": b"}}"}[opened]
@@ -173,7 +173,7 @@ def _nested(data: bytes, chance: Random, _: Sequence[bytes]) -> bytes:
 
 
 def _json(data: bytes, chance: Random, others: Sequence[bytes]) -> bytes:
-    """Change a value in a document, or in a line that is one."""
+    """Change a value in a document, or in a JSON line."""
     lines = data.split(b"\n")
     whole = len(lines) < 3 or data.startswith((b"{\n", b"[\n"))
     at = chance.randrange(len(lines))
@@ -195,7 +195,7 @@ def _json(data: bytes, chance: Random, others: Sequence[bytes]) -> bytes:
 
 
 def _change(value: Any, chance: Random) -> None:
-    """Change one value somewhere below: drop it, write it twice, or make it something else."""
+    """Drop or duplicate a nested value, or replace it by another type."""
     while True:
         keys: list[Any] = list(value) if isinstance(value, dict) else list(range(len(value)))
         if not keys:
@@ -224,7 +224,9 @@ def _values(old: Any, chance: Random) -> list[Any]:
 
 
 def _wrapped(data: bytes, chance: Random, _: Sequence[bytes]) -> bytes:
-    """In a codec, a container or another encoding; sometimes damaged afterwards by what follows."""
+    """Wrap the input in a codec, a container or another encoding, sometimes damaged by a later
+    mutation.
+    """
     what = chance.randrange(6)
     if what == 0:
         return gzip.compress(data, 1)
@@ -254,4 +256,4 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
     _json, _json, _json, _other_word, _swap_found(_DIGITS, _NUMBERS), _swap_found(_DIGITS, _NUMBERS),
     _swap_found(_STAMPS, (*_TIMES, *_NUMBERS)), _wrapped,
 )  # fmt: skip
-"""Those that are more often of interest stand there twice."""
+"""Important mutations are listed twice."""

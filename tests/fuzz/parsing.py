@@ -1,10 +1,10 @@
-"""From bytes to settled writers without Spark, and what must hold of it whatever the bytes are.
+"""Runs inputs from bytes to settled writers without Spark, and checks the invariants for any bytes.
 
-- nothing raises, and no reader ends early by a fault of its own;
-- the time is bounded by the size: no pattern goes back and forth over a line;
-- every row fits the schema, stands within the input, and each split ends with its one `split` row;
-- the rows together are bounded by the input;
-- wherever the input is split, the rows are the same.
+- No exception escapes, and no reader stops early by a fault of its own.
+- The time is bounded by the size: no pattern backtracks over a line.
+- Every row fits the schema and is inside the input; each split ends with its only `split` row.
+- The total size of the rows is bounded by the input.
+- The rows do not depend on the places where the input is split.
 """
 
 from __future__ import annotations
@@ -42,36 +42,38 @@ from flowdiag.parsers.split import Split, parse_split, parse_splits, plan_splits
 
 FIXED_S: Final = 0.5
 PER_KILOBYTE_S: Final = 0.02
-"""Of processor time, beyond what the first input of a process takes: ten times what small logs take."""
+"""Processor time, in addition to that of the first input of a process: ten times the time for
+small logs.
+"""
 SLOW: Final = "slow"
 HANGS_S: Final = 30
-"""Then it is ended."""
+"""Time after which an input is stopped."""
 FIXED_BYTES: Final = 200_000
 PER_BYTE: Final = 60
-"""Of rows in memory: a row of a short line is mostly columns that are null."""
+"""Size of a row in memory: most columns of a short line are null."""
 _COUNTED: Final = frozenset(
     {Event.SPLIT, Event.MARKS, Event.METRIC, Event.PLACED, Event.SPARK_TASKS}
 )
-"""Rows that add up what a split holds: where it ends decides how many there are."""
+"""Rows with totals of a split: their number depends on the end of the split."""
 _FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
 
 
 class Broken(Exception):
-    """Something that must hold does not.
+    """A violated invariant.
 
     Attributes:
-        what: in a few words, the same for all inputs that show the same fault.
+        what: a short text, equal for all inputs that show the same fault.
     """
 
     def __init__(self, what: str, more: str = "") -> None:
-        """Say what, and more of it for whoever repairs it."""
+        """Store the text, and details for the developer."""
         super().__init__(f"{what}\n{more}" if more else what)
         self.what = what
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What became of an input: its kind or `not-read`, and how many lines and rows it had."""
+    """The result of an input: its kind or `not-read`, and the number of lines and rows."""
 
     kind: str
     lines: int
@@ -81,7 +83,7 @@ class Read:
 
 @cache
 def _warm(folder: Path) -> None:
-    """Load what the first input has to wait for: messages, patterns, modules."""
+    """Load messages, patterns and modules, which would slow down the first input."""
     path = folder / "warm"
     for text in (b"org.apache.flink", b"org.apache.spark", b"taskmanager.memory.process.size: 1g"):
         _read(text + b" Exception\n{" + text, path, Random(0))
@@ -89,15 +91,15 @@ def _warm(folder: Path) -> None:
 
 
 def check(data: bytes, path: Path, chance: Random) -> Read:
-    """Read one input, and see that everything holds.
+    """Read one input, and check all invariants.
 
     Args:
         data: of the file.
-        path: where it is written.
-        chance: draws where it is split.
+        path: for the file.
+        chance: draws the splits.
 
     Raises:
-        Broken: something does not hold; `slow`: also at the third time, since a busy machine makes all slow.
+        Broken: an invariant is violated; `slow` only after three attempts, because a busy machine is slow, too.
     """
     _warm(path.parent)
     drawn = chance.getstate()
@@ -146,7 +148,7 @@ def _read(data: bytes, path: Path, chance: Random) -> Read:
 
 
 def _unpacked(source: Source) -> int:
-    """Bytes of what was looked at, and is not read any further."""
+    """Return the unpacked bytes, also of a source that is not read any further."""
     if source.codec == "none" or not Path(source.path).is_file():
         return 0
     with open_decoded(source.path, source.codec) as stream:
@@ -163,7 +165,7 @@ def _is_split(row: dict[str, Any]) -> bool:
 
 
 def _settle(table: pa.Table, sources: tuple[Source, ...]) -> None:
-    """Find out whose the rows are, and when they were: for either engine, as a command does."""
+    """Assign the rows to writers and times, for either engine, as a command does."""
     groups = {source.index: source.group for source in sources}
     surveyed = survey(*rare_of(Rows(table=table, rows=table.num_rows)))
     settle(surveyed.rows, groups, None, {source.index: source.name for source in sources})
@@ -171,7 +173,7 @@ def _settle(table: pa.Table, sources: tuple[Source, ...]) -> None:
 
 
 def _valid(batches: list[pa.RecordBatch], sources: list[Source]) -> list[dict[str, Any]]:
-    """The rows, which fit the schema; `fields` as mappings."""
+    """Return the rows, checked against the schema; `fields` as mappings."""
     rows = []
     for batch in batches:
         if batch.schema != EVENTS:
@@ -206,7 +208,7 @@ def _bounded(table: pa.Table, size: int) -> None:
 
 
 def _same_in_parts(source: Source, rows: list[dict[str, Any]], chance: Random) -> None:
-    """Split a source at a few places; the sums of metrics have to be the same, and all other rows."""
+    """Split a source at a few places: all rows, and the sums of metrics, must be equal."""
     edges = sorted({0, *(chance.randrange(source.size) for _ in range(chance.choice((1, 2, 5))))})
     ends = [*edges[1:], -1]
     found = [
@@ -222,12 +224,12 @@ def _same_in_parts(source: Source, rows: list[dict[str, Any]], chance: Random) -
         one, other = of(whole), of(found)
         if one != other:
             first = next((pair for pair in zip(one, other, strict=False) if pair[0] != pair[1]), ())
-            told = f"at {edges}: {len(one)} and {len(other)}; {first}"
-            raise Broken(f"other {name} when split, {source.kind}", told)
+            details = f"at {edges}: {len(one)} and {len(other)}; {first}"
+            raise Broken(f"other {name} when split, {source.kind}", details)
 
 
 def _single(rows: list[dict[str, Any]]) -> list[str]:
-    """Rows of one record each, as texts: what is no number is unlike itself."""
+    """Return rows of one record each, as texts, because NaN differs from itself."""
     return sorted(repr(row) for row in rows if row["event"] not in _COUNTED)
 
 
@@ -253,7 +255,7 @@ def _tasks(rows: list[dict[str, Any]]) -> list[tuple[str, int]]:
 
 
 class _Hangs(BaseException):
-    """The time is up; no exception that a reader might take for one of its own."""
+    """Raised on timeout; not an exception that a reader may mistake for its own."""
 
 
 @dataclass(slots=True)
@@ -263,7 +265,7 @@ class _Spent:
 
 @contextmanager
 def _in_time(size: int) -> Iterator[_Spent]:
-    """Bound the processor time by the bytes that are read in the end."""
+    """Limit the processor time by the number of bytes read."""
 
     def over(number: int, frame: FrameType | None) -> None:
         raise _Hangs
@@ -283,13 +285,13 @@ def _in_time(size: int) -> Iterator[_Spent]:
 
 @contextmanager
 def _no_faults_hidden() -> Iterator[None]:
-    """A fault of ours ends its source with a row that says so; here it is raised."""
+    """Raise faults of ours, which would otherwise end their source with a row that reports them."""
     with mock.patch.object(splitting, "is_internal_fault", lambda error: False):
         yield
 
 
 def where(frames: traceback.StackSummary) -> str:
-    """The innermost places of ours."""
+    """Return our innermost frames."""
     ours = [
         frame
         for frame in frames

@@ -1,4 +1,4 @@
-"""The plain search: seeds of every format, changed in a few ways each, one input after the other."""
+"""The plain search: mutates seeds of every format, one input after the other."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ MINIMISING_S = 60
 
 
 def search(folder: Path, seconds: float, seed: int) -> int:
-    """Try inputs until the time is over; the exit status.
+    """Try inputs up to the time limit, and return the exit code.
 
     Args:
-        folder: for what is found.
-        seconds: of trying; faults take more to be made small.
+        folder: for faults.
+        seconds: time limit, not including minimising.
         seed: of the inputs.
     """
     found, began, until = Found(folder), time.monotonic(), time.monotonic() + seconds
@@ -35,25 +35,25 @@ def search(folder: Path, seconds: float, seed: int) -> int:
             data = mutated(chosen.data, chance, others)
             kind = one(data, Path(place), chosen.name, number, found)
             found.counts(chosen.format, kind, data)
-    return found.tell(time.monotonic() - began)
+    return found.print_summary(time.monotonic() - began)
 
 
 def by_format(chance: Random) -> Seed:
-    """A seed; formats with many are not drawn more often."""
+    """Return a seed, with all formats equally likely."""
     formats = sorted({each.format for each in seeds()})
     wanted = chance.choice(formats)
     return chance.choice([each for each in seeds() if each.format == wanted])
 
 
 def one(data: bytes, place: Path, name: str, number: int, found: Found) -> str:
-    """Try one input, and keep a small one of the same fault; the kind it was taken for.
+    """Try one input, keep a minimised input for a fault, and return the detected kind.
 
     Args:
         data: the input.
         place: a folder for it.
         name: of its file.
         number: of the input, which decides where it is split.
-        found: gets what is found.
+        found: gets the fault.
     """
     what, more, kind = fault(data, place / name, number)
     if what is not None and found.is_new(what):
@@ -67,7 +67,7 @@ def one(data: bytes, place: Path, name: str, number: int, found: Found) -> str:
 
 
 def fault(data: bytes, path: Path, number: int) -> tuple[str | None, str, str]:
-    """What an input breaks (None: nothing), more of it, and the kind it is taken for."""
+    """Return the fault of an input (None: no fault), details, and the detected kind."""
     try:
         read = check(data, path, Random(number))
     except Broken as broken:
@@ -78,5 +78,5 @@ def fault(data: bytes, path: Path, number: int) -> tuple[str | None, str, str]:
 
 
 def quick_place() -> str | None:
-    """A folder in memory, where there is one."""
+    """Return a folder in memory, if available."""
     return "/dev/shm" if Path("/dev/shm").is_dir() else None

@@ -1,4 +1,4 @@
-"""What is mutated: a few inputs of every format that is read, by the name of the format."""
+"""The seeds of the mutations: a few inputs of every supported format, by the name of the format."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from flowdiag.parsers.sources.open import open_source
 from tests import relay
 from tests.archives import FIXTURES, synthetic, unpacked
 from tests.parsers.packed import PACK
-from tests.parsers.test_wrappings import SAID
-from tests.parsers.wrappings import WRAPPINGS, Said
+from tests.parsers.test_wrappings import MESSAGES
+from tests.parsers.wrappings import WRAPPINGS, Message
 
-_CHUNK: Final = 12  # messages in a seed: small ones are tried more often
-_BYTES: Final = 12_000  # of a file of a recording, from its beginning
+_CHUNK: Final = 12  # messages per seed: smaller inputs run more often
+_BYTES: Final = 12_000  # bytes from the beginning of a recorded file
 _RECORDINGS: Final = {
     "flink": ("flink/1.20.5/hot-key", "flink/1.9.3/hot-key", "collected/2.3.0-hot-key"),
     "spark": ("spark/3.4.4/converging", "spark/4.3.0/query-stable"),
@@ -31,8 +31,8 @@ class Seed:
     """An input that is read without trouble.
 
     Attributes:
-        format: what it is, as the statistics name it.
-        name: of the file; that of an answer may hold ids.
+        format: its name in the statistics.
+        name: of the file; names of answers may contain IDs.
         data: its bytes.
     """
 
@@ -43,9 +43,9 @@ class Seed:
 
 @cache
 def seeds() -> tuple[Seed, ...]:
-    """All of them; the same ones each time."""
+    """Return all seeds, in a fixed order."""
     return (
-        *_dressed(),
+        *_wrapped_messages(),
         *_layouts(),
         *_pasted(),
         *_recorded(),
@@ -54,10 +54,10 @@ def seeds() -> tuple[Seed, ...]:
     )
 
 
-def _dressed() -> Iterator[Seed]:
-    """Every wrapping around some of the messages; all messages are in one of them."""
+def _wrapped_messages() -> Iterator[Seed]:
+    """Return every wrapping around some of the messages; together they cover all messages."""
     for number, (name, wrapping) in enumerate(WRAPPINGS.items()):
-        for engine, said in SAID.items():
+        for engine, said in MESSAGES.items():
             count = -(-len(said) // _CHUNK)
             for turn in (number, number + count // 2):
                 at = turn % count * _CHUNK
@@ -65,7 +65,7 @@ def _dressed() -> Iterator[Seed]:
 
 
 def _layouts() -> Iterator[Seed]:
-    """A real log in every layout."""
+    """Return a real log in every layout."""
     logs = unpacked(FIXTURES / "recordings/flink/1.9.3/async-failure") / "logs"
     text = (logs / "flink-flink-standalonesession-0-jobmanager.log").read_text()
     records = relay.sample(relay.read(text), reports=1)
@@ -84,7 +84,7 @@ def _pasted() -> Iterator[Seed]:
 
 
 def _recorded() -> Iterator[Seed]:
-    """Files of recordings: of each kind of source, logs from their middle as well."""
+    """Return files of recordings: each kind of source, and also logs from their middle."""
     for recordings in _RECORDINGS.values():
         for recording in recordings:
             folder = unpacked(FIXTURES / "recordings" / recording)
@@ -100,7 +100,7 @@ def _recorded() -> Iterator[Seed]:
 
 
 def _lines(data: bytes, at: int) -> bytes:
-    """Some lines from there on; all of a document, whose one line is long."""
+    """Return some lines from a place on; all of a document, which has one long line."""
     begin = data.rfind(b"\n", 0, at) + 1
     return data[begin : begin + _BYTES] if data.count(b"\n") > 3 else data[: 4 * _BYTES]
 
@@ -118,8 +118,8 @@ def _written() -> Iterator[Seed]:
 
 
 def _packed() -> Iterator[Seed]:
-    """Every codec around one log, and around one event log."""
-    said: list[Said] = SAID["flink"][: 4 * _CHUNK]
+    """Return every codec around one log, and around one event log."""
+    said: list[Message] = MESSAGES["flink"][: 4 * _CHUNK]
     for codec, pack in PACK.items():
         yield Seed(f"codec: {codec}", f"jobmanager.log.{codec}", pack(WRAPPINGS["log4j"](said)))
 

@@ -1,4 +1,4 @@
-"""What was found once is not found again, and the searches themselves find what is planted."""
+"""Checks that faults found earlier stay fixed, and that the searches find planted faults."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ FOLDERS = sorted(path for path in REGRESSIONS.iterdir() if path.is_dir())
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_what_was_found_is_repaired(path: Path, tmp_path: Path) -> None:
+def test_earlier_faults_stay_fixed(path: Path, tmp_path: Path) -> None:
     for number in range(3):
         check(path.read_bytes(), tmp_path / "input.log", Random(number))
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("path", FOLDERS, ids=lambda path: path.name)
-def test_what_was_found_of_commands_is_repaired(
+def test_earlier_faults_of_commands_stay_fixed(
     path: Path, tmp_path: Path, spark: SparkSession
 ) -> None:
     from tests.fuzz import commands
@@ -50,7 +50,7 @@ def test_what_was_found_of_commands_is_repaired(
     assert what is None, more
 
 
-def test_some_of_the_search_finds_nothing(tmp_path: Path) -> None:
+def test_a_short_search_finds_no_fault(tmp_path: Path) -> None:
     others = [each.data for each in seeds()]
     for number in range(15):
         chance = Random(f"default {number}")
@@ -59,7 +59,7 @@ def test_some_of_the_search_finds_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("format", ["paste", "recorded: rest", "codec: zstd"])
-def test_seeds_are_understood(format: str, tmp_path: Path) -> None:
+def test_seeds_are_recognised(format: str, tmp_path: Path) -> None:
     found = [each for each in seeds() if each.format == format][:3]
     assert found
     for seed in found:
@@ -75,7 +75,7 @@ def test_a_mutation_changes_and_repeats(mutation: object) -> None:
     assert any(each != others[7] for each in changed)
 
 
-# -- that the harness sees what it is there to see -------------------------------------------------
+# -- the harness detects planted faults -------------------------------------------------
 
 
 def planted(fault: Any, path: Path, data: bytes) -> str:
@@ -87,21 +87,21 @@ def planted(fault: Any, path: Path, data: bytes) -> str:
 LOG = b"2026-11-21 06:00:00,000 INFO  org.apache.flink.runtime.jobmaster.JobMaster [] - hello\n" * 3
 
 
-def test_a_fault_of_a_reader_is_seen(tmp_path: Path) -> None:
+def test_a_fault_of_a_reader_is_detected(tmp_path: Path) -> None:
     def raising(stream: object, task: object) -> object:
         raise KeyError("planted")
 
     assert planted(raising, tmp_path / "x.log", LOG).startswith("KeyError: ")
 
 
-def test_a_fault_that_looks_like_damage_is_seen(tmp_path: Path) -> None:
+def test_a_fault_that_resembles_damage_is_detected(tmp_path: Path) -> None:
     def raising(stream: object, task: object) -> object:
         raise ValueError("planted")
 
     assert planted(raising, tmp_path / "x.log", LOG).startswith("ValueError: ")
 
 
-def test_a_slow_reader_is_seen(tmp_path: Path) -> None:
+def test_a_slow_reader_is_detected(tmp_path: Path) -> None:
     def slow(stream: object, task: object) -> list[object]:
         until = time.thread_time() + 1.2 * FIXED_S
         while time.thread_time() < until:
@@ -111,7 +111,7 @@ def test_a_slow_reader_is_seen(tmp_path: Path) -> None:
     assert planted(slow, tmp_path / "x.log", LOG) == "slow"
 
 
-def test_rows_that_depend_on_the_split_are_seen(tmp_path: Path) -> None:
+def test_rows_that_depend_on_the_split_are_detected(tmp_path: Path) -> None:
     def odd(stream: object, task: splitting._Task) -> list[object]:
         row = {"source": task.split.source.index, "offset": task.split.start, "event": "known"}
         task.rows.add(row)
@@ -121,7 +121,7 @@ def test_rows_that_depend_on_the_split_are_seen(tmp_path: Path) -> None:
     assert planted(odd, tmp_path / "x.log", LOG) == "other rows when split, log"
 
 
-def test_a_fault_is_kept_once_and_small(tmp_path: Path) -> None:
+def test_a_fault_is_kept_once_and_minimised(tmp_path: Path) -> None:
     def raising(stream: object, task: splitting._Task) -> list[object]:
         data = Path(task.split.source.path).read_bytes()
         if b"hello" in data:
@@ -135,10 +135,10 @@ def test_a_fault_is_kept_once_and_small(tmp_path: Path) -> None:
     (kept, more) = sorted((tmp_path / "found").iterdir())
     assert b"hello" in kept.read_bytes() and len(kept.read_bytes()) < len(LOG) // 3
     assert "planted" in more.read_text()
-    assert found.tell(1) == 1
+    assert found.print_summary(1) == 1
 
 
-def test_minimising_keeps_what_shows_the_fault() -> None:
+def test_minimising_keeps_the_fault() -> None:
     data = b"".join(b"line %d\n" % number for number in range(200))
     assert minimised(data, lambda some: b"17" in some and b"99" in some, 20) in (
         b"1799",
@@ -160,7 +160,7 @@ def test_a_command_is_run_and_every_format_rendered(tmp_path: Path) -> None:
     assert commands.fault({}, ["memory", "--tz", "nowhere"], tmp_path, None)[2] == "exit code 2"
 
 
-def test_a_fault_of_a_command_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_a_command_is_detected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from flowdiag.cli.options.settings import Format
     from flowdiag.cli.render import RENDERERS
     from tests.fuzz import commands
@@ -184,7 +184,7 @@ guided.search(Path(sys.argv[1]), 8, 1)
 
 
 @pytest.mark.full
-def test_what_the_guided_search_finds_slow_is_kept_with_what_it_finds(tmp_path: Path) -> None:
+def test_slow_inputs_of_the_guided_search_are_kept(tmp_path: Path) -> None:
     pytest.importorskip("atheris")
     found, here = tmp_path / "found", tmp_path / "here"
     here.mkdir()

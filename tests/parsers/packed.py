@@ -1,4 +1,4 @@
-"""Every codec that is read, undone: bytes packed as the programs do it, in several blocks and frames."""
+"""Packs bytes in every supported codec, as the programs do: in several blocks and frames."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _snappy_java(data: bytes) -> bytes:
 
 
 def _lzf(data: bytes) -> bytes:
-    """Chunks of runs of literals, every other one with a copy of its own beginning."""
+    """Return chunks of literal runs; every other chunk starts with a copy of an earlier part."""
     result = b""
     for i in range(0, len(data), 600):
         raw = data[i : i + 600]
@@ -64,15 +64,17 @@ ONE: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
     "zstd": (20, zstandard.compress),
     "lz4": (2, lz4_frame),
 }
-"""Codecs whose streams or frames stand one behind the other: how many `PACK` makes, and how one is made."""
+"""Codecs whose streams or frames can be concatenated: how many `PACK` makes, and how to make
+each.
+"""
 
 
-def _in_parts(count: int, pack: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
+def _pack_in_parts(count: int, pack: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
     return lambda data: b"".join(map(pack, parts(data, count)))
 
 
 PACK: dict[str, Callable[[bytes], bytes]] = {
-    **{codec: _in_parts(count, pack) for codec, (count, pack) in ONE.items()},
+    **{codec: _pack_in_parts(count, pack) for codec, (count, pack) in ONE.items()},
     "snappy": lambda data: bytes(cramjam.snappy.compress(data)),
     "lz4-java": lambda data: _lz4_java(data) + _lz4_java(data[:0]),
     "snappy-java": _snappy_java,
@@ -80,4 +82,4 @@ PACK: dict[str, Callable[[bytes], bytes]] = {
 }
 
 WITHOUT_END = {"snappy", "snappy-java", "lzf"}
-"""Where these are cut between two of their blocks nothing is amiss."""
+"""Codecs for which a cut between two blocks is no damage."""

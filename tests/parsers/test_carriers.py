@@ -1,4 +1,4 @@
-"""A recorded log gives the same events out of whatever people have put it into."""
+"""Checks that a recorded log gives the same events in any container or format."""
 
 import csv
 import gzip
@@ -23,7 +23,7 @@ from tests.archives import FIXTURES, unpacked
 RECORDING = FIXTURES / "recordings/flink/1.10.3/taskmanager-killed-no-slots"
 COLUMNS = ("event", "template", "local_us", "level", "logger", "checkpoint", "job_id", "task",
            "subtask_index", "attempt_id", "taskmanager", "duration_ms", "bytes", "cause")  # fmt: skip
-# The start-up preamble is one record of which some lines look like records: not compared.
+# The start-up preamble is one record with lines that resemble records: not compared.
 TEMPLATES = re.compile(r"checkpoint|late|deploy|switched|state|declin")
 
 
@@ -50,7 +50,7 @@ Record = tuple[int, list[str]]
 
 
 def records_of(text: str) -> list[Record]:
-    """Epoch milliseconds and lines of each record."""
+    """Return epoch milliseconds and lines of each record."""
     records: list[Record] = []
     for line in text.splitlines():
         found = re.match(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3}) ", line)
@@ -242,7 +242,7 @@ def test_any_carrier_gives_the_same_events(path: Path, carrier: str, tmp_path: P
     by_line = [(ms, line) for ms, record in records_of(text) for line in record]
     for name, events in (("record", by_record), ("line", by_line)):
         if name == "line" and carrier == "array, newest first":
-            continue  # nothing tells which record a line belongs to
+            continue  # nothing shows to which record a line belongs
         file = tmp_path / name
         file.write_bytes(CARRIERS[carrier](events))
         found, splits = rows_of(file)

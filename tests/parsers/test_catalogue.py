@@ -1,4 +1,4 @@
-"""Every message of the catalogue against its own sample lines, bare, laid out, damaged and hostile."""
+"""Tests every message of the catalogue on its own samples: bare, laid out, damaged and hostile."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_ids_are_unique() -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_leaving_out_the_samples_leaves_out_nothing_else(name: str) -> None:
+def test_loading_without_samples_changes_nothing_else(name: str) -> None:
     whole = read_format(name)
     for entry in whole["message"]:
         del entry["sample"]
@@ -109,7 +109,7 @@ def test_a_known_beginning_is_respected(template: Template) -> None:
 
 
 @every_template
-def test_blanks_may_be_padded_or_collapsed(template: Template) -> None:
+def test_spaces_may_be_padded_or_collapsed(template: Template) -> None:
     for sample in ENTRIES[template.id]["sample"]:
         text = sample["text"]
         place = text.index(template.anchor)
@@ -119,8 +119,8 @@ def test_blanks_may_be_padded_or_collapsed(template: Template) -> None:
         assert CATALOGUE.recognise(collapsed, anchor_of(template)) is not None, collapsed
 
 
-# Anchors too short to be rare by themselves. In 1.5 million recorded lines, this one stands in
-# those of its message only.
+# Anchors that are too short to be rare on their own. In 1.5 million recorded lines, this anchor
+# occurs only in lines of its message.
 SHORT = ("Task: ",)
 
 
@@ -185,7 +185,7 @@ def test_task_names_hold_anything(name: str, n: int, attempt: int, graph: str, v
     assert values["attempt"] == attempt
 
 
-def test_message_begins_behind_unknown_layouts() -> None:
+def test_messages_follow_unknown_layouts() -> None:
     message = "Source: a - b (1/2) (f2862289958b430bc3dc20f39794ca2c) switched from A to B."
     message = message.replace("A to B", "CREATED to SCHEDULED")
     for head in (
@@ -204,7 +204,7 @@ def test_message_begins_behind_unknown_layouts() -> None:
         assert found.start == len(head), head
 
 
-def test_numbers_that_no_column_holds_are_left_out() -> None:
+def test_numbers_out_of_range_are_dropped() -> None:
     line = "Triggering checkpoint 9999999999999999999 @ 5 for job f2862289958b430bc3dc20f39794ca2c."
     found = CATALOGUE.recognise(line)
     assert found is not None
@@ -212,7 +212,7 @@ def test_numbers_that_no_column_holds_are_left_out() -> None:
     assert found.values["epoch_ms"] == 5
 
 
-def test_the_first_message_of_a_line_is_the_one_meant() -> None:
+def test_the_first_message_of_a_line_counts() -> None:
     job = "f2862289958b430bc3dc20f39794ca2c"
     inner = f"Checkpoint triggering task a (1/2) of job {job} is not being executed at the moment."
     line = f"Failed to trigger checkpoint for job {job} since {inner} Aborting checkpoint."

@@ -1,4 +1,4 @@
-"""Every line of a checkpoint class in every recorded log is understood, whatever else changes."""
+"""Checks that flowdiag recognises every line of a checkpoint class in every recorded log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RECORD = re.compile(r"\S+ \S+ +(?P<level>[A-Z]+) +(?P<logger>\S+) +(?:\[\] )?- (
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_nothing_that_checkpoint_classes_say_is_unknown(version: str) -> None:
+def test_every_line_of_checkpoint_classes_is_recognised(version: str) -> None:
     unknown: list[str] = []
     known: Counter[str] = Counter()
     folders = [unpacked(path.parent) for path in (RECORDINGS / version).glob("*/truth.json")]
@@ -40,5 +40,5 @@ def test_nothing_that_checkpoint_classes_say_is_unknown(version: str) -> None:
                     assert record["level"] in found.template.levels
     assert not unknown
     if known:
-        # What a plain text search finds is the least that must have been understood.
+        # A plain text search gives the minimum.
         assert known["checkpoint-triggered"] > 0

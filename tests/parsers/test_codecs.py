@@ -1,4 +1,6 @@
-"""Any codec, cut and broken anywhere, gives what decodes and never raises."""
+"""Checks that any codec, truncated or damaged anywhere, gives the decodable part and never
+raises.
+"""
 
 import bz2
 import gzip
@@ -66,7 +68,9 @@ def test_any_chunking_gives_the_same_bytes(codec: str, data: bytes, size: int) -
 
 @settings(max_examples=80, deadline=None)
 @given(codec=CODEC, data=TEXT, share=st.floats(0, 1))
-def test_a_cut_stream_gives_a_prefix_and_says_so(codec: str, data: bytes, share: float) -> None:
+def test_a_truncated_stream_gives_a_prefix_and_an_error(
+    codec: str, data: bytes, share: float
+) -> None:
     packed = PACK[codec](data)
     cut = packed[: int(share * len(packed))]
     result, error = unpack(cut, codec)
@@ -100,7 +104,7 @@ def test_a_broken_stream_never_raises(
 
 
 @pytest.mark.parametrize("codec", ["gzip", "zstd", "lz4"])
-def test_all_that_a_cut_stream_holds_is_given(codec: str) -> None:
+def test_a_truncated_stream_loses_no_decodable_byte(codec: str) -> None:
     lines = b"".join(
         b"2026-01-01 00:00:00,%03d INFO  X - %x\n" % (i % 1000, i * i) for i in range(40_000)
     )
@@ -112,7 +116,7 @@ def test_all_that_a_cut_stream_holds_is_given(codec: str) -> None:
         assert result == lines
 
 
-def test_what_stands_before_a_broken_byte_of_gzip_is_given() -> None:
+def test_gzip_gives_all_bytes_before_the_damage() -> None:
     lines = b"".join(b"line %d %x\n" % (i, i * i) for i in range(20_000))
     packed = bytearray(gzip.compress(lines))
     middle = len(packed) // 2
@@ -123,7 +127,7 @@ def test_what_stands_before_a_broken_byte_of_gzip_is_given() -> None:
     assert error is not None and error.startswith("damaged gzip after ")
 
 
-def test_padding_behind_gzip_is_no_damage_and_anything_else_is() -> None:
+def test_only_padding_may_follow_gzip() -> None:
     packed = gzip.compress(b"log\n")
     assert unpack(packed + bytes(700), "gzip") == (b"log\n", None)
     assert unpack(packed + bytes(3) + packed, "gzip") == (b"log\nlog\n", None)
@@ -170,11 +174,11 @@ def test_memory_stays_flat_on_bombs(codec: str) -> None:
     finally:
         tracemalloc.stop()
     assert seen == size
-    # zstd's decoder has no limit of its own: its pieces of input are small instead.
+    # zstd's decoder has no limit of its own, so its input arrives in small pieces.
     assert peak < (40 if codec == "zstd" else 4) * 1024 * 1024
 
 
-def test_a_stated_length_that_no_block_has_is_damage() -> None:
+def test_an_impossible_block_length_is_damage() -> None:
     head = b"\x82SNAPPY\0" + (1).to_bytes(4, "big") * 2
     assert (
         unpack(head + b"\x7f\xff\xff\xff", "snappy-java")[1] == "damaged snappy-java after 0 bytes"
@@ -194,7 +198,7 @@ def test_a_read_error_ends_the_stream() -> None:
     assert stream.error == "unreadable (Input/output error) after 0 bytes"
 
 
-def test_a_stream_keeps_its_first_error_and_closes_what_is_below() -> None:
+def test_a_stream_keeps_its_first_error_and_closes_the_source() -> None:
     closed = []
 
     def pieces() -> object:
@@ -230,14 +234,14 @@ def test_other_encodings_become_utf_8(text: str, name: str, mark: bool, cut: int
     assert stream.error is None
 
 
-def test_the_error_below_a_changed_encoding_is_told() -> None:
+def test_recoding_reports_the_error_of_its_source() -> None:
     packed = gzip.compress("log\n".encode("utf-16-le"))[:-4]
     stream = transcode(decode(io.BytesIO(packed), "gzip"), "utf-16-le")
     assert stream.read() == b"log\n"
     assert stream.error == "truncated gzip after 8 bytes"
 
 
-def test_a_file_that_shrinks_is_noticed(tmp_path: Path) -> None:
+def test_a_shrinking_file_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     path.write_bytes(b"x" * 1000)
     with PlainFile(str(path), expected=1000) as file:
@@ -259,7 +263,7 @@ def test_a_file_that_grows_is_read_to_its_end(tmp_path: Path) -> None:
         assert file.error is None
 
 
-def test_a_plain_file_that_cannot_be_read_any_more(tmp_path: Path) -> None:
+def test_a_plain_file_that_becomes_unreadable(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     path.write_bytes(b"x")
     with PlainFile(str(path)) as file:

@@ -139,7 +139,9 @@ def test_pauses_of_the_collector() -> None:
 
 
 def test_stalls_of_one_cycle_overlap() -> None:
-    """ZGC hardly stops, but threads without memory stall until the cycle ends."""
+    """Check a collector that hardly pauses: ZGC threads without memory stall until the cycle
+    ends.
+    """
     text = (
         "[2.100s][info][gc          ] GC(7) Garbage Collection (Allocation Rate) 40M(62%)->22M(34%)\n"
         "[2.301s][info][gc          ] Allocation Stall (enrich (1/2)#0) 21.093ms\n"

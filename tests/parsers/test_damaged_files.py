@@ -1,4 +1,5 @@
-"""Files that are cut, broken, bombs, odd or changing: what stands before the damage is read, once, and it is told.
+"""Tests truncated, damaged, hostile or changing files: flowdiag reads everything before the damage
+once, and reports it.
 
 `docs/reliability.md` has a row for each.
 """
@@ -36,7 +37,7 @@ BEGIN = (
     "2026-11-21 06:{:02}:{:02},000 INFO  org.apache.flink.runtime.checkpoint.CheckpointCoordinator [] -"
     " Triggering checkpoint {} (type=CHECKPOINT) @ 1795240801000 for job " + JOB + ".\n"
 )
-# Random words keep codecs from making one block of all of it.
+# Random words, so that codecs produce several blocks.
 NOISE = random.Random(5)
 LOG = "".join(
     BEGIN.format(n // 60, n % 60, n)
@@ -46,7 +47,7 @@ LOG = "".join(
 
 
 def read(*paths: Path) -> tuple[int, list[str]]:
-    """How many checkpoints are read, and what is said: warnings, and errors of splits."""
+    """Return the number of checkpoints, the warnings, and the errors of splits."""
     found = discover([str(path) for path in paths])
     rows = parse_on_driver(plan_splits(found.sources)).to_pylist()
     triggered = {row["checkpoint"] for row in rows if row["event"] == "checkpoint_triggered"}
@@ -61,7 +62,7 @@ def read(*paths: Path) -> tuple[int, list[str]]:
 
 
 def borders(codec: str, packed: bytes) -> list[int]:
-    """Where streams, frames or blocks of a packed text begin."""
+    """Return the offsets of streams, frames or blocks in a packed text."""
     if codec in ONE:
         count, pack = ONE[codec]
         return [0, *accumulate(len(pack(part)) for part in parts(LOG, count))]
@@ -99,11 +100,11 @@ def test_a_file_cut_at_any_border_keeps_all_blocks_before(codec: str) -> None:
         assert before <= len(kept[edge - 1]) <= len(kept[edge]) <= len(kept[edge + 1])
         more += len(kept[edge]) > before
         before = len(kept[edge])
-    assert more >= len(edges) - 4  # heads and ends hold nothing
+    assert more >= len(edges) - 4  # headers and trailers contain no data
 
 
 @pytest.mark.parametrize("codec", sorted(PACK))
-def test_any_bit_may_flip_and_any_length_be_wrong(codec: str) -> None:
+def test_flipped_bits_and_wrong_lengths_are_harmless(codec: str) -> None:
     packed, chance = PACK[codec](LOG[:20_000]), random.Random(3)
     edges = borders(codec, PACK[codec](LOG)) if codec not in ONE else [0]
     tracemalloc.start()
@@ -121,16 +122,16 @@ def test_any_bit_may_flip_and_any_length_be_wrong(codec: str) -> None:
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 80 * 2**20  # one block of stated length, at most
+    assert peak < 80 * 2**20  # at most one block of the stated length
 
 
-def test_what_stands_before_the_damage_becomes_rows_and_is_told_once(tmp_path: Path) -> None:
+def test_text_before_the_damage_becomes_rows_with_one_warning(tmp_path: Path) -> None:
     for codec, pack in PACK.items():
         packed = pack(LOG)
         path = tmp_path / f"{codec}.log"
         path.write_bytes(packed[: len(packed) * 2 // 3])
         count, told = read(path)
-        # A block of snappy is a third of it; xz gives nothing of the stream that is cut.
+        # A block of snappy is a third of it; xz gives nothing of the truncated stream.
         assert count >= 220, codec
         assert len(told) == (0 if codec in WITHOUT_END and not told else 1), told
 
@@ -161,7 +162,7 @@ CONTAIN = {"zip": zipped, "tar": tarred}
 
 @pytest.mark.parametrize("inner", CONTAIN)
 @pytest.mark.parametrize("outer", CONTAIN)
-def test_a_container_in_a_container_cut_anywhere_gives_what_there_is(
+def test_a_truncated_nested_container_gives_its_readable_part(
     outer: str, inner: str, tmp_path: Path
 ) -> None:
     lines = LOG.splitlines(keepends=True)
@@ -179,7 +180,7 @@ def test_a_container_in_a_container_cut_anywhere_gives_what_there_is(
 
 @contextmanager
 def small_bombs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The same limits for what is a thousand times smaller."""
+    """Reduce the limits a thousandfold."""
     with monkeypatch.context() as patch:
         patch.setattr(codecs, "_BOMB_BYTES", 2**20)
         patch.setattr(discovering, "_UNPACKED_BYTES", 4 * 2**20)
@@ -188,8 +189,8 @@ def small_bombs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.parametrize(
     "codec", ["bz2", "xz", "zstd"]
-)  # gzip cannot: it packs a thousandfold at most
-def test_a_bomb_is_not_unpacked_any_further(
+)  # not gzip: its maximum ratio is a thousand
+def test_unpacking_of_a_bomb_stops(
     codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "x.log"
@@ -206,10 +207,10 @@ def test_a_bomb_is_not_unpacked_any_further(
 
 @pytest.mark.parametrize("inner", CONTAIN)
 @pytest.mark.parametrize("outer", CONTAIN)
-def test_containers_of_containers_are_not_unpacked_without_end(
+def test_nested_containers_have_a_limit(
     outer: str, inner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A member alone is no bomb: sixteen of them in each of sixteen are.
+    # A single member is no bomb, but sixteen members in each of sixteen archives are.
     member = zstandard.compress(b"2026-11-21 06:00:00,000 INFO  x [] - y\n" * 9000)
     many = CONTAIN[inner]({f"{n}.log": member for n in range(8)})
     large = CONTAIN[inner]({f"{n}.log": bytes(65) + b"x\n" * 300_000 for n in range(8)})
@@ -229,11 +230,11 @@ def test_containers_of_containers_are_not_unpacked_without_end(
         monkeypatch.setattr(discovering, "spool", counted)
         found = discover([str(path)])
     assert sum(written) <= max(4 * 2**20, 1000 * len(packed)) + 2**20
-    said = [
+    warnings = [
         *map(str, found.warnings),
         *(source.reason for source in found.sources if source.reason),
     ]
-    assert any("times its size" in text for text in said), said
+    assert any("times its size" in text for text in warnings), warnings
 
 
 def test_a_zip_archive_whose_members_overlap_is_refused(tmp_path: Path) -> None:
@@ -279,12 +280,12 @@ def test_one_line_of_any_length_is_read_in_bounded_memory(
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, check=True)
     rows, megabytes = map(int, done.stdout.split())
     assert rows >= 2
-    # A line that may be a document is decoded once as a whole; others are never in memory.
+    # A line that may be a document is decoded once as a whole; other lines are never fully in memory.
     assert megabytes < (1100 if begin.startswith(b"{") else 250)
 
 
 @pytest.mark.parametrize("opened", ["[", '{"a":', '{"hits":[', '{"Event":{"a":'])
-def test_json_without_end_is_no_fault(opened: str, tmp_path: Path) -> None:
+def test_endless_json_is_no_fault(opened: str, tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(opened * 100_000)
     assert read(path)[0] == 0
@@ -294,7 +295,7 @@ def test_json_without_end_is_no_fault(opened: str, tmp_path: Path) -> None:
 
 
 def calls(act: Callable[[], object]) -> int:
-    """How many functions are called: work, whatever else the machine does."""
+    """Count function calls, which measure work independently of the load of the machine."""
     count = 0
 
     def counted(frame: object, event: str, argument: object) -> None:
@@ -310,7 +311,7 @@ def calls(act: Callable[[], object]) -> int:
 
 
 def test_twice_as_many_files_are_twice_the_work(tmp_path: Path) -> None:
-    """A million files in a folder take their time; not the square of it."""
+    """Check that the cost of a folder is not quadratic in the number of files."""
     counts = []
     for number in (300, 600):
         folder = tmp_path / str(number)
@@ -323,7 +324,7 @@ def test_twice_as_many_files_are_twice_the_work(tmp_path: Path) -> None:
     assert counts[1] < 2.2 * counts[0]
 
 
-def test_names_that_no_terminal_should_see(tmp_path: Path) -> None:
+def test_control_characters_in_names_are_escaped(tmp_path: Path) -> None:
     for number, name in enumerate(
         (b"a\nb", b"\x1b[2J", b"\xff\xfe", "\u202egol".encode(), b"-rf", b"a\tb")
     ):
@@ -356,7 +357,7 @@ def test_a_slow_pipe_is_read_to_its_end(tmp_path: Path) -> None:
 
 
 def rows_when(path: Path, changed: Callable[[], None]) -> tuple[int, str | None]:
-    """Checkpoints and error of a log that changes between being found and being read."""
+    """Return checkpoints and error of a log that changes between discovery and reading."""
     (source,) = discover([str(path)]).sources
     changed()
     rows = [
@@ -406,7 +407,7 @@ def test_files_that_change_while_they_are_read(
 
 
 def void(_: object) -> None:
-    """Nothing."""
+    raise NotImplementedError
 
 
 def test_a_folder_that_changes_while_it_is_walked(

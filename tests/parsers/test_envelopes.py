@@ -1,4 +1,4 @@
-"""Every known shape of JSON gives the record inside it."""
+"""Checks that every known JSON form gives the record inside it."""
 
 import json
 from datetime import UTC, datetime
@@ -441,7 +441,7 @@ def test_nested_causes_are_printed_as_java_does() -> None:
     assert found.trace == "a.Outer: one\n\tat x.Y.z(Y.java:1)\nCaused by: a.Inner: two"
 
 
-def test_a_line_that_docker_cut_is_partial() -> None:
+def test_a_line_split_by_docker_is_partial() -> None:
     line = {"log": "first half", "stream": "stdout", "time": "2026-08-29T16:49:15Z"}
     assert unwrap(line).partial
     assert not unwrap(line | {"log": "second half\n"}).partial
@@ -470,7 +470,7 @@ def test_a_line_that_docker_cut_is_partial() -> None:
         b"\xff\xfe{",
     ],
 )
-def test_what_is_no_record_gives_nothing(line: bytes) -> None:
+def test_other_json_gives_no_record(line: bytes) -> None:
     assert unwrap_json(line) is None
 
 
@@ -486,7 +486,7 @@ def test_what_is_no_record_gives_nothing(line: bytes) -> None:
         b'{"message":"m","x":"raw\ttab"}',
     ],
 )
-def test_lines_of_arrays_and_small_faults_are_forgiven(line: bytes) -> None:
+def test_array_lines_and_small_errors_are_accepted(line: bytes) -> None:
     found = unwrap_json(line)
     assert found is not None and found.text == "m"
 
@@ -563,7 +563,7 @@ def test_no_bytes_raise(data: bytes) -> None:
     text=st.text(min_size=1, max_size=40).filter(lambda text: "\n" not in text),
     at=st.none() | st.integers(0, 2**51),
 )
-def test_an_event_is_read_as_it_was_written(text: str, at: int | None) -> None:
+def test_an_event_round_trips(text: str, at: int | None) -> None:
     event = Unwrapped(
         text, timestamp_us=at, process="p", level="INFO", trace="t\n\tat x", local_us=at
     )
@@ -809,7 +809,7 @@ def test_one_document(shape: str) -> None:
         assert {event["process"] for event in events} == {"p"}
 
 
-def test_processes_stand_together() -> None:
+def test_processes_are_grouped() -> None:
     def stream(pod: str, *lines: tuple[int, str]) -> dict[str, Any]:
         return {"stream": {"pod": pod}, "values": [[str(NS + at), line] for at, line in lines]}
 
@@ -824,7 +824,7 @@ def test_processes_stand_together() -> None:
     assert [event["text"] for event in events] == ["b1", "b2", "b3", "a1", "a2"]
 
 
-def test_equal_times_keep_their_order_and_are_turned_round_with_the_rest() -> None:
+def test_equal_times_keep_their_order_and_are_reversed_with_the_rest() -> None:
     oldest_first = [{"message": f"{i}", "timestamp": MS + i // 3, "host": "p"} for i in range(12)]
     expected = [str(i) for i in range(12)]
     assert [event["text"] for event in document(oldest_first)] == expected
@@ -841,7 +841,7 @@ def test_lines_without_carrier_are_ordered_by_their_own_times() -> None:
     ]
 
 
-def test_pieces_that_docker_cut_are_joined() -> None:
+def test_pieces_of_a_line_split_by_docker_are_joined() -> None:
     def piece(text: str, second: int) -> dict[str, str]:
         return {"log": text, "stream": "stdout", "time": f"2026-08-29T16:49:{second:02}Z"}
 
@@ -849,7 +849,7 @@ def test_pieces_that_docker_cut_are_joined() -> None:
     assert [event["text"] for event in events] == ["one two three", "next"]
 
 
-def test_a_whole_log_in_one_string_is_cut_into_records() -> None:
+def test_a_log_in_one_string_is_split_into_records() -> None:
     log = "2026-01-01 00:00:01 INFO a\r\n\tat x.Y.z\r\n2026-01-01 00:00:02 INFO b\n"
     assert [event["text"] for event in document([log])] == [
         "2026-01-01 00:00:01 INFO a\n\tat x.Y.z",

@@ -1,4 +1,4 @@
-"""The choice of fragments, and how they share the buckets of the library's search."""
+"""Tests the choice of fragments, and their distribution over the buckets of the search library."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ def test_every_anchor_is_covered_by_few_fragments() -> None:
 
 
 def buckets_of(group: Sequence[bytes]) -> list[list[bytes]]:
-    """Where the library puts patterns: in turn, save that equal low halves share a bucket."""
+    """Return the buckets that the library assigns: round robin, except that equal low halves
+    share a bucket.
+    """
     buckets: list[list[bytes]] = [[] for _ in range(8)]
     by_low: dict[bytes, int] = {}
     for number, pattern in enumerate(group):
@@ -32,8 +34,8 @@ def buckets_of(group: Sequence[bytes]) -> list[list[bytes]]:
     return buckets
 
 
-def taken(group: Sequence[bytes], sample: bytes) -> int:
-    """How often a bucket takes what stands in the sample."""
+def hit_rate(group: Sequence[bytes], sample: bytes) -> int:
+    """Return the hit rate of a bucket in the sample."""
     return sum(
         all(
             any(byte & 15 == one[at] & 15 for one in bucket)
@@ -68,7 +70,7 @@ def test_every_fragment_is_in_a_group_and_few_are_in_its_bucket(
         assert shared <= -(-len(group) // 8) + alike
 
 
-def test_what_shares_a_bucket_takes_little_of_the_text() -> None:
+def test_shared_buckets_rarely_match() -> None:
     anchors = [anchor.encode() for anchor in load_catalogue("flink").anchors]
     words = "order customer manager slot request heartbeat resource leader session stream fetch"
     sample = b"".join(
@@ -80,7 +82,7 @@ def test_what_shares_a_bucket_takes_little_of_the_text() -> None:
     groups = group_fragments(fragments, sample)
     assert len(groups) < -(-len(fragments) // 16)
     in_turn = [fragments[number :: len(groups)] for number in range(len(groups))]
-    chosen, naive = (sum(taken(group, sample) for group in some) for some in (groups, in_turn))
+    chosen, naive = (sum(hit_rate(group, sample) for group in some) for some in (groups, in_turn))
     assert 5 * chosen < naive
 
 

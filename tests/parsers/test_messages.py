@@ -1,4 +1,4 @@
-"""Locations, task names, attempt ids: what is printed comes back, what is missing stays missing."""
+"""Tests locations, task names and attempt IDs: they round-trip, and missing parts stay missing."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_attempt_id_round_trip(graph: str, vertex: str, subtask: int, attempt: i
     assert parse_attempt_id(printed) == AttemptId(printed, graph, vertex, subtask, attempt)
 
 
-def test_the_most_telling_value_wins() -> None:
+def test_the_most_precise_value_wins() -> None:
     values = convert(
         {
             "task": "Map (2/4)",

@@ -1,4 +1,4 @@
-"""Several processes write what one would have said, whatever becomes of them."""
+"""Checks that several processes write the rows of a single process, even if some of them die."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ posix_only = pytest.mark.skipif(os.name != "posix", reason="kills processes")
 
 @pytest.fixture(scope="module")
 def tasks() -> list[list[Split]]:
-    """One task per file."""
+    """Return one task per file."""
     found = plan_splits(discover([str(unpacked(RECORDING) / "logs")]).sources)
     return [[split] for task in found for split in task]
 
@@ -65,7 +65,7 @@ def test_only_wanted_metrics_are_kept(tasks: list[list[Split]], tmp_path: Path) 
     assert names == {"busyTimeMsPerSecond"}
 
 
-def test_section_headers_stand_with_the_metrics_that_they_own(tmp_path: Path) -> None:
+def test_section_headers_stay_with_their_metrics(tmp_path: Path) -> None:
     log = tmp_path / "application_1_0001.log"
     container = "container_1_0001_01_00000"
     report = (
@@ -116,9 +116,7 @@ def children() -> Iterator[int]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
-def test_what_a_killed_process_left_is_parsed_all_the_same(
-    tasks: list[list[Split]], tmp_path: Path
-) -> None:
+def test_tasks_of_a_killed_process_are_parsed(tasks: list[list[Split]], tmp_path: Path) -> None:
     killed: list[int] = []
 
     def kill() -> None:
@@ -153,7 +151,7 @@ while True:  # until it is interrupted, wherever it is
 
 @posix_only
 @pytest.mark.parametrize("after_s", [0.05, 0.6, 0.9])
-def test_ctrl_c_ends_all_processes_without_a_word(tmp_path: Path, after_s: float) -> None:
+def test_ctrl_c_ends_all_processes_silently(tmp_path: Path, after_s: float) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", INTERRUPTED, str(unpacked(RECORDING) / "logs"), str(tmp_path)],
         stdout=subprocess.PIPE,
@@ -171,7 +169,7 @@ def test_ctrl_c_ends_all_processes_without_a_word(tmp_path: Path, after_s: float
 
 
 @posix_only
-def test_a_process_ends_with_whoever_started_it() -> None:
+def test_a_process_ends_with_its_parent() -> None:
     with subprocess.Popen(
         [sys.executable, "-P", "-c", f"from {parallel.__name__} import serve; serve()"],
         stdin=subprocess.PIPE,
@@ -183,7 +181,7 @@ def test_a_process_ends_with_whoever_started_it() -> None:
 
 
 @pytest.mark.parametrize("in_the_way", ["rows", "rows/events-000000-000000.parquet/folder"])
-def test_what_cannot_be_written_is_one_clear_error(
+def test_a_write_failure_is_one_clear_error(
     tasks: list[list[Split]], tmp_path: Path, in_the_way: str
 ) -> None:
     (tmp_path / in_the_way).parent.mkdir(parents=True, exist_ok=True)
@@ -193,9 +191,7 @@ def test_what_cannot_be_written_is_one_clear_error(
     assert "TMPDIR" in (raised.value.hint or "")
 
 
-def test_a_task_that_is_parsed_again_replaces_what_it_left(
-    tasks: list[list[Split]], tmp_path: Path
-) -> None:
+def test_a_repeated_task_replaces_its_old_rows(tasks: list[list[Split]], tmp_path: Path) -> None:
     first = parse_task(tasks[0], tmp_path, 0, None)
     (tmp_path / "events-000000-000000.parquet").write_bytes(b"half a fi")
     assert parse_task(tasks[0], tmp_path, 0, None) == first

@@ -1,4 +1,4 @@
-"""From bytes to event rows: splits, records of several lines, plausibility, what is counted."""
+"""Tests parsing from bytes to event rows: splits, multi-line records, plausibility, counters."""
 
 from __future__ import annotations
 
@@ -273,7 +273,7 @@ def test_plan_packs_small_files_and_cuts_large_ones(tmp_path: Path) -> None:
         line(f"x.y.CheckpointException: {EXPIRED}", GRAPH),
     ],
 )
-def test_quotations_are_no_records(parser: Parser, text: str) -> None:
+def test_quoted_lines_are_no_records(parser: Parser, text: str) -> None:
     assert parser.events(text) == []
     assert parser.split(text)["not_understood"] == "0"
 
@@ -292,14 +292,14 @@ def test_quotations_are_no_records(parser: Parser, text: str) -> None:
         line(line(TRIGGER).rstrip(), "com.acme.Launcher"),
     ],
 )
-def test_odd_layouts_are_understood_by_the_message(parser: Parser, text: str) -> None:
+def test_odd_layouts_are_recognised_by_the_message(parser: Parser, text: str) -> None:
     row = parser.one(text)
     assert (row["event"], row["checkpoint"]) == ("checkpoint_triggered", 224)
     if STAMP in text:
         assert row["local_us"] == 1543516984624000
 
 
-# Nobody's default; what stands in front of the message must not matter.
+# Nonstandard layouts; the text before the message must not matter.
 ODD = (
     "{t} {L} {l} > {m}",
     "{t} {L} {l} => {m}",
@@ -350,7 +350,7 @@ ODD = (
 
 
 @pytest.mark.parametrize("layout", ODD)
-def test_unheard_of_layouts(parser: Parser, layout: str) -> None:
+def test_unknown_layouts(parser: Parser, layout: str) -> None:
     for logger, message, event in (
         (COORDINATOR, TRIGGER, "checkpoint_triggered"),
         (GRAPH, RUNNING, "task_state"),
@@ -482,7 +482,7 @@ def test_metrics_report(parser: Parser) -> None:
         f"-- Gauges ----\n{name}: 700\n"
     )
     done = "\n=========================== Finished metrics report ====\n"
-    for text in (report + done, report):  # the second one was cut by a crash
+    for text in (report + done, report):  # the second record was cut by a crash
         rows = parser.events(text + line(TRIGGER))
         metrics = [row for row in rows if row["event"] == "metric"]
         assert [row["metric"]["last"] for row in metrics] == [700.0]
@@ -515,7 +515,7 @@ def test_sections_of_aggregated_logs(parser: Parser) -> None:
 # --- bad input ------------------------------------------------------------------------------------
 
 
-def test_a_damaged_archive_gives_what_it_holds(tmp_path: Path) -> None:
+def test_a_damaged_archive_gives_its_readable_part(tmp_path: Path) -> None:
     path = tmp_path / "x.log.gz"
     whole = gzip.compress((line(TRIGGER) * 5000).encode(), mtime=0)
     path.write_bytes(whole[: len(whole) // 2])
@@ -554,7 +554,7 @@ def test_an_answer_that_is_no_json_is_an_error_in_the_row(tmp_path: Path) -> Non
         ('{"a":[' * 20_000 + f'"{TRIGGER}"\n').encode(),
     ],
 )
-def test_odd_bytes_do_no_harm(parser: Parser, data: bytes) -> None:
+def test_invalid_bytes_are_harmless(parser: Parser, data: bytes) -> None:
     fields = parser.split(data)
     assert "error" not in fields
 
@@ -593,10 +593,10 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_hostile_lines_take_no_time(parser: Parser, text: str) -> None:
+def test_hostile_lines_take_linear_time(parser: Parser, text: str) -> None:
     started = time.process_time()
     parser.rows(text + "\n")
-    # Milliseconds when linear; minutes when a pattern is not.
+    # Milliseconds if linear, minutes if a pattern backtracks.
     assert time.process_time() - started < 2
 
 

@@ -1,4 +1,4 @@
-"""Exceptions without a record above them: every class in every dress in which people paste them."""
+"""Tests exceptions without a record above them: every class in every wrapping that people use."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ SPARK: Final = (
 )
 
 
-def trace(said: str, engine: str) -> list[str]:
-    """A trace with `said` as its deepest cause."""
+def trace(failure: str, engine: str) -> list[str]:
+    """Return a trace with `failure` as its deepest cause."""
     outer, *frames = SPARK if engine == "spark" else FLINK
     below = [f"\tat {frame}" for frame in frames]
     last = ["\tat java.base/java.lang.Thread.run(Thread.java:829)", "\t... 7 more"]
-    return [outer, *below, last[0], f"Caused by: {said}", *below, last[1]]
+    return [outer, *below, last[0], f"Caused by: {failure}", *below, last[1]]
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
-    """What a file comes to, but the `split` row."""
+    """Return the rows of a file without the `split` row."""
     (source,) = discover([str(path)]).sources
     assert source.kind != "not-read", source.reason
     table = [row for batch in parse_split(Split(source, 0, -1)) for row in batch.to_pylist()]
@@ -68,32 +68,34 @@ def test_every_sample_gives_its_class_and_values(entry: dict[str, Any]) -> None:
     assert found.values == entry.get("gives", {})
 
 
-@pytest.mark.parametrize("dress", WRAPPINGS)
+@pytest.mark.parametrize("wrapping", WRAPPINGS)
 @pytest.mark.parametrize("entry", TABLE, ids=lambda entry: entry["name"])
-def test_every_class_in_every_dress(entry: dict[str, Any], dress: str, tmp_path: Path) -> None:
+def test_every_class_in_every_wrapping(
+    entry: dict[str, Any], wrapping: str, tmp_path: Path
+) -> None:
     engine = entry.get("engine", "flink")
     path = tmp_path / "paste"
-    path.write_text(WRAPPINGS[dress](trace(entry["sample"], engine)))
+    path.write_text(WRAPPINGS[wrapping](trace(entry["sample"], engine)))
     (row,) = pasted(path)
     assert row["event"] == ("spark_query" if engine == "spark" else "exception")
     assert row["fields"].get("class") == entry["name"]
-    if dress != "wrapped":  # a number may be broken in two
+    if wrapping != "wrapped":  # a number may be split in two
         assert entry.get("gives", {}).items() <= row["fields"].items()
-    said = entry["sample"].split(":")[0]
+    failure = entry["sample"].split(":")[0]
     assert (
-        said in " ".join((row["cause"], row["fields"]["exception"]))
+        failure in " ".join((row["cause"], row["fields"]["exception"]))
         or "Lost task" in entry["sample"]
     )
-    if dress in DATED:
+    if wrapping in DATED:
         assert row["local_us"] == datetime(2023, 11, 8, 12, 40, 56, tzinfo=UTC).timestamp() * 1e6
     else:
         assert row["local_us"] is None and row["utc_us"] is None
 
 
-def test_every_class_has_words_for_its_cause() -> None:
+def test_every_class_has_a_cause() -> None:
     names = {one.name for one in classes()}
     assert set(CAUSE_OF_CLASS) <= names
-    # What only wraps a failure has no word of its own.
+    # Classes that only wrap a failure have no cause of their own.
     assert names - set(CAUSE_OF_CLASS) == {
         "checkpoint-failures",
         "checkpoint-expired",
@@ -110,52 +112,52 @@ HEADED = "2023-11-08 12:40:56,123 {level} org.example.Orders [] - could not\n"
 
 
 @pytest.mark.parametrize("level", ["INFO", "WARN"])
-def test_a_trace_below_a_record_is_the_record_s(level: str, tmp_path: Path) -> None:
+def test_a_trace_below_a_record_belongs_to_it(level: str, tmp_path: Path) -> None:
     path = tmp_path / "log"
-    said = trace("java.io.IOException: No space left on device", "flink")
-    path.write_text(HEADED.format(level=level) + joined(said))
+    failure = trace("java.io.IOException: No space left on device", "flink")
+    path.write_text(HEADED.format(level=level) + joined(failure))
     assert pasted(path) == []
 
 
-def test_a_grave_record_of_unknown_words_tells_of_its_exception(tmp_path: Path) -> None:
+def test_an_unknown_error_record_reports_its_exception(tmp_path: Path) -> None:
     path = tmp_path / "log"
-    said = joined(trace("java.io.IOException: No space left on device", "flink"))
-    path.write_text(HEADED.format(level="ERROR") + said)
+    failure = joined(trace("java.io.IOException: No space left on device", "flink"))
+    path.write_text(HEADED.format(level="ERROR") + failure)
     (row,) = pasted(path)
     assert row["fields"]["class"] == "storage-full"
     assert (
         row["local_us"] == datetime(2023, 11, 8, 12, 40, 56, 123000, tzinfo=UTC).timestamp() * 1e6
     )
-    # Only what is known is told of: user code logs and goes on.
+    # Only known exceptions are reported, because user code logs exceptions and continues.
     path.write_text(
         HEADED.format(level="ERROR") + joined(trace("org.example.OrderError: x", "flink"))
     )
     assert pasted(path) == []
 
 
-def test_what_clients_try_again_is_no_failure(tmp_path: Path) -> None:
+def test_retries_of_clients_are_no_failure(tmp_path: Path) -> None:
     path = tmp_path / "log"
-    for said in (
+    for failure in (
         "java.net.ConnectException: Connection refused",
         "java.io.FileNotFoundException: /a",
     ):
-        path.write_text(HEADED.format(level="ERROR") + joined(trace(said, "flink")))
+        path.write_text(HEADED.format(level="ERROR") + joined(trace(failure, "flink")))
         assert pasted(path) == []
 
 
-def test_a_trace_in_front_of_the_first_record_is_nobody_s(tmp_path: Path) -> None:
+def test_a_trace_before_the_first_record_has_no_owner(tmp_path: Path) -> None:
     path = tmp_path / "log"
-    said = joined(trace("java.io.IOException: No space left on device", "flink")[3:])
-    path.write_text(said + HEADED.format(level="INFO") + said)
+    failure = joined(trace("java.io.IOException: No space left on device", "flink")[3:])
+    path.write_text(failure + HEADED.format(level="INFO") + failure)
     (row,) = pasted(path)
-    # It is cited by the line that says why.
-    assert (row["offset"], row["fields"]["class"]) == (said.index("Caused by"), "storage-full")
+    # The cited line is the one with the reason.
+    assert (row["offset"], row["fields"]["class"]) == (failure.index("Caused by"), "storage-full")
 
 
 def test_a_date_line_ends_a_record(tmp_path: Path) -> None:
     path = tmp_path / "paste"
-    said = joined(trace("java.net.UnknownHostException: kafka-3.example", "flink"))
-    path.write_text("2023-11-08 12:40:56\n" + said + "\n2023-11-08 13:00:00\n" + said)
+    failure = joined(trace("java.net.UnknownHostException: kafka-3.example", "flink"))
+    path.write_text("2023-11-08 12:40:56\n" + failure + "\n2023-11-08 13:00:00\n" + failure)
     first, second = pasted(path)
     assert second["local_us"] - first["local_us"] == (19 * 60 + 4) * 1_000_000
 
@@ -173,8 +175,8 @@ def test_two_exceptions_are_two_rows(tmp_path: Path) -> None:
 
 def test_any_split_gives_the_same_rows(tmp_path: Path) -> None:
     path = tmp_path / "paste"
-    said = joined(trace("java.io.IOException: No space left on device", "flink"))
-    path.write_text(said + HEADED.format(level="ERROR") + said)
+    failure = joined(trace("java.io.IOException: No space left on device", "flink"))
+    path.write_text(failure + HEADED.format(level="ERROR") + failure)
     (source,) = discover([str(path)]).sources
     edges = [0, 100, 700, -1]
     parts = [
@@ -197,11 +199,13 @@ def test_any_split_gives_the_same_rows(tmp_path: Path) -> None:
 )
 def test_a_row_of_the_table_of_exceptions_names_the_task(row: str, tmp_path: Path) -> None:
     path = tmp_path / "paste"
-    said = "java.lang.NumberFormatException"
-    trace_of_it = joined([f'{said}: For input string: "n/a"', "\tat com.acme.Parse.map(P.java:9)"])
-    path.write_text("Time\tException\tName\tLocation\n" + row.format(said) + "\n" + trace_of_it)
+    failure = "java.lang.NumberFormatException"
+    trace_of_it = joined(
+        [f'{failure}: For input string: "n/a"', "\tat com.acme.Parse.map(P.java:9)"]
+    )
+    path.write_text("Time\tException\tName\tLocation\n" + row.format(failure) + "\n" + trace_of_it)
     (found,) = pasted(path)
-    assert found["cause"] == f'{said}: For input string: "n/a"'
+    assert found["cause"] == f'{failure}: For input string: "n/a"'
     assert (found["task"], found["subtask_index"], found["parallelism"], found["host"]) == (
         "Source: orders -> Map",
         0,
@@ -212,7 +216,9 @@ def test_a_row_of_the_table_of_exceptions_names_the_task(row: str, tmp_path: Pat
 
 
 def test_the_history_of_exceptions_is_one_failure_a_row(tmp_path: Path) -> None:
-    """Without a trace below it, and of a class that nobody knows: the column of tasks makes it a failure."""
+    """Check rows without a trace and of an unknown class: the column of tasks marks them as
+    failures.
+    """
     path = tmp_path / "paste"
     row = "2023-11-08 12:4{}:56\tcom.acme.PriceException: no price\tEnrich (3/8)\tworker-7:40121\n"
     path.write_text("Time\tException\tName\tLocation\n" + row.format(0) + row.format(1))
@@ -227,13 +233,13 @@ def test_the_history_of_exceptions_is_one_failure_a_row(tmp_path: Path) -> None:
 # --- root and consequences ------------------------------------------------------------------------
 
 
-def test_the_deepest_cause_that_says_why() -> None:
+def test_the_deepest_explanatory_cause_wins() -> None:
     lost = "org.apache.flink.runtime.io.network.netty.exception.RemoteTransportException: Lost connection to task manager 'worker-2/10.0.0.7:35511 [ tm-2 ] '. This indicates that the remote task manager was lost."
     found = classify([FLINK[0], lost, "java.io.IOException: Connection reset by peer"])
     assert found is not None and (found.name, found.link) == ("taskmanager-lost", 1)
 
 
-def test_what_wraps_a_user_s_exception_is_not_its_class() -> None:
+def test_a_wrapper_is_not_the_class_of_a_user_exception() -> None:
     used_up = "org.apache.flink.runtime.JobException: Recovery is suppressed by FixedDelayRestartBackoffTimeStrategy(maxNumberRestartAttempts=3, backoffTimeMS=10000)"
     assert classify([used_up, "org.example.OrderError: price is negative"]) is None
     found = classify([used_up])
@@ -243,13 +249,15 @@ def test_what_wraps_a_user_s_exception_is_not_its_class() -> None:
 @pytest.mark.parametrize(
     "before, after, name", [(1500, 20, "offsets-went-back"), (20, 1500, "offsets-gone")]
 )
-def test_the_numbers_tell_which_way_offsets_changed(before: int, after: int, name: str) -> None:
-    said = f"Partition orders-3's offset was changed from {before} to {after}, some data may have been missed"
-    found = classify([f"java.lang.IllegalStateException: {said}"], "spark")
+def test_the_numbers_show_the_direction_of_an_offset_change(
+    before: int, after: int, name: str
+) -> None:
+    failure = f"Partition orders-3's offset was changed from {before} to {after}, some data may have been missed"
+    found = classify([f"java.lang.IllegalStateException: {failure}"], "spark")
     assert found is not None and found.name == name
 
 
-def test_python_s_error_is_the_cause(tmp_path: Path) -> None:
+def test_the_python_error_is_the_cause(tmp_path: Path) -> None:
     path = tmp_path / "paste"
     path.write_text(
         "org.apache.spark.SparkException: Job aborted due to stage failure: Task 1 in stage 8.0 failed 4 times,"
@@ -266,7 +274,7 @@ def test_python_s_error_is_the_cause(tmp_path: Path) -> None:
     assert row["cause"] == "ValueError: could not convert string to float: 'n/a'"
 
 
-def test_a_py4j_error_is_what_java_said(tmp_path: Path) -> None:
+def test_a_py4j_error_is_the_java_error(tmp_path: Path) -> None:
     path = tmp_path / "paste"
     path.write_text(
         "Traceback (most recent call last):\n"
@@ -297,13 +305,13 @@ def test_a_spark_exception_names_its_query(tmp_path: Path) -> None:
 
 def test_the_lost_taskmanager_is_named(tmp_path: Path) -> None:
     path = tmp_path / "paste"
-    said = "java.util.concurrent.TimeoutException: Heartbeat of TaskManager with id tm-7(worker-3:8041) timed out."
-    path.write_text(joined(trace(said, "flink")))
+    failure = "java.util.concurrent.TimeoutException: Heartbeat of TaskManager with id tm-7(worker-3:8041) timed out."
+    path.write_text(joined(trace(failure, "flink")))
     (row,) = pasted(path)
     assert row["taskmanager"] == "tm-7" == row["fields"]["lost_taskmanager"]
 
 
-def test_options_that_a_text_names() -> None:
+def test_options_in_a_text() -> None:
     text = (
         "You can increase this by setting 'taskmanager.memory.network.fraction' or spark.rpc.askTimeout;"
         " see org.apache.spark.sql.Dataset and s3.example.com, task.java"
@@ -335,7 +343,7 @@ QUOTED_IN_A_SENTENCE = {
 @pytest.mark.parametrize(
     ("text", "known"), QUOTED_IN_A_SENTENCE.items(), ids=range(len(QUOTED_IN_A_SENTENCE))
 )
-def test_an_exception_that_a_sentence_quotes(
+def test_an_exception_quoted_in_a_sentence(
     text: str, known: tuple[str, str], tmp_path: Path
 ) -> None:
     path = tmp_path / "mail"
@@ -347,7 +355,7 @@ def test_an_exception_that_a_sentence_quotes(
     assert (source.engine, dict(row["fields"])["class"]) == known
 
 
-def test_a_long_text_explains_exceptions() -> None:
+def test_a_long_text_about_exceptions_is_no_exception() -> None:
     text = "".join(f"{line}\n" for line in QUOTED_IN_A_SENTENCE)
     assert list(exceptions_in((text + "As the manual says. " * 300).encode())) == []
 
@@ -365,7 +373,7 @@ def test_a_long_text_explains_exceptions() -> None:
         "",
     ],
 )
-def test_words_about_exceptions_are_none(text: str) -> None:
+def test_prose_about_exceptions_is_no_exception(text: str) -> None:
     assert list(exceptions_in(text.encode())) == []
 
 

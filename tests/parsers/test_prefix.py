@@ -1,4 +1,4 @@
-"""The samples of `layouts.toml`, and how prefixes compose."""
+"""Tests the samples of `layouts.toml`, and the combination of prefixes."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_every_entry_has_samples() -> None:
         assert len(names) == len(set(names))
 
 
-def test_the_usual_layouts_are_read_the_same_without_the_short_cut(
+def test_common_layouts_need_no_fast_path(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lines = [sample["text"] for _, _, sample in prefix.samples()]
@@ -82,7 +82,7 @@ def test_the_usual_layouts_are_read_the_same_without_the_short_cut(
     assert [prefix.parse(line) for line in lines] == quick
 
 
-# Parts of lines that may begin, continue or spoil a header, so that most mixtures are nearly right.
+# Parts of lines that may begin, continue or break a header, so that most mixtures are almost valid.
 PARTS = (
     *("2026-11-18 10:11:12,345 ", "2026-02-29 10:11:12,345 ", "2026-13-01 10:11:12,345 "),
     *("2026-11-18 25:11:12,345 ", "2026-11-18 10:11:12 ", "2025-01-02T03:04:05.678Z ", "4711 "),
@@ -112,7 +112,7 @@ def test_the_time_of_a_line_is_the_one_that_is_parsed(line: str) -> None:
 
 
 @given(texts=st.lists(pieces | plain, max_size=12))
-def test_few_lines_tell_the_first_and_last_time(texts: list[str]) -> None:
+def test_a_few_lines_give_the_first_and_last_time(texts: list[str]) -> None:
     def edges(lines: list[bytes]) -> tuple[int, int] | None:
         heads = [prefix.parse(line.decode()) for line in lines]
         times = [head.local_us for head in heads if head.local_us is not None]
@@ -122,7 +122,7 @@ def test_few_lines_tell_the_first_and_last_time(texts: list[str]) -> None:
     assert edges(prefix.lines_bounding_time(lines)) == edges(lines)
 
 
-def test_lines_of_flinks_own_layout_need_no_look_each() -> None:
+def test_flinks_default_layout_is_not_matched_line_by_line() -> None:
     lines = [PLAIN.format(day, 1, "Hello").encode() for day in "798"]
     assert prefix.lines_bounding_time(lines) == [lines[0], lines[1]]
     assert (

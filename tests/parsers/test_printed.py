@@ -168,18 +168,18 @@ def content_of(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name not in ("offset", "source")}
 
 
-@pytest.mark.parametrize("dress", WRAPPINGS)
+@pytest.mark.parametrize("wrapping", WRAPPINGS)
 @pytest.mark.parametrize(("path", "body"), [(PATH, CHECKPOINTS), ("/streaming/batches", BATCHES)])
 def test_a_response_is_read_in_every_wrapping(
-    path: str, body: Any, dress: str, tmp_path: Path
+    path: str, body: Any, wrapping: str, tmp_path: Path
 ) -> None:
     folders = tmp_path / "saved", tmp_path / "printed"
     for folder in folders:
         folder.mkdir()
     known = [content_of(row) for row in rows_of(WRAPPINGS["saved"](path, body), folders[0])]
-    rows = [content_of(row) for row in rows_of(WRAPPINGS[dress](path, body), folders[1])]
+    rows = [content_of(row) for row in rows_of(WRAPPINGS[wrapping](path, body), folders[1])]
     assert len(known) > 1
-    told = path in WRAPPINGS[dress](path, body)
+    told = path in WRAPPINGS[wrapping](path, body)
     for row in known:  # the requested path contains the job
         row["job_id"] = JOB if told and path == PATH else None
     assert rows == known
@@ -211,9 +211,9 @@ def test_the_beginning_of_a_truncated_response_counts(indent: int | None, tmp_pa
     assert "the JSON is cut off" in str(split)
 
 
-@pytest.mark.parametrize("dress", REPORTS)
-def test_query_reports_are_read_in_every_wrapping(dress: str, tmp_path: Path) -> None:
-    rows = [row for row in rows_of(REPORTS[dress], tmp_path) if row["event"] == "spark_progress"]
+@pytest.mark.parametrize("wrapping", REPORTS)
+def test_query_reports_are_read_in_every_wrapping(wrapping: str, tmp_path: Path) -> None:
+    rows = [row for row in rows_of(REPORTS[wrapping], tmp_path) if row["event"] == "spark_progress"]
     assert [(row["event"], row["checkpoint"], row["duration_ms"]) for row in rows] == [
         ("spark_progress", number, 8000) for number in range(3)
     ]

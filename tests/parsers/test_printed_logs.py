@@ -1,4 +1,4 @@
-"""Whole logs inside something else that was printed: what Ansible says of a command, a list as Python shows it."""
+"""Tests whole logs inside other printed text: Ansible results, and lists as Python prints them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ RECORDS = [LOG[0], "\n".join(LOG[1:4]), LOG[4]]
     ],
     ids=["text", "text and lines", "with its own times", "below", "list"],
 )
-def test_what_a_command_printed_is_a_log(value: object, tmp_path: Path) -> None:
+def test_printed_command_output_is_a_log(value: object, tmp_path: Path) -> None:
     text = json.dumps(value, indent=4)
     assert [event.text for event in read_document(text.encode()) or ()] == RECORDS
     (tmp_path / "answer.json").write_text(text)
@@ -49,14 +49,14 @@ def test_what_a_command_printed_is_a_log(value: object, tmp_path: Path) -> None:
     assert (source.kind, source.engine) == ("document", "flink")
 
 
-def test_each_host_of_a_play_is_a_process_of_its_own() -> None:
+def test_each_host_of_a_play_is_a_separate_process() -> None:
     hosts = {name: {"stdout": TEXT, "stdout_lines": LOG} for name in ("worker-1", "worker-2")}
     play = {"plays": [{"tasks": [{"task": {"name": "logs"}, "hosts": hosts}]}]}
     events = read_document(json.dumps(play).encode()) or []
     assert [event.process for event in events] == ["worker-1"] * 3 + ["worker-2"] * 3
 
 
-def test_records_that_are_shipped_together_keep_their_process() -> None:
+def test_records_shipped_together_keep_their_process() -> None:
     shipped = [{"pod": f"tm-{number}", "message": f"{LOG[0]}\n{LOG[4]}"} for number in (1, 2)]
     for value in (shipped, {"entries": shipped}, {"batch": shipped}):
         events = read_document(json.dumps(value).encode()) or []
@@ -67,7 +67,7 @@ def test_records_that_are_shipped_together_keep_their_process() -> None:
 @pytest.mark.parametrize(
     "lines", [LOG, [f"{line}\n" for line in LOG]], ids=["splitlines", "readlines"]
 )
-def test_a_list_as_python_shows_it_is_a_log(lines: list[str], tmp_path: Path) -> None:
+def test_a_printed_python_list_is_a_log(lines: list[str], tmp_path: Path) -> None:
     text = f"{lines!r}\n"
     assert [event.text for event in read_document(text.encode()) or ()] == RECORDS
     (tmp_path / "printed.txt").write_text(text)
@@ -86,7 +86,7 @@ def test_a_list_as_python_shows_it_is_a_log(lines: list[str], tmp_path: Path) ->
         "['a', b'c']",
     ],
 )
-def test_what_only_looks_like_one_is_read_as_text(text: str) -> None:
+def test_similar_text_is_read_as_text(text: str) -> None:
     assert not any("passwd" in event.text for event in read_document(text.encode()) or ())
 
 

@@ -1,4 +1,6 @@
-"""What is quoted of a report, an answer or an event is what was judged, in whatever it is wrapped."""
+"""Checks that the quoted excerpt of a report, a response or an event shows the judged value, in
+any wrapping.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,7 @@ def _compose(text: str) -> str:
 
 
 @pytest.mark.parametrize("wrap", [str, _docker, _compose])
-def test_a_report_is_quoted_by_the_sample_nearest_to_what_was_judged(
+def test_a_report_is_quoted_by_the_nearest_sample(
     wrap: Callable[[str], str],
 ) -> None:
     text = wrap(_report(26, 312.0) + _report(27, 949.0) + _report(28, 600.0))
@@ -63,7 +65,7 @@ def test_a_report_is_quoted_by_the_sample_nearest_to_what_was_judged(
     assert place.excerpt.endswith(".enrich -> Map_a.2.busyTimeMsPerSecond: 949.0")
 
 
-def test_a_sample_after_the_time_that_was_judged_proves_nothing_of_it() -> None:
+def test_a_later_sample_is_no_evidence() -> None:
     text = _report(26, 312.0) + _report(27, 949.0)
     first = _located(text, ENRICH_2)
     assert first.time_us is not None
@@ -71,20 +73,20 @@ def test_a_sample_after_the_time_that_was_judged_proves_nothing_of_it() -> None:
     assert _located(text, until).excerpt.endswith(".2.busyTimeMsPerSecond: 312.0")
 
 
-def test_what_a_report_lacks_is_quoted_by_the_next_metric_that_was_judged() -> None:
+def test_a_missing_metric_is_replaced_by_the_next_judged_metric() -> None:
     text = _report(26, 1.0).replace("busyTime", "idleTime")
     assert _located(text, ENRICH_2).excerpt.endswith("Map_a.2.idleTimeMsPerSecond: 1.0")
     nan = _report(26, float("nan"))
     pool = Focus(
         metrics=(*BUSY, ("buffers.inPoolUsage", None)), task="enrich -> Map.a", subtask_index=2
     )
-    # Another task's subtask of that number is not who was judged.
+    # A subtask of another task with the same index is not the judged one.
     assert _located(nan.replace(".other.2.", ".other.3."), pool).excerpt.endswith(
         ".2.buffers.inPoolUsage: 1.0"
     )
 
 
-def test_patterns_of_metrics_and_machines() -> None:
+def test_patterns_of_metrics_and_hosts() -> None:
     block = b"h\nw1.taskmanager.t1.Status.JVM.GarbageCollector.G1 Old.Time: 77\n"
     block = block.replace(b"G1 Old", b"G1_Old")
     focus = Focus(
@@ -93,7 +95,7 @@ def test_patterns_of_metrics_and_machines() -> None:
     assert [(s.line, s.text[-8:]) for s in samples_in(block, focus)] == [(1, "Time: 77")]
 
 
-def test_prometheus_is_quoted_by_the_series_that_was_judged() -> None:
+def test_prometheus_is_quoted_by_the_judged_series() -> None:
     labels = 'host="w1",job_name="orders",task_name="enrich____Map_a",tm_id="tm_1"'
     name = "flink_taskmanager_job_task_busyTimeMsPerSecond"
     text = "# TYPE x gauge\n" + "".join(
@@ -169,7 +171,7 @@ def test_prometheus_is_quoted_by_the_series_that_was_judged() -> None:
         ),
     ],
 )
-def test_an_answer_is_quoted_by_the_entry_of_who_was_judged(answer: object, quoted: str) -> None:
+def test_a_response_is_quoted_by_the_entry_of_the_subject(answer: object, quoted: str) -> None:
     plain = json.dumps(answer)
     archived = f'{json.dumps(plain)}}},{{"path":"/other","json":"{{}}"}}]}}'
     collected = (
@@ -179,7 +181,7 @@ def test_an_answer_is_quoted_by_the_entry_of_who_was_judged(answer: object, quot
         assert entry_text(text.encode(), ENRICH_2) == quoted
 
 
-def test_the_entry_of_another_vertex_is_no_proof() -> None:
+def test_the_entry_of_another_vertex_is_no_evidence() -> None:
     text = (
         '{"path":"/jobs/1/vertices/a/metrics","body":[{"id":"2.numRecordsIn","value":"1"}]},\n'
         '{"path":"/jobs/1/vertices/b/metrics","body":[{"id":"2.busyTimeMsPerSecond","value":"9"}]}'
@@ -221,7 +223,7 @@ def test_the_entry_of_another_vertex_is_no_proof() -> None:
         ),
     ],
 )
-def test_an_event_is_quoted_by_the_fields_that_count(event: object, quoted: str) -> None:
+def test_an_event_is_quoted_by_its_relevant_fields(event: object, quoted: str) -> None:
     line = json.dumps(event).encode()
     assert event_text(line) == quoted
     assert _located(line.decode(), Focus(), "spark-events").excerpt == quoted
@@ -230,7 +232,7 @@ def test_an_event_is_quoted_by_the_fields_that_count(event: object, quoted: str)
 @pytest.mark.parametrize(
     "junk", [b"", b"{", b'"', b"[[[", b'{"path":1,"body":', b"null", b'"\\ud800"']
 )
-def test_nothing_is_made_of_junk(junk: bytes) -> None:
+def test_junk_gives_no_quote(junk: bytes) -> None:
     assert entry_text(junk, ENRICH_2) is None
     assert event_text(junk) is None
     assert list(samples_in(junk, ENRICH_2)) == []

@@ -1,4 +1,4 @@
-"""Real logs, laid out in every way that we know: the same facts each time."""
+"""Checks that real logs give the same facts in every known layout."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 
 
 def facts(rows: list[dict[str, Any]], logger: bool) -> list[dict[str, Any]]:
-    """The rows without what only says where and how the line stands."""
+    """Return the rows without the columns that only describe the place and layout of a line."""
     left_out = (*ABOUT_THE_LINE, "level", *(() if logger else ("logger",)))
     return [
         {name: value for name, value in row.items() if name not in left_out}
@@ -113,7 +113,7 @@ def test_same_facts_in_every_layout(
 
 @cache
 def sample_records() -> tuple[list[relay.Record], list[tuple[str, dict[str, Any]]]]:
-    """One record per sample of the catalogue, and what each must give."""
+    """Return one record per sample of the catalogue, with its expected row."""
     catalogue = load_catalogue()
     templates = {template.id: template for template in catalogue.templates}
     time = datetime(2024, 3, 5, 17, 4, 9, 123000)
@@ -140,23 +140,23 @@ def sample_records() -> tuple[list[relay.Record], list[tuple[str, dict[str, Any]
                 )
                 values = catalogue.recognise(text, begin=0)
                 assert values is not None
-                expected.append((values.template.id, said(values.values)))
+                expected.append((values.template.id, message_fields(values.values)))
     return found, expected
 
 
 @cache
 def padded() -> set[str]:
-    """The messages that are found by a literal with more than one blank in a row."""
+    """Return the messages with an anchor that contains consecutive spaces."""
     templates = (entry for name in FILES for entry in read_format(name)["message"])
     return {entry["id"] for entry in templates if "  " in entry["anchor"]}
 
 
-# What the lines around a message add to it.
+# Contributed by the lines around a message.
 ADDED = ("exception", "user_frame", "dump")
 
 
-def said(row: dict[str, Any]) -> dict[str, Any]:
-    """What the message itself says, with single blanks."""
+def message_fields(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of the message itself, with single spaces."""
     left_out = (*ABOUT_THE_LINE, "level", "logger", "event", "template", "fields")
     values = {name: value for name, value in row.items() if name not in left_out}
     values |= {n: v for n, v in row.get("fields", {}).items() if n not in ADDED}
@@ -169,8 +169,8 @@ def test_every_message_in_every_layout(layout: relay.Layout, tmp_path: Path) -> 
     path = tmp_path / "relaid.log"
     path.write_bytes(layout.render(given))
     rows = [row for row in rows_of(path) if row["event"] not in ("split", "section")]
-    found = [(row["template"], said(row)) for row in rows]
+    found = [(row["template"], message_fields(row)) for row in rows]
     if layout.name == "collapsed padding":
-        # The Kubernetes Operator prints columns: what is recognised by its padding is lost with it.
+        # The Kubernetes Operator prints columns: messages recognised by their padding cannot survive it.
         expected = [one for one in expected if one[0] not in padded()]
     assert found == expected

@@ -1,4 +1,4 @@
-"""Inputs behind URLs, in a file system that lives in memory."""
+"""Tests inputs behind URLs, in an in-memory file system."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ LOG = "".join(LINE.format(number, number) for number in range(50)).encode()
 
 @pytest.fixture
 def folder() -> Iterator[str]:
-    """The URL of a folder with logs in it; the name differs, since all tests share the memory."""
+    """Return the URL of a folder with logs; its name is unique, because all tests share the
+    memory.
+    """
     system = fsspec.filesystem("memory")
     name = f"/{uuid.uuid4().hex}"
     system.pipe(f"{name}/jobmanager.log", LOG)
@@ -60,7 +62,7 @@ def test_globs_and_single_files(folder: str) -> None:
     assert len(discover([f"{folder}/jobmanager.log"] * 2).sources) == 1
 
 
-def test_what_cannot_be_read_is_told_in_one_line(folder: str) -> None:
+def test_unreadable_inputs_are_reported_in_one_line(folder: str) -> None:
     found = discover([f"{folder}/none.log", f"{folder}/*.none"])
     assert [error.text for error in found.errors] == ["no such file or folder"] * 2
     (unknown,) = discover(["gopher://host/x.log"]).errors
@@ -79,7 +81,7 @@ def test_a_missing_backend_names_the_package(monkeypatch: pytest.MonkeyPatch) ->
     )
 
 
-def test_a_file_that_shrank_says_so(folder: str) -> None:
+def test_a_shrunken_file_is_reported(folder: str) -> None:
     (source,) = discover([f"{folder}/jobmanager.log"]).sources
     fsspec.filesystem("memory").pipe(source.path.removeprefix("memory://"), LOG[:1000])
     with open_source(source) as stream:
@@ -115,7 +117,7 @@ def test_a_file_url_is_a_local_path(tmp_path: Path) -> None:
     assert source.path == source.name == str(path)
 
 
-def test_sizes_are_told(folder: str) -> None:
+def test_sizes_are_reported(folder: str) -> None:
     assert [(file.url, file.size) for file in list_files(f"{folder}/jobmanager.log")] == [
         (f"{folder}/jobmanager.log", len(LOG))
     ]

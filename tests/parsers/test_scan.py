@@ -1,4 +1,4 @@
-"""The scanner against a naive reading of the same bytes, whatever the cut and the buffer."""
+"""Compares the scanner with a naive reading of the same bytes, for any split and buffer."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ def scanned(data: bytes, edges: list[int], buffer_bytes: int) -> list[tuple[int,
 
 @given(data=streams, cuts=st.lists(st.integers(0, 400), max_size=4), size=st.integers(1, 200))
 @settings(max_examples=300, deadline=None)
-def test_any_cut_and_buffer_give_the_same_lines(data: bytes, cuts: list[int], size: int) -> None:
+def test_any_split_and_buffer_give_the_same_lines(data: bytes, cuts: list[int], size: int) -> None:
     edges = sorted(cut for cut in cuts if cut <= len(data))
     assert scanned(data, edges, size) == naive(data)
 
 
 @given(data=streams, size=st.integers(1, 200), start=st.integers(0, 200))
 @settings(max_examples=200, deadline=None)
-def test_neighbours_do_not_depend_on_cut_and_buffer(data: bytes, size: int, start: int) -> None:
+def test_neighbours_do_not_depend_on_split_and_buffer(data: bytes, size: int, start: int) -> None:
     def neighbours(begin: int, buffer_bytes: int) -> list[object]:
         scanner = LineScanner(
             io.BytesIO(data), make_matcher(LITERALS), begin, buffer_bytes=buffer_bytes
@@ -136,7 +136,7 @@ def test_fragments_find_the_same_lines(data: bytes) -> None:
         patch.setattr(scan, "_WORTHWHILE", 0)
         covering.find(data[: len(data) // 2])  # the sample
         for region in (data, memoryview(data), data * 3):
-            # The same lines, however often one of its hits is told.
+            # The same lines, regardless of the number of reported hits.
             ends = [bytes(region)[:start].count(b"\n") for start, _ in covering.find(region)]
             assert ends == sorted(ends)
             assert sorted({*ends}) == sorted(
@@ -144,7 +144,7 @@ def test_fragments_find_the_same_lines(data: bytes) -> None:
             )
 
 
-def test_the_faster_way_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_faster_search_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     matcher = scan.CoveringMatcher([b"checkpoint", b"switched"], patience=0)
     quiet, busy = b"nothing here to be seen\n" * 4000, b"a checkpoint is switched\n" * 4000
     matcher.find(quiet)
@@ -161,7 +161,7 @@ def test_the_faster_way_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     spent = [0.0]
 
     def thread_time() -> float:
-        # Asked before and after each search.
+        # Called before and after each search.
         if next(clock) % 2:
             spent[0] += prices[taken[-1]]
         return spent[0]
@@ -186,7 +186,7 @@ def test_finder_agrees_with_the_operator(text: str) -> None:
 
 
 @given(data=st.binary(max_size=40) | lines.map(str.encode))
-def test_places_are_those_of_each_literal_alone(data: bytes) -> None:
+def test_places_match_those_of_each_literal_alone(data: bytes) -> None:
     words = [b"\0", *(literal.encode() for literal in LITERALS)]
     expected = {
         number: places
@@ -199,7 +199,7 @@ def test_places_are_those_of_each_literal_alone(data: bytes) -> None:
     assert finder.places(data) == expected
 
 
-def test_a_block_ends_where_the_next_one_begins() -> None:
+def test_blocks_are_contiguous() -> None:
     data = b"check 1\na\nb\nanother check 2\nend\n"
     scanner = LineScanner(io.BytesIO(data), make_matcher(LITERALS))
     blocks = [scanner.block(b"end", 100, before=b"check") for _ in scanner]
@@ -207,7 +207,7 @@ def test_a_block_ends_where_the_next_one_begins() -> None:
 
 
 class Raising(io.BytesIO):
-    """Fails after its first bytes, as a damaged archive does."""
+    """A stream that fails after its first bytes, like a damaged archive."""
 
     def readinto(self, buffer: Any) -> int:
         if self.tell() >= 20:
@@ -215,14 +215,14 @@ class Raising(io.BytesIO):
         return super().readinto(memoryview(buffer)[:20])
 
 
-def test_a_stream_that_fails_is_read_up_to_there() -> None:
+def test_a_failing_stream_is_read_up_to_the_failure() -> None:
     scanner = LineScanner(Raising(b"check 1\ncheck 2\ncheck 3\ncheck 4\n"), make_matcher(LITERALS))
     assert [line.data for line in scanner] == [b"check 1", b"check 2", b"chec"][:2]
     assert scanner.error == "EOFError: cut short"
 
 
 class Endless(io.RawIOBase):
-    """`size` bytes of one line, made up as they are read."""
+    """A stream of one line of `size` bytes, generated on demand."""
 
     def __init__(self, size: int, head: bytes = b"") -> None:
         self.left = size

@@ -1,4 +1,4 @@
-"""Files are judged by their content: what is a log is read, what is none has a reason."""
+"""Tests the detection of file types by content: logs are read, other files get a reason."""
 
 import json
 from pathlib import Path
@@ -63,7 +63,7 @@ def test_any_layout_is_a_log(layout: str, times: int) -> None:
 
 
 @pytest.mark.parametrize("layout", ["log4j 1", "log4j 2", "logback", "time only", "no time", "CRI"])
-def test_the_role_is_told_by_who_logs(layout: str) -> None:
+def test_the_role_follows_from_the_loggers(layout: str) -> None:
     line = LOGS[layout]
     assert judge(line).role == "jobmanager"
     own = line.replace("CheckpointCoordinator", "TaskExecutor").replace("runtime.checkpoint", "t")
@@ -125,9 +125,11 @@ def test_engines_and_roles(text: str, engine: str, role: str) -> None:
     assert (found.kind, found.engine, found.role) == ("log", engine, role)
 
 
-@pytest.mark.parametrize("dress", ["", "> ", "worker-1  | "])
-def test_metric_reports_alone_are_a_log(dress: str) -> None:
-    """A running TaskManager may log only metric reports: thousands of lines without a time."""
+@pytest.mark.parametrize("wrapping", ["", "> ", "worker-1  | "])
+def test_metric_reports_alone_are_a_log(wrapping: str) -> None:
+    """Check a log of a running TaskManager that contains only metric reports: thousands of lines
+    without a time.
+    """
     header = "2026-11-20 23:51:42,435 INFO  org.apache.flink.metrics.slf4j.Slf4jReporter  [] - "
     scope = "worker-3_flink_example.taskmanager.taskmanager-3.orders.aggregate"
     lines = [
@@ -137,7 +139,7 @@ def test_metric_reports_alone_are_a_log(dress: str) -> None:
     lines += ["", "-- Counters -------------------------------------------------------------------"]
     lines += [f"{scope}.{index}.numRecordsIn: {index * 7}" for index in range(400)]
     lines += ["", "=========================== Finished metrics report ==========================="]
-    found = judge("".join(f"{dress}{line}\n" for line in lines * 3))
+    found = judge("".join(f"{wrapping}{line}\n" for line in lines * 3))
     assert (found.kind, found.engine) == ("log", "flink")
 
 
@@ -230,7 +232,7 @@ README = (
          "JSON, but neither log events nor a known REST answer"),
     ],
 )  # fmt: skip
-def test_what_is_not_read_has_a_reason(data: bytes | str, reason: str) -> None:
+def test_skipped_files_have_a_reason(data: bytes | str, reason: str) -> None:
     found = judge(data)
     assert (found.kind, found.reason) == ("not-read", reason)
 
@@ -241,11 +243,11 @@ def test_flinks_messages_make_anything_a_log(start: str) -> None:
     assert judge(start + (LOGS["message first"] + "\n") * 3).kind == "log"
 
 
-def test_a_message_far_behind_in_an_odd_text_is_found() -> None:
+def test_a_message_late_in_an_odd_text_is_found() -> None:
     words = "lorem ipsum dolor sit amet\n" * 20_000
     assert judge(words).kind == "not-read"
     assert judge(words + MESSAGE + "\n" + words).kind == "log"
-    assert judge(words * 20).kind == "log"  # too large to be put aside unread
+    assert judge(words * 20).kind == "log"  # too large to be dropped unread
 
 
 def test_words_that_are_also_magic_numbers() -> None:
@@ -361,7 +363,7 @@ def test_nothing_raises(data: bytes) -> None:
         b"class a" * 60_000,
     ],
 )
-def test_hostile_texts_take_no_time(hostile: bytes) -> None:
+def test_hostile_texts_take_linear_time(hostile: bytes) -> None:
     import time
 
     start = time.process_time()
@@ -369,7 +371,7 @@ def test_hostile_texts_take_no_time(hostile: bytes) -> None:
     assert time.process_time() - start < 5
 
 
-def test_recordings_are_sorted_out() -> None:
+def test_files_of_recordings_are_classified() -> None:
     found = discover([str(unpacked(path.parent)) for path in RECORDED])
     assert found.sources
     for source in found.sources:
@@ -384,8 +386,8 @@ def test_recordings_are_sorted_out() -> None:
     assert found.warnings == ()
 
 
-def test_json_lines_that_begin_with_the_newest_are_turned_round(tmp_path: Path) -> None:
-    """A record of several lines is one event per line, the last of them first."""
+def test_json_lines_with_the_newest_first_are_reversed(tmp_path: Path) -> None:
+    """Check reversed multi-line records: each line is an event, and the last line comes first."""
     lines = [
         f"2026-11-20 23:10:00,000 WARN  org.apache.flink.runtime.checkpoint.CheckpointFailureManager [] - Failed to trigger or complete checkpoint 7 for job {JOB}.",
         "org.apache.flink.runtime.checkpoint.CheckpointException: Checkpoint expired.",
@@ -412,8 +414,8 @@ def test_json_lines_that_begin_with_the_newest_are_turned_round(tmp_path: Path) 
         assert [event and event.text for event in told] == lines
 
 
-def test_no_word_overlaps_itself() -> None:
-    # So that those found in one pass are those that counting them one by one gives.
+def test_no_marker_overlaps_itself() -> None:
+    # Otherwise a single pass would count differently from separate searches.
     for word in signs._WORDS:
         assert not any(word.startswith(word[at:]) for at in range(1, len(word)))
 
@@ -450,7 +452,7 @@ def test_short_cuts_change_no_verdict(text: str) -> None:
 
 @given(text=TEXTS)
 @settings(max_examples=150, deadline=None)
-def test_an_exposition_is_one_by_most_of_its_lines(text: str) -> None:
+def test_an_exposition_is_recognised_by_most_of_its_lines(text: str) -> None:
     raw = text.encode()
     sample = Sample(name="x", head=raw, complete=True, elsewhere=b"", read=lambda size: raw[:size])
     lines = [line.strip() for line in raw.split(b"\n")[:400] if line.strip()]

@@ -1,4 +1,4 @@
-"""Everything a user may point at is found once, and named with a reason if it is not read."""
+"""Checks that every source a user may pass is found once, with a reason if it is not read."""
 
 import bz2
 import gzip
@@ -40,7 +40,7 @@ LOG = LINES.encode()
 
 
 def shown(remarks: Iterable[InputNote]) -> tuple[str, ...]:
-    """Remarks as people read them."""
+    """Return remarks as users see them."""
     return tuple(map(str, remarks))
 
 
@@ -97,7 +97,7 @@ def test_a_plain_log(tmp_path: Path) -> None:
     stream.close()
 
 
-def test_folders_are_walked_in_order_and_hidden_files_passed_over(tmp_path: Path) -> None:
+def test_folders_are_walked_in_order_without_hidden_files(tmp_path: Path) -> None:
     for name in ("b/2.log", "b/1.log", "a.log", ".git/x.log", "b/.1.log.swp", "c/d/e/3.log"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -141,7 +141,7 @@ def test_globs(tmp_path: Path) -> None:
     assert shown(found.errors) == (f"{tmp_path}/*.nothing: no file matches",)
 
 
-def test_what_does_not_exist(tmp_path: Path) -> None:
+def test_missing_paths(tmp_path: Path) -> None:
     (tmp_path / "x.log").write_bytes(LOG)
     kinds = ", ".join(sorted(BACKENDS))
     found = find(tmp_path / "nope", tmp_path / "x.log", "what://bucket/x.log", "a\0b", "")
@@ -154,7 +154,7 @@ def test_what_does_not_exist(tmp_path: Path) -> None:
     )
 
 
-def test_folders_without_logs_say_so(tmp_path: Path) -> None:
+def test_folders_without_logs_are_reported(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "x.class").write_bytes(b"\xca\xfe\xba\xbe\0\0\0\x34" * 10)
@@ -222,7 +222,7 @@ def test_a_file_that_vanishes_is_an_os_error(tmp_path: Path) -> None:
         open_source(source)
 
 
-def test_hostile_names_are_shown_harmless(tmp_path: Path) -> None:
+def test_hostile_names_are_escaped(tmp_path: Path) -> None:
     (tmp_path / "a\x1b[31m\nb.log").write_bytes(LOG)
     with open(os.fsencode(tmp_path) + b"/\xff.log", "wb") as file:
         file.write(LOG + b"!")
@@ -338,7 +338,7 @@ def test_a_log_that_only_claims_to_be_compressed(tmp_path: Path) -> None:
     assert (source.codec, source.kind, source.splittable) == ("none", "log", True)
 
 
-def test_truncated_gzip_gives_what_there_is_and_says_so(tmp_path: Path) -> None:
+def test_truncated_gzip_gives_its_readable_part_and_an_error(tmp_path: Path) -> None:
     many = b"".join(b"2026-01-01 00:00:01,000 INFO  X - line %d\n" % i for i in range(9000))
     path = tmp_path / "x.log.gz"
     packed = gzip.compress(LOG + many)
@@ -403,7 +403,7 @@ def test_a_shrinking_file_is_reported(tmp_path: Path) -> None:
         )
 
 
-def test_a_hole_in_front_of_a_large_log(tmp_path: Path) -> None:
+def test_a_large_log_that_begins_with_null_bytes(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     with path.open("wb") as file:
         file.seek(3_000_000)
@@ -507,7 +507,7 @@ def test_binary_members_of_tar_archives_are_not_copied(tmp_path: Path, mode: str
     }
 
 
-def test_members_that_were_written_again_count_once(tmp_path: Path) -> None:
+def test_overwritten_members_count_once(tmp_path: Path) -> None:
     path = tmp_path / "x.zip"
     with zipfile.ZipFile(path, "w") as container:
         container.writestr("a.log", b"2026-01-01 00:00:01 INFO old\n")
@@ -523,7 +523,7 @@ def test_members_that_were_written_again_count_once(tmp_path: Path) -> None:
     assert content(only(path)) == LOG
 
 
-def test_copies_of_members_lie_together_by_folder_under_harmless_names(tmp_path: Path) -> None:
+def test_copied_members_keep_their_folders_under_safe_names(tmp_path: Path) -> None:
     names = ["a.log", "rest/a.log", "rest/b c.log", "../a.log", "rest/-a.log", "x/rest/a.log"]
     path = make_tar(tmp_path / "x.tar", dict.fromkeys(names, LOG))
     copies = {
@@ -540,7 +540,7 @@ def test_copies_of_members_lie_together_by_folder_under_harmless_names(tmp_path:
     assert other.parent != copies["rest/a.log"].parent
 
 
-def test_links_and_devices_in_tar_archives_are_left_alone(tmp_path: Path) -> None:
+def test_links_and_devices_in_tar_archives_are_skipped(tmp_path: Path) -> None:
     path = tmp_path / "x.tar"
     with tarfile.open(path, "w") as container:
         for kind, name in ((tarfile.SYMTYPE, "a"), (tarfile.CHRTYPE, "b"), (tarfile.DIRTYPE, "c")):
@@ -565,7 +565,7 @@ def test_containers_within_containers(tmp_path: Path) -> None:
     assert all(content(source) == LOG for source in found.sources)
 
 
-def test_nesting_has_an_end(tmp_path: Path) -> None:
+def test_nesting_is_limited(tmp_path: Path) -> None:
     data = LOG
     for i in range(6):
         data = make_zip(tmp_path / "x.zip", {f"{i}.zip": data}).read_bytes()
@@ -575,7 +575,7 @@ def test_nesting_has_an_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz"])
-def test_a_cut_tar_archive_gives_what_there_is(tmp_path: Path, mode: str) -> None:
+def test_a_truncated_tar_archive_gives_its_readable_part(tmp_path: Path, mode: str) -> None:
     noise = random.Random(1).randbytes(40_000).hex().encode()
     large = LOG + b"".join(b"\n%b" % noise[i : i + 99] for i in range(0, len(noise), 99))
     path = make_tar(tmp_path / "x.tar", {"a.log": LOG, "b.log": large}, mode)
@@ -614,7 +614,7 @@ def test_broken_containers_never_raise(tmp_path: Path, share: float, byte: int, 
 
 
 class _Pipe(io.BytesIO):
-    """Cannot be jumped in, so that sizes are written behind the data."""
+    """A stream that cannot seek, so that zip writes sizes after the data."""
 
     def seekable(self) -> bool:
         return False
@@ -628,7 +628,7 @@ class _Pipe(io.BytesIO):
 
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("share", [0.6, 0.97])
-def test_a_cut_zip_archive_gives_what_there_is(
+def test_a_truncated_zip_archive_gives_its_readable_part(
     tmp_path: Path, streamed: bool, share: float
 ) -> None:
     noise = random.Random(1).randbytes(40_000).hex().encode()
@@ -728,7 +728,7 @@ def test_a_document_is_one_json_object_per_event(tmp_path: Path) -> None:
     }
 
 
-def test_a_document_that_is_damaged_meanwhile_is_given_as_text(tmp_path: Path) -> None:
+def test_a_document_damaged_after_discovery_is_read_as_text(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(json.dumps(LINES.splitlines()))
     source = only(path)

@@ -61,7 +61,7 @@ def test_failed_tasks_have_place_and_cause(tmp_path: Path) -> None:
 
 
 def test_the_python_error_is_the_cause_of_a_failed_task(tmp_path: Path) -> None:
-    said = (
+    text = (
         "26/11/20 14:02:11 WARN TaskSetManager: Lost task 3.0 in stage 7.0 (TID 99) (10.2.3.7 executor 4): "
         "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
         '  File "/opt/app/job.py", line 12, in parse\n'
@@ -70,7 +70,7 @@ def test_the_python_error_is_the_cause_of_a_failed_task(tmp_path: Path) -> None:
         "\tat org.apache.spark.api.python.BasePythonRunner.handlePythonException(PythonRunner.scala:572)\n"
         "26/11/20 14:02:12 ERROR TaskSetManager: Task 3 in stage 7.0 failed 4 times; aborting job\n"
     )
-    lost, given_up = [r for r in rows_of(said, tmp_path) if r["event"] == "spark_incident"]
+    lost, given_up = [r for r in rows_of(text, tmp_path) if r["event"] == "spark_incident"]
     assert (lost["template"], lost["cause"]) == ("task-lost", "KeyError: 'amount'")
     assert (given_up["template"], given_up["fields"]["times"]) == ("job-given-up", "4")
 

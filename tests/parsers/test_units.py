@@ -1,4 +1,6 @@
-"""Durations, sizes and versions: nothing raises, and each flag narrows what is taken."""
+"""Tests durations, sizes and versions: nothing raises, and each flag restricts the accepted
+forms.
+"""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +17,7 @@ TEXTS = st.text(alphabet="0123456789.,-+ ePTHMSptmshdkKgGiBbv", max_size=14)
 
 
 @given(TEXTS)
-def test_whatever_is_written_is_taken_or_not(text: str) -> None:
+def test_any_text_is_accepted_or_rejected(text: str) -> None:
     taken = duration_ms(text)
     assert duration_ms(text, whole=True, iso=False) in (None, taken)
     size = size_bytes(text)

@@ -1,4 +1,4 @@
-"""Logs that were broken at a column say the same as before; logs that were not are not touched."""
+"""Checks that logs wrapped at a column read as before, and that other logs stay unchanged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LINES = [
 
 
 def rows(text: str, folder: Path) -> list[dict[str, object]]:
-    """What is recognised, without where it stands."""
+    """Return the recognised events without their offsets."""
     (folder / "x.log").write_text(text)
     found = discover([str(folder / "x.log")]).sources
     table = parse_on_driver(plan_splits([one for one in found if one.kind != "not-read"]))
@@ -59,17 +59,17 @@ def by_terminal(width: int) -> str:
         pytest.param(textwrap.indent(by_mail(70), ">> "), id="quoted twice"),
     ],
 )
-def test_a_wrapped_log_says_what_it_said(text: str, tmp_path: Path) -> None:
+def test_a_wrapped_log_gives_the_same_events(text: str, tmp_path: Path) -> None:
     plain = rows("\n".join(LINES) + "\n", tmp_path)
     assert len(plain) > 80
     found = rows(text, tmp_path)
     missing = [row for row in plain if row not in found]
-    # A line that is exactly as long as the screen cannot be told from one that goes on.
+    # A line that is exactly as long as the screen cannot be distinguished from a wrapped line.
     assert len(missing) <= 0.02 * len(plain), missing[0]
     assert len(found) == len(plain)
 
 
-def test_what_was_not_wrapped_is_not_touched() -> None:
+def test_other_logs_stay_unchanged() -> None:
     logs = [
         path
         for version in ("1.9.3", "1.14.6", "1.20.5", "2.3.0")

@@ -1,4 +1,4 @@
-"""One message understood in one dress is understood in all of them."""
+"""Checks that a message recognised in one wrapping is recognised in all of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flowdiag.parsers.lines.records import is_foreign
 from flowdiag.parsers.rows import Event
 from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import parse_split, plan_splits
-from tests.parsers.wrappings import WRAPPINGS, Said
+from tests.parsers.wrappings import WRAPPINGS, Message
 
 PACKAGES = {"flink": "org.apache.flink.runtime", "spark": "org.apache.spark.scheduler"}
 NOT_COMPARED = {
@@ -21,20 +21,20 @@ NOT_COMPARED = {
 }  # fmt: skip
 
 
-def said_of(engine: str) -> list[Said]:
-    """Every sample of an engine's catalogue as a record of its own."""
+def messages_of(engine: str) -> list[Message]:
+    """Return every sample of an engine's catalogue as a separate record."""
     files = SPARK_FILES if engine == "spark" else FILES
-    found: list[Said] = []
+    found: list[Message] = []
     for name in files:
         for entry in read_format(name).get("message", ()):
             for sample in entry["sample"]:
                 logger = entry["loggers"][0] if entry["loggers"] else "ClusterEntrypoint"
                 level = (entry.get("levels") or ("INFO",))[0]
-                found.append(Said(len(found), logger, PACKAGES[engine], level, sample["text"]))
+                found.append(Message(len(found), logger, PACKAGES[engine], level, sample["text"]))
     return found
 
 
-SAID = {engine: said_of(engine) for engine in PACKAGES}
+MESSAGES = {engine: messages_of(engine) for engine in PACKAGES}
 _KNOWN: dict[str, list[dict[str, Any]]] = {}
 
 
@@ -53,11 +53,11 @@ def rows_of(data: bytes, folder: Path) -> list[dict[str, Any]]:
     ]
 
 
-def what_it_says(row: dict[str, Any]) -> dict[str, Any]:
-    said = {name: value for name, value in row.items() if name not in NOT_COMPARED and value}
-    if "fields" in said:
-        said["fields"] = dict(said["fields"])
-    return said
+def message_columns(row: dict[str, Any]) -> dict[str, Any]:
+    fields = {name: value for name, value in row.items() if name not in NOT_COMPARED and value}
+    if "fields" in fields:
+        fields["fields"] = dict(fields["fields"])
+    return fields
 
 
 # Times of day, and none at all.
@@ -65,41 +65,41 @@ UNDATED = {"logback", "no time", "no time, %c{1}", "AWS Managed Flink"}
 
 
 @pytest.mark.parametrize("engine", PACKAGES)
-@pytest.mark.parametrize("dress", WRAPPINGS)
-def test_every_message_is_understood_in_every_dress(
-    dress: str, engine: str, tmp_path: Path
+@pytest.mark.parametrize("wrapping", WRAPPINGS)
+def test_every_message_is_recognised_in_every_wrapping(
+    wrapping: str, engine: str, tmp_path: Path
 ) -> None:
-    said = SAID[engine]
+    messages = MESSAGES[engine]
     if engine not in _KNOWN:
-        _KNOWN[engine] = rows_of(WRAPPINGS["log4j"](said), tmp_path)
-    known, rows = _KNOWN[engine], rows_of(WRAPPINGS[dress](said), tmp_path)
+        _KNOWN[engine] = rows_of(WRAPPINGS["log4j"](messages), tmp_path)
+    known, rows = _KNOWN[engine], rows_of(WRAPPINGS[wrapping](messages), tmp_path)
     # The same records, once each, in the same order.
-    assert [what_it_says(row) for row in rows] == [what_it_says(row) for row in known]
+    assert [message_columns(row) for row in rows] == [message_columns(row) for row in known]
     for row, plain in zip(rows, known, strict=True):
         if plain["utc_us"] is not None:  # its message has a time
             continue
-        if dress in UNDATED:
+        if wrapping in UNDATED:
             assert row["utc_us"] is None
             assert row["local_us"] is None or row["clock"] == "time-of-day"
             continue
         shown = row["local_us"] if row["local_us"] is not None else row["utc_us"]
         # Some layouts print seconds only.
-        assert plain["local_us"] - shown in range(1_000_000), what_it_says(row)
+        assert plain["local_us"] - shown in range(1_000_000), message_columns(row)
         assert row["clock"] is None
 
 
 def test_the_loggers_name_is_read_in_every_layout(tmp_path: Path) -> None:
-    said = SAID["spark"]
-    for dress in WRAPPINGS:
-        if dress == "CSV of unknown columns":
+    said = MESSAGES["spark"]
+    for wrapping in WRAPPINGS:
+        if wrapping == "CSV of unknown columns":
             continue
-        for row in rows_of(WRAPPINGS[dress](said), tmp_path):
-            assert row["logger"], dress
+        for row in rows_of(WRAPPINGS[wrapping](said), tmp_path):
+            assert row["logger"], wrapping
 
 
 def test_a_log_with_commas_is_no_table() -> None:
-    for dress in ("log4j", "docker compose", "tabs", "bars", "progress bar", "Markdown fence"):
-        assert not is_table_of_records(WRAPPINGS[dress](SAID["flink"]).decode()), dress
+    for wrapping in ("log4j", "docker compose", "tabs", "bars", "progress bar", "Markdown fence"):
+        assert not is_table_of_records(WRAPPINGS[wrapping](MESSAGES["flink"]).decode()), wrapping
 
 
 def test_a_table_without_log_records_is_no_log() -> None:
@@ -112,7 +112,7 @@ def test_a_table_without_log_records_is_no_log() -> None:
         assert not is_table_of_records(text)
 
 
-def test_loggers_cut_by_the_layout_are_sparks() -> None:
+def test_loggers_shortened_by_the_layout_belong_to_spark() -> None:
     for logger in ("scheduler.JobScheduler", "streaming.scheduler.JobScheduler", "JobScheduler"):
         assert not is_foreign(logger, "spark")
     for logger in ("com.acme.JobScheduler", "acme.scheduler.JobScheduler", "o.a.hudi.JobScheduler"):

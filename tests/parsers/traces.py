@@ -1,7 +1,6 @@
-"""What people put around a stack trace, without meaning to: the dresses of the corpus of pastes.
+"""The wrappings of pasted stack traces, for the corpus of pastes.
 
-A dress is one entry of `DRESSES`: the lines of a trace in, the text of a file out. Whoever meets a trace in
-another dress adds it here.
+An entry of `WRAPPINGS` turns the lines of a trace into the text of a file. Add new wrappings here.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ def joined(lines: list[str]) -> str:
 
 
 def marked(mark: str) -> Callable[[list[str]], str]:
-    """Every line behind the same mark."""
+    """Return a wrapping that puts the same prefix on every line."""
     return lambda lines: joined([f"{mark}{line}" for line in lines])
 
 
 def wrapped(lines: list[str]) -> str:
-    """As a terminal of 100 columns breaks lines."""
+    """Break lines as a terminal of 100 columns does."""
     return joined(
         [
             part
@@ -35,7 +34,7 @@ def wrapped(lines: list[str]) -> str:
 
 DATED: Final = ("date above", "table with date")
 CUT: Final = ("from the middle",)
-"""Dresses that lack the first exception."""
+"""Wrappings that lack the first exception."""
 WRAPPINGS: Final[dict[str, Callable[[list[str]], str]]] = {
     "bare": joined,
     "date above": lambda lines: joined(["2023-11-08 12:40:56", *lines]),
@@ -78,4 +77,4 @@ HEADED: Final[dict[str, dict[str, Callable[[list[str]], str]]]] = {
     "flink": {"below a record": lambda lines: joined([_FLINK, *lines])},
     "spark": {"below a record": lambda lines: joined([_SPARK, *lines])},
 }
-"""Dresses that are records of the engine's own log."""
+"""Wrappings that are records of the engine's own log."""

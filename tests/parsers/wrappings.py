@@ -18,8 +18,8 @@ _FIRST: Final = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """A message and who said it; each record is 40 ms later than the one before."""
+class Message:
+    """A message and its logger; each record is 40 ms later than the previous one."""
 
     number: int
     logger: str
@@ -36,7 +36,7 @@ class Said:
         return f"{self.package}.{self.logger}"
 
     @property
-    def two(self) -> str:
+    def last_two(self) -> str:
         """As `%c{2}` prints it."""
         return f"{self.package.rpartition('.')[2]}.{self.logger}"
 
@@ -62,39 +62,41 @@ class Said:
         return int(self.at.timestamp() * 1000)
 
     @property
-    def usual(self) -> str:
-        """In the layout of Flink's own `log4j.properties`."""
+    def flink_default(self) -> str:
+        """In the layout of Flink's default `log4j.properties`."""
         return f"{self.comma} {self.level:5} {self.full:60} [] - {self.message}"
 
 
-Dress = Callable[[Sequence[Said]], bytes]
+Wrapping = Callable[[Sequence[Message]], bytes]
 
 
-def _lines(of: Callable[[Said], str]) -> Dress:
-    return lambda said: "".join(of(one) + "\n" for one in said).encode()
+def _lines(of: Callable[[Message], str]) -> Wrapping:
+    return lambda messages: "".join(of(one) + "\n" for one in messages).encode()
 
 
-def _json_lines(of: Callable[[Said], Any]) -> Dress:
+def _json_lines(of: Callable[[Message], Any]) -> Wrapping:
     return _lines(lambda one: json.dumps(of(one)))
 
 
-def _document(of: Callable[[Sequence[Said]], Any]) -> Dress:
-    return lambda said: json.dumps(of(said)).encode()
+def _document(of: Callable[[Sequence[Message]], Any]) -> Wrapping:
+    return lambda messages: json.dumps(of(messages)).encode()
 
 
-def _table(names: Iterable[str], of: Callable[[Said], Iterable[object]], by: str = ",") -> Dress:
-    def dressed(said: Sequence[Said]) -> bytes:
+def _table(
+    names: Iterable[str], of: Callable[[Message], Iterable[object]], by: str = ","
+) -> Wrapping:
+    def wrap(messages: Sequence[Message]) -> bytes:
         sink = io.StringIO()
         writer = csv.writer(sink, delimiter=by)
         writer.writerow(names)
-        writer.writerows(of(one) for one in said)
+        writer.writerows(of(one) for one in messages)
         return sink.getvalue().encode()
 
-    return dressed
+    return wrap
 
 
-def _behind(front: str, dress: Dress, end: str = "") -> Dress:
-    return lambda said: front.encode() + dress(said) + end.encode()
+def _between(front: str, wrapping: Wrapping, end: str = "") -> Wrapping:
+    return lambda messages: front.encode() + wrapping(messages) + end.encode()
 
 
 _RESOLUTION: Final = (
@@ -106,9 +108,9 @@ _RESOLUTION: Final = (
 )
 _BAR: Final = "[Stage {0}:=====>                        (0 + 2) / 2]"
 
-WRAPPINGS: Final[dict[str, Dress]] = {
+WRAPPINGS: Final[dict[str, Wrapping]] = {
     # -- layouts ---------------------------------------------------------------------------------
-    "log4j": _lines(lambda one: one.usual),
+    "log4j": _lines(lambda one: one.flink_default),
     "logback": _lines(
         lambda one: f"{one.at:%H:%M:%S}.{one.ms} [main] {one.level:5} {one.short} - {one.message}"
     ),
@@ -116,21 +118,23 @@ WRAPPINGS: Final[dict[str, Dress]] = {
         lambda one: f"{one.at:%y/%m/%d %H:%M:%S} {one.level} {one.logger}: {one.message}"
     ),
     "%c{2} and a colon": _lines(
-        lambda one: f"{one.at:%y/%m/%d %H:%M:%S} {one.level} {one.two}: {one.message}"
+        lambda one: f"{one.at:%y/%m/%d %H:%M:%S} {one.level} {one.last_two}: {one.message}"
     ),
     "%c{2} and a dash": _lines(
-        lambda one: f"{one.comma} {one.level:5} [main] {one.two} - {one.message}"
+        lambda one: f"{one.comma} {one.level:5} [main] {one.last_two} - {one.message}"
     ),
     "class and line": _lines(
         lambda one: f"{one.comma} {one.level} {one.logger}:88 - {one.message}"
     ),
-    "%c{2} and line": _lines(lambda one: f"{one.comma} {one.level} {one.two}:88 - {one.message}"),
+    "%c{2} and line": _lines(
+        lambda one: f"{one.comma} {one.level} {one.last_two}:88 - {one.message}"
+    ),
     "file and line": _lines(
         lambda one: f"{one.comma} {one.level} [main] ({one.logger}.java:88) - {one.message}"
     ),
     "class, file and line": _lines(
         lambda one: (
-            f"{one.comma} {one.level:5} [main] {one.two} ({one.logger}.scala:logInfo(54))"
+            f"{one.comma} {one.level:5} [main] {one.last_two} ({one.logger}.scala:logInfo(54))"
             f" - {one.message}"
         )
     ),
@@ -177,7 +181,7 @@ WRAPPINGS: Final[dict[str, Dress]] = {
     "progress bar, carriage return": _lines(
         lambda one: (
             f"\r{_BAR.format(one.number)}\r{' ' * 60}\r"
-            f"{one.at:%y/%m/%d %H:%M:%S} {one.level} {one.two}: {one.message}"
+            f"{one.at:%y/%m/%d %H:%M:%S} {one.level} {one.last_two}: {one.message}"
         )
     ),
     "two progress bars": _lines(
@@ -187,21 +191,25 @@ WRAPPINGS: Final[dict[str, Dress]] = {
             + f" {one.comma} {one.level} {one.full} - {one.message}"
         )
     ),
-    "behind dependency resolution": _behind(_RESOLUTION, _lines(lambda one: one.usual)),
-    "Markdown fence": _behind("What I see:\n```\n", _lines(lambda one: one.usual), "```\n"),
-    "quoted mail": _lines(lambda one: "> " + one.usual),
-    "source comment": _lines(lambda one: " * " + one.usual),
-    "HTML": _lines(lambda one: html.escape(one.usual)),
-    "docker compose": _lines(lambda one: f"jobmanager-1  | {one.usual}"),
-    "kubectl --prefix --timestamps": _lines(
-        lambda one: f"[pod/jm-0/flink-main-container] {one.iso} {one.usual}"
+    "behind dependency resolution": _between(_RESOLUTION, _lines(lambda one: one.flink_default)),
+    "Markdown fence": _between(
+        "What I see:\n```\n", _lines(lambda one: one.flink_default), "```\n"
     ),
-    "CRI": _lines(lambda one: f"{one.iso} stdout F {one.usual}"),
-    "journalctl": _lines(lambda one: f"{one.at:%b %d %H:%M:%S} worker-3 flink[4711]: {one.usual}"),
-    "aws logs tail": _lines(lambda one: f"{one.iso} app/jm-1 {one.usual}"),
+    "quoted mail": _lines(lambda one: "> " + one.flink_default),
+    "source comment": _lines(lambda one: " * " + one.flink_default),
+    "HTML": _lines(lambda one: html.escape(one.flink_default)),
+    "docker compose": _lines(lambda one: f"jobmanager-1  | {one.flink_default}"),
+    "kubectl --prefix --timestamps": _lines(
+        lambda one: f"[pod/jm-0/flink-main-container] {one.iso} {one.flink_default}"
+    ),
+    "CRI": _lines(lambda one: f"{one.iso} stdout F {one.flink_default}"),
+    "journalctl": _lines(
+        lambda one: f"{one.at:%b %d %H:%M:%S} worker-3 flink[4711]: {one.flink_default}"
+    ),
+    "aws logs tail": _lines(lambda one: f"{one.iso} app/jm-1 {one.flink_default}"),
     # -- JSON ------------------------------------------------------------------------------------
     "docker json-file": _json_lines(
-        lambda one: {"log": one.usual + "\n", "stream": "stdout", "time": one.iso}
+        lambda one: {"log": one.flink_default + "\n", "stream": "stdout", "time": one.iso}
     ),
     "log4j JsonLayout": _json_lines(
         lambda one: {
@@ -244,31 +252,36 @@ WRAPPINGS: Final[dict[str, Dress]] = {
     # -- log stores ------------------------------------------------------------------------------
     "Kibana CSV": _table(
         ("@timestamp", "message", "kubernetes.pod.name"),
-        lambda one: (f"{one.at:%b %d, %Y @ %H:%M:%S}.{one.ms}", one.usual, "jm-0"),
+        lambda one: (f"{one.at:%b %d, %Y @ %H:%M:%S}.{one.ms}", one.flink_default, "jm-0"),
     ),
     "Kibana CSV, message alone": _table(
         ("@timestamp", "log.level", "log.logger", "message"),
         lambda one: (one.iso, one.level, one.full, one.message),
     ),
     "Elasticsearch": _document(
-        lambda said: {
+        lambda messages: {
             "hits": {
                 "hits": [
-                    {"_index": "a", "_source": {"@timestamp": one.iso, "message": one.usual}}
-                    for one in said
+                    {
+                        "_index": "a",
+                        "_source": {"@timestamp": one.iso, "message": one.flink_default},
+                    }
+                    for one in messages
                 ]
             }
         }
     ),
     "Loki": _document(
-        lambda said: {
+        lambda messages: {
             "status": "success",
             "data": {
                 "resultType": "streams",
                 "result": [
                     {
                         "stream": {"pod": "jm-0"},
-                        "values": [[str(one.epoch_ms * 10**6), one.usual] for one in said[::-1]],
+                        "values": [
+                            [str(one.epoch_ms * 10**6), one.flink_default] for one in messages[::-1]
+                        ],
                     }
                 ],
             },
@@ -276,25 +289,25 @@ WRAPPINGS: Final[dict[str, Dress]] = {
     ),
     "CloudWatch Insights CSV": _table(
         ("@timestamp", "@message", "@logStream"),
-        lambda one: (f"{one.at:%Y-%m-%d %H:%M:%S}.{one.ms}", one.usual, "jm"),
+        lambda one: (f"{one.at:%Y-%m-%d %H:%M:%S}.{one.ms}", one.flink_default, "jm"),
     ),
     "CloudWatch Insights JSON": _document(
-        lambda said: {
+        lambda messages: {
             "results": [
                 [
                     {"field": "@timestamp", "value": f"{one.at:%Y-%m-%d %H:%M:%S}.{one.ms}"},
-                    {"field": "@message", "value": one.usual},
+                    {"field": "@message", "value": one.flink_default},
                 ]
-                for one in said
+                for one in messages
             ]
         }
     ),
     "Datadog CSV": _table(
         ("Date", "Host", "Service", "Message"),
-        lambda one: (one.iso, "node-1", "flink", one.usual),
+        lambda one: (one.iso, "node-1", "flink", one.flink_default),
     ),
     "Datadog JSON": _document(
-        lambda said: {
+        lambda messages: {
             "data": [
                 {
                     "id": str(one.number),
@@ -303,42 +316,47 @@ WRAPPINGS: Final[dict[str, Dress]] = {
                         "timestamp": one.iso,
                         "host": "node-1",
                         "service": "flink",
-                        "message": one.usual,
+                        "message": one.flink_default,
                     },
                 }
-                for one in said
+                for one in messages
             ]
         }
     ),
     "Splunk CSV": _table(
         ("_raw", "_time", "host", "index", "source"),
-        lambda one: (one.usual, one.iso, "node-1", "main", "/var/log/flink.log"),
+        lambda one: (one.flink_default, one.iso, "node-1", "main", "/var/log/flink.log"),
     ),
     "Splunk JSON": _json_lines(
         lambda one: {
             "preview": False,
-            "result": {"_raw": one.usual, "_time": one.iso, "host": "node-1"},
+            "result": {"_raw": one.flink_default, "_time": one.iso, "host": "node-1"},
         }
     ),
-    "TSV": _table(("time", "pod", "message"), lambda one: (one.iso, "jm-0", one.usual), by="\t"),
+    "TSV": _table(
+        ("time", "pod", "message"), lambda one: (one.iso, "jm-0", one.flink_default), by="\t"
+    ),
     "CSV of unknown columns": _table(
-        ("#", "when", "what it said", "cluster"),
-        lambda one: (one.number, one.iso, one.usual, "prod"),
+        ("#", "when", "what it messages", "cluster"),
+        lambda one: (one.number, one.iso, one.flink_default, "prod"),
     ),
     "TSV of unknown columns": _table(
-        ("when", "where", "what"), lambda one: (one.iso, "jm-0", one.usual), by="\t"
+        ("when", "where", "what"), lambda one: (one.iso, "jm-0", one.flink_default), by="\t"
     ),
     "CSV of semicolons": _table(
-        ("Zeit", "Rechner", "Meldung"), lambda one: (one.iso, "node-1", one.usual), by=";"
+        ("Zeit", "Rechner", "Meldung"), lambda one: (one.iso, "node-1", one.flink_default), by=";"
     ),
-    "CSV without header": lambda said: _table(
-        (said[0].iso, "jm-0", said[0].usual), lambda one: (one.iso, "jm-0", one.usual)
-    )(said[1:]),
+    "CSV without header": lambda messages: _table(
+        (messages[0].iso, "jm-0", messages[0].flink_default),
+        lambda one: (one.iso, "jm-0", one.flink_default),
+    )(messages[1:]),
     "JSON of unknown keys": _document(
-        lambda said: [{"n": one.number, "when": one.iso, "what": one.usual} for one in said]
+        lambda messages: [
+            {"n": one.number, "when": one.iso, "what": one.flink_default} for one in messages
+        ]
     ),
     "JSON lines of unknown keys": _json_lines(
-        lambda one: {"n": one.number, "when": one.iso, "what": {"said": one.usual}}
+        lambda one: {"n": one.number, "when": one.iso, "what": {"messages": one.flink_default}}
     ),
-    "JSON array of lines": _document(lambda said: [one.usual for one in said]),
+    "JSON array of lines": _document(lambda messages: [one.flink_default for one in messages]),
 }
