@@ -244,7 +244,7 @@ def with_baseline(
 
 
 def _entry_status(entry: Entry, report: Report, today: date) -> BaselineEntry:
-    seen = [one for one in report.findings if one.fingerprint == entry.fingerprint]
+    seen = [finding for finding in report.findings if finding.fingerprint == entry.fingerprint]
     status, text = _status(entry, seen, today)
     if status is Muting.GONE and entry.code is not None:
         unseen = unassessed(report, entry.code, entry.job)
@@ -270,7 +270,7 @@ def _status(entry: Entry, seen: Sequence[Finding], today: date) -> tuple[Muting,
     worst = _worst(seen)
     if worst.weight > entry.severity.weight:
         return Muting.WORSE, f"it is {worst} now, was {entry.severity}: it counts again"
-    lasts = any(one.state is f.State.ONGOING for one in seen)
+    lasts = any(finding.state is f.State.ONGOING for finding in seen)
     if lasts and entry.state is f.State.RECOVERED:
         return Muting.WORSE, "it is ongoing now, was recovered: it counts again"
     return Muting.MUTED, f"muted until {entry.until}"
@@ -321,7 +321,11 @@ def updated(
         for fingerprint, some in seen.items()
         if fingerprint not in entries and _worst(some).weight >= least.weight
     ]
-    past = [one for one in seen if one in entries and today > entries[one].until]
+    past = [
+        fingerprint
+        for fingerprint in seen
+        if fingerprint in entries and today > entries[fingerprint].until
+    ]
     _require_reason_and_end(new, past, reason, until)
     document = _document(text)
     tables: Any = document[_TABLE]
@@ -349,8 +353,8 @@ def updated(
 def _by_fingerprint(reports: Iterable[Report]) -> dict[str, list[Finding]]:
     found: dict[str, list[Finding]] = {}
     for report in reports:
-        for one in report.findings:
-            found.setdefault(one.fingerprint, []).append(one)
+        for finding in report.findings:
+            found.setdefault(finding.fingerprint, []).append(finding)
     return found
 
 
@@ -389,7 +393,7 @@ def _accepts(
     some = seen.get(entry.fingerprint)
     if not some:
         return False
-    worst, lasts = _worst(some), any(one.state is f.State.ONGOING for one in some)
+    worst, lasts = _worst(some), any(finding.state is f.State.ONGOING for finding in some)
     changed = False
     if worst.weight > entry.severity.weight:
         table["severity"], changed = worst.value, True
@@ -402,23 +406,23 @@ def _accepts(
 
 def _values(some: Sequence[Finding], reason: str | None, until: date | None) -> dict[str, Any]:
     """Return an entry for findings with the same fingerprint, in their present state."""
-    one = max(some, key=lambda each: each.severity.weight)
+    finding = max(some, key=lambda each: each.severity.weight)
     lasts = any(each.state is f.State.ONGOING for each in some)
     values = {
-        "fingerprint": one.fingerprint,
+        "fingerprint": finding.fingerprint,
         "reason": reason,
         "until": until,
-        "code": one.code,
-        "job": one.subject.job_name,
-        "title": printable(one.title),
-        "severity": one.severity.value,
+        "code": finding.code,
+        "job": finding.subject.job_name,
+        "title": printable(finding.title),
+        "severity": finding.severity.value,
         "state": (f.State.ONGOING if lasts else f.State.RECOVERED).value,
     }
     return {key: value for key, value in values.items() if value is not None}
 
 
 def _worst(some: Sequence[Finding]) -> f.Severity:
-    return max((one.severity for one in some), key=lambda severity: severity.weight)
+    return max((finding.severity for finding in some), key=lambda severity: severity.weight)
 
 
 def _is_covered(entry: Entry, reports: Sequence[Report]) -> bool:

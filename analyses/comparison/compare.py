@@ -74,8 +74,8 @@ def compare_reports(
         *_unassessed(before, "before"),
         *_unassessed(after, "after"),
         *(
-            f"{one.code} {one.name} is not comparable: {one.reason}"
-            for one in serious(found, Change.NOT_COMPARABLE)
+            f"{change.code} {change.name} is not comparable: {change.reason}"
+            for change in serious(found, Change.NOT_COMPARABLE)
         ),
     ]
     return Comparison(
@@ -96,10 +96,10 @@ def compare_reports(
 
 def _check(before: Report, after: Report, same_job: bool) -> bool:
     """Reject reports that are not comparable; return whether each side has one job, the same."""
-    one, other = before.tool.command, after.tool.command
-    if one != other:
+    command, other = before.tool.command, after.tool.command
+    if command != other:
         raise FlowdiagError(
-            f"cannot compare a report of `flowdiag {one}` with one of `flowdiag {other}`",
+            f"cannot compare a report of `flowdiag {command}` with one of `flowdiag {other}`",
             hint="run the same command on both, or pass the inputs instead of the reports",
         )
     engines = engines_of(before), engines_of(after)
@@ -129,7 +129,7 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _side(report: Report, source: str) -> Side:
-    times = [at for one in report.inputs for at in (one.first, one.last) if at is not None]
+    times = [at for each in report.inputs for at in (each.first, each.last) if at is not None]
     return Side(
         source=source,
         command=report.tool.command,
@@ -160,9 +160,9 @@ class _Draft:
 
     @property
     def kind(self) -> Kind:
-        one = self.new or self.old
-        assert one is not None
-        return one.kind
+        series = self.new or self.old
+        assert series is not None
+        return series.kind
 
 
 def _draft(old: Series | None, new: Series | None) -> _Draft:
@@ -192,8 +192,8 @@ def _draft(old: Series | None, new: Series | None) -> _Draft:
 
 
 def _measure(draft: _Draft, adjusted: float | None, factor: float) -> Measure:
-    one = draft.new or draft.old
-    assert one is not None
+    series = draft.new or draft.old
+    assert series is not None
     before = draft.old.middle if draft.old else None
     after = draft.new.middle if draft.new else None
     rare = draft.kind.exact or (adjusted is not None and adjusted <= LEVEL)
@@ -201,7 +201,7 @@ def _measure(draft: _Draft, adjusted: float | None, factor: float) -> Measure:
     return Measure(
         name=draft.kind.name,
         unit=draft.kind.unit,
-        subject=one.subject,
+        subject=series.subject,
         before=_rounded(before),
         after=_rounded(after),
         ratio=_rounded(after / before) if before and after is not None else None,
@@ -274,11 +274,11 @@ def _because(found: Sequence[FindingChange], measures: Sequence[Measure]) -> lis
     for kind in (Change.NEW, Change.WORSE):
         some = serious(found, kind)
         if some:
-            codes = ", ".join(dict.fromkeys(one.code for one in some))
+            codes = ", ".join(dict.fromkeys(change.code for change in some))
             reasons.append(f"{fmt.plural(len(some), f'{kind.value} finding')}: {codes}")
-    worse = [one for one in measures if one.change is Trend.WORSE]
+    worse = [measure for measure in measures if measure.change is Trend.WORSE]
     if worse:
-        names = ", ".join(dict.fromkeys(one.name for one in worse))
+        names = ", ".join(dict.fromkeys(measure.name for measure in worse))
         reasons.append(f"{fmt.plural(len(worse), 'worse measure')}: {names}")
     return reasons
 
@@ -294,9 +294,9 @@ def _unassessed(report: Report, side: str) -> list[str]:
 
 def _verdict(before: Report, after: Report) -> Trend:
     sides = before.summary, after.summary
-    if not all(one.assessed for one in sides) or f.Verdict.INCONCLUSIVE in (
-        one.verdict for one in sides
+    if not all(summary.assessed for summary in sides) or f.Verdict.INCONCLUSIVE in (
+        summary.verdict for summary in sides
     ):
         return Trend.UNKNOWN
-    old, new = (one.verdict.weight for one in sides)
+    old, new = (summary.verdict.weight for summary in sides)
     return Trend.SAME if old == new else Trend.WORSE if new > old else Trend.BETTER

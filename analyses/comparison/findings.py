@@ -55,10 +55,10 @@ def changes(
     return sorted(found, key=_order)
 
 
-def _order(one: FindingChange) -> tuple[int, int, str, str]:
-    seen = one.after or one.before
+def _order(change: FindingChange) -> tuple[int, int, str, str]:
+    seen = change.after or change.before
     assert seen is not None
-    return (ORDER.index(one.change), -seen.severity.weight, one.code, seen.title)
+    return (ORDER.index(change.change), -seen.severity.weight, change.code, seen.title)
 
 
 def _pairs(before: Report, after: Report, *, one_job: bool) -> Iterator[Pair]:
@@ -72,45 +72,47 @@ def _pairs(before: Report, after: Report, *, one_job: bool) -> Iterator[Pair]:
         yield from _matching(left, right, alike)
     if one_job:  # a fingerprint includes the job's name, which some inputs lack
         yield from _matching(left, right, _of_another_name)
-    yield from ((one, None) for one in left)
-    yield from ((None, one) for one in right)
+    yield from ((finding, None) for finding in left)
+    yield from ((None, finding) for finding in right)
 
 
 def _matching(
     left: list[Finding], right: list[Finding], alike: Callable[[Finding, Finding], bool]
 ) -> Iterator[Pair]:
     """Yield the pairs that match, and remove them from both lists."""
-    for one in list(left):
-        other = next((each for each in right if alike(one, each)), None)
+    for finding in list(left):
+        other = next((each for each in right if alike(finding, each)), None)
         if other is not None:
-            left.remove(one)
+            left.remove(finding)
             right.remove(other)
-            yield one, other
+            yield finding, other
 
 
-def _same_here(one: Finding, other: Finding) -> bool:
-    return _same_fingerprint(one, other) and not _moved(one.subject, other.subject)
+def _same_here(finding: Finding, other: Finding) -> bool:
+    return _same_fingerprint(finding, other) and not _moved(finding.subject, other.subject)
 
 
-def _same_place(one: Finding, other: Finding) -> bool:
-    return _kin(one) == _kin(other) and _at_one_place(one.subject, other.subject) is True
+def _same_place(finding: Finding, other: Finding) -> bool:
+    return _kin(finding) == _kin(other) and _at_one_place(finding.subject, other.subject) is True
 
 
-def _same_fingerprint(one: Finding, other: Finding) -> bool:
-    return one.fingerprint == other.fingerprint
+def _same_fingerprint(finding: Finding, other: Finding) -> bool:
+    return finding.fingerprint == other.fingerprint
 
 
-def _elsewhere(one: Finding, other: Finding) -> bool:
-    return _kin(one) == _kin(other) and _moved(one.subject, other.subject)
+def _elsewhere(finding: Finding, other: Finding) -> bool:
+    return _kin(finding) == _kin(other) and _moved(finding.subject, other.subject)
 
 
-def _of_another_name(one: Finding, other: Finding) -> bool:
-    return one.subject.job_name != other.subject.job_name and _kin(one)[1:] == _kin(other)[1:]
+def _of_another_name(finding: Finding, other: Finding) -> bool:
+    return (
+        finding.subject.job_name != other.subject.job_name and _kin(finding)[1:] == _kin(other)[1:]
+    )
 
 
-def _kin(one: Finding) -> tuple[str | None, ...]:
-    subject = one.subject
-    return (subject.job_name, one.code, subject.task, subject.option)
+def _kin(finding: Finding) -> tuple[str | None, ...]:
+    subject = finding.subject
+    return (subject.job_name, finding.code, subject.task, subject.option)
 
 
 def _moved(old: Subject, new: Subject) -> bool:
@@ -127,9 +129,9 @@ def _moved(old: Subject, new: Subject) -> bool:
 def _at_one_place(old: Subject, new: Subject) -> bool | None:
     """Whether two subjects have the same place; None if unknown."""
     for name in _PLACES:
-        one, other = getattr(old, name), getattr(new, name)
-        if one is not None and other is not None:
-            return bool(one == other)
+        before, after = getattr(old, name), getattr(new, name)
+        if before is not None and after is not None:
+            return bool(before == after)
     return None
 
 
@@ -142,20 +144,20 @@ def _change(
     one_job: bool,
     muted: bool,
 ) -> FindingChange:
-    one = latest(old, new)
+    finding = latest(old, new)
     moved = old is not None and new is not None and _moved(old.subject, new.subject)
     if old is None:
-        change, reason = _alone(one, before, Change.NEW, one_job=one_job)
+        change, reason = _alone(finding, before, Change.NEW, one_job=one_job)
     elif new is None:
-        change, reason = _alone(one, after, Change.GONE, one_job=one_job)
+        change, reason = _alone(finding, after, Change.GONE, one_job=one_job)
     else:
         change, reason = _both(old, new)
         if moved and change is Change.UNCHANGED:
             change = Change.MOVED
     return FindingChange(
-        fingerprint=one.fingerprint,
-        code=one.code,
-        name=one.name,
+        fingerprint=finding.fingerprint,
+        code=finding.code,
+        name=finding.name,
         change=change,
         moved=moved,
         before=_seen(old),
@@ -167,20 +169,20 @@ def _change(
 
 def latest(old: Finding | None, new: Finding | None) -> Finding:
     """Return the finding as it is now, or else as it was."""
-    one = new or old
-    assert one is not None
-    return one
+    finding = new or old
+    assert finding is not None
+    return finding
 
 
 def _alone(
-    one: Finding, other: Report, change: Change, *, one_job: bool
+    finding: Finding, other: Report, change: Change, *, one_job: bool
 ) -> tuple[Change, str | None]:
     """Return the change for a finding of one side, depending on what the other side assessed."""
-    if any(each.fingerprint == one.fingerprint for each in other.findings):
+    if any(each.fingerprint == finding.fingerprint for each in other.findings):
         return change, None  # the other side has the same fault elsewhere, so it was assessed
     side = "before" if change is Change.NEW else "after"
-    job = None if one_job else one.subject.job_name
-    reason = unassessed(other, one.code, job, one.severity)
+    job = None if one_job else finding.subject.job_name
+    reason = unassessed(other, finding.code, job, finding.severity)
     return (change, None) if reason is None else (Change.NOT_COMPARABLE, f"{side}: {reason}")
 
 
@@ -195,36 +197,36 @@ def _both(old: Finding, new: Finding) -> tuple[Change, str | None]:
     return Change.UNCHANGED, None
 
 
-def _seen(one: Finding | None) -> Seen | None:
-    if one is None:
+def _seen(finding: Finding | None) -> Seen | None:
+    if finding is None:
         return None
     return Seen(
-        severity=one.severity,
-        state=one.state,
-        confidence=one.confidence,
-        subject=one.subject,
-        cause=one.cause,
-        title=one.title,
-        why=one.why,
-        count=one.count,
-        first_seen=one.first_seen,
-        last_seen=one.last_seen,
+        severity=finding.severity,
+        state=finding.state,
+        confidence=finding.confidence,
+        subject=finding.subject,
+        cause=finding.cause,
+        title=finding.title,
+        why=finding.why,
+        count=finding.count,
+        first_seen=finding.first_seen,
+        last_seen=finding.last_seen,
     )
 
 
 def serious(found: Iterable[FindingChange], kind: Change) -> Sequence[FindingChange]:
     """Return the changes of one kind at warning or above (on the latest side) that are not muted."""
     return [
-        one
-        for one in found
-        if one.change is kind
-        and not one.muted
-        and (one.after or one.before) is not None
-        and _severity(one) is not f.Severity.INFO
+        change
+        for change in found
+        if change.change is kind
+        and not change.muted
+        and (change.after or change.before) is not None
+        and _severity(change) is not f.Severity.INFO
     ]
 
 
-def _severity(one: FindingChange) -> f.Severity:
-    seen = one.after or one.before
+def _severity(change: FindingChange) -> f.Severity:
+    seen = change.after or change.before
     assert seen is not None
     return seen.severity

@@ -129,7 +129,7 @@ def series_of(report: Report, *, one_job: bool) -> dict[Key, Series]:
 
 def _joined(first: Series, second: Series) -> Series:
     if first.samples is not None or first.kind.exact:
-        return max((first, second), key=lambda one: one.values)
+        return max((first, second), key=lambda series: series.values)
     return Series(
         kind=first.kind,
         subject=first.subject,
@@ -147,14 +147,22 @@ def _checkpoints(report: Report) -> Iterator[Series]:
     for job in report.data.jobs or ():
         subject = Subject(kind="job", job_name=job.name)
         own = sorted(
-            (one for one in job.checkpoints if one.type == "checkpoint"),
-            key=lambda one: (one.run, one.id),
+            (checkpoint for checkpoint in job.checkpoints if checkpoint.type == "checkpoint"),
+            key=lambda checkpoint: (checkpoint.run, checkpoint.id),
         )
         cut = len(job.checkpoints) < job.total.checkpoints
-        ended = [one for one in own if one.status != "in_flight"]
-        lasted = [one.duration_ms for one in ended if one.status in ("completed", "expired")]
-        sizes = [one.bytes for one in ended if one.status == "completed"]
-        failed = [float(one.status != "completed") for one in ended if one.status != "aborted"]
+        ended = [checkpoint for checkpoint in own if checkpoint.status != "in_flight"]
+        lasted = [
+            checkpoint.duration_ms
+            for checkpoint in ended
+            if checkpoint.status in ("completed", "expired")
+        ]
+        sizes = [checkpoint.bytes for checkpoint in ended if checkpoint.status == "completed"]
+        failed = [
+            float(checkpoint.status != "completed")
+            for checkpoint in ended
+            if checkpoint.status != "aborted"
+        ]
         for kind, values in (
             (CHECKPOINT_DURATION, _known(lasted)),
             (CHECKPOINT_SIZE, _known(sizes)),
@@ -181,17 +189,17 @@ def _queues(report: Report) -> Iterator[Series]:
             (BACK_PRESSURED, "back_pressured"),
             (SATURATED, "saturated_share"),
         ):
-            told = [
+            readings = [
                 (value, subtask.samples)
                 for subtask in vertex.subtasks
                 if (value := getattr(subtask, column)) is not None
             ]
-            if told:
-                value, samples = max(told)
+            if readings:
+                value, samples = max(readings)
                 yield Series(
                     kind=kind, subject=subject, values=(min(float(value), 1.0),), samples=samples
                 )
-        if vertex.subtasks and min(one.samples for one in vertex.subtasks) >= _SETTLED:
+        if vertex.subtasks and min(subtask.samples for subtask in vertex.subtasks) >= _SETTLED:
             yield Series(kind=SKEW, subject=subject, values=_known([vertex.skew]))
 
 
@@ -199,16 +207,18 @@ def _batches(report: Report) -> Iterator[Series]:
     """Yield the series of DStreams; running batches have no delays."""
     for app in report.data.applications or ():
         subject = Subject(kind="application", job_name=app.name)
-        batches = sorted(app.batches, key=lambda one: one.batch_time_ms)
+        batches = sorted(app.batches, key=lambda batch: batch.batch_time_ms)
         cut = len(app.batches) < app.total.batches
         seconds = (app.batch_interval_ms or 0) / 1000
-        rates = [one.records / seconds for one in batches if one.records is not None and seconds]
-        ended = [one for one in batches if one.status == "completed"]
+        rates = [
+            batch.records / seconds for batch in batches if batch.records is not None and seconds
+        ]
+        ended = [batch for batch in batches if batch.status == "completed"]
         for kind, values in (
-            (PROCESSING, _known(one.processing_delay_ms for one in ended)),
-            (SCHEDULING, _known(one.scheduling_delay_ms for one in ended)),
+            (PROCESSING, _known(batch.processing_delay_ms for batch in ended)),
+            (SCHEDULING, _known(batch.scheduling_delay_ms for batch in ended)),
             (INPUT_RATE, _known(rates)),
-            (FAILED_BATCHES, tuple(float(one.failed_outputs > 0) for one in ended)),
+            (FAILED_BATCHES, tuple(float(batch.failed_outputs > 0) for batch in ended)),
         ):
             yield Series(kind=kind, subject=subject, values=values, cut=cut)
         yield from _rate_limits(app)
@@ -217,7 +227,7 @@ def _batches(report: Report) -> Iterator[Series]:
 def _rate_limits(app: RateApplication) -> Iterator[Series]:
     """Yield the rates that the PID estimator sets for each stream."""
     limits: defaultdict[int, list[float]] = defaultdict(list)
-    for step in sorted(app.pid, key=lambda one: one.time_ms):
+    for step in sorted(app.pid, key=lambda step: step.time_ms):
         if step.new_rate is not None:
             limits[step.stream_id].append(step.new_rate)
     for stream, found in sorted(limits.items()):
@@ -232,14 +242,18 @@ def _queries(report: Report) -> Iterator[Series]:
         for query in app.queries:
             subject = Subject(kind="query", job_name=app.name, query=query.name)
             triggers = sorted(
-                query.triggers, key=lambda one: (one.started_at or "", one.batch_id or 0)
+                query.triggers,
+                key=lambda trigger: (trigger.started_at or "", trigger.batch_id or 0),
             )
-            busy = [one for one in triggers if one.rows]  # the others have no data
+            busy = [trigger for trigger in triggers if trigger.rows]  # the others have no data
             for kind, values in (
-                (TRIGGER, () if query.real_time else _known(one.duration_ms for one in busy)),
-                (ROWS, _known(one.rows for one in busy)),
-                (BACKLOG, _known(one.backlog for one in triggers)),
-                (STATE_ROWS, _known(one.state_rows for one in busy)),
+                (
+                    TRIGGER,
+                    () if query.real_time else _known(trigger.duration_ms for trigger in busy),
+                ),
+                (ROWS, _known(trigger.rows for trigger in busy)),
+                (BACKLOG, _known(trigger.backlog for trigger in triggers)),
+                (STATE_ROWS, _known(trigger.state_rows for trigger in busy)),
             ):
                 yield Series(kind=kind, subject=subject, values=values, cut=app.truncated)
 

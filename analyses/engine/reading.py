@@ -108,8 +108,8 @@ class Read:
             ValueError: the rows are not parsed yet.
         """
         if self.table is not None:
-            wanted = pa.array(sorted(kinds), pa.string())
-            return self.table.filter(pc.is_in(self.table["event"], value_set=wanted))
+            event_kinds = pa.array(sorted(kinds), pa.string())
+            return self.table.filter(pc.is_in(self.table["event"], value_set=event_kinds))
         if self.events is not None:
             return self.events.of_kinds(kinds)
         raise ValueError("executors have not parsed these rows yet")

@@ -122,8 +122,8 @@ def event_table(events: DataFrame, sources: Sequence[Source], engine: str) -> Da
         sources: for the names of the inputs.
         engine: `flink` or `spark`.
     """
-    made = _OF_SPARK if engine == "spark" else _OF_FLINK
-    return _table("event_table", EVENTS, made, events, sources)
+    expressions = _OF_SPARK if engine == "spark" else _OF_FLINK
+    return _table("event_table", EVENTS, expressions, events, sources)
 
 
 def metric_table(events: DataFrame, sources: Sequence[Source]) -> DataFrame:
@@ -162,7 +162,7 @@ def keep_read(
 def _table(
     query: str,
     columns: Iterable[Column],
-    made: Mapping[str, str],
+    expressions: Mapping[str, str],
     events: DataFrame,
     sources: Sequence[Source],
 ) -> DataFrame:
@@ -172,6 +172,8 @@ def _table(
             "name": pa.array([source.name for source in sources], pa.string()),
         }
     )
-    text = lines(f"{made.get(each.name, f'e.{each.name}')} AS `{each.name}`" for each in columns)
+    text = lines(
+        f"{expressions.get(each.name, f'e.{each.name}')} AS `{each.name}`" for each in columns
+    )
     frame = events.sparkSession.createDataFrame(inputs)
     return SQL.run(query, events=events, inputs=frame, columns=text)

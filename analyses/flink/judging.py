@@ -337,8 +337,8 @@ def exception_text(text: str | None, most: int = 200) -> str:
     'x.Full: no room'
     """
     causes = (text or "").split("Caused by: ")
-    said = (_unwrapped(_FRAME.split(cause, maxsplit=1)[0]) for cause in reversed(causes))
-    return fmt.shorten(next(filter(None, said), ""), most)
+    texts = (_unwrapped(_FRAME.split(cause, maxsplit=1)[0]) for cause in reversed(causes))
+    return fmt.shorten(next(filter(None, texts), ""), most)
 
 
 def without_package(text: str) -> str:

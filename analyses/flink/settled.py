@@ -123,8 +123,8 @@ def settled_events(
         resources.tune(found.metrics.count if few else None)
         return resolve(apart, writers, spark, surveyed, tz, few=few)
 
-    told = settling.rows_kept(surveyed)
-    return Settled(events=events, metrics=of_metrics, writers=writers, surveyed=told)
+    kept_rows = settling.rows_kept(surveyed)
+    return Settled(events=events, metrics=of_metrics, writers=writers, surveyed=kept_rows)
 
 
 class _Settling:
@@ -151,10 +151,10 @@ class _Settling:
         self.left_out = {row["source"] for row in rare if "fault" in (row["fields"] or {})} - marked
 
         def of_some(some: Sequence[int]) -> Survey:
-            wanted = set(some)
+            selected = set(some)
             return survey(
-                [row for row in rare if row["source"] in wanted],
-                [part for part in marks if part.source in wanted],
+                [row for row in rare if row["source"] in selected],
+                [part for part in marks if part.source in selected],
             )
 
         return self._skipping_failures({row["source"] for row in rare} | marked, of_some)
@@ -165,11 +165,11 @@ class _Settling:
         groups = {source.index: source.group for source in self._sources}
 
         def of_some(some: Sequence[int]) -> tuple[Writer, ...]:
-            wanted = set(some)
+            selected = set(some)
             rows = [
                 row
                 for row in surveyed.rows
-                if row["source"] in wanted and row.get("other_source", row["source"]) in wanted
+                if row["source"] in selected and row.get("other_source", row["source"]) in selected
             ]
             return settle(rows, groups, self._tz, self._names)
 

@@ -95,7 +95,7 @@ class Flink:
             faults = Faults()
             facts = _facts(topics, [], {}, nothing, (), side_inputs, options, faults)
             return Measured(facts=facts, faults=faults.found)
-        wanted = frozenset(name for topic in topics for name in topic.metrics())
+        metric_names = frozenset(name for topic in topics for name in topic.metrics())
         faults = Faults(resources.explained)
         settled = settled_events(
             sources,
@@ -103,7 +103,7 @@ class Flink:
             resources=resources,
             tz=options.tz,
             progress=progress,
-            metrics=wanted,
+            metrics=metric_names,
             faults=faults,
         )
         progress("measuring")

@@ -52,15 +52,15 @@ def understood(facts: ClusterFacts) -> tuple[Understood, ...]:
     for kind, time_us, ref in _records(facts):
         groups.setdefault(kind, []).append((time_us, ref))
     found = []
-    for kind, told in groups.items():
-        times = [time_us for time_us, _ in told if time_us is not None]
+    for kind, members in groups.items():
+        times = [time_us for time_us, _ in members if time_us is not None]
         found.append(
             Understood(
                 kind=kind,
-                count=len(told),
+                count=len(members),
                 first_us=min(times, default=None),
                 last_us=max(times, default=None),
-                ref=next((ref for _, ref in told if ref is not None), None),
+                ref=next((ref for _, ref in members if ref is not None), None),
             )
         )
     return tuple(sorted(found, key=lambda one: (one.first_us or 0, one.kind)))

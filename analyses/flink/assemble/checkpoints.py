@@ -44,14 +44,14 @@ _ENDS: Final = {
 def checkpoints_of(rows: Iterable[Row]) -> dict[tuple[JobKey, int, int], Checkpoint]:
     """Return the checkpoints by job, run and id."""
     found = {}
-    told: dict[tuple[JobKey, int], list[tuple[int, int]]] = defaultdict(list)
+    failure_counts: dict[tuple[JobKey, int], list[tuple[int, int]]] = defaultdict(list)
     for row in rows:
         key = key_of(row["job_cluster"], row["job_id"])
         checkpoint = _checkpoint(row, key)
         found[(key, checkpoint.run, checkpoint.id)] = checkpoint
         if row["failed_before"] is not None:
-            told[key, checkpoint.run].append((checkpoint.id, row["failed_before"]))
-    for life, failures in told.items():
+            failure_counts[key, checkpoint.run].append((checkpoint.id, row["failed_before"]))
+    for life, failures in failure_counts.items():
         for (number, before), (_, after) in pairwise(sorted(failures)):
             checkpoint = found[(*life, number)]
             if checkpoint.status is Status.ABORTED and checkpoint.reason is None and after > before:
@@ -137,9 +137,9 @@ def _end_by_reason(row: Row) -> tuple[Status, str | None, str | None, Row | None
             # The deepest exception contains the cause, the outermost Flink's operation.
             kind = reason_kind(row["failed_exception"] or "")
         # A FAILED response is definite, even without a reason.
-        said = bool(reason) or record == row["status_record"]
+        definite = bool(reason) or record == row["status_record"]
         return (
-            _ENDS.get(kind or "", Status.FAILED if said else Status.ABORTED),
+            _ENDS.get(kind or "", Status.FAILED if definite else Status.ABORTED),
             reason,
             kind,
             record,
@@ -212,14 +212,14 @@ def abort_unfinished(
 
 def join_attempts(by_what: Mapping[str, Sequence[Row]], what: str) -> list[Row]:
     """Join messages of attempts with their checkpoint and attempt, as far as the ids match."""
-    told = by_what[what]
-    if not told:
+    messages = by_what[what]
+    if not messages:
         return []
     key = itemgetter("job_cluster", "job_id", "run", "checkpoint")
     checkpoints = {key(row): row for row in by_what["checkpoint"]}
     attempts = {row["attempt_id"]: row for row in by_what["attempt"]}
     result: list[Row] = []
-    for row in told:
+    for row in messages:
         checkpoint = checkpoints.get(key(row), {})
         attempt = attempts.get(row["attempt_id"], {})
         # Rows have the columns of all kinds: the copy contains only those read below.

@@ -114,8 +114,8 @@ class Jobs:
 
         A stream with one job belongs to it. The cluster of a job is that of its JobManager's stream.
         """
-        said: dict[JobKey, str] = {}
-        worded: dict[JobKey, str] = {}
+        printed: dict[JobKey, str] = {}
+        by_wording: dict[JobKey, str] = {}
         for writer in writers:
             known = {key_of(writer.cluster, job_id) for job_id in writer.job_ids} & self._known
             if not known:
@@ -127,11 +127,11 @@ class Jobs:
             for key in known:
                 self.clusters.setdefault(key, writer.cluster)
                 if writer.version:
-                    said.setdefault(key, writer.version)
+                    printed.setdefault(key, writer.version)
                 elif writer.wording:
-                    worded.setdefault(key, writer.wording)
-        if said or worded:
-            return worded | said
+                    by_wording.setdefault(key, writer.wording)
+        if printed or by_wording:
+            return by_wording | printed
         versions = {writer.version or writer.wording for writer in writers} - {None}
         only = versions.pop() if len(versions) == 1 else None
         return dict.fromkeys(self.keys, only) if only else {}

@@ -104,14 +104,14 @@ def resolve(
 
 def _columns(writers: Sequence[Writer]) -> str:
     """Return the SQL columns; those that only a few logs need are left out for others."""
-    made = {
+    expressions = {
         "job_id": _WITH_JOB if any(writer.lacks_job for writer in writers) else "",
         "shown_us": _IN_ORDER if any(w.logged and not w.dated for w in writers) else "",
     }
-    needed = [name for name, expression in made.items() if expression]
+    needed = [name for name, expression in expressions.items() if expression]
     if not needed:
         return "*"
-    return ", ".join([f"* EXCEPT ({', '.join(needed)})", *(made[name] for name in needed)])
+    return ", ".join([f"* EXCEPT ({', '.join(needed)})", *(expressions[name] for name in needed)])
 
 
 _SEGMENTS: Final = pa.schema(

@@ -155,10 +155,10 @@ def settle(
     for writer in writers:
         source, owner = writer.stream
         by_process[(groups.get(source, f"source {source}"), owner)].append(writer)
-    told = {
+    by_stream = {
         writer.stream: writer for parts in by_process.values() for writer in share_within_log(parts)
     }
-    return tuple(assign_clusters([told[writer.stream] for writer in writers]))
+    return tuple(assign_clusters([by_stream[writer.stream] for writer in writers]))
 
 
 def assign_clusters(writers: Sequence[Writer]) -> list[Writer]:

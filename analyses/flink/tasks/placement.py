@@ -454,14 +454,14 @@ def _shares(
             late=late[manager],
         )
         if complete:
-            usual, p_value = expected[manager], None
+            expectation, p_value = expected[manager], None
             if distinct >= MINIMUM_DISTINCT and len(managers) > 1:
                 tail = tails.upper(populations[manager], share.late)
                 p_value = None if tail is None else float(f"{min(1.0, tail * len(managers)):.3g}")
             share = replace(
                 share,
-                expected=round(float(usual), 3),
-                ratio=round(float(share.late / usual), 3) if usual else None,
+                expected=round(float(expectation), 3),
+                ratio=round(float(share.late / expectation), 3) if expectation else None,
                 p_value=p_value,
             )
         rows.append(share)
