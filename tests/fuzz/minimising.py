@@ -17,10 +17,7 @@ def minimised(data: bytes, shows: Callable[[bytes], bool], seconds: float) -> by
         shows: whether an input shows the fault.
         seconds: approximate time limit.
 
-    >>> minimised(b"one\
-    two\
-    three\
-    ", lambda data: b"w" in data, 5)
+    >>> minimised(b"one\\ntwo\\nthree\\n", lambda data: b"w" in data, 5)
     b'w'
     """
     until = time.monotonic() + seconds
