@@ -63,7 +63,7 @@ def understood(facts: ClusterFacts) -> tuple[Understood, ...]:
                 ref=next((ref for _, ref in members if ref is not None), None),
             )
         )
-    return tuple(sorted(found, key=lambda one: (one.first_us or 0, one.kind)))
+    return tuple(sorted(found, key=lambda kind: (kind.first_us or 0, kind.kind)))
 
 
 def _records(facts: ClusterFacts) -> Iterator[tuple[str, int | None, Ref | None]]:

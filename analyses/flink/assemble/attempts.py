@@ -31,12 +31,14 @@ def attempts_of(rows: Iterable[Row], jobs: Jobs) -> dict[str, Attempt]:
     lives: dict[tuple[str | None, int | None, int | None], list[Attempt]] = defaultdict(list)
     for attempt in found.values():
         lives[(attempt.task, attempt.subtask_index, attempt.parallelism)].append(attempt)
-    for subtask in {(one.task, one.subtask_index, one.parallelism): None for one in unknown}:
+    for subtask in {
+        (attempt.task, attempt.subtask_index, attempt.parallelism): None for attempt in unknown
+    }:
         owners = by_task.get((subtask[0] or "", subtask[2]), set())
         if len(owners) != 1:
             continue
         (owner,) = owners
-        candidates = [one for one in lives[subtask] if one.job in (None, owner)]
+        candidates = [attempt for attempt in lives[subtask] if attempt.job in (None, owner)]
         doubtful = _at_once(candidates)
         for attempt in candidates:
             if attempt.job is None and attempt.attempt_id not in doubtful:
@@ -70,11 +72,11 @@ def _at_once(attempts: Iterable[Attempt]) -> set[str]:
     """Return the attempts that overlap: a subtask runs once at a time, so one belongs to another job."""
     lives = sorted(
         (
-            one.deployed_us or 0,
-            one.ended_us if one.ended_us is not None else _FOREVER_US,
-            one.attempt_id,
+            attempt.deployed_us or 0,
+            attempt.ended_us if attempt.ended_us is not None else _FOREVER_US,
+            attempt.attempt_id,
         )
-        for one in attempts
+        for attempt in attempts
     )
     found = set()
     latest = 0

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from flowdiag.analyses.flink.job import ClusterFacts, Garbage, JobFacts
+from flowdiag.analyses.flink.job import ClusterFacts, Garbage
 from flowdiag.analyses.model.keys import Ref
 from flowdiag.parsers.flink.container_texts import Pause, pauses
 from flowdiag.parsers.sniff.verdict import GC_LOG
@@ -134,14 +134,13 @@ def with_collectors(
     if read is None or not read.logs:
         return facts
     found = [item for log in read.logs for item in _garbage(log, read.names, writers)]
-    return replace(facts, jobs=tuple(_with(job, found) for job in facts.jobs))
-
-
-def _with(job: JobFacts, found: Sequence[Garbage]) -> JobFacts:
-    measured = {item.taskmanager for item in job.garbage}
-    ran = {a.taskmanager for a in job.attempts} | {load.taskmanager for load in job.loads}
-    more = tuple(item for item in found if item.taskmanager in ran - measured)
-    return replace(job, garbage=(*job.garbage, *more)) if more else job
+    jobs = []
+    for job in facts.jobs:
+        measured = {item.taskmanager for item in job.garbage}
+        ran = {a.taskmanager for a in job.attempts} | {load.taskmanager for load in job.loads}
+        more = tuple(item for item in found if item.taskmanager in ran - measured)
+        jobs.append(replace(job, garbage=(*job.garbage, *more)) if more else job)
+    return replace(facts, jobs=tuple(jobs))
 
 
 def _garbage(

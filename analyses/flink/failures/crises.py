@@ -276,7 +276,13 @@ def crises(job: JobFacts, facts: ClusterFacts | None = None) -> tuple[Crisis, ..
         return _own_crises(job)
     known = _crises_of(facts)
     if id(job) not in known:
-        known[id(job)] = job, _grouped(job, _with_unassigned(_own_failures(job), facts), facts)
+        failures = _own_failures(job)
+        if failures:
+            unassigned, by_time = _unassigned(facts), attrgetter("time_us")
+            first = bisect_left(unassigned, failures[0].time_us - ROOT_WINDOW_US, key=by_time)
+            last = bisect(unassigned, failures[-1].time_us + ROOT_WINDOW_US, key=by_time)
+            failures = tuple(sorted([*failures, *unassigned[first:last]], key=_place))
+        known[id(job)] = job, _grouped(job, failures, facts)
     return known[id(job)][1]
 
 
@@ -341,20 +347,6 @@ def _near_us(job: JobFacts, incident: Incident) -> int | None:
 
 def _place(failure: Failure) -> tuple[int, Ref]:
     return failure.time_us, failure.incident.ref or Ref(0, 0)
-
-
-def _with_unassigned(failures: tuple[Failure, ...], facts: ClusterFacts) -> tuple[Failure, ...]:
-    if not failures:
-        return failures
-    low, high = failures[0].time_us - ROOT_WINDOW_US, failures[-1].time_us + ROOT_WINDOW_US
-    unassigned = _unassigned(facts)
-    first = bisect_left(unassigned, low, key=attrgetter("time_us"))
-    last = bisect(unassigned, high, key=attrgetter("time_us"))
-    return (
-        tuple(sorted([*failures, *unassigned[first:last]], key=_place))
-        if first < last
-        else failures
-    )
 
 
 @once

@@ -186,8 +186,8 @@ class PlaceHistory:
         attempts = {key: attempt for key, (_, _, attempt) in self._best.items()}
         labels = {
             key: name
-            for key, one in attempts.items()
-            if (name := taskmanager_label(one)) is not None
+            for key, attempt in attempts.items()
+            if (name := taskmanager_label(attempt)) is not None
         }
         self._now = Whereabouts(0, attempts, labels)
 
