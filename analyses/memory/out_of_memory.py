@@ -19,13 +19,12 @@ _SIZES: Final = {
     "direct": ("direct-memory", "direct"),
     "container": ("process-size", "process"),
 }
-_Member = tuple[h.JobFacts, h.Incident]
 
 
 @judge.register
 def judge_pools(facts: h.MemoryFacts, limits: OutOfMemory) -> h.Iterator[h.Finding]:
     """One finding per place and kind of memory."""
-    groups: dict[tuple[str | None, str], list[_Member]] = {}
+    groups: dict[tuple[str | None, str], list[tuple[h.JobFacts, h.Incident]]] = {}
     for job in facts.jobs:
         for incident in job.incidents:
             failed = incident.kind == "task-failure" and "OutOfMemoryError" in (
@@ -35,26 +34,26 @@ def judge_pools(facts: h.MemoryFacts, limits: OutOfMemory) -> h.Iterator[h.Findi
                 key = (incident.taskmanager or incident.host, memory_kind(incident))
                 groups.setdefault(key, []).append((job, incident))
     for (place, kind), members in sorted(groups.items(), key=lambda g: (g[0][0] or "", g[0][1])):
-        yield _finding(facts, place, kind, members, (), limits)
+        incidents = [incident for _, incident in members]
+        yield _finding(facts, place, kind, members[0][0], incidents, (), limits)
     by_pod: dict[str | None, list[h.Kill]] = {}
     for kill in facts.kills:
         if kill.for_memory:
             by_pod.setdefault(kill.pod, []).append(kill)
     for pod, kills in by_pod.items():
         if (pod, "container") not in groups:
-            yield _finding(facts, pod, "container", [], kills, limits)
+            yield _finding(facts, pod, "container", None, [], kills, limits)
 
 
 def _finding(
     facts: h.MemoryFacts,
     place: str | None,
     kind: str,
-    members: h.Sequence[_Member],
+    job: h.JobFacts | None,
+    incidents: h.Sequence[h.Incident],
     kills: h.Sequence[h.Kill],
     limits: OutOfMemory,
 ) -> h.Finding:
-    job = members[0][0] if members else None
-    incidents = [incident for _, incident in members]
     process = _process(facts, place)
     times = [i.time_us for i in incidents if i.time_us is not None]
     text = incidents[-1].cause if incidents else kills[-1].text

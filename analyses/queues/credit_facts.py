@@ -114,21 +114,19 @@ def flow_of(options: Mapping[str, str], version: Version, segments: int | None =
     def on(*keys: str) -> bool:
         return any(options.get(key, "").strip().lower() == "true" for key in keys)
 
-    def length(default: float, *keys: str) -> float:
-        for key in keys:
-            value = milliseconds(options.get(key))
-            if value is not None:
-                return value
-        return default
-
     settings = Settings.of(options, version)
     debloating = None
     if version >= (1, 14) and on(f"{_MEMORY}.buffer-debloat.enabled"):
-        debloating = debloating_of(version, length(1000.0, f"{_MEMORY}.buffer-debloat.target"))
-    flush = length(100.0, "execution.buffer-timeout.interval", "execution.buffer-timeout")
+        debloating = debloating_of(
+            version, _duration_ms(options, 1000.0, f"{_MEMORY}.buffer-debloat.target")
+        )
+    flush = _duration_ms(
+        options, 100.0, "execution.buffer-timeout.interval", "execution.buffer-timeout"
+    )
     if options.get("execution.buffer-timeout.enabled", "").strip().lower() == "false":
         flush = -1.0
-    aligned = length(
+    aligned = _duration_ms(
+        options,
         0.0,
         "execution.checkpointing.aligned-checkpoint-timeout",
         "execution.checkpointing.alignment-timeout",
@@ -144,9 +142,18 @@ def flow_of(options: Mapping[str, str], version: Version, segments: int | None =
         debloating=debloating,
         unaligned=unaligned and aligned <= 0,
         aligned_timeout_ms=aligned if unaligned and aligned > 0 else None,
-        interval_ms=length(0.0, "execution.checkpointing.interval"),
+        interval_ms=_duration_ms(options, 0.0, "execution.checkpointing.interval"),
         segments=segments,
     )
+
+
+def _duration_ms(options: Mapping[str, str], default: float, *keys: str) -> float:
+    """Return the first valid duration among the keys."""
+    for key in keys:
+        value = milliseconds(options.get(key))
+        if value is not None:
+            return value
+    return default
 
 
 def debloating_of(version: Version, target_ms: float) -> Debloating:
@@ -186,22 +193,27 @@ def observe(job: JobQueues, options: Mapping[str, str]) -> Observed | None:
     if all(s.records_in is None for task in tasks for s in task.subtasks):
         return None
     patterns = {(up, down): word for up, down, word in graph.shipping}
+    version = job.version or (1, 20)
+    return Observed(
+        tasks=tuple(tasks),
+        edges=tuple((up, down, patterns.get((up, down), "HASH")) for up, down in graph.edges),
+        flow=flow_of(options, version, _fewest_segments(job)),
+        version=version,
+        checkpoint_ms=_checkpoint_ms(job.job, _begin_us(job, observed_windows)),
+        overhead_ms=_overhead_ms(job.job),
+        snapshot_ms=_snapshot_ms(job.job),
+    )
+
+
+def _fewest_segments(job: JobQueues) -> int | None:
+    """Return the network buffers of the TaskManager with the fewest."""
     segments = [
         gauge.high
         for each in job.machines.values()
         for machine in each
         if (gauge := machine.gauges.get("segments")) is not None and gauge.high > 0
     ]
-    version = job.version or (1, 20)
-    return Observed(
-        tasks=tuple(tasks),
-        edges=tuple((up, down, patterns.get((up, down), "HASH")) for up, down in graph.edges),
-        flow=flow_of(options, version, int(min(segments)) if segments else None),
-        version=version,
-        checkpoint_ms=_checkpoint_ms(job.job, _begin_us(job, observed_windows)),
-        overhead_ms=_overhead_ms(job.job),
-        snapshot_ms=_snapshot_ms(job.job),
-    )
+    return int(min(segments)) if segments else None
 
 
 def _in_order(tasks: Sequence[str], edges: Sequence[tuple[str, str]]) -> list[str]:

@@ -8,7 +8,6 @@ with the observed values.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
@@ -484,21 +483,20 @@ def _bottleneck(observed: Observed) -> str | None:
 
 
 def _compared(observed: Observed, outcome: Outcome, bottleneck: str | None) -> list[Compared]:
-    found = []
     by_name: Mapping[str, ObservedTask] = {task.name: task for task in observed.tasks}
     last = bottleneck or observed.tasks[-1].name
-    taken = _in(by_name[last])
-    if taken:
-        found.append(Compared(name="throughput", observed=taken, modelled=outcome.throughput(last)))
+    figures: list[tuple[str, float | None, float | None]] = [
+        ("throughput", _in(by_name[last]), outcome.throughput(last))
+    ]
     if bottleneck is not None:
-        queue = _total([s.queue for s in by_name[bottleneck].subtasks])
-        if queue and observed.version >= (1, 9):
-            modelled = sum(item.queue for item in outcome.of(bottleneck))
-            found.append(Compared(name="queue", observed=queue, modelled=modelled))
-    waits = observed.checkpoint_ms is not None and not observed.flow.unaligned
-    if waits and bottleneck is not None and outcome.barrier_ms is not None:
-        assert observed.checkpoint_ms is not None
-        waited = observed.checkpoint_ms - (observed.overhead_ms or 0.0)
-        if waited > 0 and not math.isclose(outcome.barrier_ms, 0.0):
-            found.append(Compared(name="barrier", observed=waited, modelled=outcome.barrier_ms))
-    return found
+        if observed.version >= (1, 9):
+            queue = _total([s.queue for s in by_name[bottleneck].subtasks])
+            figures.append(("queue", queue, sum(s.queue for s in outcome.of(bottleneck))))
+        if observed.checkpoint_ms is not None and not observed.flow.unaligned:
+            waited = max(0.0, observed.checkpoint_ms - (observed.overhead_ms or 0.0))
+            figures.append(("barrier", waited, outcome.barrier_ms or None))
+    return [
+        Compared(name=name, observed=value, modelled=modelled)
+        for name, value, modelled in figures
+        if value and modelled is not None
+    ]

@@ -18,7 +18,7 @@ from flowdiag.analyses.queues.facts import (
     Sample,
     merge_gauges,
 )
-from flowdiag.analyses.queues.root import Spell, find_spells, has_task_order, loads_in, samples_in
+from flowdiag.analyses.queues.root import Spell, focus, has_task_order, loads_in, samples_in
 from flowdiag.analyses.queues.saturation import saturated_share
 from flowdiag.analyses.queues.skew import skew_score
 
@@ -35,22 +35,11 @@ def queue_vertices(facts: QueueFacts, max_rows: int) -> list[wire.QueueVertex]:
     return found[:max_rows]
 
 
-def focus(job: JobQueues) -> tuple[list[Spell], list[int] | None]:
-    """Return the spells that are not ordinary, and the windows of the first one, which the tables show."""
-    spells = [spell for spell in find_spells(job) if not spell.ordinary]
-    if spells and spells[0].windows:
-        return spells, list(spells[0].windows)
-    return spells, None
-
-
 def _vertices(job: JobQueues, max_rows: int) -> list[wire.QueueVertex]:
     spells, windows = focus(job)
     loads = loads_in(job, windows)
     held = samples_in(job, windows)
     members = by_task(loads)
-    shipping = (
-        {(up, down): word for up, down, word in job.job.graph.shipping} if job.job.graph else {}
-    )
     ids = {v.task: v.vertex_id for v in job.job.graph.vertices} if job.job.graph else {}
     culprits = {load.key for spell in spells for load in spell.convicted}
     found = []
@@ -71,11 +60,7 @@ def _vertices(job: JobQueues, max_rows: int) -> list[wire.QueueVertex]:
                 back_pressured=_most(s.back_pressured for s in subtasks),
                 idle=_most(s.idle for s in subtasks),
                 skew=_rounded(skew_score(records)) if len(records) > 1 and any(records) else None,
-                inputs=[
-                    wire.QueueInput(upstream=before, ship_strategy=shipping.get((before, task)))
-                    for before in job.topology.upstream.get(task, ())
-                    if has_task_order(job)
-                ],
+                inputs=_inputs(job, task),
                 graph_from=job.topology.known_from,
                 subtasks=subtasks[:max_rows],
                 total=len(subtasks),
@@ -83,6 +68,18 @@ def _vertices(job: JobQueues, max_rows: int) -> list[wire.QueueVertex]:
             )
         )
     return found
+
+
+def _inputs(job: JobQueues, task: str) -> list[wire.QueueInput]:
+    """Return the tasks right upstream; empty if their order is unknown."""
+    if not has_task_order(job):
+        return []
+    edges = job.job.graph.shipping if job.job.graph else ()
+    shipping = {(up, down): strategy for up, down, strategy in edges}
+    return [
+        wire.QueueInput(upstream=before, ship_strategy=shipping.get((before, task)))
+        for before in job.topology.upstream.get(task, ())
+    ]
 
 
 def role(job: JobQueues, task: str, members: Sequence[Load], spells: Iterable[Spell]) -> str:
@@ -142,19 +139,23 @@ def _subtask(
         exclusive_usage=_mean(gauge("exclusive")),
         output_usage=_mean(gauge("out_pool")),
         saturated_share=_rounded(saturated_share(job, key, each)),
-        gates=[
-            wire.QueueGate(
-                gate=gate.gate,
-                samples=gate.samples,
-                total=_rounded(gate.total),
-                shortest=_rounded(gate.shortest),
-                longest=_rounded(gate.longest),
-                mean=_rounded(gate.mean),
-            )
-            for gate in job.gates
-            if gate.key == key
-        ],
+        gates=_queue_gates(job, key),
     )
+
+
+def _queue_gates(job: JobQueues, key: SubtaskKey) -> list[wire.QueueGate]:
+    return [
+        wire.QueueGate(
+            gate=gate.gate,
+            samples=gate.samples,
+            total=_rounded(gate.total),
+            shortest=_rounded(gate.shortest),
+            longest=_rounded(gate.longest),
+            mean=_rounded(gate.mean),
+        )
+        for gate in job.gates
+        if gate.key == key
+    ]
 
 
 def queue_taskmanagers(facts: QueueFacts, max_rows: int) -> list[wire.QueueTaskManager]:

@@ -26,7 +26,7 @@ from flowdiag.analyses.model.finding import (
 )
 from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.proof import WAITING, WORKING, evidence_in, strongest_reports
-from flowdiag.analyses.queues.root import Spell, find_spells, loads_in, subtask_name
+from flowdiag.analyses.queues.root import Spell, find_spells, loads_in, samples_in, subtask_name
 
 # A recovered spell that lasted less than this share of the metrics was isolated.
 _ISOLATED: Final = 0.01
@@ -130,13 +130,11 @@ def evidence_of(job: JobQueues, spell: Spell) -> tuple[Evidence, ...]:
     refs: list[tuple[Cited | None, int | None]] = []
     keys = [load.key for load in spell.convicted[:3]]
     waiting = [load.key for load in spell.loads.values() if load.waits][:2]
-    windows = set(spell.windows)
+    held = samples_in(job, spell.windows or None)
     for key in (*keys, *waiting):
         gauges = WORKING if key in keys else WAITING
-        samples = [s for s in job.samples.get(key, ()) if not windows or s.window in windows]
-        refs += [
-            (evidence_in(s, gauges, key), s.first_us) for s in strongest_reports(samples, gauges)
-        ]
+        reports = strongest_reports(held.get(key, ()), gauges)
+        refs += [(evidence_in(s, gauges, key), s.first_us) for s in reports]
     refs += [(load.work, None) for load in spell.convicted[:3] if not job.samples]
     refs += [
         (item.ref, item.received_us)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
 from flowdiag.analyses.flink import judging as j
@@ -238,6 +239,15 @@ def _mean(gauge: Gauge | None) -> float | None:
     return None if gauge is None else gauge.mean
 
 
+def _time_span(samples: Iterable[Sample]) -> tuple[int | None, int | None]:
+    """Return the first and the last time of the samples."""
+    spans = [(sample.first_us, sample.last_us) for sample in samples]
+    return (
+        min((first for first, _ in spans if first is not None), default=None),
+        max((last for _, last in spans if last is not None), default=None),
+    )
+
+
 def load_row(key: SubtaskKey, each: Sequence[Sample]) -> SubtaskLoad:
     """Return the samples of a subtask as one row: means of gauges, sums of counters."""
     alone = each[0].gauges if len(each) == 1 else None
@@ -253,10 +263,9 @@ def load_row(key: SubtaskKey, each: Sequence[Sample]) -> SubtaskLoad:
 
     records, rate = increase("records_in"), gauge("records_in_rate")
     if records is None and rate is not None:
-        firsts = [sample.first_us for sample in each if sample.first_us is not None]
-        lasts = [sample.last_us for sample in each if sample.last_us is not None]
-        if firsts and lasts:
-            records = rate.mean * (max(lasts) - min(firsts)) / 1e6
+        first_us, last_us = _time_span(each)
+        if first_us is not None and last_us is not None:
+            records = rate.mean * (last_us - first_us) / 1e6
     longest = max(each, key=lambda sample: sample.samples)
     alignment, delay = gauge("alignment_ns"), gauge("start_delay_ns")
     return SubtaskLoad(
@@ -321,17 +330,8 @@ def _lagging_subtasks(job: JobQueues, loads: Loads, pressed: bool) -> list[Root]
             for name in job.topology.upstream.get(load.key.task, ())
             for other in grouped.get(name, ())
         ]
-        found.append(
-            Root(
-                task=load.key.task,
-                subtasks=(load,),
-                siblings=max(len(members), job.topology.parallelism.get(load.key.task, 0)),
-                known=len(members),
-                pressed_before=max((load.pressed or 0.0 for load in before), default=0.0),
-                measured=True,
-                awaited=any(load.waits for load in before),
-            )
-        )
+        awaited = any(load.waits for load in before)
+        found.append(_root(job, [load], members, before, awaited=awaited))
     return found
 
 
@@ -345,18 +345,9 @@ def _slow_taskmanagers(job: JobQueues, loads: Loads) -> list[Root]:
         spot = slow_taskmanager_of_task(task, members)
         if spot is None or task in job.topology.sources:
             continue
-        mine = [load for load in members if load.taskmanager == spot.taskmanager]
-        found.append(
-            Root(
-                task=task,
-                subtasks=tuple(sorted(mine, key=lambda load: (-(load.busy or 0.0), load.key))),
-                siblings=max(len(members), job.topology.parallelism.get(task, 0)),
-                known=len(members),
-                pressed_before=0.0,
-                measured=True,
-                awaited=False,
-            )
-        )
+        slow = [load for load in members if load.taskmanager == spot.taskmanager]
+        slow.sort(key=lambda load: (-(load.busy or 0.0), load.key))
+        found.append(_root(job, slow, members, (), awaited=False))
     return found
 
 
@@ -383,25 +374,52 @@ def _delays_barriers(job: JobQueues, load: Load, members: Sequence[Load]) -> boo
 
 def _roots_without_order(job: JobQueues, loads: Loads) -> list[Root]:
     """Return busy tasks with full inputs while another task waits, for input without a job graph."""
+    waiting = _waiting(loads)
+    if not waiting:
+        return []
     found = []
-    waits = [load for load in loads.values() if load.waits and load.wait_measured]
-    for task, members in by_task(loads).items():
+    for members in by_task(loads).values():
         busy = [load for load in members if load.works and load.measured]
         full = [load for load in busy if (queue_ratio(load, members) or 0) >= QUEUE_TIMES]
-        if not waits or not busy or any(load.waits for load in members):
+        if not busy or any(load.waits for load in members):
             continue
         if full or len(busy) == len(members) > 1:
-            found.append(
-                Root(
-                    task=task,
-                    subtasks=tuple(full or busy),
-                    siblings=max(len(members), job.topology.parallelism.get(task, 0)),
-                    known=len(members),
-                    pressed_before=max(load.pressed or 0.0 for load in waits),
-                    measured=True,
-                )
-            )
+            found.append(_root(job, full or busy, members, waiting))
     return found
+
+
+def _waiting(loads: Loads) -> list[Load]:
+    """Return the subtasks that measurably wait most of the time."""
+    return [load for load in loads.values() if load.waits and load.wait_measured]
+
+
+def _root(
+    job: JobQueues,
+    subtasks: Sequence[Load],
+    members: Sequence[Load],
+    upstream: Sequence[Load],
+    *,
+    awaited: bool = True,
+) -> Root:
+    """Return a root with measured loads.
+
+    Args:
+        job: for the parallelism of the task.
+        subtasks: the busy ones.
+        members: all known subtasks of the task.
+        upstream: the subtasks that may wait for it.
+        awaited: whether they do.
+    """
+    task = subtasks[0].key.task
+    return Root(
+        task=task,
+        subtasks=tuple(subtasks),
+        siblings=max(len(members), job.topology.parallelism.get(task, 0)),
+        known=len(members),
+        pressed_before=max((load.pressed or 0.0 for load in upstream), default=0.0),
+        measured=True,
+        awaited=awaited,
+    )
 
 
 @once
@@ -425,6 +443,14 @@ def find_spells(job: JobQueues) -> tuple[Spell, ...]:
             at_once = [order[run[0] : run[-1] + 1]]
             found += parts if len(parts) > 1 else _in_stages(job, task, at_once)
     return _ranked(found)
+
+
+def focus(job: JobQueues) -> tuple[list[Spell], list[int] | None]:
+    """Return the spells that are not ordinary, and the windows of the first one, which the tables show."""
+    found = [spell for spell in find_spells(job) if not spell.ordinary]
+    if found and found[0].windows:
+        return found, list(found[0].windows)
+    return found, None
 
 
 def _in_stages(job: JobQueues, task: str, stages: Iterable[Sequence[int]]) -> list[Spell]:
@@ -527,9 +553,7 @@ def _judge_root(
     samples: int,
 ) -> Spell | None:
     held = samples_in(job, windows)
-    firsts = [s.first_us for each in held.values() for s in each if s.first_us is not None]
-    lasts = [s.last_us for each in held.values() for s in each if s.last_us is not None]
-    first_us, last_us = min(firsts, default=None), max(lasts, default=None)
+    first_us, last_us = _time_span(chain.from_iterable(held.values()))
     episode = _failing(job.job, first_us, last_us)
     found = convict(Case(job.job, episode, build_view(loads, job.topology, [root]), end=root))
     if found is None:
@@ -683,9 +707,7 @@ def awaits_barrier(job: JobQueues, windows: Sequence[int]) -> tuple[SubtaskKey, 
     This looks like back pressure, but no task downstream is slow.
     """
     held = samples_in(job, windows)
-    firsts = [s.first_us for each in held.values() for s in each if s.first_us is not None]
-    lasts = [s.last_us for each in held.values() for s in each if s.last_us is not None]
-    failed = _failing(job.job, min(firsts, default=None), max(lasts, default=None)).checkpoints
+    failed = _failing(job.job, *_time_span(chain.from_iterable(held.values()))).checkpoints
     expired = [checkpoint for checkpoint in failed if checkpoint.status is Status.EXPIRED]
     if len(expired) < FEWEST_EXPIRED or j.unaligned(job.job, expired):
         return ()
@@ -694,8 +716,4 @@ def awaits_barrier(job: JobQueues, windows: Sequence[int]) -> tuple[SubtaskKey, 
 
 def pressed_windows(job: JobQueues) -> list[int]:
     """Return the windows in which a task is back-pressured most of the time."""
-    return [
-        window
-        for window in job.windows
-        if any(load.waits and load.wait_measured for load in loads_in(job, [window]).values())
-    ]
+    return [window for window in job.windows if _waiting(loads_in(job, [window]))]

@@ -15,7 +15,7 @@ from flowdiag.analyses.flink.tasks.pressure import ENOUGH_SAMPLES
 from flowdiag.analyses.model.finding import Evidence
 from flowdiag.analyses.queues.facts import JobQueues, Sample, merge_gauges
 from flowdiag.analyses.queues.proof import evidence_in
-from flowdiag.analyses.queues.root import find_spells, loads_in, samples_in
+from flowdiag.analyses.queues.root import focus, loads_in, samples_in
 
 SPENT: Final = 0.95
 """Of exclusive and of floating buffers: rounding and races keep full pools below 1."""
@@ -70,8 +70,7 @@ class FullInput:
 
 def full_inputs(job: JobQueues, least: float) -> list[FullInput]:
     """Return the subtasks whose input is full in at least this share of five or more samples."""
-    spells = [spell for spell in find_spells(job) if not spell.ordinary]
-    windows = spells[0].windows if spells and spells[0].windows else None
+    _, windows = focus(job)
     loads = loads_in(job, windows)
     found = []
     for key, samples in samples_in(job, windows).items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -49,7 +49,7 @@ def buffers_of(
                 host=hosts.get(taskmanager),
                 segments=segments,
                 segment_bytes=size,
-                required=sum(need.required for need in needs),
+                required=_required(needs),
                 desired=sum(need.desired for need in needs),
                 any_placement=anywhere[taskmanager],
                 tasks=tuple(needs),
@@ -96,15 +96,17 @@ def _needs_of(
         if len(set(by_region.values())) > 1:
             by_taskmanager = _largest_regions(by_taskmanager, by_region)
         for taskmanager, needs in by_taskmanager.items():
-            known = sum(need.required for need in worst.get(taskmanager, ()))
-            if sum(need.required for need in needs) > known:
+            if _required(needs) > _required(worst.get(taskmanager, ())):
                 worst[taskmanager] = needs
-            for task in {need.task for need in needs}:
-                slots = max(slots, sum(need.task == task for need in needs))
+            slots = max(slots, *Counter(need.task for need in needs).values())
     text = configured.get("taskmanager.numberOfTaskSlots", "")
     if text.isdecimal():
         slots = max(slots, min(int(text), 1024))
     return worst, b.worst_placement(parallelism, edges, slots, settings, version)
+
+
+def _required(needs: Iterable[b.TaskNeed]) -> int:
+    return sum(need.required for need in needs)
 
 
 def _any_version(processes: Iterable[MemoryProcess]) -> m.Version | None:
@@ -150,9 +152,7 @@ def _largest_regions(
         groups: dict[str, list[b.TaskNeed]] = defaultdict(list)
         for need in needs:
             groups[by_region.get(need.task, "")].append(need)
-        found[taskmanager] = max(
-            groups.values(), key=lambda group: sum(need.required for need in group)
-        )
+        found[taskmanager] = max(groups.values(), key=_required)
     return found
 
 

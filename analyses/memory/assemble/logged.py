@@ -74,7 +74,9 @@ def logged(
     by_stream = {(w.source, w.label): w for w in writers}
     found = []
     for key, records in sorted(streams.items(), key=lambda item: (item[0][0], item[0][1] or "")):
-        writer = by_stream.get(key)
+        writer = by_stream.get(
+            key, Process(source=key[0], label=key[1], role="unknown", cluster="")
+        )
         made = _process(sorted(records, key=lambda r: r["offset"]), writer, version, container)
         if made is not None:
             found.append(made)
@@ -82,10 +84,10 @@ def logged(
 
 
 def _process(
-    records: Sequence[Row], writer: Process | None, version: str | None, container: bool | None
+    records: Sequence[Row], writer: Process, version: str | None, container: bool | None
 ) -> MemoryProcess | None:
     """Return the last process start in a stream; later records replace earlier ones."""
-    found = _ProcessRecords(role=writer.role if writer and writer.role in _ROLES else None)
+    found = _ProcessRecords(role=writer.role if writer.role in _ROLES else None)
     for row in records:
         found.add(row)
     role, component, values = found.role, found.component, found.values
@@ -98,9 +100,9 @@ def _process(
         role=role,
         source=first["source"],
         label=first["owner"],
-        taskmanager=writer.taskmanager if writer and role == "taskmanager" else None,
-        host=writer.host if writer else None,
-        version=(writer.version if writer else None) or version,
+        taskmanager=writer.taskmanager if role == "taskmanager" else None,
+        host=writer.host,
+        version=writer.version or version,
         container=(
             bool(re.search("yarn|kubernetes|mesos", component)) if container is None else container
         ),

@@ -51,17 +51,8 @@ def with_rest(
     processes: list[MemoryProcess], common: ClusterFacts, version: str | None
 ) -> list[MemoryProcess]:
     """Add the sizes from `/taskmanagers`; a TaskManager without a log becomes a process of its own."""
-    incidents = [*common.incidents, *(i for job in common.jobs for i in job.incidents)]
     versions = {job.version for job in common.jobs if job.version}
-    reported: dict[str, tuple[dict[str, int], Incident]] = {}
-    for incident in incidents:
-        if incident.kind != "taskmanager-registered" or not incident.taskmanager:
-            continue
-        texts = {name: incident.text.get(f"memory.{key}") or "" for key, name in _REST.items()}
-        sizes = {name: int(text) for name, text in texts.items() if text.lstrip("-").isdecimal()}
-        if sizes:
-            reported[incident.taskmanager] = (sizes, incident)
-    for taskmanager, (sizes, incident) in sorted(reported.items()):
+    for taskmanager, (sizes, incident) in sorted(_registrations(common).items()):
         found = MemoryProcess(
             role="taskmanager",
             source=incident.ref.source if incident.ref else None,
@@ -74,6 +65,19 @@ def with_rest(
         )
         _add_observed(processes, found)
     return processes
+
+
+def _registrations(common: ClusterFacts) -> dict[str, tuple[dict[str, int], Incident]]:
+    """Return the sizes of the last registration of each TaskManager that reports any."""
+    found: dict[str, tuple[dict[str, int], Incident]] = {}
+    for incident in (*common.incidents, *(i for job in common.jobs for i in job.incidents)):
+        if incident.kind != "taskmanager-registered" or not incident.taskmanager:
+            continue
+        texts = {name: incident.text.get(f"memory.{key}") or "" for key, name in _REST.items()}
+        sizes = {name: int(text) for name, text in texts.items() if text.lstrip("-").isdecimal()}
+        if sizes:
+            found[incident.taskmanager] = (sizes, incident)
+    return found
 
 
 def _add_observed(processes: list[MemoryProcess], found: MemoryProcess) -> None:

@@ -57,12 +57,12 @@ def _finding(
     errors: list[BufferShortage],
     short: list[h.BufferNeeds],
 ) -> h.Finding:
-    last = errors[-1] if errors else None
+    last, proof = errors[-1] if errors else None, worst if short else None
     votes = h.votes_for(
         {
             "error": h.fmt.shorten(last.text or "the error", 90) if last else None,
-            "arithmetic": f"{worst.required} required on {worst.taskmanager}, {worst.segments} exist"
-            if short and worst is not None
+            "arithmetic": f"{proof.required} required on {proof.taskmanager}, {proof.segments} exist"
+            if proof
             else None,
         },
         RULE.signals,
@@ -73,12 +73,7 @@ def _finding(
     pools = [(needs.process.refs.get("segments"), None) for needs in short if needs.process]
     actions = tuple(network_memory_actions(worst, last))
     place = (worst.taskmanager, worst.host) if worst else (None, None)
-    title, why = _texts(worst if short else None, last)
-    numbers = (
-        ()
-        if worst or last is None
-        else tuple(exception_measurements(classify_incident(last.incident)))
-    )
+    title, why = _texts(proof, last)
     return h.place_finding(
         job,
         *place,
@@ -96,7 +91,7 @@ def _finding(
         count=max(1, len(errors)),
         explain="Every gate and every result partition takes its required buffers when its task is "
         "deployed. The task that is deployed last fails, so the failed task is not the cause.",
-        measurements=(*_measured(worst), *numbers),
+        measurements=tuple(_measurements(worst, last)),
         # Evidence of both kinds: the errors first, then the pools.
         evidence=h.cite([*failed[:8], *pools[:2]]),
         evidence_total=len(h.cite([*failed, *pools])),
@@ -119,8 +114,12 @@ def _texts(worst: h.BufferNeeds | None, last: BufferShortage | None) -> tuple[st
     return title, h.fmt.shorten(cause, 140)
 
 
-def _measured(worst: h.BufferNeeds | None) -> h.Iterator[h.Measurement]:
+def _measurements(
+    worst: h.BufferNeeds | None, last: BufferShortage | None
+) -> h.Iterator[h.Measurement]:
     if worst is None:
+        if last is not None:
+            yield from exception_measurements(classify_incident(last.incident))
         return
     tasks = f"{len(worst.tasks)} subtasks on {worst.taskmanager}"
     yield h.measurement("required-buffers", worst.required, "segments", worst.segments, over=tasks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from flowdiag.analyses.flink.job import ClusterFacts, Garbage, JobFacts
 from flowdiag.analyses.flink.options import version_of
@@ -20,7 +21,6 @@ from flowdiag.analyses.queues.facts import (
     Machine,
     QueueFacts,
     Sample,
-    merge_gauges,
 )
 
 
@@ -139,24 +139,23 @@ def _gaps(
     found = []
     for task in topology.tasks:
         size = topology.parallelism[task]
-        mine = {key.subtask_index for key in samples if key.task == task}
-        if len(mine) < size:
-            missing = sorted(set(range(size)) - mine)
+        measured = {key.subtask_index for key in samples if key.task == task}
+        if len(measured) < size:
+            missing = sorted(set(range(size)) - measured)
             listed = ", ".join(str(index + 1) for index in missing[:8])
             more = ", …" if len(missing) > 8 else ""
             found.append(
                 f"no metrics of {len(missing)} of {size} subtasks of {task}: {listed}{more}"
             )
-    resets = sum(sample.resets > 0 for each in samples.values() for sample in each)
+    every = list(chain.from_iterable(samples.values()))
+    resets = sum(sample.resets > 0 for sample in every)
     if resets:
         found.append(
             f"counters of {resets} series were reset to zero by a restart; their increases are added up"
         )
-    queues = merge_gauges(s.gauges.get("input_queue") for each in samples.values() for s in each)
-    pools = merge_gauges(s.gauges.get("in_pool") for each in samples.values() for s in each)
-    times = merge_gauges(s.gauges.get("busy") for each in samples.values() for s in each)
-    if queues is None and pools is None:
+    gauges = {name for sample in every for name in sample.gauges}
+    if gauges.isdisjoint(("input_queue", "in_pool")):
         found.append("no metrics of input queues and buffers")
-    if times is None:
+    if "busy" not in gauges:
         found.append("no busy times (1.13 and later): buffer usage is used instead")
     return tuple(found)

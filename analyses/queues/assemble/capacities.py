@@ -51,12 +51,7 @@ def capacities_of(
     if job.graph is None or not job.graph.edges or version is None:
         return {}
     patterns = {(up, down): pattern for up, down, pattern in job.graph.shipping}
-    place = {key: each[-1].taskmanager for key, each in samples.items()}
-    for attempt in job.attempts:
-        if attempt.task and attempt.subtask_index is not None:
-            place.setdefault(SubtaskKey(attempt.task, attempt.subtask_index), attempt.taskmanager)
-    for load in job.loads:
-        place.setdefault(SubtaskKey(load.task, load.subtask_index), load.taskmanager)
+    place = _taskmanagers(job, samples)
     options = options_of(job)
     here: Counter[tuple[str, str | None]] = Counter(
         (key.task, manager) for key, manager in place.items() if manager is not None
@@ -75,6 +70,19 @@ def capacities_of(
             if shapes:
                 known[key] = input_capacity(shapes, options, version)
     return known
+
+
+def _taskmanagers(
+    job: JobFacts, samples: Mapping[SubtaskKey, Sequence[Sample]]
+) -> dict[SubtaskKey, str | None]:
+    """Return the place of each subtask: from its samples, else its attempts, else its loads."""
+    found = {key: each[-1].taskmanager for key, each in samples.items()}
+    for attempt in job.attempts:
+        if attempt.task and attempt.subtask_index is not None:
+            found.setdefault(SubtaskKey(attempt.task, attempt.subtask_index), attempt.taskmanager)
+    for load in job.loads:
+        found.setdefault(SubtaskKey(load.task, load.subtask_index), load.taskmanager)
+    return found
 
 
 def _shape(

@@ -167,17 +167,17 @@ def starts_of(job: JobFacts, samples: Mapping[SubtaskKey, Sequence[Sample]]) -> 
     deployed = [a.deployed_us for a in job.attempts if a.deployed_us is not None]
     if deployed:
         found.add(min(deployed))
-        found.update(
-            bucket * _TOGETHER_US
-            for bucket, count in Counter(us // _TOGETHER_US for us in deployed).items()
-            if count * 2 >= len(samples) > 0
-        )
-    fallen: Counter[int] = Counter()
-    for each in samples.values():
-        for sample in each:
-            if sample.resets and sample.first_us is not None:
-                fallen[sample.first_us // _TOGETHER_US] += 1
-    found.update(
-        bucket * _TOGETHER_US for bucket, count in fallen.items() if count * 2 >= len(samples)
-    )
+    resets = [
+        sample.first_us
+        for each in samples.values()
+        for sample in each
+        if sample.resets and sample.first_us is not None
+    ]
+    found |= _common_times(deployed, len(samples)) | _common_times(resets, len(samples))
     return tuple(sorted(found))[-_MOST_STARTS:]
+
+
+def _common_times(times_us: Iterable[int], subtasks: int) -> set[int]:
+    """Return the times that at least half of the subtasks share."""
+    counts = Counter(us // _TOGETHER_US for us in times_us)
+    return {bucket * _TOGETHER_US for bucket, count in counts.items() if count * 2 >= subtasks > 0}

@@ -43,6 +43,11 @@ class Link:
     listed: bool = False
     size: float = 0.0  # of new buffers, as the consumer announced it
 
+    @property
+    def has_output(self) -> bool:
+        """Whether the producer has a complete buffer, or an open one that the flusher requested."""
+        return bool(self.queue) or (self.flush and self.open is not None)
+
 
 @dataclass(slots=True, eq=False)
 class Partition:

@@ -281,8 +281,7 @@ class Simulation:
     def _offer(self, link: Link) -> None:
         """Continue a link that has data to send or to read."""
         if link.local:
-            if not link.listed and not link.blocked:
-                self._list(link)
+            self._list(link)
             return
         consumer = link.consumer
         gate = consumer.gate
@@ -293,7 +292,7 @@ class Simulation:
                 link.received.append(link.queue.popleft())
                 arrived = True
                 continue
-            if not link.queue and not (link.flush and link.open is not None):
+            if not link.has_output:
                 break
             if link.exclusive_free + link.floating_free == 0:
                 # Only a sender that starts without credit announces its backlog on its own.
@@ -321,7 +320,7 @@ class Simulation:
             link.received.append(buffer)
             arrived = True
             self._ask(link, gate)
-        if arrived and not link.listed and not link.blocked:
+        if arrived:
             self._list(link)
 
     def _ask(self, link: Link, gate: Gate) -> None:
@@ -341,11 +340,12 @@ class Simulation:
                 break
 
     def _list(self, link: Link) -> None:
+        """Add a channel with data to those that its consumer reads in turn."""
+        if link.listed or link.blocked:
+            return
         link.listed = True
         consumer = link.consumer
         consumer.ready.append(link)
-        gate = consumer.gate
-        assert gate is not None
         if consumer.state == "idle":
             self._wake(consumer)
 
@@ -388,7 +388,7 @@ class Simulation:
     @staticmethod
     def _more(link: Link) -> bool:
         if link.local:
-            return bool(link.queue) or (link.flush and link.open is not None)
+            return link.has_output
         return bool(link.received)
 
     def _recycle(self, subtask: Subtask) -> None:
@@ -549,7 +549,7 @@ class Simulation:
         if number in self.priority:
             # It was in the queue before its checkpoint switched to overtaking.
             self._arrived(subtask, link, number)
-            if self._more(link) and not link.listed:
+            if self._more(link):
                 self._list(link)
             return
         link.blocked = True
@@ -571,13 +571,17 @@ class Simulation:
                 self.overtaken[number] += sum(waiting)
             self._snapshot(subtask)
         if number in self.priority or complete:
-            for other in gate.links:
-                if other.blocked:
-                    other.blocked = False
-                    if self._more(other) and not other.listed:
-                        self._list(other)
+            self._unblock(gate)
         if complete:
             self._passed(subtask, number, self.now - subtask.first_at)
+
+    def _unblock(self, gate: Gate) -> None:
+        """Continue the channels that wait for the barriers of the others."""
+        for link in gate.links:
+            if link.blocked:
+                link.blocked = False
+                if self._more(link):
+                    self._list(link)
 
     def _overtaking(self, link: Link, number: int) -> None:
         """Handle an unaligned barrier after the current record, ahead of all queued data."""
@@ -606,39 +610,13 @@ class Simulation:
             # A subtask with some barriers no longer waits for the others.
             if subtask.checkpoint == number and subtask.forwarded != number and subtask.gate:
                 self._forward(subtask, number)
-                for link in subtask.gate.links:
-                    if link.blocked:
-                        link.blocked = False
-                        if self._more(link) and not link.listed:
-                            self._list(link)
+                self._unblock(subtask.gate)
 
     # The end.
 
     def outcome(self) -> Outcome:
         """Return the outcome of the run."""
-        span = max(1e-9, self.end - self.counting_from)
-        found, series = [], {}
-        first = int(self.counting_from / self.sample_ms)
-        for subtask in self.subtasks:
-            counted = subtask.samples[first:] or [(0.0, 0.0, 0.0)]
-            quarter = max(1, len(counted) // 4)
-            queues = [item[0] for item in counted]
-            found.append(
-                SubtaskOutcome(
-                    task=subtask.task.name,
-                    subtask_index=subtask.index,
-                    records_per_s=(subtask.records - subtask.counted) * self.parcel * 1000.0 / span,
-                    busy=subtask.times.get("busy", 0.0) / span,
-                    back_pressured=subtask.times.get("blocked", 0.0) / span,
-                    idle=subtask.times.get("idle", 0.0) / span,
-                    queue=sum(queues) / len(queues),
-                    queue_first=sum(queues[:quarter]) / quarter,
-                    queue_last=sum(queues[-quarter:]) / quarter,
-                    queued_records=sum(item[1] for item in counted) / len(counted),
-                    out_queue=sum(item[2] for item in counted) / len(counted),
-                    capacity=subtask.gate.own if subtask.gate is not None else 0,
-                )
-            )
+        series = {}
         for task in self.job.tasks:
             mine = [s.samples for s in self.subtasks if s.task is task and s.gate is not None]
             if mine:
@@ -661,12 +639,33 @@ class Simulation:
                 )
             )
         return Outcome(
-            subtasks=tuple(found),
+            subtasks=tuple(map(self._subtask_outcome, self.subtasks)),
             barriers=tuple(barriers),
             queue_over_time=series,
             totals=self._totals(),
             seconds=self.end / 1000.0,
             records_per_parcel=self.parcel,
+        )
+
+    def _subtask_outcome(self, subtask: Subtask) -> SubtaskOutcome:
+        span = max(1e-9, self.end - self.counting_from)
+        first = int(self.counting_from / self.sample_ms)
+        counted = subtask.samples[first:] or [(0.0, 0.0, 0.0)]
+        quarter = max(1, len(counted) // 4)
+        queues = [item[0] for item in counted]
+        return SubtaskOutcome(
+            task=subtask.task.name,
+            subtask_index=subtask.index,
+            records_per_s=(subtask.records - subtask.counted) * self.parcel * 1000.0 / span,
+            busy=subtask.times.get("busy", 0.0) / span,
+            back_pressured=subtask.times.get("blocked", 0.0) / span,
+            idle=subtask.times.get("idle", 0.0) / span,
+            queue=sum(queues) / len(queues),
+            queue_first=sum(queues[:quarter]) / quarter,
+            queue_last=sum(queues[-quarter:]) / quarter,
+            queued_records=sum(item[1] for item in counted) / len(counted),
+            out_queue=sum(item[2] for item in counted) / len(counted),
+            capacity=subtask.gate.own if subtask.gate is not None else 0,
         )
 
     def _totals(self) -> Totals:

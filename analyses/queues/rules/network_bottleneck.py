@@ -56,10 +56,7 @@ def judge(job: h.JobQueues, limits: Bottleneck) -> h.Iterator[h.Finding]:
             continue
         fullest = max(_usage(job, load, windows, "in_pool")[0] for load in receivers)
         for sender in job.topology.upstream[receiver]:
-            waiting = [s for s in grouped.get(sender, ()) if s.waits and s.wait_measured]
-            senders = [
-                load for load in waiting if _usage(job, load, windows, "out_pool")[0] >= limits.full
-            ]
+            senders = _full_senders(job, grouped.get(sender, ()), windows, limits)
             if senders and len(job.topology.next_to(sender)) == 1:
                 yield _finding(job, senders, receivers, windows, fullest)
 
@@ -68,6 +65,14 @@ def _usage(job: h.JobQueues, load: h.Load, windows: list[int], pool: str) -> tup
     """Return the mean usage of a pool and the number of its samples."""
     gauge = h.merged_gauge(h.samples_in(job, windows).get(load.key, ()), pool)
     return (gauge.mean, gauge.n) if gauge is not None else (-1.0, 0)
+
+
+def _full_senders(
+    job: h.JobQueues, loads: h.Sequence[h.Load], windows: list[int], limits: Bottleneck
+) -> list[h.Load]:
+    """Return the subtasks that wait with full output buffers."""
+    waiting = [load for load in loads if load.waits and load.wait_measured]
+    return [load for load in waiting if _usage(job, load, windows, "out_pool")[0] >= limits.full]
 
 
 def _is_free(job: h.JobQueues, load: h.Load, windows: list[int], limits: Bottleneck) -> bool:
@@ -122,8 +127,7 @@ def _finding(
             ),
         ),
         evidence=h.cite(
-            (ref, None)
-            for ref in (*(load.wait for load in senders), *(load.work for load in receivers))
+            [*((load.wait, None) for load in senders), *((load.work, None) for load in receivers)]
         ),
         ranked=True,
         actions=h.remedies("slow-network", job.job),

@@ -67,21 +67,24 @@ def _finding(job: h.JobQueues, found: list[_Shortage], limits: UsedUp) -> h.Find
     problem = "no buffer is free at times"
     if worst.requested is not None and worst.requested > limits.requested:
         problem = f"tasks request {h.fmt.percent(worst.requested)} of it"
+    severity, confidence = h.Severity.INFO, h.Confidence.LOW
+    if unexplained:
+        severity, confidence = h.Severity.WARNING, h.Confidence.MEDIUM
     reports = [job.machines[shortage.taskmanager] for shortage in found]
     return h.job_finding(
         job,
         subject=h.taskmanager_subject(job, worst.taskmanager) if len(found) == 1 else None,
         title=f"Network memory is tight on {h.fmt.plural(len(found), 'TaskManager')}: {problem}"
         + (", and tasks wait" if waits else ""),
-        severity=h.Severity.WARNING if unexplained else h.Severity.INFO,
+        severity=severity,
         cause="network-memory",
-        confidence=h.Confidence.MEDIUM if unexplained else h.Confidence.LOW,
+        confidence=confidence,
         rank=h.Rank.MECHANISM,
         count=len(found),
         measurements=worst.measurements,
         # The last report of each TaskManager, out of all its reports.
         evidence=h.records_of(
-            [report for each in reports for report in each[-1:]],
+            [each[-1] for each in reports],
             "segments_requested",
             "segments_free",
         ),

@@ -46,13 +46,7 @@ class Uneven(h.Limits):
 
 def judge(job: h.JobQueues, limits: Uneven) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
-    working = Counter(
-        load.taskmanager
-        for load in h.loads_in(job).values()
-        if load.taskmanager is not None and load.measured and (load.busy or 0) >= limits.working
-    )
-    gauges = {name: h.merged_gauge(reports, "cpu") for name, reports in job.machines.items()}
-    cpu = {name: g.mean for name, g in gauges.items() if g is not None and g.n >= limits.samples}
+    working, cpu = _working_subtasks(job, limits), _cpu_loads(job, limits)
     for name, count in working.most_common(1):
         others = [working.get(other, 0) for other in cpu if other != name]
         rest = h.median(load for other, load in cpu.items() if other != name)
@@ -62,6 +56,21 @@ def judge(job: h.JobQueues, limits: Uneven) -> h.Iterator[h.Finding]:
         crowded = count >= limits.ratio * max(mean, 1.0)
         if crowded and cpu[name] >= limits.cpu and rest <= limits.others_cpu:
             yield _finding(job, name, (count, mean), (cpu[name], rest), limits)
+
+
+def _working_subtasks(job: h.JobQueues, limits: Uneven) -> Counter[str]:
+    """Count the working subtasks on each TaskManager."""
+    return Counter(
+        load.taskmanager
+        for load in h.loads_in(job).values()
+        if load.taskmanager is not None and load.measured and (load.busy or 0) >= limits.working
+    )
+
+
+def _cpu_loads(job: h.JobQueues, limits: Uneven) -> dict[str, float]:
+    """Return the mean CPU load of each TaskManager with enough samples."""
+    gauges = {name: h.merged_gauge(reports, "cpu") for name, reports in job.machines.items()}
+    return {name: g.mean for name, g in gauges.items() if g is not None and g.n >= limits.samples}
 
 
 def _finding(
