@@ -65,3 +65,12 @@ def test_a_page_lists_the_remedies_of_its_causes(rule: Rule) -> None:
     for word in rule.causes:
         assert f"{word}: {CAUSES[word].meaning}" in page
         assert page.count(f"{word}, to do: ") == len(CAUSES[word].remedies or {})
+
+
+def test_the_reliability_page_names_existing_tests() -> None:
+    page = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")]
+    defined = re.findall(r"def (test_\w+)", "\n".join(sources))
+    named = re.findall(r"`(?:test_\w+\.py::)?(?:test_|…)(\w+)…?`", page)
+    assert len(named) > 80
+    assert [name for name in named if not any(name in test for test in defined)] == []
