@@ -1,4 +1,4 @@
-"""Applications made by hand or by the model, for the rules of `rate`."""
+"""Hand-written and simulated applications for tests of the rules of `rate`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BACK_PRESSURE = {"spark.streaming.backpressure.enabled": "true"}
 
 
 def batch(number: int, *, interval: int = 1000, **values: Any) -> Batch:
-    """A completed batch that took half an interval, unless told otherwise."""
+    """Return a completed batch that took half an interval by default."""
     time = T0 + number * interval
     records = values.pop("records", 100)
     processing = values.pop("processing_ms", interval // 2)
@@ -55,7 +55,7 @@ def batch(number: int, *, interval: int = 1000, **values: Any) -> Batch:
 
 
 def application(batches: Sequence[Batch] = (), **values: Any) -> ApplicationFacts:
-    """An application with these batches and what else is given."""
+    """Return an application with these batches and other fields."""
     interval = values.pop("interval_ms", 1000 if batches else None)
     return ApplicationFacts(
         key=KEY,
@@ -79,7 +79,7 @@ def application(batches: Sequence[Batch] = (), **values: Any) -> ApplicationFact
 def simulated(
     job: Job, tried: Settings, offered: Sequence[float], **values: Any
 ) -> ApplicationFacts:
-    """What an application would have told that behaves as the model."""
+    """Return an application that behaves like the model."""
     outcome = simulate(job, tried, offered)
     interval = tried.interval_ms
     end = T0 + len(offered) * interval
@@ -112,7 +112,7 @@ def simulated(
 
 
 def trigger(number: int, duration_ms: int, *, interval: int = 2000, **values: Any) -> Trigger:
-    """One trigger on the grid, unless a start is told."""
+    """Return a trigger that starts on the grid by default."""
     return Trigger(
         batch=number,
         run_id=values.pop("run_id", "r"),
@@ -126,7 +126,7 @@ def trigger(number: int, duration_ms: int, *, interval: int = 2000, **values: An
 
 
 def query(triggers: Sequence[Trigger], **values: Any) -> QueryFacts:
-    """A query with these triggers."""
+    """Return a query with these triggers."""
     return QueryFacts(
         id="q",
         name="orders",
@@ -141,7 +141,7 @@ def query(triggers: Sequence[Trigger], **values: Any) -> QueryFacts:
 def record(
     template: str | None = None, *, kind: str = "spark_incident", at: int = 0, **values: Any
 ) -> Record:
-    """A record that a rule looks at."""
+    """Return a record for a rule."""
     return Record(
         kind=kind,
         template=template,
@@ -161,13 +161,13 @@ def assessed(*apps: ApplicationFacts) -> Assessment:
 def outcomes(
     *apps: ApplicationFacts, wanted: Mapping[str, Thresholds] | None = None
 ) -> tuple[RuleOutcome, ...]:
-    """What the rules say; with other limits where some are wanted, by code and name."""
+    """Return the outcomes of the rules, with other limits by code and name."""
     facts = assessed(*apps)
     return checked(apply(RATE_RULES, facts, facts.applications, wanted))
 
 
 def codes(*apps: ApplicationFacts, wanted: Mapping[str, Thresholds] | None = None) -> list[str]:
-    """The rules that found something."""
+    """Return the codes of the rules with findings."""
     return [outcome.code for outcome in outcomes(*apps, wanted=wanted) if outcome.findings]
 
 

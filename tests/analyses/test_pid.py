@@ -1,4 +1,4 @@
-"""The estimator against the vectors of Spark's own suite and against algebra."""
+"""The estimator matches the vectors of Spark's own tests, and algebra."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from flowdiag.analyses.rate.pid import Estimator, Gains, Observation, Step, replay
 
 
-def told(time: int, elements: int, processing: int, scheduling: int) -> Observation:
+def observation(time: int, elements: int, processing: int, scheduling: int) -> Observation:
     return Observation(
         time_ms=time,
         elements=elements,
@@ -24,14 +24,16 @@ def rates(
     *rows: tuple[int, int, int, int], interval: int = 20, gains: Gains | None = None
 ) -> list[Step]:
     gains = gains or Gains(proportional=1.0, integral=0.0, derived=0.0, min_rate=10.0)
-    return list(replay([told(*row) for row in rows], batch_interval_ms=interval, gains=gains))
+    return list(
+        replay([observation(*row) for row in rows], batch_interval_ms=interval, gains=gains)
+    )
 
 
 def test_the_first_batch_publishes_nothing() -> None:
     assert [step.new_rate for step in rates((0, 10, 10, 0), (10, 10, 10, 0))] == [None, 1000.0]
 
 
-def test_no_rate_for_a_time_that_was_seen() -> None:
+def test_no_rate_for_a_known_time() -> None:
     assert [s.outcome for s in rates((0, 10, 10, 0), (0, 10, 10, 0))] == ["first-run", "skipped"]
 
 
@@ -49,12 +51,12 @@ def test_the_floor_holds() -> None:
 
 
 @pytest.mark.parametrize("refused", [{"proportional": -1.0}, {"integral": -0.1}, {"min_rate": 0.0}])
-def test_what_spark_refuses_is_refused(refused: dict[str, float]) -> None:
+def test_values_that_spark_rejects_are_rejected(refused: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="should be"):
         Gains(**refused)
 
 
-def test_an_interval_of_zero_is_refused() -> None:
+def test_an_interval_of_zero_is_rejected() -> None:
     with pytest.raises(ValueError, match="batch interval"):
         Estimator(batch_interval_ms=0, gains=Gains())
 
@@ -67,7 +69,7 @@ def test_an_interval_of_zero_is_refused() -> None:
     )
 )
 def test_with_default_gains_the_estimator_has_no_memory(rows: list[tuple[int, int, int]]) -> None:
-    """new = max(minRate, rate * (1 - Ki * delay / interval)), whatever came before."""
+    """new = max(minRate, rate * (1 - Ki * delay / interval)), regardless of earlier batches."""
     steps = rates(
         *((time, *row) for time, row in enumerate(rows, start=1)), interval=1000, gains=Gains()
     )

@@ -1,4 +1,4 @@
-"""From rows to facts of `rate` without a JVM: what users add, jobs, tries, memory."""
+"""Rows become facts of `rate` without a JVM: user settings, jobs, tries, memory."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def progress(batch: int, run: str = "r", **values: Any) -> tuple[str, str]:
     )
 
 
-def application(rows: Rows, **told: Any) -> ApplicationFacts:
-    (app,) = assemble(rows, user=UserSettings(**told)).applications
+def application(rows: Rows, **settings: Any) -> ApplicationFacts:
+    (app,) = assemble(rows, user=UserSettings(**settings)).applications
     return app
 
 
-def query(rows: Rows, **told: Any) -> QueryFacts:
-    (found,) = application(rows, **told).queries
+def query(rows: Rows, **settings: Any) -> QueryFacts:
+    (found,) = application(rows, **settings).queries
     return found
 
 
-def test_what_the_user_says_counts_most() -> None:
+def test_user_settings_override_the_input() -> None:
     rows = [
         single("spark_settings", fields={"spark.streaming.concurrentJobs": "1"}),
         progress(0),
@@ -57,9 +57,9 @@ def test_what_the_user_says_counts_most() -> None:
     assert application([progress(0)], configuration={"spark.x": "y"}).settings_known
 
 
-def test_who_says_that_a_query_runs_in_real_time_mode() -> None:
-    told = query([progress(0)], real_time=True)
-    assert (told.real_time, told.real_time_from) == (True, "option")
+def test_source_of_the_real_time_mode() -> None:
+    by_user = query([progress(0)], real_time=True)
+    assert (by_user.real_time, by_user.real_time_from) == (True, "option")
     nobody = query([progress(0)])
     assert (nobody.real_time, nobody.real_time_from) == (None, None)
     log = [progress(0), single("spark_incident", "real-time-mode")]
@@ -70,7 +70,7 @@ def test_who_says_that_a_query_runs_in_real_time_mode() -> None:
     assert query(settings).real_time_from == "configuration"
 
 
-def test_a_log_does_not_say_which_of_two_queries() -> None:
+def test_a_log_does_not_name_one_of_two_queries() -> None:
     other = progress(0)[1].replace('"q"', '"p"')
     rows = [progress(0), ("single", other), single("spark_incident", "real-time-mode")]
     assert {one.real_time for one in application(rows).queries} == {None}
@@ -86,7 +86,7 @@ def test_runs_that_begin_the_same_batch() -> None:
     assert [t.work for t in found.triggers] == [None, Work(jobs=2, busy_ms=None), None]
 
 
-def test_progress_is_quoted_from_where_it_stands_whole() -> None:
+def test_evidence_of_progress_is_the_complete_report() -> None:
     begun = single(
         "spark_progress",
         "progress",
@@ -132,8 +132,8 @@ def falling_behind(ends_ms: list[int], spent_ms: int = 9475) -> ApplicationFacts
     return app
 
 
-def test_warnings_that_a_trigger_took_too_long_measure_it() -> None:
-    """A log of WARN and above has no reports of triggers."""
+def test_warnings_about_late_triggers_contain_durations() -> None:
+    """A log at WARN has no progress reports."""
     app = falling_behind([9475 * number for number in range(1, 13)])
     (query,) = app.queries
     assert (query.trigger_interval_ms, query.interval_from) == (2000, "log")
@@ -143,7 +143,7 @@ def test_warnings_that_a_trigger_took_too_long_measure_it() -> None:
 
 
 @pytest.mark.parametrize("ends", [[9475], [9475, 3_600_000], [3_600_000 * n for n in range(1, 20)]])
-def test_a_few_late_triggers_tell_nothing_of_the_others(ends: list[int]) -> None:
+def test_a_few_late_triggers_do_not_represent_the_others(ends: list[int]) -> None:
     app = falling_behind(ends)
     assert w.codes(app) == []
     assert w.verdict(app) != "healthy" or not app.queries

@@ -1,4 +1,4 @@
-"""Rules of `rate` that name causes: a case that convicts, and a neighbour that does not."""
+"""Rules of `rate` that name causes: one application with the cause, and a similar one without."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def state_of(app: ApplicationFacts) -> StreamState:
 
 
 def late_batches(count: int = 40, *, took: int = 1300, **values: Any) -> list[Any]:
-    """Batches that take longer than their interval of a second, one behind the other."""
+    """Return consecutive batches that take longer than their interval of one second."""
     batches, free = [], 0
     for n in range(count):
         ready = 1000 * n + 3
@@ -81,7 +81,7 @@ def load(**values: Any) -> StageLoad:
 
 
 def overrun(count: int = 30, **values: Any) -> list[Trigger]:
-    """Triggers that take two and a half intervals of two seconds."""
+    """Return triggers that take two and a half intervals of two seconds."""
     return [w.trigger(n, 5000, time_us=(w.T0 + 5000 * n) * 1000, **values) for n in range(count)]
 
 
@@ -107,13 +107,13 @@ def real_time(count: int = 20) -> list[Trigger]:
     ]
 
 
-def test_triggers_as_in_real_time_mode_are_not_judged_until_somebody_says() -> None:
+def test_triggers_resembling_real_time_mode_are_inconclusive() -> None:
     alone = app_of(real_time(), trigger_interval_ms=None)
     assert w.verdict(alone) == "inconclusive" and w.codes(alone) == []
     (why,) = [i for o in w.outcomes(alone) for i in o.inconclusive]
     assert "--real-time" in (why.remedy or "")
-    told = app_of(real_time(), trigger_interval_ms=2000, real_time=True, real_time_from="option")
-    assert w.verdict(told) == "healthy" and w.codes(told) == []
+    marked = app_of(real_time(), trigger_interval_ms=2000, real_time=True, real_time_from="option")
+    assert w.verdict(marked) == "healthy" and w.codes(marked) == []
     not_so = app_of(real_time(), trigger_interval_ms=2000, real_time=False)
     assert w.cause(not_so) == "overloaded"
 
@@ -126,7 +126,7 @@ def test_a_real_time_query_with_a_growing_backlog_is_overloaded() -> None:
     assert w.cause(app_of(triggers, trigger_interval_ms=None, real_time=True)) == "overloaded"
 
 
-def test_an_overloaded_query_does_not_look_like_real_time_mode() -> None:
+def test_an_overloaded_query_does_not_resemble_real_time_mode() -> None:
     triggers = [replace(t, duration_ms=20_000 + 900 * n) for n, t in enumerate(real_time())]
     assert state_of(app_of(triggers, trigger_interval_ms=None)).stability is Stability.OVERLOADED
 
@@ -138,7 +138,7 @@ def source(rows: int, *, count: int = 2) -> dict[str, Any]:
     return {"name": "KafkaV2[t]", "advance": rows, "partition_count": count, "rows": rows}
 
 
-def test_rows_that_are_read_twice_void_the_rates() -> None:
+def test_rows_read_twice_invalidate_the_rates() -> None:
     def query(times: int, sink: str = "ForeachBatchSink") -> StreamState:
         triggers = [
             w.trigger(
@@ -161,28 +161,28 @@ def test_rows_that_are_read_twice_void_the_rates() -> None:
     assert not query(2, sink="ConsoleSink").rows_overcounted
 
 
-def test_without_offsets_nothing_is_known_of_foreach_batch() -> None:
+def test_row_counts_of_foreach_batch_need_offsets() -> None:
     triggers = [w.trigger(n, 400, sink="ForeachBatchSink") for n in range(30)]
     assert state_of(app_of(triggers)).rows_overcounted
     for jobs, void in ((1, False), (2, True)):
-        told = [replace(t, work=Work(jobs=jobs, busy_ms=300)) for t in triggers]
-        assert state_of(app_of(told)).rows_overcounted is void
+        counted = [replace(t, work=Work(jobs=jobs, busy_ms=300)) for t in triggers]
+        assert state_of(app_of(counted)).rows_overcounted is void
 
 
 # -- concurrent jobs -----------------------------------------------------------------------------
 
 
-def two_at_once(settings: dict[str, str]) -> ApplicationFacts:
-    """Batches of 1.5 s every second, two at once; each second one ends before the one before it."""
+def concurrent_batches(settings: dict[str, str]) -> ApplicationFacts:
+    """Return overlapping batches of 1.5 s per second; every second batch ends before the previous one."""
     batches = [
         w.batch(n, processing_ms=1900 if n % 2 == 0 else 700, scheduling_ms=2) for n in range(40)
     ]
     return w.application(batches, settings=settings)
 
 
-def test_concurrent_jobs_are_no_overload() -> None:
+def test_concurrent_jobs_are_not_an_overload() -> None:
     settings = {"spark.streaming.concurrentJobs": "2"}
-    app = two_at_once(settings)
+    app = concurrent_batches(settings)
     assert state_of(app).stability is Stability.STABLE and w.codes(app) == []
     alone = w.application(late_batches(), settings={})
     assert state_of(alone).stability is Stability.OVERLOADED
@@ -190,13 +190,13 @@ def test_concurrent_jobs_are_no_overload() -> None:
 
 def test_batches_that_overtake_each_other_mislead_the_estimator() -> None:
     settings = {"spark.streaming.concurrentJobs": "2", **w.BACK_PRESSURE}
-    (finding,) = found(two_at_once(settings), "RT208")
+    (finding,) = found(concurrent_batches(settings), "RT208")
     assert finding.subject.option == "spark.streaming.concurrentJobs"
     in_order = w.application([w.batch(n) for n in range(40)], settings=settings)
     assert found(in_order, "RT208") == []
 
 
-def test_logs_of_two_runs_in_one_are_no_overload() -> None:
+def test_two_runs_in_one_log_are_not_an_overload() -> None:
     before = [w.batch(n) for n in range(20)]
     left = [w.batch(n, state="queued") for n in (20, 21)]
     hanging = w.batch(22, state="processing", start_ms=w.T0 + 22_010)
@@ -249,7 +249,7 @@ def test_few_tasks_for_many_cores() -> None:
     assert found(calm, "RT306") == []
 
 
-def test_blocks_become_shorter_until_there_are_as_many_as_cores() -> None:
+def test_the_block_interval_is_shortened_to_one_block_per_core() -> None:
     receiver = w.record(kind="spark_receiver", what="started", stream="0", name="R-0")
     stage = load(tasks=2, longest_ms=1200)
     app = w.application(
@@ -263,7 +263,7 @@ def test_blocks_become_shorter_until_there_are_as_many_as_cores() -> None:
     assert (action.current, action.proposed) == (Present("500 ms"), "125ms")
 
 
-def test_cores_of_the_configuration_where_no_executor_is_told() -> None:
+def test_cores_come_from_the_configuration_without_executors() -> None:
     def cores(**settings: str) -> int | None:
         named = {f"spark.{key.replace('_', '.')}": value for key, value in settings.items()}
         return cores_of(w.application(settings=named))
@@ -285,7 +285,7 @@ def test_cores_of_the_configuration_where_no_executor_is_told() -> None:
         ({"spilled_bytes": 900}, None),
     ],
 )
-def test_what_tasks_do_beside_their_work(values: dict[str, int], cause: str | None) -> None:
+def test_overhead_of_tasks(values: dict[str, int], cause: str | None) -> None:
     slow = w.application(late_batches(stage=load(**values)))
     assert [x.cause for x in found(slow, "RT307")] == ([cause] if cause else [])
     calm = w.application([w.batch(n, stage=load(**values)) for n in range(40)])
@@ -294,7 +294,7 @@ def test_what_tasks_do_beside_their_work(values: dict[str, int], cause: str | No
     assert [x.cause for x in found(app_of(triggers), "RT307")] == ([cause] if cause else [])
 
 
-def test_a_driver_that_works_while_no_job_runs() -> None:
+def test_the_driver_works_while_no_job_runs() -> None:
     def app(busy: int | None, **values: Any) -> ApplicationFacts:
         return w.application(late_batches(work=Work(jobs=2, busy_ms=busy)), **values)
 
@@ -308,7 +308,7 @@ def test_a_driver_that_works_while_no_job_runs() -> None:
     assert found(app_of(overrun(work=Work(jobs=3, busy_ms=4000))), "RT308") == []
 
 
-def test_one_of_several_output_operations() -> None:
+def test_one_output_operation_takes_most_of_the_time() -> None:
     def app(first: int, second: int, **values: Any) -> ApplicationFacts:
         operations = (
             Operation(output=0, name="save", batches=30, total_ms=first),
@@ -347,22 +347,22 @@ def test_a_partition_with_most_of_the_records(counts: Sequence[int], partition: 
     assert names == ([partition] if partition else [])
 
 
-def test_partitions_as_the_tasks_of_executors_tell_of_them() -> None:
+def test_partitions_from_the_tasks_of_executors() -> None:
     batches = [replace(b, streams=(), records=None) for b in late_batches()]
 
     def app(counts: Sequence[int]) -> ApplicationFacts:
-        told = tuple(
+        partitions = tuple(
             Partition(name=f"orders-{n}", records=40 * count, tasks=40, ref=Ref(1, n))
             for n, count in enumerate(counts)
         )
-        return w.application(batches, partitions=told)
+        return w.application(batches, partitions=partitions)
 
     (finding,) = found(app((300, 9000, 310)), "RT310")
     assert finding.subject.partition == "orders-1" and finding.evidence[0].offset == 1
     assert found(app((3000, 4000, 3100)), "RT310") == []
 
 
-def test_a_partition_in_which_the_backlog_waits() -> None:
+def test_a_partition_with_most_of_the_backlog() -> None:
     def app(waits: Sequence[int]) -> ApplicationFacts:
         triggers = [
             replace(
@@ -396,10 +396,10 @@ def lost_task(number: int, cause: str, template: str = "task-lost") -> Any:
     return w.record(template, at=1000 * number, cause=cause, task_id=str(number), executor="2")
 
 
-def test_polls_that_time_out_count_once_whoever_tells_of_them() -> None:
-    told = [lost_task(n, POLL) for n in range(1, 5)]
+def test_a_poll_timeout_in_several_logs_counts_once() -> None:
+    polls = [lost_task(n, POLL) for n in range(1, 5)]
     again = [lost_task(n, POLL, "task-exception") for n in range(1, 5)]
-    app = w.application([w.batch(n) for n in range(40)], incidents=(*told, *again))
+    app = w.application([w.batch(n) for n in range(40)], incidents=(*polls, *again))
     (finding,) = found(app, "RT305")
     assert finding.count == 4 and finding.cause == "slow-kafka"
     assert finding.subject.partition == "orders-3"
@@ -407,7 +407,7 @@ def test_polls_that_time_out_count_once_whoever_tells_of_them() -> None:
     assert found(replace(app, incidents=tuple(other)), "RT305") == []
 
 
-def test_offsets_that_are_gone_name_the_delay_that_beat_the_retention() -> None:
+def test_deleted_offsets_name_the_delay_that_exceeded_the_retention() -> None:
     batches = late_batches(300)
     output = Output(batch_ms=batches[9].time_ms, output=0, name="x", duration_ms=3, failure=GONE)
     (finding,) = found(w.application(batches, outputs=(output,)), "RT305")
@@ -439,7 +439,7 @@ def test_slow_checkpoints_and_failed_writes() -> None:
     assert found(ended, "RT305") == []
 
 
-def test_blocks_that_are_gone_stand_beside_who_took_them() -> None:
+def test_lost_blocks_are_reported_with_the_lost_executor() -> None:
     batches = [w.batch(n) for n in range(30)]
     gone = tuple(lost_task(n, BLOCK) for n in range(21, 24))
     crashed = Executor(
@@ -456,7 +456,7 @@ def test_blocks_that_are_gone_stand_beside_who_took_them() -> None:
     assert found(w.application(batches, executors=(idle,)), "RT304") == []
 
 
-def test_batches_that_fail_for_lack_of_blocks_are_a_symptom() -> None:
+def test_batches_that_fail_for_lost_blocks_are_a_symptom() -> None:
     crashed = Executor(executor="2", removed_us=(w.T0 + 9000) * 1000, reason="exit code 137")
 
     def app(reason: str) -> ApplicationFacts:
@@ -475,13 +475,13 @@ def test_batches_that_fail_for_lack_of_blocks_are_a_symptom() -> None:
     assert w.cause(app("ValueError: no number")) == "failing-batches"
 
 
-def test_failures_of_other_kinds_are_no_trouble() -> None:
+def test_unrelated_failures_are_ignored() -> None:
     batches = [w.batch(n) for n in range(9)]
     other = w.record("task-lost", cause="java.lang.OutOfMemoryError: Java heap space")
     assert troubles(w.application(batches, incidents=(other,))) == ()
 
 
-def test_receivers_by_bytes_where_no_record_is_told() -> None:
+def test_receivers_are_compared_by_bytes_without_record_counts() -> None:
     batches = [replace(b, records=None, streams=()) for b in late_batches()]
 
     def app(first: int, second: int) -> ApplicationFacts:
@@ -522,13 +522,13 @@ def stateful(count: int, grown: int, **values: Any) -> ApplicationFacts:
     return app_of(triggers)
 
 
-def test_state_that_grows_without_end() -> None:
+def test_unbounded_state_growth() -> None:
     (finding,) = found(stateful(40, 1000), "RT406")
     assert finding.cause == "growing-state" and "no watermark" in finding.explain
-    assert found(stateful(40, 5), "RT406") == []  # as good as level
+    assert found(stateful(40, 5), "RT406") == []  # almost constant
     assert found(stateful(40, 1000, removed=7), "RT406") == []
     stuck = stateful(40, 1000, mark=lambda n: 1)
-    assert found(stuck, "RT406") == []  # windows fill; RT405 tells of the watermark
+    assert found(stuck, "RT406") == []  # windows fill; RT405 covers the watermark
     passed = stateful(40, 1000, mark=lambda n: (w.T0 + 2000 * n - 1000) * 1000)
     assert len(found(passed, "RT406")) == 1
 
@@ -548,7 +548,7 @@ def test_commits_of_state_and_metadata() -> None:
     def causes(commit: float, wal: int) -> list[str | None]:
         return [x.cause for x in found(app(commit, wal), "RT407")]
 
-    # Eight partitions on four cores: 12 s added up are 3 s of the trigger.
+    # Eight partitions on four cores: a sum of 12 s takes 3 s of the trigger.
     assert causes(12_000, 20) == ["slow-state-commits"]
     assert causes(2000, 20) == []
     assert causes(10, 1800) == ["slow-metadata-writes"]
@@ -570,17 +570,17 @@ def test_every_tenth_batch_merges_the_log_of_the_sink() -> None:
     assert w.verdict(app(10)) == "healthy"
     (other,) = found(app(7), "RT408")
     assert "does not show why" in other.title
-    (told,) = found(
+    (finding,) = found(
         app(7, application={"incidents": (w.record("compact-interval", batches="7"),)}), "RT408"
     )
-    assert "merges" in told.title
+    assert "merges" in finding.title
     twice = [w.trigger(n, 1400 if n in (1, 17) else 500) for n in range(30)]
     assert found(app_of(twice), "RT408") == []
     noise = [w.trigger(n, 1400 if n in (3, 11, 26, 27) else 500) for n in range(45)]
     assert found(app_of(noise), "RT408") == []
 
 
-def test_the_last_of_many_batches_is_slow_by_chance() -> None:
+def test_a_single_slow_batch_is_not_periodic() -> None:
     triggers = [w.trigger(n, 1400 if n in (9, 29) else 500) for n in range(60)]
     assert state_of(app_of(triggers)).periodic is None
     assert isinstance(
@@ -589,7 +589,7 @@ def test_the_last_of_many_batches_is_slow_by_chance() -> None:
     )
 
 
-def test_a_batch_that_is_begun_again_and_again() -> None:
+def test_a_batch_begun_by_several_runs() -> None:
     triggers = [w.trigger(n, 500) for n in range(12)]
     (finding,) = found(app_of(triggers, tries={12: 3}), "RT409")
     assert "batch 12" in finding.title and "none finished it" in finding.title
@@ -598,13 +598,13 @@ def test_a_batch_that_is_begun_again_and_again() -> None:
     assert passed.state == "recovered"
 
 
-def test_a_query_with_little_room() -> None:
+def test_a_query_with_low_headroom() -> None:
     app = app_of([w.trigger(n, 1750) for n in range(30)])
     assert w.codes(app) == ["RT106"] and w.verdict(app) == "degraded"
     assert w.codes(app_of([w.trigger(n, 1300) for n in range(30)])) == []
 
 
-def test_a_query_that_recovered_is_judged_again() -> None:
+def test_a_recovered_query_is_judged_again() -> None:
     ended = w.record(kind="spark_query", at=5000, what="terminated", run_id="a", cause="E: 1")
     triggers = [w.trigger(n, 500, run_id="ab"[n > 2]) for n in range(30)]
     assert state_of(app_of(triggers, events=(ended,))).stability is Stability.STABLE
@@ -615,7 +615,7 @@ def test_a_query_that_recovered_is_judged_again() -> None:
 # -- the limit of a delay, and what holds a rate -------------------------------------------------
 
 
-def test_memory_is_the_limit_of_receivers() -> None:
+def test_receivers_are_limited_by_memory() -> None:
     receiver = w.record(kind="spark_receiver", what="started", stream="0", name="R-0")
     memory = Memory(
         host="h", free_bytes=1_000_000, bytes=4_000_000, first_ms=w.T0, last_ms=w.T0 + 40_000
@@ -630,14 +630,14 @@ def test_memory_is_the_limit_of_receivers() -> None:
     assert unknown is not None and unknown.left_ms is None
 
 
-def test_retention_is_the_limit_of_direct_streams() -> None:
+def test_direct_streams_are_limited_by_retention() -> None:
     app = w.application(late_batches(streams=(ranges((50, 50)),)))
     limit = state_of(app).limit
     assert limit is not None and limit.kind == "retention" and "Kafka's default" in limit.text
     facts = assess(RateFacts(applications=(app,)), retention_ms=3_600_000)
-    told = facts.applications[0].state
-    assert told is not None and told.limit is not None and told.limit.left_ms is not None
-    assert told.limit.left_ms < (limit.left_ms or 0) and "default" not in told.limit.text
+    state = facts.applications[0].state
+    assert state is not None and state.limit is not None and state.limit.left_ms is not None
+    assert state.limit.left_ms < (limit.left_ms or 0) and "default" not in state.limit.text
     calm = state_of(w.application([w.batch(n) for n in range(30)]))
     assert calm.limit is None
 
@@ -652,12 +652,12 @@ def test_retention_is_the_limit_of_direct_streams() -> None:
         (Settings(interval_ms=1000, back_pressure=False), 30, "not-enabled"),
     ],
 )
-def test_what_holds_the_rate(tried: Settings, offered: float, word: str) -> None:
+def test_the_reason_for_the_rate(tried: Settings, offered: float, word: str) -> None:
     (one,) = w.assessed(w.simulated(JOB, tried, [offered] * 60)).applications
     assert held_by(one, 0)[0] == word
 
 
-def test_an_estimator_that_cannot_act_holds_nothing() -> None:
+def test_an_ignored_estimator_does_not_limit_the_rate() -> None:
     app = w.simulated(JOB, Settings(interval_ms=1000, back_pressure=False), [400] * 40)
     none = [replace(b, records=0, streams=(StreamInput(stream=0, records=0),)) for b in app.batches]
     (one,) = w.assessed(replace(app, batches=tuple(none), settings=w.BACK_PRESSURE)).applications
@@ -670,14 +670,14 @@ def test_an_estimator_that_cannot_act_holds_nothing() -> None:
 # -- recommendations -----------------------------------------------------------------------------
 
 
-def test_actions_say_what_they_come_to() -> None:
+def test_actions_predict_their_effect() -> None:
     tried = Settings(interval_ms=1000, gains=Gains(min_rate=250), max_rate=500)
     app = w.simulated(JOB, tried, MUCH)
     (floor,) = found(app, "RT201")
     assert "The model" in floor.actions[0].text and "records/s" in floor.actions[0].text
 
 
-def test_a_longer_interval_is_recommended_where_batches_cost_much_by_themselves() -> None:
+def test_a_longer_interval_is_recommended_for_a_high_fixed_cost() -> None:
     def actions(fixed: float) -> list[str | None]:
         gains = Gains(min_rate=5)
         tried = Settings(interval_ms=1000, gains=gains, initial_rate=50, max_rate=500)
@@ -688,7 +688,7 @@ def test_a_longer_interval_is_recommended_where_batches_cost_much_by_themselves(
     assert "Seconds(2)" in actions(500) and "Seconds(2)" not in actions(20)
 
 
-def test_a_limit_is_raised_by_what_is_left_of_the_interval() -> None:
+def test_a_limit_is_raised_by_the_unused_part_of_the_interval() -> None:
     tried = Settings(interval_ms=1000, max_rate=40, back_pressure=False)
     (finding,) = found(w.simulated(JOB, tried, MUCH), "RT204")
     # 260 ms of a second: 40 * 0.6 / 0.26
@@ -718,7 +718,7 @@ def test_back_pressure_is_recommended_with_numbers() -> None:
 def runs_back_to_back(
     rows: list[int], *, pause_ms: int = 20, took_ms: int = 3000, **more: Any
 ) -> Any:
-    """Triggers one behind the other, whose interval nobody told."""
+    """Return consecutive triggers of an unknown interval."""
     triggers = [
         w.trigger(n, took_ms, time_us=(w.T0 + n * (took_ms + pause_ms)) * 1000, rows=count)
         for n, count in enumerate(rows)
@@ -726,16 +726,16 @@ def runs_back_to_back(
     return w.application(queries=(w.query(triggers, trigger_interval_ms=None, **more),))
 
 
-def test_triggers_of_seconds_without_a_pause_are_not_healthy() -> None:
+def test_long_triggers_without_a_pause_are_not_healthy() -> None:
     assert w.verdict(runs_back_to_back([20] * 12)) == "inconclusive"
 
 
-def test_short_triggers_and_those_that_wait_are_healthy() -> None:
+def test_short_triggers_and_waiting_triggers_are_healthy() -> None:
     assert w.verdict(runs_back_to_back([20] * 12, took_ms=300)) == "healthy"
     assert w.verdict(runs_back_to_back([20] * 12, pause_ms=2000)) == "healthy"
 
 
-def test_a_query_that_ends_by_itself_once_all_is_read_is_healthy() -> None:
+def test_a_query_that_ends_after_reading_everything_is_healthy() -> None:
     end_ms = 11 * 3020 + 3000
     over = w.record(kind="spark_query", what="terminated", run_id="r", at=end_ms + 300)
     assert w.verdict(runs_back_to_back([20] * 11 + [5], events=(over,))) == "healthy"
@@ -743,18 +743,18 @@ def test_a_query_that_ends_by_itself_once_all_is_read_is_healthy() -> None:
     assert w.verdict(runs_back_to_back([20] * 11 + [5], events=(stopped,))) == "inconclusive"
 
 
-@pytest.mark.parametrize(("busy_ms", "told"), [(2900, "the job itself"), (90, "while no job runs")])
-def test_the_time_of_a_batch_without_a_job_is_not_the_job(busy_ms: int, told: str) -> None:
+@pytest.mark.parametrize(("busy_ms", "part"), [(2900, "the job itself"), (90, "while no job runs")])
+def test_time_without_a_job_is_not_attributed_to_the_job(busy_ms: int, part: str) -> None:
     triggers = [
         w.trigger(n, 3000, time_us=(w.T0 + n * 3000) * 1000, work=Work(jobs=1, busy_ms=busy_ms))
         for n in range(20)
     ]
     (finding,) = found(w.application(queries=(w.query(triggers),)), "RT101")
-    assert told in finding.explain
+    assert part in finding.explain
 
 
-def test_a_lost_executor_of_a_fragment_is_told() -> None:
-    """Lone lines of a driver's log name no application; one with a name and no streams is a batch job."""
+def test_a_lost_executor_in_a_fragment_is_reported() -> None:
+    """Fragments of a driver's log name no application. A named application without streams is a batch job."""
     gone = Executor(
         executor="4", removed_us=w.T0 * 1000, reason="exited with exit code 137 (SIGKILL)"
     )

@@ -1,4 +1,4 @@
-"""From lines to facts with Spark: applications kept apart, sources merged, few actions."""
+"""Lines become facts with Spark: separate applications, merged sources, few actions."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_sources_of_one_application_are_merged(spark: SparkSession, tmp_path: Pa
     assert slow == {"0": pytest.approx(40 / 120), "1": pytest.approx(3.0)}
 
 
-def test_logs_without_an_id_stay_apart_from_other_times(
+def test_logs_without_an_id_and_with_other_times_are_separate_applications(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     (tmp_path / "other.log").write_text(driver_log(400_020, first=400_000))
@@ -180,7 +180,7 @@ def test_an_event_log_alone(spark: SparkSession, tmp_path: Path) -> None:
     assert app.settings == {"spark.streaming.blockInterval": "50ms"}
 
 
-def test_a_log_that_is_told_twice_counts_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_log_given_twice_counts_once(spark: SparkSession, tmp_path: Path) -> None:
     events = event_log("local-1795218784000", 6)
     write(tmp_path / "a", events)
     write(tmp_path / "b", events)
@@ -220,8 +220,8 @@ def test_blocks_partitions_jobs_and_operations_are_added_up(
             f" memory on {replica}:36129 (size: 2.0 KiB, free: {900 - second} B)"
         )
     (tmp_path / f"driver-{name}.log").write_text(driver_log(4) + "\n".join(lines) + "\n")
-    told = listener(name, 4)
-    for line in told[1:]:
+    events = listener(name, 4)
+    for line in events[1:]:
         line["output_operations"] = [
             {
                 "id": 0,
@@ -231,7 +231,7 @@ def test_blocks_partitions_jobs_and_operations_are_added_up(
                 "failure_reason": None,
             }
         ]
-    paths = (write(tmp_path / "log", event_log(name, 4)), write(tmp_path / "lines.jsonl", told))
+    paths = (write(tmp_path / "log", event_log(name, 4)), write(tmp_path / "lines.jsonl", events))
     (app,) = facts_of(spark, *paths, tmp_path / f"driver-{name}.log").values()
     (partition,) = app.partitions
     assert (partition.name, partition.tasks, partition.records) == ("orders-3", 2, 80)

@@ -1,4 +1,4 @@
-"""The limits that the rules of `rate` publish decide, and findings cite all that proves them."""
+"""The published limits of the rules of `rate` decide, and findings cite all their evidence."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ OVERRUN = w.application(
 )
 
 
-def said(app: ApplicationFacts, code: str, **limits: float) -> list[Finding]:
+def findings(app: ApplicationFacts, code: str, **limits: float) -> list[Finding]:
     wanted = {code: {name.replace("_", "-"): value for name, value in limits.items()}}
     return [x for o in w.outcomes(app, wanted=wanted) if o.code == code for x in o.findings]
 
@@ -100,11 +100,11 @@ def said(app: ApplicationFacts, code: str, **limits: float) -> list[Finding]:
         ("RT408", REGULAR, {"ratio": 4}),
     ],
 )
-def test_a_stricter_limit_keeps_a_rule_silent(
+def test_a_stricter_limit_suppresses_the_finding(
     code: str, app: ApplicationFacts, limits: dict[str, float]
 ) -> None:
     app = replace(app, ended_us=app.last_us)
-    assert said(app, code) and not said(app, code, **limits)
+    assert findings(app, code) and not findings(app, code, **limits)
 
 
 @pytest.mark.parametrize(
@@ -114,38 +114,38 @@ def test_a_stricter_limit_keeps_a_rule_silent(
         ("RT204", CAPPED, {"share": 0.6}),
     ],
 )
-def test_a_laxer_limit_makes_a_rule_speak(
+def test_a_laxer_limit_causes_a_finding(
     code: str, app: ApplicationFacts, limits: dict[str, float]
 ) -> None:
-    assert not said(app, code) and said(app, code, **limits)
+    assert not findings(app, code) and findings(app, code, **limits)
 
 
-def test_limits_decide_how_bad_it_is() -> None:
-    (found,) = said(LATE, "RT101")
-    (worse,) = said(LATE, "RT101", failing=1)
+def test_limits_decide_the_severity() -> None:
+    (found,) = findings(LATE, "RT101")
+    (worse,) = findings(LATE, "RT101", failing=1)
     assert (found.severity, worse.severity) == ("warning", "critical")
-    (found,) = said(FAILING, "RT103")
-    (milder,) = said(FAILING, "RT103", failed_share=0.5, last=3)
+    (found,) = findings(FAILING, "RT103")
+    (milder,) = findings(FAILING, "RT103", failed_share=0.5, last=3)
     assert (found.severity, milder.severity) == ("critical", "warning")
-    (over,) = said(LOST, "RT304", quiet=1000)
+    (over,) = findings(LOST, "RT304", quiet=1000)
     assert over.state == "recovered"
 
 
-def test_the_words_name_the_limit_that_decided() -> None:
-    (found,) = said(SKEWED, "RT303", ratio=2.5)
+def test_the_text_names_the_deciding_limit() -> None:
+    (found,) = findings(SKEWED, "RT303", ratio=2.5)
     assert found.measurements[0].threshold == 2.5
 
 
-def test_evidence_is_all_there_is() -> None:
-    (late,) = said(LATE, "RT101")
+def test_evidence_is_complete() -> None:
+    (late,) = findings(LATE, "RT101")
     assert late.ranked and late.evidence_count == late.count and len(late.reported_evidence) == 10
-    (tight,) = said(FULL, "RT106")
+    (tight,) = findings(FULL, "RT106")
     assert tight.ranked and tight.evidence_count == 12
-    (failed,) = said(FAILING, "RT103")
+    (failed,) = findings(FAILING, "RT103")
     assert failed.evidence_count == failed.count == 5
 
 
-def test_a_repeated_batch_is_proved_by_every_run() -> None:
+def test_a_repeated_batch_cites_every_run() -> None:
     events = tuple(
         w.record(kind="spark_query", at=n * 1000 + step, what=what, run_id=f"r{n}")
         for n in range(12, 20)
@@ -153,6 +153,6 @@ def test_a_repeated_batch_is_proved_by_every_run() -> None:
     )
     triggers = [w.trigger(n, 500, interval=1000) for n in range(12)]
     app = w.application(queries=(w.query(triggers, tries={12: 8}, events=events),))
-    (found,) = said(app, "RT409")
+    (found,) = findings(app, "RT409")
     times = [one.time_us or 0 for one in found.evidence]
     assert found.evidence_count == 17 and times == sorted(times)

@@ -1,4 +1,4 @@
-"""What is over, what a hole hides, what a stop takes along, and who has no core: judged without a JVM."""
+"""Recoveries, gaps, stops and missing cores, judged without a JVM."""
 
 from __future__ import annotations
 
@@ -36,8 +36,10 @@ def state_of(app: ApplicationFacts) -> StreamState:
     return one.state if one.state is not None else one.queries[0][1]
 
 
-def drained(before: int, *, late: int = 30, after: int = 30, took: int = 2000) -> list[Batch]:
-    """So many batches on time, then some of two intervals each, then short ones until all have caught up."""
+def drained_overload(
+    before: int, *, late: int = 30, after: int = 30, took: int = 2000
+) -> list[Batch]:
+    """Return batches on time, then batches of two intervals, then short batches that catch up."""
     batches, free = [], 0
     for n in range(before + late + after + late):
         lasts = took if before <= n < before + late else 100
@@ -51,8 +53,8 @@ def drained(before: int, *, late: int = 30, after: int = 30, took: int = 2000) -
 # -- what is over --------------------------------------------------------------------------------
 
 
-def test_an_overload_that_drained_is_told_as_over_with_its_worst_delay() -> None:
-    app = w.application(drained(20))
+def test_a_drained_overload_is_recovered_and_names_its_worst_delay() -> None:
+    app = w.application(drained_overload(20))
     assert w.cause(app) == "overloaded" and state_of(app).stability is Stability.STABLE
     (finding,) = found(app, "RT101")
     assert (finding.state, finding.severity) == (State.RECOVERED, Severity.WARNING)
@@ -61,19 +63,19 @@ def test_an_overload_that_drained_is_told_as_over_with_its_worst_delay() -> None
     assert worst == pytest.approx(max(waits), abs=0.1) and max(waits) > 25
 
 
-def test_back_pressure_that_finds_its_rate_at_the_start_is_no_sickness() -> None:
-    started = w.application(drained(4), settings=w.BACK_PRESSURE)
+def test_the_start_of_back_pressure_is_not_a_problem() -> None:
+    started = w.application(drained_overload(4), settings=w.BACK_PRESSURE)
     (finding,) = found(started, "RT101")
     assert (finding.severity, finding.cause) == (Severity.INFO, None)
     assert w.verdict(started) == "healthy"
     # Without back pressure, or long after the start, it was an overload.
-    assert w.cause(w.application(drained(4))) == "overloaded"
-    assert w.cause(w.application(drained(20), settings=w.BACK_PRESSURE)) == "overloaded"
+    assert w.cause(w.application(drained_overload(4))) == "overloaded"
+    assert w.cause(w.application(drained_overload(20), settings=w.BACK_PRESSURE)) == "overloaded"
 
 
-def test_a_query_that_failed_once_and_works_again_is_told_as_over() -> None:
+def test_a_query_that_works_after_a_failure_is_recovered() -> None:
     before = [w.trigger(n, 2500, run_id="a") for n in range(5)]
-    # Started again on a busy machine: a little too long, and not longer each time.
+    # Restarted on a busy host: slightly too long, but not longer each time.
     after = [w.trigger(n, ms, run_id="b") for n, ms in enumerate((3900, 2500, 2300, 2400, 2200), 6)]
     ended = w.record(
         kind="spark_query", at=11_000, what="terminated", run_id="a", cause="ValueError: order 7"
@@ -84,7 +86,7 @@ def test_a_query_that_failed_once_and_works_again_is_told_as_over() -> None:
     assert found(app, "RT101") == [] and state_of(app).stability is Stability.INCONCLUSIVE
 
 
-def test_triggers_that_become_longer_are_no_start() -> None:
+def test_lengthening_triggers_are_not_a_start() -> None:
     after = [w.trigger(n, 2100 + 100 * n, run_id="b") for n in range(8)]
     app = w.application(queries=(w.query(after),))
     assert state_of(app).stability is Stability.OVERLOADED and w.codes(app) == ["RT101"]
@@ -93,19 +95,19 @@ def test_triggers_that_become_longer_are_no_start() -> None:
 # -- holes ---------------------------------------------------------------------------------------
 
 
-def test_a_hole_between_batches_is_no_growing_delay() -> None:
-    """Six batches before it on time, eight behind it three intervals late, all alike."""
+def test_a_gap_between_batches_is_not_a_growing_delay() -> None:
+    """Six batches before the gap are on time, and eight after it are three intervals late."""
     before = [w.batch(n) for n in range(6)]
     after = [w.batch(DAY + n, scheduling_ms=3000) for n in range(8)]
     app = w.application([*before, *after])
     assert late_window(app.completed) == tuple(app.batches[6:])
     assert state_of(app).stability is not Stability.OVERLOADED
-    # The same without the hole: the delay grew.
+    # Without the gap, the delay grows.
     whole = w.application([*before, *(w.batch(6 + n, scheduling_ms=3000) for n in range(8))])
     assert late_window(whole.completed)[0].time_ms == whole.batches[2].time_ms
 
 
-def test_batches_that_wait_before_a_hole_have_not_waited_through_it() -> None:
+def test_batches_before_a_gap_do_not_wait_through_it() -> None:
     before = [w.batch(n) for n in range(10)] + [w.batch(n, state="queued") for n in (10, 11, 12)]
     after = [w.batch(DAY + n) for n in range(1)]
     app = w.application([*before, *after])
@@ -114,8 +116,8 @@ def test_batches_that_wait_before_a_hole_have_not_waited_through_it() -> None:
     assert state.queued == 0 and w.verdict(app) != "failing"
 
 
-def test_a_batch_that_ends_behind_the_hole_bridges_it() -> None:
-    """A log that begins late: what is processed is an hour older than what is added."""
+def test_a_batch_that_ends_after_the_gap_bridges_it() -> None:
+    """In a log that begins late, processed batches are an hour older than added batches."""
     old = [w.batch(n, scheduling_ms=3_600_000) for n in range(10)]
     new = [w.batch(3600 + n, state="queued") for n in range(10)]
     app = w.application([*old, *new])
@@ -123,12 +125,12 @@ def test_a_batch_that_ends_behind_the_hole_bridges_it() -> None:
     assert state_of(app).stability is Stability.OVERLOADED
 
 
-def test_a_hole_between_triggers_is_no_growing_backlog() -> None:
-    def told(first: int, backlog: int) -> list[Trigger]:
+def test_a_gap_between_triggers_is_not_a_growing_backlog() -> None:
+    def behind(first: int, backlog: int) -> list[Trigger]:
         sources = ({"backlog": backlog},)
         return [w.trigger(first + n, 500, sources=sources) for n in range(8)]
 
-    app = w.application(queries=(w.query([*told(0, 10), *told(DAY, 900)]),))
+    app = w.application(queries=(w.query([*behind(0, 10), *behind(DAY, 900)]),))
     (query,) = app.queries
     assert late_triggers(query.triggers)[0].time_us > query.triggers[8].time_us - 1
     assert found(app, "RT101") == []
@@ -139,7 +141,7 @@ def test_a_hole_between_triggers_is_no_growing_backlog() -> None:
 LOST = Executor(executor="0", host="h", reason="Command exited with code 50", removed_us=0)
 
 
-def test_an_executor_that_goes_after_a_stop_began_is_not_lost() -> None:
+def test_an_executor_removed_during_a_stop_is_not_lost() -> None:
     batches = [w.batch(n) for n in range(20)]
     lost = replace(LOST, removed_us=(w.T0 + 22_000) * 1000)
     cut = w.application(batches, executors=(lost,))
@@ -151,7 +153,7 @@ def test_an_executor_that_goes_after_a_stop_began_is_not_lost() -> None:
         assert found(stopping, "RT304") == []
 
 
-def test_a_context_that_was_stopped_before_another_began_is_not_the_end() -> None:
+def test_a_context_stopped_before_another_began_is_not_the_end() -> None:
     batches = [w.batch(n) for n in range(60)]
     app = w.application(batches, incidents=(w.record("stop-receivers", at=10_000),))
     assert stop_us(app) is None
@@ -162,7 +164,7 @@ def test_a_context_that_was_stopped_before_another_began_is_not_the_end() -> Non
 # -- cores ---------------------------------------------------------------------------------------
 
 
-def starved(*, streams: int, cores: int, ended: int = 2) -> ApplicationFacts:
+def without_free_cores(*, streams: int, cores: int, ended: int = 2) -> ApplicationFacts:
     batches: list[Any] = [w.batch(n) for n in range(ended)]
     batches += [w.batch(n, state="queued") for n in range(ended, ended + 20)]
     receivers = [
@@ -172,22 +174,22 @@ def starved(*, streams: int, cores: int, ended: int = 2) -> ApplicationFacts:
     return w.application(batches, receivers=tuple(receivers), executors=(executor,))
 
 
-def test_receivers_that_hold_every_core_are_why_nothing_runs() -> None:
-    (finding,) = found(starved(streams=2, cores=2), "RT313")
+def test_receivers_hold_every_core() -> None:
+    (finding,) = found(without_free_cores(streams=2, cores=2), "RT313")
     assert finding.severity is Severity.CRITICAL and "2 receivers hold" in finding.title
-    assert w.cause(starved(streams=2, cores=2)) == "no-core-left"
-    assert found(starved(streams=1, cores=2), "RT313") == []
-    # Batches do run: the rest of the executors is not in the input.
-    assert found(starved(streams=2, cores=2, ended=9), "RT313") == []
+    assert w.cause(without_free_cores(streams=2, cores=2)) == "no-core-left"
+    assert found(without_free_cores(streams=1, cores=2), "RT313") == []
+    # Batches run, so the input does not contain all executors.
+    assert found(without_free_cores(streams=2, cores=2, ended=9), "RT313") == []
 
 
-def test_jobs_that_nobody_takes() -> None:
-    told = tuple(w.record("no-resources", at=15_000 * n) for n in range(1, 5))
+def test_jobs_that_no_executor_accepts() -> None:
+    refused = tuple(w.record("no-resources", at=15_000 * n) for n in range(1, 5))
     settings = {"spark.executor.cores": "8", "spark.executor.memory": "64g"}
-    (finding,) = found(w.application(incidents=told, settings=settings), "RT313")
+    (finding,) = found(w.application(incidents=refused, settings=settings), "RT313")
     assert "8 cores and 64g of memory" in finding.title and finding.cause == "no-core-left"
-    # Executors came: a slow start.
-    slow = w.application([w.batch(n) for n in range(80)], incidents=told)
+    # Executors were added: a slow start.
+    slow = w.application([w.batch(n) for n in range(80)], incidents=refused)
     (remark,) = found(slow, "RT313")
     assert (remark.severity, remark.state) == (Severity.INFO, State.RECOVERED)
     assert w.verdict(slow) == "healthy"
@@ -218,7 +220,7 @@ def with_tasks(tasks: int, rows: int, *, longest_ms: int = 300) -> ApplicationFa
     )
 
 
-def test_hundreds_of_tasks_for_a_handful_of_rows() -> None:
+def test_many_tasks_for_few_rows() -> None:
     app = with_tasks(200, 20)
     (finding,) = found(app, "RT312")
     assert "200 tasks for 20 records" in finding.title and w.cause(app) == "fixed-cost"
@@ -227,14 +229,14 @@ def test_hundreds_of_tasks_for_a_handful_of_rows() -> None:
     assert found(with_tasks(200, 20, longest_ms=8000), "RT312") == []
 
 
-def test_few_tasks_convict_only_where_there_is_more_to_share() -> None:
+def test_few_tasks_are_the_cause_only_with_enough_records() -> None:
     (finding,) = found(with_tasks(1, 1, longest_ms=9000), "RT306")
     assert finding.cause is None
     (finding,) = found(with_tasks(1, 4000, longest_ms=9000), "RT306")
     assert finding.cause == "few-tasks"
 
 
-def test_a_hole_is_named_where_every_batch_would_be_told() -> None:
+def test_a_gap_is_reported_if_the_input_contains_every_batch() -> None:
     batches = [*(w.batch(n) for n in range(20)), *(w.batch(n) for n in range(3620, 3640))]
     app = replace(w.application(batches), origins=frozenset({"listener"}), name="orders")
     (note,) = hole_notes(app)

@@ -1,4 +1,4 @@
-"""Whatever applications hold, the rules of `rate` answer, and no number of a finding contradicts another."""
+"""The rules of `rate` judge any application, and the numbers of a finding do not contradict each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of `rate` on applications that the model makes, and on single facts made by hand."""
+"""The rules of `rate` judge simulated applications and hand-written facts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ JOB = Job(fixed_ms=60, per_record_ms=5)
     st.integers(20, 80),
     st.booleans(),
 )
-def test_what_keeps_up_is_never_accused(
+def test_applications_that_keep_up_are_not_accused(
     fixed: float, each: float, rate: float, count: int, back_pressure: bool
 ) -> None:
     tried = Settings(interval_ms=1000, back_pressure=back_pressure)
@@ -52,7 +52,7 @@ def test_what_keeps_up_is_never_accused(
     assert w.verdict(app) == "healthy"
 
 
-def test_idle() -> None:
+def test_an_idle_application() -> None:
     app = w.simulated(JOB, Settings(interval_ms=1000), [0.0] * 30)
     (one,) = w.assessed(app).applications
     assert one.state is not None and one.state.stability is Stability.IDLE
@@ -69,12 +69,12 @@ def test_overloaded_without_back_pressure() -> None:
     assert 19_000 <= turned <= 25_000
 
 
-def test_a_little_overload_is_degraded_until_ten_intervals() -> None:
+def test_an_overload_below_ten_intervals_is_degraded() -> None:
     app = w.simulated(JOB, Settings(interval_ms=1000, back_pressure=False), [220] * 40)
     assert w.verdict(app) == "degraded" and w.cause(app) == "overloaded"
 
 
-def test_an_overload_that_is_over_is_told_with_its_worst_delay() -> None:
+def test_a_past_overload_names_its_worst_delay() -> None:
     offered = [50] * 20 + [600] * 12 + [50] * 120
     app = w.simulated(JOB, Settings(interval_ms=1000, back_pressure=False), offered)
     (finding,) = (x for o in w.outcomes(app) if o.code == "RT101" for x in o.findings)
@@ -82,7 +82,7 @@ def test_an_overload_that_is_over_is_told_with_its_worst_delay() -> None:
     assert "caught up" in finding.title
 
 
-def test_an_overload_that_begins_where_the_inputs_end_is_no_health() -> None:
+def test_an_overload_that_begins_at_the_end_is_inconclusive() -> None:
     late = [w.batch(20 + n, scheduling_ms=600 * n, processing_ms=1600) for n in range(3)]
     app = w.application([*(w.batch(n) for n in range(20)), *late])
     (one,) = w.assessed(app).applications
@@ -91,13 +91,13 @@ def test_an_overload_that_begins_where_the_inputs_end_is_no_health() -> None:
     assert w.codes(app) == [] and w.verdict(app) == "inconclusive"
 
 
-def test_one_long_batch_at_the_end_is_none() -> None:
+def test_one_long_batch_at_the_end_is_not_an_overload() -> None:
     long = w.batch(30, processing_ms=1500)
     app = w.application([*(w.batch(n) for n in range(30)), long])
     assert w.codes(app) == [] and w.verdict(app) == "healthy"
 
 
-def test_a_burst_that_was_worked_off_is_healthy() -> None:
+def test_a_processed_burst_is_healthy() -> None:
     offered = [50] * 20 + [600] * 3 + [50] * 60
     assert w.codes(w.simulated(JOB, Settings(interval_ms=1000, back_pressure=False), offered)) == []
 
@@ -111,13 +111,13 @@ def test_a_cold_first_batch_is_healthy() -> None:
     assert w.codes(w.application(batches)) == []
 
 
-def test_throttled() -> None:
+def test_a_throttled_application() -> None:
     app = w.simulated(JOB, Settings(interval_ms=1000, gains=LOW, max_rate=500), MUCH)
     assert w.codes(app) == ["RT203"] and w.cause(app) == "throttled"
 
 
-def test_a_rate_that_does_not_hold_yet_is_no_throttling() -> None:
-    """The first batches hold what came in before the estimator's first rate."""
+def test_a_rate_without_effect_is_not_throttling() -> None:
+    """The first batches contain the records that arrived before the estimator's first rate."""
     waited = [2, 500, 1200, 1700, 2100]
     batches = [
         w.batch(n, records=250, processing_ms=1400, scheduling_ms=ms) for n, ms in enumerate(waited)
@@ -130,13 +130,13 @@ def test_a_rate_that_does_not_hold_yet_is_no_throttling() -> None:
     assert "RT203" not in w.codes(app)
 
 
-def test_floor_above_what_is_processed() -> None:
+def test_a_floor_above_the_processing_rate() -> None:
     tried = Settings(interval_ms=1000, gains=Gains(min_rate=250), max_rate=500)
     app = w.simulated(JOB, tried, MUCH)
     assert w.cause(app) == "rate-floor" and {"RT101", "RT201"} <= set(w.codes(app))
 
 
-def test_floor_that_is_useless() -> None:
+def test_a_floor_without_effect() -> None:
     tried = Settings(interval_ms=1000, gains=LOW, max_rate=500)
     app = w.simulated(Job(fixed_ms=1200, per_record_ms=5), tried, MUCH)
     assert w.cause(app) == "fixed-cost" and "RT201" not in w.codes(app)
@@ -150,11 +150,11 @@ def test_max_rate() -> None:
     assert finding.subject.option == "spark.streaming.receiver.maxRate"
 
 
-def test_gains_that_swing() -> None:
+def test_unstable_gains() -> None:
     gains = Gains(proportional=1.9, integral=0.0, min_rate=5)
     batches = []
     rate, end = 300, 0
-    # Processing that gets dearer with its size answers each overshoot with a larger error.
+    # If the cost grows with the size of the batch, each overshoot causes a larger error.
     for number in range(40):
         rate = 320 if number % 2 else 60
         batches.append(
@@ -172,7 +172,7 @@ def test_gains_that_swing() -> None:
     assert "RT205" not in w.codes(calm)
 
 
-def test_one_receiver_brings_most() -> None:
+def test_one_receiver_delivers_most_records() -> None:
     app = w.simulated(JOB, Settings(interval_ms=1000, gains=LOW, max_rate=500), MUCH)
     both = [
         replace(
@@ -208,8 +208,8 @@ def test_failing_batches() -> None:
     assert w.cause(app) == "failing-batches" and w.verdict(app) == "failing"  # type: ignore[arg-type]
 
 
-def test_tasks_of_a_fragment_without_a_batch() -> None:
-    """A driver's console, or an executor's log: all that is there is what a task threw."""
+def test_failed_tasks_of_a_fragment_without_a_batch() -> None:
+    """A driver's console or an executor's log contains only the exception of a task."""
     lost = [
         w.record("task-lost", at=n, cause="KeyError: 'amount'", host="worker-3", task_id=str(n))
         for n in range(2)
@@ -232,44 +232,44 @@ def test_tasks_of_a_fragment_without_a_batch() -> None:
         "TaskCommitDenied (Driver denied task commit)",
     ],
 )
-def test_tasks_that_were_ended_on_purpose_did_not_fail(cause: str) -> None:
+def test_cancelled_tasks_did_not_fail(cause: str) -> None:
     lost = (w.record("task-lost", cause=cause, task_id="3"),)
     fragment = replace(w.application([], incidents=lost), application=None)
     assert w.codes(fragment) == []
 
 
-def test_tasks_of_an_application_are_no_failed_batches() -> None:
-    """It may have tried them again: batches tell."""
+def test_failed_tasks_of_an_application_are_not_failed_batches() -> None:
+    """Batches show whether a retry succeeded."""
     lost = (w.record("task-lost", cause="KeyError: 'amount'", task_id="3"),)
     assert w.codes(w.application([w.batch(n) for n in range(30)], incidents=lost)) == []
     assert w.codes(w.application([], incidents=lost)) == []
 
 
-def test_a_stop_is_no_failure() -> None:
+def test_a_stop_is_not_a_failure() -> None:
     reason = "Job 7 cancelled because SparkContext was shut down"
     app, _ = failing(40, 39, reason)
     assert w.codes(app) == []  # type: ignore[arg-type]
 
 
-def test_one_batch_that_hangs() -> None:
+def test_a_hanging_batch() -> None:
     batches = [w.batch(n) for n in range(20)]
     hanging = w.batch(20, state="processing", start_ms=w.T0 + 20_010)
     app = w.application([*batches, hanging], last_us=(w.T0 + 90_000) * 1000)
     assert "RT104" in w.codes(app)
 
 
-def test_a_driver_that_is_late() -> None:
+def test_a_late_driver() -> None:
     batches = [w.batch(n, submission_ms=w.T0 + n * 1000 + 800) for n in range(30)]
     assert w.codes(w.application(batches)) == ["RT105"]
 
 
-def test_little_room() -> None:
+def test_low_headroom() -> None:
     app = w.application([w.batch(n, processing_ms=900) for n in range(30)])
     assert w.codes(app) == ["RT106"] and w.verdict(app) == "degraded"
 
 
-def test_restarts_of_a_receiver() -> None:
-    def told(what: str, at: int, origin: str) -> object:
+def test_receiver_restarts() -> None:
+    def event(what: str, at: int, origin: str) -> object:
         return w.record(
             kind="spark_receiver",
             at=at,
@@ -279,42 +279,42 @@ def test_restarts_of_a_receiver() -> None:
             name="SocketReceiver-0",
         )
 
-    events = [told("started", 0, "listener"), told("started", 1, "log")]
+    events = [event("started", 0, "listener"), event("started", 1, "log")]
     app = w.application([w.batch(n) for n in range(30)], receivers=tuple(events))
     assert w.codes(app) == []
-    events += [told("stopped", 9000, "listener"), told("started", 11_000, "listener")]
+    events += [event("stopped", 9000, "listener"), event("started", 11_000, "listener")]
     app = replace(app, receivers=tuple(events))  # type: ignore[arg-type]
     assert w.codes(app) == ["RT302"] and w.cause(app) == "receiver-restarts"
 
 
 @pytest.mark.parametrize(
-    ("stops", "starts", "says"),
+    ("stops", "starts", "clause"),
     [
         ((0, 2000, 4000), (1900, 3900), "restarted 2 times, and stopped once more"),
         ((0, 2000), (1900, 3900), "restarted 2 times:"),
         ((2000,), (0, 3900), "restarted once:"),
     ],
 )
-def test_restarts_are_counted_also_where_the_log_begins_with_a_stop(
-    stops: tuple[int, ...], starts: tuple[int, ...], says: str
+def test_receiver_restarts_in_a_log_that_begins_with_a_stop(
+    stops: tuple[int, ...], starts: tuple[int, ...], clause: str
 ) -> None:
-    def told(what: str, at: int, cause: str | None = None) -> Any:
+    def event(what: str, at: int, cause: str | None = None) -> Any:
         return w.record(
             kind="spark_receiver", at=at, what=what, stream="0", origin="log", cause=cause
         )
 
     why = "Restarting receiver with delay 2000ms: refused"
     events = [
-        *(told("stopped", at, why) for at in stops),
-        *(told("started", at) for at in starts),
+        *(event("stopped", at, why) for at in stops),
+        *(event("started", at) for at in starts),
     ]
     events.sort(key=lambda one: one.time_us)
     app = w.application([w.batch(n) for n in range(30)], receivers=tuple(events))
     (finding,) = (f for o in w.outcomes(app) for f in o.findings)
-    assert finding.cause == "receiver-restarts" and says in finding.title
+    assert finding.cause == "receiver-restarts" and clause in finding.title
 
 
-def test_a_poll_that_task_and_query_tell_of_is_one() -> None:
+def test_a_poll_reported_by_task_and_query_counts_once() -> None:
     poll = "Cannot fetch record for offset 8812 in 120000 milliseconds"
     lost = f"Job aborted: Lost task 3.3 in stage 9.0 (TID 61) (h executor 4): {poll}"
     task = w.record("task-lost", cause=poll, task_id="61")
@@ -325,13 +325,13 @@ def test_a_poll_that_task_and_query_tell_of_is_one() -> None:
     assert len(troubles(w.application(incidents=(task, other), queries=(query,)))) == 2
 
 
-def test_a_receiver_that_another_run_stopped_was_not_started_again() -> None:
-    def told(what: str, at: int, cause: str | None = None) -> Any:
+def test_a_receiver_stopped_by_another_run_did_not_restart() -> None:
+    def event(what: str, at: int, cause: str | None = None) -> Any:
         return w.record(
             kind="spark_receiver", at=at, what=what, stream="0", origin="log", cause=cause
         )
 
-    events = (told("stopped", 0, "Stopped by driver"), told("started", 1000))
+    events = (event("stopped", 0, "Stopped by driver"), event("started", 1000))
     assert w.codes(w.application([w.batch(n) for n in range(30)], receivers=events)) == []
 
 
@@ -353,7 +353,7 @@ def stage(
 
 
 @pytest.mark.parametrize(
-    ("load", "said"),
+    ("load", "cause"),
     [
         (stage(900, 200, records=(900, 100)), "data-skew"),
         (stage(900, 200, records=(100, 100)), "stragglers"),
@@ -362,12 +362,12 @@ def stage(
         (stage(200, 10), None),
     ],
 )
-def test_one_task_of_a_batch(load: StageLoad, said: str | None) -> None:
+def test_one_slow_task(load: StageLoad, cause: str | None) -> None:
     batches = [w.batch(n, processing_ms=950, interval=2000, stage=load) for n in range(30)]
-    assert w.cause(w.application(batches, interval_ms=2000)) == said
+    assert w.cause(w.application(batches, interval_ms=2000)) == cause
 
 
-def test_executors_slow_and_lost() -> None:
+def test_slow_and_lost_executors() -> None:
     batches = [w.batch(n) for n in range(30)]
     slow = Executor(executor="2", host="b", tasks=90, total_ms=9, stages=30, ratio=3.0)
     assert w.cause(w.application(batches, executors=(slow,))) == "slow-executor"
@@ -386,7 +386,7 @@ def test_executors_slow_and_lost() -> None:
         assert w.codes(w.application(batches, executors=(quiet,))) == []
 
 
-def test_kafka_and_metadata() -> None:
+def test_slow_kafka_and_metadata_writes() -> None:
     batches = [w.batch(n) for n in range(30)]
     polls = tuple(w.record("kafka-poll", at=20_000 + n) for n in range(3))
     assert w.cause(w.application(batches, incidents=polls)) == "slow-kafka"
@@ -413,7 +413,7 @@ def test_a_query_that_overruns() -> None:
     assert w.verdict(worse) == "failing"
 
 
-def test_a_query_that_falls_short_without_an_interval() -> None:
+def test_an_overloaded_query_without_an_interval() -> None:
     triggers, time, duration = [], w.T0, 2000
     for number in range(7):
         rows = 300 * duration // 1000
@@ -433,7 +433,7 @@ def test_a_query_that_falls_short_without_an_interval() -> None:
     assert w.codes(app) == ["RT101"]
 
 
-def test_reading_what_is_there_and_ending() -> None:
+def test_a_query_that_reads_everything_and_ends() -> None:
     triggers = [
         w.trigger(n, 900, time_us=(w.T0 + n * 900) * 1000, input_per_s=110.0, processed_per_s=111.0)
         for n in range(12)
@@ -451,7 +451,7 @@ def test_a_limit_of_files() -> None:
     assert w.codes(w.application(queries=(some,))) == []
 
 
-def test_a_backlog_that_grows() -> None:
+def test_a_growing_backlog() -> None:
     triggers = [
         w.trigger(n, 500, sources=({"name": "KafkaV2[x]", "backlog": 100 * n},)) for n in range(30)
     ]
@@ -476,13 +476,13 @@ def test_failed_runs() -> None:
     assert w.codes(app) == ["RT103"] and w.verdict(app) == "failing"
 
 
-def test_rows_that_come_too_late() -> None:
+def test_late_rows() -> None:
     state = ({"rows": 500, "dropped": 3},)
     app = w.application(queries=(w.query([w.trigger(n, 500, state=state) for n in range(30)]),))
     assert w.codes(app) == ["RT404"] and w.cause(app) == "late-rows"
 
 
-def test_a_watermark_that_stands_still() -> None:
+def test_a_stalled_watermark() -> None:
     triggers = [
         w.trigger(n, 500, watermark_us=1, max_event_us=(w.T0 + n) * 1000) for n in range(30)
     ]
@@ -491,12 +491,12 @@ def test_a_watermark_that_stands_still() -> None:
     assert w.codes(w.application(queries=(w.query(moving),))) == []
 
 
-def test_too_little_is_inconclusive() -> None:
+def test_too_few_batches_are_inconclusive() -> None:
     assert w.verdict(w.application([w.batch(0)])) == "inconclusive"
     assert w.verdict(w.application(queries=(w.query([w.trigger(0, 5)]),))) == "inconclusive"
 
 
-def test_the_error_of_a_trace() -> None:
+def test_the_decisive_line_of_a_stack_trace() -> None:
     assert error_line("a.b.SparkException: x\n\tat a.b.C\nCaused by: java.io.IOException: y") == (
         "java.io.IOException: y"
     )
@@ -504,7 +504,7 @@ def test_the_error_of_a_trace() -> None:
 
 
 @pytest.mark.parametrize("interval", [500, 1000, 2000, 5000, 10_000, 60_000])
-def test_the_trigger_interval_shows_in_the_starts(interval: int) -> None:
+def test_the_trigger_interval_follows_from_the_starts(interval: int) -> None:
     from flowdiag.analyses.rate.assemble.queries import observed_trigger_ms
 
     base = w.T0 // interval * interval
@@ -515,8 +515,8 @@ def test_the_trigger_interval_shows_in_the_starts(interval: int) -> None:
     assert observed_trigger_ms(busy) is None
 
 
-def test_triggers_that_wait_for_rows_show_no_interval() -> None:
-    """A source that brings rows each second, a quarter past it: 250 ms would fit, and 50 as well."""
+def test_starts_that_wait_for_rows_do_not_reveal_the_interval() -> None:
+    """Rows arrive at a quarter past each second: intervals of 250 ms and 50 ms both fit."""
     from flowdiag.analyses.rate.assemble.queries import observed_trigger_ms
 
     triggers = [_at_a_quarter_past(n) for n in range(20)]
@@ -537,21 +537,21 @@ def test_a_query_that_overruns_and_waits_for_rows_keeps_up() -> None:
     assert w.codes(app) == []
 
 
-def test_receivers_that_take_what_they_like() -> None:
+def test_receivers_that_ignore_the_rate() -> None:
     app = w.simulated(JOB, Settings(interval_ms=1000, back_pressure=False), [900] * 40)
     app = replace(app, settings=w.BACK_PRESSURE | {"spark.streaming.backpressure.pid.minRate": "5"})
     assert w.cause(app) == "unheeded-rate"
 
 
-def test_triggers_that_are_missing_are_no_pauses() -> None:
-    """Every second progress of a query that never pauses, as a script that polls them has it."""
+def test_missing_triggers_are_not_pauses() -> None:
+    """A polling script records every second progress report of a query that never pauses."""
     triggers = [w.trigger(n, 3000, time_us=(w.T0 + 3000 * n) * 1000) for n in range(60)]
     for step in (1, 2, 3):
         query = w.query(triggers[::step], trigger_interval_ms=1000)
         assert w.codes(w.application(queries=(query,))) == ["RT101"], step
 
 
-def test_a_query_that_rests_little_has_little_headroom() -> None:
+def test_short_pauses_mean_low_headroom() -> None:
     triggers = [w.trigger(n, 1700, interval=2000) for n in range(30)]
     app = w.application(queries=(w.query(triggers, trigger_interval_ms=500),))
     (finding,) = (x for o in w.outcomes(app) for x in o.findings if o.code == "RT106")
@@ -560,7 +560,7 @@ def test_a_query_that_rests_little_has_little_headroom() -> None:
     assert w.assessed(app).applications[0].queries[0][1].delay_ms is None
 
 
-def test_batches_about_the_interval_are_still_throttled() -> None:
+def test_batches_as_long_as_the_interval_are_still_throttled() -> None:
     took = [990, 1005] * 30 + [1010, 1001]
     waited = [1000] * 60 + [1005, 1015]
     batches = [w.batch(n, processing_ms=took[n], scheduling_ms=waited[n]) for n in range(len(took))]
@@ -576,14 +576,14 @@ def test_batches_about_the_interval_are_still_throttled() -> None:
         ("50", Stability.INCONCLUSIVE),
     ],
 )
-def test_behind_a_limit_only_counts_tell_of_health(value: str, word: Stability) -> None:
+def test_a_limited_source_is_healthy_only_with_record_counts(value: str, word: Stability) -> None:
     batches = [w.batch(n, records=None, streams=()) for n in range(30)]
     app = w.application(batches, settings={"spark.streaming.receiver.maxRate": value})
     state = w.assessed(app).applications[0].state
     assert state is not None and state.stability is word
 
 
-def test_a_few_empty_batches_and_full_ones_behind_them_are_counted() -> None:
+def test_queued_batches_with_records_count_after_empty_batches() -> None:
     zero = (StreamInput(stream=0, records=0),)
     first = [w.batch(n, records=0, streams=zero) for n in range(2)]
     waiting = [w.batch(n, records=900, state="queued") for n in range(2, 12)]
@@ -591,7 +591,7 @@ def test_a_few_empty_batches_and_full_ones_behind_them_are_counted() -> None:
     assert "RT206" not in w.codes(app) and "RT101" in w.codes(app)
 
 
-def test_file_streams_count_nothing() -> None:
+def test_file_streams_have_no_record_counts() -> None:
     app = w.simulated(JOB, Settings(interval_ms=1000, back_pressure=False), [400] * 40)
     zero = [replace(b, records=0, streams=(StreamInput(stream=0, records=0),)) for b in app.batches]
     assert w.cause(replace(app, batches=tuple(zero), settings=w.BACK_PRESSURE)) == "unheeded-rate"
@@ -622,32 +622,32 @@ def test_lost_events_lower_the_confidence() -> None:
         assert {x.confidence for o in outcomes for x in o.findings} == {expected}
 
 
-def test_a_manual_clock_fools_nobody() -> None:
+def test_a_manual_clock() -> None:
     batches = [replace(w.batch(n), time_ms=1000 * n + 1000) for n in range(30)]
     assert w.codes(w.application(batches)) == []
 
 
-def _broken_off(**values: Any) -> ApplicationFacts:
-    """An application whose event log breaks off while a batch is processed."""
+def _truncated_log(**values: Any) -> ApplicationFacts:
+    """Return an application whose event log breaks off during a batch."""
     last = w.batch(29, state="processing", start_ms=w.T0 + 29_050)
     app = w.application([*(w.batch(n) for n in range(29)), last], last_us=(w.T0 + 29_500) * 1000)
     return replace(app, origins=frozenset({"event-log"}), **values)
 
 
-def _ends(*apps: ApplicationFacts) -> dict[JobKey | None, Finding]:
+def _driver_killed(*apps: ApplicationFacts) -> dict[JobKey | None, Finding]:
     facts = assess(RateFacts(applications=apps))
     (outcome,) = apply((driver_killed.RULE,), facts, facts.applications, {})
     return {finding.job: finding for finding in outcome.findings}
 
 
-def test_a_log_that_breaks_off_may_have_been_copied_while_the_driver_ran() -> None:
-    assert _ends(_broken_off()) == {}
-    app = _broken_off(damaged=True)
-    found = _ends(app)[app.key]
+def test_a_truncated_log_may_be_a_copy_of_a_running_application() -> None:
+    assert _driver_killed(_truncated_log()) == {}
+    app = _truncated_log(damaged=True)
+    found = _driver_killed(app)[app.key]
     assert (found.severity, found.confidence) == (Severity.INFO, Confidence.LOW)
     assert "or its event log was copied" in found.title and "1 batch had not ended" in found.title
     assert [item.offset for item in found.evidence] == [28, 29]
-    assert _ends(replace(app, ended_us=app.last_us)) == {}
+    assert _driver_killed(replace(app, ended_us=app.last_us)) == {}
 
 
 @pytest.mark.parametrize(
@@ -658,10 +658,10 @@ def test_a_log_that_breaks_off_may_have_been_copied_while_the_driver_ran() -> No
         ("orders", -90_000, Severity.CRITICAL, State.ONGOING, Confidence.MEDIUM),
     ],
 )
-def test_what_comes_later_tells_whether_the_driver_is_gone(
+def test_later_inputs_show_whether_the_driver_was_killed(
     name: str, started: int, severity: Severity, state: State, confidence: Confidence
 ) -> None:
-    app = _broken_off(damaged=True)
+    app = _truncated_log(damaged=True)
     other = replace(
         w.application([w.batch(n) for n in range(200)]),
         key=JobKey("", "app-2"),
@@ -671,14 +671,14 @@ def test_what_comes_later_tells_whether_the_driver_is_gone(
         ended_us=(app.last_us or 0) + 1_200_000_000,
         last_us=(app.last_us or 0) + 1_200_000_000,
     )
-    found = _ends(app, other)[app.key]
+    found = _driver_killed(app, other)[app.key]
     assert (found.severity, found.state, found.confidence) == (severity, state, confidence)
 
 
-def test_an_executor_that_lost_its_driver_tells_of_it() -> None:
+def test_an_executor_that_lost_its_driver() -> None:
     lost = w.record("driver-disassociated", at=29_400)
-    app = replace(_broken_off(damaged=True), incidents=(lost,))
-    found = _ends(app)[app.key]
+    app = replace(_truncated_log(damaged=True), incidents=(lost,))
+    found = _driver_killed(app)[app.key]
     assert (found.severity, found.confidence) == (Severity.CRITICAL, Confidence.HIGH)
-    # An executor may lose its driver when an application ends in good order.
-    assert _ends(replace(app, ended_us=app.last_us)) == {}
+    # An executor may also lose its driver at a regular end of the application.
+    assert _driver_killed(replace(app, ended_us=app.last_us)) == {}

@@ -24,8 +24,8 @@ def key(row: dict[str, Any]) -> tuple[str, int, int]:
 
 
 @pytest.mark.spark
-def test_both_ways_say_the_same(spark: SparkSession) -> None:
-    """Of event logs, listeners' lines, REST answers and logs, of all versions at once."""
+def test_both_surveys_are_equal(spark: SparkSession) -> None:
+    """The input has event logs, listener lines, REST responses and logs of all versions."""
     folders = [
         str(unpacked(path))
         for name in ("two-receivers", "query-failing")
@@ -42,5 +42,5 @@ def test_both_ways_say_the_same(spark: SparkSession) -> None:
     assert any(row["shift_ms"] is not None for row in streams)
 
 
-def test_nothing_gives_nothing() -> None:
+def test_no_events() -> None:
     assert survey_table(parse_on_driver([])) == []
