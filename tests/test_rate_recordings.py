@@ -240,12 +240,12 @@ def test_a_prediction_holds(version: str, before: str, after: str, alone: Alone)
     job = Job(fixed_ms=cost.cost_per_batch_ms or 0.0, per_record_ms=cost.cost_per_record_ms)
     settings: Settings = settings_of(second)
     predicted = simulate(job, settings, [400.0] * 60)
-    for said, real, same in zip(
+    for value, real, same in zip(
         (predicted.steady_per_s, predicted.delay_ms),
         final_state(second),
         final_state(first),
         strict=True,
     ):
-        assert real / 2 <= said <= 2 * real
+        assert real / 2 <= value <= 2 * real
         # Better than the assumption that settings have no effect.
-        assert abs(said - real) < abs(same - real)
+        assert abs(value - real) < abs(same - real)

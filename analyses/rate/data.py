@@ -11,7 +11,6 @@ from flowdiag.analyses.model.finding import RuleOutcome
 from flowdiag.analyses.rate import facts as x
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate.holding import held_by
-from flowdiag.analyses.rate.pid import Step
 from flowdiag.analyses.rate.present import Assessed, Assessment, StreamState
 from flowdiag.analyses.report import wire
 from flowdiag.analyses.report.redact import clean
@@ -88,9 +87,24 @@ def _application(
 
 
 def _steps(assessed: Assessed) -> Iterator[wire.PidStep]:
-    for one in assessed.estimators:
-        for time, step in zip(one.batch_ms, one.steps, strict=True):
-            yield _step(one.stream, time, step, one.exact)
+    for estimator in assessed.estimators:
+        for time, step in zip(estimator.batch_ms, estimator.steps, strict=True):
+            seen = step.observation
+            yield wire.PidStep(
+                stream_id=estimator.stream,
+                batch_time_ms=time,
+                time_ms=seen.time_ms,
+                elements=seen.elements,
+                processing_delay_ms=seen.processing_delay_ms,
+                scheduling_delay_ms=seen.scheduling_delay_ms,
+                latest_rate=step.latest_rate,
+                error=step.error,
+                historical_error=step.historical_error,
+                d_error=step.d_error,
+                new_rate=step.new_rate,
+                outcome=step.outcome,
+                exact=estimator.exact,
+            )
 
 
 def missing(app: x.ApplicationFacts) -> list[str]:
@@ -145,25 +159,6 @@ def _batch(batch: x.Batch, excerpts: bool) -> wire.RateBatch:
         failed_outputs=batch.failed_outputs,
         approximate=batch.approximate,
         reason=clean(batch.reason) if batch.reason and excerpts else None,
-    )
-
-
-def _step(stream: int, batch_ms: int, step: Step, exact: bool) -> wire.PidStep:
-    seen = step.observation
-    return wire.PidStep(
-        stream_id=stream,
-        batch_time_ms=batch_ms,
-        time_ms=seen.time_ms,
-        elements=seen.elements,
-        processing_delay_ms=seen.processing_delay_ms,
-        scheduling_delay_ms=seen.scheduling_delay_ms,
-        latest_rate=step.latest_rate,
-        error=step.error,
-        historical_error=step.historical_error,
-        d_error=step.d_error,
-        new_rate=step.new_rate,
-        outcome=step.outcome,
-        exact=exact,
     )
 
 

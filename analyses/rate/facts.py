@@ -304,8 +304,6 @@ class QueryFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationFacts:
-    """One Spark application."""
-
     key: JobKey  # cluster is empty, job_id the application's id (or a made-up one)
     application: str | None
     name: str | None
@@ -351,6 +349,4 @@ class ApplicationFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateFacts:
-    """All applications of the input."""
-
     applications: tuple[ApplicationFacts, ...]

@@ -63,7 +63,15 @@ def limit_of(
     # The slope is per second of batch times; a batch is processed after its wait.
     grows = slope.slope / (1 + slope.slope)
     if kind == "memory":
-        left = _memory_left(app, grows)
+        # Until the first memory is full: the share that the delay grows by stays in it.
+        left = min(
+            (
+                one.free_bytes / (grows * one.bytes_per_s / 1000)
+                for one in app.memory
+                if one.free_bytes is not None and one.bytes_per_s
+            ),
+            default=None,
+        )
         text = "Receivers keep the blocks of queued batches in memory"
         text += (
             f": at this rate it is full in {fmt.duration(left)}. Then blocks are spilled to disk or lost."
@@ -81,13 +89,3 @@ def limit_of(
         )
         return Limit(kind=kind, left_ms=left, text=text)
     return Limit(kind=kind, left_ms=None, text="Unread records wait in the source.")
-
-
-def _memory_left(app: ApplicationFacts, grows: float) -> float | None:
-    """Return the time until the first memory is full; the share that the delay grows by stays in it."""
-    left = [
-        one.free_bytes / (grows * one.bytes_per_s / 1000)
-        for one in app.memory
-        if one.free_bytes is not None and one.bytes_per_s
-    ]
-    return min(left, default=None)

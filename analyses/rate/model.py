@@ -157,23 +157,18 @@ class Simulated:
 
     @property
     def total_ms(self) -> int:
-        """Scheduling and processing."""
         return self.scheduling_ms + self.processing_ms
 
     @property
     def start_ms(self) -> int:
-        """When its processing begins."""
         return self.time_ms + self.scheduling_ms
 
     @property
     def end_ms(self) -> int:
-        """When it completes."""
         return self.time_ms + self.total_ms
 
 
 class Settling(StrEnum):
-    """Whether rate and delay settle."""
-
     SETTLED = "settled"
     GROWS = (
         "delay-grows"  # never: batches take longer than the interval, and nothing lowers the rate
@@ -235,7 +230,8 @@ def simulate(
     while (rest := _rest(done, settings, job)) is None and len(done) < max(LONGEST, least):
         done = run.until(2 * len(done))
     if rest is None:
-        rest = _unsettled(done, settings.interval_ms), None
+        drifts = abs(_drift(_late(done))) > settings.interval_ms
+        rest = Settling.LATER if drifts else Settling.SWINGS, None
     settling, settled_ms = rest
     if settling is Settling.SETTLED:
         return _outcome(done, played, settings.interval_ms, settling, settled_ms, run.held)
@@ -380,12 +376,6 @@ def _cannot_go_lower(done: Sequence[Simulated], settings: Settings) -> bool:
     floor = settings.gains.min_rate * settings.interval_ms / 1000
     floored = all(one.records <= floor * (1 + SETTLED) for one in _late(done))
     return floored and bool(steps) and all(step.at_floor for step in steps[-FLOORED:])
-
-
-def _unsettled(done: Sequence[Simulated], interval_ms: int) -> Settling:
-    """Return how it behaves after the longest simulation."""
-    drifts = abs(_drift(_late(done))) > interval_ms
-    return Settling.LATER if drifts else Settling.SWINGS
 
 
 def _outcome(

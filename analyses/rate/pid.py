@@ -122,7 +122,6 @@ class Estimator:
         self._latest_error = -1.0
 
     def compute(self, observation: Observation) -> Step:
-        """Return the step for one completed batch."""
         accepted = (
             observation.time_ms > self._latest_time
             and observation.elements > 0

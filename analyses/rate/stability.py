@@ -93,7 +93,7 @@ def trend(xs: Sequence[float], ys: Sequence[float]) -> Trend | None:
     half = SURE * math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
     low = slopes[max(0, math.floor((len(slopes) - half) / 2))]
     high = slopes[min(len(slopes) - 1, math.ceil((len(slopes) + half) / 2))]
-    slope = _median(slopes)
+    slope = median(slopes)
     return Trend(
         slope=slope,
         low=low,
@@ -102,12 +102,6 @@ def trend(xs: Sequence[float], ys: Sequence[float]) -> Trend | None:
         rise=slope * (points[-1][0] - points[0][0]),
         points=n,
     )
-
-
-def _median(ordered: Sequence[float]) -> float:
-    """Return the median of sorted values."""
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
 def _variance(values: Sequence[float]) -> float:
@@ -137,7 +131,6 @@ class Line:
         return (self.high_x - self.low_x) / self.high_x if self.high_x else 0.0
 
     def at(self, x: float) -> float:
-        """The value of the line."""
         return self.base + self.per_x * x
 
 

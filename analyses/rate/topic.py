@@ -125,7 +125,6 @@ class Rate(Topic):
     rules = RULES
 
     def jobs(self, facts: RateFacts) -> Iterable[SelectableJob]:
-        """The applications."""
         return [
             SelectableJob(
                 key=app.key, id=app.application, name=app.name, selectable=app.kind != "other"
@@ -134,7 +133,6 @@ class Rate(Topic):
         ]
 
     def first_us(self, facts: RateFacts) -> int | None:
-        """The first batch or trigger of any application."""
         times = [batch.time_ms * 1000 for app in facts.applications for batch in app.batches]
         times += [
             trigger.time_us
@@ -146,12 +144,10 @@ class Rate(Topic):
         return min(times, default=None)
 
     def last_us(self, facts: RateFacts) -> int | None:
-        """The last record of any application."""
         ends = (app.last_us for app in facts.applications if app.last_us is not None)
         return max(ends, default=None)
 
     def select_jobs(self, facts: RateFacts, is_selected: Callable[[JobKey], bool]) -> RateFacts:
-        """Some applications."""
         kept_apps = (app for app in facts.applications if is_selected(app.key))
         return replace(facts, applications=tuple(kept_apps))
 
@@ -178,7 +174,6 @@ class Rate(Topic):
         return assess(facts, retention_ms=options.rate.retention_ms)
 
     def subjects(self, facts: Assessment) -> Sequence[Assessed]:
-        """The applications."""
         return facts.applications
 
     def review_outcomes(
@@ -214,7 +209,6 @@ class Rate(Topic):
         options: Options,
         sources: Sequence[Source],
     ) -> Data:
-        """`applications`."""
         if facts is None:
             return Data(applications=[])
         excerpts = options.privacy.excerpts
@@ -223,7 +217,6 @@ class Rate(Topic):
         )
 
     def tables(self, facts: Assessment, options: Options) -> Rows:
-        """The lists of `data`, whole."""
         from flowdiag.analyses.rate.data import rate_tables
 
         return rate_tables(facts, excerpts=options.privacy.excerpts)

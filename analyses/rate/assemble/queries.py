@@ -154,7 +154,6 @@ class _Sources:
     def interval(
         self, given_ms: int | None, triggers: Sequence[Trigger]
     ) -> tuple[int | None, str | None]:
-        """Return the trigger interval and its source."""
         if given_ms is not None:
             return given_ms, "option" if given_ms else None
         if self._intervals:

@@ -40,7 +40,6 @@ def executors_of(events: Iterable[Row], loads: Iterable[Row]) -> tuple[Executor,
 
 
 def operations_of(rows: Iterable[Row]) -> tuple[Operation, ...]:
-    """Return output operations by number."""
     found = [
         Operation(
             output=int(row["output"]),
@@ -55,7 +54,6 @@ def operations_of(rows: Iterable[Row]) -> tuple[Operation, ...]:
 
 
 def partitions_of(rows: Iterable[Row]) -> tuple[Partition, ...]:
-    """Return topic partitions by name."""
     found = [
         Partition(
             name=row["partition"],
@@ -70,7 +68,6 @@ def partitions_of(rows: Iterable[Row]) -> tuple[Partition, ...]:
 
 
 def blocks_of(rows: Iterable[Row]) -> tuple[Blocks, ...]:
-    """Return the stored blocks by stream."""
     found = [
         Blocks(
             stream=int(row["stream"]),
@@ -88,7 +85,6 @@ def blocks_of(rows: Iterable[Row]) -> tuple[Blocks, ...]:
 
 
 def memory_of(rows: Iterable[Row]) -> tuple[Memory, ...]:
-    """Return the block storage by host."""
     return tuple(
         Memory(
             host=row["host"],

@@ -79,7 +79,6 @@ _CHANGED: Final = {
 
 
 def exception_measurements(found: Classified | None) -> Iterator[Measurement]:
-    """Yield the numbers and names in an exception."""
     if found is None:
         return
     for key, (name, unit) in _SAID.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.rate import replay as pid
@@ -58,20 +58,13 @@ def assess(facts: RateFacts, *, retention_ms: int | None = None) -> Assessment:
     """
     return Assessment(
         applications=tuple(
-            replace(
-                _assess(app, retention_ms),
+            Assessed(
+                app=app,
+                estimators=(estimators := pid.replays(app)),
+                state=dstream_state(app, estimators, retention_ms) if app.batches else None,
+                queries=tuple((query, query_state(query)) for query in app.queries),
                 others=tuple(one for one in facts.applications if one is not app),
             )
             for app in facts.applications
         )
-    )
-
-
-def _assess(app: ApplicationFacts, retention_ms: int | None) -> Assessed:
-    estimators = pid.replays(app)
-    return Assessed(
-        app=app,
-        state=dstream_state(app, estimators, retention_ms) if app.batches else None,
-        estimators=estimators,
-        queries=tuple((query, query_state(query)) for query in app.queries),
     )

@@ -120,12 +120,10 @@ class StreamState:
 
     @property
     def delay_grows(self) -> bool:
-        """Whether the delay has a significant rise."""
         return self.delay_trend is not None and self.delay_trend.rises
 
     @property
     def delay_intervals(self) -> float | None:
-        """The delay in intervals."""
         if self.delay_ms is None or not self.interval_ms:
             return None
         return self.delay_ms / self.interval_ms

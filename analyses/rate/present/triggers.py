@@ -50,7 +50,6 @@ def recovered(query: QueryFacts, *, worked: float = d.WORKED) -> bool:
 
 
 def query_state(query: QueryFacts) -> StreamState:
-    """Judge the triggers of a query."""
     failed = len({record.fields.get("run_id") for record in parts.exception_records(query)})
     interval, late = query.trigger_interval_ms, timed_triggers(query)
     *before, last = split_triggers_at_gaps(query.triggers)
