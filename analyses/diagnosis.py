@@ -279,7 +279,7 @@ def inspect_inputs(
     return InspectedInputs(
         sources=tuple(
             replace(s, kind=kinds.get(s.index, s.kind), reason=reasons.get(s.index))
-            if s.index in kinds or s.index in reasons
+            if s.index in kinds.keys() | reasons.keys()
             else s
             for s in discovery.sources
         ),
@@ -496,8 +496,10 @@ def measure(
             )
     if faults.found or len(parts) != 1:
         parts.append(Measured(facts={}, faults=faults.found))
-    if len(parts) == 1:
-        return parts[0]
+    return parts[0] if len(parts) == 1 else _merge_measured(parts)
+
+
+def _merge_measured(parts: Sequence[Measured]) -> Measured:
     return Measured(
         facts={name: facts for part in parts for name, facts in part.facts.items()},
         splits=[row for part in parts for row in part.splits],

@@ -151,7 +151,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return ExitCode.USAGE
         usage = getattr(error, "format_message", None)
         if usage is not None:
-            return _wrong_usage(str(usage()), getattr(error, "ctx", None))
+            from flowdiag.cli.output.console import print_message
+
+            path = getattr(getattr(error, "ctx", None), "command_path", "flowdiag")
+            text = str(usage()).strip().rstrip(".").replace("\n", " ")
+            text = text.replace(": Value error, ", ": ")
+            print_message("error", text[:1].lower() + text[1:], f"see {path} --help")
+            return ExitCode.USAGE
         print_message(
             "error",
             f"this is a bug in flowdiag: {type(error).__name__}: {error_text(error)}",
@@ -163,12 +169,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(*traced(traceback.format_exc()), sep="\n", file=sys.stderr)
         return ExitCode.BUG
     return int(result or 0)
-
-
-def _wrong_usage(message: str, context: object) -> ExitCode:
-    from flowdiag.cli.output.console import print_message
-
-    path = getattr(context, "command_path", "flowdiag")
-    text = message.strip().rstrip(".").replace("\n", " ").replace(": Value error, ", ": ")
-    print_message("error", text[:1].lower() + text[1:], f"see {path} --help")
-    return ExitCode.USAGE

@@ -90,7 +90,15 @@ def run(before: str, after: str, given: Mapping[str, Any]) -> ExitCode:
     if settings.redact:
         comparison = redacted(comparison)
     write_report(renderer(comparison, settings), settings.output)
-    return _exit_code(comparison, settings, given["fail_on_change"])
+    fail_on = given["fail_on_change"]
+    if fail_on is FailOnChange.REGRESSION and comparison.regression:
+        return ExitCode.FOUND
+    if fail_on is FailOnChange.CHANGE and changed(comparison):
+        return ExitCode.FOUND
+    assessed = comparison.before.assessed and comparison.after.assessed
+    if not assessed or not (comparison.conclusive or settings.allow_inconclusive):
+        return ExitCode.NOT_ASSESSED
+    return ExitCode.CLEAR
 
 
 def _reports(
@@ -214,17 +222,6 @@ def _factor(given: float | None) -> float | None:
     if given is not None and not 1 < given <= 1000:
         raise FlowdiagError(f"--factor is {given:g}", hint="use a number above 1, such as 1.25")
     return given
-
-
-def _exit_code(comparison: Comparison, settings: Settings, fail_on: FailOnChange) -> ExitCode:
-    if fail_on is FailOnChange.REGRESSION and comparison.regression:
-        return ExitCode.FOUND
-    if fail_on is FailOnChange.CHANGE and changed(comparison):
-        return ExitCode.FOUND
-    assessed = comparison.before.assessed and comparison.after.assessed
-    if not assessed or not (comparison.conclusive or settings.allow_inconclusive):
-        return ExitCode.NOT_ASSESSED
-    return ExitCode.CLEAR
 
 
 def changed(comparison: Comparison) -> bool:

@@ -36,7 +36,6 @@ from flowdiag.parsers.errors import (
 if TYPE_CHECKING:
     from flowdiag.analyses.diagnosis import Topic
     from flowdiag.analyses.model.choice import Choice
-    from flowdiag.analyses.model.options import Options
     from flowdiag.analyses.report.data_dir import DataDir
     from flowdiag.analyses.report.wire import Report
     from flowdiag.cli.spark.starter import SparkStarter
@@ -115,7 +114,14 @@ def diagnosing(
         early: start Spark immediately, because the command always needs it.
         otherwise: returns a replacement for `run` if the inputs are not just paths.
     """
-    accepted = {"paths": paths, **_accepted(inputs or {}, job, model or {})}
+    accepted = {
+        "paths": paths,
+        **(inputs or {}),
+        **{name: (kind, None) for name, kind in _FIRST.items()},
+        **({job[0]: (job[1], None)} if job else {}),
+        **(model or {}),
+        **{name: (kind, False if name == "show_config" else None) for name, kind in _LAST.items()},
+    }
 
     def command_of(option_values: Meaning) -> Callable[..., int]:
         name: str = option_values.__name__
@@ -146,17 +152,6 @@ def diagnosing(
         return command
 
     return command_of
-
-
-def _accepted(inputs: Own, job: tuple[str, Any] | None, model: Own) -> dict[str, tuple[Any, Any]]:
-    """Return the options of a command, in the order of its help."""
-    return {
-        **inputs,
-        **{name: (kind, None) for name, kind in _FIRST.items()},
-        **({job[0]: (job[1], None)} if job else {}),
-        **model,
-        **{name: (kind, False if name == "show_config" else None) for name, kind in _LAST.items()},
-    }
 
 
 def option_fields(
@@ -327,8 +322,10 @@ def report_on_paths(
     Raises:
         FlowdiagError: as in `run`.
     """
-    from flowdiag.analyses.topics import names_of, topic
+    from flowdiag.analyses.model.options import Options
+    from flowdiag.analyses.topics import EVERYTHING, names_of, topic
     from flowdiag.cli.spark.cluster import session_after_checks
+    from flowdiag.parsers.sources.remote import is_url, without_credentials
 
     tables = tables_for(settings)
     progress("inspecting the inputs")
@@ -338,7 +335,8 @@ def report_on_paths(
     from flowdiag.analyses.engine.reading import Resources
 
     topics = tuple(map(topic, names_of(name, engines)))
-    options = _options(name, paths, fields)
+    named = tuple(without_credentials(path) if is_url(path) else path for path in paths)
+    options = Options(**fields, named=named, everything=name == EVERYTHING)
     inspected = inspect_inputs(topics, discovery, options)
     if not inspected.needs_spark:
         alone = partial(diagnose, topics, inspected, _no_session, options)
@@ -407,16 +405,6 @@ def tables_for(settings: Settings) -> DataDir | None:
     if is_remote(settings.master):
         tables.check_cluster()
     return tables
-
-
-def _options(name: str, paths: Sequence[str], fields: Mapping[str, Any]) -> Options:
-    """Build the options, with URLs stripped of credentials."""
-    from flowdiag.analyses.model.options import Options
-    from flowdiag.analyses.topics import EVERYTHING
-    from flowdiag.parsers.sources.remote import is_url, without_credentials
-
-    named = tuple(without_credentials(path) if is_url(path) else path for path in paths)
-    return Options(**fields, named=named, everything=name == EVERYTHING)
 
 
 def _no_session() -> Any:

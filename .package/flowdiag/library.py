@@ -167,9 +167,8 @@ def diagnose(
             )
 
     report = made() if tables is None else tables.of(diagnosed, made)
-    damaged = [each for each in report.inputs if each.error]
-    if strict_inputs and damaged:
-        raise InputError(f"{damaged[0].source}: {damaged[0].error}", hint="strict_inputs is set")
+    if strict_inputs:
+        _require_intact(report)
     return report
 
 
@@ -293,6 +292,7 @@ def read(
         InputError: no input is readable.
         FlowdiagError: an argument is invalid, or Spark is not available; the message contains a remedy.
     """
+    from flowdiag.analyses.diagnosis import sources_for_engine
     from flowdiag.analyses.engine.views import event_table, metric_table
     from flowdiag.analyses.report.fitting import engines_of
 
@@ -307,7 +307,7 @@ def read(
         move = _move_to_session(user_session)
         parts: list[tuple[DataFrame, DataFrame | None]] = []
         for engine in sorted(engines):
-            mine = _sources_of(engine, sources)
+            mine = sources_for_engine(engine, sources)
             if engine == "spark":
                 from flowdiag.analyses.rate.owned import owned_events
 
@@ -420,6 +420,13 @@ def _tables(folder: str | os.PathLike[str] | None, options: Options) -> DataDir 
     return DataDir(os.fspath(folder), excerpts=options.privacy.excerpts)
 
 
+def _require_intact(report: Report) -> None:
+    """Raise an `InputError` about the first damaged input."""
+    damaged = next((each for each in report.inputs if each.error), None)
+    if damaged is not None:
+        raise InputError(f"{damaged.source}: {damaged.error}", hint="strict_inputs is set")
+
+
 def _positive(rows: int) -> int:
     if rows < 1:
         raise FlowdiagError(f"max_rows is {rows}", hint="write 1 or more")
@@ -439,12 +446,6 @@ def _inputs(
     command = selected[0] if selected is not None and len(selected) == 1 else EVERYTHING
     discovery, engines = inputs_of(command, paths, strict=strict)
     return discovery, selected or names_of(EVERYTHING, engines)
-
-
-def _sources_of(engine: str, sources: Sequence[Source]) -> tuple[Source, ...]:
-    from flowdiag.analyses.diagnosis import sources_for_engine
-
-    return sources_for_engine(engine, sources)
 
 
 # -- Spark ---------------------------------------------------------------------------------------------

@@ -7,10 +7,12 @@ rule runs. A `Name` equals its text, but an f-string puts it between marks. Only
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 BEGINS: Final = (
@@ -93,22 +95,25 @@ def _marked(value: Any, known: set[str]) -> Any:
     if kind is str:
         return Name(value) if value in known else value
     if is_dataclass(value) and not isinstance(value, type):
-        changed = {
-            one.name: new
-            for one in fields(value)
-            if one.init and (new := _marked(old := getattr(value, one.name), known)) is not old
-        }
-        return replace(value, **changed) if changed else value
+        return _with_marked_fields(value, known)
     if isinstance(value, Mapping):
         return {_marked(k, known): _marked(v, known) for k, v in value.items()}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return kind(*(_marked(item, known) for item in value))
+        return kind(*map(partial(_marked, known=known), value))
     if kind.__module__.startswith("flowdiag.") and hasattr(value, "__dict__"):
         other = copy(value)  # for example, a graph
         other.__dict__.update({k: _marked(v, known) for k, v in value.__dict__.items()})
         return other
     if kind in (list, tuple, set, frozenset):
-        items = [_marked(item, known) for item in value]
-        same = all(new is old for new, old in zip(items, value, strict=True))
-        return value if same else kind(items)
+        items = [*map(partial(_marked, known=known), value)]
+        return value if all(map(operator.is_, items, value)) else kind(items)
     return value
+
+
+def _with_marked_fields(value: Any, known: set[str]) -> Any:
+    changed = {
+        one.name: new
+        for one in fields(value)
+        if one.init and (new := _marked(old := getattr(value, one.name), known)) is not old
+    }
+    return replace(value, **changed) if changed else value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -344,8 +344,8 @@ class ReportBuilder:
         judgement = v.judge(self.outcomes)
         cause, culprits = judgement.cause, judgement.culprits
         if self.command == EVERYTHING:
-            cause = next((each.cause for each in linked if each.cause), None)
-            culprits = v.culprits_of(each.culprit for each in linked if each.culprit is not None)
+            cause = next(filter(None, (each.cause for each in linked)), None)
+            culprits = v.culprits_of(filter(None, (each.culprit for each in linked)))
         doubts = [*self.doubts, *(fault.message for fault in self._faults.found)]
         verdict = v.final_verdict(
             judgement.verdict,
@@ -354,9 +354,7 @@ class ReportBuilder:
         )
         inconclusive = verdict is f.Verdict.INCONCLUSIVE
         reasons = [*doubts, *v.reasons_for_doubt(self.outcomes, assessed=self.assessed)]
-        gaps = [*doubts, *self._doubts_about_other_jobs()]
-        if not self.assessed:
-            gaps += [o.not_assessed_reason for o in self.outcomes if o.not_assessed_reason]
+        gaps = [*doubts, *self._gaps()]
         return w.Summary(
             verdict=verdict,
             first_action=first,
@@ -370,19 +368,18 @@ class ReportBuilder:
             suggestions=[*self.suggestions, *(self._missing_files() if inconclusive else ())],
         )
 
-    def _doubts_about_other_jobs(self) -> list[str]:
-        """Why core rules are inconclusive about jobs without a serious finding.
+    def _gaps(self) -> Iterator[str]:
+        """Yield why core rules are inconclusive about jobs without a serious finding, and what was not assessed.
 
         For a job with a serious finding, the finding is more useful than the doubt.
         """
         sick = {finding.job for _, finding in v.serious(v.pairs_of(self.outcomes))}
-        return [
-            item.reason
-            for outcome in self.outcomes
-            if outcome.core
-            for item in outcome.inconclusive
-            if item.job not in sick and not (sick and item.job is None)
-        ]
+        for outcome in self.outcomes:
+            for item in outcome.inconclusive if outcome.core else ():
+                if item.job not in sick and not (sick and item.job is None):
+                    yield item.reason
+        if not self.assessed:
+            yield from filter(None, (outcome.not_assessed_reason for outcome in self.outcomes))
 
     def _understood(self, kind: f.Understood) -> w.Understood:
         place = self.located.get((*kind.ref, None)) if kind.ref is not None else None

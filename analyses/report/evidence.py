@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from io import BufferedIOBase
 from types import MappingProxyType
-from typing import BinaryIO, Final, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from flowdiag.analyses.model.finding import Evidence
 from flowdiag.analyses.model.fmt import shorten
@@ -22,10 +22,14 @@ from flowdiag.analyses.report.wire import DOCUMENTS
 from flowdiag.parsers.focus import Focus
 from flowdiag.parsers.notes import InputNote, Kind
 
+if TYPE_CHECKING:
+    from flowdiag.parsers.quotes import Sample
+
 EXCERPT_CHARACTERS: Final = 500
 _CHUNK: Final = 1 << 20
 _RECORD: Final = 64 << 10  # bytes of a record to read for its excerpt
 MAX_BLOCK: Final = 2 << 20  # bytes of a record to search for the relevant part
+_MOST: Final = {False: _RECORD, True: MAX_BLOCK}  # by whether the whole record is searched
 _READERS: Final = 2  # sources at once: reading and counting release the GIL
 
 
@@ -109,13 +113,7 @@ def _quoted(record: bytes, line: int, focus: Focus | None, kind: str, zone: int 
     if focus is None:
         return first
     text, numbers = _unwrapped(record)
-    best, best_us = None, None
-    for sample in quotes.samples_in(text, focus):
-        when = _report_us(text, sample.start, zone)
-        late = when is not None and focus.until_us is not None and when > focus.until_us
-        if best is not None and (late or sample.distance >= best.distance):
-            continue
-        best, best_us = sample, when
+    best, best_us = _nearest_sample(text, focus, zone)
     if best is None:
         return first
     return Located(
@@ -123,6 +121,21 @@ def _quoted(record: bytes, line: int, focus: Focus | None, kind: str, zone: int 
         clean(best.text, EXCERPT_CHARACTERS),
         first.time_us if best_us is None else best_us,
     )
+
+
+def _nearest_sample(
+    text: bytes, focus: Focus, zone: int | None
+) -> tuple[Sample | None, int | None]:
+    """Return the sample that fits best and the time of its report, if any; the first if all are too late."""
+    from flowdiag.parsers.quotes import samples_in
+
+    best, best_us = None, None
+    for sample in samples_in(text, focus):
+        when = _report_us(text, sample.start, zone)
+        late = when is not None and focus.until_us is not None and when > focus.until_us
+        if best is None or not (late or sample.distance >= best.distance):
+            best, best_us = sample, when
+    return best, best_us
 
 
 def _unwrapped(record: bytes) -> tuple[bytes, Callable[[int], int]]:
@@ -203,9 +216,8 @@ def _records(
         size = fill(buffer) or 0
         continued, started = started, []
         for offset, number, record in continued:
-            most = MAX_BLOCK if offset in blocks else _RECORD
-            stop = min(size, most - len(record))
-            end = stop if offset in blocks else _end(buffer, 0, stop)
+            most = _MOST[offset in blocks]
+            end = _end(buffer, 0, min(size, most - len(record)), whole=offset in blocks)
             record += buffer[:end]
             if end < size or not size or len(record) >= most:
                 yield offset, number, bytes(record)
@@ -217,9 +229,8 @@ def _records(
             following += 1
             line += count(counted, at)
             counted = at
-            most = MAX_BLOCK if offset in blocks else _RECORD
-            stop = min(size, at + most)
-            end = stop if offset in blocks else _end(buffer, at, stop)
+            most = _MOST[offset in blocks]
+            end = _end(buffer, at, min(size, at + most), whole=offset in blocks)
             if end < size or end - at >= most:
                 yield offset, line, bytes(memoryview(buffer)[at:end])
             else:
@@ -231,9 +242,9 @@ def _records(
             return
 
 
-def _end(buffer: bytearray, start: int, stop: int) -> int:
-    """The end of a line that starts at `start`, at most `stop`."""
-    found = buffer.find(b"\n", start, stop)
+def _end(buffer: bytearray, start: int, stop: int, *, whole: bool) -> int:
+    """The end of a line that starts at `start`, at most `stop`. A `whole` record ends at `stop`."""
+    found = -1 if whole else buffer.find(b"\n", start, stop)
     return stop if found < 0 else found
 
 

@@ -124,8 +124,6 @@ def _input(
     source: Source, rows: Sequence[Mapping[str, str]], owners: Sequence[Process], excerpts: bool
 ) -> Input:
     samples = [row[key] for row in rows for key in sorted(row) if key.startswith("sample_")]
-    errors = dict.fromkeys(row["error"] for row in rows if row.get("error"))
-    unreadable = source.kind == NOT_READ and (source.reason or "").startswith("unreadable")
     return Input(
         source=printable(source.name),
         kind=source.kind,
@@ -141,10 +139,17 @@ def _input(
         zone_from=_one({owner.zone_from for owner in owners}),
         clock_offset_ms=_one({owner.clock_offset_ms for owner in owners}),
         reason=clean(source.reason) if source.reason else None,
-        error=clean(source.reason or "") if unreadable else clean("; ".join(errors)) or None,
+        error=_error(source, rows),
         samples=[clean(sample, 300) for sample in samples[:MAX_SAMPLES]] if excerpts else [],
         processes=[_process(owner) for owner in owners],
     )
+
+
+def _error(source: Source, rows: Iterable[Mapping[str, str]]) -> str | None:
+    """Why the source is unreadable, or the errors of its parts."""
+    if source.kind == NOT_READ and (source.reason or "").startswith("unreadable"):
+        return clean(source.reason or "")
+    return clean("; ".join(dict.fromkeys(row["error"] for row in rows if row.get("error")))) or None
 
 
 def _role(source: Source, written: set[str]) -> str:

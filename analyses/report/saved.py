@@ -38,7 +38,13 @@ def report_in(document: bytes, name: str) -> Report:
         if schema == SCHEMA:
             # Another program may have written it: remove control characters and check references.
             report = decode(msgspec.json.encode(speakable(msgspec.json.decode(document))))
-            _check_references(report)
+            known = {finding.fingerprint for finding in report.findings}
+            for story in report.summary.stories:
+                named = {*story.findings, *(each.fingerprint for each in story.because)}
+                if not story.findings or not named <= known:
+                    raise msgspec.ValidationError(
+                        "an incident refers to a finding that the report does not contain"
+                    )
             return report
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise FlowdiagError(
@@ -49,18 +55,3 @@ def report_in(document: bytes, name: str) -> Report:
         f"'{name}' has the schema '{schema}', but this version reads '{SCHEMA}'",
         hint="use the version of flowdiag that wrote it, or run the diagnosis again",
     )
-
-
-def _check_references(report: Report) -> None:
-    """Check that every finding of a story is in the report.
-
-    Raises:
-        msgspec.ValidationError: a finding is missing.
-    """
-    known = {finding.fingerprint for finding in report.findings}
-    for story in report.summary.stories:
-        named = {*story.findings, *(each.fingerprint for each in story.because)}
-        if not story.findings or not named <= known:
-            raise msgspec.ValidationError(
-                "an incident refers to a finding that the report does not contain"
-            )

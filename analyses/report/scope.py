@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from flowdiag.analyses.model import finding as f
-from flowdiag.analyses.report.wire import Report, TopicStatus
+from flowdiag.analyses.report.wire import Report, Topic, TopicStatus
 from flowdiag.analyses.topics import topic_named
 
 
@@ -50,16 +50,17 @@ def unassessed(
         job: the name of the job, if known.
         severity: the severity of the finding in another report.
     """
-    rule = next((rule for rule in report.rules if rule.code == code), None)
+    rule = {rule.code: rule for rule in report.rules}.get(code)
     if rule is None:
         return f"flowdiag {report.tool.version} has no rule {code} for this command"
-    if rule.status is not f.Status.FOUND and rule.status is not f.Status.CLEAR:
+    if rule.status not in (f.Status.FOUND, f.Status.CLEAR):
         return rule.reason or rule.status.value
     # Found for one job, and undecided for another.
     if rule.reason:
         return rule.reason
     # If the topic was not assessed, its other rules saw nothing either.
-    topic = next((each for each in report.topics if each.topic == topic_named(code)), None)
+    topics: dict[str | None, Topic] = {each.topic: each for each in report.topics}
+    topic = topics.get(topic_named(code))
     if topic is not None and topic.status is not TopicStatus.ASSESSED:
         return topic.reason or topic.status.value
     if job is not None and (known := jobs_of(report)) and job not in known:

@@ -46,7 +46,8 @@ def documents(root: Path) -> Iterator[tuple[Path, str]]:
 
 def with_blocks(text: str) -> str:
     """Return a page with its generated blocks replaced: `<!-- name: generated -->` to `<!-- /name -->`."""
-    blocks = {"exit-codes": _exit_codes(), "warnings": _warnings()}
+    rows = "".join(f"| {int(code)} | {meaning} |\n" for code, meaning in MEANINGS.items())
+    blocks = {"exit-codes": f"| code | meaning |\n|--:|---|\n{rows}", "warnings": _warnings()}
     return _BLOCK.sub(lambda hit: f"{hit[1]}{blocks[hit[2]]}{hit[3]}", text)
 
 
@@ -64,11 +65,6 @@ def _help(command: Any, context: Any, path: str) -> Iterator[str]:
         child = command.get_command(context, name)
         with child.make_context(name, [], parent=context, resilient_parsing=True) as inner:
             yield from _help(child, inner, f"{path} {name}")
-
-
-def _exit_codes() -> str:
-    rows = "".join(f"| {int(code)} | {meaning} |\n" for code, meaning in MEANINGS.items())
-    return f"| code | meaning |\n|--:|---|\n{rows}"
 
 
 def _warnings() -> str:

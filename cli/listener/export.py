@@ -53,7 +53,8 @@ def export(folder: Path, *, spark_home: str | None = None) -> Exported:
         written = [_copy(name, folder) for name in (PYTHON, JAVA)]
     except OSError as error:
         raise FlowdiagError(f"cannot write to {folder}: {error.strerror}") from error
-    javac = _javac()
+    home = os.environ.get("JAVA_HOME")
+    javac = (home and shutil.which("javac", path=f"{home}/bin")) or shutil.which("javac")
     if jars is None:
         why = "no Spark installation found; pass --spark-home"
     elif javac is None:
@@ -90,11 +91,6 @@ def _jars(spark_home: str | None) -> Path | None:
 
 def _has_streaming(jars: Path) -> bool:
     return any(jars.glob("spark-streaming_*.jar"))
-
-
-def _javac() -> str | None:
-    home = os.environ.get("JAVA_HOME")
-    return (home and shutil.which("javac", path=f"{home}/bin")) or shutil.which("javac")
 
 
 def _build(javac: str, jars: Path, folder: Path) -> str:

@@ -87,7 +87,7 @@ def _lines(command: Any, ctx: Any, width: int) -> Iterator[str]:
         yield from ("", _bold(panel))
         for left, right in entries:
             yield from _entry(left, right, width)
-    if any(name == "--fail-on" for param in command.params for name in param.opts):
+    if any("--fail-on" in param.opts for param in command.params):
         yield from ("", f"{_bold('Exit codes')}  {getattr(command, 'exit_codes', SHORT_MEANINGS)}")
 
 

@@ -220,7 +220,7 @@ def resolve_settings(
     values |= _from_environment(environ)
     for name, value in flags.items():
         if value is not None:
-            key = _key(name)
+            key = name.replace("_", "-")
             values[key] = Given(_split_list(key, value), Origin.FLAG, f"--{key}", key)
     if _is_page(values.get("output")) and not _is_flag(values.get("format")):
         values["format"] = Given(Format.HTML, Origin.FLAG, "--output", "format")
@@ -356,10 +356,6 @@ def _from_environment(environ: Mapping[str, str]) -> Layer:
 
 def _keys(without: frozenset[str]) -> list[str]:
     return [key for key in Settings.__struct_encode_fields__ if key not in without]
-
-
-def _key(name: str) -> str:
-    return name.replace("_", "-")
 
 
 def _explain(error: msgspec.ValidationError, values: Layer) -> tuple[str]:

@@ -85,7 +85,13 @@ def _lines(report: Report, page: Page, limits: _Limits) -> Iterator[str]:
     cause = f" ({report.summary.cause})" if report.summary.cause else ""
     yield f"flowdiag {report.tool.command}: {words.verdict_sentence(report)}{cause}"
     yield from _culprits(report, limits)
-    yield _inputs(report, clock)
+    read = [item for item in report.inputs if item.kind != "not-read"]
+    unread = len(report.inputs) - len(read)
+    parts = [f"{fmt.plural(len(read), 'input')} read", words.time_span(report, clock)]
+    parts += [f"{unread} not read"] if unread else []
+    broken = sum(bool(item.error) for item in read)
+    parts += [f"{broken} incomplete"] if broken else []
+    yield f"inputs: {', '.join(parts)}"
     stories = s.story_views(report)
     for number, view in enumerate(stories[: limits.stories], 1):
         yield from _story(view, number, clock, page, limits)
@@ -106,16 +112,6 @@ def _culprits(report: Report, limits: _Limits) -> Iterator[str]:
     others = [words.compact(words.subject_name(each.subject)) for each, _ in ranked[1:]]
     if others:
         yield words.truncate(f"other suspects: {'; '.join(dict.fromkeys(others))}", limits.others)
-
-
-def _inputs(report: Report, clock: words.Clock) -> str:
-    read = [item for item in report.inputs if item.kind != "not-read"]
-    unread = len(report.inputs) - len(read)
-    parts = [f"{fmt.plural(len(read), 'input')} read", words.time_span(report, clock)]
-    parts += [f"{unread} not read"] if unread else []
-    broken = sum(bool(item.error) for item in read)
-    parts += [f"{broken} incomplete"] if broken else []
-    return f"inputs: {', '.join(parts)}"
 
 
 def _story(

@@ -7,7 +7,7 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from flowdiag.analyses.report.changes import Change, Kind, Round, Standing
+from flowdiag.analyses.report.changes import Change, Kind, Round
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.text import words
 from flowdiag.cli.text.grid import VERDICT_STYLES, Aligned, Indented, line, render_blocks
@@ -53,8 +53,8 @@ def changes_text(this: Round, page: Page) -> str:
 
 
 def _standing_change(change: Change) -> str:
-    return " → ".join(_standing(each) for each in (change.before, change.after) if each is not None)
-
-
-def _standing(standing: Standing) -> str:
-    return f"{standing.severity}{'' if standing.state == 'ongoing' else ', recovered'}"
+    return " → ".join(
+        f"{each.severity}{'' if each.state == 'ongoing' else ', recovered'}"
+        for each in (change.before, change.after)
+        if each is not None
+    )

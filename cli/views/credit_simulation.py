@@ -30,7 +30,19 @@ def page_of(fitted: Fit, predictions: Sequence[Prediction], growth: Outcome) -> 
     page = stdout_page()
     task = reference_task(fitted.bottleneck, fitted.job)
     blocks: list[RenderableType] = [_chain(fitted.job), _bottleneck(fitted), _settings(fitted.flow)]
-    blocks += [_table(predictions), *[Text(text, "dim") for text in _notes(predictions)]]
+    blocks += [
+        Listing(
+            predictions,
+            Column("", lambda item: item.name, "wrap"),
+            Column("throughput", _throughput, "right-wrap"),
+            Column("queue", lambda item: _rounded(item, item.queue, 1), "right-wrap"),
+            Column(
+                "records waiting", lambda item: _rounded(item, item.queued_records), "right-wrap"
+            ),
+            Column("checkpoint", _checkpoint, "right-wrap"),
+        ),
+        *[Text(text, "dim") for text in _notes(predictions)],
+    ]
     values: list[float | None] = [value for _, value in growth.queue_over_time.get(task, ())]
     rows = labelled(values, width=min(page.width, _WIDEST), unicode=page.unicode)
     if rows:
@@ -39,18 +51,14 @@ def page_of(fitted: Fit, predictions: Sequence[Prediction], growth: Outcome) -> 
     blocks += rows
     blocks += [Text(note, "yellow") for note in dict.fromkeys(fitted.notes)]
     if fitted.compared:
-        blocks += _fit(fitted)
+        compared = "; ".join(
+            f"{c.name} {_figure(c.name, c.observed)}, modelled {_figure(c.name, c.modelled)}"
+            for c in fitted.compared
+        )
+        missed = f"the model differs by a factor of {fitted.error:.1f} (limit {POOR:g})"
+        poor = Text(f"{missed}: do not rely on its predictions", "yellow")
+        blocks += [Text(f"fit  {compared}", "dim"), *([poor] if fitted.is_poor else [])]
     return render_blocks(blocks, page)
-
-
-def _fit(fitted: Fit) -> list[Text]:
-    compared = "; ".join(
-        f"{c.name} {_figure(c.name, c.observed)}, modelled {_figure(c.name, c.modelled)}"
-        for c in fitted.compared
-    )
-    missed = f"the model differs by a factor of {fitted.error:.1f} (limit {POOR:g})"
-    poor = Text(f"{missed}: do not rely on its predictions", "yellow")
-    return [Text(f"fit  {compared}", "dim"), *([poor] if fitted.is_poor else [])]
 
 
 def _figure(name: str, value: float) -> str:
@@ -76,7 +84,9 @@ def _bottleneck(fitted: Fit) -> Text:
     if fitted.bottleneck is None:
         return Text("no task is near its limit")
     busy = max(item.busy for item in fitted.outcome.of(fitted.bottleneck))
-    offered, taken = _offered(fitted.job), _sent(fitted.job, fitted.outcome)
+    rates, sources = flow_rates(fitted.job), _sources(fitted.job)
+    offered = sum(rates[name] for name in sources)
+    taken = sum(fitted.outcome.throughput(name) for name in sources)
     text = f"the slowest task is {fitted.bottleneck}, busy {fmt.percent(busy)} of the time"
     if offered - taken > 0.02 * offered:
         text += f": {fmt.number(round(offered - taken, 1))} records/s exceed its capacity"
@@ -85,15 +95,6 @@ def _bottleneck(fitted: Fit) -> Text:
 
 def _sources(job: Job) -> list[str]:
     return [t.name for t in job.tasks if all(edge.downstream != t.name for edge in job.edges)]
-
-
-def _offered(job: Job) -> float:
-    rates = flow_rates(job)
-    return sum(rates[name] for name in _sources(job))
-
-
-def _sent(job: Job, outcome: Outcome) -> float:
-    return sum(outcome.throughput(name) for name in _sources(job))
 
 
 def _settings(flow: Flow) -> Text:
@@ -108,17 +109,6 @@ def _settings(flow: Flow) -> Text:
         f"every {fmt.duration(flow.interval_ms)}",
     ]
     return Text(", ".join(parts), "dim")
-
-
-def _table(predictions: Sequence[Prediction]) -> RenderableType:
-    return Listing(
-        predictions,
-        Column("", lambda item: item.name, "wrap"),
-        Column("throughput", _throughput, "right-wrap"),
-        Column("queue", lambda item: _rounded(item, item.queue, 1), "right-wrap"),
-        Column("records waiting", lambda item: _rounded(item, item.queued_records), "right-wrap"),
-        Column("checkpoint", _checkpoint, "right-wrap"),
-    )
 
 
 def _throughput(item: Prediction) -> str | None:

@@ -37,8 +37,23 @@ def render(comparison: Comparison, page: Page) -> str:
     )
     blocks = [sides, _findings(comparison.findings, page), _measures(comparison, page)]
     if comparison.doubts and (page.verbose or not comparison.conclusive):
-        blocks.append(_doubts(comparison.doubts, page))
-    return g.render_blocks([*blocks, _conclusion(comparison)], page, apart=True)
+        shown = comparison.doubts if page.verbose else comparison.doubts[:5]
+        lines = [g.line(text if page.verbose else words.truncate(text, _REASON)) for text in shown]
+        blocks.append(
+            g.block("Not comparable", *lines, *g.and_more(len(comparison.doubts) - len(shown)))
+        )
+    title = g.heading("Verdict")
+    style = g.VERDICT_STYLES.get(comparison.after.verdict.value, "bold")
+    title.append("  ")
+    title.append(g.line(wording.verdict_change(comparison), style))
+    last = "bold red" if comparison.regression else "bold green"
+    if not comparison.regression and not comparison.conclusive:
+        last = "bold magenta"
+    return g.render_blocks(
+        [*blocks, Group(title, g.Indented(g.line(wording.conclusion(comparison), last)))],
+        page,
+        apart=True,
+    )
 
 
 def _findings(changes: Sequence[FindingChange], page: Page) -> RenderableType:
@@ -85,20 +100,3 @@ def _measures(comparison: Comparison, page: Page) -> RenderableType:
     if rows:
         blocks += [Text(), g.block("Measures without a result", g.Aligned(rows))]
     return Group(*blocks)
-
-
-def _doubts(doubts: Sequence[str], page: Page) -> RenderableType:
-    shown = doubts if page.verbose else doubts[:5]
-    lines = [g.line(text if page.verbose else words.truncate(text, _REASON)) for text in shown]
-    return g.block("Not comparable", *lines, *g.and_more(len(doubts) - len(shown)))
-
-
-def _conclusion(comparison: Comparison) -> RenderableType:
-    title = g.heading("Verdict")
-    style = g.VERDICT_STYLES.get(comparison.after.verdict.value, "bold")
-    title.append("  ")
-    title.append(g.line(wording.verdict_change(comparison), style))
-    last = "bold red" if comparison.regression else "bold green"
-    if not comparison.regression and not comparison.conclusive:
-        last = "bold magenta"
-    return Group(title, g.Indented(g.line(wording.conclusion(comparison), last)))

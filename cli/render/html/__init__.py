@@ -58,11 +58,18 @@ def render(report: Report, page: Page) -> str:
         ),
     )
     style = _fill("style.css")
+    digest = b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = (  # the page may only use its own style
+        "default-src 'none'",
+        f"style-src 'sha256-{digest}'",
+        "base-uri 'none'",
+        "form-action 'none'",
+    )
     whole = _fill(
         "page.html",
         report=report,
         style=style,
-        policy=_policy(style),
+        policy="; ".join(policy),
         sentence=words.verdict_sentence(report),
         verdict=verdict,
         sections=sections,
@@ -130,18 +137,6 @@ def _culprits(context: Context) -> tuple[list[dict[str, Any]], int]:
         for culprit, jobs in ranked[:_CULPRITS]
     ]
     return shown, len(ranked) - len(shown)
-
-
-def _policy(style: str) -> str:
-    """Return the content security policy: the page may only use its own style."""
-    digest = b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    rules = (
-        "default-src 'none'",
-        f"style-src 'sha256-{digest}'",
-        "base-uri 'none'",
-        "form-action 'none'",
-    )
-    return "; ".join(rules)
 
 
 @cache

@@ -136,7 +136,8 @@ def _figure(
     unit: str,
     most: float | None = None,
 ) -> Figure | None:
-    shown = _worst_cells(cells)
+    ranked = sorted(range(len(cells)), key=lambda n: (not cells[n].culprit, -cells[n].value))
+    shown = [cells[n] for n in sorted(ranked[:_ROWS])]
     top = most or max(cell.value for cell in shown)
     taskmanagers = _taskmanagers(shown)
     names = (
@@ -164,12 +165,6 @@ def _figure(
     worst = max(shown, key=lambda cell: cell.value)
     label = f"{title}. Most: {worst.task} {_subtask(worst)} on {worst.taskmanager}, {worst.shown} {unit}"
     return renderer.figure(title, label, spec, how=how, legend=legend, note=note)
-
-
-def _worst_cells(cells: Sequence[_Cell]) -> list[_Cell]:
-    """Return the culprits and the cells with the highest values, in graph order."""
-    ranked = sorted(range(len(cells)), key=lambda n: (not cells[n].culprit, -cells[n].value))
-    return [cells[n] for n in sorted(ranked[:_ROWS])]
 
 
 def _taskmanagers(cells: Sequence[_Cell]) -> list[str]:

@@ -120,6 +120,8 @@ def _rows(
         start[pool.depth] = begin + length
         for deeper in range(pool.depth + 1, 5):
             start[deeper] = begin
+        option = options.get(pool.name)
+        set_to = printable(fmt.shorten(option, _OPTION)) if option else ""
         rows.append(
             {
                 "pool": _label(pool),
@@ -127,16 +129,11 @@ def _rows(
                 "x": begin / size,
                 "x2": (begin + length) / size,
                 "text": fmt.size(length),
-                "whole": _size_and_option(length, options.get(pool.name)),
+                "whole": f"{fmt.size(length)}, set: {set_to}" if set_to else fmt.size(length),
                 "tooltip": f"{pool.label}, {of}: {fmt.size(length)}",
             }
         )
     return rows
-
-
-def _size_and_option(length: int, option: str | None) -> str:
-    set_to = printable(fmt.shorten(option, _OPTION)) if option else ""
-    return f"{fmt.size(length)}, set: {set_to}" if set_to else fmt.size(length)
 
 
 def _spec(

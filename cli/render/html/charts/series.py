@@ -60,9 +60,9 @@ def of_batches(
         _Point(
             at=iso(batch.batch_time_ms * 1000),
             took_ms=batch.processing_delay_ms,
-            waited_ms=_wait(
-                batch.processing_start_ms, batch.batch_time_ms, batch.scheduling_delay_ms
-            ),
+            waited_ms=float(max(0, batch.processing_start_ms - batch.batch_time_ms))
+            if batch.processing_start_ms is not None
+            else batch.scheduling_delay_ms,
             records=batch.records,
             kind="batch",
             failed=batch.failed_outputs > 0,
@@ -124,10 +124,6 @@ def _span(points: Sequence[_Point], clock: words.Clock) -> Window | None:
     """Return the period of all batches or triggers, finished or not."""
     times = [time for point in points if (time := wall_ms(point.at, clock)) is not None]
     return (min(times), max(times)) if times and min(times) < max(times) else None
-
-
-def _wait(start: int | None, batch_time: int, scheduling: int | None) -> float | None:
-    return float(max(0, start - batch_time)) if start is not None else scheduling
 
 
 def _times(
