@@ -1,1 +1,8 @@
-"""Compares two reports: findings by fingerprint, measures by a suitable statistical test."""
+"""Compares two reports, and mutes known findings.
+
+Start with `compare.compare_reports`. `findings` pairs the findings of both sides, `measures` their
+quantities, and `chance` decides whether a difference is significant. `baseline` reads and writes the
+findings that a team has accepted. `wire` declares the document that `flowdiag compare` writes.
+
+Only reports and baseline files come in: nothing here reads logs or needs Spark.
+"""
