@@ -118,11 +118,14 @@ def main() -> int:
         "",
         *_simulated(),
         "",
-        *_verdict_table("Healthy to faulty", PAIRS, reports, wanted=True),
+        *_verdict_table("Healthy to faulty", PAIRS, reports, expected=True),
     ]
     healed = [(faulty, healthy) for healthy, faulty in PAIRS]
-    lines += ["", *_verdict_table("Faulty to repaired", healed, reports, wanted=False)]
-    lines += ["", *_verdict_table("The same fault in two versions", VERSIONS, reports, wanted=None)]
+    lines += ["", *_verdict_table("Faulty to repaired", healed, reports, expected=False)]
+    lines += [
+        "",
+        *_verdict_table("The same fault in two versions", VERSIONS, reports, expected=None),
+    ]
     text = "\n".join(lines) + "\n"
     print(text)
     if given.write:
@@ -279,9 +282,9 @@ def _verdict_table(
     pairs: Sequence[tuple[str, str]],
     reports: dict[str, Report],
     *,
-    wanted: bool | None,
+    expected: bool | None,
 ) -> list[str]:
-    """Render the verdicts on pairs; `wanted` is whether a regression is expected, None for no
+    """Render the verdicts on pairs; `expected` is whether a regression is expected, None for no
     change.
     """
     lines = [
@@ -300,7 +303,7 @@ def _verdict_table(
             )
         )
         answer = "yes" if one.regression else "no"
-        if wanted is not None and one.regression is not wanted:
+        if expected is not None and one.regression is not expected:
             answer = f"**{answer}**"
         verdicts = f"{one.before.verdict} → {one.after.verdict}"
         lines.append(f"| {before} | {after} | {verdicts} | {findings} | {changed} | {answer} |")

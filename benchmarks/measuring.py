@@ -75,8 +75,8 @@ def run(contender: Contender, *, memory: bool = False) -> Run:
     _await_orphans(others)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if process.returncode not in contender.succeeds:
-        told = complaints.decode(errors="replace")[-2000:]
-        raise SystemExit(f"{contender.name}: status {process.returncode}\n{told}")
+        error = complaints.decode(errors="replace")[-2000:]
+        raise SystemExit(f"{contender.name}: status {process.returncode}\n{error}")
     waited = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     # No process waits for Python workers that Spark kills, so only the samples count them.
     processor = max(waited, sampler.processor)
@@ -100,9 +100,9 @@ def in_turn(
             done = run(contender, memory=memory)
             runs[contender.name].append(done)
             peak = "" if done.peak is None else f", {done.peak / 1e6:.0f} MB"
-            told = f"{done.wall:.1f} s wall, {done.processor:.1f} s processor{peak}"
+            times = f"{done.wall:.1f} s wall, {done.processor:.1f} s processor{peak}"
             load = os.getloadavg()[0]
-            print(f"  {number + 1}. {contender.name}: {told}, load {load:.0f}", file=sys.stderr)
+            print(f"  {number + 1}. {contender.name}: {times}, load {load:.0f}", file=sys.stderr)
     return runs
 
 

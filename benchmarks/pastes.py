@@ -186,16 +186,16 @@ def signature(found: Discovery) -> str:
     """Return the content of an input regardless of its place in the file: equal signatures have
     equal reports.
     """
-    said: list[str] = []
+    parts: list[str] = []
     for source in found.sources:
-        said.append(f"{source.kind} {source.engine}")
+        parts.append(f"{source.kind} {source.engine}")
         if source.kind == "not-read":
             continue
         for batch in parse_split(Split(source, 0, -1)):
             for row in batch.to_pylist():
                 if row["event"] != "split":
-                    said.append(repr([(k, v) for k, v in row.items() if k != "offset" and v]))
-    return "\n".join(said)
+                    parts.append(repr([(k, v) for k, v in row.items() if k != "offset" and v]))
+    return "\n".join(parts)
 
 
 def judge(paste: Paste, report: Report, *, cut: bool = False, headed: bool = False) -> Answer:
@@ -218,9 +218,9 @@ def judge(paste: Paste, report: Report, *, cut: bool = False, headed: bool = Fal
         return Answer(
             verdict="inconclusive" if lacks else "wrong", why=f"cause {summary.cause or 'none'}"
         )
-    wanted = "failing" if headed else right.get("verdict", "failing")
-    if summary.verdict != wanted and not cut:
-        return Answer(verdict="wrong", why=f"{summary.verdict}, not {wanted}")
+    expected = "failing" if headed else right.get("verdict", "failing")
+    if summary.verdict != expected and not cut:
+        return Answer(verdict="wrong", why=f"{summary.verdict}, not {expected}")
     return _check_details(paste, report, cut=cut)
 
 

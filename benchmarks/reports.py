@@ -63,8 +63,8 @@ def inputs(top: Path) -> Iterator[tuple[Path, str]]:
     found += sorted(path.parent for path in SYNTHETIC.rglob("truth.json"))
     for path in found:
         engine = "spark" if "spark" in _place(path, top).parts else "flink"
-        for topic, wanted in ENGINES.items():
-            if wanted == engine:
+        for topic, topic_engine in ENGINES.items():
+            if topic_engine == engine:
                 yield path, topic
 
 
@@ -132,16 +132,16 @@ def _measured(top: Path, shard: int, shards: int) -> Iterator[tuple[str, str, tu
     from flowdiag.analyses.topics import ENGINES, topic
     from flowdiag.cli.spark.starter import SparkStarter
 
-    wanted = list(inputs(top))[shard::shards]
+    part = list(inputs(top))[shard::shards]
     with SparkStarter.begin() as starter:
         session = starter.session()
         starter.tune(0)
-        for number, (path, name) in enumerate(wanted):
+        for number, (path, name) in enumerate(part):
             discovery = find([str(path)], strict=False, engine=ENGINES[name])
             inspected = inspect_inputs((topic(name),), discovery, Options())
             kept = inspected, measure((topic(name),), inspected, lambda: session)
             yield f"{_place(path, top)}".replace("/", "__"), name, kept
-            sys.stderr.write(f"\r{number + 1}/{len(wanted)}")
+            sys.stderr.write(f"\r{number + 1}/{len(part)}")
 
 
 def _read(

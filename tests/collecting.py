@@ -45,9 +45,9 @@ def collect_from_spark(url: str, folder: Path, ticks: int = 2, **settings: Any) 
         opened = Folder(folder, "spark", url)
         try:
             async with Client(url, backoff_s=0.01) as client:
-                wanted = SparkOptions(every_s=0.02, for_s=60.0, most_ticks=ticks, **settings)
+                options = SparkOptions(every_s=0.02, for_s=60.0, most_ticks=ticks, **settings)
                 return await collect_spark(
-                    client, opened, wanted, tool="0", progress=lambda _: None
+                    client, opened, options, tool="0", progress=lambda _: None
                 )
         finally:
             opened.close()
@@ -64,11 +64,11 @@ def collect_from_flink(
         opened = Folder(folder, "flink", url)
         try:
             async with Client(url, access, backoff_s=0.01) as client:
-                wanted = FlinkOptions(
+                options = FlinkOptions(
                     every_s=0.02, for_s=60.0, most_ticks=ticks, settle_s=0.0, **settings
                 )
                 return await collect_flink(
-                    client, opened, wanted, tool="0", progress=lambda _: None
+                    client, opened, options, tool="0", progress=lambda _: None
                 )
         finally:
             opened.close()
@@ -139,9 +139,9 @@ def collect_history(url: str, folder: Path, **settings: Any) -> Outcome:
         try:
             async with Client(url, backoff_s=0.01) as client:
                 span = {"from_s": BEGIN - 100, "to_s": BEGIN + 3700} | settings
-                wanted = HistoryOptions(step_s=1, **span)
+                options = HistoryOptions(step_s=1, **span)
                 return await collect_prometheus(
-                    client, opened, wanted, tool="0", progress=lambda _: None
+                    client, opened, options, tool="0", progress=lambda _: None
                 )
         finally:
             opened.close()

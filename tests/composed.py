@@ -92,8 +92,8 @@ def one_after_the_other(first: JobFacts, second: JobFacts, *, healed: bool) -> C
     kept = [c for c in first.checkpoints if c.status.value not in ("aborted", "in_flight")]
     begun = list(second.checkpoints)
     if not healed:
-        sick = next(n for n, c in enumerate(begun) if c.status.unsuccessful)
-        begun = begun[sick:]
+        first_failure = next(n for n, c in enumerate(begun) if c.status.unsuccessful)
+        begun = begun[first_failure:]
     ended = max(c.ended_us or 0 for c in kept)
     shift = ended + SECOND_US - (begun[0].triggered_us or 0)
     ids = max(c.id for c in kept) + 1 - begun[0].id

@@ -37,9 +37,9 @@ def answer(truth: Mapping[str, Any], report: Report) -> str:
     expected = [
         job["expected"] | {"culprits": culprits_of(job)} for job in truth.get("jobs", [truth])
     ]
-    sick = [each for each in expected if each["cause"]]
+    faulty = [each for each in expected if each["cause"]]
     first = report.summary.stories[0] if report.summary.stories else None
-    if not sick:
+    if not faulty:
         settings = all(story.cause is None for story in report.summary.stories)
         if first is None or settings:
             return "right" if report.summary.verdict in ("healthy", "degraded") else "inconclusive"
@@ -48,7 +48,7 @@ def answer(truth: Mapping[str, Any], report: Report) -> str:
         return "silent"
     if first.cause is None:
         return "inconclusive"
-    if any(_agrees(each, first) for each in sick):
+    if any(_agrees(each, first) for each in faulty):
         return "right"
     return f"wrong ({first.confidence})"
 

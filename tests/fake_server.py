@@ -183,5 +183,5 @@ class RecordedFlink:
             }
         if "get" not in query:
             return as_json([{"id": name} for name in known])
-        wanted = query["get"][0].split(",")
-        return as_json([{"id": name, "value": known[name]} for name in wanted if name in known])
+        names = query["get"][0].split(",")
+        return as_json([{"id": name, "value": known[name]} for name in names if name in known])

@@ -210,14 +210,14 @@ def outcome(recording: Recording, name: str, spark: SparkSession) -> str | None:
             return None
         report = diagnose((CHECKPOINTS,), discover(paths), lambda: spark)
     jobs = {job.job_id: job for job in report.data.jobs or ()}
-    said = []
+    grades = []
     for truth in recording.jobs:
         job = jobs.get(truth["job"]["job_id"])
         if job is None:  # a log without job IDs: the findings of the nameless job count
             job = next(iter(jobs.values()), None)
         if job is None:
-            said.append("inconclusive")
+            grades.append("inconclusive")
             continue
-        said.append(judged(truth["expected"], job.verdict, job.cause, job.culprits))
+        grades.append(judged(truth["expected"], job.verdict, job.cause, job.culprits))
     order = ("right", "inconclusive", "wrong (low)", "wrong (medium)", "wrong", "wrong (high)")
-    return max(said, key=order.index)
+    return max(grades, key=order.index)

@@ -195,11 +195,11 @@ def _log4j_json(record: Record) -> dict[str, object]:
         "threadPriority": 5,
     }
     if trace:
-        name, _, said = trace.split("\n")[0].partition(": ")
+        name, _, message = trace.split("\n")[0].partition(": ")
         value["thrown"] = {
             "commonElementCount": 0,
             "name": name,
-            "message": said,
+            "message": message,
             "extendedStackTrace": trace,
         }
     return value
@@ -216,8 +216,8 @@ def _ecs(record: Record) -> dict[str, object]:
         "log.logger": record.logger,
     }
     if trace:
-        name, _, said = trace.split("\n")[0].partition(": ")
-        value |= {"error.type": name, "error.message": said, "error.stack_trace": trace}
+        name, _, message = trace.split("\n")[0].partition(": ")
+        value |= {"error.type": name, "error.message": message, "error.stack_trace": trace}
     return value
 
 

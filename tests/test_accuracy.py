@@ -31,12 +31,12 @@ PAGE = Path(__file__).parents[1] / "docs" / "accuracy.md"
 def test_no_wrong_culprit_at_high_confidence(
     recording: Recording, name: str, spark: SparkSession
 ) -> None:
-    said = outcome(recording, name, spark)
-    if said is None:
+    grade = outcome(recording, name, spark)
+    if grade is None:
         pytest.skip("cannot be varied like this")
-    assert said not in ("wrong", "wrong (high)")
+    assert grade not in ("wrong", "wrong (high)")
     if name == "everything":
-        assert said == "right"
+        assert grade == "right"
 
 
 @pytest.mark.full
@@ -50,10 +50,10 @@ def test_no_wrong_culprit_at_high_confidence(
 def test_shorter_and_fewer_logs_only_lower_the_confidence(
     run: Run, name: str, spark: SparkSession
 ) -> None:
-    said = outcome_of_part(run, name, spark)
-    if said is None:
+    grade = outcome_of_part(run, name, spark)
+    if grade is None:
         pytest.skip("no line with a time lies in it")
-    assert said not in ("wrong (medium)", "wrong (high)")
+    assert grade not in ("wrong (medium)", "wrong (high)")
 
 
 @pytest.mark.parametrize("name", ["flink/1.20.5/hot-key", "spark/4.3.0/overloaded"])

@@ -18,13 +18,13 @@ pytestmark = pytest.mark.packaging
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_file_is_installed(package: str) -> None:
     folder = ROOT / package
-    wanted = [
+    expected = [
         path.relative_to(folder)
         for path in folder.rglob("*")
         if path.is_file() and path.suffix not in (".pyc", ".pyo")
     ]
     installed = files(f"flowdiag.{package}")
-    missing = [str(path) for path in wanted if not installed.joinpath(*path.parts).is_file()]
+    missing = [str(path) for path in expected if not installed.joinpath(*path.parts).is_file()]
     assert not missing
 
 

@@ -336,7 +336,7 @@ def test_the_advice_of_every_recording(folder: Path, recorded: Callable[..., Rec
     from .archives import unpacked
 
     engine = "spark" if "spark" in folder.parts else "flink"
-    topics = tuple(name for name, wanted in ENGINES.items() if wanted == engine)
+    topics = tuple(name for name, each in ENGINES.items() if each == engine)
     measured = recorded(unpacked(folder), topics=topics)
     # `Recorded` checks the advice of each report.
     assert not disagreeing(measured.report(name) for name in topics)

@@ -139,7 +139,7 @@ def test_checkpoints_and_queues_name_the_same_first_culprit(
     facts, outcomes = judged(files)
     by_checkpoints = outcomes_of(CHECKPOINT_RULES, facts_of(files)[CHECKPOINTS.name])
     for job in facts.jobs:
-        both = [judge(said, job.job.key) for said in (by_checkpoints, outcomes)]
+        both = [judge(each, job.job.key) for each in (by_checkpoints, outcomes)]
         if not all(judgement.culprits for judgement in both):
             continue
         one, other = (

@@ -248,7 +248,7 @@ def test_a_healthy_job_has_no_finding(
     recording: Recording, report_of: Callable[[Recording], Report]
 ) -> None:
     if any(truth["expected"]["verdict"] != "healthy" for truth in recording.jobs):
-        pytest.skip("a sick recording")
+        pytest.skip("a faulty recording")
     found = report_of(recording).findings
     if recording.name.endswith(ROUGH):
         assert {finding.severity for finding in found} <= {Severity.INFO}

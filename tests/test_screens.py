@@ -31,7 +31,7 @@ RECORDINGS = Path(__file__).parents[1] / "fixtures" / "recordings"
 )
 def test_its_reports_fit_a_terminal_and_are_valid(folder: Path, spark: SparkSession) -> None:
     engine = "spark" if "spark" in folder.parts else "flink"
-    topics = [name for name, wanted in ENGINES.items() if wanted == engine]
+    topics = [name for name, each in ENGINES.items() if each == engine]
     measured = Recorded([folder], topics, spark)
     made = {name: measured.report(name) for name in topics}
     everything = Options(everything=True)

@@ -176,15 +176,15 @@ def test_a_database_without_connections_is_named_with_the_function(
     assert "pool" in advice(finding)
 
 
-def query_failed(said: str) -> str:
+def query_failed(text: str) -> str:
     return (
-        f"org.apache.spark.sql.streaming.StreamingQueryException: {said}\n=== Streaming Query ===\n"
+        f"org.apache.spark.sql.streaming.StreamingQueryException: {text}\n=== Streaming Query ===\n"
         f"Identifier: gold [id = {ID}, runId = {RUN}]\n"
     )
 
 
 @pytest.mark.parametrize(
-    ("said", "option"),
+    ("text", "option"),
     [
         (
             (
@@ -204,16 +204,16 @@ def query_failed(said: str) -> str:
     ],
 )
 def test_an_option_that_the_exception_recommends_is_the_advice(
-    said: str, option: str, tmp_path: Path
+    text: str, option: str, tmp_path: Path
 ) -> None:
-    finding = only(query_failed(said), tmp_path)
+    finding = only(query_failed(text), tmp_path)
     (action,) = finding.actions
     assert action.option == option
     assert f"{option} to true" in action.text
 
 
 @pytest.mark.parametrize(
-    ("said", "advised"),
+    ("text", "advised"),
     [
         ('java.lang.NumberFormatException: For input string: "n/a"', "tolerant mode"),
         ("com.acme.orders.LimitException: the partner's quota is used up", "Fix the error"),
@@ -221,9 +221,9 @@ def test_an_option_that_the_exception_recommends_is_the_advice(
     ],
 )
 def test_tolerant_reading_is_advised_only_for_unreadable_data(
-    said: str, advised: str, tmp_path: Path
+    text: str, advised: str, tmp_path: Path
 ) -> None:
-    assert advised in advice(only(query_failed(said), tmp_path))
+    assert advised in advice(only(query_failed(text), tmp_path))
 
 
 # --- Kubernetes -----------------------------------------------------------------------------------
@@ -288,13 +288,13 @@ FORBIDDEN = (
 def test_a_quota_that_forbids_executors_is_named(tmp_path: Path) -> None:
     finding = only(STARVED + FORBIDDEN, tmp_path)
     assert (finding.code, finding.cause) == ("RT313", "no-core-left")
-    for said in (
+    for text in (
         "quota compute-quota",
         "requested limits.cpu=2,limits.memory=5632Mi",
         "used limits.cpu=31,limits.memory=60Gi",
         "limited limits.cpu=32,limits.memory=64Gi",
     ):
-        assert said in finding.title
+        assert text in finding.title
     assert "quota compute-quota" in advice(finding)
     assert "cluster's page" not in advice(finding)
 

@@ -82,9 +82,9 @@ def test_required_tools_are_locked() -> None:
     versions = {canonicalize_name(one.name): one.specifier for one, _ in locked("tools.lock")}
     for line in (CI / "tools.in").read_text(encoding="utf-8").splitlines():
         if not line.startswith("#"):
-            wanted = Requirement(line)
-            (pinned,) = versions[canonicalize_name(wanted.name)]
-            assert pinned.version in wanted.specifier, "`make lock`"
+            required = Requirement(line)
+            (pinned,) = versions[canonicalize_name(required.name)]
+            assert pinned.version in required.specifier, "`make lock`"
 
 
 def judge() -> ModuleType:
@@ -125,7 +125,7 @@ UNANSWERED = {"name": "c", "skip_reason": "Dependency not found on PyPI"}
 
 
 @pytest.mark.parametrize(
-    ("packages", "log", "licences", "code", "said"),
+    ("packages", "log", "licences", "code", "words"),
     [
         ([CLEAN], "", [GOOD], 0, "1 of 1 packages checked, 0 known"),
         ([CLEAN, KNOWN], "", [GOOD], 1, "b 1: PYSEC-1, fixed in 2"),
@@ -142,7 +142,7 @@ def test_problems_and_unchecked_packages_are_reported(
     log: str,
     licences: list[dict[str, Any]],
     code: int,
-    said: str,
+    words: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -152,4 +152,4 @@ def test_problems_and_unchecked_packages_are_reported(
     said_by_tool.write_text(log)
     licence_list.write_text(json.dumps(licences))
     assert judge().judge(audit, said_by_tool, licence_list) == code
-    assert said in capsys.readouterr().out
+    assert words in capsys.readouterr().out

@@ -41,8 +41,8 @@ def search(folder: Path, seconds: float, seed: int) -> int:
 def by_format(chance: Random) -> Seed:
     """Return a seed, with all formats equally likely."""
     formats = sorted({each.format for each in seeds()})
-    wanted = chance.choice(formats)
-    return chance.choice([each for each in seeds() if each.format == wanted])
+    format = chance.choice(formats)
+    return chance.choice([each for each in seeds() if each.format == format])
 
 
 def one(data: bytes, place: Path, name: str, number: int, found: Found) -> str:

@@ -57,11 +57,13 @@ def seeds() -> tuple[Seed, ...]:
 def _wrapped_messages() -> Iterator[Seed]:
     """Return every wrapping around some of the messages; together they cover all messages."""
     for number, (name, wrapping) in enumerate(WRAPPINGS.items()):
-        for engine, said in MESSAGES.items():
-            count = -(-len(said) // _CHUNK)
+        for engine, messages in MESSAGES.items():
+            count = -(-len(messages) // _CHUNK)
             for turn in (number, number + count // 2):
                 at = turn % count * _CHUNK
-                yield Seed(f"wrapping: {name}", f"{engine}.log", wrapping(said[at : at + _CHUNK]))
+                yield Seed(
+                    f"wrapping: {name}", f"{engine}.log", wrapping(messages[at : at + _CHUNK])
+                )
 
 
 def _layouts() -> Iterator[Seed]:
@@ -119,9 +121,9 @@ def _written() -> Iterator[Seed]:
 
 def _packed() -> Iterator[Seed]:
     """Return every codec around one log, and around one event log."""
-    said: list[Message] = MESSAGES["flink"][: 4 * _CHUNK]
+    messages: list[Message] = MESSAGES["flink"][: 4 * _CHUNK]
     for codec, pack in PACK.items():
-        yield Seed(f"codec: {codec}", f"jobmanager.log.{codec}", pack(WRAPPINGS["log4j"](said)))
+        yield Seed(f"codec: {codec}", f"jobmanager.log.{codec}", pack(WRAPPINGS["log4j"](messages)))
 
 
 _CONFIGURATION: Final = """\

@@ -46,9 +46,9 @@ def collect(url: str, folder: Path, ticks: int = 1, **access: Any) -> Outcome:
         opened = Folder(folder, "flink", url)
         try:
             async with Client(url, Access(**access), backoff_s=0.01) as client:
-                wanted = FlinkOptions(every_s=0.02, for_s=60.0, most_ticks=ticks, settle_s=0.0)
+                options = FlinkOptions(every_s=0.02, for_s=60.0, most_ticks=ticks, settle_s=0.0)
                 return await collect_flink(
-                    client, opened, wanted, tool="0", progress=lambda _: None
+                    client, opened, options, tool="0", progress=lambda _: None
                 )
         finally:
             opened.close()

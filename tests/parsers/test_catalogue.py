@@ -238,8 +238,8 @@ def test_drift_classes_are_anchors() -> None:
 
 
 def test_events_that_rules_need_have_messages() -> None:
-    told = {template.event for template in CATALOGUE.templates}
-    assert told >= {
+    events = {template.event for template in CATALOGUE.templates}
+    assert events >= {
         Event.CHECKPOINT_TRIGGERED,
         Event.CHECKPOINT_COMPLETED,
         Event.CHECKPOINT_EXPIRED,

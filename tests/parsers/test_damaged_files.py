@@ -130,10 +130,10 @@ def test_text_before_the_damage_becomes_rows_with_one_warning(tmp_path: Path) ->
         packed = pack(LOG)
         path = tmp_path / f"{codec}.log"
         path.write_bytes(packed[: len(packed) * 2 // 3])
-        count, told = read(path)
+        count, problems = read(path)
         # A block of snappy is a third of it; xz gives nothing of the truncated stream.
         assert count >= 220, codec
-        assert len(told) == (0 if codec in WITHOUT_END and not told else 1), told
+        assert len(problems) == (0 if codec in WITHOUT_END and not problems else 1), problems
 
 
 # -- containers --------------------------------------------------------------------------------
@@ -171,11 +171,11 @@ def test_a_truncated_nested_container_gives_its_readable_part(
     path, least = tmp_path / "x", 0
     for share in (0.05, 0.35, 0.6, 0.8, 1):
         path.write_bytes(packed[: int(len(packed) * share)])
-        count, told = read(path)
-        assert told or share == 1
+        count, problems = read(path)
+        assert problems or share == 1
         assert count >= least
         least = count
-    assert count == 599 and not told
+    assert count == 599 and not problems
 
 
 @contextmanager
@@ -197,9 +197,9 @@ def test_unpacking_of_a_bomb_stops(
     bomb = LOG[:300] + b"\n".join([b"a" * 4095] * 8000)
     path.write_bytes(ONE[codec][1](bomb))
     with small_bombs(monkeypatch):
-        count, told = read(path)
+        count, problems = read(path)
     assert count == 1
-    (error,) = told
+    (error,) = problems
     assert error.startswith(
         f"{codec} of more than 1000 times its size: not unpacked any further, after"
     )

@@ -430,8 +430,8 @@ LINE = st.tuples(st.sampled_from(("0", "1")), st.sampled_from(NAMES), VALUES)
 def test_repeated_reports_match_line_by_line_parsing(
     reports: list[list[tuple[str, str, str]]], repeated: bool
 ) -> None:
-    wanted = ("busyTimeMsPerSecond", "numRecordsIn", "mailboxLatencyMs")
-    alike, one_by_one = MetricFolder(0, wanted), MetricFolder(0, wanted)
+    metrics = ("busyTimeMsPerSecond", "numRecordsIn", "mailboxLatencyMs")
+    alike, one_by_one = MetricFolder(0, metrics), MetricFolder(0, metrics)
     rows: list[list[dict[str, Any]]] = [[], []]
     for number, lines in enumerate(each for each in reports for _ in range(1 + repeated)):
         body = [f"{TM}.orders.enrich.{index}.{name}: {value}" for index, name, value in lines]
@@ -450,7 +450,7 @@ def test_repeated_reports_match_line_by_line_parsing(
         found += [row for batch in folder.flush() for row in batch.to_pylist()]
     assert repr(rows[0]) == repr(rows[1])
     assert {row["metric"]["name"].split(".")[0] for row in rows[0] if row["event"] == "metric"} <= {
-        *wanted
+        *metrics
     }
 
 

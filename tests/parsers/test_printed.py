@@ -179,9 +179,9 @@ def test_a_response_is_read_in_every_wrapping(
     known = [content_of(row) for row in rows_of(WRAPPINGS["saved"](path, body), folders[0])]
     rows = [content_of(row) for row in rows_of(WRAPPINGS[wrapping](path, body), folders[1])]
     assert len(known) > 1
-    told = path in WRAPPINGS[wrapping](path, body)
+    has_path = path in WRAPPINGS[wrapping](path, body)
     for row in known:  # the requested path contains the job
-        row["job_id"] = JOB if told and path == PATH else None
+        row["job_id"] = JOB if has_path and path == PATH else None
     assert rows == known
 
 

@@ -410,8 +410,8 @@ def test_json_lines_with_the_newest_first_are_reversed(tmp_path: Path) -> None:
         (source,) = discover([str(path)]).sources
         assert source.kind == kind
         with open_source(source) as stream:
-            told = [unwrap_json(line) for line in stream]
-        assert [event and event.text for event in told] == lines
+            events = [unwrap_json(line) for line in stream]
+        assert [event and event.text for event in events] == lines
 
 
 def test_no_marker_overlaps_itself() -> None:

@@ -97,32 +97,32 @@ def report(**source: Any) -> dict[str, Any]:
 def only(**source: Any) -> dict[str, Any]:
     row = progress_row(report(**source))
     assert row is not None
-    (told,) = json.loads(row["fields"]["sources"])
-    assert isinstance(told, dict)
-    return told
+    (parsed,) = json.loads(row["fields"]["sources"])
+    assert isinstance(parsed, dict)
+    return parsed
 
 
 @pytest.mark.parametrize("as_text", [True, False])
 def test_backlog_by_partition_in_both_shapes(as_text: bool) -> None:
     end = {"t": {"0": 5, "1": 9}, "u": {"0": 1}}
     latest = {"t": {"0": 15, "1": 9}, "u": {"0": 4}}
-    told = only(
+    source = only(
         endOffset=json.dumps(end) if as_text else end,
         latestOffset=json.dumps(latest) if as_text else latest,
     )
-    assert told["backlog"] == 13 and told["partition_count"] == 3
-    assert told["partitions"] == {"t-0": 10, "u-0": 3, "t-1": 0}
+    assert source["backlog"] == 13 and source["partition_count"] == 3
+    assert source["partitions"] == {"t-0": 10, "u-0": 3, "t-1": 0}
 
 
 def test_kafka_metrics_without_latest_offsets() -> None:
     metrics = {"avgOffsetsBehindLatest": "2.5", "maxOffsetsBehindLatest": "4"}
-    told = only(endOffset='{"t":{"0":5,"1":9}}', metrics=metrics)
-    assert (told["backlog"], told["max_lag"], told["partitions"]) == (5, 4.0, {})
+    source = only(endOffset='{"t":{"0":5,"1":9}}', metrics=metrics)
+    assert (source["backlog"], source["max_lag"], source["partitions"]) == (5, 4.0, {})
 
 
 def test_the_worst_partitions_of_large_topics_are_kept() -> None:
     end = {"t": {str(n): 0 for n in range(300)}}
     latest = {"t": {str(n): n for n in range(300)}}
-    told = only(endOffset=end, latestOffset=latest)
-    assert len(told["partitions"]) == 16 and told["partitions"]["t-299"] == 299
-    assert (told["partition_count"], told["backlog"]) == (300, sum(range(300)))
+    source = only(endOffset=end, latestOffset=latest)
+    assert len(source["partitions"]) == 16 and source["partitions"]["t-299"] == 299
+    assert (source["partition_count"], source["backlog"]) == (300, sum(range(300)))

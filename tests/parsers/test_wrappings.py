@@ -89,11 +89,11 @@ def test_every_message_is_recognised_in_every_wrapping(
 
 
 def test_the_loggers_name_is_read_in_every_layout(tmp_path: Path) -> None:
-    said = MESSAGES["spark"]
+    messages = MESSAGES["spark"]
     for wrapping in WRAPPINGS:
         if wrapping == "CSV of unknown columns":
             continue
-        for row in rows_of(WRAPPINGS[wrapping](said), tmp_path):
+        for row in rows_of(WRAPPINGS[wrapping](messages), tmp_path):
             assert row["logger"], wrapping
 
 
