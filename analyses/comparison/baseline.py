@@ -270,8 +270,7 @@ def _status(entry: Entry, seen: Sequence[Finding], today: date) -> tuple[Muting,
     worst = _worst(seen)
     if worst.weight > entry.severity.weight:
         return Muting.WORSE, f"it is {worst} now, was {entry.severity}: it counts again"
-    lasts = any(finding.state is f.State.ONGOING for finding in seen)
-    if lasts and entry.state is f.State.RECOVERED:
+    if _is_ongoing(seen) and entry.state is f.State.RECOVERED:
         return Muting.WORSE, "it is ongoing now, was recovered: it counts again"
     return Muting.MUTED, f"muted until {entry.until}"
 
@@ -393,11 +392,10 @@ def _accepts(
     some = seen.get(entry.fingerprint)
     if not some:
         return False
-    worst, lasts = _worst(some), any(finding.state is f.State.ONGOING for finding in some)
-    changed = False
+    worst, changed = _worst(some), False
     if worst.weight > entry.severity.weight:
         table["severity"], changed = worst.value, True
-    if lasts and entry.state is f.State.RECOVERED:
+    if _is_ongoing(some) and entry.state is f.State.RECOVERED:
         table["state"], changed = f.State.ONGOING.value, True
     if today > entry.until and until is not None:
         table["until"], changed = until, True
@@ -407,7 +405,6 @@ def _accepts(
 def _values(some: Sequence[Finding], reason: str | None, until: date | None) -> dict[str, Any]:
     """Return an entry for findings with the same fingerprint, in their present state."""
     finding = max(some, key=lambda each: each.severity.weight)
-    lasts = any(each.state is f.State.ONGOING for each in some)
     values = {
         "fingerprint": finding.fingerprint,
         "reason": reason,
@@ -416,13 +413,17 @@ def _values(some: Sequence[Finding], reason: str | None, until: date | None) -> 
         "job": finding.subject.job_name,
         "title": printable(finding.title),
         "severity": finding.severity.value,
-        "state": (f.State.ONGOING if lasts else f.State.RECOVERED).value,
+        "state": (f.State.ONGOING if _is_ongoing(some) else f.State.RECOVERED).value,
     }
     return {key: value for key, value in values.items() if value is not None}
 
 
 def _worst(some: Sequence[Finding]) -> f.Severity:
     return max((finding.severity for finding in some), key=lambda severity: severity.weight)
+
+
+def _is_ongoing(some: Sequence[Finding]) -> bool:
+    return any(finding.state is f.State.ONGOING for finding in some)
 
 
 def _is_covered(entry: Entry, reports: Sequence[Report]) -> bool:
