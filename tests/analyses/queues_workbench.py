@@ -34,7 +34,7 @@ CHAIN = (("Source: orders", 2), ("enrich", 4), ("aggregate", 6), ("Sink: deliver
 
 @dataclass
 class Queues:
-    """One job: what is not said is idle, with empty queues and even records."""
+    """One job: subtasks without values are idle, with empty queues and even records."""
 
     tasks: tuple[tuple[str, int], ...] = CHAIN
     edges: tuple[tuple[str, str], ...] | None = None
@@ -44,7 +44,7 @@ class Queues:
     per_minute: int = 6
     legacy_sources: bool = True
     linked: bool = True
-    said: dict[tuple[str, int, int], dict[str, float]] = field(default_factory=dict)
+    values: dict[tuple[str, int, int], dict[str, float]] = field(default_factory=dict)
     absent: set[tuple[str, int]] = field(default_factory=set)
     incidents: list[Incident] = field(default_factory=list)
     settings: list[Setting] = field(default_factory=list)
@@ -66,7 +66,7 @@ class Queues:
             subtasks = [subtasks]
         for index in range(size) if subtasks is None else subtasks:
             for minute in range(self.minutes) if minutes is None else minutes:
-                self.said.setdefault((task, index, minute), {}).update(values)
+                self.values.setdefault((task, index, minute), {}).update(values)
         return self
 
     def place(self, task: str, index: int) -> str:
@@ -152,7 +152,7 @@ class Queues:
         }
         if source and self.legacy_sources:
             del values["busy"]
-        values |= self.said.get((task, index, minute), {})
+        values |= self.values.get((task, index, minute), {})
         begin = (FIRST + minute) * MINUTE
         counters = ("records_in", "records_out", "bytes_in")
         version = tuple(int(part) for part in (self.version or "1.20").split(".")[:2])
@@ -209,7 +209,7 @@ class Queues:
 
 
 def findings(*jobs: JobQueues) -> dict[str, Finding]:
-    """The first finding of each rule, by code."""
+    """Return the first finding of each rule, by code."""
     found: dict[str, Finding] = {}
     for outcome in outcomes_of(QUEUE_RULES, facts_of(*jobs)):
         for finding in outcome.findings:
@@ -218,17 +218,17 @@ def findings(*jobs: JobQueues) -> dict[str, Finding]:
 
 
 def reasons(*jobs: JobQueues) -> list[Inconclusive]:
-    """Why rules could not tell."""
+    """Return the reasons of inconclusive rules."""
     return [item for o in outcomes_of(QUEUE_RULES, facts_of(*jobs)) for item in o.inconclusive]
 
 
 def judged(*jobs: JobQueues) -> Judgement:
-    """Verdict, cause and culprits."""
+    """Return the verdict, the cause and the culprits."""
     return judge(outcomes_of(QUEUE_RULES, facts_of(*jobs)))
 
 
 def facts_of(*jobs: JobQueues) -> QueueFacts:
-    """What the rules judge."""
+    """Return the input of the rules."""
     return QueueFacts(
         common=ClusterFacts(jobs=tuple(job.job for job in jobs), processes=()), jobs=jobs
     )

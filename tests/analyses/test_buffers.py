@@ -51,13 +51,13 @@ def test_before_credits_every_channel_counts() -> None:
     assert partition(4, settings, (1, 4)).required == 4
 
 
-def test_options_are_fixed_from_two_on() -> None:
+def test_options_are_fixed_from_2_0() -> None:
     options = {"taskmanager.network.memory.buffers-per-channel": "5"}
     assert Settings.of(options, (1, 20)).per_channel == 5
     assert Settings.of(options, (2, 0)).per_channel == 2
 
 
-def test_pointwise_edges_meet_every_upstream_once() -> None:
+def test_pointwise_edges_cover_every_upstream_subtask_once() -> None:
     for up, down in ((4, 2), (2, 6), (5, 3), (3, 3)):
         fed = [feeders("RESCALE", up, down, index) for index in range(down)]
         assert {i for each in fed for i in each} == set(range(up))
@@ -72,7 +72,7 @@ def test_the_cap_of_required_buffers() -> None:
 
 
 def test_two_edges_between_the_same_vertices_count_twice() -> None:
-    """A stream that is joined with itself has two inputs from one vertex."""
+    """A stream joined with itself has two inputs from one vertex."""
     placement = {("a", 0): "one", ("b", 0): "two"}
     one = needs("job", {"a": 1, "b": 1}, [Edge("a", "b", "HASH")], placement, Settings(), (1, 20))
     twice = [Edge("a", "b", "HASH"), Edge("a", "b", "HASH")]
@@ -80,7 +80,7 @@ def test_two_edges_between_the_same_vertices_count_twice() -> None:
     assert [2 * need.required for need in one] == [need.required for need in both]
 
 
-def test_a_blocking_exchange_divides_a_job() -> None:
+def test_a_blocking_exchange_splits_a_job_into_regions() -> None:
     parallelism = {"map": 4, "reduce": 4}
     edges = [Edge("map", "reduce", "HASH", blocking=True)]
     # Sorted partitions of four maps on one TaskManager; the reducers come when these are gone.
@@ -93,7 +93,7 @@ def test_a_blocking_exchange_divides_a_job() -> None:
 
 
 @pytest.mark.parametrize(("cap", "segments"), [(None, 60), (2, 42)])
-def test_what_was_run_with_just_enough(cap: int | None, segments: int) -> None:
+def test_recorded_jobs_with_just_enough_buffers(cap: int | None, segments: int) -> None:
     """`enough-buffers` (240k) and `capped-buffers` (168k) ran in segments of 4 KiB."""
     settings = Settings(floating=4, required_max=cap)
     assert worst_placement(PARALLELISM, EDGES, 2, settings, (1, 20)) == segments

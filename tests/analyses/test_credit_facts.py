@@ -24,7 +24,7 @@ TASKS = (("Source: a", 1), ("Sink: b", 2))
 
 
 def pressed() -> Queues:
-    """A sink that is slow from the third minute on."""
+    """Return a job whose sink is slow from the third minute on."""
     queues = Queues(tasks=TASKS, legacy_sources=False, minutes=6)
     queues.says("Source: a", busy=100.0, records_out=6000.0)
     queues.says("Source: a", 0, range(3, 6), back_pressured=800.0, records_out=1200.0)
@@ -59,7 +59,7 @@ def test_one_sample_a_window_is_enough() -> None:
     assert seen(queues.job()).tasks[0].subtasks[0].records_out == pytest.approx(20.0)
 
 
-def test_checkpoints_of_the_time_before_do_not_count() -> None:
+def test_earlier_checkpoints_do_not_count() -> None:
     queues = pressed()
     job = queues.job()
     checkpoints = tuple(
@@ -98,7 +98,7 @@ def test_checkpoints_of_the_time_before_do_not_count() -> None:
     assert seen(early).checkpoint_ms is None
 
 
-def test_nothing_to_go_by() -> None:
+def test_missing_rates_give_no_model() -> None:
     queues = pressed()
     queues.linked = False
     assert observe(queues.job(), {}) is None
@@ -109,7 +109,7 @@ def test_nothing_to_go_by() -> None:
 
 
 @pytest.mark.spark
-def test_extractions_are_what_is_read(spark: SparkSession) -> None:
+def test_extractions_match_the_recordings(spark: SparkSession) -> None:
     from flowdiag.analyses.diagnosis import measure
     from flowdiag.analyses.queues.topic import QUEUES
     from flowdiag.parsers.sources.discover import discover

@@ -46,12 +46,12 @@ def fitted(name: str) -> Fit:
 
 @dataclass(frozen=True)
 class Pair:
-    """A run before and a run after one change; `told` is what the change is known to move."""
+    """Runs before and after one change; `changed` names the figures that the change affects."""
 
     before: str
     after: str
     change: Change
-    told: tuple[str, ...]
+    changed: tuple[str, ...]
 
 
 def more_buffers(fitted: Fit) -> dict[str, Any]:
@@ -101,34 +101,34 @@ def test_a_changed_run_is_predicted(pair: Pair) -> None:
     _, after = recorded(pair.after)
     model = fitted(pair.before)
     assert not model.is_poor, model.compared
-    told = predict(model, pair.after, **pair.change(model))
-    assert told.barrier_ms is not None
+    prediction = predict(model, pair.after, **pair.change(model))
+    assert prediction.barrier_ms is not None
     figures = {
-        "barrier": (before["checkpoint_ms"], told.barrier_ms, after["checkpoint_ms"]),
-        "throughput": (before["records_per_s"], told.throughput, after["records_per_s"]),
-        "queue": (before["queue"], told.queue, after["queue"]),
+        "barrier": (before["checkpoint_ms"], prediction.barrier_ms, after["checkpoint_ms"]),
+        "throughput": (before["records_per_s"], prediction.throughput, after["records_per_s"]),
+        "queue": (before["queue"], prediction.queue, after["queue"]),
     }
     for name, (was, predicted, real) in figures.items():
         missed = abs(math.log(predicted / real))
         assert missed < math.log(2), (name, was, predicted, real)
-        if name in pair.told:
+        if name in pair.changed:
             assert missed < abs(math.log(was / real)), (name, was, predicted, real)
 
 
-def test_storing_what_was_overtaken_is_not_in_the_model() -> None:
-    """This run stored its channels' data so slowly that the prediction is low by more than two."""
+def test_the_model_excludes_the_time_to_store_overtaken_data() -> None:
+    """This run stored channel state so slowly that the prediction is low by a factor of over two."""
     _, before = recorded("2.3.0/pressed")
     _, after = recorded("2.3.0/pressed-unaligned")
-    told = predict(fitted("2.3.0/pressed"), "unaligned", **unaligned(fitted("2.3.0/pressed")))
-    assert told.barrier_ms is not None and told.outcome is not None
-    assert told.barrier_ms < after["checkpoint_ms"] < before["checkpoint_ms"] / 10
-    assert max(b.overtaken_bytes for b in told.outcome.barriers) > 100_000
+    prediction = predict(fitted("2.3.0/pressed"), "unaligned", **unaligned(fitted("2.3.0/pressed")))
+    assert prediction.barrier_ms is not None and prediction.outcome is not None
+    assert prediction.barrier_ms < after["checkpoint_ms"] < before["checkpoint_ms"] / 10
+    assert max(b.overtaken_bytes for b in prediction.outcome.barriers) > 100_000
 
 
 @pytest.mark.parametrize(
     "name", ["1.10.3/pressed", "1.14.6/pressed", "1.20.5/pressed", "2.3.0/pressed"]
 )
-def test_the_model_is_as_the_job_was(name: str) -> None:
+def test_the_model_reproduces_the_recorded_run(name: str) -> None:
     model = fitted(name)
     assert model.bottleneck == SINK
     assert {c.name for c in model.compared} == {"throughput", "queue", "barrier"}
@@ -139,7 +139,7 @@ def test_the_model_is_as_the_job_was(name: str) -> None:
 
 
 def observed(**changes: Any) -> Observed:
-    """Two sources, half of the time back-pressured, and a sink that is busy all the time."""
+    """Return two sources that are back-pressured half of the time, and a sink that is always busy."""
     base = Observed(
         tasks=(
             ObservedTask(
@@ -175,7 +175,7 @@ def test_costs_come_from_busy_times_and_rates() -> None:
     assert not model.is_poor
 
 
-def test_a_poor_fit_is_said() -> None:
+def test_a_poor_fit_is_reported() -> None:
     base = observed()
     odd = replace(base.tasks[1].subtasks[0], queue=500.0)
     tasks = (base.tasks[0], replace(base.tasks[1], subtasks=(odd,)))
@@ -183,7 +183,7 @@ def test_a_poor_fit_is_said() -> None:
     assert model.is_poor and model.error is not None and model.error > 10
 
 
-def test_a_barrier_that_is_far_off_does_not_scale_predictions() -> None:
+def test_a_large_barrier_error_does_not_scale_predictions() -> None:
     model = fit(observed(checkpoint_ms=60_000.0))
     assert model.is_poor and model.scale == 1.0
 
@@ -204,7 +204,7 @@ def test_without_busy_times_the_end_of_back_pressure_is_the_slow_task() -> None:
     assert any("unknown" in note for note in model.notes)
 
 
-def test_what_was_not_observed_is_guessed_or_refused() -> None:
+def test_missing_observations_are_assumed_or_refused() -> None:
     base = observed()
     silent = tuple(replace(s, records_out=None) for s in base.tasks[0].subtasks)
     nothing = replace(base.tasks[1].subtasks[0], records_in=None)
@@ -216,7 +216,7 @@ def test_what_was_not_observed_is_guessed_or_refused() -> None:
     assert "size" in fit(observed(tasks=tasks)).notes[0]
 
 
-def test_remedies_are_those_of_the_version() -> None:
+def test_remedies_match_the_version() -> None:
     def names(version: tuple[int, int], **flow: Any) -> list[str]:
         base = observed()
         changed = replace(base, version=version, flow=replace(base.flow, **flow))

@@ -1,4 +1,4 @@
-"""The model of credit-based flow control: what must hold for any job, and what is known of some."""
+"""The model of credit-based flow control: invariants of any job, and known outcomes."""
 
 from __future__ import annotations
 
@@ -90,11 +90,11 @@ flows = st.builds(
 
 
 def last(outcome: Outcome) -> float:
-    """Records per second that the end of the chain takes."""
+    """Return the records per second at the end of the chain."""
     return outcome.throughput(max(item.task for item in outcome.subtasks))
 
 
-# -- what must hold whatever is played -------------------------------------------------------------
+# -- invariants of every simulation ----------------------------------------------------------------
 
 
 @slowly
@@ -176,7 +176,7 @@ def test_less_skew_never_slows_a_job_down(
     assert even >= uneven * 0.95 - 2
 
 
-# -- what is known -------------------------------------------------------------------------------
+# -- known outcomes ------------------------------------------------------------------------------
 
 
 def test_a_job_with_room_is_not_back_pressured() -> None:
@@ -197,8 +197,8 @@ def test_back_pressure_goes_up_to_the_source_and_ends_at_the_slow_task() -> None
     assert sink.capacity == 6 and sink.queue >= 5
 
 
-def test_the_time_of_a_barrier_is_the_data_before_it() -> None:
-    """One task after the other on one channel each: all buffers are ahead of the barrier, and full."""
+def test_barrier_time_equals_the_time_to_process_queued_data() -> None:
+    """Two tasks share one channel: all its buffers are full and ahead of the barrier."""
     job = chain(sizes=(1, 1), costs=(10.0,), rate=1000.0, size=4096.0)
     outcome = simulate(job, replace(SMALL, overdraft=0), seconds=30.0)
     # 2 + 2 received, 4 in the producer's pool, each of one record of 10 ms.
@@ -215,7 +215,7 @@ def test_more_buffers_make_barriers_wait_longer_and_nothing_faster() -> None:
     assert last(many) == pytest.approx(last(few), rel=0.05)
 
 
-def test_debloating_shrinks_what_waits_to_the_target() -> None:
+def test_debloating_shrinks_queues_to_the_target() -> None:
     job = chain(rate=600.0)
     bloated, lean = (
         simulate(job, replace(SMALL, segment_bytes=32768, debloating=how), seconds=60.0)
@@ -229,14 +229,14 @@ def test_debloating_shrinks_what_waits_to_the_target() -> None:
     assert last(lean) == pytest.approx(last(bloated), rel=0.05)
 
 
-def test_unaligned_barriers_overtake_and_carry_what_waits() -> None:
+def test_unaligned_barriers_overtake_and_store_queued_data() -> None:
     job = chain(rate=600.0)
     outcome = simulate(job, replace(SMALL, unaligned=True), seconds=20.0)
     assert outcome.barrier_ms is not None and outcome.barrier_ms < 30
     assert all(b.overtaken_bytes > 4 * 4096 for b in outcome.barriers if b.duration_ms is not None)
 
 
-def test_an_aligned_time_out_ends_the_wait() -> None:
+def test_the_aligned_checkpoint_timeout_ends_the_wait() -> None:
     flow = replace(SMALL, per_channel=8, aligned_timeout_ms=300.0)
     outcome = simulate(chain(rate=600.0), flow, seconds=20.0)
     assert outcome.barrier_ms is not None and 300 <= outcome.barrier_ms < 340
@@ -251,7 +251,7 @@ def test_local_channels_hold_less() -> None:
     assert together.barrier_ms < apart.barrier_ms
 
 
-def test_one_hot_subtask_holds_up_all() -> None:
+def test_one_hot_subtask_limits_the_job() -> None:
     job = chain(sizes=(2, 4), costs=(4.0,), rate=800.0, shares=(0.7, 0.1, 0.1, 0.1))
     outcome = simulate(job, SMALL, seconds=30.0)
     hot, *others = outcome.of("t1")
@@ -297,7 +297,7 @@ def test_branches_and_joins() -> None:
 
 
 @pytest.mark.parametrize(
-    ("job", "flow", "told"),
+    ("job", "flow", "error"),
     [
         (Job(tasks=(), edges=()), SMALL, "needs tasks"),
         (Job(tasks=(Task(name="a", service_ms=()),), edges=()), SMALL, "for each subtask"),
@@ -328,12 +328,12 @@ def test_branches_and_joins() -> None:
         ),
     ],
 )
-def test_what_cannot_be_simulated(job: Job, flow: Flow, told: str) -> None:
-    with pytest.raises(ModelError, match=told):
+def test_invalid_jobs_are_refused(job: Job, flow: Flow, error: str) -> None:
+    with pytest.raises(ModelError, match=error):
         simulate(job, flow, seconds=5.0)
 
 
-def test_large_jobs_are_played_in_larger_parcels() -> None:
+def test_large_jobs_use_larger_parcels() -> None:
     job = chain(sizes=(4, 8, 4), rate=200_000.0, costs=(0.03, 0.03), size=100.0)
     outcome = simulate(job, Flow(interval_ms=5000.0), seconds=20.0)
     assert outcome.records_per_parcel > 1

@@ -38,7 +38,7 @@ def _diagnose(folders: list[Path], spark: SparkSession | None = None) -> Report:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("folder", HEALTHY, ids=lambda path: path.parent.name)
-def test_what_ran_is_what_the_model_derives(
+def test_the_model_derives_the_recorded_sizes(
     recorded: Callable[..., Recorded], folder: Path
 ) -> None:
     report = recorded(unpacked(folder) / "logs", topics=("startup", "memory")).report("memory")
@@ -54,8 +54,8 @@ def test_what_ran_is_what_the_model_derives(
 
 @pytest.mark.spark
 @pytest.mark.parametrize("folder", SHORT, ids=lambda path: path.parent.name)
-def test_the_smallest_setting_that_works(spark: SparkSession, folder: Path) -> None:
-    """The same cluster of the same version was run with what is proposed here, and ran."""
+def test_the_proposed_setting_is_the_smallest_that_works(spark: SparkSession, folder: Path) -> None:
+    """The same cluster and version ran successfully with the proposed setting."""
     confirmed = json.loads((folder.parent / "enough-buffers/truth.json").read_text("utf-8"))
     assert confirmed["state_at_the_end"] == "RUNNING"
     report = _diagnose([unpacked(folder)], spark)
@@ -72,8 +72,8 @@ def test_the_smallest_setting_that_works(spark: SparkSession, folder: Path) -> N
 
 @pytest.mark.spark
 @pytest.mark.parametrize("folder", CAPPED, ids=lambda path: path.parent.name)
-def test_gates_that_may_require_two_buffers_only(spark: SparkSession, folder: Path) -> None:
-    """With 42 segments the cluster ran, since the cap of 1.17 and later was set."""
+def test_gates_capped_at_two_required_buffers(spark: SparkSession, folder: Path) -> None:
+    """The cluster ran with 42 segments, since the cap of 1.17 and later was set."""
     report = _diagnose([unpacked(folder)], spark)
     assert not [finding for finding in report.findings if finding.code == "MM201"]
     rows = report.data.buffers or []
@@ -107,18 +107,18 @@ def test_files_alone_need_no_spark(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["flink-conf.yaml", "config.yaml"])
-def test_a_folder_with_a_configuration_alone_is_read(name: str, tmp_path: Path) -> None:
+def test_a_folder_with_only_a_configuration_is_read(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text("taskmanager.memory.process.size: 4g\n")
     report = _diagnose([tmp_path])
     assert [one.kind for one in report.inputs] == ["configuration"]
     assert report.warnings == []
 
 
-def test_a_folder_without_anything_to_read_says_so(tmp_path: Path) -> None:
+def test_a_folder_without_readable_files_gets_a_warning(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("call Ann about the pods\n")
     (tmp_path / "x.class").write_bytes(b"\xca\xfe\xba\xbe\0\0\0\x34" * 10)
-    (told,) = _diagnose([tmp_path]).warnings
-    assert (told.kind, told.text) == ("not-read", "none of its 2 files is read")
+    (warning,) = _diagnose([tmp_path]).warnings
+    assert (warning.kind, warning.text) == ("not-read", "none of its 2 files is read")
 
 
 LISTED = "LAST SEEN   TYPE      REASON             OBJECT     MESSAGE\n"
@@ -141,9 +141,7 @@ CRASHES = "1m  Warning  BackOff  pod/orders-taskmanager-1-4  Back-off restarting
         (CRASHES, "deployment-failed", "exits repeatedly"),
     ],
 )
-def test_pods_that_are_not_there_are_told(
-    events: str, cause: str, says: str, tmp_path: Path
-) -> None:
+def test_missing_pods_are_reported(events: str, cause: str, says: str, tmp_path: Path) -> None:
     (tmp_path / "events").write_text(LISTED + events)
     report = _diagnose([tmp_path])
     (finding,) = report.findings
@@ -159,15 +157,13 @@ def test_pods_that_are_not_there_are_told(
         NO_IMAGE + "1m  Normal  Pulled  pod/orders-taskmanager-1-4  Successfully pulled image\n",
     ],
 )
-def test_pods_that_came_after_all_are_neither_blamed_nor_health(
-    events: str, tmp_path: Path
-) -> None:
+def test_late_pods_are_neither_a_fault_nor_health(events: str, tmp_path: Path) -> None:
     (tmp_path / "events").write_text(LISTED + events)
     report = _diagnose([tmp_path])
     assert (report.summary.verdict, report.findings) == ("inconclusive", [])
 
 
-def test_what_flink_refuses(tmp_path: Path) -> None:
+def test_refused_options_are_reported(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(
         "taskmanager:\n  memory:\n    process:\n      size: 400m\n"
     )
@@ -178,7 +174,7 @@ def test_what_flink_refuses(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "told"),
+    ("status", "trouble"),
     [
         (
             """  error: '{"type":"a.ReconciliationException","message":"b.ClusterDeploymentException: no cluster",
@@ -193,8 +189,8 @@ def test_what_flink_refuses(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.spark
-def test_a_resource_whose_status_tells_of_trouble_is_no_calculation(
-    status: str, told: str, tmp_path: Path, spark: SparkSession
+def test_a_resource_with_a_failed_status_is_not_calculated(
+    status: str, trouble: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     head = (
         "apiVersion: flink.apache.org/v1beta1\nkind: FlinkDeployment\nmetadata:\n  name: orders\n"
@@ -203,14 +199,14 @@ def test_a_resource_whose_status_tells_of_trouble_is_no_calculation(
     (tmp_path / "orders.yaml").write_text(resource + status)
     report = _diagnose([tmp_path], spark)
     assert report.summary.verdict == "inconclusive"
-    assert any(f"its status reports {told};" in warning.text for warning in report.warnings)
+    assert any(f"its status reports {trouble};" in warning.text for warning in report.warnings)
     (tmp_path / "orders.yaml").write_text(resource + "  error: ''\n  lifecycleState: STABLE\n")
     well = _diagnose([tmp_path])
     assert (well.summary.verdict, well.warnings) == ("calculated", [])
 
 
 @pytest.mark.parametrize("names", [("orders",), ("orders", "payments")])
-def test_deployments_as_kubectl_lists_them(names: tuple[str, ...], tmp_path: Path) -> None:
+def test_deployments_listed_by_kubectl(names: tuple[str, ...], tmp_path: Path) -> None:
     spec = {"flinkVersion": "v1_20", "taskManager": {"resource": {"memory": "2Gi"}}}
     items = [
         {"kind": "FlinkDeployment", "metadata": {"name": name}, "spec": spec} for name in names
@@ -226,7 +222,7 @@ def test_deployments_as_kubectl_lists_them(names: tuple[str, ...], tmp_path: Pat
 
 
 @pytest.mark.parametrize("deployments", [0, 1, 2])
-def test_a_killed_container_is_told_whatever_else_is_listed(
+def test_a_killed_container_is_reported_among_other_resources(
     deployments: int, tmp_path: Path
 ) -> None:
     owner = [

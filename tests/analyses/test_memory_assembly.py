@@ -46,8 +46,8 @@ SPEC = (
 )
 
 
-def test_a_container_of_yarn_up_to_19() -> None:
-    """The JobManager of 1.9 prints the container and the heap; both are what the options make."""
+def test_a_yarn_container_up_to_1_9() -> None:
+    """The JobManager of 1.9 prints the container and the heap; both match the options."""
     spec = "container size 2048 MB, JVM heap size 1304 MB, JVM direct memory limit 744 MB"
     row = _row("yarn-taskmanager-starting", taskmanager="c_2", fields={"spec": spec})
     facts = _facts(row, version="1.9.3")
@@ -56,7 +56,7 @@ def test_a_container_of_yarn_up_to_19() -> None:
     assert process.container
 
 
-def test_a_pod_that_is_smaller_than_its_process() -> None:
+def test_a_pod_smaller_than_its_process() -> None:
     started = _row("yarn-taskmanager-starting", taskmanager="tm-1", fields={"spec": SPEC})
     for megabytes, expected in (("1728", 0), ("1024", 1)):
         pod = _row("pod-creating", 5, taskmanager="tm-1", fields={"resource": f"{megabytes},1.0"})
@@ -65,7 +65,7 @@ def test_a_pod_that_is_smaller_than_its_process() -> None:
         assert len(list(said_by(SIZES, facts))) == expected
 
 
-def test_the_operator_tells_of_kills() -> None:
+def test_the_operator_reports_kills() -> None:
     row = _row(
         "operator-status-error",
         thread="default/orders",
@@ -77,7 +77,7 @@ def test_the_operator_tells_of_kills() -> None:
 
 
 def test_a_fragment_of_a_log_lists_some_of_the_options() -> None:
-    """What logs has been started: only files and the command line say what somebody wants to start."""
+    """A process that logs has started: only files and the command line describe a planned start."""
     option = {"key": "taskmanager.memory.process.size", "value": "400m"}
     row = _row("configuration", event="configuration", fields=option)
     started = _row("process-started", event="process_started", fields={"component": "TaskManager"})

@@ -44,7 +44,7 @@ def _derive(case: dict[str, Any], version: tuple[int, int]) -> Derivation:
 
 
 def _printed(case: dict[str, Any], answer: Derivation, version: tuple[int, int]) -> list[str]:
-    """What Flink's calculator would print for this derivation."""
+    """Return the output of Flink's calculator for this derivation."""
     memory = answer.memory
     if isinstance(memory, LegacyMemory):
         return [f"heap={memory.heap // MIB} direct={(memory.direct or 0) // MIB}"]
@@ -58,7 +58,7 @@ def _printed(case: dict[str, Any], answer: Derivation, version: tuple[int, int])
 
 
 def _comparable(lines: list[str]) -> list[str]:
-    """Without what the model has no part in: names of exceptions, the parser of the file."""
+    """Drop lines outside the model: names of exceptions, and the file parser."""
     kept = []
     for line in lines:
         if "Error while trying to split key and value" in line or "uses deprecated config" in line:
@@ -82,7 +82,7 @@ def test_model_prints_what_flink_prints(version: str) -> None:
     assert not wrong
 
 
-def test_enough_was_recorded() -> None:
+def test_the_recordings_cover_all_versions() -> None:
     assert len(CASES) >= 40
     assert len(VERSIONS) >= 5
 
@@ -90,11 +90,11 @@ def test_enough_was_recorded() -> None:
 @pytest.mark.parametrize(
     ("text", "size"), [("1", 1), ("1kb", 1024), (" 2 m ", 2 * MIB), ("1 GiBiBytes", 1 << 30)]
 )
-def test_sizes_are_read_as_flink_reads_them(text: str, size: int) -> None:
+def test_sizes_are_parsed_like_in_flink(text: str, size: int) -> None:
     assert parse_size(text) == size
 
 
-def test_sizes_are_printed_as_flink_prints_them() -> None:
+def test_sizes_are_printed_like_in_flink() -> None:
     assert human(1 << 30) == "1024.000mb (1073741824 bytes)"
     assert human((1 << 30) + 1) == "1.000gb (1073741825 bytes)"
 

@@ -25,7 +25,7 @@ PASSES: Counter[str] = Counter()
 
 
 class Counted(tuple[Any, ...]):
-    """A tuple that counts how often it is gone through."""
+    """A tuple that counts its iterations."""
 
     __slots__ = ()
     name = ""
@@ -36,7 +36,7 @@ class Counted(tuple[Any, ...]):
 
 
 def counted(facts: Any, *names: str) -> dict[str, Any]:
-    """The values of some fields, counting."""
+    """Return the named fields as counting tuples."""
     return {name: type(name, (Counted,), {"name": name})(getattr(facts, name)) for name in names}
 
 
@@ -85,7 +85,7 @@ def sick(spells: int) -> ClusterFacts:
     return bench.facts(jobs=(job_of(bench),))
 
 
-def test_more_spells_are_no_more_passes() -> None:
+def test_more_spells_need_no_more_passes() -> None:
     few, many = passes(sick(8)), passes(sick(16))
     assert few == many
     assert few["late"] > 0
@@ -117,7 +117,7 @@ def cluster(jobs: int) -> ClusterFacts:
     return ClusterFacts(**(values | counted(plain, "jobs", "incidents")))
 
 
-def test_more_jobs_are_no_more_passes() -> None:
+def test_more_jobs_need_no_more_passes() -> None:
     few, many = passes(cluster(4)), passes(cluster(8))
     assert few == many
     assert 1 <= few["jobs"] <= 4, (
@@ -126,7 +126,7 @@ def test_more_jobs_are_no_more_passes() -> None:
 
 
 @pytest.mark.parametrize("facts", [sick(3), cluster(4)], ids=["spells", "jobs"])
-def test_what_is_remembered_changes_no_answer(facts: ClusterFacts) -> None:
+def test_cached_values_do_not_change_results(facts: ClusterFacts) -> None:
     first = outcomes_of(CHECKPOINT_RULES, facts)
     assert outcomes_of(CHECKPOINT_RULES, facts) == first
     assert facts.derived or any(job.derived for job in facts.jobs)

@@ -40,7 +40,7 @@ def test_local_producers_of_1_9_lend_their_whole_pool() -> None:
     assert (found.buffers, found.local) == (10, 16)
 
 
-def test_options_count_until_2_0_fixes_them() -> None:
+def test_options_apply_up_to_2_0() -> None:
     options = {f"{PREFIX}buffers-per-channel": "6", f"{PREFIX}floating-buffers-per-gate": "4"}
     gate = [GateShape(channels=4, remote=4)]
     assert input_capacity(gate, options, (1, 20)).buffers == 28
@@ -52,6 +52,6 @@ def test_gates_add_up() -> None:
     assert input_capacity(gates, {}, (1, 16)).total == (4 + 8) + (8 + 8) + 6
 
 
-def test_credits_switched_off_go_back_to_one_pool() -> None:
+def test_without_credits_all_channels_share_one_pool() -> None:
     options = {"taskmanager.network.credit-model": "false"}
     assert input_capacity([GateShape(channels=4, remote=1)], options, (1, 8)).buffers == 16

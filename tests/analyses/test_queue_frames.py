@@ -22,7 +22,7 @@ IN_POOL = "Shuffle.Netty.Input.Buffers.inPoolUsage"
 def sample(
     name: str, minute: float, value: float, *, scope: str = "task", n: int = 1, **more: Any
 ) -> dict[str, Any]:
-    """One row of a metric, whose samples are all the same."""
+    """Return the row of a metric whose samples are all equal."""
     row = dict.fromkeys([*EVENTS.names, "cluster", "time_us"])
     metric = {
         "name": name,
@@ -51,7 +51,7 @@ def sample(
 
 
 def windows_of(spark: SparkSession, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The measured rows, in order."""
+    """Return the measured rows in order."""
     from pyspark.sql.types import LongType, StringType, StructField, StructType
 
     from flowdiag.parsers.spark.frame import EVENTS as SPARK_EVENTS
@@ -70,7 +70,7 @@ def windows_of(spark: SparkSession, rows: list[dict[str, Any]]) -> list[dict[str
     return sorted(found, key=lambda row: (row["what"], row["window"] or 0))
 
 
-def test_every_metric_that_is_asked_for_is_known() -> None:
+def test_every_requested_metric_is_known() -> None:
     assert set(known_metrics()) >= METRICS
 
 
@@ -82,7 +82,7 @@ def test_windows_fold_gauges_and_counters(spark: SparkSession) -> None:
         # Two names of one gauge: the fuller one.
         sample(IN_POOL, 10.0, 0.5, n=4),
         sample("buffers.inPoolUsage", 10.0, 0.9, n=1),
-        # A counter that restarts counts from zero; the log was given twice.
+        # A counter that restarts counts from zero; the log was passed twice.
         sample("numRecordsIn", 10.0, 100.0),
         sample("numRecordsIn", 10.0, 100.0, source=1),
         sample("numRecordsIn", 10.5, 160.0),

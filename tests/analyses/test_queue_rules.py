@@ -45,7 +45,7 @@ def test_a_healthy_job_has_no_finding() -> None:
     assert judged(job).verdict is Verdict.HEALTHY
 
 
-def test_a_hot_key_is_named_with_its_place_and_its_ratio() -> None:
+def test_a_hot_key_is_reported_with_its_taskmanager_and_ratio() -> None:
     job = hot_key(Queues()).job()
     culprit = judged(job).culprits[0]
     assert (culprit.code, judged(job).cause) == ("SK101", "data-skew")
@@ -62,24 +62,24 @@ def test_a_hot_key_is_named_with_its_place_and_its_ratio() -> None:
     assert finding.severity is Severity.WARNING
 
 
-def test_a_task_that_is_slow_in_all_subtasks_is_named_without_a_subtask() -> None:
+def test_a_slow_task_is_reported_without_a_subtask() -> None:
     culprit = judged(slow_sink(Queues()).job()).culprits[0]
     assert culprit.code == "BP102"
     assert (culprit.subject.task, culprit.subject.subtask_index) == ("Sink: deliver", None)
 
 
-def test_who_waits_in_the_middle_is_never_the_culprit() -> None:
+def test_a_back_pressured_task_in_the_middle_is_never_the_culprit() -> None:
     bench = slow_sink(Queues())
     bench.says("aggregate", 3, busy=400.0, input_queue=20.0, records_in=9000.0, **FULL)
     assert [spell.task for spell in find_spells(bench.job())] == ["Sink: deliver"]
 
 
-def test_one_sample_convicts_nobody() -> None:
+def test_one_sample_is_not_enough_evidence() -> None:
     assert judged(hot_key(Queues(minutes=1, per_minute=1)).job()).culprits == ()
     assert judged(hot_key(Queues(minutes=1, per_minute=6)).job()).culprits != ()
 
 
-def test_samples_a_minute_apart_convict_together() -> None:
+def test_samples_a_minute_apart_add_up_to_evidence() -> None:
     job = hot_key(Queues(minutes=6, per_minute=1)).job()
     assert judged(job).culprits[0].code == "SK101"
 
@@ -94,12 +94,12 @@ def test_several_roots_are_several_findings() -> None:
     assert {spell.task for spell in find_spells(bench.job())} == {"left", "right"}
 
 
-def test_a_source_that_limits_itself_is_no_root() -> None:
+def test_a_rate_limited_source_is_not_a_root() -> None:
     bench = Queues(legacy_sources=False).says("Source: orders", busy=1000.0, idle=0.0)
     assert judged(bench.job()).verdict is Verdict.HEALTHY
 
 
-def test_being_busy_without_a_queue_and_without_anybody_waiting_is_harmless() -> None:
+def test_a_busy_task_without_queue_or_back_pressure_is_harmless() -> None:
     bench = Queues().says("aggregate", 1, busy=950.0, idle=50.0)
     assert judged(bench.job()).culprits == ()
 
@@ -118,7 +118,7 @@ def test_busy_without_records_is_a_hang() -> None:
     assert (verdict.cause, verdict.culprits[0].subject.subtask_index) == ("task-hangs", 1)
 
 
-def test_a_machine_is_told_from_its_subtasks() -> None:
+def test_a_slow_taskmanager_is_distinguished_from_slow_subtasks() -> None:
     bench = Queues().says("Source: orders", **WAITS)
     for task in ("enrich", "aggregate"):
         for index in range(dict(bench.tasks)[task]):
@@ -131,7 +131,7 @@ def test_a_machine_is_told_from_its_subtasks() -> None:
     assert culprit.subject.taskmanager == "taskmanager-2"
 
 
-def test_a_throttled_machine_is_seen_before_anybody_waits() -> None:
+def test_a_throttled_taskmanager_is_reported_before_back_pressure() -> None:
     bench = Queues(managers=3)
     for index in range(6):
         slow = bench.place("aggregate", index) == "taskmanager-1"
@@ -139,7 +139,7 @@ def test_a_throttled_machine_is_seen_before_anybody_waits() -> None:
     assert judged(bench.job()).culprits[0].subject.taskmanager == "taskmanager-1"
 
 
-def test_unequal_machines_are_no_slow_one() -> None:
+def test_unequal_taskmanagers_are_not_slow() -> None:
     bench = Queues()
     for index in range(6):
         busy = {"taskmanager-1": 800.0, "taskmanager-2": 300.0, "taskmanager-3": 600.0}
@@ -150,19 +150,19 @@ def test_unequal_machines_are_no_slow_one() -> None:
 # --- normal operation -----------------------------------------------------------------------------
 
 
-def test_catching_up_after_a_restore_that_is_over_is_information() -> None:
+def test_finished_catch_up_after_a_restore_is_information() -> None:
     job = slow_sink(Queues(minutes=20), range(4)).restored(0.0).job()
     assert {f.severity for f in findings(job).values()} <= {Severity.INFO}
     assert judged(job).verdict is Verdict.HEALTHY
 
 
-def test_catching_up_after_a_restore_that_still_lasts_is_information() -> None:
+def test_ongoing_catch_up_after_a_restore_is_information() -> None:
     job = slow_sink(Queues(minutes=8), range(4, 8)).restored(4.0).job()
     assert findings(job)["BP102"].severity is Severity.INFO
     assert judged(job).verdict is Verdict.HEALTHY
 
 
-def test_after_ten_minutes_it_is_no_longer_catching_up() -> None:
+def test_catch_up_is_limited_to_ten_minutes() -> None:
     job = slow_sink(Queues(minutes=20), range(4, 20)).restored(4.0).job()
     assert findings(job)["BP102"].severity is Severity.WARNING
 
@@ -173,32 +173,32 @@ def test_back_pressure_that_a_rescaling_ends_is_information() -> None:
     assert judged(bench.job()).verdict is Verdict.HEALTHY
 
 
-def test_a_backlog_that_shrinks_is_worked_off() -> None:
+def test_a_shrinking_backlog_is_information() -> None:
     bench = slow_sink(Queues(minutes=12))
     for minute in range(12):
         bench.says("Source: orders", minutes=[minute], pending=50_000.0 - 4000.0 * minute)
     assert judged(bench.job()).verdict is Verdict.HEALTHY
 
 
-def test_a_backlog_that_grows_is_none_of_that() -> None:
+def test_a_growing_backlog_is_a_problem() -> None:
     bench = slow_sink(Queues(minutes=12))
     for minute in range(12):
         bench.says("Source: orders", minutes=[minute], pending=10_000.0 + 4000.0 * minute)
     assert judged(bench.job()).culprits[0].subject.task == "Sink: deliver"
 
 
-def test_a_start_that_warms_up_gives_nothing_serious() -> None:
+def test_warm_up_after_a_start_is_not_serious() -> None:
     bench = slow_sink(Queues(minutes=10, per_minute=4), range(1))
     bench.starts.append(bench.at(0))
     assert judged(bench.job()).verdict is Verdict.HEALTHY
 
 
-def test_skew_is_no_part_of_catching_up() -> None:
+def test_skew_does_not_count_as_catch_up() -> None:
     job = hot_key(Queues(minutes=8)).restored(0.0).job()
     assert judged(job).cause == "data-skew"
 
 
-def test_what_is_over_is_recovered() -> None:
+def test_past_back_pressure_is_recovered() -> None:
     bench = Queues(minutes=30)
     bench.says("Source: orders", minutes=range(5, 15), **WAITS)
     bench.says("enrich", 2, range(5, 15), **WORKS, records_in=9000.0)
@@ -210,18 +210,18 @@ def test_what_is_over_is_recovered() -> None:
 
 
 @pytest.mark.parametrize("version", ["1.9.3", "1.10.3", "1.12.5", "1.14.6", "1.20.5", "2.3.0"])
-def test_a_hot_key_is_found_by_what_each_version_measures(version: str) -> None:
+def test_a_hot_key_is_found_with_the_metrics_of_each_version(version: str) -> None:
     culprit = judged(hot_key(Queues(version=version)).job()).culprits[0]
     assert (culprit.subject.task, culprit.subject.subtask_index) == ("enrich", 2)
 
 
-def test_a_queue_of_local_channels_alone_convicts_nobody() -> None:
-    """From 1.9 on the length takes in what waits at local producers."""
+def test_a_queue_of_local_channels_is_not_enough_evidence() -> None:
+    """From 1.9 on, the queue length includes data that waits at local producers."""
     bench = Queues(version="1.9.3", managers=1).says("enrich", 2, input_queue=20.0)
     assert judged(bench.job()).culprits == ()
 
 
-def test_full_pools_of_old_versions_say_little() -> None:
+def test_full_pools_of_old_versions_are_weak_evidence() -> None:
     bench = Queues(version="1.8.0").says("enrich", in_pool=1.0, floating=1.0, exclusive=1.0)
     assert judged(bench.job()).verdict is Verdict.HEALTHY
     assert findings(bench.job())["BP103"].severity is Severity.INFO
@@ -238,7 +238,7 @@ def test_without_credits_neighbours_may_be_blocked() -> None:
 # --- the network ----------------------------------------------------------------------------------
 
 
-def test_full_outputs_before_empty_inputs_accuse_the_network() -> None:
+def test_full_outputs_before_empty_inputs_are_a_network_bottleneck() -> None:
     bench = Queues().says("Source: orders", **WAITS)
     found = findings(bench.job())
     assert found["BP201"].cause == "slow-network"
@@ -246,7 +246,7 @@ def test_full_outputs_before_empty_inputs_accuse_the_network() -> None:
     assert "BP102" not in found
 
 
-def test_too_little_network_memory_matters_where_tasks_wait() -> None:
+def test_insufficient_network_memory_is_a_warning_if_tasks_wait() -> None:
     tight = {"segments_requested": 140.0, "segments": 100.0, "segments_free": 20.0}
     idle = Queues(machines={"taskmanager-1": tight}).job()
     assert findings(idle)["BP202"].severity is Severity.INFO
@@ -256,7 +256,7 @@ def test_too_little_network_memory_matters_where_tasks_wait() -> None:
     assert judged(waits.job()).cause == "network-memory"
 
 
-def test_no_free_segment_is_seen_by_versions_that_count_no_requests() -> None:
+def test_exhausted_segments_are_reported_without_request_metrics() -> None:
     empty = {"segments": 64.0, "segments_free": 0.0}
     assert judged(Queues(version="1.14.6", machines={"tm": empty}).job()).cause == "network-memory"
     slow = slow_sink(Queues(version="1.14.6", machines={"tm": empty})).job()
@@ -265,7 +265,7 @@ def test_no_free_segment_is_seen_by_versions_that_count_no_requests() -> None:
     )  # everything fills up before a slow sink
 
 
-def test_full_inputs_are_listed_with_what_fits() -> None:
+def test_full_inputs_are_listed_with_their_capacity() -> None:
     finding = findings(hot_key(Queues()).job())["BP103"]
     assert finding.subject.subtask_index == 2
     assert finding.measurements[0].value == 1.0
@@ -275,7 +275,7 @@ def test_full_inputs_are_listed_with_what_fits() -> None:
 # --- who else is uneven ---------------------------------------------------------------------------
 
 
-def test_collecting_garbage_is_named() -> None:
+def test_garbage_collection_is_reported() -> None:
     busy = {"gc_ms": 30_000.0, "heap_used": 95.0, "heap_max": 100.0}
     calm = {"gc_ms": 300.0, "heap_used": 50.0, "heap_max": 100.0}
     job = Queues(machines={"taskmanager-1": busy, "taskmanager-2": calm}).job()
@@ -283,13 +283,13 @@ def test_collecting_garbage_is_named() -> None:
     assert findings(job)["SK104"].measurements[0].value == 0.5
 
 
-def test_uneven_records_without_back_pressure_are_a_remark() -> None:
+def test_uneven_records_without_back_pressure_are_information() -> None:
     bench = Queues().says("aggregate", 4, records_in=9000.0, busy=400.0)
     assert findings(bench.job())["SK103"].severity is Severity.INFO
     assert judged(bench.job()).verdict is Verdict.HEALTHY
 
 
-def test_a_watermark_that_stays_behind_is_a_remark() -> None:
+def test_a_watermark_that_lags_is_information() -> None:
     bench = Queues()
     for minute in range(5):
         bench.says("aggregate", None, [minute], watermark=1.7e12 + 60_000 * minute)
@@ -308,20 +308,20 @@ def test_no_metrics_at_all_is_inconclusive() -> None:
     assert "no metrics" in reasons(job)[0].reason
 
 
-def test_back_pressure_whose_end_is_missing_accuses_nobody() -> None:
+def test_back_pressure_with_missing_downstream_metrics_has_no_culprit() -> None:
     bench = Queues().says("Source: orders", **WAITS)
     bench.absent = {("enrich", 2), ("enrich", 1)}
     verdict = judged(bench.job())
     assert (verdict.verdict, verdict.culprits) == (Verdict.INCONCLUSIVE, ())
 
 
-def test_some_missing_subtasks_leave_a_judgement_on_the_others() -> None:
+def test_missing_subtasks_do_not_hide_the_others() -> None:
     bench = hot_key(Queues())
     bench.absent = {("aggregate", 5)}
     assert judged(bench.job()).culprits[0].subject.subtask_index == 2
 
 
-def test_totals_since_the_start_weigh_less() -> None:
+def test_totals_since_the_start_lower_the_confidence() -> None:
     def load(task: str, index: int, busy: float, waits: float, records: float) -> SubtaskLoad:
         return SubtaskLoad(
             job=None,
@@ -344,7 +344,7 @@ def test_totals_since_the_start_weigh_less() -> None:
     assert verdict.culprits[0].confidence is not Confidence.HIGH
 
 
-def test_without_a_graph_a_full_input_must_do_and_weighs_less() -> None:
+def test_a_full_input_without_a_graph_has_lower_confidence() -> None:
     bench = hot_key(Queues(linked=False))
     (spell,) = find_spells(bench.job())
     assert (spell.task, [load.key.subtask_index for load in spell.convicted]) == ("enrich", [2])
@@ -368,7 +368,7 @@ def test_values_of_a_vertex_are_maxima_and_roles_follow_the_pressure() -> None:
     assert rows["Source: orders"].busy is None
 
 
-def test_rows_are_cut_with_the_sick_ones_first() -> None:
+def test_truncated_rows_keep_culprits_first() -> None:
     row = queue_vertices(facts_of(hot_key(Queues()).job()), 4)[1]
     assert not row.truncated
     cut = queue_vertices(
@@ -378,7 +378,7 @@ def test_rows_are_cut_with_the_sick_ones_first() -> None:
     assert cut[1].subtasks[0].subtask_index == 2
 
 
-def test_two_jobs_are_judged_apart() -> None:
+def test_two_jobs_are_judged_separately() -> None:
     sick, well = hot_key(Queues()).job(), Queues().job()
     well = replace(well, job=replace(well.job, key=replace_key(well.job.key)))
     both = findings(sick, well)
@@ -392,11 +392,11 @@ def replace_key(key: JobKey) -> JobKey:
 # --- what would change if -------------------------------------------------------------------------
 
 
-def test_remedies_are_tried_where_somebody_is_slow_only() -> None:
+def test_remedies_are_simulated_only_with_a_slow_task() -> None:
     assert queue_remedies(facts_of(Queues().job())) == []
 
 
-def test_a_model_that_lacks_its_numbers_forecasts_nothing() -> None:
+def test_a_model_without_parameters_forecasts_nothing() -> None:
     (remedy,) = queue_remedies(facts_of(hot_key(Queues(linked=False)).job()))
     assert remedy.forecasts == []
     assert remedy.problem
@@ -427,7 +427,7 @@ def test_a_selection_keeps_the_windows_in_its_time() -> None:
 
 
 def moving(*stages: tuple[int, range]) -> Queues:
-    """One subtask of enrich after the other has the hot key, for some minutes each."""
+    """Return a job whose hot key moves from one subtask of enrich to the next."""
     bench = Queues(minutes=max(span.stop for _, span in stages) + 1)
     for index, minutes in stages:
         bench.says("Source: orders", minutes=minutes, **WAITS)
@@ -435,7 +435,7 @@ def moving(*stages: tuple[int, range]) -> Queues:
     return bench
 
 
-def told(bench: Queues) -> list[tuple[int | None, State, Severity]]:
+def culprits(bench: Queues) -> list[tuple[int | None, State, Severity]]:
     spells = sorted(find_spells(bench.job()), key=lambda spell: spell.windows)
     return [
         (
@@ -447,10 +447,10 @@ def told(bench: Queues) -> list[tuple[int | None, State, Severity]]:
     ]
 
 
-def test_a_hot_key_that_moves_is_named_for_each_of_its_times() -> None:
+def test_a_moving_hot_key_is_reported_for_each_period() -> None:
     bench = moving((2, range(1, 5)), (0, range(5, 9)))
     bench.minutes = 9
-    assert told(bench) == [
+    assert culprits(bench) == [
         (2, State.RECOVERED, Severity.WARNING),
         (0, State.ONGOING, Severity.WARNING),
     ]
@@ -460,10 +460,10 @@ def test_a_hot_key_that_moves_is_named_for_each_of_its_times() -> None:
     assert over.then is not None and over.then.suspect.subtask_index == 0
 
 
-def test_one_minute_of_another_is_no_move() -> None:
+def test_one_minute_at_another_subtask_is_not_a_move() -> None:
     bench = moving((2, range(1, 4)), (0, range(4, 5)), (2, range(5, 9)))
     bench.minutes = 9
-    assert [index for index, *_ in told(bench)] == [2]
+    assert [index for index, *_ in culprits(bench)] == [2]
 
 
 def test_few_samples_are_never_healthy() -> None:
@@ -473,26 +473,26 @@ def test_few_samples_are_never_healthy() -> None:
     assert found.reason == "at most 3 samples of each subtask: too few to rule out back pressure"
 
 
-def test_who_works_while_others_wait_is_suspected_from_the_first_sample() -> None:
+def test_a_busy_task_below_a_waiting_one_is_a_suspect_from_the_first_sample() -> None:
     job = hot_key(Queues(minutes=1, per_minute=1)).job()
     found = judged(job)
     assert (found.verdict, found.culprits) == (Verdict.INCONCLUSIVE, ())
 
 
-def test_nobody_has_room_for_whom_others_wait() -> None:
+def test_a_task_with_waiting_upstream_tasks_has_no_headroom() -> None:
     for samples in (1, 2, 3, 6):
         job = hot_key(Queues(minutes=1, per_minute=samples)).job()
         assert not [f for f in findings(job).values() if "it has room" in f.explain]
 
 
-def test_two_samples_of_who_works_while_others_wait_are_evidence() -> None:
+def test_two_samples_of_a_busy_task_below_a_waiting_one_are_evidence() -> None:
     found = judged(hot_key(Queues(minutes=1, per_minute=2)).job())
     assert [(c.subject.task, c.subject.subtask_index) for c in found.culprits] == [("enrich", 2)]
     assert found.culprits[0].confidence is not Confidence.LOW
 
 
-def test_one_sample_more_is_no_more_data_where_there_are_few() -> None:
-    """Of counters two samples show one interval, three show two."""
+def test_one_more_sample_does_not_change_a_small_input() -> None:
+    """Two samples of a counter cover one interval, three samples cover two."""
     bench = Queues(minutes=1, per_minute=2).says("Source: orders", **WAITS)
     bench.says("enrich", **WORKS, **FULL, records_in=1000.0)
     job = bench.job()
@@ -503,8 +503,8 @@ def test_one_sample_more_is_no_more_data_where_there_are_few() -> None:
     assert judged(job).cause != "data-skew"
 
 
-def test_bursts_that_saturate_everybody_alike_name_nobody() -> None:
-    """Ten seconds in each half minute everybody is busy and waits; between nobody is."""
+def test_bursts_that_saturate_all_tasks_have_no_culprit() -> None:
+    """In ten of every thirty seconds, all tasks are busy and back-pressured; otherwise they are idle."""
     bench = Queues(minutes=8)
     for task in ("Source: orders", "enrich"):
         bench.says(task, back_pressured=300.0, is_back_pressured=0.3, idle=450.0, busy=250.0)

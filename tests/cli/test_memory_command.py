@@ -9,7 +9,7 @@ import pytest
 from flowdiag.cli.app import main
 
 
-def test_a_calculator(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_the_calculator(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     assert main(["memory", "--process-size", "4g", "--flink", "1.20", "--format", "json"]) == 0
     (process,) = json.loads(capfdbinary.readouterr().out)["data"]["processes"]
     assert process["jvm_parameters"].startswith("-Xmx1664299798 ")
@@ -36,7 +36,7 @@ def test_variables_of_old_start_scripts(capfdbinary: pytest.CaptureFixture[bytes
     assert [finding["code"] for finding in findings] == ["MM102"]
 
 
-def test_the_picture(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_the_chart(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     arguments = ["memory", "--process-size", "1600m", "--jobmanager", "--flink", "2.0"]
     assert main([*arguments, "-D", "jobmanager.memory.jvm-metaspace.size=128m"]) == 0
     shown = capfdbinary.readouterr().out.decode()
