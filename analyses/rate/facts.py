@@ -81,13 +81,6 @@ class Blocks:
     usual_bytes: float
     largest_bytes: int
 
-    @property
-    def bytes_per_s(self) -> float | None:
-        """The storage rate; None for a single block."""
-        if self.first_ms is None or self.last_ms is None or self.last_ms <= self.first_ms:
-            return None
-        return self.bytes * 1000 / (self.last_ms - self.first_ms)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:

@@ -8,6 +8,7 @@ and the Mann-Kendall test, never end points or means.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -88,7 +89,9 @@ def trend(xs: Sequence[float], ys: Sequence[float]) -> Trend | None:
     if not slopes:
         return None
     slopes.sort()
-    deviation = math.sqrt(_variance([y for _, y in points]))
+    # The variance of the Mann–Kendall score, corrected for ties.
+    ties = sum(t * (t - 1) * (2 * t + 5) for t in Counter(y for _, y in points).values())
+    deviation = math.sqrt((n * (n - 1) * (2 * n + 5) - ties) / 18)
     z = 0.0 if not score or not deviation else (score - math.copysign(1, score)) / deviation
     half = SURE * math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
     low = slopes[max(0, math.floor((len(slopes) - half) / 2))]
@@ -102,16 +105,6 @@ def trend(xs: Sequence[float], ys: Sequence[float]) -> Trend | None:
         rise=slope * (points[-1][0] - points[0][0]),
         points=n,
     )
-
-
-def _variance(values: Sequence[float]) -> float:
-    """Return the variance of the Mann–Kendall score, corrected for ties."""
-    n = len(values)
-    counts: dict[float, int] = {}
-    for value in values:
-        counts[value] = counts.get(value, 0) + 1
-    ties = sum(t * (t - 1) * (2 * t + 5) for t in counts.values())
-    return (n * (n - 1) * (2 * n + 5) - ties) / 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,7 +110,7 @@ def test_blocks_memory_and_operations() -> None:
     ]
     app = application(rows)
     (blocks,), (memory,), (operation,) = app.blocks, app.memory, app.operations
-    assert (blocks.stream, blocks.bytes_per_s) == (1, 300.0)
+    assert (blocks.stream, blocks.bytes) == (1, 900)
     assert (memory.free_bytes, memory.bytes_per_s) == (5000, 400.0)
     assert (operation.output, operation.total_ms) == (0, 60)
 
