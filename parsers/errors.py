@@ -102,6 +102,17 @@ def no_temporary_space(error: OSError) -> FlowdiagError:
     )
 
 
+def error_clause(error: BaseException) -> str:
+    """Return the system's message of an error as a clause, or else its own message or type.
+
+    >>> error_clause(OSError(28, "No space left on device")), error_clause(ValueError())
+    ('no space left on device', 'ValueError')
+    """
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror[:1].lower() + error.strerror[1:]
+    return str(error) or type(error).__name__
+
+
 def error_text(error: BaseException | None) -> str:
     """Return the message of an exception; py4j fetches it from the JVM, which may have exited."""
     try:

@@ -122,7 +122,12 @@ def _classified(
     values: dict[str, str] = {}
     for other in links:
         if any(part in texts[other].lower() for part in found.texts):
-            values = {**_values(found, texts[other]), **values}
+            own: dict[str, str] = {}
+            for match in filter(None, (value.search(texts[other]) for value in found.values)):
+                for name, value in match.groupdict().items():
+                    if value:
+                        own.setdefault(name, value.strip().rstrip(".,:;'\"")[:_VALUE])
+            values = own | values
     name = found.name
     before, after = values.get("from", ""), values.get("to", "")
     if name == "offsets-went-back" and before.isdecimal() and after.isdecimal():
@@ -181,17 +186,6 @@ def task_named_in(chain: Iterable[str]) -> TaskName | None:
     if found["source"] is not None:
         return TaskName(found["source"], None, None, None)
     return parse_task(found["task"] or f"{found['operator']} {found['subtask']}")
-
-
-def _values(of_class: FailureClass, text: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for pattern in of_class.values:
-        match = pattern.search(text)
-        if match is not None:
-            for name, value in match.groupdict().items():
-                if value:
-                    found.setdefault(name, value.strip().rstrip(".,:;'\"")[:_VALUE])
-    return found
 
 
 # Options of Flink, Spark and their connectors in exception messages; not classes or packages.

@@ -7,7 +7,13 @@ import json
 
 def pip_install(extra: str) -> str:
     """Return the command that adds an extra of `pyproject.toml` to this installation of flowdiag."""
-    return _command(extra, _origin())
+    from importlib import metadata  # imported only if an extra is missing
+
+    try:
+        origin = metadata.distribution("flowdiag").read_text("direct_url.json")
+    except (metadata.PackageNotFoundError, OSError):
+        origin = None
+    return _command(extra, origin)
 
 
 def _command(extra: str, origin: str | None) -> str:
@@ -33,13 +39,3 @@ def _command(extra: str, origin: str | None) -> str:
     if vcs := known.get("vcs_info", {}).get("vcs"):
         return f"pip install 'flowdiag[{extra}] @ {vcs}+{url}'"
     return f"pip install 'flowdiag[{extra}] @ {url}'" if url else f"pip install 'flowdiag[{extra}]'"
-
-
-def _origin() -> str | None:
-    """Return pip's record of the installation source; None for an index or an unknown source."""
-    from importlib import metadata  # imported only if an extra is missing
-
-    try:
-        return metadata.distribution("flowdiag").read_text("direct_url.json")
-    except (metadata.PackageNotFoundError, OSError):
-        return None

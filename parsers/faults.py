@@ -71,7 +71,13 @@ def describe_fault(
         line, offset: of the record that was being read.
     """
     kind = type(error).__name__
-    frames = _own_frames(error)
+    codes = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    named = ((code.f_globals.get("__name__") or "", code.f_code.co_qualname) for code in codes)
+    frames = [
+        (module.removeprefix(_PACKAGE), function)
+        for module, function in named
+        if module.startswith(_PACKAGE)
+    ]
     text = error_text(error)
     innermost = (f"{module}:{function}" for module, function in frames[-_FRAMES:])
     return InternalFault(
@@ -143,14 +149,3 @@ def run_skipping_failures(
                 middle = len(some) // 2
                 waiting += [some[middle:], some[:middle]]
     return result
-
-
-def _own_frames(error: BaseException) -> list[tuple[str, str]]:
-    """Return module (without `flowdiag.`) and function of flowdiag's frames, outermost first."""
-    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
-    named = ((frame.f_globals.get("__name__") or "", frame.f_code.co_qualname) for frame in frames)
-    return [
-        (module.removeprefix(_PACKAGE), function)
-        for module, function in named
-        if module.startswith(_PACKAGE)
-    ]

@@ -73,12 +73,13 @@ def _lines_of(
     literal, pattern = _pattern(metric)
     lines = at = 0
     literals = {literal.encode(), literal.replace(".", "_").encode()}
-    starts = sorted({start for each in literals for start in _starts_of_lines(block, each)})
-    for start in starts:
+    anchors = re.finditer(b"|".join(map(re.escape, literals)), block)
+    for start in dict.fromkeys(block.rfind(b"\n", 0, found.start()) + 1 for found in anchors):
         end = block.find(b"\n", start)
         text = block[start : end if end >= 0 else len(block)][:MAX_LINE].decode("utf-8", "replace")
         text = text.rstrip()
-        series = _series_in(text) if "{" in text else None
+        is_series = "{" in text and FLINK_METRIC.match(text.encode().lstrip(b'{"'))
+        series = parse_sample(text.encode()) if is_series else None
         if series is not None:
             match, text = _match_series(*series, metric, focus), _series_text(*series)
         else:
@@ -89,13 +90,6 @@ def _lines_of(
         lines += block.count(b"\n", at, start)
         at = start
         yield Sample(lines, start, text, 0.0 if near is None else abs(value - near)), named
-
-
-def _starts_of_lines(block: bytes, literal: bytes) -> Iterator[int]:
-    at = block.find(literal)
-    while at >= 0:
-        yield block.rfind(b"\n", 0, at) + 1
-        at = block.find(literal, at + len(literal))
 
 
 @lru_cache(maxsize=256)
@@ -123,11 +117,6 @@ def _match_report_line(
     return value, focus.task is not None and mangle(task).rstrip("_").endswith(
         mangle(focus.task).rstrip("_")
     )
-
-
-def _series_in(text: str) -> tuple[str, dict[str, str], float] | None:
-    """Return the series and value of a Prometheus line; None for other lines."""
-    return parse_sample(text.encode()) if FLINK_METRIC.match(text.encode().lstrip(b'{"')) else None
 
 
 _LABELS: Final = ("tm_id", "task_name", "operator_name", "subtask_index")
@@ -281,14 +270,6 @@ def _named_values(values: Mapping[str, Any], names: Iterable[str], unit: str = "
     ]
 
 
-def _subtask(body: Mapping[str, Any], focus: Focus) -> Mapping[str, Any] | None:
-    index = focus.subtask_index
-    if index is None:
-        return None
-    entries = objects_at(body, "subtasks")
-    return next((e for e in entries if index in (e.get("subtask"), e.get("index"))), None)
-
-
 def _subtask_text(*groups: tuple[str, tuple[str, ...], str]) -> Callable[..., str | None]:
     """Return a formatter of a subtask's entry.
 
@@ -297,8 +278,12 @@ def _subtask_text(*groups: tuple[str, tuple[str, ...], str]) -> Callable[..., st
     """
 
     def describe(body: Mapping[str, Any], focus: Focus) -> str | None:
-        entry = _subtask(body, focus)
-        if entry is None or focus.subtask_index is None:
+        index = focus.subtask_index
+        if index is None:
+            return None
+        entries = objects_at(body, "subtasks")
+        entry = next((e for e in entries if index in (e.get("subtask"), e.get("index"))), None)
+        if entry is None:
             return None
         parts = [
             f"{below}.{text}" if below else text
@@ -306,8 +291,8 @@ def _subtask_text(*groups: tuple[str, tuple[str, ...], str]) -> Callable[..., st
             for text in _named_values(object_at(entry, below) if below else entry, names, unit)
         ]
         checkpoint = f"checkpoint {body['id']}, " if isinstance(body.get("id"), int) else ""
-        number = focus.subtask_index + 1  # as Flink displays it
-        return f"{checkpoint}subtask {number}: {', '.join(parts)}" if parts else None
+        # Flink displays the index plus 1.
+        return f"{checkpoint}subtask {index + 1}: {', '.join(parts)}" if parts else None
 
     return describe
 
@@ -402,7 +387,11 @@ def _event_parts(event: Mapping[str, Any]) -> Iterator[str]:
         yield from (
             f"stream {each.get('stream_id')}: {each.get('num_records')}" for each in streams
         )
-    yield from _largest_partitions(streams)
+    for stream in streams:
+        counts = _PARTITION.findall(stream.get("description") or "")
+        if len(counts) > 1:
+            partition, count = max(counts, key=lambda pair: int(pair[1]))
+            yield f"partition {partition}: {count} records"
     yield from _named_values(event, ("Executor ID", "executor_id", "location"))
     yield from _named_values(event, ("Removed Reason", "last_error_message"))
     for operation in objects_at(event, "output_operations"):
@@ -434,15 +423,6 @@ def _first_and_last(text: str) -> str:
 
 
 _PARTITION = re.compile(r"partition: (\d+)\s+offsets: \d+ to \d+\s+count: (\d+)")
-
-
-def _largest_partitions(streams: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the partition with the most records of each stream with a description of its partitions."""
-    for stream in streams:
-        counts = _PARTITION.findall(stream.get("description") or "")
-        if len(counts) > 1:
-            partition, count = max(counts, key=lambda pair: int(pair[1]))
-            yield f"partition {partition}: {count} records"
 
 
 def _progress_parts(progress: Mapping[str, Any]) -> list[str]:

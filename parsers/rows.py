@@ -190,15 +190,6 @@ class Event(StrEnum):
     KNOWN = "known"
 
 
-def empty_row() -> dict[str, object]:
-    """Return a row with all columns null, for a reader to fill.
-
-    >>> sorted(empty_row())[:3]
-    ['application', 'attempt', 'attempt_id']
-    """
-    return dict.fromkeys(EVENTS.names)
-
-
 # -- rows and columns --------------------------------------------------------------------------
 
 Row = dict[str, Any]

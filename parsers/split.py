@@ -21,7 +21,7 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 
 from flowdiag.parsers.catalogue import Catalogue, load_catalogue
-from flowdiag.parsers.errors import FlowdiagError, Unreadable
+from flowdiag.parsers.errors import FlowdiagError, Unreadable, error_clause
 from flowdiag.parsers.faults import InternalFault, describe_fault, is_internal_fault
 from flowdiag.parsers.flink.prometheus import read_prometheus
 from flowdiag.parsers.flink.rest import read_document
@@ -161,7 +161,7 @@ def parse_split(
         with open_source(source) as stream:
             yield from read(stream, _Task(split, tally, rows, metrics, catalogue))
     except (OSError, Unreadable, FlowdiagError) as problem:
-        tally.error = tally.error or _clause(problem)
+        tally.error = tally.error or error_clause(problem)
     except Exception as error:
         if not is_internal_fault(error):
             raise
@@ -286,8 +286,11 @@ def _add_pasted(task: _Task, failed: bool | None) -> None:
     source = split.source
     with open_source(source) as stream:
         data = stream.read(HEAD_BYTES)
-        if _starts_with_record(data) and not 0 <= source.size <= PASTE_BYTES:
-            return
+        if not 0 <= source.size <= PASTE_BYTES:
+            first = data[:2048].lstrip().split(b"\n", 1)[0]
+            # A first line that is a record owns the lines below it.
+            if open_record(first.decode("utf-8", "replace")).head.complete:
+                return
         rest = stream.read(PASTE_BYTES + 1 - len(data)) if len(data) == HEAD_BYTES else b""
     whole = len(data) + len(rest) <= PASTE_BYTES
     text = data + rest if whole else data
@@ -342,12 +345,6 @@ def _reports_failure(text: bytes, source: Source) -> bool:
     scanner = LineScanner(io.BytesIO(text), known.matcher)
     reader = Reader(source.index, scanner, known, Tally(), ())
     return any(isinstance(row, dict) and _is_failure(row) for row in reader.events())
-
-
-def _starts_with_record(data: bytes) -> bool:
-    """Return whether the first line is a record, which owns the lines below it."""
-    line = data[:2048].lstrip().split(b"\n", 1)[0]
-    return open_record(line.decode("utf-8", "replace")).head.complete
 
 
 def _read_answers(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:
@@ -415,9 +412,3 @@ def _count_lines(scanner: LineScanner, tally: Tally) -> None:
 @functools.lru_cache(maxsize=4)
 def _recogniser(catalogue: Catalogue) -> Recogniser:
     return Recogniser(catalogue, STRUCTURE)
-
-
-def _clause(problem: BaseException) -> str:
-    if isinstance(problem, OSError) and problem.strerror:
-        return problem.strerror[:1].lower() + problem.strerror[1:]
-    return str(problem) or type(problem).__name__

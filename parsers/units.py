@@ -36,13 +36,6 @@ SIZE_UNITS: Final[Mapping[str, int]] = {
 }
 """Bytes by unit in Flink, Spark and the JVM, in lower case: always powers of 1024."""
 
-FLINK_SIZE_UNITS: Final[Mapping[str, int]] = {
-    word: size
-    for word, size in SIZE_UNITS.items()
-    if word.endswith("bytes") or (word[:1] in "bkmgt" and word[1:] in ("", "b"))
-}
-"""Units of Flink's options (`MemorySize`)."""
-
 KUBERNETES_UNITS: Final[Mapping[str, int]] = {
     "": 1,
     **{f"{letter}i": 1024**power for power, letter in enumerate("KMGT", 1)},
@@ -134,7 +127,7 @@ def size_bytes(
     return float(number) * unit if "." in number else int(number) * unit
 
 
-_VERSION: Final = re.compile(r"\s*v?(\d{1,3})\.(\d{1,4})")
+_VERSION: Final = re.compile(r"\s*v?(\d{1,3})[._](\d{1,4})")
 _PLAIN_VERSION: Final = re.compile(r"\s*(\d{1,3})\.(\d{1,3})(?:\.[^.]*)*\s*")
 
 
@@ -147,6 +140,8 @@ def version_of(text: str | None, *, plain: bool = False) -> tuple[int, int] | No
 
     >>> version_of("1.17-vvr-8.0.1-SNAPSHOT"), version_of("v2.3.0"), version_of(None)
     ((1, 17), (2, 3), None)
+    >>> version_of("v1_17")  # as in a FlinkDeployment
+    (1, 17)
     >>> version_of("1.17-vvr", plain=True), version_of("1.20.1", plain=True)
     (None, (1, 20))
     """

@@ -45,7 +45,7 @@ from flowdiag.analyses.flink.judging import (
     subtask_name,
     unsuccessful_at_end,
 )
-from flowdiag.analyses.flink.options import names_of, option, version_of
+from flowdiag.analyses.flink.options import names_of, option
 from flowdiag.analyses.knowledge.causes import CAUSES, SHARED, Remedy
 from flowdiag.analyses.knowledge.conditions import Setup, conditional, unknown_conditions
 from flowdiag.analyses.knowledge.option_types import Value, helps, write
@@ -71,6 +71,7 @@ from flowdiag.analyses.model.finding import (
     weigh,
 )
 from flowdiag.analyses.model.rule import Limits, Rule, Signal, limit
+from flowdiag.parsers.units import version_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from flowdiag.analyses.flink.job import (
     Setting,
     Status,
 )
-from flowdiag.analyses.flink.options import at_least, names_of, version_of
+from flowdiag.analyses.flink.options import at_least, names_of
 from flowdiag.analyses.knowledge.conditions import Setup, backend_of
 from flowdiag.analyses.knowledge.option_types import shown
 from flowdiag.analyses.model import fmt
@@ -31,7 +31,7 @@ from flowdiag.analyses.model.finding import (
     cite,
     grade,
 )
-from flowdiag.parsers.units import size_bytes
+from flowdiag.parsers.units import duration_ms, size_bytes, version_of
 
 # One failed checkpoint costs one interval and is normal. Only a second one without a completed one in
 # between makes "completes no checkpoint at the end" more than the last line of the log.
@@ -144,57 +144,6 @@ def setting(job: JobFacts, *keys: str) -> Setting | None:
     return min(found, key=lambda s: order.get(s.source, 3), default=None)
 
 
-_UNITS: Final = {
-    "ms": 1,
-    "milli": 1,
-    "millis": 1,
-    "s": 1000,
-    "sec": 1000,
-    "second": 1000,
-    "seconds": 1000,
-    "min": 60_000,
-    "m": 60_000,
-    "minute": 60_000,
-    "minutes": 60_000,
-    "h": 3_600_000,
-    "hour": 3_600_000,
-    "hours": 3_600_000,
-    "d": 86_400_000,
-    "day": 86_400_000,
-    "days": 86_400_000,
-}
-
-
-def milliseconds(value: str | None) -> float | None:
-    """Parse a duration as printed by options and REST; None if it is not a duration.
-
-    >>> milliseconds("600000"), milliseconds("10 min"), milliseconds("PT8S"), milliseconds("often")
-    (600000.0, 600000.0, 8000.0, None)
-    """
-    text = (value or "").strip().lower()
-    if text.startswith("pt"):
-        return _parse_iso_duration(text[2:])
-    number = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
-    unit = text[len(number) :].strip() or "ms"
-    try:
-        return float(number) * _UNITS[unit]
-    except (ValueError, KeyError):
-        return None
-
-
-def _parse_iso_duration(text: str) -> float | None:
-    total, number = 0.0, ""
-    for character in text:
-        if character.isdigit() or character == ".":
-            number += character
-        elif number and character in "hms":
-            total += float(number) * {"h": 3_600_000, "m": 60_000, "s": 1000}[character]
-            number = ""
-        else:
-            return None
-    return None if number else total
-
-
 INTERVAL_KEYS: Final = ("execution.checkpointing.interval", "observed.interval_ms")
 TIMEOUT_KEYS: Final = ("execution.checkpointing.timeout", "observed.timeout_ms")
 
@@ -216,7 +165,7 @@ def interval_ms(job: JobFacts) -> float | None:
     configured interval.
     """
     known = setting(job, *INTERVAL_KEYS)
-    value = milliseconds(known.value) if known is not None else None
+    value = duration_ms(known.value) if known is not None else None
     if value is not None and 0 < value < 1e15:
         return value
     gaps = sorted(trigger_gaps_ms(job.checkpoints))
@@ -232,8 +181,8 @@ def interval_from(job: JobFacts) -> str:
     if known is None:
         return "observed"
     observed = next((s for s in job.settings if s.key == INTERVAL_KEYS[1]), None)
-    seen = None if observed is None else milliseconds(observed.value)
-    apart = seen is not None and seen > 1.25 * (milliseconds(known.value) or seen)
+    seen = None if observed is None else duration_ms(observed.value)
+    apart = seen is not None and seen > 1.25 * (duration_ms(known.value) or seen)
     return f"configured; {fmt.duration(seen)} observed" if apart else "configured"
 
 
@@ -255,7 +204,7 @@ def trigger_gaps_ms(checkpoints: Iterable[Checkpoint]) -> list[float]:
 def timeout_ms(job: JobFacts) -> float | None:
     """Return the configured checkpoint timeout, or else the median duration of expired checkpoints."""
     known = setting(job, *TIMEOUT_KEYS)
-    value = milliseconds(known.value) if known is not None else None
+    value = duration_ms(known.value) if known is not None else None
     if value is not None and value > 0:
         return value
     lasted = sorted(

@@ -8,8 +8,9 @@ does not read: the spans were checked against the option classes of the released
 
 from __future__ import annotations
 
-import re
 from typing import Final
+
+from flowdiag.parsers.units import version_of
 
 Version = tuple[int, int]
 
@@ -100,18 +101,6 @@ _KEYS: Final[dict[str, tuple[tuple[Version, Version | None, str], ...]]] = {
     "savepoint-ignore-unclaimed": (((1, 0), None, "execution.savepoint.ignore-unclaimed-state"),),
     "cancellation-timeout": (((1, 4), None, "task.cancellation.timeout"),),
 }
-
-
-def version_of(text: str | None) -> Version | None:
-    """Major and minor version of a Flink version string, vendors' suffixes ignored.
-
-    >>> version_of("1.17-vvr-8.0.1-SNAPSHOT"), version_of("2.3.0"), version_of(None)
-    ((1, 17), (2, 3), None)
-    >>> version_of("v1_17")  # as in a FlinkDeployment
-    (1, 17)
-    """
-    match = re.match(r"\s*v?(\d{1,3})[._](\d{1,4})", text or "")
-    return (int(match[1]), int(match[2])) if match else None
 
 
 def option(name: str, version: str | None) -> str | None:

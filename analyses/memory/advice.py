@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from flowdiag.analyses.flink.job import JobFacts
-from flowdiag.analyses.flink.options import version_of
 from flowdiag.analyses.knowledge.option_types import write
 from flowdiag.analyses.memory import helpers as h
 from flowdiag.analyses.memory import model as m
@@ -16,7 +15,7 @@ from flowdiag.analyses.memory.options import derive
 from flowdiag.analyses.memory.shortage import BufferShortage
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Action
-from flowdiag.parsers.units import size_bytes
+from flowdiag.parsers.units import size_bytes, version_of
 
 _STEP = 64 * m.MIB
 _MOST_STEPS = 4096

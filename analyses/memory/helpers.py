@@ -7,7 +7,6 @@ from typing import Unpack
 
 from flowdiag.analyses.flink.helpers import explanation, measurement, votes_for
 from flowdiag.analyses.flink.job import Incident, JobFacts
-from flowdiag.analyses.flink.options import version_of
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.knowledge.option_types import Value, accepted, shown, write
 from flowdiag.analyses.memory import model
@@ -38,6 +37,7 @@ from flowdiag.analyses.model.finding import (
 )
 from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.model.rule import Limits, Rule, Signal, limit
+from flowdiag.parsers.units import version_of
 
 
 def process_finding(process: MemoryProcess | None, **overrides: Unpack[FindingFields]) -> Finding:

@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Mapping
 from typing import Final
 
-from flowdiag.analyses.flink.options import version_of
 from flowdiag.analyses.memory import model as m
+from flowdiag.parsers.units import version_of
 
 TOTALS: Final = {
     "taskmanager": (

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from flowdiag.analyses.diagnosis import SelectableJob, SideInputs
 from flowdiag.analyses.flink.job import ClusterFacts
-from flowdiag.analyses.flink.options import version_of
 from flowdiag.analyses.flink.settled import Settled
 from flowdiag.analyses.flink.topic import FLINK, FlinkTopic, Row, named_jobs
 from flowdiag.analyses.memory.assemble import assemble_memory
@@ -22,6 +21,7 @@ from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.model.span import Span
 from flowdiag.analyses.report.wire import Data
 from flowdiag.parsers.notes import InputNote, Kind
+from flowdiag.parsers.units import version_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

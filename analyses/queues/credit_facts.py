@@ -9,11 +9,11 @@ from statistics import median
 from typing import Final
 
 from flowdiag.analyses.flink.job import JobFacts, Status, SubtaskLoad
-from flowdiag.analyses.flink.judging import milliseconds
 from flowdiag.analyses.flink.tasks.buffers import Settings, Version
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.queues.credits.job import Debloating, Flow
 from flowdiag.analyses.queues.facts import JobQueues, Sample
+from flowdiag.parsers.units import duration_ms
 
 _SIZE: Final = re.compile(r"(?P<number>\d{1,12}(?:\.\d{1,6})?) ?(?P<unit>[a-z]*)")
 _UNITS: Final = {
@@ -150,7 +150,7 @@ def flow_of(options: Mapping[str, str], version: Version, segments: int | None =
 def _duration_ms(options: Mapping[str, str], default: float, *keys: str) -> float:
     """Return the first valid duration among the keys."""
     for key in keys:
-        value = milliseconds(options.get(key))
+        value = duration_ms(options.get(key))
         if value is not None:
             return value
     return default

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final, TypeVar, Unpack
 
-from flowdiag.analyses.flink.judging import milliseconds, without_package
+from flowdiag.analyses.flink.judging import without_package
 from flowdiag.analyses.knowledge.causes import CAUSES, Remedy
 from flowdiag.analyses.knowledge.option_types import (
     BATCH_INTERVAL,
@@ -68,6 +68,7 @@ from flowdiag.analyses.rate.present import (
 from flowdiag.analyses.rate.present import state as defaults
 from flowdiag.analyses.rate.replay import Replay
 from flowdiag.analyses.rate.stability import Stability
+from flowdiag.parsers.units import duration_ms
 
 # Defaults of the limits of RT202 (see `fixed_cost`).
 COST: Final = 0.9  # of the interval
@@ -550,9 +551,9 @@ __all__ = [
     "Output",
     "Rule",
     "caps",
+    "duration_ms",
     "grade",
     "limit",
-    "milliseconds",
     "parts",
     "pid",
     "triggers",

@@ -235,8 +235,8 @@ def _instant(text: str, option: str) -> int:
     import time
     from datetime import UTC, datetime
 
-    from flowdiag.analyses.flink.judging import milliseconds
     from flowdiag.parsers.errors import FlowdiagError
+    from flowdiag.parsers.units import duration_ms
 
     text = text.strip()
     if text == "now":
@@ -246,7 +246,7 @@ def _instant(text: str, option: str) -> int:
         return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
     except (ValueError, OverflowError):
         pass
-    span = milliseconds(text)
+    span = duration_ms(text)
     if span is None or not 0 < span < 1e12:
         raise FlowdiagError(
             f"'{text}' is not a valid time for {option}",

@@ -100,7 +100,7 @@ def _total(role: str, flink: str | None) -> str:
     >>> _total("taskmanager", "1.9"), _total("taskmanager", None)
     ('taskmanager.heap.size', 'taskmanager.memory.process.size')
     """
-    from flowdiag.analyses.flink.options import version_of
+    from flowdiag.parsers.units import version_of
 
     version = version_of(flink)
     first = (1, 11) if role == "jobmanager" else (1, 10)

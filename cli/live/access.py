@@ -107,16 +107,16 @@ def seconds(text: str, option: str, least_s: float = 0) -> float:
     >>> seconds("1m30s", "--for"), seconds("500ms", "--timeout"), seconds("0", "--for")
     (90.0, 0.5, 0.0)
     """
-    from flowdiag.analyses.flink.judging import milliseconds
     from flowdiag.analyses.model.span import parse_moment
     from flowdiag.parsers.errors import FlowdiagError
+    from flowdiag.parsers.units import duration_ms
 
     text = text.strip()
     found = None
     if text == "0":
         found = 0.0
     elif text[-1:].isalpha():  # a bare 60 would be read as milliseconds
-        found = milliseconds(text)
+        found = duration_ms(text)
         if found is None:
             with suppress(FlowdiagError):
                 found = (parse_moment(text).before_end_us or 0) / 1000

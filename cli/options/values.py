@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flowdiag.analyses.flink.judging import milliseconds
 from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.units import duration_ms
 
 
 def parse_duration_ms(text: str, option: str, *, below: float = 1e9) -> float:
@@ -15,7 +15,7 @@ def parse_duration_ms(text: str, option: str, *, below: float = 1e9) -> float:
     >>> parse_duration_ms("2s", "--interval"), parse_duration_ms("0.5 ms", "--interval"), parse_duration_ms("0", "--interval")
     (2000.0, 0.5, 0.0)
     """
-    value = milliseconds(text)
+    value = duration_ms(text)
     if value is None or not 0 <= value < below:
         raise FlowdiagError(f"{option} '{text}' is not a duration", hint="write 5ms or 2s")
     number = text.strip()

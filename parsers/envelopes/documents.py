@@ -6,7 +6,8 @@ import ast
 import itertools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
 from typing import Any, Final
 
 from flowdiag.parsers.envelopes.objects import (
@@ -55,7 +56,10 @@ def read_document(data: bytes) -> list[Unwrapped] | None:
             events = [Unwrapped(record) for record in _records_in("\n".join(lines))]
         else:
             events = [*(events_of_grafana(text) or events_of_csv(text))]
-    return _grouped_by_process(_join_pieces(events)) if events else None
+    by_process: dict[str | None, list[Unwrapped]] = {}
+    for event in _join_pieces(events):
+        by_process.setdefault(event.process, []).append(event)
+    return [event for group in by_process.values() for event in _oldest_first(group)] or None
 
 
 def python_lines(data: bytes) -> list[str] | None:
@@ -114,7 +118,7 @@ def _json_events(data: bytes) -> Iterator[Unwrapped]:
                 own = event.get("labels")
                 named = labels | own if isinstance(own, dict) else labels
                 unwrapped = unwrap(event | {"labels": named} if named else event, DEPTH)
-                if unwrapped is not None and _is_event(unwrapped):
+                if unwrapped is not None and any(part is not None for part in _IDENTITY(unwrapped)):
                     yield unwrapped
 
 
@@ -129,15 +133,8 @@ def _records_in(text: str) -> Iterator[str]:
     yield "\n".join(record)
 
 
-def _is_event(unwrapped: Unwrapped) -> bool:
-    """Return whether a text has a time, a level, a logger or a process: without them it may be anything."""
-    return (
-        unwrapped.timestamp_us is not None
-        or unwrapped.local_us is not None
-        or unwrapped.level is not None
-        or unwrapped.logger is not None
-        or unwrapped.process is not None
-    )
+# Without a time, a level, a logger or a process, a text may be anything.
+_IDENTITY: Final = attrgetter("timestamp_us", "local_us", "level", "logger", "process")
 
 
 def _events_in(value: object, labels: dict[str, Any], depth: int) -> Iterator[Event]:
@@ -161,21 +158,26 @@ def _events_in(value: object, labels: dict[str, Any], depth: int) -> Iterator[Ev
             if found is not None:
                 yield from found
                 return
-        for key in _LISTS:
-            below = value.get(key)
-            if isinstance(below, list) and below and isinstance(below[0], (dict, list)):
-                yield from _events_in(below, labels, depth - 1)
-                return
-        for key in ("response", "rawResponse", "data"):
-            below = value.get(key)
-            if isinstance(below, dict):
-                yield from _events_in(below, labels, depth - 1)
-                return
-        if isinstance(results := value.get("results"), dict):  # Grafana: one per query
-            for below in results.values():
-                yield from _events_in(below, labels, depth - 1)
+        below = _nested_in(value)
+        if below is None:
+            yield value, labels
             return
-        yield value, labels
+        for item in below:
+            yield from _events_in(item, labels, depth - 1)
+
+
+def _nested_in(value: dict[str, Any]) -> Iterable[object] | None:
+    """Return the inner values that hold the events of an object; None for the object of one event."""
+    for key in _LISTS:
+        below = value.get(key)
+        if isinstance(below, list) and below and isinstance(below[0], (dict, list)):
+            return (below,)
+    for key in ("response", "rawResponse", "data"):
+        below = value.get(key)
+        if isinstance(below, dict):
+            return (below,)
+    results = value.get("results")  # Grafana: one per query
+    return results.values() if isinstance(results, dict) else None
 
 
 def _join_pieces(events: list[Unwrapped]) -> list[Unwrapped]:
@@ -196,20 +198,20 @@ def _join_pieces(events: list[Unwrapped]) -> list[Unwrapped]:
     return result
 
 
-def _grouped_by_process(events: list[Unwrapped]) -> list[Unwrapped]:
-    by_process: dict[str | None, list[Unwrapped]] = {}
-    for event in events:
-        by_process.setdefault(event.process, []).append(event)
-    return [event for group in by_process.values() for event in _oldest_first(group)]
+# Times of an event, the best first. Most lines without a carrier time start with their own time.
+_TIMES: Final[tuple[Callable[[Unwrapped], int | None], ...]] = (
+    attrgetter("timestamp_us"),
+    attrgetter("local_us"),
+    lambda event: read_time(event.text[:32])[1],
+)
 
 
 def _oldest_first(events: list[Unwrapped]) -> list[Unwrapped]:
-    times = [event.timestamp_us for event in events]
-    if all(time is None for time in times):
-        times = [event.local_us for event in events]
-    if all(time is None for time in times):
-        # Most lines without a carrier time start with their own time.
-        times = [read_time(event.text[:32])[1] for event in events]
+    times: list[int | None] = []
+    for time_of in _TIMES:
+        times = [time_of(event) for event in events]
+        if any(time is not None for time in times):
+            break
     known = [time for time in times if time is not None]
     falls = sum(after < before for before, after in itertools.pairwise(known))
     rises = sum(after > before for before, after in itertools.pairwise(known))

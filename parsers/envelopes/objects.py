@@ -111,48 +111,26 @@ def first_string(value: Fields, keys: Sequence[str]) -> str | None:
 
 def unwrap(value: Fields, depth: int) -> Unwrapped | None:
     """Return the record inside a decoded object, if any; `depth` limits JSON within JSON."""
-    if (
-        "timestamp_us" in value
-    ):  # a line of the stream that `sources.open_source` makes of a document
+    if "timestamp_us" in value:
+        # A line of the stream that `sources.open_source` makes of a document.
         try:
             return msgspec.convert(dict(value), _EventLine).unwrapped()
         except msgspec.ValidationError:
             return None
     if depth <= 0:
         return None
-    inner: Unwrapped | None = None
     found = values_by_meaning(value)
     text = first_text(found[IS_TEXT])
+    if text is None or text.lstrip()[:1] == "{":
+        inner = _inner_record(value, text, depth - 1)
+        if inner is not None:
+            return _with_outer_values(inner, value, found)
     if text is None:
-        for key in INNER:
-            below = value.get(key)
-            if isinstance(below, dict) and (inner := unwrap(below, depth - 1)) is not None:
-                break
-        if inner is None:
-            text = record_in(value)
-            if text is None:
-                return None
-            found[IS_TIME].append((0, time_in(value)))
-    else:
-        stripped = text.strip()
-        if stripped[:1] == "{" and stripped[-1:] == "}":
-            below = decode_or_none(stripped)
-            if isinstance(below, dict):
-                inner = unwrap(below, depth - 1)
+        text = record_in(value)
+        if text is None:
+            return None
+        found[IS_TIME].append((0, time_in(value)))
     instant, local = time_of(found[IS_TIME])
-    process = process_of(found)
-    if inner is not None:
-        if inner.timestamp_us is None:
-            inner.timestamp_us = instant
-        if inner.local_us is None:
-            inner.local_us = local
-        inner.process = process or inner.process
-        inner.level = inner.level or _level_of(found[IS_LEVEL], value)
-        inner.logger = inner.logger or first_text(found[IS_LOGGER])
-        inner.thread = inner.thread or first_text(found[IS_THREAD])
-        inner.trace = inner.trace or _trace_of(found[IS_TRACE])
-        return inner
-    assert text is not None
     trace = _trace_of(found[IS_TRACE])
     full = value.get("full_message")
     if isinstance(full, str) and full.startswith(text.rstrip()):
@@ -162,7 +140,7 @@ def unwrap(value: Fields, depth: int) -> Unwrapped | None:
     return Unwrapped(
         text=text.rstrip("\r\n"),
         timestamp_us=instant,
-        process=process,
+        process=process_of(found),
         level=_level_of(found[IS_LEVEL], value),
         logger=first_text(found[IS_LOGGER]),
         thread=first_text(found[IS_THREAD]),
@@ -170,6 +148,34 @@ def unwrap(value: Fields, depth: int) -> Unwrapped | None:
         local_us=local,
         partial=not text.endswith("\n") and _DOCKER <= value.keys() <= _DOCKER | {"attrs"},
     )
+
+
+def _inner_record(value: Fields, text: str | None, depth: int) -> Unwrapped | None:
+    """Return the record of JSON in the text, or of an inner object of an object without text."""
+    if text is not None:
+        stripped = text.strip()
+        below = decode_or_none(stripped) if stripped[-1:] == "}" else None
+        return unwrap(below, depth) if isinstance(below, dict) else None
+    for key in INNER:
+        below = value.get(key)
+        if isinstance(below, dict) and (inner := unwrap(below, depth)) is not None:
+            return inner
+    return None
+
+
+def _with_outer_values(inner: Unwrapped, value: Fields, found: Meanings) -> Unwrapped:
+    """Return the inner record with the process of the outer object, and its other values where absent."""
+    instant, local = time_of(found[IS_TIME])
+    if inner.timestamp_us is None:
+        inner.timestamp_us = instant
+    if inner.local_us is None:
+        inner.local_us = local
+    inner.process = process_of(found) or inner.process
+    inner.level = inner.level or _level_of(found[IS_LEVEL], value)
+    inner.logger = inner.logger or first_text(found[IS_LOGGER])
+    inner.thread = inner.thread or first_text(found[IS_THREAD])
+    inner.trace = inner.trace or _trace_of(found[IS_TRACE])
+    return inner
 
 
 class _EventLine(msgspec.Struct, omit_defaults=True):
@@ -243,29 +249,28 @@ def _throwable(thrown: Fields, depth: int) -> Iterator[str]:
     )
     if name or message:
         yield ": ".join(part for part in (name, message) if part)
-    for key in ("extendedStackTrace", "stackTrace", "stacktrace", "stack_trace", "throwable"):
-        frames = thrown.get(key)
-        if isinstance(frames, str):
-            lines = frames.rstrip().split("\n")
-            # Printed traces repeat the first line.
-            yield from lines[1:] if name and lines[0].startswith(name) else lines
-            break
-        if isinstance(frames, list):
-            yield from (line for frame in frames if (line := _frame(frame)))
-            break
+    yield from _frames(thrown, name)
     cause = thrown.get("cause")
     if isinstance(cause, dict) and depth:
         for i, line in enumerate(_throwable(cause, depth - 1)):
             yield line if i else f"Caused by: {line}"
 
 
-def _frame(frame: object) -> str | None:
-    if isinstance(frame, str):
-        return frame
-    if not isinstance(frame, dict):
-        return None
-    place = f"{frame.get('class')}.{frame.get('method')}"
-    return f"\tat {place}({frame.get('file') or 'Unknown Source'}:{frame.get('line')})"
+def _frames(thrown: Fields, name: str | None) -> Iterator[str]:
+    """Yield the lines below the first one, from a printed trace or a list of frames."""
+    keys = ("extendedStackTrace", "stackTrace", "stacktrace", "stack_trace", "throwable")
+    frames = next((thrown[key] for key in keys if isinstance(thrown.get(key), (str, list))), ())
+    if isinstance(frames, str):
+        lines = frames.rstrip().split("\n")
+        # Printed traces repeat the first line.
+        yield from lines[1:] if name and lines[0].startswith(name) else lines
+        return
+    for frame in frames:
+        if isinstance(frame, str) and frame:
+            yield frame
+        elif isinstance(frame, dict):
+            place = f"{frame.get('class')}.{frame.get('method')}"
+            yield f"\tat {place}({frame.get('file') or 'Unknown Source'}:{frame.get('line')})"
 
 
 def encode_event(event: Unwrapped) -> bytes:

@@ -135,10 +135,12 @@ def command_output(value: dict[str, Any], labels: dict[str, Any]) -> Found:
 
 def _printed(value: object, labels: dict[str, Any], depth: int) -> Iterator[Event]:
     """Yield command output, whole or by lines; Ansible contains both, and a key per host."""
-    if isinstance(value, list) and depth:
+    if not depth:
+        return
+    if isinstance(value, list):
         for inner in value:
             yield from _printed(inner, labels, depth - 1)
-    if not isinstance(value, dict) or not depth or is_of_event(value):
+    if not isinstance(value, dict) or is_of_event(value):
         return  # a record keeps the other values of its object, even if its text has several lines
     texts = [inner.split("\n") for inner in value.values() if isinstance(inner, str)]
     lists = [inner for inner in value.values() if isinstance(inner, list)]
@@ -147,9 +149,11 @@ def _printed(value: object, labels: dict[str, Any], depth: int) -> Iterator[Even
         yield "\n".join(lines), labels
         return
     for key, inner in value.items():
-        hosts = inner.items() if key == "hosts" and isinstance(inner, dict) else ((None, inner),)
-        for host, below in hosts:
-            yield from _printed(below, labels | {"host": host} if host else labels, depth - 1)
+        if key == "hosts" and isinstance(inner, dict):
+            for host, below in inner.items():
+                yield from _printed(below, labels | {"host": host}, depth - 1)
+        else:
+            yield from _printed(inner, labels, depth - 1)
 
 
 _COMMAND_DEPTH: Final = 8  # plays, tasks, hosts, results, each a list or an object

@@ -100,18 +100,8 @@ def is_table_of_records(text: str) -> bool:
     between = ',"' if separator == "," else separator
     if between not in text or separator not in text.partition("\n")[0]:
         return False
-    # Log headers contain tabs, too: only rows below a line of names are certainly a table.
-    for line in text.split("\n", 6)[: 1 if separator == "\t" else 6]:
-        head = prefix.parse(line[:4096])
-        known = all(carrier.name for carrier in head.carriers)
-        if (
-            head.complete
-            and known
-            and (separator == "\t" or between not in head.text[: head.begin])
-        ):
-            return False
-    if any(is_trace_line(line) for line in text.split("\n", 4)[1:3]):
-        return False  # a date or a count precedes an exception
+    if _begins_like_log(text, separator, between):
+        return False
     try:
         rows = [*itertools.islice(csv.reader(io.StringIO(text), delimiter=separator), _FIRST_ROWS)]
     except csv.Error:
@@ -119,6 +109,19 @@ def is_table_of_records(text: str) -> bool:
     if len(rows) < 2 or len(rows[0]) < 2 or len({len(row) for row in rows[:-1]}) > 1:
         return False
     return record_column(rows[:-1] if len(rows) > 2 else rows) is not None
+
+
+def _begins_like_log(text: str, separator: str, between: str) -> bool:
+    """Return whether one of the first lines has a log header before the separator, or is in a stack trace."""
+    # Log headers contain tabs, too: only rows below a line of names are certainly a table.
+    for line in text.split("\n", 6)[: 1 if separator == "\t" else 6]:
+        head = prefix.parse(line[:4096])
+        if not head.complete or not all(carrier.name for carrier in head.carriers):
+            continue
+        if separator == "\t" or between not in head.text[: head.begin]:
+            return True
+    # A date or a count precedes an exception.
+    return any(is_trace_line(line) for line in text.split("\n", 4)[1:3])
 
 
 def events_of_csv(text: str) -> Iterator[Unwrapped]:

@@ -95,16 +95,9 @@ def _from_mail(lines: list[str], begins: list[bool]) -> list[str] | None:
     joined: list[str] = []
     fitted = broken = 0
     inside = False  # of a record: text around records stays as it is
-    for number, line in enumerate(lines):
-        above = lines[number - 1] if number else ""
-        inside = begins[number] or (inside and bool(above))
-        if (
-            not inside
-            or begins[number]
-            or not line
-            or _BEGINS.match(line)
-            or (is_exception_line(line) and not _is_in_trace(joined[-1]))
-        ):
+    for above, line, is_begin in zip(("", *lines), lines, begins, strict=False):
+        inside = is_begin or (inside and bool(above))
+        if not inside or is_begin or _is_whole(line, joined[-1]):
             joined.append(line)
         elif len(above) + 1 + len(line.split(None, 1)[0]) > width:
             fitted += 1
@@ -113,12 +106,14 @@ def _from_mail(lines: list[str], begins: list[bool]) -> list[str] | None:
         else:
             broken += 1
             joined.append(line)
-    return joined if fitted and fitted >= _FITTED * (fitted + broken) else None
+    return joined if fitted >= max(1, _FITTED * (fitted + broken)) else None
 
 
-def _is_in_trace(line: str) -> bool:
-    """Return whether a line belongs to a stack trace, so that an exception can be its second half."""
-    return is_trace_line(line) or is_exception_line(line)
+def _is_whole(line: str, above: str) -> bool:
+    """Return whether a line is not the rest of the line above: only in a trace, an exception can be."""
+    if not line or _BEGINS.match(line):
+        return True
+    return is_exception_line(line) and not (is_trace_line(above) or is_exception_line(above))
 
 
 def _count_messages(lines: list[str]) -> int:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, takewhile
 from typing import Any, Final
 
 import pyarrow as pa
@@ -541,8 +541,10 @@ def _span_ms(state: _Process) -> int | None:
 def _series_of(identifier: str, state: _Process, section: str | None) -> _Series | None:
     """Return the series of a known metric; its scope is resolved once its block is complete."""
     if state.delimiter == "." and "Status" in identifier:
-        state.delimiter = _delimiter_of(identifier)
-        if state.delimiter != ".":
+        # The identifier of a JVM metric shows `metrics.scope.delimiter`: `….Status.JVM.…`.
+        _, _, tail = identifier.rpartition("Status")
+        if tail[1:4] == "JVM" and tail[4:5] == tail[0] != ".":
+            state.delimiter = tail[0]
             # Identifiers parsed with the wrong delimiter must be parsed again.
             state.appends.clear()
     if state.delimiter != ".":
@@ -570,14 +572,6 @@ def _series_of(identifier: str, state: _Process, section: str | None) -> _Series
     )
 
 
-def _delimiter_of(identifier: str) -> str:
-    """Find `metrics.scope.delimiter` in the identifier of a JVM metric."""
-    _, found, tail = identifier.rpartition("Status")
-    if found and len(tail) > 4 and tail[1:4] == "JVM" and tail[4] == tail[0]:
-        return tail[0]
-    return "."
-
-
 def _place_all(state: _Process, used: list[_Series]) -> None:
     """Resolve the scopes of new series."""
     new = [series for series in used if series.place is None]
@@ -594,12 +588,12 @@ def _place_all(state: _Process, used: list[_Series]) -> None:
         else:
             owner, body = bodies[series.rest]
             job, name = _split_job(body, jobs)
-            host, taskmanager = _split_owner(owner)
+            host, anchor, taskmanager = owner.partition(".taskmanager.")
             is_task = series.metric.scope != "operator" and (owner, body) in task_bodies
             series.place = Place(
                 scope="task" if is_task else "operator",
-                host=host,
-                taskmanager=taskmanager,
+                host=host if anchor else None,
+                taskmanager=taskmanager if anchor else None,
                 job_name=job,
                 task=name if is_task else chains.task_of(owner, job, name),
                 operator=None if is_task else name,
@@ -636,11 +630,6 @@ def _owner(rest: str, scopes: set[str]) -> str | None:
     return f"{host}{anchor}{taskmanager}" if anchor and dot else None
 
 
-def _split_owner(owner: str) -> tuple[str | None, str | None]:
-    host, anchor, taskmanager = owner.partition(".taskmanager.")
-    return (host, taskmanager) if anchor else (None, None)
-
-
 def _place_of_process(series: _Series) -> Place:
     """Resolve the scope of a process metric, or of a job metric on the JobManager."""
     rest = series.rest
@@ -670,24 +659,11 @@ def _jobs_of(bodies: set[str]) -> list[str]:
         if len(members) == 1 or any(len(parts) <= 2 for parts in members):
             jobs.append(first)
             continue
-        common = _common_prefix(members)
-        jobs.append(".".join(common))
+        shortest = min(map(len, members)) - 1  # leaves each member at least one part
+        columns = zip(*(parts[:shortest] for parts in members), strict=True)
+        common = takewhile(lambda column: len(set(column)) == 1, columns)
+        jobs.append(".".join(column[0] for column in common))
     return sorted(jobs, key=len, reverse=True)
-
-
-def _common_prefix(members: list[list[str]]) -> list[str]:
-    """Return the parts that all members start with, leaving each member at least one part.
-
-    >>> _common_prefix([["a", "b", "x"], ["a", "b", "y", "z"]])
-    ['a', 'b']
-    """
-    shortest = min(len(parts) for parts in members) - 1
-    common: list[str] = []
-    for column in zip(*(parts[:shortest] for parts in members), strict=True):
-        if any(part != column[0] for part in column):
-            break
-        common.append(column[0])
-    return common
 
 
 def _split_job(body: str, jobs: list[str]) -> tuple[str | None, str]:

@@ -12,6 +12,7 @@ the Flink Kubernetes Operator.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -184,13 +185,10 @@ def read_options(
         return flat_options(text)
     if file.startswith("flink-conf"):
         return flat_options(text)
-    if file.startswith("config.y") or _is_nested(text):
+    nested = re.search(r"^[A-Za-z][\w.-]*:[ \t]*\r?\n[ ]+[A-Za-z\"]", text, re.MULTILINE)
+    if file.startswith("config.y") or nested is not None:
         return yaml_options(text)
     return flat_options(text)
-
-
-def _is_nested(text: str) -> bool:
-    return re.search(r"^[A-Za-z][\w.-]*:[ \t]*\r?\n[ ]+[A-Za-z\"]", text, re.MULTILINE) is not None
 
 
 def flat_options(text: str) -> OptionFile:
@@ -220,16 +218,12 @@ def flat_options(text: str) -> OptionFile:
         dialect="flat",
         options=options,
         offsets=offsets,
-        duplicates=_duplicates(seen, offsets),
+        duplicates=tuple(
+            Duplicate(key=key, values=tuple(values), offset=offsets.get(key, 0))
+            for key, values in seen.items()
+            if len(values) > 1
+        ),
         skipped=tuple(skipped),
-    )
-
-
-def _duplicates(seen: Mapping[str, list[str]], offsets: Mapping[str, int]) -> tuple[Duplicate, ...]:
-    return tuple(
-        Duplicate(key=key, values=tuple(values), offset=offsets.get(key, 0))
-        for key, values in seen.items()
-        if len(values) > 1
     )
 
 
@@ -254,7 +248,8 @@ def _of_node(text: str, root: Any, carrier: str | None = None) -> OptionFile:
     options: dict[str, str] = {}
     offsets: dict[str, int] = {}
     seen: dict[str, list[str]] = {}
-    lines = _line_starts(text)
+    lengths = (len(line.encode("utf-8", "replace")) + 1 for line in text.split("\n"))
+    lines = [0, *itertools.accumulate(lengths)][:-1]
     for path, key, value, line in _pairs(root, (), ()):
         if len(options) >= MAX_OPTIONS:
             break
@@ -337,21 +332,10 @@ def _pairs(
             items = [str(item.value) for item in value_node.value if isinstance(item.value, str)]
             yield "\0".join(place), ".".join(place), "; ".join(items[:1000]), line
         else:
-            yield "\0".join(place), ".".join(place), _scalar(value_node), line
-
-
-def _scalar(node: Any) -> str:
-    text = str(node.value)
-    null = node.style is None and text in ("~", "null", "Null", "NULL")
-    return "" if null else text.strip()
-
-
-def _line_starts(text: str) -> list[int]:
-    starts, offset = [], 0
-    for line in text.split("\n"):
-        starts.append(offset)
-        offset += len(line.encode("utf-8", "replace")) + 1
-    return starts
+            text = str(value_node.value).strip()
+            if value_node.style is None and value_node.value in ("~", "null", "Null", "NULL"):
+                text = ""
+            yield "\0".join(place), ".".join(place), text, line
 
 
 # --- Kubernetes -----------------------------------------------------------------------------------
@@ -429,8 +413,11 @@ def _of_resource(text: str, kind: str, root: Any) -> OptionFile:
     for role in ("jobManager", "taskManager"):
         memory = _child(_child(_child(spec, role), "resource"), "memory")
         if memory is not None and isinstance(memory.value, str):
-            # The operator sets it as the total process memory, the size of the container.
-            options.setdefault(f"{role.lower()}.memory.process.size", _quantity(memory.value))
+            # The operator sets it as the total process memory, the size of the container; 2Gi becomes 2g.
+            size = re.sub(
+                r"^([0-9]+)([KMGT])i$", lambda hit: hit[1] + hit[2].lower(), memory.value.strip()
+            )
+            options.setdefault(f"{role.lower()}.memory.process.size", size)
     return OptionFile(
         dialect="yaml",
         options=options,
@@ -484,8 +471,3 @@ def _child(node: Any, key: str) -> Any:
     if node is None or getattr(node, "id", "") != "mapping":
         return None
     return next((value for name, value in node.value if name.value == key), None)
-
-
-def _quantity(text: str) -> str:
-    """Convert a Kubernetes quantity to Flink's notation: `2Gi` becomes `2g`."""
-    return re.sub(r"^([0-9]+)([KMGT])i$", lambda hit: hit[1] + hit[2].lower(), text.strip())

@@ -215,10 +215,12 @@ class SampleFolder:
         self._tally.recognised += 1
         self._tally.add_time(moment.utc_us)
         minute = None if now is None else now // MINUTE_US
+        # The increase of a counter that restarts within the minute must not be lost.
+        counts = series.named.metric.kind == "counter" and series.count > 0
         if not series.started:
             series.started = True
             series.minute, series.first, series.offset = minute, moment, offset
-        elif minute != series.minute or self._restarts(series, value):
+        elif minute != series.minute or (counts and value < series.values[1]):
             self.close(series)
             series.minute, series.first, series.offset = minute, moment, offset
         series.last_us = now
@@ -235,13 +237,6 @@ class SampleFolder:
         else:
             series.values = (value,) * 5
         series.count += 1
-
-    @staticmethod
-    def _restarts(series: _Series, value: float) -> bool:
-        """Whether a counter restarts within the minute, so that its increase must not be lost."""
-        return (
-            series.named.metric.kind == "counter" and series.count > 0 and value < series.values[1]
-        )
 
     def close(self, series: _Series) -> None:
         """Write the row of a minute and clear the series."""
@@ -616,7 +611,10 @@ def _documents(data: bytes, tally: Tally) -> Iterator[tuple[int, object]]:
     responses.
     """
     if collected_kind(data[:200]) is not None:
-        collected = collected_of(_decoded(data))
+        try:
+            collected = collected_of(decode_json(data))
+        except ValueError:
+            raise FlowdiagError("the JSON is damaged or cut off") from None
         for answer in collected.answers if collected else ():
             yield 0, answer.body
         return
@@ -636,13 +634,6 @@ def _documents(data: bytes, tally: Tally) -> Iterator[tuple[int, object]]:
                     raise FlowdiagError("the JSON is damaged or cut off") from None
                 tally.add_unrecognised(line[:300].decode("utf-8", "replace"))
         offset += len(line) + 1
-
-
-def _decoded(data: bytes) -> object:
-    try:
-        return decode_json(data)
-    except ValueError:
-        raise FlowdiagError("the JSON is damaged or cut off") from None
 
 
 def _samples(item: Mapping[str, Any]) -> Iterator[tuple[int, float]]:

@@ -429,7 +429,12 @@ def _answers(data: bytes) -> Iterator[_Answer]:
         yield from _concatenated(data, start)
         return
     if isinstance(body, Mapping) and is_har(body):
-        yield from _har(body)
+        # The export of a browser's developer tools.
+        for entry in objects_at(object_at(body, "log"), "entries"):
+            url = as_string(object_at(entry, "request").get("url"))
+            content = as_string(object_at(object_at(entry, "response"), "content").get("text"))
+            if url and content and content[:1] in "{[" and route_of(url):
+                yield _Answer(0, url, raw=content.encode("utf-8", "surrogatepass"))
     else:
         yield _Answer(start, None, body)
 
@@ -489,15 +494,6 @@ def _concatenated(data: bytes, start: int) -> Iterator[_Answer]:
         # Bytes and characters differ only for non-ASCII names: close enough to cite.
         yield _Answer(start + position, None, body)
         position = end
-
-
-def _har(body: Mapping[str, Any]) -> Iterator[_Answer]:
-    """Yield the responses in a HAR file, the export of a browser's developer tools."""
-    for entry in objects_at(object_at(body, "log"), "entries"):
-        url = as_string(object_at(entry, "request").get("url"))
-        content = as_string(object_at(object_at(entry, "response"), "content").get("text"))
-        if url and content and content[:1] in "{[" and route_of(url):
-            yield _Answer(0, url, raw=content.encode("utf-8", "surrogatepass"))
 
 
 def _tasks_of(routed: list[_Routed]) -> dict[str, str]:

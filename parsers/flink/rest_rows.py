@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import html
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -367,10 +368,6 @@ def _checkpoint_vertex(
     )
 
 
-def _details(body: Any, context: Context) -> Iterator[Row]:
-    yield from checkpoint_rows(body, context, detail="details")
-
-
 def _subtasks(body: Any, context: Context) -> Iterator[Row]:
     number = as_integer(body.get("id"))
     if number is None:
@@ -659,11 +656,6 @@ def _overview(body: Any, context: Context) -> Iterator[Row]:
     )
 
 
-def _nothing(body: Any, context: Context) -> Iterator[Row]:
-    """Read a known response that no rule uses."""
-    return iter(())
-
-
 def _job_status(body: Any, context: Context) -> Iterator[Row]:
     state = as_string(body.get("status")) if isinstance(body, Mapping) else None
     if state:
@@ -676,7 +668,7 @@ READERS: Final[dict[str, Callable[[Any, Context], Iterator[Row]]]] = {
     Kind.JOBS_OVERVIEW: _jobs_overview,
     Kind.JOBS: _jobs,
     Kind.JOB: _job,
-    Kind.JOB_CONFIG: _nothing,
+    Kind.JOB_CONFIG: lambda body, context: iter(()),  # no rule uses it
     Kind.JOB_STATUS: _job_status,
     Kind.JOB_JM_CONFIG: _configuration,
     Kind.JOB_METRICS: _metrics("jm-job"),
@@ -684,7 +676,7 @@ READERS: Final[dict[str, Callable[[Any, Context], Iterator[Row]]]] = {
     Kind.EXCEPTIONS: _exceptions,
     Kind.CHECKPOINTS: _checkpoints,
     Kind.CHECKPOINT_CONFIG: _checkpoint_config,
-    Kind.DETAILS: _details,
+    Kind.DETAILS: functools.partial(checkpoint_rows, detail="details"),
     Kind.SUBTASKS: _subtasks,
     Kind.VERTEX: _vertex,
     Kind.SUBTASK_TIMES: _subtask_times,

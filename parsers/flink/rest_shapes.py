@@ -196,14 +196,6 @@ def _is_plan(body: Body) -> bool:
     return isinstance(plan, Mapping) and isinstance(plan.get("nodes"), list)
 
 
-def _is_exceptions(body: Body) -> bool:
-    return not body.keys().isdisjoint(("root-exception", "exceptionHistory", "all-exceptions"))
-
-
-def _is_taskmanagers(body: Body) -> bool:
-    return isinstance(body.get("taskmanagers"), list)
-
-
 def _checkpoint(body: Body) -> str | None:
     if isinstance(body.get("subtasks"), list):
         return Kind.SUBTASKS
@@ -232,17 +224,18 @@ def _taskmanagers(body: Body) -> str | None:
     return Kind.TASKMANAGERS if not items or "path" in items[0] else None
 
 
+_EXCEPTION_KEYS: Final = frozenset(("root-exception", "exceptionHistory", "all-exceptions"))
 _OBJECTS: Final[tuple[tuple[Callable[[Body], bool], Kind | Callable[[Body], str | None]], ...]] = (
     (_is_checkpoints, Kind.CHECKPOINTS),
     (_has_keys("id", "num_acknowledged_subtasks"), _checkpoint),
     (_has_keys("mode", "interval", "timeout"), Kind.CHECKPOINT_CONFIG),
     (_has_keys("jid"), _job),
     (_is_plan, Kind.PLAN),
-    (_is_exceptions, Kind.EXCEPTIONS),
+    (lambda body: not _EXCEPTION_KEYS.isdisjoint(body), Kind.EXCEPTIONS),
     (_has_keys("id", "name"), _vertex),
     (_has_keys("subtask", "attempt", "status"), Kind.ATTEMPT),
     (_has_keys("id", "path", "dataPort"), Kind.TASKMANAGER),
-    (_is_taskmanagers, _taskmanagers),
+    (lambda body: isinstance(body.get("taskmanagers"), list), _taskmanagers),
     (_has_keys("slots-total", "taskmanagers"), Kind.OVERVIEW),
     (_has_keys("flink-version", "timezone-offset"), Kind.DASHBOARD),
 )

@@ -278,16 +278,7 @@ _ENDED = re.compile(r"StreamingQueryException|Job aborted|Writing job aborted|Py
 def _row(one: Pasted, found: Classified | None, engine: str, source: int) -> Row:
     outer = found is not None and is_wrapper(found.name)
     cause, offset = one.cause(found, outer=outer)
-    fields: dict[str, str] = {"exception": one.chain[0][:CAUSE_CHARACTERS]}
-    if found is not None:
-        fields["class"] = found.name
-        fields |= {name: value for name, value in found.values.items() if name not in _VALUES}
-        if found.options:
-            fields["options"] = " ".join(found.options)
-    if (frame := one.user_frame) is not None:
-        fields["user_frame"] = frame
-    if engine == "spark" and one.python_frame is not None:
-        fields["python_frame"] = one.python_frame
+    fields = _fields(one, found, engine)
     row: Row = {
         "source": source,
         "offset": offset,
@@ -312,6 +303,20 @@ def _row(one: Pasted, found: Classified | None, engine: str, source: int) -> Row
             if _SILENT.search(cause):
                 row["taskmanager"], row["host"] = peer
     return row
+
+
+def _fields(one: Pasted, found: Classified | None, engine: str) -> dict[str, str]:
+    fields = {"exception": one.chain[0][:CAUSE_CHARACTERS]}
+    if found is not None:
+        fields["class"] = found.name
+        fields |= {name: value for name, value in found.values.items() if name not in _VALUES}
+        if found.options:
+            fields["options"] = " ".join(found.options)
+    if (frame := one.user_frame) is not None:
+        fields["user_frame"] = frame
+    if engine == "spark" and one.python_frame is not None:
+        fields["python_frame"] = one.python_frame
+    return fields
 
 
 def _task_columns(one: Pasted) -> Row:
@@ -504,7 +509,7 @@ class _Segments:
             line = raw[: 4 * _LINE].decode("utf-8", "replace")
             if line.strip():
                 yield from self._line(offset, line)
-                if self._owned and not self._whole:
+                if self._level is not None and not self._whole:  # a record owns the other lines
                     return
             offset += len(raw) + 1
         if self._block is not None:
@@ -524,23 +529,23 @@ class _Segments:
         elif record is None and head.complete and not self._continues_trace(head):
             self._header(offset, head)
         elif record is None or not self._typed(offset, head.text[head.inner :]):
-            texts = [head.text[head.begin if head.complete else head.inner :]]
-            if record is not None:
-                texts = [record.head.text[record.head.inner :], *(record.more or ())]
-            for bare in texts:
-                for text in _strip_decoration(bare, self._escaped):
-                    self._take(offset, text)
-                    if before is not None and self._block is not before:
-                        yield before
-                    before = self._block
+            yield from self._body(offset, head, record)
             return
         if before is not None:
             yield before
 
-    @property
-    def _owned(self) -> bool:
-        """Whether the following lines belong to a record."""
-        return self._level is not None
+    def _body(self, offset: int, head: prefix.Prefix, record: Record | None) -> Iterator[Pasted]:
+        """Read a line that starts no record; yield the exceptions that it ends."""
+        before = self._block
+        texts = [head.text[head.begin if head.complete else head.inner :]]
+        if record is not None:
+            texts = [record.head.text[record.head.inner :], *(record.more or ())]
+        for bare in texts:
+            for text in _strip_decoration(bare, self._escaped):
+                self._take(offset, text)
+                if before is not None and self._block is not before:
+                    yield before
+                before = self._block
 
     def _continues_trace(self, head: prefix.Prefix) -> bool:
         """Return whether a line with a header belongs to a trace: some layouts print headers everywhere."""
@@ -578,8 +583,6 @@ class _Segments:
         if below is not None or is_trace_line(text) or _FRAMEISH.match(text):
             self._trace_line(offset, text, below)
             return
-        if self._block is not None and bare.startswith('File "'):
-            self._block.python_frame = python_frame([bare]) or self._block.python_frame
         if self._python_line(offset, text, bare):
             return
         if self._table_row(offset, text):
@@ -679,6 +682,8 @@ class _Segments:
 
     def _python_line(self, offset: int, text: str, bare: str) -> bool:
         """Read a line of a Python traceback, whose last line is the error; return whether it is one."""
+        if self._block is not None and bare.startswith('File "'):
+            self._block.python_frame = python_frame([bare]) or self._block.python_frame
         if bare.startswith(_PYTHON_BEGIN):
             if self._block is None:
                 self._begin(offset)

@@ -142,9 +142,8 @@ class _Layout(NamedTuple):
     # Positions of the groups; 0 where the shape lacks one.
     level: int
     logger: int
-    thread: int
-    thread2: int
     context: int
+    threads: tuple[int, ...]  # the first one that matches counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,13 +191,16 @@ class _Pieces:
 
     def layout(self, entry: dict[str, Any]) -> _Layout:
         pattern = self.compiled(entry["pattern"])
-        index = pattern.groupindex.get
+        index = pattern.groupindex
         return _Layout(
             entry["name"],
             pattern,
             entry.get("stamp") == "required",
             entry.get("alone", False),
-            *(index(name, 0) for name in ("level", "logger", "thread", "thread2", "context")),
+            level=index.get("level", 0),
+            logger=index.get("logger", 0),
+            context=index.get("context", 0),
+            threads=tuple(index[name] for name in ("thread", "thread2") if name in index),
         )
 
     def carrier(self, entry: dict[str, Any]) -> Carrier:
@@ -392,38 +394,31 @@ def parse(line: str) -> Prefix:
     outer: Stamp | None = None
     while True:
         stamp = read_stamp(line, position)
+        after, layouts_left, step = position, layouts.strict, None
         if stamp is not None:
             after = _after_stamp(line, stamp.end)
             if _apply(head, layouts.strict, after, stamp, outer, layouts):
                 break
-            closed = stamp.end + line.startswith("]", stamp.end)
-            step = _carrier(layouts.after_stamp, line, closed)
-            if step is not None and len(taken) < MAX_CARRIERS and stamp.clock != "elapsed":
-                taken.append(step[0])
-                position = step[1].end()
-                _label(head, step[1], layouts)
-                if outer is None or (outer.utc_us is None and stamp.utc_us is not None):
-                    outer = stamp
-                continue
-            if _apply(head, layouts.loose, after, stamp, outer, layouts):
-                break
-            if stamp.clock == "elapsed":  # a number is a time only before a header
-                stamp, after = None, position
+            layouts_left = layouts.loose
+            if stamp.clock == "elapsed":
+                if _apply(head, layouts_left, after, stamp, outer, layouts):
+                    break
+                # A number is a time only before a header.
+                stamp, after, layouts_left = None, position, ()
+            else:
+                closed = stamp.end + line.startswith("]", stamp.end)
+                step = _carrier(layouts.after_stamp, line, closed)
+        elif not line.startswith(JSON_BEGINS, position):
+            step = _carrier(layouts.carriers, line, position)
+        if step is not None and len(taken) < MAX_CARRIERS and step[1].end() > position:
+            taken.append(step[0])
+            position = step[1].end()
+            outer = _pass_carrier(head, step[1], stamp, outer, layouts)
+            continue
+        if not _apply(head, layouts_left, after, stamp, outer, layouts):
             _set_time(head, stamp, outer)
             head.dated = stamp is not None
             head.begin = after
-            break
-        step = None
-        if not line.startswith(JSON_BEGINS, position) and len(taken) < MAX_CARRIERS:
-            step = _carrier(layouts.carriers, line, position)
-        if step is not None and step[1].end() > position:
-            taken.append(step[0])
-            position = step[1].end()
-            _label(head, step[1], layouts)
-            continue
-        if not _apply(head, layouts.strict, position, None, outer, layouts):
-            _set_time(head, None, outer)
-            head.begin = position
         break
     head.inner = position
     head.carriers = tuple(taken)
@@ -612,12 +607,20 @@ def _carrier(
     return None
 
 
-def _label(head: Prefix, found: re.Match[str], layouts: Layouts) -> None:
+def _pass_carrier(
+    head: Prefix, found: re.Match[str], stamp: Stamp | None, outer: Stamp | None, layouts: Layouts
+) -> Stamp | None:
+    """Keep the labels of a carrier, and return the outermost timestamp or the first one with a zone."""
     groups = found.groupdict()
     if groups.get("process"):
         head.process = groups["process"]
     if groups.get("level"):
         head.level = layouts.levels.get(groups["level"].upper())
+    if outer is None:
+        return stamp
+    return (
+        stamp if stamp is not None and outer.utc_us is None and stamp.utc_us is not None else outer
+    )
 
 
 def _set_time(head: Prefix, stamp: Stamp | None, outer: Stamp | None) -> None:
@@ -659,7 +662,7 @@ def _fill(head: Prefix, shape: _Layout, found: re.Match[str], layouts: Layouts) 
     if shape.level:
         level = found[shape.level]
         if level is not None:
-            head.level = layouts.levels.get(level) or layouts.levels.get(level.upper())
+            head.level = layouts.levels.get(level.upper())
     if shape.logger:
         logger = found[shape.logger]
         dot = logger.rfind(".")
@@ -667,14 +670,17 @@ def _fill(head: Prefix, shape: _Layout, found: re.Match[str], layouts: Layouts) 
         if logger[dot + 1 :].islower() and simple_name(logger[:dot])[:1].isupper():
             logger = logger[:dot]
         head.logger = logger
-    thread = found[shape.thread] if shape.thread else None
-    if thread is None and shape.thread2:
-        thread = found[shape.thread2]
-    if thread is None and shape.context:
-        context = found[shape.context]
-        # The same place can hold a diagnostic context: key=value pairs or a job ID.
-        if context and "=" not in context and not _JOB_ID.match(context):
-            thread = context
+    thread = None
+    for group in shape.threads:
+        thread = found[group]
+        if thread is not None:
+            break
+    if (
+        thread is None
+        and shape.context
+        and _THREAD_NAME.match(head.text, *found.span(shape.context))
+    ):
+        thread = found[shape.context]
     if thread:
         thread = thread.strip()
         if head.logger is None and _CLASS.match(thread):
@@ -687,7 +693,8 @@ def _fill(head: Prefix, shape: _Layout, found: re.Match[str], layouts: Layouts) 
 
 
 _CLASS = re.compile(r"(?:[\w$]+\.)+[A-Z][\w$]*$")
-_JOB_ID = re.compile(r"\s*[0-9a-f]{32}\s*$")
+# The place of a thread can hold a diagnostic context instead: key=value pairs or a job ID.
+_THREAD_NAME = re.compile(r"(?!\s*[0-9a-f]{32}\s*$)[^=]+\Z")
 
 
 def _search(head: Prefix, position: int, layouts: Layouts) -> None:
@@ -762,7 +769,7 @@ def _suffix(head: Prefix, layouts: Layouts) -> None:
             head.level = layouts.levels.get(begin["level"].upper())
             head.begin = begin.end()
         head.logger = found[shape.logger]
-        thread = found[shape.thread]
+        thread = found[shape.threads[0]] if shape.threads else None
         head.thread = thread.strip() or None if thread else None
         head.end = found.start()
         head.complete = True

@@ -353,60 +353,64 @@ class Reader:
     def _continuation(self, record: Record) -> Iterator[str]:
         """Yield the following lines of the record without carriers, within the limits of a trace."""
         if record.more is not None:
-            yield from record.more[:TRACE_LINES]
-            return
+            return iter(record.more[:TRACE_LINES])
+        return self._json_below(record) if record.json else self._text_below(record)
+
+    def _json_below(self, record: Record) -> Iterator[str]:
         head = record.head
-        plain = not head.carriers and not record.json
         size = 0
         first = True
-        for number, line in enumerate(self._scanner.following()):
-            data = line.data
-            size += len(data)
-            if number == TRACE_LINES or size > TRACE_BYTES:
+        for line in islice(self._scanner.following(), TRACE_LINES):
+            size += len(line.data)
+            if size > TRACE_BYTES:
                 return
-            text = data.decode("utf-8", "replace")
-            if plain:
-                if data[:4] == b"\tat ":
-                    yield text
-                    continue
-                text = prefix.strip_colours(text)
-            else:
-                inner = prefix.strip_like(text, head)
-                if head.process is not None and not record.json:
+            text = prefix.strip_like(line.data.decode("utf-8", "replace"), head)
+            opened = open_record(text)
+            if not opened.json:
+                if text.startswith(prefix.JSON_BEGINS):
+                    continue  # an empty line in its envelope
+                return
+            if head.process is not None and opened.head.process not in (None, head.process):
+                continue  # a line of another process
+            follows = self._follows(opened.head, head, first)
+            if follows is None:
+                return
+            yield follows
+            yield from opened.more or ()
+            first = False
+
+    def _text_below(self, record: Record) -> Iterator[str]:
+        head = record.head
+        size = 0
+        first = True
+        for line in islice(self._scanner.following(), TRACE_LINES):
+            size += len(line.data)
+            if size > TRACE_BYTES:
+                return
+            text = line.data.decode("utf-8", "replace")
+            if head.carriers:
+                if head.process is not None:
                     process = prefix.process_of(text, head)
                     if process is not None and process != head.process:
                         continue  # a line of another process
-                text = inner
-            if record.json:
-                unwrapped = open_record(text)
-                if not unwrapped.json:
-                    if text.startswith(prefix.JSON_BEGINS):
-                        continue  # an empty line in its envelope
-                    return
-                if head.process is not None and unwrapped.head.process not in (
-                    None,
-                    head.process,
-                ):
-                    continue
-                follows = self._follows(unwrapped.head, head, first)
-                if follows is None:
-                    return
-                yield follows
-                yield from unwrapped.more or ()
+                text = prefix.strip_like(text, head)
+            elif text[:4] == "\tat ":
+                yield text
+                continue
             else:
-                if not text.strip() or is_trace_line(text):
-                    yield text
-                    continue
-                if _is_structure(text):
-                    return
-                if text[0] in " \t" and prefix.read_stamp(text.lstrip()) is None:
-                    yield text
-                    continue
+                text = prefix.strip_colours(text)
+            if not text.strip() or is_trace_line(text):
+                yield text
+            elif text.startswith((*_SECTION_BEGINS, "LogLength:")):
+                return
+            elif text[0] in " \t" and prefix.read_stamp(text.lstrip()) is None:
+                yield text
+            else:
                 follows = self._follows(prefix.parse(text), head, first)
                 if follows is None:
                     return
                 yield follows
-            first = False
+                first = False
 
     @staticmethod
     def _follows(line: Prefix, head: Prefix, first: bool) -> str | None:
@@ -446,9 +450,8 @@ class Reader:
         row["fields"] = {"exception": row["cause"]}
 
     def _add_trace(self, record: Record, row: dict[str, Any]) -> None:
-        given = row.get("cause")
         lines = list(self._continuation(record))
-        trace = read_trace(lines, given)
+        trace = read_trace(lines, row.get("cause") or "")
         of_spark = self._known.catalogue.engine == "spark"
         if trace.cause is not None:
             row["cause"] = (decisive_exception(trace.chain) if of_spark else None) or trace.cause
@@ -603,10 +606,6 @@ def _named_task(chain: Iterable[str]) -> dict[str, str]:
     if named.subtask_index is not None:
         found["named_subtask"] = f"{named.subtask_index + 1}/{named.parallelism or ''}"
     return found
-
-
-def _is_structure(text: str) -> bool:
-    return text.startswith((*_SECTION_BEGINS, "LogLength:"))
 
 
 def _cut(block: bytes) -> list[bytes]:

@@ -44,32 +44,12 @@ def open_record(text: str, depth: int = 0) -> Record:
     ):
         return Record(head)
     if head.text.startswith('"', head.inner):
-        inner = _string(head.text[head.inner :])
-        if inner is None:
-            prefix.search(head)
-            return Record(head)
-        record = _open_lines(inner, depth)
+        record = _open_string(head.text[head.inner :], depth)
     else:
-        unwrapped = unwrap_json(head.text[head.inner :].encode("utf-8", "surrogatepass"))
-        if unwrapped is None:
-            prefix.search(head)
-            return Record(head)
-        if unwrapped.logger and not unwrapped.logger.isspace():
-            record = _open_bare_message(unwrapped.text, depth)
-        else:
-            record = _open_lines(unwrapped.text, depth)
-        inner_head = record.head
-        inner_head.logger = inner_head.logger or unwrapped.logger
-        inner_head.level = inner_head.level or level_of(unwrapped.level)
-        inner_head.thread = inner_head.thread or unwrapped.thread
-        inner_head.process = inner_head.process or unwrapped.process
-        if inner_head.utc_us is None:
-            inner_head.utc_us = unwrapped.timestamp_us
-        if inner_head.local_us is None:
-            inner_head.local_us = unwrapped.local_us
-        record.partial = unwrapped.partial
-        if unwrapped.trace:
-            record.more = [*(record.more or ()), *_split_lines(unwrapped.trace)]
+        record = _open_object(head.text[head.inner :], depth)
+    if record is None:
+        prefix.search(head)
+        return Record(head)
     record.head.process = record.head.process or head.process
     if record.head.utc_us is None:
         record.head.utc_us = head.utc_us
@@ -100,35 +80,52 @@ def join(above: Record, below: Record) -> Record:
     return joined
 
 
-def _open_lines(text: str, depth: int) -> Record:
+def _open_string(text: str, depth: int) -> Record | None:
+    """Open a JSON string that fills the line, as in an array printed line by line."""
+    try:
+        inner = msgspec.json.decode(text.strip().rstrip(",").encode("utf-8", "replace"), type=str)
+    except msgspec.DecodeError:
+        return None
+    return _open_lines(inner, depth, has_logger=False)
+
+
+def _open_object(text: str, depth: int) -> Record | None:
+    """Open the record in a JSON object; the object provides the values that its text lacks."""
+    unwrapped = unwrap_json(text.encode("utf-8", "surrogatepass"))
+    if unwrapped is None:
+        return None
+    has_logger = bool(unwrapped.logger and unwrapped.logger.strip())
+    record = _open_lines(unwrapped.text, depth, has_logger=has_logger)
+    head = record.head
+    head.logger = head.logger or unwrapped.logger
+    head.level = head.level or level_of(unwrapped.level)
+    head.thread = head.thread or unwrapped.thread
+    head.process = head.process or unwrapped.process
+    if head.utc_us is None:
+        head.utc_us = unwrapped.timestamp_us
+    if head.local_us is None:
+        head.local_us = unwrapped.local_us
+    record.partial = unwrapped.partial
+    if unwrapped.trace:
+        record.more = [*(record.more or ()), *_split_lines(unwrapped.trace)]
+    return record
+
+
+def _open_lines(text: str, depth: int, *, has_logger: bool) -> Record:
+    """Open the text of an envelope; below a logger, it has a header only if it starts with a time."""
     first, *more = _split_lines(text)
-    record = open_record(first, depth + 1)
+    record: Record | None = None
+    if not has_logger or prefix.read_stamp(first) is not None or first[:1] == "{":
+        record = open_record(first, depth + 1)
+    if record is None or (has_logger and not record.head.complete):
+        record = Record(Prefix(first, 0, 0, len(first), complete=True, dated=True))
     if more:
         record.more = [*more, *(record.more or ())]
     return record
 
 
-def _open_bare_message(text: str, depth: int) -> Record:
-    """Open a message from an envelope with a logger: it has no header unless it starts with a time."""
-    first, *more = _split_lines(text)
-    if prefix.read_stamp(first) is not None or first[:1] == "{":
-        record = open_record(first, depth + 1)
-        if record.head.complete:
-            record.more = [*more, *(record.more or ())] if more or record.more else None
-            return record
-    return Record(Prefix(first, 0, 0, len(first), complete=True, dated=True), more or None)
-
-
 def _split_lines(text: str) -> list[str]:
     return text.rstrip("\r\n").replace("\r\n", "\n").split("\n")
-
-
-def _string(text: str) -> str | None:
-    """Decode a JSON string that fills the line, as in an array printed line by line."""
-    try:
-        return msgspec.json.decode(text.strip().rstrip(",").encode("utf-8", "replace"), type=str)
-    except msgspec.DecodeError:
-        return None
 
 
 def level_of(printed: str | None) -> str | None:
@@ -315,24 +312,26 @@ class Recogniser:
         loggers = found.template.loggers
         if head.complete and head.logger and "." in head.logger:
             # The header is unambiguous: its logger must match the template.
-            if not loggers or not _logged_by(head.logger, found):
-                return False
-            return _SEPARATED.search(before, near) is not None
-        if logger is not None and logger.end() <= found.start:
-            name = logger[0].split("(")[0].split(":")[0]
-            own = [part for part in name.split(".") if part in loggers or not loggers]
-            if not own or is_foreign(name, found.template.engine):
-                return False
-            filler = _FILLER.match(text, logger.end(), found.start)
-            if filler is not None and filler.end() == found.start:
-                return True
-            return _SEPARATED.search(before, near) is not None
-        if loggers and _CLASS_BEFORE.search(before, near):
-            return False  # another class logs it
-        filler = _FILLER.match(text, begin, found.start)
+            start, is_own = None, bool(loggers) and _logged_by(head.logger, found)
+        elif logger is not None and logger.end() <= found.start:
+            start, is_own = logger.end(), _is_logger_of(logger[0], found)
+        else:
+            # If a class name is in front of the message, another class logs it.
+            start, is_own = begin, not (loggers and _CLASS_BEFORE.search(before, near))
+        if not is_own:
+            return False
+        filler = None if start is None else _FILLER.match(text, start, found.start)
         if filler is not None and filler.end() == found.start:
             return True
         return _SEPARATED.search(before, near) is not None
+
+
+def _is_logger_of(printed: str, found: Recognised) -> bool:
+    """Return whether a printed class, with its method or line number, may log the message."""
+    loggers = found.template.loggers
+    name = printed.split("(")[0].split(":")[0]
+    own = not loggers or any(part in loggers for part in name.split("."))
+    return own and not is_foreign(name, found.template.engine)
 
 
 def _logged_by(logger: str, found: Recognised) -> bool:

@@ -116,7 +116,9 @@ class CoveringMatcher:
             self._sample.append(bytes(region[-max(1, size // SAMPLE_SHARE) :]))
             if self._patience <= 0:
                 self._sample.append(bytes(region[:LEAST_SAMPLE_BYTES]))
-                self._choose(b"".join(self._sample))
+                sample = b"".join(self._sample)
+                groups = group_fragments(covering_fragments(self._literals, sample), sample)
+                self._groups = [AutomatonMatcher(group, leftmost=True) for group in groups]
                 self._sample.clear()
             return self._exact.find(region)
         self._calls += 1
@@ -129,10 +131,6 @@ class CoveringMatcher:
         before = self._cost[covering]
         self._cost[covering] = spent if not before else 0.75 * before + 0.25 * spent
         return found
-
-    def _choose(self, sample: bytes) -> None:
-        groups = group_fragments(covering_fragments(self._literals, sample), sample)
-        self._groups = [AutomatonMatcher(group, leftmost=True) for group in groups]
 
     def _around(self, region: Region) -> Sequence[tuple[int, int]]:
         """Return the literals near fragments: at most the length of a literal away."""
@@ -389,18 +387,14 @@ class LineScanner:
                         yield line
                     scanned = self._after_newline(self._line_end)
                     continue
-            self._note_edges(scanned, stop)
+            last = stop if self._end is None else min(stop, max(scanned, self._end - self._base))
+            if not self.first_bytes:
+                self.first_bytes = bytes(self._buffer[scanned : min(last, scanned + EDGE_BYTES)])
+            self.last_bytes = bytes(self._buffer[max(scanned, last - EDGE_BYTES) : last])
             yield from self._lines_of(scanned, stop)
             if self._eof and self._fill == stop:
                 return
             scanned = self._drop_before(stop)
-
-    def _note_edges(self, start: int, stop: int) -> None:
-        if self._end is not None:
-            stop = min(stop, max(start, self._end - self._base))
-        if not self.first_bytes:
-            self.first_bytes = bytes(self._buffer[start : min(stop, start + EDGE_BYTES)])
-        self.last_bytes = bytes(self._buffer[max(start, stop - EDGE_BYTES) : stop])
 
     def _lines_of(self, scanned: int, stop: int) -> Iterator[Line]:
         """Yield the candidates among the complete lines at window positions [scanned, stop)."""

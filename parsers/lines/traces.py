@@ -82,79 +82,81 @@ def is_exception_line(text: str) -> bool:
     return _EXCEPTION_LINE.match(text) is not None
 
 
-def read_trace(lines: Iterable[str], given: str | None = None) -> Trace:
+def read_trace(lines: Iterable[str], given: str = "") -> Trace:
     """Parse the lines below a record.
 
     Args:
         lines: without carriers; lines outside the trace are ignored.
-        given: an exception at the end of the record's own line, if any.
+        given: the end of the record's own line, which may be an exception.
     """
-    exception = _clean(given) if given and is_exception_line(given) else None
-    cause: str | None = None
-    wrapped = False
-    below: list[str] = []
-    frames: list[str | None] = [None]  # the first user frame of each exception in the chain
-    suppressed: int | None = None  # indentation of the current suppressed exception
-    begun = given is not None and given.rstrip().endswith(_PYTHON_BEGINS)
-    for line in _with_python(lines, begun=begun):
+    exception = _clean(given) if is_exception_line(given) else None
+    causes: list[str] = []
+    is_wrapped = False
+    user_frame: str | None = None
+    has_frame = False  # whether the current exception has a user frame
+    begun = given.rstrip().endswith(_PYTHON_BEGINS)
+    for line in _without_suppressed(lines, begun=begun):
         text = line.strip()
-        if not text:
+        if text.startswith("Wrapped by: "):
+            is_wrapped = True
             continue
-        indent = len(line) - len(line.lstrip())
-        if text.startswith("Suppressed: "):
-            suppressed = indent if suppressed is None else min(suppressed, indent)
-            continue
-        if text.startswith(("Caused by: ", "Wrapped by: ")):
-            if suppressed is not None:
-                if indent >= suppressed:
-                    continue  # a cause of a suppressed exception
-                suppressed = None
-            if text.startswith("Wrapped by: "):
-                wrapped = True
-                continue
+        if text.startswith("Caused by: "):
             named = _clean(text[11:])
             if named is not None:
-                cause = named
-                below.append(named)
-            frames.append(None)
+                causes.append(named)
+            has_frame = False
             continue
-        if suppressed is not None and indent > suppressed:
-            continue
-        frame = _FRAME_LINE.match(line)
-        if frame is not None:
-            if frames[-1] is None and (name := _user_frame(frame[1])) is not None:
-                frames[-1] = name
+        found = _FRAME_LINE.match(line)
+        if found is not None:
+            frame = found[1]
+            name = frame[frame.rfind("/", 0, frame.find("(")) + 1 :]  # without its module
+            if not has_frame and not name.startswith(_ORDINARY):
+                user_frame, has_frame = name[:CAUSE_CHARACTERS], True
             continue
         if exception is None and is_exception_line(text):
             exception = _clean(text)
-    if wrapped:
-        cause = exception  # the root cause comes first
-        below = []
-    user_frames = [frame for frame in frames if frame is not None]
+    if is_wrapped:
+        causes = []  # the root cause comes first
     return Trace(
         exception=exception,
-        cause=cause or exception,
-        user_frame=user_frames[-1] if user_frames else None,
-        second=below[0] if len(below) > 1 else None,
-        chain=tuple(below if exception is None else (exception, *below))[:_LINKS],
+        cause=causes[-1] if causes else exception,
+        user_frame=user_frame,
+        second=causes[0] if len(causes) > 1 else None,
+        chain=tuple(causes if exception is None else (exception, *causes))[:_LINKS],
     )
 
 
-def _with_python(lines: Iterable[str], *, begun: bool) -> Iterator[str]:
-    """Yield the lines, with the error of a Python traceback inside an exception message as its cause.
+def _without_suppressed(lines: Iterable[str], *, begun: bool) -> Iterator[str]:
+    """Yield the lines outside suppressed exceptions, except blank lines.
+
+    The error of a Python traceback inside an exception message becomes a cause of the exception.
 
     Args:
         lines: below a record.
         begun: whether the traceback starts in the record's own line.
     """
     inside = begun
+    suppressed: int | None = None  # indentation of the current suppressed exception
     for line in lines:
+        text = line.strip()
         if inside and line[:1] not in " \t" and _PYTHON_ERROR.match(line) is not None:
             inside = False
-            yield f"Caused by: {line}"
+            line = text = f"Caused by: {line}"
+        else:
+            inside = inside or (text.endswith(_PYTHON_BEGINS) and text != _PYTHON_BEGINS)
+        if not text:
             continue
-        text = line.strip()
-        inside = inside or (text.endswith(_PYTHON_BEGINS) and text != _PYTHON_BEGINS)
+        if text.startswith("Suppressed: "):
+            indent = len(line) - len(line.lstrip())
+            suppressed = indent if suppressed is None else min(suppressed, indent)
+            continue
+        if suppressed is not None:
+            indent = len(line) - len(line.lstrip())
+            is_cause = text.startswith(("Caused by: ", "Wrapped by: "))
+            if indent > suppressed or (is_cause and indent == suppressed):
+                continue
+            if is_cause:
+                suppressed = None
         yield line
 
 
@@ -182,9 +184,3 @@ def _clean(text: str) -> str | None:
     if wrapper is not None:
         text = text[wrapper.end() :]
     return text.strip()[:CAUSE_CHARACTERS] or None
-
-
-def _user_frame(frame: str) -> str | None:
-    """Return the frame without its module; None for frames of Flink and the JVM."""
-    name = frame[frame.rfind("/", 0, frame.find("(")) + 1 :]
-    return None if name.startswith(_ORDINARY) else name[:CAUSE_CHARACTERS]

@@ -297,7 +297,8 @@ class Client:
             trouble: RequestFailed | None = None
             for attempt in range(ATTEMPTS):
                 if trouble is not None:
-                    await asyncio.sleep(self._pause(attempt))
+                    pause_s = min(MOST_WAIT_S, self._backoff_s * float(1 << (attempt - 1)))
+                    await asyncio.sleep(pause_s * random.uniform(0.8, 1.2))
                 # Retry-After delays all requests to the server, not only this one.
                 await asyncio.sleep(self._retry_not_before - asyncio.get_running_loop().time())
                 try:
@@ -308,11 +309,6 @@ class Client:
                         until = asyncio.get_running_loop().time() + min(again.wait_s, MOST_WAIT_S)
                         self._retry_not_before = max(self._retry_not_before, until)
             raise trouble or RequestFailed(path, "no response")
-
-    def _pause(self, attempt: int) -> float:
-        return min(MOST_WAIT_S, self._backoff_s * float(1 << (attempt - 1))) * random.uniform(
-            0.8, 1.2
-        )
 
     async def _request(self, path: str, query: str) -> Answer:
         try:
@@ -392,10 +388,9 @@ class Client:
                 RequestFailed(path, "the response is not JSON, or is truncated")
             ) from None
         shown = f"{path}?{query}" if query else path
-        return Answer(path=shown, body=body, time_ms=_now_ms(), bytes=len(content))
+        return Answer(path=shown, body=body, time_ms=int(time.time() * 1000), bytes=len(content))
 
     def _unusable_response(self, path: str, response: httpx.Response, content: bytes) -> Exception:
-        """Return the exception for a response that is unusable."""
         status = response.status_code
         here = response.url.host
         elsewhere = f" of {here}" if here != urlsplit(self.base).hostname else ""
@@ -482,21 +477,16 @@ async def _unpacked(path: str, response: httpx.Response, most: int) -> AsyncIter
     bits, left = _ENCODINGS[packed], most
     unpacker = None if bits is None else zlib.decompressobj(bits)
     async for raw in response.aiter_raw():
-        piece = raw if unpacker is None else _unpack(path, unpacker, raw, left)
+        try:
+            piece = raw if unpacker is None else unpacker.decompress(raw, left + 1)
+        except zlib.error:
+            raise _Retryable(RequestFailed(path, "connection lost")) from None
         left -= len(piece)
         if left < 0:
             raise RequestFailed(path, f"the response is larger than {most >> 20} MiB")
         yield piece
     if unpacker is not None and not unpacker.eof and left < most:
         raise _Retryable(RequestFailed(path, "the response is truncated"))
-
-
-def _unpack(path: str, unpacker: Any, raw: bytes, left: int) -> bytes:
-    try:
-        found: bytes = unpacker.decompress(raw, left + 1)
-    except zlib.error:
-        raise _Retryable(RequestFailed(path, "connection lost")) from None
-    return found
 
 
 class _Retryable(Exception):
@@ -596,7 +586,3 @@ def _reason(content: bytes) -> str:
     from flowdiag.parsers.secrets import mask_secrets
 
     return f": {mask_secrets(first[:200])}" if first else ""
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)

@@ -96,9 +96,5 @@ def _attempts(listed: Any, is_selected: IsSelected) -> list[tuple[str, str | Non
             if number is None or re.fullmatch(r"[\w.-]{1,20}", number):
                 when = as_moment(attempt.get("startTimeEpoch")) or 0
                 found.append((when, application, number))
-    return [(application, number) for _, application, number in sorted(found, key=_latest)]
-
-
-def _latest(attempt: tuple[int, str, str | None]) -> tuple[int, str, str]:
-    when, application, number = attempt
-    return -when, application, number or ""
+    found.sort(key=lambda each: (-each[0], each[1], each[2] or ""))
+    return [(application, number) for _, application, number in found]

@@ -383,7 +383,13 @@ class _Collector:
         deployed = job.deployed
         if details is not None and isinstance(details.body, Mapping):
             self._update_job(job, details)
-            deployed = _deployment(details.body)
+            # A value that changes with every deployment.
+            keys = ("id", "parallelism", "start-time", "status")
+            vertices = objects_at(details.body, "vertices")
+            deployed = (
+                object_at(details.body, "timestamps").get("RUNNING"),
+                tuple(tuple(item.get(key) for key in keys) for item in vertices),
+            )
         self._keep_responses([checkpoints, exceptions])
         if slow or not job.deployed:
             config = [(f"{base}/checkpoints/config", ""), (f"{base}/config", "")]
@@ -647,7 +653,11 @@ class _Collector:
     def _suspect_by_load(self, job: _Job, values: Values) -> None:
         """Suspect busy subtasks while other subtasks are back-pressured."""
         vertices = {vertex.id: vertex for vertex in job.vertices}
-        if not any(_is_back_pressured(value) for value in values.values()):
+        if not any(
+            value.get("backPressuredTimeMsPerSecond", 0.0) >= 500
+            or value.get("isBackPressured") == 1
+            for value in values.values()
+        ):
             return
         busy = sorted(
             (-_busy_share(value), key) for key, value in values.items() if _busy_share(value) >= 0.9
@@ -683,17 +693,6 @@ class _Collector:
 
 def _object(answer: Answer | None) -> Mapping[str, Any]:
     return answer.body if answer is not None and isinstance(answer.body, Mapping) else {}
-
-
-def _deployment(body: Mapping[str, Any]) -> object:
-    """Return a value that changes with every deployment."""
-    return (
-        object_at(body, "timestamps").get("RUNNING"),
-        tuple(
-            (item.get("id"), item.get("parallelism"), item.get("start-time"), item.get("status"))
-            for item in objects_at(body, "vertices")
-        ),
-    )
 
 
 def _interval_ms(value: object) -> int | None:
@@ -764,12 +763,6 @@ def _busy_share(value: Mapping[str, float]) -> float:
     if "idleTimeMsPerSecond" in value and not value.get("isBackPressured"):
         return 1 - value["idleTimeMsPerSecond"] / 1000
     return 0.0
-
-
-def _is_back_pressured(value: Mapping[str, float]) -> bool:
-    return (
-        value.get("backPressuredTimeMsPerSecond", 0.0) >= 500 or value.get("isBackPressured") == 1
-    )
 
 
 def _managers_at(vertex: _Vertex, indices: Iterable[int]) -> list[str]:

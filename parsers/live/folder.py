@@ -62,7 +62,10 @@ class Folder:
             raise _unwritable(self.path, error) from None
         try:
             self._lock()
-            self._end_torn_line()
+            written = (self.path / MANIFEST).read_bytes()
+            if written and not written.endswith(b"\n"):  # the line of a run that was killed
+                self._manifest.write(b"\n")
+                self._manifest.flush()
         except BaseException:
             self._manifest.close()
             raise
@@ -159,12 +162,6 @@ class Folder:
             raise FlowdiagError(
                 f"'{self.path}' contains a collection from {run.get('url')}", hint=_HINT
             )
-
-    def _end_torn_line(self) -> None:
-        data = (self.path / MANIFEST).read_bytes()
-        if data and not data.endswith(b"\n"):
-            self._manifest.write(b"\n")
-            self._manifest.flush()
 
     def _lock(self) -> None:
         try:

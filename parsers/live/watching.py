@@ -254,9 +254,15 @@ class Watch:
         return 1
 
     async def request(self, path: str, query: str = "") -> Answer | None:
-        """Request one response; on failure, record the failure and return None."""
+        """Request one response; on failure, record the failure and return None.
+
+        Requests are skipped if the server stopped responding or the tick's memory is used up.
+        """
         try:
-            self._check_bounds(path)
+            if self.tick.consecutive_failures >= MAX_CONSECUTIVE_FAILURES:
+                raise RequestFailed(path, "skipped: earlier requests got no response")
+            if self.client.decoded_bytes - self.tick.decoded_before > TICK_DECODED_BYTES:
+                raise RequestFailed(path, "skipped: earlier responses reached the memory limit")
             answer = await self.client.get(path, query)
         except RequestFailed as failed:
             self.tick.failed.append(failed)
@@ -269,13 +275,6 @@ class Watch:
         self.tick.answered += 1
         self.tick.consecutive_failures = 0
         return answer
-
-    def _check_bounds(self, path: str) -> None:
-        """Skip a request if the server stopped responding or the tick's memory is used up."""
-        if self.tick.consecutive_failures >= MAX_CONSECUTIVE_FAILURES:
-            raise RequestFailed(path, "skipped: earlier requests got no response")
-        if self.client.decoded_bytes - self.tick.decoded_before > TICK_DECODED_BYTES:
-            raise RequestFailed(path, "skipped: earlier responses reached the memory limit")
 
     async def request_all(self, requests: Iterable[tuple[str, str]]) -> list[Answer | None]:
         """Send several requests at once; the client bounds their concurrency."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any, Final
 
 import msgspec
 
 from flowdiag.parsers.envelopes.documents import DOCUMENT_BYTES, json_values, read_document
-from flowdiag.parsers.envelopes.objects import Unwrapped, unwrap_json
+from flowdiag.parsers.envelopes.objects import unwrap_json
 from flowdiag.parsers.envelopes.tables import is_table_of_records
 from flowdiag.parsers.envelopes.wrapped import unwrapped_lines
 from flowdiag.parsers.flink.rest_shapes import recognise
@@ -36,7 +35,7 @@ _LONG_LINE: Final = 16 * 1024 * 1024  # the first line of an event log can be lo
 def sniff_json(sample: Sample, start: bytes) -> Sniffed | None:
     """Return the verdict on text that starts like JSON; None if it is not JSON or is damaged."""
     if (collected := collected_kind(start)) is not None:
-        return _sniff_collected(collected)
+        return _COLLECTED.get(collected, not_read("a collection of a kind unknown to this version"))
     if re.match(rb'\{\s*"metric"\s*:', start) and (history := _sniff_history(start)) is not None:
         return history
     if MANIFEST_LINE.match(start):
@@ -50,20 +49,17 @@ def sniff_json(sample: Sample, start: bytes) -> Sniffed | None:
         lines = lines[:-1]
     objects = [_object(line) for line in lines[:_LINES] if line.strip()]
     found = [value for value in objects if value is not None]
-    if objects and objects[0] is not None and len(objects) > 1 and len(found) > 0.5 * len(objects):
+    if len(found) > 0.5 * len(objects) and len(objects) > 1 and objects[0] is not None:
         return _sniff_lines(sample, start, lines, found)
     return _sniff_document(sample)
 
 
-def _sniff_collected(kind: str) -> Sniffed:
-    """Return the verdict on a file of `flowdiag collect`."""
-    if kind == "flink":
-        return Sniffed(kind="rest", engine="flink")
-    if kind == "spark":
-        return Sniffed(kind="spark-rest", engine="spark", role="driver")
-    if kind == "prometheus":
-        return Sniffed(kind="prometheus", engine="flink")
-    return not_read("a collection of a kind unknown to this version")
+_COLLECTED: Final = {
+    "flink": Sniffed(kind="rest", engine="flink"),
+    "spark": Sniffed(kind="spark-rest", engine="spark", role="driver"),
+    "prometheus": Sniffed(kind="prometheus", engine="flink"),
+}
+"""Verdicts on files of `flowdiag collect`, by kind."""
 
 
 def _first_whole(lines: list[bytes], sample: Sample) -> list[bytes]:
@@ -100,16 +96,21 @@ def _sniff_lines(
     if (spark := recognise_answer(lines[0])) is not None:
         return _spark_answer(spark)
     if any(unwrap_json(line) is not None for line in lines[:_LINES]):
-        if is_seatunnel(start):
-            return not_read(SEATUNNEL)
-        if _newest_first(lines):  # multi-line records are in reverse order: read it as a document
-            verdict = _sniff_document(sample)
-            if verdict is not None and verdict.kind == "document":
-                return verdict
-        return log_of(Signs(start + sample.elsewhere), "json-lines")
+        return _sniff_records(sample, start, lines)
     if holds_flink_message(start + sample.elsewhere):
         return log_of(Signs(start + sample.elsewhere))
     return not_read("JSON lines, but no log records")
+
+
+def _sniff_records(sample: Sample, start: bytes, lines: list[bytes]) -> Sniffed:
+    """Return the verdict on a file with one log record per line, in JSON."""
+    if is_seatunnel(start):
+        return not_read(SEATUNNEL)
+    if _newest_first(lines):  # multi-line records are in reverse order: read it as a document
+        verdict = _sniff_document(sample)
+        if verdict is not None and verdict.kind == "document":
+            return verdict
+    return log_of(Signs(start + sample.elsewhere), "json-lines")
 
 
 def _newest_first(lines: list[bytes]) -> bool:
@@ -196,13 +197,15 @@ def _sniff_events(data: bytes) -> Sniffed | None:
     events = read_document(data)
     if not events:
         return None
+    if len(events) >= 6000:
+        events = [*events[:4000], *events[-2000:]]
     texts = [
         b"%b %b - %b"
         % tuple(
             (part or "").encode("utf-8", "replace")
             for part in (event.level, event.logger, event.text)
         )
-        for event in _some(events)
+        for event in events
     ]
     joined = b"\n".join(texts)
     signs = Signs(joined)
@@ -211,10 +214,6 @@ def _sniff_events(data: bytes) -> Sniffed | None:
     if signs.engine == "unknown" and not looks_like_log(texts):
         return None
     return log_of(signs, "document")
-
-
-def _some(events: list[Unwrapped]) -> Iterable[Unwrapped]:
-    return events if len(events) < 6000 else [*events[:4000], *events[-2000:]]
 
 
 def sniff_wrapped(sample: Sample, start: bytes) -> Sniffed | None:

@@ -166,7 +166,10 @@ class Signs:
             literal in self._places and message.search(data, self._places[literal][0])
             for literal, message in _MESSAGES
         )
-        self.engine = self._engine()
+        flink, spark = self._count(FLINK_WORDS), self._count(SPARK_WORDS)
+        self.engine = "flink" if flink >= spark else "spark"
+        if not flink and not spark and not self.holds_flink_message:
+            self.engine = "unknown"
 
     def _count(self, words: Iterable[bytes]) -> int:
         return sum(len(self._places[word]) for word in words if word in self._places)
@@ -175,12 +178,6 @@ class Signs:
     def is_seatunnel(self) -> bool:
         """Whether SeaTunnel's own engine wrote the text."""
         return self._count(_SEATUNNEL) > 0 and not self._count(FLINK_WORDS[:3])
-
-    def _engine(self) -> str:
-        flink, spark = self._count(FLINK_WORDS), self._count(SPARK_WORDS)
-        if not flink and not spark:
-            return "flink" if self.holds_flink_message else "unknown"
-        return "flink" if flink >= spark else "spark"
 
     @property
     def role(self) -> str:

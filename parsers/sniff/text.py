@@ -57,7 +57,10 @@ def sniff(sample: Sample) -> Sniffed:
         encoding = encoding_of(sample.head[: sample.head.rfind(b"\n") + 1] + sample.elsewhere)
     verdict = _sniff_text(sample)
     if verdict.kind == "not-read" and sample.complete and verdict.reason not in _FINAL:
-        verdict = _sniff_exceptions(sample) or _sniff_query_reports(sample) or verdict
+        if (found := _sniff_exceptions(sample)) is not None:
+            verdict = found
+        elif contains_report(sample.head):
+            verdict = replace(log_of(Signs(sample.head)), engine="spark", role="driver")
     return verdict if encoding == verdict.encoding else replace(verdict, encoding=encoding)
 
 
@@ -152,7 +155,24 @@ def _sniff_structured(text: _Text) -> Sniffed | None:
 
 
 def _sniff_exposition(text: _Text) -> Sniffed | None:
-    is_exposition = _is_exposition(text.sample, text.start)
+    """Return the verdict on a text in Prometheus' exposition format with metrics of Flink."""
+    sample = text.sample
+    given = text.start.split(b"\n", 400)[:400]
+    if not _may_be_exposition(given):
+        return None
+    lines = [line.strip() for line in given if line.strip()]
+    if not sample.complete or len(lines) == 400:
+        lines = lines[:-1]
+    exposed = sum(bool(_EXPOSED.match(line)) for line in lines)
+    # A time or a title may separate several scrapes.
+    if exposed < 0.7 * len(lines) or not lines:
+        return None
+    data = text.start if sample.complete else sample.read(_DOUBTFUL_BYTES)
+    is_exposition = any(
+        FLINK_METRIC.match(line.lstrip(b' {"')) is not None
+        for line in data.split(b"\n")
+        if b"flink" in line and not line.startswith(b"#")
+    )
     return Sniffed(kind="prometheus", engine="flink") if is_exposition else None
 
 
@@ -189,10 +209,16 @@ def _sniff_settings_or_code(text: _Text) -> Sniffed | None:
 
 
 def _sniff_any_log(text: _Text) -> Sniffed | None:
+    """Return the verdict on other logs, or printed answers with times but without words of an engine."""
     if not text.like_a_log:
         return None
-    printed = _printed(text.sample) if text.signs.engine == "unknown" else None
-    return printed or log_of(text.signs)
+    sample = text.sample
+    if text.signs.engine == "unknown":
+        data = sample.head if sample.complete else sample.read(_DOUBTFUL_BYTES + 1)
+        printed = json_printed(data) if len(data) <= _DOUBTFUL_BYTES and b"{" in data else None
+        if printed is not None and (answers := sniff_printed(printed)) is not None:
+            return answers
+    return log_of(text.signs)
 
 
 _DETECTORS: Final[tuple[Callable[[_Text], Sniffed | None], ...]] = (
@@ -229,11 +255,10 @@ _EXPOSED: Final = re.compile(
 )
 
 
-def _is_exposition(sample: Sample, start: bytes) -> bool:
-    """Return whether the text is in Prometheus' exposition format and contains metrics of Flink."""
-    given = start.split(b"\n", 400)[:400]
-    odd, most = 0, 0.3 * len(given) + 2
-    for line in given:  # almost all texts end here
+def _may_be_exposition(lines: list[bytes]) -> bool:
+    """Return False as soon as 30% of the lines have another format, after few lines of almost all texts."""
+    odd, most = 0, 0.3 * len(lines) + 2
+    for line in lines:
         if line[:1] != b"2":  # the year, in most lines of most logs
             stripped = line.strip()
             if not stripped or _EXPOSED.match(stripped):
@@ -241,28 +266,7 @@ def _is_exposition(sample: Sample, start: bytes) -> bool:
         odd += 1
         if odd > most:
             return False
-    lines = [line.strip() for line in given if line.strip()]
-    if not sample.complete or len(lines) == 400:
-        lines = lines[:-1]
-    exposed = sum(bool(_EXPOSED.match(line)) for line in lines)
-    # A time or a title may separate several scrapes.
-    if exposed < 0.7 * len(lines) or not lines:
-        return False
-    data = start if sample.complete else sample.read(_DOUBTFUL_BYTES)
-    return any(
-        FLINK_METRIC.match(line.lstrip(b' {"')) is not None
-        for line in data.split(b"\n")
-        if b"flink" in line and not line.startswith(b"#")
-    )
-
-
-def _printed(sample: Sample) -> Sniffed | None:
-    """Return the verdict on printed answers or query reports in a text with times but no engine words."""
-    data = sample.head if sample.complete else sample.read(_DOUBTFUL_BYTES + 1)
-    if len(data) > _DOUBTFUL_BYTES or b"{" not in data:
-        return None
-    printed = json_printed(data)
-    return None if printed is None else sniff_printed(printed)
+    return True
 
 
 _FINAL: Final = frozenset({SEATUNNEL, "binary file"})
@@ -281,13 +285,6 @@ def _sniff_exceptions(sample: Sample) -> Sniffed | None:
         if verdict.engine != "unknown"
         else replace(verdict, engine=engine_and_class(found, None)[0])
     )
-
-
-def _sniff_query_reports(sample: Sample) -> Sniffed | None:
-    """Return the verdict on other text with a query report as printed by Python."""
-    if not contains_report(sample.head):
-        return None
-    return replace(log_of(Signs(sample.head)), engine="spark", role="driver")
 
 
 def _doubtful(sample: Sample, reason: str) -> Sniffed:

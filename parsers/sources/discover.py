@@ -8,6 +8,7 @@ Standard input is copied to a private temporary directory, like members of conta
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import io
 import os
@@ -20,6 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO, Final, cast
 
+from flowdiag.parsers.errors import error_clause
 from flowdiag.parsers.faults import InternalFault, describe_fault, is_internal_fault
 from flowdiag.parsers.notes import InputNote, Kind
 from flowdiag.parsers.sniff.bytes import binary_reason
@@ -191,7 +193,7 @@ class _Search:
             except OSError as trouble:
                 complaints = self.errors if len(found) == 1 else self.warnings
                 complaints.append(_refusal(trouble, shown))
-                self._put(_refused(shown, file.url, f"unreadable: {_why(trouble)}"))
+                self._put(_refused(shown, file.url, f"unreadable: {error_clause(trouble)}"))
 
     def _add_stdin(self) -> None:
         if STDIN in self.files:
@@ -222,7 +224,9 @@ class _Search:
         pending, visited = [top], 0
         while pending:
             path = pending.pop()
-            status = _status(path)
+            status = None
+            with contextlib.suppress(OSError, ValueError):
+                status = os.stat(path)
             try:
                 if status is not None and stat.S_ISDIR(status.st_mode):
                     if self._seen(path, status, self.folders):
@@ -275,9 +279,11 @@ class _Search:
                 refuse(_special(mode))
         except FileNotFoundError as trouble:
             dangling = os.path.islink(path)
-            refuse("dangling symbolic link" if dangling else _why(trouble), Kind.MISSING_FILE)
+            refuse(
+                "dangling symbolic link" if dangling else error_clause(trouble), Kind.MISSING_FILE
+            )
         except OSError as trouble:
-            refuse(_why(trouble))
+            refuse(error_clause(trouble))
 
     def _look_into(self, name: str, path: str, depth: int = _NESTED) -> None:
         """Add one file, or the members of a container; an internal fault affects only this file.
@@ -352,7 +358,7 @@ class _Search:
                     if not self._is_hidden(member) and len(members) < _MEMBERS:
                         members[member] = spool(self._within_budget(MemberReader(read)))
             except OSError as trouble:
-                text = f"not unpacked completely: {_why(trouble)}"
+                text = f"not unpacked completely: {error_clause(trouble)}"
                 self.warnings.append(InputNote(Kind.DAMAGED, text, name))
         if members:
             text = f"truncated zip archive; its first {len(members)} members are read"
@@ -397,44 +403,21 @@ class _Search:
                 return
             self._put(_look(shown, path, info.filename, codec, info.file_size, reopen))
         except OSError as trouble:
-            refuse(_why(trouble))
+            refuse(error_clause(trouble))
 
     def _add_tar(self, name: str, path: str, codec: str, size: int, depth: int) -> None:
         """Copy the members of a tar archive in one pass: a compressed one is not seekable."""
         before = len(self.found)
         members: dict[str, str] = {}
-        folders: dict[str, str] = {}
         with open_decoded(path, codec) as stream:
             trouble: str | None = None
             try:
                 with tarfile.open(fileobj=io.BufferedReader(stream, _PROBE), mode="r|") as tar:
-                    for info in tar:
-                        if not info.isreg() or self._is_hidden(info.name):
-                            continue
-                        if len(members) >= _MEMBERS:
-                            trouble = f"only its first {_MEMBERS} members are read"
-                            break
-                        file = tar.extractfile(info)
-                        if file is None:
-                            continue
-                        read = MemberReader(file.read)
-                        head = read(COPIED)
-                        if reason := _binary(head):  # do not copy it
-                            shown = f"{name}!{_shown(info.name)}"
-                            self._put(_refused(shown, path, reason, size=info.size))
-                            continue
-                        copy = spool(
-                            self._within_budget(read), head, copy_location(info.name, folders)
-                        )
-                        if info.name in members:  # appended again: the last one counts
-                            os.unlink(members[info.name])
-                        members[info.name] = copy
-                        if read.cut:
-                            raise tarfile.ReadError
+                    trouble = self._copy_members(tar, name, path, members)
             except (tarfile.TarError, EOFError, ValueError):
                 trouble = "truncated or damaged tar archive"
             except OSError as problem:
-                trouble = f"not unpacked completely: {_why(problem)}"
+                trouble = f"not unpacked completely: {error_clause(problem)}"
             trouble = stream.error or trouble
         self._add_copies(name, members, depth)
         if trouble and members:
@@ -443,6 +426,35 @@ class _Search:
             self.warnings.append(InputNote(kind, text, name))
         elif len(self.found) == before:
             self._put(_refused(name, path, trouble or "empty tar archive", codec=codec, size=size))
+
+    def _copy_members(
+        self, tar: tarfile.TarFile, name: str, path: str, members: dict[str, str]
+    ) -> str | None:
+        """Copy the members of a tar archive and add the copies to `members`; return why it stopped early."""
+        folders: dict[str, str] = {}
+        for info in tar:
+            if not info.isreg() or self._is_hidden(info.name):
+                continue
+            if len(members) >= _MEMBERS:
+                return f"only its first {_MEMBERS} members are read"
+            file = tar.extractfile(info)
+            if file is None:
+                continue
+            read = MemberReader(file.read)
+            head = read(COPIED)
+            # Do not copy binary files.
+            packed = codecs.codec_of(head) != "none" or head.startswith(ZIP_MAGIC) or is_tar(head)
+            if not packed and (reason := binary_reason(head)):
+                shown = f"{name}!{_shown(info.name)}"
+                self._put(_refused(shown, path, reason, size=info.size))
+                continue
+            copy = spool(self._within_budget(read), head, copy_location(info.name, folders))
+            if info.name in members:  # appended again: the last one counts
+                os.unlink(members[info.name])
+            members[info.name] = copy
+            if read.cut:
+                raise tarfile.ReadError
+        return None
 
     def _within_budget(self, read: Callable[[int], bytes | None]) -> Callable[[int], bytes | None]:
         """Return a reader that raises OSError as soon as one file unpacks to an implausible size."""
@@ -493,14 +505,6 @@ class _Search:
         )
 
 
-def _status(path: str) -> os.stat_result | None:
-    """Return the status of a path, or None."""
-    try:
-        return os.stat(path)
-    except (OSError, ValueError):
-        return None
-
-
 def _shown(path: str) -> str:
     """Return a printable path, without control characters and lone surrogates."""
     if path.isprintable():
@@ -509,16 +513,10 @@ def _shown(path: str) -> str:
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
-def _why(trouble: BaseException) -> str:
-    if isinstance(trouble, OSError) and trouble.strerror:
-        return trouble.strerror[:1].lower() + trouble.strerror[1:]
-    return str(trouble) or type(trouble).__name__
-
-
 def _refusal(trouble: BaseException, name: str) -> InputNote:
     """Return the note on a file that cannot be opened."""
     missing = isinstance(trouble, FileNotFoundError)
-    return InputNote(Kind.MISSING_FILE if missing else Kind.UNREADABLE, _why(trouble), name)
+    return InputNote(Kind.MISSING_FILE if missing else Kind.UNREADABLE, error_clause(trouble), name)
 
 
 def _special(mode: int) -> str:
@@ -527,13 +525,6 @@ def _special(mode: int) -> str:
     if stat.S_ISSOCK(mode):
         return "a socket"
     return "a device" if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) else "not a regular file"
-
-
-def _binary(head: bytes) -> str | None:
-    """Return why a file with this start is not read, if that is already certain."""
-    if codecs.codec_of(head) != "none" or head.startswith(ZIP_MAGIC) or is_tar(head):
-        return None
-    return binary_reason(head)
 
 
 def _refused(

@@ -65,10 +65,7 @@ def json_printed(data: bytes) -> Printed | None:
     >>> json_printed(b"{ [123 bytes data]\n") is None
     True
     """
-    text = data.decode("latin-1")  # a character is a byte
-    if text.count("\n>") * 2 > text.count("\n") or text.count("\n * ") * 2 > text.count("\n"):
-        text = _QUOTED.sub(lambda found: " " * len(found[0]), text)
-    text = _COLOUR.sub(lambda found: " " * len(found[0]), text)
+    text = _undecorated(data.decode("latin-1"))  # a character is a byte
     decoder = json.JSONDecoder(strict=False)
     values: list[tuple[int, str]] = []
     at = wasted = 0
@@ -110,6 +107,13 @@ def json_printed(data: bytes) -> Printed | None:
     )
 
 
+def _undecorated(text: str) -> str:
+    """Replace quote marks and colours by spaces."""
+    if text.count("\n>") * 2 > text.count("\n") or text.count("\n * ") * 2 > text.count("\n"):
+        text = _QUOTED.sub(lambda found: " " * len(found[0]), text)
+    return _COLOUR.sub(lambda found: " " * len(found[0]), text)
+
+
 def begins_as_json(data: bytes) -> bool:
     """Return whether a text probably is JSON from its first character.
 
@@ -134,17 +138,14 @@ def _as_json(text: str, begin: int) -> str:
         depth += (word in "{[") - (word in "}]")
         if word[0] in "\"'":
             inner = _BY_NUMBER.sub("????", word[1:-1]).replace("\\'", " '")
-            word = f'"{inner if word[0] == chr(34) else _INNER.sub(_single, inner)}"'
+            if word[0] == "'":
+                inner = _INNER.sub(lambda quote: " '" if quote[1] else "'", inner)
+            word = f'"{inner}"'
         pieces += (text[at : token.start()], _CONSTANTS.get(word, word))
         at = token.end()
         if depth == 0:
             break
     return "".join(pieces)
-
-
-def _single(quote: re.Match[str]) -> str:
-    """Replace a double quote inside a string by text of the same length."""
-    return " '" if quote[1] else "'"
 
 
 _BLANKS: Final = bytes(byte if byte == ord("\n") else ord(" ") for byte in range(256))

@@ -106,20 +106,18 @@ class _Reader(DataSourceReader):
             sources = discover([partition.container]).sources
             splits = [split for task in plan_splits(sources) for split in task]
         names = {split.source.index: split.source.name for split in splits}
+        schema = pa.schema([COLUMNS.field(name) for name in self._columns])
         for batch in parse_splits(splits):
             kinds = batch.column("event").to_pylist()
             if any(kind in _BOOKKEEPING for kind in kinds):
                 batch = batch.filter(pa.array([kind not in _BOOKKEEPING for kind in kinds]))
             if batch.num_rows:
-                yield self._projected(batch, names)
-
-    def _projected(self, batch: pa.RecordBatch, names: Mapping[int, str]) -> pa.RecordBatch:
-        """Select the requested columns and fill in the name of the input."""
-        inputs = pa.array([names[n] for n in batch.column("source").to_pylist()], pa.string())
-        arrays = [inputs if name == "input" else batch.column(name) for name in self._columns]
-        return pa.RecordBatch.from_arrays(
-            arrays, schema=pa.schema([COLUMNS.field(name) for name in self._columns])
-        )
+                inputs = [names[number] for number in batch.column("source").to_pylist()]
+                arrays = [
+                    pa.array(inputs, pa.string()) if name == "input" else batch.column(name)
+                    for name in self._columns
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _paths(options: Mapping[str, str]) -> list[str]:

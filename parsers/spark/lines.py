@@ -88,15 +88,14 @@ class EventScanner(LineScanner):
                 name = head[1] if head is not None else None
                 if name == TASK_END and end - position <= LINE_BYTES:
                     take(view[position:end], base + position)
-                elif self._wants(name, view[position : min(end, position + HEAD_BYTES)]):
+                elif (
+                    self._matcher.find(view[position : min(end, position + HEAD_BYTES)])
+                    if name is None
+                    else name in self._event_names or name == TASK_END or _QUERY in name
+                ):
                     return self._line(position, end), end + 1
                 position = end + 1
         return None, stop
-
-    def _wants(self, name: bytes | None, head: memoryview) -> bool:
-        if name is None:
-            return bool(self._matcher.find(head))
-        return name in self._event_names or name == TASK_END or _QUERY in name
 
     def _line(self, start: int, end: int) -> Line:
         self._line_start = start

@@ -63,7 +63,12 @@ def finish(row: Row, following: Iterable[str]) -> list[Row]:
 
 
 def _executor_lost(row: Row, fields: Fields, following: Iterable[str]) -> list[Row]:
-    row["cause"] = row.get("cause") or _reason_below(following)
+    """Add why Kubernetes ended an executor, from the lines below: the exited container and its reason."""
+    lines = [text for line in islice(following, _REASON_LINES) if (text := line.strip())]
+    if lines and not row.get("cause"):
+        first = lines[0] if lines[0].endswith(".") else f"{lines[0]}."
+        reason = next((line for line in lines[1:] if line.startswith("termination reason: ")), "")
+        row["cause"] = f"{first} {reason}".strip()[:_REASON]
     return [row]
 
 
@@ -96,16 +101,6 @@ def _pid_input(row: Row, fields: Fields, following: Iterable[str]) -> list[Row]:
         time_ms = int(fields["time"][:20])
         row["utc_us"] = time_ms * 1000 if time_ms <= MOMENT_MAX else None
     return [row]
-
-
-def _reason_below(following: Iterable[str]) -> str | None:
-    """Return why Kubernetes ended an executor, from the lines below: the container that exited and its reason."""
-    lines = [text for line in islice(following, _REASON_LINES) if (text := line.strip())]
-    if not lines:
-        return None
-    first = lines[0] if lines[0].endswith(".") else f"{lines[0]}."
-    reason = next((line for line in lines[1:] if line.startswith("termination reason: ")), "")
-    return f"{first} {reason}".strip()[:_REASON]
 
 
 def _progress(row: Row, fields: Fields, following: Iterable[str]) -> list[Row]:

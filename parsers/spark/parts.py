@@ -125,14 +125,10 @@ def _masked_fields(pairs: list[tuple[str, str]] | None) -> list[tuple[str, str |
     """
     if pairs is None:
         return None
-    secret = any(name == "key" and is_secret_key(text) for name, text in pairs)
+    masked = {name for name, _ in pairs if is_secret_key(name)}
+    if any(name == "key" and is_secret_key(text) for name, text in pairs):
+        masked.add("value")
     return [
-        (name, _masked_field(name, text, secret=secret) if text is not None else None)
+        (name, text if text is None else MASK if name in masked else mask_secrets(text))
         for name, text in pairs
     ]
-
-
-def _masked_field(name: str, text: str, *, secret: bool) -> str:
-    if is_secret_key(name) or (secret and name == "value"):
-        return MASK
-    return mask_secrets(text)

@@ -11,7 +11,7 @@ import pytest
 from flowdiag.analyses.engine.reading import Read
 from flowdiag.analyses.flink.clocks.survey import Survey, survey
 from flowdiag.analyses.flink.settled import rare_of
-from flowdiag.parsers.rows import EVENTS, empty_row
+from flowdiag.parsers.rows import EVENTS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,7 +26,7 @@ def events(spark: SparkSession) -> Events:
 
     def make(*rows: Mapping[str, Any]) -> DataFrame:
         full = [
-            {**empty_row(), "source": 0, "offset": 100 * number, **row}
+            {**dict.fromkeys(EVENTS.names), "source": 0, "offset": 100 * number, **row}
             for number, row in enumerate(rows)
         ]
         for row in full:

@@ -21,14 +21,14 @@ from flowdiag.parsers.flink.marks import (
     limit_transitions,
     with_marks,
 )
-from flowdiag.parsers.rows import EVENTS, Event, empty_row
+from flowdiag.parsers.rows import EVENTS, Event
 
 Row = dict[str, Any]
 HOUR_US = 3600 * 1_000_000
 
 
 def table(rows: Sequence[Row]) -> pa.Table:
-    full = [{**empty_row(), "source": 0, **row} for row in rows]
+    full = [{**dict.fromkeys(EVENTS.names), "source": 0, **row} for row in rows]
     for row in full:
         row["fields"] = list((row["fields"] or {}).items())
     return pa.Table.from_pylist(full, schema=EVENTS)

@@ -38,7 +38,8 @@ from typing import Final
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.failures.crises import classify_incident
 from flowdiag.analyses.flink.failures.silences import jobmanager_logged_until
-from flowdiag.analyses.flink.judging import milliseconds, setting
+from flowdiag.analyses.flink.judging import setting
+from flowdiag.parsers.units import duration_ms
 
 _TRANSACTIONS: Final = frozenset(
     {
@@ -168,9 +169,9 @@ def _longest_gap_ms(job: h.Job) -> float:
 
 def _timeout_ms(job: h.Job) -> float | None:
     """Return the transaction timeout that a record prints, else the configured one."""
-    printed = (milliseconds(i.text.get("timeout_ms")) for i in h.incidents(job, "external-failure"))
+    printed = (duration_ms(i.text.get("timeout_ms")) for i in h.incidents(job, "external-failure"))
     known = setting(job, "transaction.timeout.ms", "properties.transaction.timeout.ms")
-    configured = milliseconds(known.value) if known is not None else None
+    configured = duration_ms(known.value) if known is not None else None
     return next((value for value in printed if value), configured)
 
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from flowdiag.analyses.flink.job import JobFacts
-from flowdiag.analyses.flink.options import version_of
 from flowdiag.analyses.flink.tasks import buffers as b
 from flowdiag.analyses.memory import model as m
 from flowdiag.analyses.memory.facts import BufferNeeds, MemoryProcess
 from flowdiag.parsers.rows import Event
+from flowdiag.parsers.units import version_of
 
 Row = Mapping[str, Any]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from flowdiag.analyses.flink.options import version_of
 from flowdiag.analyses.memory import model as m
 from flowdiag.analyses.memory.facts import ConfigFile, MemoryProcess
 from flowdiag.analyses.memory.options import ENVIRONMENT, TOTALS, derive
 from flowdiag.analyses.model.keys import Ref
+from flowdiag.parsers.units import version_of
 
 
 def with_options(

@@ -8,7 +8,6 @@ from dataclasses import replace
 from itertools import chain
 
 from flowdiag.analyses.flink.job import ClusterFacts, Garbage, JobFacts
-from flowdiag.analyses.flink.options import version_of
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.flink.tasks.topology import Topology
 from flowdiag.analyses.model.keys import JobKey
@@ -22,6 +21,7 @@ from flowdiag.analyses.queues.facts import (
     QueueFacts,
     Sample,
 )
+from flowdiag.parsers.units import version_of
 
 
 def assemble_queues(rows: Sequence[Row], common: ClusterFacts, *, window_us: int) -> QueueFacts:

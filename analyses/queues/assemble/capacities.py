@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
-from flowdiag.analyses.flink.options import Version, version_of
+from flowdiag.analyses.flink.options import Version
 from flowdiag.analyses.flink.tasks.buffers import POINTWISE, feeders
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.flink.tasks.topology import Topology
 from flowdiag.analyses.queues.assemble.owners import Row
 from flowdiag.analyses.queues.capacity import Capacity, GateShape, input_capacity
 from flowdiag.analyses.queues.facts import Sample, options_of
+from flowdiag.parsers.units import version_of
 
 
 def version_by(job: JobFacts, common: ClusterFacts, told: Row) -> tuple[Version | None, str | None]:

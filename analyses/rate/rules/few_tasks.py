@@ -106,7 +106,7 @@ def _actions(flow: h.Flow, cores: int) -> tuple[h.Action, ...]:
     else:
         # The longest block interval with one block per core and batch.
         streams = {s.stream for b in app.batches for s in b.streams}
-        now = h.milliseconds(app.settings.get(BLOCK_INTERVAL, "200ms")) or 200.0
+        now = h.duration_ms(app.settings.get(BLOCK_INTERVAL, "200ms")) or 200.0
         most = max(float(SHORTEST_MS), (app.interval_ms or 0) * max(1, len(streams)) / cores)
         shorter = app.receivers and most < now
         remedy, proposed = ("blocks", {"blocks": most}) if shorter else ("repartition", {})

@@ -27,8 +27,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.flink.options import version_of
 from flowdiag.analyses.startup import helpers as h
+from flowdiag.parsers.units import version_of
 
 # The proposal: Flink's default, doubled until it suffices, up to the largest frame.
 _DEFAULT: Final = 10 * 1024 * 1024

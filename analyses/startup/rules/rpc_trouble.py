@@ -30,8 +30,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from flowdiag.analyses.flink.options import version_of
 from flowdiag.analyses.startup import helpers as h
+from flowdiag.parsers.units import version_of
 
 _QUARANTINES: Final = ("remote-quarantined", "rpc-quarantined-by-peer", "rpc-unreachable")
 _TIMEOUTS: Final = ("rpc-ask-timed-out", "rpc-invocation-timed-out")
