@@ -334,7 +334,6 @@ def diagnose(
 
 
 def command_name(topics: Sequence[Topic], options: Options) -> str:
-    """Return the command that a report names."""
     one = len(topics) == 1 and not options.everything
     return topics[0].name if one else EVERYTHING
 

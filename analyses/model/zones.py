@@ -34,7 +34,6 @@ def zone_name(text: str | None) -> str | None:
 
 
 def known_zone(name: str) -> ZoneInfo | None:
-    """Return the zone of that name, or None."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):

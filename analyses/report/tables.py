@@ -188,6 +188,11 @@ _SUBJECT: Final = (
 _UNFILTERED: Final = "independent of --since, --until and --job"
 
 
+def _about(row: type[Any]) -> str:
+    """Return the first sentence of a type's docstring."""
+    return f"{(row.__doc__ or '').partition('.')[0]}."
+
+
 def _of(row: type[Any], *keys: Column, without: Iterable[str] = ()) -> tuple[Column, ...]:
     known = {key.name for key in keys}
     return (*keys, *columns_of(row, _ABOUT, {*without, *known}))
@@ -204,13 +209,13 @@ TABLES: Final = (
     Table(
         "checkpoints",
         ("checkpoints",),
-        "The life of one checkpoint.",
+        _about(wire.Checkpoint),
         _of(wire.Checkpoint, _CLUSTER, *_JOB),
     ),
     Table(
         "late_acknowledgements",
         ("checkpoints",),
-        "An acknowledgement after the expiry.",
+        _about(wire.LateAcknowledgement),
         _of(wire.LateAcknowledgement, _CLUSTER, *_JOB),
     ),
     Table(
@@ -222,31 +227,31 @@ TABLES: Final = (
     Table(
         "late_taskmanagers",
         ("checkpoints",),
-        "The late subtasks of a TaskManager, and the number that its share of subtasks explains.",
+        _about(wire.TaskManager),
         _of(wire.TaskManager, _CLUSTER, *_JOB),
     ),
     Table(
         "checkpoint_episodes",
         ("checkpoints",),
-        "Checkpoints that expired in quick succession, and the subject that blocked them.",
+        _about(wire.CheckpointEpisode),
         (*_of(wire.CheckpointEpisode, _CLUSTER, *_JOB, without=("subject",)), *_SUBJECT),
     ),
     Table(
         "batches",
         ("rate",),
-        "A batch of a DStream application.",
+        _about(wire.RateBatch),
         _of(wire.RateBatch, *_APPLICATION),
     ),
     Table(
         "pid_steps",
         ("rate",),
-        "One step of a stream's rate estimator.",
+        _about(wire.PidStep),
         _of(wire.PidStep, *_APPLICATION),
     ),
     Table(
         "triggers",
         ("rate",),
-        "One execution of a streaming query.",
+        _about(wire.RateTrigger),
         (
             *_of(wire.RateTrigger, *_APPLICATION, *_QUERY, without=("durations_ms",)),
             Column(

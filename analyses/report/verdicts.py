@@ -214,7 +214,6 @@ def culprits_of(ranked: Iterable[Pair]) -> tuple[Culprit, ...]:
 
 
 def culprit_of(outcome: f.RuleOutcome, finding: f.Finding) -> Culprit:
-    """Return the culprit that a finding names."""
     return Culprit(
         subject=finding.subject,
         job_id=finding.subject.job_id,

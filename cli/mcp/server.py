@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, Final, Literal, TypeVar
+from enum import Enum
+from typing import Annotated, Any, Final, Literal, TypeVar, get_type_hints
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -294,6 +295,13 @@ def _cut(text: str) -> str:
     return text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT - 20]}\n… (cut here)"
 
 
+def _fields_of(source: Any, kind: Callable[..., T], **changed: Any) -> T:
+    """Copy the fields of a report's struct that an answer has, except the changed ones; enums become words."""
+    fields = {name: getattr(source, name) for name in get_type_hints(kind) if name not in changed}
+    enum_words = {name: value.value for name, value in fields.items() if isinstance(value, Enum)}
+    return kind(**fields | enum_words | changed)
+
+
 def _diagnosis(stored: SessionReport) -> Diagnosis:
     report, summary = stored.report, stored.report.summary
     stories = story_views(report)
@@ -305,12 +313,11 @@ def _diagnosis(stored: SessionReport) -> Diagnosis:
         assessed=summary.assessed,
         cause=summary.cause,
         culprits=[
-            CulpritInfo(
+            _fields_of(
+                each,
+                CulpritInfo,
                 who=words.subject_name(each.subject, most=200),
                 why=words.truncate(each.why, _TITLE),
-                code=each.code,
-                confidence=each.confidence.value,
-                state=each.state.value,
             )
             for each, _ in words.ranked_culprits(report)[:5]
         ],
@@ -325,16 +332,12 @@ def _diagnosis(stored: SessionReport) -> Diagnosis:
             )
             for view in stories[:5]
         ],
-        findings=[_finding_info(found) for found in report.findings[:_MOST_FINDINGS]],
+        findings=[
+            _fields_of(found, FindingInfo, title=words.truncate(found.title, _TITLE))
+            for found in report.findings[:_MOST_FINDINGS]
+        ],
         findings_left_out=max(0, len(report.findings) - _MOST_FINDINGS),
-        first_action=None
-        if step is None
-        else ActionInfo(
-            text=step.action.text,
-            option=step.action.option,
-            current=step.action.current,
-            proposed=step.action.proposed,
-        ),
+        first_action=None if step is None else _fields_of(step.action, ActionInfo),
         not_assessed=[
             InconclusiveRule(
                 code=rule.code, reason=words.truncate(rule.reason or rule.title, _TITLE)
@@ -349,19 +352,6 @@ def _diagnosis(stored: SessionReport) -> Diagnosis:
 def _fingerprints(view: StoryView) -> list[str]:
     others = [found.fingerprint for _, some in view.consequences for found in some]
     return [view.root.fingerprint, *others]
-
-
-def _finding_info(found: Finding) -> FindingInfo:
-    return FindingInfo(
-        fingerprint=found.fingerprint,
-        code=found.code,
-        name=found.name,
-        severity=found.severity.value,
-        state=found.state.value,
-        confidence=found.confidence.value,
-        title=words.truncate(found.title, _TITLE),
-        evidence_total=found.evidence_total,
-    )
 
 
 def _finding(report: Report, key: str) -> Finding:

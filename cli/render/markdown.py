@@ -111,9 +111,8 @@ def _jobs(jobs: Sequence[CheckpointJob], page: Page, clock: words.Clock) -> Iter
         if job.checkpoints:
             # Glyphs, times and numbers only: a timeline contains no text from logs.
             yield from ("```text", *plain(timeline(job.checkpoints, clock, WIDTH)), "```", "")
-        late = [row for row in job.taskmanagers if row.late]
-        if late:
-            yield from ("### Late subtasks by TaskManager", "")
+        if late := checkpoints.late_taskmanagers(job):
+            yield from (f"### {checkpoints.LATE_TITLE}", "")
             yield from table(checkpoints.TASKMANAGER_COLUMNS, late)
 
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.redact import printable
-from flowdiag.analyses.report.wire import CheckpointJob, Report
+from flowdiag.analyses.report.wire import CheckpointJob, Report, TaskManager
 from flowdiag.cli.render.page import PROSE, Page
 from flowdiag.cli.text import words
 from flowdiag.cli.text.grid import (
@@ -33,6 +33,7 @@ TASKMANAGER_COLUMNS: Final = (
     Column("ratio", lambda row: None if row.ratio is None else words.quantity(row.ratio, "ratio")),
     Column("by chance", lambda row: None if row.p_value is None else fmt.share(row.p_value)),
 )
+LATE_TITLE: Final = "Late subtasks by TaskManager"
 # By `Page.terse`: rows of TaskManagers, and of the timeline.
 _TASKMANAGERS: Final = (12, 8, 5, 3, 0)
 _ROWS: Final = (6, 4, 3, 2, 1)
@@ -59,6 +60,10 @@ def job_summary(job: CheckpointJob) -> JobSummary:
     return JobSummary(job.name or job.job_id, job.verdict, job.cause, facts)
 
 
+def late_taskmanagers(job: CheckpointJob) -> list[TaskManager]:
+    return [row for row in job.taskmanagers if row.late]
+
+
 def _job(job: CheckpointJob, page: Page, clock: words.Clock) -> RenderableType:
     title = verdict_heading("Job", printable(words.job_title(job)), job.verdict)
     shown: list[RenderableType] = [
@@ -70,8 +75,9 @@ def _job(job: CheckpointJob, page: Page, clock: words.Clock) -> RenderableType:
             job.checkpoints, clock, min(page.width, PROSE) - 4, rows=_ROWS[page.terse]
         )
         shown.append(Indented(_timeline(picture, page, job)))
-    late = any(row.late for row in job.taskmanagers)
-    if job.taskmanagers and (page.verbose or (late and _TASKMANAGERS[page.terse])):
+    if job.taskmanagers and (
+        page.verbose or (late_taskmanagers(job) and _TASKMANAGERS[page.terse])
+    ):
         shown += [Text(), Indented(_taskmanagers(job, page))]
     return Group(*shown)
 

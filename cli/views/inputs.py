@@ -63,7 +63,6 @@ def inputs_block(report: Report, page: Page, clock: words.Clock) -> RenderableTy
 def _problem_lines(
     report: Report, unread: Sequence[Input], paths: words.Paths, page: Page
 ) -> Iterator[Text]:
-    """Yield a line for each kind of problem."""
     yield from _unread_lines(unread, report.summary.assessed, paths, page)
     broken = [item for item in report.inputs if item.error and item.kind != "not-read"]
     for item in broken[:1]:

@@ -54,7 +54,6 @@ def change_word(change: w.FindingChange) -> str:
 
 
 def tally(changes: Sequence[w.FindingChange]) -> str:
-    """Count the findings by change."""
     counts = Counter(each.change for each in changes)
     parts = [f"{counts[kind]} {kind.value.replace('-', ' ')}" for kind in _TALLIED if counts[kind]]
     return ", ".join(parts) or "none in either report"
@@ -134,7 +133,6 @@ def _verdict(side: w.Side) -> str:
 
 
 def conclusion(comparison: w.Comparison) -> str:
-    """Return the result of the comparison."""
     if comparison.regression:
         return f"regression: {'; '.join(comparison.because)}"
     if not comparison.conclusive:

@@ -55,7 +55,6 @@ class _Point:
 def of_batches(
     app: RateApplication, clock: words.Clock, renderer: ChartRenderer
 ) -> Iterator[Figure]:
-    """Yield the figures of batches."""
     points = [
         _Point(
             at=iso(batch.batch_time_ms * 1000),
@@ -94,7 +93,6 @@ def of_batches(
 
 
 def of_triggers(query: RateQuery, clock: words.Clock, renderer: ChartRenderer) -> Iterator[Figure]:
-    """Yield the figures of triggers."""
     points = [
         _Point(
             at=trigger.started_at,

@@ -8,7 +8,12 @@ from flowdiag.cli.render.html.charts import checkpoints, heat
 from flowdiag.cli.render.html.context import Context, Part, Section, figures, split_by_severity
 from flowdiag.cli.render.html.figures import table
 from flowdiag.cli.text import words
-from flowdiag.cli.views.checkpoints import TASKMANAGER_COLUMNS, job_summary
+from flowdiag.cli.views.checkpoints import (
+    LATE_TITLE,
+    TASKMANAGER_COLUMNS,
+    job_summary,
+    late_taskmanagers,
+)
 
 _EPISODES = 8
 _TASKMANAGERS = 12
@@ -31,7 +36,7 @@ def _part(job: CheckpointJob, context: Context) -> Part:
     vertices = [v for v in context.report.data.vertices or () if v.job_id == job.job_id]
     episodes = [_episode(episode, context) for episode in job.episodes[:_EPISODES]]
     hidden = len(job.episodes) - len(episodes)
-    late = table(TASKMANAGER_COLUMNS, [row for row in job.taskmanagers if row.late], _TASKMANAGERS)
+    late = table(TASKMANAGER_COLUMNS, late_taskmanagers(job), _TASKMANAGERS)
     return Part(
         title=words.job_title(job),
         verdict=job.verdict,
@@ -44,7 +49,7 @@ def _part(job: CheckpointJob, context: Context) -> Part:
             checkpoints.checkpoints(job, context.clock, context.renderer),
             heat.late(job, vertices, context.renderer),
         ),
-        tables=[("Late subtasks by TaskManager", late)] if late.rows else [],
+        tables=[(LATE_TITLE, late)] if late.rows else [],
     )
 
 
