@@ -17,22 +17,6 @@ PACKAGE_FILES: Final = 12  # loose modules at the top of a package; rules/ hold 
 
 # Functions, modules and packages over a limit, with the reason. Entries may only be removed.
 COMPLEX: Final[dict[str, str]] = {
-    "analyses/startup/assemble/__init__.py:assemble_startup": "19",
-    "analyses/startup/assemble/cluster.py:_client_step": "16",
-    "analyses/startup/assemble/cluster.py:cluster_steps": "25",
-    "analyses/startup/assemble/cluster.py:operator_step": "17",
-    "analyses/startup/assemble/starts.py:_slots": "16",
-    "analyses/startup/assemble/starts.py:_start": "27",
-    "analyses/startup/assemble/starts.py:_starts": "32",
-    "analyses/startup/assemble/steps.py:over_workers": "16",
-    "analyses/startup/data.py:_scheduling": "26",
-    "analyses/startup/rules/crowded_taskmanager.py:judge": "16",
-    "analyses/startup/rules/held_start.py:_finding": "19",
-    "analyses/startup/rules/leadership_lost.py:_failed": "20",
-    "analyses/startup/rules/leadership_lost.py:judge": "18",
-    "analyses/startup/rules/missing_slots.py:_finding": "21",
-    "analyses/startup/rules/missing_workers.py:judge": "25",
-    "analyses/startup/rules/operator_refusal.py:_finding": "16",
 }
 LONG: Final[dict[str, str]] = {}
 CROWDED: Final[dict[str, str]] = {

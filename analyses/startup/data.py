@@ -107,31 +107,40 @@ def job_scheduling(facts: x.StartupFacts, max_rows: int) -> list[wire.JobSchedul
 
 def _scheduling(job: x.JobStarts, max_rows: int) -> wire.JobScheduling:
     start = next((s for s in reversed(job.starts) if s.running_us is not None), job.starts[-1])
-    # Up to 1.7 deployments name the host only.
-    placed = {(t.taskmanager or t.host or ""): t.host for t in start.tasks}
-    counts = Counter(t.taskmanager or t.host for t in start.tasks if t.taskmanager or t.host)
     slots = next((s.slots for s in reversed(job.starts) if s.slots is not None), None)
-    widths = [v.parallelism for v in job.job.graph.vertices] if job.job.graph else []
+    vertices = job.job.graph.vertices if job.job.graph else ()
+    widths = [vertex.parallelism for vertex in vertices]
     widths += [task.parallelism for task in start.tasks if task.parallelism is not None]
-    strategy = (job.scheduler or "").rpartition(".")[2].partition("@")[0] or None
+    strategy = _class_name(job.scheduler)
     return wire.JobScheduling(
         job_id=job.job.key.job_id,
         job_name=job.job.name,
         scheduler="adaptive" if job.adaptive else "default" if strategy else None,
         scheduling_strategy=strategy,
-        failover_strategy=(job.failover_strategy or "").rpartition(".")[2].partition("@")[0]
-        or None,
+        failover_strategy=_class_name(job.failover_strategy),
         restart_strategy=job.restart_strategy,
         tasks=len(start.tasks),
         parallelism=max(widths, default=None),
         required_slots=slots.required if slots else None,
         acquired_slots=slots.acquired if slots else None,
-        spread=[
-            wire.TaskManagerShare(taskmanager=name, host=placed[name], tasks=count)
-            for name, count in counts.most_common(max_rows)
-            if name is not None
-        ],
+        spread=_shares(start, max_rows),
     )
+
+
+def _class_name(text: str | None) -> str | None:
+    """Return the class of a logged object, without its package and its hash."""
+    return (text or "").rpartition(".")[2].partition("@")[0] or None
+
+
+def _shares(start: x.Start, max_rows: int) -> list[wire.TaskManagerShare]:
+    """Return the TaskManagers with the most tasks; up to 1.7 deployments name the host only."""
+    hosts = {(task.taskmanager or task.host or ""): task.host for task in start.tasks}
+    counts = Counter(task.taskmanager or task.host or "" for task in start.tasks)
+    counts.pop("", None)
+    return [
+        wire.TaskManagerShare(taskmanager=name, host=hosts[name], tasks=count)
+        for name, count in counts.most_common(max_rows)
+    ]
 
 
 # -- complete tables -----------------------------------------------------------------------------------

@@ -204,6 +204,11 @@ class Worker:
     diagnostics: str | None = None
     ref: Ref | None = None
 
+    @property
+    def is_only_ended(self) -> bool:
+        """Whether the input shows its end, and neither a request nor a start."""
+        return self.requested_us is None and self.started_us is None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStarts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from flowdiag.analyses.flink.failures.crises import classify_incident
@@ -60,6 +60,16 @@ def incidents_of(facts: StartupFacts) -> Iterator[Incident]:
     yield from facts.common.incidents
     for job in facts.jobs:
         yield from job.job.incidents
+
+
+def incidents_by_template(facts: StartupFacts, templates: Collection[str]) -> list[Incident]:
+    """Return the incidents of some templates in order, without the copies that each job holds."""
+    seen = {
+        (incident.time_us, incident.ref): incident
+        for incident in incidents_of(facts)
+        if incident.text.get("template") in templates and incident.time_us
+    }
+    return sorted(seen.values(), key=lambda incident: incident.time_us or 0)
 
 
 _SIGNS: Final = ("leader-election-failed", "leader-session-expired", "leader-contender-out")

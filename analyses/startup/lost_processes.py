@@ -149,34 +149,45 @@ def _restarted_master(
 ) -> h.Finding:
     """The JobManager's process restarted: every job was recovered, or had to be submitted again."""
     first, last = restarts[0].first_us or 0, restarts[-1].first_us or 0
-    # A cluster that is stopped on purpose ends its jobs before.
-    cut = [job for job in facts.jobs if job.ended is None and (job.job.first_us or last) < first]
+    cut = _cut_off(facts, first, last)
+    title = f"The JobManager restarted at {h.fmt.clock(first)} UTC"
+    if len(restarts) > 1:
+        times = h.fmt.plural(len(restarts), "time")
+        title = f"The JobManager restarted {times}, first at {h.fmt.clock(first)} UTC"
     silent = losses.last_master_record(facts, first)
-    since = (
-        ""
-        if silent is None
-        else f", {h.fmt.duration((first - silent) / 1000)} after its last record"
-    )
-    times = f"{h.fmt.plural(len(restarts), 'time')}, first " if len(restarts) > 1 else ""
-    later = {job.job.key.job_id for job in facts.jobs if (job.job.last_us or 0) > last}
-    resubmitted = bool(cut) and later.isdisjoint(job.job.key.job_id for job in cut)
+    if silent is not None:
+        title += f", {h.fmt.duration((first - silent) / 1000)} after its last record"
+    explain = h.explanation("jobmanager-lost")
+    if cut and not _continues(facts, cut, last):
+        explain += _RESUBMITTED
     return h.trouble_finding(
         facts,
         [*restarts, *missed],
         ongoing=not (facts.running or h.ran_after(facts, last)),
         severity=h.Severity.WARNING if cut or missed else h.Severity.INFO,
-        title=f"The JobManager restarted {times}at {h.fmt.clock(first)} UTC{since}",
+        title=title,
         why=f"its process restarted at {h.fmt.clock(first)} UTC",
         cause="jobmanager-lost",
         rank=h.Rank.MECHANISM,
-        first_us=silent if silent is not None else first,
+        first_us=first if silent is None else silent,
         last_us=max([last, *(trouble.last_us or 0 for trouble in missed)]),
         count=len(restarts),
-        explain=h.explanation("jobmanager-lost") + (_RESUBMITTED if resubmitted else ""),
+        explain=explain,
         measurements=(h.measurement("restarts", len(restarts), "times"),),
         ranked=False,
         actions=h.remedies("jobmanager-lost", h.UNKNOWN_JOB, "pause", "survive"),
     )
+
+
+def _cut_off(facts: h.StartupFacts, first: int, last: int) -> list[h.JobStarts]:
+    """Return the jobs that ran before the restarts; a cluster that is stopped on purpose ends its jobs."""
+    return [job for job in facts.jobs if job.ended is None and (job.job.first_us or last) < first]
+
+
+def _continues(facts: h.StartupFacts, jobs: Sequence[h.JobStarts], time_us: int) -> bool:
+    """Whether one of the jobs has records after a moment, under the same ID."""
+    later = {job.job.key.job_id for job in facts.jobs if (job.job.last_us or 0) > time_us}
+    return not later.isdisjoint(job.job.key.job_id for job in jobs)
 
 
 _RESUBMITTED: Final = (

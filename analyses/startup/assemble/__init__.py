@@ -55,17 +55,11 @@ def assemble_startup(rows: Sequence[Row], common: ClusterFacts) -> StartupFacts:
         restores=Timeline(restores, [row["first_us"] for row in restores]),
         asked=requests_timeline(workers),
     )
-    jobs = tuple(starts_of(job, times, shared) for job in common.jobs)
     requests = requests_of(marks)
-    last = max(
-        [row["time_us"] for row in marks]
-        + [process.last_us for process in common.processes if process.last_us is not None],
-        default=None,
-    )
-    first_request = requests[0]["time_us"] if requests else None
+    troubles = (*_troubles(rows), *manager_restarts(marks, common.processes))
     return StartupFacts(
         common=common,
-        jobs=jobs,
+        jobs=tuple(starts_of(job, times, shared) for job in common.jobs),
         workers=workers,
         cluster_steps=(
             *operator_step(rows),
@@ -73,19 +67,25 @@ def assemble_startup(rows: Sequence[Row], common: ClusterFacts) -> StartupFacts:
             *registration(workers),
         ),
         wanted_workers=pending_of(requests, workers) if requests else None,
-        first_request_us=first_request,
+        first_request_us=requests[0]["time_us"] if requests else None,
         last_request_ref=ref_of(requests[-1]) if requests else None,
-        last_us=last,
+        last_us=_last_us(marks, common),
         mode=mode_of(marks),
-        troubles=tuple(
-            sorted(
-                (*_troubles(rows), *manager_restarts(marks, common.processes)),
-                key=lambda t: (t.first_us or 0, t.ref or Ref(0, 0)),
-            )
-        ),
+        troubles=tuple(sorted(troubles, key=_place)),
         accepted_us=_accepted(marks),
         collecting=tuple(_collecting(rows)),
     )
+
+
+def _place(trouble: Trouble) -> tuple[int, Ref]:
+    return trouble.first_us or 0, trouble.ref or Ref(0, 0)
+
+
+def _last_us(marks: Iterable[Row], common: ClusterFacts) -> int | None:
+    """Return the time of the last record of any process."""
+    times_us = [row["time_us"] for row in marks]
+    times_us += [process.last_us for process in common.processes if process.last_us is not None]
+    return max(times_us, default=None)
 
 
 def _accepted(marks: Iterable[Row]) -> dict[int, int]:

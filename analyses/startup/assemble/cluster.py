@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 from flowdiag.analyses.model.keys import Process
@@ -18,37 +19,14 @@ _MINUTE_US: Final = 60_000_000
 
 def cluster_steps(marks: Sequence[Row]) -> Iterator[Step]:
     """Yield client, entry point, RPC, REST, leadership, of the last start of a JobManager in the input."""
-    client = [row for row in marks if (row["template"] or "").startswith("client-")]
     yield from _client_step(marks)
-    begin = next((r for r in client if r["template"] == "client-application-submitted"), None)
-    if begin is not None:
-        end = next(
-            (
-                row
-                for row in client
-                if row["template"] in ("client-deployed", "client-kubernetes-deployed")
-                and row["time_us"] >= begin["time_us"]
-            ),
-            None,
-        )
-        yield Step(
-            name="cluster-allocation",
-            started_us=begin["time_us"],
-            ended_us=end["time_us"] if end is not None else None,
-            held_us=client[-1]["time_us"] if end is None else None,
-            refs=(ref_of(begin),),
-        )
+    yield from _allocation_step(marks)
     managers = _manager_starts(marks)
     if not managers:
         return
     entry = managers[-1]
-    after = [
-        row
-        for row in marks
-        if row["source"] == entry["source"]
-        and row["owner"] == entry["owner"]
-        and row["time_us"] >= entry["time_us"]
-    ]
+    process = itemgetter("source", "owner")
+    after = [r for r in marks if process(r) == process(entry) and r["time_us"] >= entry["time_us"]]
     previous = entry
     for name in ("rpc", "rest", "leadership"):
         found = [row for row in after if _marks(name, row)]
@@ -59,13 +37,44 @@ def cluster_steps(marks: Sequence[Row]) -> Iterator[Step]:
         for row in found[1:]:
             if name == "leadership" and row["time_us"] - last["time_us"] < _MINUTE_US:
                 last = row
+        later = max(previous, last, key=_time_us)
         yield Step(
             name=name,
             started_us=previous["time_us"],
-            ended_us=max(last["time_us"], previous["time_us"]),
+            ended_us=later["time_us"],
             refs=(ref_of(last),),
         )
-        previous = last if last["time_us"] >= previous["time_us"] else previous
+        previous = later
+
+
+_time_us: Final = itemgetter("time_us")
+
+
+def _step_between(name: str, begin: Row, end: Row | None, last_us: int) -> Step:
+    """Return a step from a record to another one; without an end it was held up to `last_us`."""
+    return Step(
+        name=name,
+        started_us=begin["time_us"],
+        ended_us=end["time_us"] if end is not None else None,
+        held_us=last_us if end is None else None,
+        refs=(ref_of(begin),),
+    )
+
+
+def _first(rows: Iterable[Row], templates: Collection[str], since_us: int = 0) -> Row | None:
+    """Return the first record of some templates from a moment on."""
+    found = (row for row in rows if row["template"] in templates and row["time_us"] >= since_us)
+    return next(found, None)
+
+
+def _allocation_step(marks: Sequence[Row]) -> Iterator[Step]:
+    """Yield the client's wait for the cluster of an application."""
+    client = [row for row in marks if (row["template"] or "").startswith("client-")]
+    begin = _first(client, ("client-application-submitted",))
+    if begin is not None:
+        ends = ("client-deployed", "client-kubernetes-deployed")
+        end = _first(client, ends, begin["time_us"])
+        yield _step_between("cluster-allocation", begin, end, client[-1]["time_us"])
 
 
 def _manager_starts(marks: Iterable[Row]) -> list[Row]:
@@ -112,43 +121,27 @@ MANAGER_RESTARTED: Final = "jobmanager-restarted"
 """The kind of trouble that is not a message, but the start of a process after another one."""
 
 
+_OF_CLUSTER: Final = ("jobmanager", "taskmanager")
+_SENT: Final = ("client-job-sent", "client-job-submitted", "client-application-submitted")
+
+
 def _client_step(marks: Sequence[Row]) -> Iterator[Step]:
     """Yield the client's step before anything reaches the cluster: mainly main() of the job."""
     # In a log that a cluster's processes also write, the JobManager runs main().
-    clusters = {row["source"] for row in marks if row["role"] in ("jobmanager", "taskmanager")}
-    begin = next(
-        (
-            row
-            for row in marks
-            if row["template"] in ("client-command", "client-program-started")
-            and row["source"] not in clusters
-        ),
-        None,
-    )
+    clusters = {row["source"] for row in marks if row["role"] in _OF_CLUSTER}
+    own = [row for row in marks if row["source"] not in clusters]
+    begin = _first(own, ("client-command", "client-program-started"))
     if begin is None:
         return
-    sent = next(
-        (
-            row
-            for row in marks
-            if row["time_us"] >= begin["time_us"]
-            and row["role"] not in ("jobmanager", "taskmanager")
-            and (
-                row["event"] == Event.JOB_SUBMITTED
-                or row["template"]
-                in ("client-job-sent", "client-job-submitted", "client-application-submitted")
-            )
-        ),
-        None,
+    sent = (
+        row
+        for row in marks
+        if row["time_us"] >= begin["time_us"]
+        and row["role"] not in _OF_CLUSTER
+        and (row["event"] == Event.JOB_SUBMITTED or row["template"] in _SENT)
     )
-    last = [row["time_us"] for row in marks if row["source"] == begin["source"]]
-    yield Step(
-        name="client",
-        started_us=begin["time_us"],
-        ended_us=sent["time_us"] if sent is not None else None,
-        held_us=max(last) if sent is None else None,
-        refs=(ref_of(begin),),
-    )
+    last_us = max(row["time_us"] for row in marks if row["source"] == begin["source"])
+    yield _step_between("client", begin, next(sent, None), last_us)
 
 
 def _marks(step: str, row: Row) -> bool:
@@ -174,27 +167,23 @@ def operator_step(rows: Iterable[Row]) -> Iterator[Step]:
         ),
         key=lambda row: int(row["first_us"]),
     )
-    begun = [row for row in events if (row["fields"] or {}).get("reason") == "SUBMIT"]
-    if not begun:
+    begin = next((row for row in events if _field(row, "reason") == "SUBMIT"), None)
+    if begin is None:
         return
-    begin = begun[0]
-    ran = next(
-        (
-            row
-            for row in events
-            if row["first_us"] >= begin["first_us"]
-            and (row["fields"] or {}).get("reason") == "JOBSTATUSCHANGED"
-            and (row["fields"] or {}).get("said", "").rstrip().endswith("to RUNNING")
-        ),
-        None,
-    )
+    changes = [row for row in events if _field(row, "reason") == "JOBSTATUSCHANGED"]
+    ran = [row for row in changes if _field(row, "said").rstrip().endswith("to RUNNING")]
+    ran_us = next((r["first_us"] for r in ran if r["first_us"] >= begin["first_us"]), None)
     yield Step(
         name="operator",
         started_us=begin["first_us"],
-        ended_us=ran["first_us"] if ran is not None else None,
-        held_us=events[-1]["last_us"] if ran is None else None,
+        ended_us=ran_us,
+        held_us=events[-1]["last_us"] if ran_us is None else None,
         refs=(ref_of(begin),),
     )
+
+
+def _field(row: Row, name: str) -> str:
+    return str((row["fields"] or {}).get(name, ""))
 
 
 def registration(workers: Iterable[Worker]) -> Iterator[Step]:

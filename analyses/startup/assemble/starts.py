@@ -141,51 +141,51 @@ def _tasks(job: JobFacts, times: Mapping[str, Row]) -> Iterator[TaskTimes]:
 def _starts(
     job: JobFacts, shared: Shared, marks: Sequence[Row], tasks: Sequence[TaskTimes]
 ) -> Iterator[Start]:
-    restarts = _restarts(job)
-    begun = [
-        row["time_us"]
-        for row in marks
-        if row["event"] in (Event.JOB_SUBMITTED, Event.JOB_STARTED) and row["job_id"]
-    ]
-    first = min(
-        [*begun, *(task.begins_us for task in tasks[:1] if task.begins_us is not None)],
-        default=None,
-    )
+    restarts, submitted = _restarts(job), _submitted_us(marks)
+    moments = (submitted, tasks[0].begins_us if tasks else None)
+    first = min((us for us in moments if us is not None), default=None)
     if first is None:
         return
-    bounds = [
-        first,
-        *(restart.time_us or 0 for restart in restarts if (restart.time_us or 0) > first),
-    ]
-    by_time = {restart.time_us: restart for restart in restarts}
-    cold = bool(begun) or not restarts
-    total = sum(v.parallelism for v in job.graph.vertices) if job.graph else None
-    most = 0
-    by_start: list[list[TaskTimes]] = [[] for _ in bounds]
-    for task in tasks:
-        by_start[_place(bounds, task.begins_us or first)].append(task)
-    timelines = _Timelines(
-        marks=Timeline(marks, [row["time_us"] for row in marks]),
-        incidents=of_incidents(job.incidents),
-        triggers=of_incidents(i for i in job.incidents if kind_of(i) is not None),
-        shared=shared,
-        checkpoints=sorted(
-            c.ended_us
-            for c in job.checkpoints
-            if c.status is Status.COMPLETED and c.ended_us is not None
-        ),
-    )
-    for number, (begin, members) in enumerate(zip(bounds, by_start, strict=True)):
-        end = bounds[number + 1] if number + 1 < len(bounds) else None
+    later = [restart for restart in restarts if (restart.time_us or 0) > first]
+    bounds = [first, *(restart.time_us or 0 for restart in later)]
+    by_start, lines = _by_start(bounds, tasks), _timelines(job, shared, marks)
+    total, most = _parallelism(job), 0
+    kind = "cold" if submitted is not None or not restarts else "restart"
+    for number, (restart, begin, end) in enumerate(
+        zip([None, *later], bounds, [*bounds[1:], None], strict=True)
+    ):
+        members = by_start[number]
         most = max(most, len(members))
-        restart = by_time.get(begin) if number else None
-        count = (restart.text.get("tasks") if restart else None) or ""
-        expected = int(count) if count.isdecimal() else (total or most or None)
-        yield _start(job, timelines, members, number, begin, end, expected, cold=cold)
+        expected = _expected(restart, total or most or None)
+        yield _start(job, lines, members, number, begin, end, expected, kind=kind)
+        kind = "restart"
 
 
-def _place(bounds: Sequence[int], moment: int) -> int:
-    return max(0, bisect_right(bounds, moment) - 1)
+def _submitted_us(marks: Iterable[Row]) -> int | None:
+    """Return when the job was submitted or started, by records that name it."""
+    begun = (Event.JOB_SUBMITTED, Event.JOB_STARTED)
+    times_us = [r["time_us"] for r in marks if r["event"] in begun and r["job_id"]]
+    return min(times_us, default=None)
+
+
+def _by_start(bounds: Sequence[int], tasks: Iterable[TaskTimes]) -> list[list[TaskTimes]]:
+    """Return the tasks of each start."""
+    found: list[list[TaskTimes]] = [[] for _ in bounds]
+    for task in tasks:
+        place = bisect_right(bounds, task.begins_us or bounds[0]) - 1
+        found[max(0, place)].append(task)
+    return found
+
+
+def _parallelism(job: JobFacts) -> int:
+    """Return the number of subtasks in the job graph; 0 without a graph."""
+    return sum(vertex.parallelism for vertex in job.graph.vertices) if job.graph else 0
+
+
+def _expected(restart: Incident | None, otherwise: int | None) -> int | None:
+    """Return how many tasks a start has: by the record of the restart, if it contains the number."""
+    count = (restart.text.get("tasks") if restart else None) or ""
+    return int(count) if count.isdecimal() else otherwise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +197,20 @@ class _Timelines:
     triggers: Timeline
     shared: Shared
     checkpoints: Sequence[int]
+
+
+def _timelines(job: JobFacts, shared: Shared, marks: Sequence[Row]) -> _Timelines:
+    return _Timelines(
+        marks=Timeline(marks, [row["time_us"] for row in marks]),
+        incidents=of_incidents(job.incidents),
+        triggers=of_incidents(i for i in job.incidents if kind_of(i) is not None),
+        shared=shared,
+        checkpoints=sorted(
+            c.ended_us
+            for c in job.checkpoints
+            if c.status is Status.COMPLETED and c.ended_us is not None
+        ),
+    )
 
 
 def _restarts(job: JobFacts) -> list[Incident]:
@@ -223,22 +237,18 @@ def _start(
     end: int | None,
     expected: int | None,
     *,
-    cold: bool,
+    kind: str,
 ) -> Start:
-    within = lines.marks.within(begin, end or _NEVER)
-    incidents = lines.incidents.within(begin, (end or _NEVER) + 1)
-    kind = "cold" if number == 0 and cold else "restart"
-    running = [task.running_us for task in tasks if task.running_us is not None]
-    complete = bool(tasks) and len(running) == len(tasks) and len(running) >= (expected or 0)
+    until = end or _NEVER
+    within = lines.marks.within(begin, until)
+    incidents = lines.incidents.within(begin, until + 1)
     failed = _first_failure(tasks, incidents, begin)
-    if complete and failed is not None and max(running) > failed:
-        complete = False
+    running = _all_running_us(tasks, expected, failed)
+    complete = running is not None
     horizon = end or failed or job.last_us or begin
     # Cancelled tasks cut off the restores of the previous start.
     ready = min((t.deploying_us for t in tasks if t.deploying_us is not None), default=_NEVER)
-    restores = tuple(
-        _restored(lines.shared.restores.within(ready, end or _NEVER), complete=complete)
-    )
+    restores = tuple(_restored(lines.shared.restores.within(ready, until), complete=complete))
     begun = Begun(
         job=job,
         marks=within,
@@ -246,7 +256,7 @@ def _start(
         restores=restores,
         started_us=begin,
         horizon_us=logged_until(lines.shared.common, None, begin, horizon),
-        logged_until=partial(_told_until, lines.shared.common, horizon),
+        logged_until=partial(_logged_until, lines.shared.common, horizon),
         cold=kind == "cold",
         complete=complete,
     )
@@ -262,19 +272,30 @@ def _start(
         cause=cause,
         trigger_ref=ref,
         steps=steps,
-        running_us=max(running) if complete else None,
+        running_us=running,
         held=None if complete else _held(steps, tasks),
         tasks=tuple(tasks),
         expected=expected,
         slots=_slots(within),
         restored=bool(restores)
-        or any(i.kind == "restored" and (i.time_us or 0) < (end or _NEVER) for i in incidents),
+        or any(i.kind == "restored" and (i.time_us or 0) < until for i in incidents),
         failed_us=failed,
         restores=restores,
     )
 
 
-def _told_until(common: ClusterFacts, horizon: int, task: TaskTimes, since_us: int) -> int:
+def _all_running_us(
+    tasks: Sequence[TaskTimes], expected: int | None, failed: int | None
+) -> int | None:
+    """Return when the last of all tasks reached RUNNING; None if one did not, or failed before that."""
+    running = [task.running_us for task in tasks if task.running_us is not None]
+    if not tasks or len(running) < max(len(tasks), expected or 0):
+        return None
+    last = max(running)
+    return None if failed is not None and last > failed else last
+
+
+def _logged_until(common: ClusterFacts, horizon: int, task: TaskTimes, since_us: int) -> int:
     return logged_until(common, task.taskmanager, since_us, horizon)
 
 
@@ -355,7 +376,7 @@ def _held(steps: Sequence[Step], tasks: Sequence[TaskTimes]) -> str:
 def _slots(marks: Sequence[Row]) -> Slots | None:
     """Return required slots, and acquired ones if a message shows them; a restart may reuse its slots."""
     required = acquired = 0
-    told = False
+    shown = False
     ref = None
     allocated: set[str] = set()
     pool_requests: set[str] = set()
@@ -363,14 +384,14 @@ def _slots(marks: Sequence[Row]) -> Slots | None:
     for row in marks:
         fields = row["fields"] or {}
         if row["template"] == "slots-required":
-            wanted = sum(int(n) for n in _REQUIRED.findall(fields.get("requirements", "")))
+            wanted = _count_slots(fields.get("requirements", ""))
             if wanted > required:
                 required, ref = wanted, ref_of(row)
         elif row["template"] == "slot-requested-by-pool":
             pool_requests.add(fields.get("slot_request_id", ""))
             ref = ref or ref_of(row)
         elif row["template"] == "resources-not-acquired":
-            acquired, told = _acquired(fields.get("acquired", "")), True
+            acquired, shown = _count_slots(fields.get("acquired", "")), True
         elif row["template"] == "slot-allocation":
             allocated.add(fields.get("slot", ""))
             if row["taskmanager"]:
@@ -381,11 +402,11 @@ def _slots(marks: Sequence[Row]) -> Slots | None:
     enough = len(allocated) >= required
     return Slots(
         required=required,
-        acquired=max(acquired, len(allocated) if not told else 0) if told or enough else None,
+        acquired=max(acquired, len(allocated) if not shown else 0) if shown or enough else None,
         taskmanagers=len(taskmanagers),
         ref=ref,
     )
 
 
-def _acquired(text: str) -> int:
+def _count_slots(text: str) -> int:
     return sum(int(n) for n in _REQUIRED.findall(text))

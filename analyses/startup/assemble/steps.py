@@ -240,13 +240,12 @@ def over_workers(
     if not spans:
         return
     took = [
-        (max(0, (end if end is not None else horizon or begin) - begin), end is None, worker)
+        (end is None, max(0, (end if end is not None else horizon or begin) - begin), worker)
         for worker, begin, end in spans
     ]
-    waiting = any(open_ for _, open_, _ in took)
-    slowest = max((t for t in took if t[1]) if waiting else took, key=lambda t: t[0])
-    values = sorted(us // 1000 for us, _, _ in took)
-    worker = slowest[2]
+    # TaskManagers that still wait are slower than any that is ready.
+    waiting, _, worker = max(took, key=itemgetter(0, 1))
+    values = sorted(us // 1000 for _, us, _ in took)
     yield Step(
         name=name,
         started_us=min(begin for _, begin, _ in spans),

@@ -52,7 +52,7 @@ def judge(job: h.JobStarting, limits: Crowded) -> h.Iterator[h.Finding]:
         return
     name, most = counts.most_common(1)[0]
     even = sum(counts.values()) / len(places)
-    if most < limits.ratio * even or most < limits.tasks:
+    if most < max(limits.ratio * even, limits.tasks):
         return
     balanced = at_least(job.job.version, 1, 19)
     option = "taskmanager.load-balance.mode" if balanced else "cluster.evenly-spread-out-slots"

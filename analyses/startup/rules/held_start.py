@@ -123,22 +123,26 @@ def _waited_ms(job: h.JobStarting, last: h.Start, ran: int | None) -> int | None
 
 def _finding(job: h.JobStarting, last: h.Start, waited: int) -> h.Finding:
     step = last.step(last.held)
-    words = h.STEP_WORDS.get(last.held or "", last.held or "its start")
-    tries = len([s for s in job.starts if s.tasks]) or 1
+    held = last.held or "its start"
+    words = h.STEP_WORDS.get(held, held)
+    with_tasks = [start for start in job.starts if start.tasks]
+    tries = len(with_tasks) or 1
     done = sum(task.running_us is not None for task in last.tasks)
     total = last.expected or len(last.tasks)
-    always = all(start.held == last.held for start in job.starts if start.tasks)
-    repeated = f" in each of {tries} starts" if tries > 1 and always else ""
+    title = f"The job is not RUNNING: {words} blocks it"
+    if tries > 1 and all(start.held == last.held for start in with_tasks):
+        title += f" in each of {tries} starts"
+    if waited:
+        title += f", for {h.fmt.duration(waited)}"
+    subject, evidence = h.job_subject(job), h.cite(())
+    if step is not None:
+        subject = h.job_subject(job, task=step.task, subtask_index=step.subtask_index)
+        evidence = h.cite((ref, None) for ref in step.refs)
     return h.start_finding(
         job,
         ongoing=True,
-        subject=h.job_subject(
-            job,
-            task=step.task if step else None,
-            subtask_index=step.subtask_index if step else None,
-        ),
-        title=f"The job is not RUNNING: {words} blocks it{repeated}"
-        + (f", for {h.fmt.duration(waited)}" if waited else ""),
+        subject=subject,
+        title=title,
         why=_why(last),
         cause=CAUSE_OF_FAILURE.get(last.trigger or ""),
         rank=h.Rank.CONSEQUENCE,
@@ -152,7 +156,7 @@ def _finding(job: h.JobStarting, last: h.Start, waited: int) -> h.Finding:
             h.measurement("starts", tries, "starts"),
             h.measurement("tasks-running", done, "tasks", total, over="last start"),
         ),
-        evidence=h.cite((ref, None) for ref in (step.refs if step else ())),
+        evidence=evidence,
         actions=(
             h.Action(
                 text="Check the other findings for the reason. While the job waits, a thread dump of the JobManager "

@@ -32,7 +32,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from flowdiag.analyses.startup import helpers as h
-from flowdiag.analyses.startup.failures import leadership_signs
+from flowdiag.analyses.startup.failures import incidents_by_template, leadership_signs
+
+_REVOKED: Final = ("leadership-revoked",)
+_LOCK: Final = ("leader-lock-lost",)
+_GRANTED: Final = ("leadership-session", "leadership-granted")
 
 
 class Lost(h.Limits):
@@ -47,40 +51,29 @@ class Lost(h.Limits):
 def judge(facts: h.StartupFacts, limits: Lost) -> h.Iterator[h.Finding]:
     """One finding for the cluster."""
     signs = leadership_signs(facts)
-    lost = _of_templates(facts, _REVOKED) or _of_templates(facts, _LOCK)
-    suspended = [
-        i for i in h.incidents_of(facts) if i.kind == "suspended" and i.time_us is not None
-    ]
-    times = [sign.time_us or 0 for sign in signs]
-    hit = [i for i in suspended if _follows(i, times, limits.after)]
-    revoked = [
-        i
-        for i in lost
-        if _follows(i, times, limits.after)
-        or facts.last_us is None
-        or facts.last_us - (i.time_us or 0) > limits.end * 1_000_000
-    ]
-    if hit or any(_follows(i, times, limits.after) for i in lost):
-        yield _failed(facts, signs, revoked, hit)
+    lost = incidents_by_template(facts, _REVOKED) or incidents_by_template(facts, _LOCK)
+    times, after_us = _times_us(signs), limits.after * 1_000_000
+    suspended = [i for i in _suspensions(facts) if _follows(i, times, after_us)]
+    failed = [i for i in lost if _follows(i, times, after_us)]
+    end = float("inf") if facts.last_us is None else facts.last_us - limits.end * 1_000_000
+    revoked = [i for i in lost if i in failed or (i.time_us or 0) < end]
+    if suspended or failed:
+        yield _failed(facts, signs, revoked, suspended)
     elif revoked:
-        yield _revoked(revoked)
-
-
-def _revoked(revoked: list[h.Incident]) -> h.Finding:
-    """Revoked leaderships without a logged reason."""
-    return h.cluster_finding(
-        None,
-        ongoing=False,
-        title=f"Leadership was lost {h.fmt.plural(len(revoked), 'time')}",
-        why=f"{revoked[0].text.get('component', 'a component')} lost its leadership",
-        cause="leadership-lost",
-        rank=h.Rank.ROOT_CAUSE,
-        first_us=revoked[0].time_us,
-        last_us=revoked[-1].time_us,
-        count=len(revoked),
-        evidence=h.cite((i.ref, i.time_us) for i in revoked),
-        actions=h.remedies("leadership-lost", h.UNKNOWN_JOB),
-    )
+        # Without a logged reason.
+        yield h.cluster_finding(
+            None,
+            ongoing=False,
+            title=f"Leadership was lost {h.fmt.plural(len(revoked), 'time')}",
+            why=f"{revoked[0].text.get('component', 'a component')} lost its leadership",
+            cause="leadership-lost",
+            rank=h.Rank.ROOT_CAUSE,
+            first_us=revoked[0].time_us,
+            last_us=revoked[-1].time_us,
+            count=len(revoked),
+            evidence=h.cite((i.ref, i.time_us) for i in revoked),
+            actions=h.remedies("leadership-lost", h.UNKNOWN_JOB),
+        )
 
 
 def _failed(
@@ -93,21 +86,12 @@ def _failed(
     known = {sign.ref for sign in signs}
     records = [*signs, *revoked, *(i for i in suspended if i.ref not in known)]
     records.sort(key=lambda i: i.time_us or 0)
-    last = max(i.time_us or 0 for i in records)
-    back = any(
-        (i.time_us or 0) > last and (i.kind == "job-running" or i.text.get("template") in _GRANTED)
-        for i in h.incidents_of(facts)
-    )
+    back = _has_leader_after(facts, records[-1].time_us or 0)
     sign = h.fmt.shorten(" ".join((signs[0].cause or "").split()).rstrip("."), 120)
     names = {i.job: i.text.get("job_name") or (i.job.job_id if i.job else "") for i in suspended}
-    what = ""
-    if suspended:
-        only = next(iter(names.values())) if len(names) == 1 else ""
-        what = (
-            f"; job {only} was suspended"
-            if only
-            else f"; {h.fmt.plural(len(names), 'job')} suspended"
-        )
+    what = f"; {h.fmt.plural(len(names), 'job')} suspended" if names else ""
+    if len(names) == 1 and (only := next(iter(names.values()))):
+        what = f"; job {only} was suspended"
     return h.cluster_finding(
         facts,
         ongoing=bool(suspended) and not back,
@@ -123,26 +107,30 @@ def _failed(
     )
 
 
-def _follows(one: h.Incident, signs_us: Sequence[int], after_s: float) -> bool:
+def _times_us(incidents: list[h.Incident]) -> list[int]:
+    return [incident.time_us or 0 for incident in incidents]
+
+
+def _suspensions(facts: h.StartupFacts) -> h.Iterator[h.Incident]:
+    for incident in h.incidents_of(facts):
+        if incident.kind == "suspended" and incident.time_us is not None:
+            yield incident
+
+
+def _has_leader_after(facts: h.StartupFacts, time_us: int) -> bool:
+    """Whether a leader was elected, or a job runs again, after a moment."""
+    return any(
+        (i.time_us or 0) > time_us
+        and (i.kind == "job-running" or i.text.get("template") in _GRANTED)
+        for i in h.incidents_of(facts)
+    )
+
+
+def _follows(incident: h.Incident, signs_us: Sequence[int], after_us: float) -> bool:
     """Whether an incident comes with or soon after a sign of a failed election; signs in order."""
-    at = one.time_us or 0
+    at = incident.time_us or 0
     before = bisect_right(signs_us, at)
-    return before > 0 and at - signs_us[before - 1] <= after_s * 1_000_000
-
-
-_REVOKED: Final = ("leadership-revoked",)
-_LOCK: Final = ("leader-lock-lost",)
-_GRANTED: Final = ("leadership-session", "leadership-granted")
-
-
-def _of_templates(facts: h.StartupFacts, templates: tuple[str, ...]) -> list[h.Incident]:
-    """Return the incidents of some templates in order, without the copies that each job holds."""
-    seen = {
-        (incident.time_us, incident.ref): incident
-        for incident in h.incidents_of(facts)
-        if incident.text.get("template") in templates and incident.time_us
-    }
-    return sorted(seen.values(), key=lambda incident: incident.time_us or 0)
+    return before > 0 and at - signs_us[before - 1] <= after_us
 
 
 RULE: Final = h.Rule("ST304", judge, Lost, whole=True, causes=("leadership-lost",))

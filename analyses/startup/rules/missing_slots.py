@@ -61,29 +61,23 @@ def _is_short(start: h.Start, times: list[int]) -> bool:
 
 def _finding(job: h.JobStarting, short: list[h.Start], refusals: list[h.Incident]) -> h.Finding:
     required, acquired = _numbers(job, short)
-    taskmanagers = len([w for w in job.cluster.workers if w.registered_us]) or None
-    lost = any(
-        crisis.root.kind not in ("no-resource", "unknown")
-        for crisis in crises(job.job, job.cluster.common)
-    )
-    numbers = (
-        f"{required or '?'} required, {acquired if acquired is not None else 'fewer'} acquired"
-    )
-    # With known slots per TaskManager, count those that offered slots: others may be gone by now.
-    each = setting(job.job, "taskmanager.numberOfTaskSlots")
-    slots = int(each.value) if each is not None and each.value.isdecimal() else None
-    offering = (acquired // slots if slots and acquired else None) or taskmanagers
-    per = -(-required // offering) if required and offering else None
+    taskmanagers = sum(bool(w.registered_us) for w in job.cluster.workers) or None
+    roots = {crisis.root.kind for crisis in crises(job.job, job.cluster.common)}
+    missing = "fewer" if acquired is None else acquired
+    numbers = f"{required or '?'} required, {missing} acquired"
+    title = f"Not enough slots: {numbers}"
+    if taskmanagers:
+        title += f", {h.fmt.plural(taskmanagers, 'TaskManager')} registered"
     numbered = [(start.slots.ref, None) for start in short if start.slots]
     refused = [(i.ref, i.time_us) for i in refusals]
     return h.start_finding(
         job,
         ongoing=short[-1] is next((s for s in reversed(job.starts) if s.tasks), None),
-        title=f"Not enough slots: {numbers}"
-        + (f", {h.fmt.plural(taskmanagers, 'TaskManager')} registered" if taskmanagers else ""),
+        title=title,
         why=f"slots: {numbers}",
         cause="not-enough-slots",
-        rank=h.Rank.REPETITION if lost else h.Rank.ROOT_CAUSE,
+        # Another failure was first: slots are missing because of it.
+        rank=h.Rank.REPETITION if roots - {"no-resource", "unknown"} else h.Rank.ROOT_CAUSE,
         option="taskmanager.numberOfTaskSlots",
         first_us=short[0].started_us,
         last_us=short[-1].started_us,
@@ -98,9 +92,26 @@ def _finding(job: h.JobStarting, short: list[h.Start], refusals: list[h.Incident
         evidence=h.cite([*numbered[:2], *refused[:6]]),
         evidence_total=len(h.cite([*numbered, *refused])),
         actions=h.remedies(
-            "not-enough-slots", job.job, "slots", "taskmanagers", proposed={"slots": per}
+            "not-enough-slots",
+            job.job,
+            "slots",
+            "taskmanagers",
+            proposed={"slots": _slots_each(job, required, acquired, taskmanagers)},
         ),
     )
+
+
+def _slots_each(
+    job: h.JobStarting, required: int | None, acquired: int | None, taskmanagers: int | None
+) -> int | None:
+    """Return how many slots each TaskManager needs.
+
+    With known slots per TaskManager, count those that offered slots: others may be gone by now.
+    """
+    each = setting(job.job, "taskmanager.numberOfTaskSlots")
+    slots = int(each.value) if each is not None and each.value.isdecimal() else None
+    offering = (acquired // slots if slots and acquired else None) or taskmanagers
+    return -(-required // offering) if required and offering else None
 
 
 def _numbers(job: h.JobStarting, short: list[h.Start]) -> tuple[int | None, int | None]:

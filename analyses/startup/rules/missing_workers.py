@@ -46,40 +46,37 @@ class Missing(h.Limits):
 
 def judge(facts: h.StartupFacts, limits: Missing) -> h.Iterator[h.Finding]:
     """One finding for open requests, one for workers that ended before they registered."""
-    running = bool(facts.jobs) and all(
-        job.starts and job.starts[-1].running_us is not None for job in facts.jobs
-    )
-    if facts.wanted_workers and None not in (facts.first_request_us, facts.last_us):
-        since = facts.first_request_us or 0
-        waited = (jobmanager_logged_until(facts.common, since, facts.last_us or 0) - since) / 1000
+    running = _all_jobs_run(facts)
+    since, until = facts.first_request_us, facts.last_us
+    if facts.wanted_workers and since is not None and until is not None:
+        waited = (jobmanager_logged_until(facts.common, since, until) - since) / 1000
         if waited >= limits.wait * 1000:
             yield _open(facts, facts.wanted_workers, waited, running=running)
-    dead = [w for w in facts.workers if w.ended_us is not None and w.registered_us is None]
-    ran = _ran_tasks(facts) if dead else set()
-    dead = [w for w in dead if w.name not in ran]
-    unbegun = [w for w in dead if w.requested_us is None and w.started_us is None]
-    begun = [w for w in dead if w not in unbegun]
+    dead = _never_registered(facts)
+    begun = [w for w in dead if not w.is_only_ended]
     if begun:
         yield _dead(facts, begun, " before registering", running=running)
     # These may have registered before the log begins; CP303 reports the ones killed for their memory.
+    unbegun = [w for w in dead if w not in begun]
     if unbegun := [w for w in unbegun if failure_kind(w.diagnostics or "") != "out-of-memory"]:
         yield _dead(facts, unbegun, "", running=running)
 
 
-def _ran_tasks(facts: h.StartupFacts) -> set[str]:
-    """Return the TaskManagers known to have run tasks: these had registered."""
-    placed = (
-        task.taskmanager
-        for job in facts.jobs
-        for start in job.starts
-        for task in start.tasks
-        if task.taskmanager
-    )
-    attempts = (a.taskmanager for job in facts.jobs for a in job.job.attempts if a.taskmanager)
-    failed = (
-        i.taskmanager for i in h.incidents_of(facts) if i.kind == "task-failure" and i.taskmanager
-    )
-    return {*placed, *attempts, *failed}
+def _all_jobs_run(facts: h.StartupFacts) -> bool:
+    """Whether the last start of every job reached RUNNING."""
+    starts = [job.starts[-1] if job.starts else None for job in facts.jobs]
+    return bool(starts) and all(s is not None and s.running_us is not None for s in starts)
+
+
+def _never_registered(facts: h.StartupFacts) -> list[h.Worker]:
+    """Return the workers that ended without a registration, and that no record shows running tasks."""
+    dead = [w for w in facts.workers if w.ended_us is not None and w.registered_us is None]
+    if not dead:
+        return []
+    ran = {task.taskmanager for job in facts.jobs for s in job.starts for task in s.tasks}
+    ran |= {attempt.taskmanager for job in facts.jobs for attempt in job.job.attempts}
+    ran |= {i.taskmanager for i in h.incidents_of(facts) if i.kind == "task-failure"}
+    return [worker for worker in dead if worker.name not in ran]
 
 
 def _open(facts: h.StartupFacts, wanted: int, waited: float, *, running: bool) -> h.Finding:

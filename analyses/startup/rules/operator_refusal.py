@@ -50,6 +50,7 @@ def judge(facts: h.StartupFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
 
 
 def _is_good(trouble: h.Trouble) -> bool:
+    """Whether the operator reports a running job."""
     message = trouble.values.get("said", "").rstrip()
     return trouble.values.get("state") == "STABLE" or message.endswith("to RUNNING")
 
@@ -68,21 +69,22 @@ def message_of(trouble: h.Trouble) -> str:
 
 def _finding(resource: str, troubles: list[h.Trouble], bad: list[h.Trouble]) -> h.Finding:
     last = max(bad, key=lambda trouble: trouble.last_us or 0)
-    recovered = any(
-        _is_good(trouble) and (trouble.last_us or 0) > (last.last_us or 0) for trouble in troubles
-    )
+    recovered = max((t.last_us or 0 for t in troubles if _is_good(t)), default=0)
     # The reason of a warning is more specific than the status that follows it.
     described = next((t for t in reversed(bad) if t.kind == "operator-event-warning"), last)
     reason = described.values.get("reason") or last.values.get("state") or "?"
     message = message_of(described) or message_of(last)
     remedy = _remedy(f"{described.values.get('reason', '')} {message}")
-    job = h.Subject(kind="job", job_name=resource.rpartition("/")[2] or None)
+    subject, name = None, "a deployment"
+    if resource:
+        subject = h.Subject(kind="job", job_name=resource.rpartition("/")[2] or None)
+        name = resource
     return h.trouble_finding(
         None,
         bad,
-        ongoing=not recovered,
-        subject=job if resource else None,
-        title=f"{resource or 'a deployment'}: {reason}: {h.fmt.shorten(message, 100)}",
+        ongoing=recovered <= (last.last_us or 0),
+        subject=subject,
+        title=f"{name}: {reason}: {h.fmt.shorten(message, 100)}",
         why=f"{reason}: {h.fmt.shorten(message, 120)}",
         cause="out-of-memory" if remedy == "memory" else "deployment-failed",
         rank=h.Rank.REPORTED_CAUSE,
