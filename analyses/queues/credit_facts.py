@@ -176,7 +176,8 @@ def observe(job: JobQueues, options: Mapping[str, str]) -> Observed | None:
         return None
     places = _places(job)
     totals = {SubtaskKey(load.task, load.subtask_index): load for load in job.totals}
-    observed_windows = _later_windows(job)
+    # In the first half of the windows a job fills its queues.
+    observed_windows = set(job.windows[len(job.windows) // 2 :])
     tasks = []
     for vertex in _in_order([v.task for v in graph.vertices], graph.edges):
         count = job.topology.parallelism.get(vertex) or 0
@@ -236,12 +237,6 @@ def _places(job: JobQueues) -> dict[SubtaskKey, str]:
         if samples and samples[-1].taskmanager:
             found[key] = samples[-1].taskmanager
     return found
-
-
-def _later_windows(job: JobQueues) -> set[int]:
-    """Return the second half of the windows: in the first half a job fills its queues."""
-    windows = job.windows
-    return set(windows[len(windows) // 2 :])
 
 
 def _begin_us(job: JobQueues, observed_windows: set[int]) -> int:

@@ -156,23 +156,18 @@ def fit_of_settings(job: Job, flow: Flow, version: Version) -> Fit:
     Raises:
         ModelError: the parameters are invalid.
     """
+    slowest, use = max(utilisation(job).items(), key=lambda item: item[1], default=("", 0.0))
     return Fit(
         job=job,
         flow=flow,
         version=version,
-        bottleneck=_slowest(job),
+        bottleneck=slowest if use * _SECOND >= _SATURATED else None,
         compared=(),
         scale=1.0,
         overhead_ms=0.0,
         notes=(),
         outcome=simulate(job, flow),
     )
-
-
-def _slowest(job: Job) -> str | None:
-    """Return the task with the highest utilisation, if it is near its limit."""
-    name, use = max(utilisation(job).items(), key=lambda item: item[1], default=("", 0.0))
-    return name if use * _SECOND >= _SATURATED else None
 
 
 def predict(
@@ -361,23 +356,16 @@ def _source_services(task: ObservedTask, observed: Observed, notes: list[str]) -
     services = []
     for subtask in task.subtasks:
         rate = subtask.records_out or total / len(task.subtasks)
-        waiting = _waiting(subtask)
-        if waiting is None:
+        if subtask.back_pressured is None:
             notes.append(f"the possible rate of {task.name} is unknown: twice its rate is assumed")
             free = 0.5
         else:
-            free = 1.0 - waiting
+            free = 1.0 - min(1.0, subtask.back_pressured / _SECOND)
         if free < _LEAST_FREE:
             notes.append(f"{task.name} was nearly stalled: its possible rate is a guess")
             free = _LEAST_FREE
         services.append(_SECOND / rate * free)
     return tuple(services)
-
-
-def _waiting(subtask: ObservedSubtask) -> float | None:
-    if subtask.back_pressured is not None:
-        return min(1.0, subtask.back_pressured / _SECOND)
-    return None
 
 
 def _services(task: ObservedTask, observed: Observed, notes: list[str]) -> tuple[float, ...]:

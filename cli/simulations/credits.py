@@ -336,6 +336,8 @@ def _parse_numbers(text: str, option: str) -> list[int]:
 
 def _document(fitted: Fit, predictions: Sequence[Prediction], growth: Outcome) -> str:
     task = reference_task(fitted.bottleneck, fitted.job)
+    series = growth.queue_over_time.get(task, ())
+    step = max(1, len(series) // _GROWTH)
     document = {
         "schema": "flowdiag.simulation/1",
         "flink": ".".join(map(str, fitted.version)),
@@ -354,16 +356,11 @@ def _document(fitted: Fit, predictions: Sequence[Prediction], growth: Outcome) -
         },
         "growth": {
             "task": task,
-            "from_empty": [[round(t), round(v, 2)] for t, v in _sampled_growth(growth, task)],
+            "from_empty": [[round(t), round(v, 2)] for t, v in series[::step]],
         },
         "outcomes": [_prediction_json(item) for item in predictions],
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
-
-
-def _sampled_growth(outcome: Outcome, task: str) -> list[tuple[float, float]]:
-    series = outcome.queue_over_time.get(task, ())
-    return list(series[:: max(1, len(series) // _GROWTH)])
 
 
 def _prediction_json(item: Prediction) -> dict[str, object]:

@@ -56,7 +56,8 @@ def assemble_memory(
     processes = with_limits(with_specs(processes, rows, version), rows)
     processes = [with_options(p, processes, of_files, refs, wanted) for p in processes]
     if of_files or wanted:
-        seen = _one_version(processes)
+        versions = {process.version for process in processes if process.version}
+        seen = versions.pop() if len(versions) == 1 else None
         processes += described(
             of_files | wanted, refs, files, version or seen, container, {p.role for p in processes}
         )
@@ -80,11 +81,6 @@ def _order(process: MemoryProcess) -> tuple[Any, ...]:
         process.source if process.source is not None else 1 << 30,
         process.label or "",
     )
-
-
-def _one_version(processes: Iterable[MemoryProcess]) -> str | None:
-    versions = {process.version for process in processes if process.version}
-    return versions.pop() if len(versions) == 1 else None
 
 
 def _operator_kills(rows: Iterable[Row]) -> Iterator[Kill]:

@@ -27,20 +27,13 @@ def with_usages(
         found[workers[0]] = replace(found[workers[0]], usage=usages[0])
         return found
     for usage in usages:
-        place = _owner(names.get(usage.source, ""), found, names)
+        candidates = [
+            Candidate(None if p.source is None else names.get(p.source), (p.taskmanager, p.host))
+            for p in found
+        ]
+        place = owner(names.get(usage.source, ""), candidates)
         if place is None or found[place].usage is not None:
             found.append(MemoryProcess(role="unknown", source=usage.source, usage=usage))
         else:
             found[place] = replace(found[place], usage=usage)
     return found
-
-
-def _owner(name: str, processes: Sequence[MemoryProcess], names: Mapping[int, str]) -> int | None:
-    """Return the index of the process that a GC log belongs to, by the name of the log."""
-    return owner(
-        name,
-        [
-            Candidate(None if p.source is None else names.get(p.source), (p.taskmanager, p.host))
-            for p in processes
-        ],
-    )

@@ -97,7 +97,9 @@ class Simulation:
         while self.heap and self.heap[0][0] <= self.end:
             time, _, what = heapq.heappop(self.heap)
             self.now = time
-            if self.filling and (time >= fill_until or self._all_blocked()):
+            if self.filling and (
+                time >= fill_until or all(s.state == "blocked" for s in self.subtasks if s.source)
+            ):
                 self.filling = False
                 self.boost = 1.0
             if not counting and time >= warm:
@@ -107,9 +109,6 @@ class Simulation:
         self.now = self.end
         for subtask in self.subtasks:
             self._enter(subtask, subtask.state)
-
-    def _all_blocked(self) -> bool:
-        return all(s.state == "blocked" for s in self.subtasks if s.source)
 
     def _begin_counting(self) -> None:
         self.counting_from = self.now
