@@ -455,9 +455,10 @@ def test_short_cuts_change_no_verdict(text: str) -> None:
 def test_an_exposition_is_recognised_by_most_of_its_lines(text: str) -> None:
     raw = text.encode()
     sample = Sample(name="x", head=raw, complete=True, elsewhere=b"", read=lambda size: raw[:size])
-    lines = [line.strip() for line in raw.split(b"\n")[:400] if line.strip()]
+    begun = texts._Text(sample)
+    lines = [line.strip() for line in begun.start.split(b"\n")[:400] if line.strip()]
     lines = lines[:-1] if len(lines) == 400 else lines
     exposed = sum(bool(texts._EXPOSED.match(line)) for line in lines)
     most = bool(lines) and exposed >= 0.7 * len(lines)
-    verdict = texts._sniff_exposition(texts._Text(sample))
+    verdict = texts._sniff_exposition(begun)
     assert (verdict is not None) == (most and "flink_" in text)
