@@ -76,7 +76,7 @@ def vulnerabilities(packages: list[dict[str, Any]]) -> tuple[list[str], list[str
 
 
 def judge(audit: Path, log: Path, licence_list: Path) -> int:
-    """Say what is wrong; 1 where anything is, else 0.
+    """Print every objection, and return 1 if there is one.
 
     Args:
         audit: what pip-audit wrote as JSON; missing where it failed.

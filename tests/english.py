@@ -65,12 +65,13 @@ WORDS: Final[dict[str, str]] = {
     r"is off by": "differs by",
     r"does not know which|do not know which": "name the reader's situation",
 }
-_WORDS: Final = [(re.compile(rf"\b(?:{w})\b", re.IGNORECASE), use) for w, use in WORDS.items()]
+_WORDS: Final = [(re.compile(rf"(?<![\w-])(?:{w})(?![\w-])", re.IGNORECASE), use) for w, use in WORDS.items()]
 _RELATIVE: Final = re.compile(r"(?:What|Who|Whoever|Whatever|Which)\b(?! if\b)[^?]*$", re.DOTALL)
 _SENTENCE: Final = re.compile(
     r"(?<=[.!?])[)\"'”*]*\s+(?=[A-Z`\"'(]|flowdiag)|\n\s*\n|\n\s*(?=[-*|#] |\d+\. )"
 )
 # Pages that repeat checked texts of the code, with options and values behind them.
+# Tables of these pages contain the names of scenarios and pastes, which other files refer to.
 GENERATED: Final = frozenset({"actions.md", "rules.md", "cli.md"})
 _INDENTED: Final = re.compile(r"(?<=\n\n)(?: {4}.*\n|\n(?= {4}))+")
 _CODE: Final = re.compile(

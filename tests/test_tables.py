@@ -227,7 +227,7 @@ def test_the_command_refuses_before_the_work(
 ) -> None:
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr("flowdiag.cli.diagnosing.deliver", lambda *given: pytest.fail("worked"))
-    monkeypatch.setattr("flowdiag.cli.diagnosing.spark_for", _no_spark)
+    monkeypatch.setattr("flowdiag.cli.diagnosing.start_spark", _no_spark)
     given = ["--data-dir", str(tmp_path / "data")] if "--data-dir" not in options else []
     assert main(["checkpoints", "file:///logs", *given, *options]) == 2
     out, err = capfd.readouterr()

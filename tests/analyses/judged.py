@@ -46,7 +46,7 @@ def said_by(rule: Rule, facts: Any) -> list[Finding | Inconclusive]:
 def checked(outcomes: tuple[RuleOutcome, ...]) -> tuple[RuleOutcome, ...]:
     """The same outcomes: whatever a test is about, no finding proposes what its engine refuses.
 
-    Nor does it say what nobody should have to read.
+    The texts must pass the wording checks, too.
     """
     for outcome in outcomes:
         for finding in outcome.findings:

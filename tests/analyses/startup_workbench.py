@@ -101,7 +101,7 @@ def worker(name: str, **more: Any) -> Worker:
 
 
 def facts(*jobs: JobStarts, **more: Any) -> StartupFacts:
-    """What the rules see."""
+    """Return the facts that the rules judge."""
     made = StartupFacts(
         common=ClusterFacts(jobs=tuple(j.job for j in jobs), processes=()),
         jobs=jobs,
@@ -111,5 +111,5 @@ def facts(*jobs: JobStarts, **more: Any) -> StartupFacts:
 
 
 def findings(rule: Rule, seen: StartupFacts) -> list[Finding]:
-    """What a rule says with its own thresholds."""
+    """Return the findings of a rule with its default thresholds."""
     return [said for said in said_by(rule, seen) if isinstance(said, Finding)]

@@ -1,4 +1,4 @@
-"""What the credit model takes from measured queues; that its extractions are what flowdiag reads."""
+"""Facts that the credit model takes from measured queues, and the recorded values in credits.json."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The credit model on real runs: fitted on one, it predicts another with changed settings.
 
 `credits.json` holds for each recording what flowdiag measured of it (`observed`), and what Flink's REST and metric
-reports say without flowdiag (`real`); see fixtures/credit_pairs.py.
+reports show without flowdiag (`real`); see fixtures/credit_pairs.py.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ PAIRS = [
     Pair("1.20.5/pressed", "1.20.5/pressed-more-buffers", more_buffers, ("barrier", "queue")),
     Pair("1.20.5/pressed", "1.20.5/pressed-debloated", debloated, ("barrier",)),
     Pair("1.20.5/pressed", "1.20.5/pressed-unaligned", unaligned, ("barrier",)),
-    # How keys spread over four subtasks is not known beforehand, and the fullest holds up barriers.
+    # How keys spread over four subtasks is not known beforehand, and the fullest one delays barriers.
     Pair("1.20.5/pressed", "1.20.5/pressed-wide", wide, ("throughput", "queue")),
     Pair("1.20.5/pressed", "1.20.5/pressed-slower", slower, ("barrier", "throughput")),
     Pair("2.3.0/pressed", "2.3.0/pressed-debloated", debloated, ("barrier",)),

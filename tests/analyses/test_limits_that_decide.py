@@ -39,7 +39,7 @@ WAITS: dict[str, Any] = {"back_pressured": 700.0, "is_back_pressured": 1.0, "out
 
 
 def said(rule: Rule, facts: Any, **limits: float) -> list[Finding]:
-    """What a rule says with limits of a user."""
+    """Return the findings of a rule with a user's limits."""
     cases = (facts,) if rule.whole else cases_of(facts)
     return [
         item
@@ -50,7 +50,7 @@ def said(rule: Rule, facts: Any, **limits: float) -> list[Finding]:
 
 
 def of(rule: Rule, queues: Queues, **limits: float) -> list[Finding]:
-    """What a rule says of one job's queues."""
+    """Return the findings of a rule about one job's queues."""
     found = rule.judge(queues.job(), rule.limits(**limits))
     return [item for item in found if isinstance(item, Finding)]
 

@@ -10,7 +10,7 @@ import pytest
 from flowdiag.analyses.checkpoints.topic import CHECKPOINTS, unproven
 from flowdiag.analyses.diagnosis import Measured, judge_topic
 from flowdiag.analyses.flink.assemble import assemble
-from flowdiag.analyses.flink.clocks.settle import Clock, Segment, _disputed
+from flowdiag.analyses.flink.clocks.settle import Clock, Segment, _given_clock
 from flowdiag.analyses.flink.job import ClusterFacts, Incident
 from flowdiag.analyses.flink.understood import understood
 from flowdiag.analyses.memory.facts import MemoryFacts, MemoryProcess
@@ -221,11 +221,12 @@ def test_a_log_at_warn_shows_trigger_durations() -> None:
 def test_a_time_zone_that_contradicts_the_input_is_a_warning() -> None:
     given = Clock(segments=(Segment(0, 0, 8 * 3_600_000),), known_from="--tz")
     shown = Clock(segments=(Segment(0, 0, 0),), known_from="trigger-timestamps")
-    clock = _disputed(given, shown)
+    row = {"shown_us": 0, "clock": "date"}
+    clock = _given_clock(row, "Etc/GMT-8", shown, None)
     assert clock.zone_ms == given.zone_ms
     assert (clock.inferred_ms, clock.inferred_from) == (0, "trigger-timestamps")
-    assert _disputed(given, replace(shown, known_from="assumed")) == given
-    assert _disputed(given, replace(given, known_from="transitions")) == given
+    for other in (replace(shown, known_from="assumed"), replace(given, known_from="transitions")):
+        assert _given_clock(row, "Etc/GMT-8", other, None).inferred_ms is None
 
 
 def test_understood_is_part_of_the_summary() -> None:

@@ -1,4 +1,4 @@
-"""What fits before a task, by version (catalogue/flink.md 7.2)."""
+"""Capacity of input queues by Flink version (catalogue/flink.md 7.2)."""
 
 from __future__ import annotations
 

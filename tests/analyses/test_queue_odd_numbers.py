@@ -1,4 +1,4 @@
-"""Whatever a metric says, the judgement and the drawing come to an end."""
+"""Odd metric values never break the judgement or the charts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `flowdiag queues` says of jobs whose metrics were made by hand."""
+"""Findings of `flowdiag queues` on synthetic metrics."""
 
 from __future__ import annotations
 

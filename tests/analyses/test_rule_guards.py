@@ -52,7 +52,7 @@ def given(call: ast.Call, name: str) -> ast.expr | None:
 
 
 def choices(value: ast.expr | None) -> Iterator[ast.expr]:
-    """What an expression may come to: the branches of a condition, else itself."""
+    """Yield the possible values of an expression: the branches of a condition, or itself."""
     if isinstance(value, ast.IfExp):
         yield from choices(value.body)
         yield from choices(value.orelse)
@@ -102,7 +102,7 @@ def fields_read(tree: ast.AST, name: str) -> set[str]:
 
 
 def imported(module: ModuleType, name: str) -> Any:
-    """What a module took over from another one under a name; None where it is its own."""
+    """Return the object that a module imports under a name; None if it defines the object."""
     found = getattr(module, name, None)
     return found if getattr(found, "__module__", module.__name__) != module.__name__ else None
 
@@ -224,7 +224,7 @@ def is_cut(value: ast.expr, assigned: dict[str, list[ast.expr]], depth: int = 3)
 
 
 def assigned_in(function: ast.FunctionDef) -> dict[str, list[ast.expr]]:
-    """What the names of a function stand for."""
+    """Map the names in a function to the expressions assigned to them."""
     found: dict[str, list[ast.expr]] = {}
     for node in ast.walk(function):
         if isinstance(node, ast.Assign):
@@ -235,7 +235,7 @@ def assigned_in(function: ast.FunctionDef) -> dict[str, list[ast.expr]]:
 
 
 def cuts_of(tree: ast.AST) -> list[str]:
-    """Where evidence is cut although no total says how much there was."""
+    """List places that truncate evidence without stating the total."""
     return [
         f"line {evidence.lineno}: {ast.unparse(evidence)}"
         for function in ast.walk(tree)

@@ -1,4 +1,4 @@
-"""Whatever the facts hold, the rules answer, and no number of them contradicts another."""
+"""The rules judge any facts without errors, and their numbers never contradict each other."""
 
 from __future__ import annotations
 

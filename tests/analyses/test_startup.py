@@ -1,4 +1,4 @@
-"""Starts: every recorded one names the step or the subtask that held it; normal ones say nothing."""
+"""Recorded starts: slow ones name the step or the subtask that delayed them, normal ones have no finding."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_recorded_starts(recorded: Callable[..., Recorded], folder: Path) -> Non
         )
     if expected["held"] == "slots":
         assert attempts[0].required_slots == 6
-        # Up to 1.12 nothing says how many were acquired.
+        # Up to 1.12, no record shows the number of acquired slots.
         assert attempts[0].acquired_slots == (None if folder.parent.name == "1.10.3" else 4)
         assert attempts[0].held == "slots"
     if expected["held"] == "client":

@@ -51,7 +51,7 @@ def test_both_sides_at_once_is_the_network() -> None:
 
 
 def test_its_own_tasks_tell_when_it_noticed() -> None:
-    """TaskManagers of 1.12 do not say that they missed anything, but they cancel their tasks."""
+    """TaskManagers of 1.12 log no missed heartbeat, but cancel their tasks."""
     late = w.task(0, own_ended_us=w.BEGIN + 90 * w.SECOND)
     (finding,) = w.findings(HEARTBEATS, w.facts(w.job(w.start(late), incidents=(_lost(),))))
     assert finding.cause == "process-paused"
@@ -115,7 +115,7 @@ def _restarted(*jobs: JobStarts) -> Finding:
 
 
 def test_a_jobmanager_that_was_started_again() -> None:
-    """Who was cut off and came back under the same id was recovered, under another one submitted anew."""
+    """A job that returns under the same id was recovered; under another id it was submitted again."""
     cut = w.job(w.start(w.task(0)))
     cut = replace(cut, job=replace(cut.job, first_us=w.BEGIN))
     old = replace(cut, job=replace(cut.job, last_us=w.BEGIN + 95 * w.SECOND))
@@ -154,7 +154,7 @@ def test_a_frame_that_is_too_large() -> None:
 
 
 def test_a_frame_is_told_by_the_exception_of_a_task() -> None:
-    """Up to 1.14 the sender is told, and the task fails with it."""
+    """Up to 1.14, the sender receives the error, and the task fails with it."""
     text = "java.io.IOException: The rpc invocation size 95074 exceeds the maximum akka framesize."
     failed = w.incident("task-failure", 3, text)
     (finding,) = w.findings(FRAMES, w.facts(w.job(w.start(), incidents=(failed,))))

@@ -1,4 +1,4 @@
-"""CP312: what the storage refuses to several is nobody's fault."""
+"""CP312: errors that several tasks get from the storage are not the fault of a task."""
 
 from __future__ import annotations
 

@@ -256,7 +256,7 @@ def check(arguments: Sequence[str], place: Path, spark: Any) -> int:
     Args:
         arguments: the command line, without the format.
         place: a folder for its report.
-        spark: replaces `spark_for` of the command.
+        spark: replaces `start_spark` of the command.
 
     Raises:
         Broken: an invariant is violated.
@@ -303,7 +303,7 @@ def run(arguments: Sequence[str], spark: Any) -> tuple[int, str, str]:
 
     environ = {"FLOWDIAG_WARM": "never", "NO_COLOR": "1"}
     with (
-        mock.patch.object(diagnosing, "spark_for", shared),
+        mock.patch.object(diagnosing, "start_spark", shared),
         mock.patch.dict(os.environ, environ),
         mock.patch.object(sys, "stdout", out),
         mock.patch.object(sys, "stderr", err),

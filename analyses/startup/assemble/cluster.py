@@ -51,7 +51,7 @@ _time_us: Final = itemgetter("time_us")
 
 
 def _step_between(name: str, begin: Row, end: Row | None, last_us: int) -> Step:
-    """Return a step from a record to another one; without an end it was held up to `last_us`."""
+    """Return a step from a record to another one; without an end, `last_us` ends it."""
     return Step(
         name=name,
         started_us=begin["time_us"],
