@@ -65,7 +65,9 @@ WORDS: Final[dict[str, str]] = {
     r"is off by": "differs by",
     r"does not know which|do not know which": "name the reader's situation",
 }
-_WORDS: Final = [(re.compile(rf"(?<![\w-])(?:{w})(?![\w-])", re.IGNORECASE), use) for w, use in WORDS.items()]
+_WORDS: Final = [
+    (re.compile(rf"(?<![\w-])(?:{w})(?![\w-])", re.IGNORECASE), use) for w, use in WORDS.items()
+]
 _RELATIVE: Final = re.compile(r"(?:What|Who|Whoever|Whatever|Which)\b(?! if\b)[^?]*$", re.DOTALL)
 _SENTENCE: Final = re.compile(
     r"(?<=[.!?])[)\"'”*]*\s+(?=[A-Z`\"'(]|flowdiag)|\n\s*\n|\n\s*(?=[-*|#] |\d+\. )"
