@@ -411,7 +411,7 @@ def _selectable_jobs(
 
 
 def _combined_outcomes(results: Sequence[TopicResult]) -> list[RuleOutcome]:
-    """All outcomes. A topic with nothing to judge casts no doubt on the topics that were assessed."""
+    """All outcomes. A topic with nothing to judge does not make the assessed topics inconclusive."""
     assessed = any(result.assessed for result in results)
     return [
         outcome if result.assessed or not assessed else replace(outcome, core=False)

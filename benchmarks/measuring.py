@@ -1,4 +1,4 @@
-"""Runs a contender and measures wall time, processor time and memory of all its processes."""
+"""Runs a contender and measures wall time, CPU time and memory of all its processes."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def _await_orphans(others: set[int]) -> None:
 
 class _Sampler(threading.Thread):
     """Samples all processes below this process: the largest sum of their memory, and their
-    processor time.
+    CPU time.
     """
 
     def __init__(self, command: int, *, memory: bool) -> None:
@@ -169,7 +169,7 @@ class _Sampler(threading.Thread):
 
     @property
     def processor(self) -> float:
-        """Return seconds of processor time as of the last sample of each process."""
+        """Return seconds of CPU time as of the last sample of each process."""
         return sum(self._seconds.values())
 
     def run(self) -> None:

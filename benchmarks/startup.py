@@ -9,7 +9,7 @@ process and all of its descendants) is included because other load hardly affect
 
 The first contender is a bare script (session, `read.text`, filter, count). The others run
 `flowdiag checkpoints` without an archive, with the archive of `flowdiag warm`, and with the Java
-that `flowdiag warm --stay` left running, whose processor time is not counted. The floors run
+that `flowdiag warm --stay` left running, whose CPU time is not counted. The floors run
 one query of two columns over a thousand rows in the same sessions: no diagnosis can be faster.
 
 `--java` repeats the second and the third for other runtimes. Archives go to a temporary folder of
@@ -65,7 +65,7 @@ class Contender:
 
 
 def measure(contender: Contender) -> tuple[float, float]:
-    """Return wall and processor time of one run, in seconds.
+    """Return wall and CPU time of one run, in seconds.
 
     Raises:
         SystemExit: the command failed (exit code 1 means findings and is a success).
@@ -192,7 +192,7 @@ def main() -> None:
 
 
 def table(rows: Mapping[str, Sequence[float]]) -> str:
-    """Render wall and processor time of each contender, and their shares of the bare script's."""
+    """Render wall and CPU time of each contender, and their shares of the bare script's."""
     wall, processor = rows["bare script"]
     lines = ["| | wall | of bare | processor | of bare |", "|---|---|---|---|---|"]
     lines += [

@@ -51,7 +51,7 @@ def run(before: str, after: str, given: Mapping[str, Any]) -> ExitCode:
         given: the options by name.
 
     Raises:
-        FlowdiagError: wrong usage, no readable input, or reports that cannot be compared.
+        FlowdiagError: a usage error, no readable input, or reports that cannot be compared.
     """
     found = resolve_settings(o.flags(given), config=given["config"])
     if given["show_config"]:

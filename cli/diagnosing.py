@@ -101,7 +101,7 @@ def diagnosing(
     early: bool = True,
     otherwise: Callable[[Mapping[str, Any], Settings], Run | None] = lambda given, settings: None,
 ) -> Callable[[Meaning], Callable[..., int]]:
-    """Turn a function with the name of a topic into a command.
+    """Turn a function named after a topic into a command.
 
     The function's docstring is the help. It receives the values of all options, and returns the fields of
     `Options` that the command's own options set.
@@ -236,7 +236,7 @@ def run(
         inputs: finds the inputs, if they are not those at the paths.
 
     Raises:
-        FlowdiagError: wrong usage or configuration, or no readable input.
+        FlowdiagError: a usage or configuration error, or no readable input.
     """
     spark_lines: list[str] = []
     check_output(settings.output)

@@ -25,7 +25,7 @@ class ExitCode(IntEnum):
 MEANINGS: Final = {
     ExitCode.CLEAR: "assessed, no findings at or above `--fail-on`",
     ExitCode.FOUND: "findings at or above `--fail-on` (default: warning)",
-    ExitCode.USAGE: "wrong usage or configuration, no readable input, or out of disk space or memory",
+    ExitCode.USAGE: "usage or configuration error, no readable input, or out of disk space or memory",
     ExitCode.NOT_ASSESSED: "nothing to diagnose, or inconclusive",
     ExitCode.BUG: "a bug in flowdiag, please report it",
     ExitCode.INTERRUPTED: "interrupted (Ctrl-C)",

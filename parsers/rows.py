@@ -316,8 +316,8 @@ class Tally:
         candidates: potentially known records: lines with an anchor, answers or samples.
         recognised: candidates that were recognised.
         not_understood: unrecognised records that flowdiag should know.
-        logger_hits: lines of a class whose lines flowdiag should all know.
-        truncated: lines and reports truncated for their length.
+        logger_hits: lines of a logger of which flowdiag should recognise every line.
+        truncated: lines and reports truncated because of their length.
         first_us, last_us: range of times; printed wall clocks, or instants if nothing else is printed.
         samples: starts of a few unrecognised records.
         error: one clause about an early end of reading; None if the reader reached the end.

@@ -94,8 +94,8 @@ def _stages(job: JobFacts, spell: Episode) -> tuple[Answer, ...]:
 def _apart(job: JobFacts, spell: Episode, runs: Sequence[_Run]) -> tuple[Answer, ...] | None:
     """Return the answers for two stages of a spell that overlap.
 
-    The first culprit delays barriers until its queue is empty, when the next one has already begun. The span
-    in between accuses both, and no single bound separates them. Each stage takes the part that convicts its
+    The first culprit delays barriers until its queue is empty, and the second begins before that. The span in
+    between implicates both, and no single bound separates them. Each stage gets the part that points to its
     culprit.
     """
     if len(runs) != 2:
@@ -146,7 +146,7 @@ def _pieces(spell: Episode) -> list[Piece]:
 
 
 def _part(spell: Episode, piece: Piece) -> Episode:
-    """Return part of a spell; the recovery belongs to the last part only."""
+    """Return one part of a spell; only the last part includes the recovery."""
     first, end = piece
     last = end == len(spell.checkpoints)
     return replace(
@@ -193,7 +193,7 @@ def _points(answer: Answer) -> int:
 
 
 def _agree(one: Answer, other: Answer) -> bool:
-    """Whether two answers accuse the same culprit, or one the task or TaskManager of the other."""
+    """Whether two answers name the same culprit, or one names the other's task or TaskManager."""
     mine, theirs = one.conviction, other.conviction
     return mine is None or theirs is None or same_culprit(mine, theirs)
 

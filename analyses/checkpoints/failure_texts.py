@@ -92,7 +92,7 @@ class TaskFailure:
 
     @property
     def signals(self) -> dict[str, str | None]:
-        """Texts by signal of CP301; None: silent."""
+        """Texts by signal of CP301; None for signals that do not apply."""
         last, repeated = self.crises[-1], self.of_this_task
         often = self.restarts > 1 and repeated * 2 > self.restarts
         return {

@@ -81,7 +81,7 @@ def _last_subtasks(job: h.Job, numbers: Collection[int]) -> list[h.SubtaskCheckp
 
 
 def half_by_shape(job: h.Job) -> str | None:
-    """Return the half by the shape of the missing acknowledgements, in the latest spell that shows it."""
+    """Return the slow half, inferred from which acknowledgements are missing in the latest conclusive spell."""
     found = (answer.conviction for answer in reversed(answers(job)[-_ANSWERS:]))
     return next(
         (

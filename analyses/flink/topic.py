@@ -213,5 +213,5 @@ FLINK = Flink()
 
 
 def named_jobs(jobs: Iterable[JobFacts]) -> list[SelectableJob]:
-    """Return jobs with the names that a selection uses."""
+    """Return the IDs and names by which a user can select these jobs."""
     return [SelectableJob(key=job.key, id=job.key.job_id or None, name=job.name) for job in jobs]

@@ -102,7 +102,7 @@ class _Table(Mapping[str, Entry], Generic[Entry]):
         self._entries: dict[str, Entry] = {}
 
     def texts(self) -> dict[str, str]:
-        """The text of each entry, by its word."""
+        """The text of each entry, by the entry's name."""
         if not self._texts:
             for name in self._names:
                 text = Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8")

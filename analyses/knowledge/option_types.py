@@ -1,10 +1,10 @@
 """The options that flowdiag advises to change, and the syntax of their values.
 
-`write` formats every proposed value, so that the engine accepts it. Flink accepts `2400 ms` but not `2.4 s`, Spark
+`write` formats every proposed value so that the engine accepts it. Flink accepts `2400 ms` but not `2.4 s`, Spark
 accepts `2400ms`, and both require whole numbers of bytes. `shown` formats a value from an input with its unit.
 
 Sources: `TimeUtils`, `MemorySize` and the option classes of Flink 1.9 to 2.3; `JavaUtils` and
-`ConfigBuilder` of Spark 3.3 to 4.3; the Kafka documentation for its own.
+`ConfigBuilder` of Spark 3.3 to 4.3; the Kafka documentation for Kafka's options.
 """
 
 from __future__ import annotations

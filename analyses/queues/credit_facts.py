@@ -82,7 +82,7 @@ class Observed:
 
 
 def bytes_of(text: str | None, otherwise: int) -> int:
-    """Return the bytes of a size in Flink's notation.
+    """Return the number of bytes of a size in Flink's notation.
 
     >>> bytes_of("4kb", 0), bytes_of("32768", 0), bytes_of("1 mb", 0), bytes_of("much", 7)
     (4096, 32768, 1048576, 7)

@@ -18,9 +18,9 @@ from flowdiag.analyses.queues.proof import evidence_in
 from flowdiag.analyses.queues.root import focus, loads_in, samples_in
 
 SPENT: Final = 0.95
-"""Of exclusive and of floating buffers: rounding and races keep full pools below 1."""
+"""Share of exclusive and of floating buffers: rounding and races keep full pools below 1."""
 NEARLY: Final = 0.9
-"""Of the capacity: the last buffers come and go."""
+"""Share of the capacity: the last buffers come and go."""
 OLD_POOL: Final = (1, 9)
 """Earlier versions count a buffer that is not flushed yet as backlog, and full pools are normal."""
 

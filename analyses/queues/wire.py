@@ -58,8 +58,8 @@ class QueueInput(msgspec.Struct, frozen=True, kw_only=True):
 class QueueVertex(msgspec.Struct, frozen=True, kw_only=True):
     """One vertex of the job graph, sources first.
 
-    `role` is root, back-pressured, fed-by-root, ok or unknown; `skew` Flink's own score of the records
-    in, 0 (even) to 100. `graph_from` is the source of the edges: plan, archive, deployment order, metrics.
+    `role` is root, back-pressured, fed-by-root, ok or unknown. `skew` is Flink's own score for
+    incoming records, 0 (even) to 100. `graph_from` is the source of the edges: plan, archive, deployment order, metrics.
     """
 
     job_id: str

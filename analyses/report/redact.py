@@ -1,7 +1,7 @@
 """Removes sensitive text from reports: always secrets, and names on request.
 
 Sentences of rules contain marked names (`flowdiag.analyses.model.names`). In log text, names are searched for.
-Log text is hostile: it contains logged passwords, terminal escapes, and characters that reorder the visible text.
+Log text is untrusted: it contains logged passwords, terminal escapes, and characters that reorder the visible text.
 `clean` is applied to all log text that enters a report.
 """
 

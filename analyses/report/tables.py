@@ -154,7 +154,7 @@ _ABOUT: Final = {
     "trigger": "what triggered the restart",
     "triggered_at": "when it was triggered",
     "type": "type in Flink; a savepoint is a type",
-    "unmatched": "whether the expiry itself is missing in the input",
+    "unmatched": "whether the expiry itself is missing from the input",
     "vertex_id": "id in the job graph",
     "watermark": "watermark of the query",
 }

@@ -1,6 +1,6 @@
 """The report that other programs read (`flowdiag.report/1`): its types.
 
-Added keys and words do not change the number. Any other change raises it. Instants are ISO-8601 UTC with milliseconds,
+Adding keys or words does not change the version number. Any other change increments it. Instants are ISO-8601 UTC with milliseconds,
 `_ms` are milliseconds, `_bytes` are bytes, and subtask indexes are 0-based. Nothing depends on the wall clock, and the
 order of every list is stable.
 """

@@ -20,7 +20,9 @@ def baseline(
     ],
     reason: Annotated[
         str | None,
-        typer.Option("--reason", metavar="TEXT", help="Why new entries are accepted: a ticket."),
+        typer.Option(
+            "--reason", metavar="TEXT", help="Why new entries are accepted, such as a ticket."
+        ),
     ] = None,
     until: Annotated[
         str | None,

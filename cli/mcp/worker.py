@@ -109,7 +109,7 @@ def lines_around(request: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _between(stream: IO[bytes], first: int, last: int) -> list[bytes]:
-    """Return the beginnings of some lines of a stream."""
+    """Return some lines of a stream, each cut to `_LINE` bytes."""
     found, number, rest = [], 1, b""
     while number <= last:
         chunk = stream.read(1 << 20)

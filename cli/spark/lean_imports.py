@@ -35,7 +35,7 @@ def unused_imports_blocked() -> Iterator[None]:
     """Block the import of NumPy, pandas and PyArrow's datasets in the block, unless they are loaded already.
 
     PyArrow and PySpark import an installed NumPy and pandas only to check whether a value is one of theirs.
-    That costs half a second of processor time, and NumPy's threads, in a run that should take three seconds.
+    That costs half a second of CPU time, and NumPy's threads, in a run that should take three seconds.
     `Table.group_by` imports datasets, with file systems of every cloud. PyArrow and PySpark work without
     these libraries (PyArrow can also be built without datasets). They do not retry a failed import in this
     process, so this function is for commands, not for libraries. Child processes are not affected.

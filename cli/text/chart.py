@@ -1,4 +1,4 @@
-"""Draw column charts of characters, for values over time."""
+"""Draw text-mode column charts of values over time."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def _settled(outcome: Outcome, interval_ms: int) -> str:
         case Settling.GROWS:
             return "never: the delay grows"
         case Settling.SWINGS:
-            return "never: the rate swings"
+            return "never: the rate oscillates"
         case Settling.LATER:
             return f"not within {fmt.duration(LONGEST * interval_ms)}"
     return fmt.duration(outcome.settling_ms or 0)

@@ -392,7 +392,7 @@ def _of_collection(collected: Collected, data: bytes) -> Iterator[_Answer]:
 
 
 def _measured(routed: list[_Routed]) -> frozenset[tuple[str, int]]:
-    """Return the subtasks with time shares as metrics; their back pressure repeats the same sample."""
+    """Return the subtasks whose metrics include time shares, which `/backpressure` would only repeat."""
     return frozenset(
         (route[1].vertex_id or "", int(subtask))
         for answer, route in routed

@@ -108,9 +108,9 @@ class FlinkOptions:
     """Settings of a Flink collection.
 
     Attributes:
-        job: id or name of the job, with `*` and `?`; None for all running jobs.
+        job: ID or name of the job, may contain the wildcards `*` and `?`; None for all running jobs.
         every_s, for_s, most_ticks: see `Watch`.
-        sample_back_pressure: request back pressure up to 1.12, too.
+        sample_back_pressure: also request back pressure samples from Flink up to 1.12.
         thread_dumps: take thread dumps of suspect TaskManagers.
         settle_s: pause between requesting jobs and requesting their metrics.
     """

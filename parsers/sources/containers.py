@@ -216,7 +216,7 @@ def remove_copies() -> None:
 
 
 def is_private(path: str) -> bool:
-    """Return whether a path is a copy of this process, which other hosts cannot read."""
+    """Return whether a path is a temporary copy made by this process, which other hosts cannot read."""
     return any(path.startswith(folder + os.sep) for folder in _private)
 
 

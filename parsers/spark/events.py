@@ -153,7 +153,7 @@ class EventReader:
     """
 
     def __init__(self, source: int, tally: Tally) -> None:
-        """Start without lines; `tally` counts the event lines while rows are drawn."""
+        """Start without lines; `tally` counts the event lines as rows are consumed."""
         self._source = source
         self._tasks: dict[tuple[int, int, str], TaskSum] = {}
         self._tally = tally

@@ -556,7 +556,7 @@ def test_commits_of_state_and_metadata() -> None:
     assert found(app_of(quick), "RT407") == []
 
 
-def test_every_tenth_batch_merges_the_log_of_the_sink() -> None:
+def test_every_tenth_batch_compacts_the_log_of_the_sink() -> None:
     def app(every: int, **values: Any) -> ApplicationFacts:
         triggers = [
             w.trigger(n, 1400 if n % every == every - 1 else 500, sink="FileSink[/out]")
@@ -566,14 +566,14 @@ def test_every_tenth_batch_merges_the_log_of_the_sink() -> None:
 
     (finding,) = found(app(10), "RT408")
     assert finding.severity is Severity.INFO
-    assert "merges the log of its file sink" in finding.title
+    assert "compacts the metadata log of its file sink" in finding.title
     assert w.verdict(app(10)) == "healthy"
     (other,) = found(app(7), "RT408")
     assert "does not show why" in other.title
     (finding,) = found(
         app(7, application={"incidents": (w.record("compact-interval", batches="7"),)}), "RT408"
     )
-    assert "merges" in finding.title
+    assert "compacts" in finding.title
     twice = [w.trigger(n, 1400 if n in (1, 17) else 500) for n in range(30)]
     assert found(app_of(twice), "RT408") == []
     noise = [w.trigger(n, 1400 if n in (3, 11, 26, 27) else 500) for n in range(45)]

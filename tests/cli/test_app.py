@@ -345,7 +345,7 @@ def test_light_commands_import_no_heavy_modules(arguments: list[str], tmp_path: 
 
 
 def test_help_is_fast() -> None:
-    """Measured as processor time, because wall time depends on the load of the host."""
+    """Measured as CPU time, because wall time depends on the load of the host."""
     code = (
         "import sys, time; from flowdiag.cli.app import main; main(['--help']);"
         "sys.exit(f'{time.process_time()} s' if time.process_time() > 0.4 else 0)"

@@ -265,7 +265,7 @@ class _Spent:
 
 @contextmanager
 def _in_time(size: int) -> Iterator[_Spent]:
-    """Limit the processor time by the number of bytes read."""
+    """Limit the CPU time by the number of bytes read."""
 
     def over(number: int, frame: FrameType | None) -> None:
         raise _Hangs

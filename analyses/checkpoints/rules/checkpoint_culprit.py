@@ -47,12 +47,12 @@ late for at least three checkpoints, and for half of those with late messages. A
 has already passed the barrier on.
 
 Failed checkpoints with at most three completed ones in between are judged together, on the late messages,
-acknowledgements and metrics of their time. If parts of such a series convict different subtasks or
-TaskManagers, with medium confidence at least, the culprit moved. Each culprit is named for its part, and
-all but the last are over. The same holds if the time between two parts accuses both, and the whole
-accuses none: each culprit then has the part that convicts it.
+acknowledgements and metrics of their time. If parts of such a series point to different subtasks or
+TaskManagers, with at least medium confidence, the culprit moved. Each culprit is named for its part, and
+all but the last are over. The same applies if the time between two parts implicates both, and the whole
+implicates neither: each culprit is then named for the part that points to it.
 
-If checkpoints complete, the latest numbers convict. If the numbers of the whole time show that a sibling was
+If checkpoints complete, the latest numbers decide. If the numbers of the whole time show that a sibling was
 about as busy before, the finding reports that, and no start time. If another TaskManager was lost within a
 minute of each of the checkpoints, the confidence is low.
 

@@ -14,7 +14,7 @@ How it decides
 --------------
 By the exception in the failure of the job or of a task. The last `before` failed checkpoints, up to
 `together` after it, show the kind of failure: CP201 covers expired ones, CP301 declined ones. It ranks
-as a consequence and accuses no task.
+as a consequence and blames no task.
 
 What to do
 ----------

@@ -85,7 +85,7 @@ def judge(job: h.Job, limits: Lost) -> h.Iterator[h.Finding]:
         severity, outcome = h.Severity.CRITICAL, "were lost"
         explain = (
             "The broker aborted open transactions, so records that a checkpoint counts as "
-            "written are missing in the output."
+            "written are missing from the output."
         )
     why = h.fmt.plural(len(hit), "transaction record")
     measurements = [h.measurement("failed-transactions", len(hit), "records")]

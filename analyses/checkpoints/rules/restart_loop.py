@@ -12,7 +12,7 @@ is full of exceptions, most of which are not the cause.
 How it decides
 --------------
 At least `restarts` failures in one crisis (see CP301). Critical while the loop continues at the end of
-the input. The title shows the first cause. The finding itself accuses no task: CP301 to CP303 do.
+the input. The title shows the first cause. The finding itself blames no task: CP301 to CP303 do.
 
 What to do
 ----------

@@ -495,7 +495,7 @@ def cost_ratio(load: Load, members: Sequence[Load]) -> float | None:
 
 
 def queue_ratio(load: Load, members: Sequence[Load]) -> float | None:
-    """Return a subtask's queued buffers in multiples of its median sibling."""
+    """Return the ratio of a subtask's queued buffers to the median of its siblings."""
     others = [other.queue for other in members if other is not load and other.queue is not None]
     middle = median(others)
     if middle is None or load.queue is None or load.queue < QUEUE_BUFFERS:

@@ -505,7 +505,7 @@ class Simulation:
                     self._wake(subtask)
 
     def _start_checkpoint(self, subtask: Subtask) -> bool:
-        """Emit a source's barriers, between two records. False: it takes its snapshot first."""
+        """Emit a source's barriers between two records. Return False if its snapshot comes first."""
         number = subtask.wanted
         subtask.wanted = -1
         self._passed(subtask, number, 0.0)

@@ -83,7 +83,7 @@ def too_few_clause(count: int, noun: str, several: str, *, after_gap: bool) -> s
 
 
 def sustainable_per_s(line: Line | None, interval_ms: int | None, slots: int = 1) -> float | None:
-    """Return the most records per second that fit into the interval, by the fitted cost."""
+    """Return the maximum records per second that the interval allows, according to the fitted cost."""
     if line is None or line.per_x <= 0 or not interval_ms:
         return None
     return max(0.0, (slots * interval_ms - line.base) / line.per_x) / (interval_ms / 1000)

@@ -58,7 +58,7 @@ class Cap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Periodic:
-    """Batches that take longer at regular distances, such as batches that merge metadata.
+    """Batches that take longer at a regular period, such as batches that compact metadata.
 
     Args:
         every: batches.
@@ -88,13 +88,13 @@ class StreamState:
         delay_ms: how late the present is: the wait of the last batch, or the age of the oldest queued.
         delay_trend: trend of the waits, milliseconds per millisecond.
         queued: batches that were waiting when the input ended.
-        behind_since_ms: batch time at which the delay began to grow for good.
+        behind_since_ms: batch time at which the delay began to grow permanently.
         line: cost of a batch over its records.
         headroom_per_s: most records per second that fit into the interval, by that line.
         caps: limits that are reached.
         failed: failed batches or runs.
         limit: the limit of a growing delay, and when the delay reaches it.
-        periodic: for queries, batches that are long at regular distances.
+        periodic: for queries, batches that are long at a regular period.
         rows_overcounted: whether rows are counted more than once, so that no rate of them means anything.
     """
 

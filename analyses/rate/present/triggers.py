@@ -386,10 +386,10 @@ def periodic(
     longer_ms: float = d.LONGER_MS,
     times: float = d.TIMES,
 ) -> Periodic | None:
-    """Return the batches that are long at regular distances, or None.
+    """Return the batches that are long at a regular period, or None.
 
-    File sinks and sources merge their metadata every tenth batch (`compactInterval`), and the merge
-    takes longer the more files there are.
+    File sinks and sources compact their metadata every tenth batch (`compactInterval`). The more files
+    there are, the longer that takes.
 
     Args:
         triggers: of a query.

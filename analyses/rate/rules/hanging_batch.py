@@ -2,7 +2,7 @@
 
 What it reports
 ---------------
-A batch that began and did not end for many intervals, with no other batch running.
+A batch that has been running for many intervals, with no other batch running.
 
 Why it matters
 --------------
@@ -21,7 +21,7 @@ Speculation helps against a slow host, not against a lock.
 
 False alarms
 ------------
-A first batch with a whole backlog (see RT207). Hours without any batch are a gap in the input or a stalled
+A first batch that reads the whole backlog (see RT207). Hours without any batch are a gap in the input or a stalled
 driver, and do not count.
 """
 

@@ -1,29 +1,30 @@
-"""Some batches take longer at regular distances.
+"""Every Nth batch takes longer.
 
 What it reports
 ---------------
-Triggers that take longer at regular distances: which batches, how much longer, and whether merging of
+Triggers that take longer in every Nth batch: which batches, how much longer, and whether the compaction of
 metadata files explains it.
 
 Why it matters
 --------------
-It is not an overload. The file sink merges its log of written files with every tenth batch, and the file
-source its own. That batch takes longer the more files there are.
+It is not an overload. The file sink compacts its metadata log in every tenth batch, and so does the file
+source. The more files there are, the longer that batch takes.
 
 How it decides
 --------------
-Batches whose ID leaves the same remainder take `ratio` times the median, and at least `longer` more, at
-least `times` times. No other batches do. The cause is merging if the distance is `compactInterval` (the
-driver's log, the configuration, or Spark's ten) and the batch is the last of its ten.
+At least `times` batches take `ratio` times the median duration and at least `longer` more. The distance
+between any two of them is a multiple of N, and most batches at these positions are long. The cause is
+compaction if N is `compactInterval` (from the driver's log, the configuration, or Spark's default of 10) and
+each long batch is the last of its N.
 
 What to do
 ----------
-No action is needed while the next batch is on time. If the long batches grow, use a longer
-`compactInterval`, set a `retention` of the sink's log, or use a table format without such a log.
+No action is needed while the next batch is on time. If the long batches grow, increase
+`compactInterval`, set a `retention` for the sink's log, or use a table format without such a log.
 
 False alarms
 ------------
-A job of another application that runs at the same distance.
+A job of another application that runs with the same period.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ from flowdiag.analyses.rate import helpers as h
 _SINK: Final = "spark.sql.streaming.fileSink.log.compactInterval"
 _SOURCE: Final = "spark.sql.streaming.fileSource.log.compactInterval"
 _DEFAULT: Final = "10"
-_LOGS: Final = {_SINK: "the log of its file sink", _SOURCE: "the log of its file source"}
+_LOGS: Final = {
+    _SINK: "the metadata log of its file sink",
+    _SOURCE: "the metadata log of its file source",
+}
 
 
 class Regular(h.Limits):
@@ -43,7 +47,7 @@ class Regular(h.Limits):
 
     ratio: float = h.limit(h.defaults.PERIODIC, "ratio", "to the median duration")
     longer: float = h.limit(h.defaults.LONGER_MS, "ms", "than the median; less is noise")
-    times: float = h.limit(h.defaults.TIMES, "times", "any two have some distance")
+    times: float = h.limit(h.defaults.TIMES, "times", "any two batches are some distance apart")
 
 
 def judge(assessed: h.Assessed, limits: Regular) -> h.Iterator[h.Finding | h.Inconclusive]:
@@ -57,8 +61,8 @@ def judge(assessed: h.Assessed, limits: Regular) -> h.Iterator[h.Finding | h.Inc
         )
         if found is None:
             continue
-        option = merge_option(assessed.app, query, found)
-        reason = f"it merges {_LOGS[option]}" if option else "the input does not show why"
+        option = compaction_option(assessed.app, query, found)
+        reason = f"it compacts {_LOGS[option]}" if option else "the input does not show why"
         long, usual = h.fmt.duration(found.long_ms), h.fmt.duration(found.usual_ms)
         ratio = round(found.long_ms / max(1.0, found.usual_ms), 2)
         over = f"{len(found.batches)} batches, one in {found.every}"
@@ -69,25 +73,25 @@ def judge(assessed: h.Assessed, limits: Regular) -> h.Iterator[h.Finding | h.Inc
             severity=h.Severity.INFO,
             title=f"One in {found.every} batches of {query.label} takes {long} instead of {usual}: "
             f"{reason}",
-            explain="This is not an overload: the batches after it are as short as the others.",
+            explain="This is not an overload: the batches after each long batch are as short as the others.",
             cause=None,
             rank=h.Rank.CONSEQUENCE,
             option=option,
             measurements=(h.measurement("ratio", ratio, "ratio", limits.ratio, over=over),),
             actions=(
                 h.Action(
-                    text="No action is needed while the batches are on time. Merge less often if "
-                    "they grow",
+                    text="No action is needed while the batches are on time. Compact less often if "
+                    "these batches take longer and longer",
                     verify="duration of these batches",
                 ),
             ),
         )
 
 
-def merge_option(
+def compaction_option(
     app: h.ApplicationFacts, query: h.QueryFacts, found: h.defaults.Periodic
 ) -> str | None:
-    """Return the option of the log whose merging explains the long batches, or None."""
+    """Return the option of the log whose compaction explains the long batches, or None."""
     if found.phase != found.every - 1:
         return None
     last = query.triggers[-1]

@@ -11,10 +11,10 @@ A batch is as long as its longest task, and the other cores wait for it.
 
 How it decides
 --------------
-flowdiag adds up the tasks of each stage in the event log. In at least `share` of the present batches, the
+flowdiag aggregates the tasks of each stage in the event log. In at least `share` of the present batches, the
 slowest task takes `ratio` times the mean of the others, at least `floor` longer, and `part` of the batch.
-With `more` times the records (or bytes) of the others, it is skew. Receivers and Kafka's direct stream
-count no records: there, the same partition number in `same` of these batches indicates skew, with less
+With `more` times the records (or bytes) of the others, it is skew. For receivers and Kafka's direct
+stream, Spark counts no records: there, the same partition number in `same` of these batches indicates skew, with less
 confidence.
 
 What to do
@@ -42,7 +42,9 @@ class Slow(h.Limits):
     floor: float = h.limit(500, "ms", "shorter differences come from starting tasks")
     share: float = h.limit(0.6, "share", "of the present batches; single ones are hiccups")
     part: float = h.limit(0.5, "share", "of the batch; below it, other stages matter more")
-    more: float = h.limit(2.0, "ratio", "of records; with as many as the others it is not skew")
+    more: float = h.limit(
+        2.0, "ratio", "of records; a task with as many as the others is a straggler"
+    )
     same: float = h.limit(0.8, "share", "of these batches, with the same partition")
 
 
@@ -67,7 +69,7 @@ def _waits_for_task(lasted_ms: int, stage: h.StageLoad, limits: Slow) -> bool:
 
 
 def skewed(stage: h.StageLoad, more: float = 2.0) -> bool | None:
-    """Return whether the slowest task read that many more records; None without counts."""
+    """Return whether the slowest task read `more` times the records of the others; None without counts."""
     others = stage.others_records
     if others is None or not stage.records:
         return None
@@ -93,7 +95,7 @@ def _finding(
     if verdicts:
         confidence, rank = h.Confidence.HIGH, h.Rank.ROOT_CAUSE
         skew = sum(verdicts) >= len(verdicts) / 2
-        explain = "The task has that many more records: the data is skewed."
+        explain = "The task also gets more records than the others: the data is skewed."
         share = median(s.slowest_records / s.records for s in stages if s.records)
         extra = f", with {h.fmt.percent(share)} of the records" if skew else ""
     cause, remedies = "data-skew", ["spread"]

@@ -7,24 +7,24 @@ blocks, or that spill data to disk.
 
 Why it matters
 --------------
-No record is processed in that time. Memory or the network is short, not cores.
+No record is processed in that time. The bottleneck is memory or the network, not the number of cores.
 
 How it decides
 --------------
-The task metrics come from the event log, for the longest stage of at least `fewest` present batches. One
-value passes its limit in at least `share` of them: garbage collection (`gc` of the tasks' time), waits for
-shuffle blocks (`fetch`), or spilled data (`spill`). The rule requires batches that queue or take `use` of
+The task metrics come from the event log, for the longest stage of at least `fewest` present batches. In
+at least `share` of them, one value exceeds its limit: garbage collection (`gc` of the tasks' time), waits for
+shuffle blocks (`fetch`), or spilled data (`spill`). The rule only applies if batches queue or take `use` of
 the interval.
 
 What to do
 ----------
-Garbage: provide more memory per core (fewer cores or more memory per executor), or create fewer objects.
-Spills: use more partitions. Waits: use fewer, larger blocks, and check the disks and the network of the
+Garbage collection: provide more memory per core (fewer cores or more memory per executor), or create fewer
+objects. Spills: use more partitions. Waits: use fewer, larger blocks, and check the disks and the network of the
 hosts that serve them.
 
 False alarms
 ------------
-Spark counts a garbage collection for each running task. With many tasks per executor, the sum may exceed
+Spark counts each garbage collection once per running task. With many tasks per executor, the sum may exceed
 the real cost.
 """
 
@@ -40,12 +40,14 @@ from flowdiag.analyses.rate import helpers as h
 class Overhead(h.Limits):
     """Limits of RT307."""
 
-    gc: float = h.limit(0.2, "share", "Spark's Web UI marks a tenth; it counts per task")
+    gc: float = h.limit(0.2, "share", "Spark's Web UI highlights a tenth; Spark counts it per task")
     fetch: float = h.limit(0.3, "share", "of the tasks' time")
     spill: float = h.limit(1_000_000, "bytes", "of a stage; less costs nothing")
     share: float = h.limit(0.6, "share", "of the present batches")
     fewest: float = h.limit(h.defaults.FEW, "batches", "fewer may be chance")
-    use: float = h.limit(h.defaults.NARROW, "share", "of the interval; below it, time is not short")
+    use: float = h.limit(
+        h.defaults.NARROW, "share", "of the interval; below it, there is time to spare"
+    )
 
 
 # Cause, value of a stage, its limit, unit, and text.

@@ -1,4 +1,4 @@
-"""The gains make the rate swing.
+"""The gains of the rate estimator make the rate oscillate.
 
 What it reports
 ---------------
@@ -6,19 +6,20 @@ A published rate that jumps up and down from batch to batch, with gains that ove
 
 Why it matters
 --------------
-Batches are too large and too small in turn. The long ones cause the delay, and the short ones waste the
-interval.
+Batches alternate between too large and too small. Large batches cause the delay, and small ones waste part of
+the interval.
 
 How it decides
 --------------
-flowdiag replays the estimators. Over the late half of the updates, at least `updates`, the rate turns at
-`turns` of them. Its spread (90th minus 10th percentile) is above `swing` of its median. A gain is outside
-the stable range: the `proportional` one above 1, or any derivative gain.
+flowdiag replays the estimators over the second half of the updates, at least the last `updates`. The rate
+changes direction at `turns` of them, and its spread (90th minus 10th percentile) exceeds `swing` of its
+median. A gain is outside the stable range: the proportional gain is above `proportional`, or the derivative
+gain is not 0.
 
 What to do
 ----------
 Restore the defaults: proportional 1.0, integral 0.2, derived 0.0. With proportional 1, the last rate
-cancels out, so nothing can swing.
+cancels out, so the rate cannot oscillate.
 
 False alarms
 ------------
@@ -39,13 +40,15 @@ class Swinging(h.Limits):
     """Limits of RT205."""
 
     swing: float = h.limit(0.5, "share", "the rate of a steady job varies by a tenth or two")
-    turns: float = h.limit(0.45, "share", "of the updates; noise alone turns at two thirds")
+    turns: float = h.limit(
+        0.45, "share", "of the updates; noise alone changes direction at two thirds"
+    )
     proportional: float = h.limit(1.0, "gain", "with 1, the last rate cancels out")
-    updates: float = h.limit(8, "updates", "of the late half; fewer may be chance")
+    updates: float = h.limit(8, "updates", "in the second half; fewer may be chance")
 
 
 def judge(assessed: h.Assessed, limits: Swinging) -> h.Iterator[h.Finding | h.Inconclusive]:
-    """Yield one finding per application whose rate swings."""
+    """Yield one finding per application whose rate oscillates."""
     for state in assessed.dstreams:
         for estimator in assessed.estimators:
             found = swing(estimator, limits.updates)
@@ -62,7 +65,7 @@ def _late(estimator: h.Replay, fewest: float) -> int:
 
 
 def swing(estimator: h.Replay, fewest: float = 8) -> tuple[float, float] | None:
-    """Return the spread of the late rates over their median, and the share of updates with a turn."""
+    """Return the spread of the late rates over their median, and the share of updates that reverse it."""
     late = [step.new_rate for step in estimator.updates[-_late(estimator, fewest) :]]
     rates = [rate for rate in late if rate is not None]
     if len(rates) < max(1, fewest):
@@ -93,9 +96,9 @@ def _finding(
     return h.option_finding(
         assessed,
         option,
-        title=f"The rate swings between {low:.0f} and {high:.0f} records/s and turns at "
+        title=f"The rate oscillates between {low:.0f} and {high:.0f} records/s and changes direction at "
         f"{h.fmt.percent(turns)} of the updates; {gain} is {value:g}",
-        why=f"{option} = {value:g} makes the rate swing by {h.fmt.percent(spread)} of its median",
+        why=f"{option} = {value:g} makes the rate oscillate by {h.fmt.percent(spread)} of its median",
         cause="unstable-gains",
         rank=h.Rank.ROOT_CAUSE,
         count=len(estimator.updates),

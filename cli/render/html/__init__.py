@@ -3,7 +3,7 @@
 `render` combines the sections (`sections/`) with their templates (`templates/`) and charts (`charts/`). docs/html.md
 explains the page and its design.
 
-Log text is hostile. Every value of a template is made printable and escaped in one place (`_printable_value`,
+Log text is untrusted. Every value of a template is made printable and escaped in one place (`_printable_value`,
 autoescape). Charts get printable text, which Vega escapes. The content security policy of the page forbids scripts,
 requests and foreign styles.
 """
