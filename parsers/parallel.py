@@ -368,7 +368,7 @@ _SERVE: Final = (
 class _Process:
     """A Python process that runs `serve`: it receives tasks through a pipe and ends when the pipe closes.
 
-    A process of `multiprocessing` would first run the main module again: the script of a library user.
+    A `multiprocessing` process would first run the main module again, which may be a library user's script.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """Selection of the text to quote from large records.
 
-A metrics report has one line per metric of a TaskManager. A REST answer contains all subtasks of a vertex,
+A metrics report has one line per metric of a TaskManager. A REST response contains all subtasks of a vertex,
 and an event in Spark's event log all properties of a job. A quote shows only the judged sample,
 subtask or fields, in the words of the format.
 """

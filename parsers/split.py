@@ -307,7 +307,7 @@ def _add_pasted(task: _Task, failed: bool | None) -> None:
 
 
 def _add_reports(task: _Task) -> None:
-    """Add printed reports of streaming queries, between records or alone."""
+    """Add progress reports that streaming queries print, between log records or on their own."""
     source = task.split.source
     if source.engine == "flink" or not 0 <= source.size <= REPORT_TEXT_BYTES:
         return

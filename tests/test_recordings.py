@@ -78,7 +78,7 @@ def facts_of(recorded: Callable[..., Recorded]) -> Callable[..., ClusterFacts]:
 
 @pytest.fixture(scope="module")
 def report_of(recorded: Callable[..., Recorded]) -> Callable[[Recording], Report]:
-    """Return the report on a whole recording (logs, REST answers, archive)."""
+    """Return the report on a whole recording (logs, REST responses, archive)."""
     return lambda recording: recorded(recording.files, topics=FLINK).report("checkpoints")
 
 

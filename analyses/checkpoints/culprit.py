@@ -60,7 +60,7 @@ def culprit_of(job: JobFacts, episode: Episode) -> Answer:
 def answers(job: JobFacts) -> tuple[Answer, ...]:
     """Return the culprit of each of the last `MOST_SPELLS` spells of expired checkpoints, in order.
 
-    A spell in which the culprit moved has an answer for each of its stages.
+    If the culprit changes during a spell, each stage of the spell has its own answer.
     """
     sick = [episode for episode in all_spells(job) if episode.count(Status.EXPIRED)]
     return tuple(answer for spell in sick[-MOST_SPELLS:] for answer in _stages(job, spell))
@@ -335,7 +335,7 @@ def slowed_by(job: JobFacts, first_us: int | None, last_us: int | None) -> Convi
 
 
 def _whole(job: JobFacts) -> Episode:
-    """Return an episode for the whole time of a job without failed checkpoints."""
+    """Return an episode that spans a whole job without failed checkpoints."""
     return Episode(
         job=job.key, checkpoints=(), recovered=None, warm_up=False, since_us=job.first_us
     )

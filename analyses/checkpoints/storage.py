@@ -34,7 +34,7 @@ class Refusal:
     Args:
         checkpoint: run and number; None before it got a number.
         subtask: task and index; None for the JobManager.
-        exception: its class; None if the record only shows what failed.
+        exception: its class; None if the record names only the failed operation.
     """
 
     checkpoint: tuple[int, int] | None

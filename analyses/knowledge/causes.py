@@ -93,7 +93,7 @@ Entry = TypeVar("Entry")
 
 
 class _Table(Mapping[str, Entry], Generic[Entry]):
-    """The entries of some files, by their header. Each is parsed and checked when it is first used."""
+    """The entries of several files, by header. Each is parsed and checked on first use."""
 
     def __init__(self, kind: type[Entry], names: tuple[str, ...]) -> None:
         self._kind = kind

@@ -209,7 +209,7 @@ def _larger_process(
 
 
 def proposal_action(process: MemoryProcess, proposal: Proposal, text: str) -> Action:
-    """Return a proposal as one action: the first option, with the others to set together with it."""
+    """Return a proposal as one action: the first option, and the options to set with it."""
     memory = proposal.memory
     heap, managed, total = map(fmt.size, (memory.heap, memory.managed, memory.process))
     key, *others = proposal.options

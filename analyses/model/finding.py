@@ -54,7 +54,7 @@ class Confidence(StrEnum):
 
     @property
     def weight(self) -> int:
-        """0 for low up to 2 for high."""
+        """From 0 (low) to 2 (high)."""
         return tuple(Confidence).index(self)
 
 

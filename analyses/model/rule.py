@@ -163,7 +163,7 @@ class Rule:
 
 
 Failed = Callable[[Rule, Any, Exception], Inconclusive]
-"""Turns an exception of a rule about a subject into a doubt."""
+"""Turns a rule's exception into an inconclusive result for the subject."""
 
 
 def apply(
@@ -180,7 +180,7 @@ def apply(
         facts: all facts of the topic, for rules that judge them at once.
         subjects: its jobs, applications or processes, in order, for the other rules.
         settings: values by rule code and threshold name.
-        failed: turns an exception of a rule into a doubt, so that the rule continues with the other subjects.
+        failed: turns a rule's exception into an inconclusive result, so that the rule continues with the other subjects.
             None: exceptions are raised.
     """
     settings = settings or {}

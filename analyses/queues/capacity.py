@@ -50,7 +50,7 @@ class Capacity:
         channels, remote: counted over the gates.
         buffers: exclusive and floating buffers of the remote channels.
         local: buffers at local producers that `inputQueueLength` counts; None: it does not count any.
-        events: additional barriers, one per counted channel.
+        events: room for barriers on top of the buffers, one per counted channel.
     """
 
     channels: int

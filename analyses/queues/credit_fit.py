@@ -32,7 +32,7 @@ _PRESSED: Final = (
     0.5  # share of the samples in which a task is back-pressured (without times, up to 1.12)
 )
 _LEAST_FREE: Final = (
-    0.05  # of a source's time: the possible rate of a nearly stalled source is unknown
+    0.05  # of a source's time: the maximum rate of a nearly stalled source is unknown
 )
 _QUICK: Final = 0.1  # of the time between records, for a task with only a known rate
 
@@ -357,12 +357,14 @@ def _source_services(task: ObservedTask, observed: Observed, notes: list[str]) -
     for subtask in task.subtasks:
         rate = subtask.records_out or total / len(task.subtasks)
         if subtask.back_pressured is None:
-            notes.append(f"the possible rate of {task.name} is unknown: twice its rate is assumed")
+            notes.append(
+                f"the maximum rate of {task.name} is unknown: twice its current rate is assumed"
+            )
             free = 0.5
         else:
             free = 1.0 - min(1.0, subtask.back_pressured / _SECOND)
         if free < _LEAST_FREE:
-            notes.append(f"{task.name} was nearly stalled: its possible rate is a guess")
+            notes.append(f"{task.name} was nearly stalled: its maximum rate is a guess")
             free = _LEAST_FREE
         services.append(_SECOND / rate * free)
     return tuple(services)
@@ -426,7 +428,7 @@ def _record_bytes(name: str, observed: Observed, notes: list[str]) -> float:
 
 
 def _selectivity(up: str, down: str, pattern: str, observed: Observed) -> float:
-    """Return the records on an edge divided by those the upstream task receives (a source: sends)."""
+    """Return the records on an edge per record that the upstream task receives, or sends if it is a source."""
     tasks = {task.name: task for task in observed.tasks}
     inputs = [u for u, d, _ in observed.edges if d == down]
     taken = _in(tasks[down])

@@ -71,7 +71,7 @@ def _vertices(job: JobQueues, max_rows: int) -> list[wire.QueueVertex]:
 
 
 def _inputs(job: JobQueues, task: str) -> list[wire.QueueInput]:
-    """Return the tasks right upstream; empty if their order is unknown."""
+    """Return the tasks directly upstream; empty if their order is unknown."""
     if not has_task_order(job):
         return []
     edges = job.job.graph.shipping if job.job.graph else ()

@@ -150,7 +150,7 @@ class JobQueues:
 
     @property
     def totals(self) -> tuple[SubtaskLoad, ...]:
-        """Counts since the start, from REST answers and archives."""
+        """Counts since the start, from REST responses and archives."""
         return self.job.loads
 
     @property

@@ -608,7 +608,7 @@ def _convicted(root: Root, found: Conviction) -> tuple[Load, ...]:
 
 
 def _before(job: JobQueues, loads: Loads, task: str) -> tuple[tuple[str, float], ...]:
-    """Return the tasks right upstream, and the largest share of the time that a subtask of each waits."""
+    """Return the tasks directly upstream, and the largest share of the time that a subtask of each waits."""
     if not has_task_order(job):
         waits = {(load.key.task, load.pressed or 0.0) for load in loads.values() if load.waits}
         return tuple(sorted(waits))

@@ -139,7 +139,7 @@ _ABOUT: Final = {
     "state": "ongoing or recovered",
     "state_rows": "rows in the state stores",
     "status": "status, as in the report",
-    "step": "step of the start",
+    "step": "startup step",
     "stream_id": "id of the input stream",
     "submission_ms": "submission, milliseconds since the epoch",
     "subtask": "subtask as Flink prints it: i/n",

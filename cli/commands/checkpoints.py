@@ -20,6 +20,6 @@ def checkpoints(given: Mapping[str, Any]) -> Mapping[str, Any]:
       flowdiag checkpoints logs/ --job 'orders-*' --format json | jq .summary
 
     Pass whatever you have: logs of the JobManager and the TaskManagers, garbage collector logs, History Server
-    archives, and saved answers of /jobs/:id/checkpoints.
+    archives, and saved responses of /jobs/:id/checkpoints.
     """
     return {}

@@ -30,7 +30,8 @@ For = Annotated[
     _live_option("--for", metavar="TIME", help="How long to watch; 0 for one look (default: 60s)."),
 ]
 Keep = Annotated[
-    str | None, _live_option("--keep", metavar="DIR", help="Keep the answers in DIR/SERVER/TIME/.")
+    str | None,
+    _live_option("--keep", metavar="DIR", help="Keep the responses in DIR/SERVER/TIME/."),
 ]
 Every = Annotated[
     str | None,

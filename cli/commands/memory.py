@@ -18,7 +18,7 @@ Paths = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[PATH...]",
-        help="Configurations, logs, REST answers, kubectl output, GC logs; or nothing.",
+        help="Configurations, logs, REST responses, kubectl output, GC logs; or nothing.",
     ),
 ]
 ProcessSize = Annotated[

@@ -32,7 +32,7 @@ def queues(given: Mapping[str, Any]) -> Mapping[str, Any]:
       flowdiag queues logs/ --format json | jq '.summary.culprits[0]'
 
     Pass metrics and the job graph: logs with metric reports (Slf4jReporter), Prometheus files, folders of
-    `flowdiag collect`, saved REST answers, archives. Other logs and configurations add details.
+    `flowdiag collect`, saved REST responses, archives. Other logs and configurations add details.
     """
     from flowdiag.analyses.model.options import QueueOptions
 

@@ -28,7 +28,7 @@ def rate(given: Mapping[str, Any]) -> Mapping[str, Any]:
       flowdiag rate logs/ --trigger-interval 10s --since 2h
       flowdiag rate logs/ --format json | jq '.data.applications[].pid[-1]'
 
-    Pass whatever you have: event logs, lines of `flowdiag listener`, saved REST answers (/streaming/batches,
+    Pass whatever you have: event logs, lines of `flowdiag listener`, saved REST responses (/streaming/batches,
     /environment, …), and logs of the driver and the executors.
     """
     from flowdiag.analyses.model.options import RateOptions

@@ -131,7 +131,7 @@ _CREDITS: Final[Options] = {
         _JOB,
         "--from",
         "PATH",
-        "Logs with metric reports, REST answers, snapshots; repeatable.",
+        "Logs with metric reports, REST responses, snapshots; repeatable.",
     ),
     "job": _option(str, _JOB, "--job", "JOB", "Prefix of the job's id, or glob of its name."),
     "parallelism": _option(

@@ -1,7 +1,7 @@
-"""A session of an agent: the process that diagnoses, and its reports.
+"""An agent session: the process that runs the diagnosis, and its reports.
 
-The process handles one request at a time. A timeout or a cancelled request ends it with all its children, Java
-included. The next request starts a new process.
+The process handles one request at a time. A timeout or a cancelled request kills it and all its children, including
+Java. The next request starts a new process.
 """
 
 from __future__ import annotations

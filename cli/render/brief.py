@@ -21,7 +21,7 @@ from flowdiag.cli.text import stories as s
 from flowdiag.cli.text import words
 
 MOST: Final = 2_000
-"""The maximum length of a brief in characters, with line feeds."""
+"""The maximum length of a brief in characters, including line feeds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,7 +141,7 @@ def _fit_inputs(flags: CreditFlags) -> Fit:
         first = f": {unread[0].name}: {unread[0].reason}" if unread else ""
         raise FlowdiagError(
             f"no input describes a Flink job{first}",
-            hint="pass logs with metric reports, REST answers, or the output of flowdiag collect",
+            hint="pass logs with metric reports, REST responses, or the output of flowdiag collect",
         )
     with Progress() as progress, SparkStarter.begin() as spark, spark.explain_failures():
         measured = measure(

@@ -1,4 +1,4 @@
-"""The actions of `flowdiag warm` on a running Java (`flowdiag.cli.spark.running_java`)."""
+"""The actions of `flowdiag warm` on a running JVM (`flowdiag.cli.spark.running_java`)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def keep_running(stay: str) -> str:
     idle_s = parse_stay(stay)
     if not idle_s:
         raise FlowdiagError(
-            "--stay 0 keeps nothing running", hint="end Java with flowdiag warm --stop"
+            "--stay 0 keeps nothing running", hint="stop Java with flowdiag warm --stop"
         )
     if os.environ.get("CI"):
         raise FlowdiagError("Java does not keep running if CI is set: CI jobs leave nothing behind")
@@ -54,30 +54,30 @@ def keep_running(stay: str) -> str:
 
 
 def stop_all() -> str:
-    """End every running Java, and return a message with their number.
+    """Stop every running JVM, and return a message with their number.
 
     Raises:
-        FlowdiagError: a Java does not end.
+        FlowdiagError: a JVM does not stop.
     """
     running = [(files, files.read()) for files in running_java.all_keeper_files()]
     for files, java in running:
         if not running_java.stop(files):
             process = f" {java.java_pid}" if java else ""
-            raise FlowdiagError(f"Java{process} does not end", hint="kill the process")
+            raise FlowdiagError(f"Java{process} does not stop", hint="kill the process")
     count = sum(java is not None for _, java in running)
     return (
-        f"ended {plural(count, 'Java process', 'Java processes')}"
+        f"stopped {plural(count, 'Java process', 'Java processes')}"
         if count
-        else "no Java is running"
+        else "no Java process is running"
     )
 
 
 def status_lines() -> list[str]:
-    """Describe every running Java and the disk space of the archives, one line each."""
+    """Describe every running JVM and the disk usage of the archives, one line each."""
     lines = [line for files in running_java.all_keeper_files() for line in _status_line(files)]
     archive_bytes = sum(path.stat().st_size for path in archives())
     return [
-        *(lines or ["no Java is running"]),
+        *(lines or ["no Java process is running"]),
         f"class archives: {size(archive_bytes) if archive_bytes else 'none'}",
     ]
 

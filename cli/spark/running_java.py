@@ -1,7 +1,7 @@
 """Lets commands share a Java process that keeps running after a command ends.
 
 A command starts a keeper (`flowdiag.cli.spark.keeper`), a small process that starts Java and writes its port
-and secret to a private file. The keeper ends Java when it is idle for too long. Later commands connect to Java through
+and secret to a private file. The keeper stops Java when it is idle for too long. Later commands connect to Java through
 pyspark's support for existing gateways.
 
 There is one keeper per user, Java, pyspark, set of flags, heap size and number of cores; all of these are part
@@ -40,7 +40,7 @@ BUSY: Final = b"busy"
 """A command is using Java. If the lock is free, that command was killed."""
 IDLE: Final = b"idle"
 HEAP_FULL: Final = b"full"
-"""Earlier commands have nearly filled the heap: the keeper ends Java."""
+"""Earlier commands have nearly filled the heap, so the keeper stops Java."""
 
 
 class RunningJava(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,7 +49,7 @@ class RunningJava(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         pid: the keeper's process.
         java_pid: Java's process.
-        idle_s: the idle time after which the keeper ends Java.
+        idle_s: the idle time after which the keeper stops Java.
         started_s: seconds since the epoch.
     """
 
@@ -71,7 +71,7 @@ class KeeperConfig(msgspec.Struct, frozen=True):
         origin: the origin of the runtime, as in `Java`.
         properties: Spark's settings, without folders.
         heap_bytes: the maximum heap size.
-        idle_s: the idle time after which it ends Java.
+        idle_s: the idle time after which it stops Java.
     """
 
     key: str
@@ -91,7 +91,7 @@ class KeeperFiles:
 
     @property
     def info(self) -> Path:
-        """Describes the running Java. The file disappears as soon as no command may connect any longer."""
+        """Describes the running JVM. The file disappears as soon as no command may connect any longer."""
         return self.folder / f"{_PREFIX}{self.key}.json"
 
     @property
@@ -105,7 +105,7 @@ class KeeperFiles:
         return self.folder / f"{_PREFIX}{self.key}.alive"
 
     def read(self) -> RunningJava | None:
-        """Return the running Java; None if there is none, or if other users can have written the file."""
+        """Return the running JVM; None if there is none, or if other users can have written the file."""
         try:
             with _open_private(self.info) as file:
                 return msgspec.json.decode(file.read(_MAX_FILE_BYTES), type=RunningJava)
@@ -140,7 +140,7 @@ class KeeperFiles:
 
 @dataclass(slots=True)
 class JavaLease:
-    """The exclusive right to use the running Java, until it is released."""
+    """The exclusive right to use the running JVM, until it is released."""
 
     files: KeeperFiles
     java: RunningJava

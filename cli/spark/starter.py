@@ -276,7 +276,7 @@ class SparkStarter(SparkProvider):
             self._lease = None
 
     def _join_or_start_keeper(self, stay_s: float | None) -> bool:
-        """Join a running Java, or start a keeper for one; return whether either succeeds."""
+        """Join a running JVM, or start a keeper for one; return whether either succeeds."""
         assert self.java is not None
         properties, heap_bytes = self._common_properties(), self._jvm.heap_bytes
         files = running_java.keeper_files_for(self.java, properties, heap_bytes)

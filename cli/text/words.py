@@ -32,7 +32,7 @@ class Clock:
     zone: tzinfo | None
 
     def show(self, instant: str | None, *, date: bool = True) -> str:
-        """Convert an ISO instant to the notation of logs.
+        """Convert an ISO timestamp to the format of log lines.
 
         >>> Clock("UTC", timezone.utc).show("2018-11-29T10:43:44.622Z")
         '2018-11-29 10:43:44'
@@ -95,7 +95,7 @@ def is_one_day(report: w.Report, clock: Clock) -> bool:
 def time_span(report: w.Report, clock: Clock) -> str:
     """Return the time of the first and the last record of all inputs.
 
-    Saved REST answers have no times of their own: their checkpoints, batches and triggers date them.
+    Saved REST responses have no times of their own: their checkpoints, batches and triggers date them.
     """
     spans = [(item.first, item.last) for item in report.inputs]
     if not any(first for first, _ in spans):
@@ -716,7 +716,7 @@ def _muted_line(source: str, entries: Sequence[w.BaselineEntry]) -> str:
 
 
 def mute_note(report: w.Report, finding: w.Finding) -> str | None:
-    """Return until when and why the baseline mutes a finding; None if it does not."""
+    """Return the expiry and reason of the baseline entry that mutes a finding; None if no entry does."""
     if report.summary.baseline is None or finding.fingerprint not in muted(report):
         return None
     known = report.summary.baseline.entries

@@ -94,7 +94,7 @@ def group_fragments(fragments: Sequence[bytes], sample: bytes) -> list[list[byte
     """Divide fragments into groups, and order each group, for the cheapest search.
 
     The algorithm starts with one bucket per fragment and repeatedly joins the two buckets with the lowest
-    loss. A group can repeat a fragment so that later ones fall into their intended buckets.
+    loss. A fragment can occur twice in a group, so that later fragments fall into their intended buckets.
 
     Args:
         fragments: distinct, `FRAGMENT` bytes long.

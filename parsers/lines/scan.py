@@ -133,7 +133,7 @@ class CoveringMatcher:
         return found
 
     def _around(self, region: Region) -> Sequence[tuple[int, int]]:
-        """Return the literals near fragments: at most the length of a literal away."""
+        """Return the literals within one literal length of a fragment."""
         places: list[tuple[int, int]] = []
         for group in self._groups:
             places += group.find(region)

@@ -70,7 +70,7 @@ def windows(options: HistoryOptions) -> list[tuple[int, int]]:
 async def collect_prometheus(
     client: Client, folder: Folder, options: HistoryOptions, *, tool: str, progress: ShowProgress
 ) -> Outcome:
-    """Collect the span, without the windows that an earlier run stored.
+    """Collect the time range, except the windows that an earlier run stored.
 
     Raises:
         FlowdiagError: the server is not Prometheus, has no Flink metrics, or denies access.

@@ -1,4 +1,4 @@
-"""Recognition of JSON and other exports: log events, REST answers, event logs, metric histories."""
+"""Recognition of JSON and other exports: log events, REST responses, event logs, metric histories."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def _sniff_document(sample: Sample) -> Sniffed | None:
     first = values[0]
     if isinstance(first, dict) and str(first.get("schema", "")).startswith("flowdiag."):
         return not_read("a report of flowdiag")
-    return not_read("JSON, but neither log events nor a known REST answer")
+    return not_read("JSON, but neither log events nor a known REST response")
 
 
 def _spark_answer(kind: str) -> Sniffed:
@@ -155,7 +155,7 @@ def _spark_answer(kind: str) -> Sniffed:
 
 
 def sniff_printed(printed: Printed) -> Sniffed | None:
-    """Return the verdict on JSON printed by a terminal or a page: REST answers and query reports."""
+    """Return the verdict on JSON printed by a terminal or a page: REST responses and query reports."""
     body = printed.data.strip()
     if (answer := recognise(body, printed.path or "")) is not None:
         return Sniffed(kind=answer[0], engine="flink", url=printed.path or answer[1])

@@ -31,7 +31,7 @@ class Sample:
     """The decompressed parts of a file that `sniff` may examine.
 
     Attributes:
-        name: path and name; used only for IDs in names of REST answers.
+        name: path and name; used only for IDs in names of REST responses.
         head: the first `HEAD_BYTES`, or the whole file.
         complete: whether `head` is the whole file.
         elsewhere: some lines from the middle and the end, if they are cheap to read.

@@ -1,4 +1,4 @@
-"""Records and busy times of subtasks from REST answers and archives."""
+"""Records and busy times of subtasks from REST responses and archives."""
 
 from __future__ import annotations
 

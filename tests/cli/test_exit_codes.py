@@ -20,7 +20,7 @@ def only(severity: f.Severity, state: f.State = f.State.RECOVERED) -> Report:
 
 
 def with_finding_and_inconclusive_rule(severity: f.Severity) -> Report:
-    doubt = f.Inconclusive(reason="no REST answers", job=reports.JOB)
+    doubt = f.Inconclusive(reason="no REST responses", job=reports.JOB)
     return reports.build(
         reports.job_facts(sick=True),
         reports.outcome("CP101", "checkpoint-expired", reports.expired(severity=severity)),

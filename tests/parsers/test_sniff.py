@@ -225,11 +225,11 @@ README = (
         ('{\n "schema": "flowdiag.report/1"\n}', "a report of flowdiag"),
         ('{"a": 1', "damaged JSON"),
         ('{"a":1}\n{"a":2}\n', "JSON lines, but no log records"),
-        ("[]", "JSON, but neither log events nor a known REST answer"),
-        ('{"name":"x","message":"hello"}', "JSON, but neither log events nor a known REST answer"),
-        ('["a", "b"]', "JSON, but neither log events nor a known REST answer"),
+        ("[]", "JSON, but neither log events nor a known REST response"),
+        ('{"name":"x","message":"hello"}', "JSON, but neither log events nor a known REST response"),
+        ('["a", "b"]', "JSON, but neither log events nor a known REST response"),
         (json.dumps({"events": [{"event": "submit", "time": 1795215950770}]}, indent=1),
-         "JSON, but neither log events nor a known REST answer"),
+         "JSON, but neither log events nor a known REST response"),
     ],
 )  # fmt: skip
 def test_skipped_files_have_a_reason(data: bytes | str, reason: str) -> None:

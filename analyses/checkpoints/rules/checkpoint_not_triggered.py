@@ -2,8 +2,8 @@
 
 What it reports
 ---------------
-Triggers that Flink gave up, one after another, until the end of the input: because tasks are not
-running, have finished, or because of limits. And triggers that stopped without a message.
+Flink refuses every trigger up to the end of the input, because tasks are not running or have finished,
+or because a limit is reached. Or Flink stops triggering checkpoints without a message.
 
 Why it matters
 --------------
@@ -13,11 +13,13 @@ a bounded input next to an unbounded one.
 
 How it decides
 --------------
-At least `attempts` triggers were refused since the last successful trigger, at the end of the input.
-If the reason is that tasks have finished, `finished-attempts` over `finishing` are enough. Critical
-from `critical` times as many, a warning below that. Information while the sources have been finished
-for less than `finishing`. Or: the last trigger is more than `silence` intervals (and `silence-floor`)
-old, nothing is in progress, and the job continues.
+Refused: at the end of the input, at least `attempts` triggers have been refused since the last successful
+one. If the reason is that tasks have finished, `finished-attempts` refusals over at least `finishing` are
+enough. The finding is a warning, and critical from `critical` times `attempts`. If the tasks finished less
+than `finishing` ago, it is information.
+
+Silent: the last trigger is more than `silence` intervals and more than `silence-floor` ago, no checkpoint
+is in progress, and the job continues.
 
 What to do
 ----------
@@ -27,7 +29,7 @@ partitions. Tasks that are not running: check what they wait for (slots, restore
 False alarms
 ------------
 Triggers refused while the job starts or restarts do not count, nor do those before a bounded job
-finishes. Time in which the JobManager's log has no record at all does not count, because lines may be
+finishes. Periods without any record in the JobManager's log do not count, because lines may be
 missing. A source that reads its backlog may switch checkpoints off for that time
 (`execution.checkpointing.interval-during-backlog`, 1.19+): if that option is set, silence proves nothing.
 """

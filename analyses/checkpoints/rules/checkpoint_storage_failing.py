@@ -13,7 +13,7 @@ the same exception, none of them is: all write to the same storage.
 How it decides
 --------------
 The rule sorts the causes of declined and failed checkpoints, and of failed snapshots in TaskManager logs,
-by exception class. It convicts the storage if one class of storage exceptions comes from at least two
+by exception class. It blames the storage if one class of storage exceptions comes from at least two
 TaskManagers (two tasks, if no place is known), or from the JobManager. The JobManager writes the metadata,
 and prepares the location of a checkpoint before it has a number. If it only reports that a checkpoint
 failed, that is a hint. A checkpoint that every task acknowledged and that could not be finalized also

@@ -15,7 +15,7 @@ was the right one 19 times and the wrong one 5 times. 3 runs had no late message
 How it decides
 --------------
 "Received late message for now expired checkpoint attempt …" counts only if that checkpoint is known to
-have expired. Up to 1.18 Flink prints the same line after a decline or a fail-over. Messages whose
+have expired. Up to 1.18 Flink prints the same line after a decline or a failover. Messages whose
 expiry is cut off are listed as unmatched. They are information, and only reported without matched ones.
 
 Up to 1.10 the tasks are not notified that a checkpoint is dead, so the culprit *and everything

@@ -1,12 +1,12 @@
-"""A task failed, or threw an exception in a snapshot.
+"""A task failed, or its snapshot threw an exception.
 
 What it reports
 ---------------
-The failure that began a series of restarts: the subtask, its exception, the place, the number of
-restarts, and whether the job recovered. Exceptions in a snapshot are `snapshot-exception`. Flink reports
-them as a declined checkpoint (the asynchronous part in all versions, the synchronous part up to 1.10), or as
-a task failure (the synchronous part from 1.11). Too few network buffers are
-`insufficient-network-buffers`.
+The failure that started a series of restarts: the subtask, its exception, its TaskManager, the number of
+restarts, and whether the job recovered. If a snapshot throws an exception, the cause is
+`snapshot-exception`. Flink reports it as a declined checkpoint (the asynchronous part in all versions, the
+synchronous part up to 1.10), or as a task failure (the synchronous part from 1.11). If network buffers run
+out, the cause is `insufficient-network-buffers`.
 
 Why it matters
 --------------
@@ -15,26 +15,28 @@ The exception that explains them is logged once, at the beginning.
 
 How it decides
 --------------
-Failures up to the next completed checkpoint are one crisis. Its root is the failure nearest to a cause
-within the first minute: memory before a lost TaskManager, that before user code, that before missing
-slots. Cancellations and other consequences are never the root. This rule reports crises whose root is an
-exception of the job itself. CP302 covers lost TaskManagers, CP303 memory, and CP312 a storage that
-refuses several TaskManagers.
+All failures up to the next completed checkpoint belong to one crisis. Its root is the most fundamental
+failure of the first minute, in this order: memory, a lost TaskManager, user code, missing slots. Cancellations and other consequences are never the root. This rule reports crises whose root is an
+exception of the job itself. CP302 covers lost TaskManagers, CP303 memory, and CP312 storage that
+rejects several TaskManagers.
 
-Declines are counted by subtask. A subtask is accused if it gave its own cause, or declined `repeated`
-checkpoints without a reason. Subtasks that declined `alike` as many are accused with it. If only
-TaskManager logs report failed snapshots, `repeated` of one subtask are needed. Critical if the job failed
-for good, or restarted three times without a completed checkpoint at the end of the input. A warning if
-ongoing or above 1% of the checkpoints.
+Declines are counted per subtask. The rule blames a subtask that gave its own cause, or that declined
+`repeated` checkpoints without a reason. It also blames subtasks with at least `alike` of the highest
+number of declines. If only TaskManager logs report failed snapshots, one subtask must have `repeated` of
+them.
+
+The finding is critical if the job failed for good, or if it restarted three times without a completed
+checkpoint at the end of the input. It is a warning if the failures are ongoing or affect more than 1% of
+the checkpoints.
 
 What to do
 ----------
-Fix the deepest cause. A record that cannot be parsed fails the job again after each restart: skip or
-divert it.
+Fix the deepest cause. A record that cannot be parsed fails the job again after each restart: skip it or
+send it to a side output.
 
 False alarms
 ------------
-A cancel, a stop, a rescaling or a JobManager fail-over is not a failure.
+Cancelling, stopping or rescaling a job is not a failure, and neither is a JobManager failover.
 """
 
 from __future__ import annotations

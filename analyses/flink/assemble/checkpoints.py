@@ -124,7 +124,7 @@ def _end(row: Row) -> tuple[Status, str | None, str | None, Row | None]:
 
 
 def _end_by_reason(row: Row) -> tuple[Status, str | None, str | None, Row | None]:
-    """Return the end that the first record of a failure implies, or else that there is none yet."""
+    """Return the end that the first record of a failure implies; in flight if no record shows a failure."""
     for reason, record in (
         (row["failed_cause"], row["failed"]),
         (row["discarded_cause"], row["discarded"]),

@@ -309,7 +309,7 @@ def share_of(part: int, job: JobFacts) -> float:
 
 
 def incidents(job: JobFacts, *kinds: str) -> list[Incident]:
-    """Return the incidents of some kinds, in order of time."""
+    """Return the incidents of some kinds, in time order."""
     if len(kinds) == 1:
         return list(_by_kind(job).get(kinds[0], ()))
     return [incident for incident in job.incidents if incident.kind in kinds]
@@ -342,7 +342,12 @@ def steady_checkpoints(job: JobFacts, warm_up: int) -> list[list[Checkpoint]]:
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """Completed checkpoints between two starts: the start, if known, and the id before them, or 0."""
+    """The completed checkpoints between two starts.
+
+    Args:
+        begun_us: the time of the first start, if known.
+        before: the last id before these checkpoints, or 0.
+    """
 
     begun_us: int | None
     before: int

@@ -137,7 +137,7 @@ def _first_with_cause(
 def _companions(
     case: Case, accusations: Sequence[Accusation], named: Sequence[Suspect], found: Diagnosis
 ) -> tuple[Suspect, ...]:
-    """Return further subtasks with the same accusations and the same cause as the convicted one.
+    """Return other subtasks of the same task with the same signals and cause as the culprit.
 
     For example two hot keys at once: each keeps a subtask of its own busy.
     """

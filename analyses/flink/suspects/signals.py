@@ -45,8 +45,8 @@ SIGNALS: Final[tuple[Signal, ...]] = (
     Signal(
         "snapshot-time",
         2,
-        "the accused reports that synchronous snapshots use at least 30% of its time. Counts only for "
-        "subtasks that another signal accuses, because a slow TaskManager has the same effect",
+        "the suspect reports that synchronous snapshots use at least 30% of its time. Counts only for "
+        "subtasks that another signal points to, because a slow TaskManager has the same effect",
     ),
     Signal(
         "end-of-back-pressure",
@@ -71,7 +71,7 @@ SIGNALS: Final[tuple[Signal, ...]] = (
         "records-in",
         1,
         "the subtask receives at least twice the mean records or bytes of its siblings. Counts only for "
-        "subtasks that another signal accuses, because skew alone is common and harmless",
+        "subtasks that another signal points to, because skew alone is common and harmless",
     ),
     Signal(
         "input-queue",
@@ -81,15 +81,15 @@ SIGNALS: Final[tuple[Signal, ...]] = (
     Signal(
         "saturated-input",
         1,
-        "85% of the accused's input buffers are in use on average, or 50% with peaks of 85%",
+        "85% of the suspect's input buffers are in use on average, or 50% with peaks of 85%",
     ),
-    Signal("no-records", 1, "the accused is busy and receives no records"),
+    Signal("no-records", 1, "the suspect is busy and receives no records"),
     Signal(
         "time-per-record",
         2,
         "every comparable subtask on the TaskManager takes at least three times as long per record as its "
         "siblings elsewhere, in two or more vertices. Weight 1 if several subtasks of one vertex take twice as long "
-        "there and nowhere else, or if the accused subtask takes three times as long",
+        "there and nowhere else, or if the suspected subtask takes three times as long",
     ),
     Signal(
         "same-taskmanager",
@@ -126,14 +126,18 @@ SIGNALS: Final[tuple[Signal, ...]] = (
         "stuck-task", 3, "a task that does not react to cancellation, and the method it is stuck in"
     ),
     Signal(
-        "totals-only", -2, "only metrics accuse, and they are totals since the start, not samples"
+        "totals-only",
+        -2,
+        "the only evidence is metrics, and they are totals since the start, not samples",
     ),
-    Signal("few-samples", -1, "only metrics accuse, with fewer than five samples"),
-    Signal("no-graph", -1, "only metrics accuse, and no input shows the order of the tasks"),
+    Signal("few-samples", -1, "the only evidence is metrics, with fewer than five samples"),
+    Signal(
+        "no-graph", -1, "the only evidence is metrics, and no input shows the order of the tasks"
+    ),
     Signal(
         "unmonitored-taskmanagers",
         -1,
-        "only metrics accuse, and some of the job's TaskManagers report none. No culprit is named if all "
+        "the only evidence is metrics, and some of the job's TaskManagers report none. No culprit is named if all "
         "missing acknowledgements belong to subtasks on these TaskManagers",
     ),
 )

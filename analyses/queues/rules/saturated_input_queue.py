@@ -14,7 +14,7 @@ How it decides
 Flink exposes no credits. If 95% of the exclusive buffers of the remote channels are in use and the floating
 pool is empty, no channel can announce credit. Without these gauges (up to 1.8) the queue length is compared
 with the capacity: `C * 2 + 8` up to 1.4, exclusive and floating buffers of the remote channels from 1.5.
-From 1.9 on `inputQueueLength` includes data from local producers, so it convicts no subtask on its own.
+From 1.9 on `inputQueueLength` includes data from local producers, so on its own it is not enough to blame a subtask.
 Samples are racy: at least `share` of them must be full, and at least five must exist.
 
 What to do

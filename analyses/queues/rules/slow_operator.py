@@ -13,8 +13,8 @@ How it decides
 --------------
 Each window of the metrics is searched from the sources down. The source of back pressure is a task that is
 busy (at least 60% of the time), not back-pressured, and right behind a task that waits (at least 50%). At least two thirds of the
-subtasks must be among them, none with twice its share of the records or bytes. Several windows with at least
-five samples convict. Before 1.13 buffer usage replaces the times and weighs less. The culprit and its cause
+subtasks must be among them, none with twice its share of the records or bytes. The evidence must cover several windows with at least
+five samples. Before 1.13 buffer usage replaces the times and weighs less. The culprit and its cause
 are determined as in `checkpoint-culprit`, with the same signals in the same order. Here the candidates are
 the subtasks of the task where the back pressure starts.
 

@@ -14,7 +14,7 @@ How it decides
 --------------
 The source of back pressure is found as in `slow-operator`, with less than two thirds of the subtasks busy
 and none with twice its share. Even if no task waits, a busy subtask among idle siblings counts. It needs a long
-queue (three times its siblings', a quarter of the capacity), or snapshots that take 30% of the time. Being busy alone convicts no subtask. The causes are checked in the order of `checkpoint-culprit`.
+queue (three times its siblings', a quarter of the capacity), or snapshots that take 30% of the time. High busy time alone is not enough to blame a subtask. The causes are checked in the order of `checkpoint-culprit`.
 Snapshots that are long, or the only reason why the subtask is late, come first. A busy subtask that receives
 no records (a hang) comes next, then time per record against siblings on other TaskManagers (three times).
 

@@ -88,7 +88,7 @@ def judge(job: h.JobQueues, limits: Uneven) -> h.Iterator[h.Finding]:
 
 
 def _is_awaited(job: h.JobQueues, task: str) -> bool:
-    """Return whether a task right upstream waits in any window."""
+    """Return whether a task directly upstream waits in any window."""
     upstream = job.topology.upstream.get(task, ())
     return any(
         load.waits and load.key.task in upstream

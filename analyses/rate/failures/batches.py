@@ -97,7 +97,7 @@ def pasted_exceptions(assessed: h.Assessed, records: list[h.Record]) -> h.Findin
 def failed_tasks(assessed: h.Assessed, records: list[h.Record]) -> h.Finding:
     """Return the finding about task exceptions in a fragment without batches.
 
-    Their batch failed for certain only if Spark gave up the job.
+    Their batch failed for certain only if Spark aborted the job.
     """
     given_up = bool(assessed.app.incidents_of("job-given-up"))
     tasks = len({record.fields.get("task_id") for record in records})
@@ -105,9 +105,9 @@ def failed_tasks(assessed: h.Assessed, records: list[h.Record]) -> h.Finding:
     return _exception_finding(
         assessed,
         records,
-        f"{h.fmt.plural(tasks, 'task')} failed{', and Spark gave up the job' if given_up else ''}",
+        f"{h.fmt.plural(tasks, 'task')} failed{', and Spark aborted the job' if given_up else ''}",
         error,
-        "Spark gave up the job, so its batch failed."
+        "Spark aborted the job, so its batch failed."
         if given_up
         else "Spark runs a task up to four times by default. The input does not show whether a "
         "retry succeeded.",

@@ -78,7 +78,7 @@ def late_query(
 
 
 def largest_part(triggers: h.Sequence[h.Trigger]) -> tuple[str, float] | None:
-    """Return the part of `durationMs` that takes most of the triggers, and its share."""
+    """Return the part of `durationMs` that takes most of the trigger time, and its share."""
     total = sum(t.duration_ms or 0 for t in triggers)
     parts: dict[str, int] = {}
     for trigger in triggers:

@@ -14,7 +14,7 @@ How it decides
 --------------
 Batches: `share` of the latest batches contain at least `full` of limit times interval, and the delay does
 not grow. Files: the source logs `maxFilesPerTrigger` and the new files of each trigger, and `share` of the
-present triggers took the maximum. Other sources: a backlog remains after `behind` of the triggers, and
+recent triggers took the maximum. Other sources: a backlog remains after `behind` of the triggers, and
 `share` of all triggers read at least `same` of the largest one. Queries must end their triggers well
 before the next one.
 

@@ -12,7 +12,7 @@ How it decides
 --------------
 The gap is the processing time of a batch (`addBatch` of a trigger) minus the durations of all its Spark
 jobs, added up as if none overlapped. The driver works at least that long. The gap must be `share` of the
-batch and `floor` or more, in `batches` of at least `fewest` present batches. The rule only applies if
+batch and `floor` or more, in `batches` of at least `fewest` recent batches. The rule only applies if
 batches queue or take `use` of the interval, and if the event log contains jobs.
 
 What to do
@@ -37,7 +37,7 @@ class Gaps(h.Limits):
 
     share: float = h.limit(0.5, "share", "of the batch: more than all its jobs together")
     floor: float = h.limit(500, "ms", "starting and ending jobs takes tens of milliseconds")
-    batches: float = h.limit(0.6, "share", "of the present batches")
+    batches: float = h.limit(0.6, "share", "of the recent batches")
     fewest: float = h.limit(h.defaults.FEW, "batches", "fewer may be chance")
     use: float = h.limit(h.defaults.NARROW, "share", "of the interval; below it, time is not short")
 

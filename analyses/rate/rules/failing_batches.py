@@ -3,13 +3,13 @@
 What it reports
 ---------------
 Batches with a failed output operation: their number, the operation, the error, and whether the last ones
-failed too. Runs of a query that ended with an exception: their number, the error, and whether the query
-was restarted.
+failed too. Query runs that ended with an exception: their number, the error, and whether the query was
+restarted.
 
 Why it matters
 --------------
 The records of a failed batch are not written. Unless the job reads them again, they are lost. A failed
-batch is short, so the rate estimator overestimates the job and raises the rate. A failed query processes
+batch is short, so the rate estimator overestimates the processing rate and raises the limit. A failed query processes
 nothing until it is restarted, and then repeats the same batch, which fails again if the data is the
 cause.
 
@@ -17,25 +17,26 @@ How it decides
 --------------
 Batches: output operations with a failure reason, from the listener, REST or the log. An event log alone
 only shows failed Spark jobs. Failures caused by a stop of the application do not count. The finding is
-critical if `failed-share` of the batches or the `last` ones failed, and one of the `recent` ones (the last
-third at least) did. Without a failure among those, the finding is recovered. A pasted exception of a
-DStream batch counts as one failed batch, critical, with the deepest meaningful cause.
+critical if `failed-share` of all batches or each of the `last` batches failed, and the failures are recent.
+Recent means one of the last `recent` batches, or of the last third if that is more. If none of them failed,
+the finding is recovered. A pasted exception of a DStream batch counts as one failed batch. The finding is
+then critical and quotes the deepest meaningful cause.
 
-Queries: terminated events with an exception, from the event log, the listener or the driver's log, each
-run once, and pasted exceptions without a batch. Stopped queries and cancelled jobs do not count. A query
-with `worked` triggers after the last exception has recovered.
+Queries: termination events with an exception, from the event log, the listener or the driver's log, and
+pasted exceptions without a batch. Each run counts once. Stopped queries and cancelled jobs do not count. A query
+has recovered if it completes `worked` triggers after the last exception.
 
-Fragments without application, batch and query: task exceptions count. The finding is critical if Spark
-gave up the job, else a warning of medium confidence, because a retry may have succeeded.
+Log fragments without an application, batch or query: task exceptions count. The finding is critical if
+Spark aborted the job. Otherwise it is a warning with medium confidence, because a retry may have succeeded.
 
 What to do
 ----------
-Read the error in the finding. Make the code skip or set aside records that it cannot process, and retry
-temporary failures inside it.
+Read the error in the finding. Change the code to skip or set aside records that it cannot process, and to
+retry temporary failures.
 
 False alarms
 ------------
-Functions or tests that fail on purpose.
+Jobs or tests that fail on purpose.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ class Failing(h.Limits):
         h.defaults.FAILED_SHARE, "share", "one lost batch in twenty is data loss, not an incident"
     )
     last: float = h.limit(h.defaults.FAILED_LAST, "batches", "the job no longer works")
-    recent: float = h.limit(10, "batches", "at the end: a failure among them is not over")
+    recent: float = h.limit(
+        10, "batches", "at the end: with a failure among them, the problem is not over"
+    )
     worked: float = h.limit(
         h.defaults.WORKED, "triggers", "after the last exception: the query works again"
     )

@@ -60,7 +60,7 @@ class Late(h.Limits):
     """Limits of RT101."""
 
     delay: float = h.limit(h.defaults.GROWN, "intervals", "a single long batch delays by less")
-    rise: float = h.limit(h.defaults.RISE, "intervals", "within the present; less is noise")
+    rise: float = h.limit(h.defaults.RISE, "intervals", "over the recent batches; less is noise")
     lost: float = h.limit(h.defaults.LOST, "intervals", "no batch makes up for that on its own")
     few: float = h.limit(h.defaults.LATE, "batches", "fewer may be a start that catches up")
     before: float = h.limit(3, "batches", "on time before an overload that is over")

@@ -13,7 +13,7 @@ has one task per partition.
 How it decides
 --------------
 Cores come from the executors in the event log or from the configuration, minus one per receiver. In
-`share` of the present batches, the stage with the longest task has at most `part` of that many tasks, and
+`share` of the recent batches, the stage with the longest task has at most `part` of that many tasks, and
 its longest task takes `longest` of the batch. With `few` of the cores or less, the task count alone is
 the cause. The rule only applies if batches queue or take `use` of the interval.
 
@@ -47,7 +47,7 @@ class Few(h.Limits):
     """Limits of RT306."""
 
     part: float = h.limit(0.5, "share", "of the free cores; with more, there is little to gain")
-    share: float = h.limit(0.6, "share", "of the present batches")
+    share: float = h.limit(0.6, "share", "of the recent batches")
     few: float = h.limit(0.25, "share", "of the free cores; below it, this alone is the cause")
     longest: float = h.limit(0.5, "share", "of the batch, for its longest task")
     use: float = h.limit(h.defaults.NARROW, "share", "of the interval; below it, time is not short")

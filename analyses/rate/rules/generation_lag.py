@@ -12,7 +12,7 @@ writing checkpoints, collecting garbage) appears in no delay of the Web UI.
 How it decides
 --------------
 The lag is submission minus batch time, both from the listener. The finding requires a median above
-`share` of the interval and above `floor`, over at least `fewest` present batches.
+`share` of the interval and above `floor`, over at least `fewest` recent batches.
 
 What to do
 ----------

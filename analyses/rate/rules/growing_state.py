@@ -11,7 +11,7 @@ last. Triggers become longer until an executor runs out of memory.
 
 How it decides
 --------------
-Over at least `triggers` present triggers with rows, the state rows rise by a robust slope and by `rise`.
+Over at least `triggers` recent triggers with rows, the state rows rise by a robust slope and by `rise`.
 The state has at least `floor` rows, and no row was removed. If a watermark advances, it must have passed
 the whole present: before that, windows are still filling.
 
@@ -35,7 +35,7 @@ class Growing(h.Limits):
     """Limits of RT406."""
 
     triggers: float = h.limit(12, "triggers", "the first ones of any query fill its state")
-    rise: float = h.limit(0.1, "share", "of the state, within the present")
+    rise: float = h.limit(0.1, "share", "of the state, over the recent triggers")
     floor: float = h.limit(10_000, "rows", "a smaller state fits anywhere")
 
 

@@ -11,7 +11,7 @@ A slower host, a longer garbage collection or a busier hour is enough for an ove
 
 How it decides
 --------------
-The median processing time of the present is above `use` of the interval, or the wait is above `delay`
+The median processing time of the recent batches is above `use` of the interval, or the wait is above `delay`
 intervals and does not grow. If back pressure or a limit keeps the job there, RT203 or RT204 reports it
 instead.
 

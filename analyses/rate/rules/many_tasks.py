@@ -14,7 +14,7 @@ How it decides
 --------------
 The longest stage has at least `more` times as many tasks as cores, and more tasks than the batch has
 records. Its tasks, spread over the cores, take `part` of the batch, and no task takes more than `longest`
-of it. This applies to `share` of the present batches with records, and to at least `fewest`. The rule
+of it. This applies to `share` of the recent batches with records, and to at least `fewest`. The rule
 requires batches that queue or take `use` of the interval, and an event log with tasks.
 
 What to do
@@ -41,7 +41,7 @@ class Many(h.Limits):
     more: float = h.limit(4.0, "ratio", "of tasks to cores; up to three is recommended")
     part: float = h.limit(0.5, "share", "of the batch, for its tasks; below it, others matter more")
     longest: float = h.limit(0.2, "share", "of the batch, for one task; above it, the task works")
-    share: float = h.limit(h.defaults.MOSTLY, "share", "of the present batches")
+    share: float = h.limit(h.defaults.MOSTLY, "share", "of the recent batches")
     fewest: float = h.limit(2, "batches", "a single one may be chance")
     use: float = h.limit(h.defaults.NARROW, "share", "of the interval; below it, time is not short")
 

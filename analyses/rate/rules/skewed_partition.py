@@ -11,7 +11,7 @@ partition no more than its share.
 
 How it decides
 --------------
-DStreams: the offset ranges of the present batches, or the ranges in the executors' logs. Queries: latest
+DStreams: the offset ranges of the recent batches, or the ranges in the executors' logs. Queries: latest
 minus end offsets of the late triggers, by partition. One of at least `partitions` partitions has `ratio`
 times the mean of the others, and `floor` records more. This applies to `share` of the batches or
 triggers, of which there are at least `fewest`. The rule requires batches that queue, are held back or
@@ -41,7 +41,7 @@ class Skew(h.Limits):
     ratio: float = h.limit(3.0, "ratio", "keys spread over partitions more evenly")
     floor: float = h.limit(1000, "records", "a task reads fewer in no time")
     partitions: float = h.limit(3, "partitions", "one of two always has more")
-    share: float = h.limit(h.defaults.MOSTLY, "share", "of the present batches")
+    share: float = h.limit(h.defaults.MOSTLY, "share", "of the recent batches")
     fewest: float = h.limit(h.defaults.FEW, "batches", "fewer may be chance")
     use: float = h.limit(h.defaults.NARROW, "share", "of the interval; below it, time is not short")
 

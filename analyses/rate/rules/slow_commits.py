@@ -13,7 +13,7 @@ How it decides
 --------------
 State: `commitTimeMs` is the sum over all partitions. Divided by the partitions that run concurrently, it
 is at least `share` of the trigger, and `floor`. Metadata: `walCommit` and `commitOffsets` of the same
-size. The values are medians over at least `fewest` present triggers. The rule requires triggers that
+size. The values are medians over at least `fewest` recent triggers. The rule requires triggers that
 overrun or take `use` of their interval.
 
 What to do

@@ -11,7 +11,7 @@ A batch is as long as its longest task, and the other cores wait for it.
 
 How it decides
 --------------
-flowdiag aggregates the tasks of each stage in the event log. In at least `share` of the present batches, the
+flowdiag aggregates the tasks of each stage in the event log. In at least `share` of the recent batches, the
 slowest task takes `ratio` times the mean of the others, at least `floor` longer, and `part` of the batch.
 With `more` times the records (or bytes) of the others, it is skew. For receivers and Kafka's direct
 stream, Spark counts no records: there, the same partition number in `same` of these batches indicates skew, with less
@@ -40,7 +40,7 @@ class Slow(h.Limits):
 
     ratio: float = h.limit(3.0, "ratio", "equal tasks differ by a factor of two")
     floor: float = h.limit(500, "ms", "shorter differences come from starting tasks")
-    share: float = h.limit(0.6, "share", "of the present batches; single ones are hiccups")
+    share: float = h.limit(0.6, "share", "of the recent batches; single ones are hiccups")
     part: float = h.limit(0.5, "share", "of the batch; below it, other stages matter more")
     more: float = h.limit(
         2.0, "ratio", "of records; a task with as many as the others is a straggler"

@@ -11,19 +11,22 @@ In append mode, results that wait for the watermark are not written, and the sta
 
 How it decides
 --------------
-Over at least `triggers` present triggers with rows, the watermark does not change while the latest event
-time takes at least `times` values. One of several inputs is idle, and the minimum of their watermarks
-counts. Behind: the distance from the watermark to the newest event rises by a robust slope, by `lag` at
-least and by `growth` of its former value.
+The rule needs at least `triggers` recent triggers with rows.
+
+Stuck: the watermark does not change while the latest event time takes at least `times` different values.
+Usually one of several inputs is idle, and by default Spark uses the minimum of their watermarks.
+
+Falling behind: the gap between the watermark and the newest event grows steadily, by at least `lag` and by
+at least `growth` of its earlier size.
 
 What to do
 ----------
-Remove the idle input. If you may lose late rows of the slower inputs, set
-`spark.sql.streaming.multipleWatermarkPolicy` to max.
+Remove the idle input. Or set `spark.sql.streaming.multipleWatermarkPolicy` to `max` if you can afford to
+lose late rows of the slower inputs.
 
 False alarms
 ------------
-Rows with the same event time, as in a replay of one hour.
+Many rows with the same event time, as in a replay of one hour.
 """
 
 from __future__ import annotations
@@ -36,9 +39,9 @@ class Stuck(h.Limits):
     """Limits of RT405."""
 
     triggers: float = h.limit(10, "triggers", "a watermark advances with the next trigger")
-    times: float = h.limit(3, "times", "of newest events; a replay may repeat one hour")
-    lag: float = h.limit(60_000, "ms", "within the present; less is jitter of the sources")
-    growth: float = h.limit(0.25, "share", "of the former distance; less is jitter, too")
+    times: float = h.limit(3, "times", "of the newest events; a replay may repeat one hour")
+    lag: float = h.limit(60_000, "ms", "over the recent triggers; less is jitter of the sources")
+    growth: float = h.limit(0.25, "share", "of the earlier gap; less is jitter, too")
 
 
 def judge(assessed: h.Assessed, limits: Stuck) -> h.Iterator[h.Finding | h.Inconclusive]:
@@ -68,7 +71,7 @@ def judge(assessed: h.Assessed, limits: Stuck) -> h.Iterator[h.Finding | h.Incon
 
 
 def _lag_growth(late: h.Sequence[h.Trigger], limits: Stuck) -> Trend | None:
-    """Return the growth of the distance to the newest event, in milliseconds per second, or None."""
+    """Return the growth of the gap to the newest event, in milliseconds per second, or None."""
     points = [
         (t.time_us / 1e6, (t.max_event_us - t.watermark_us) / 1000)
         for t in late
@@ -98,7 +101,7 @@ def _behind(
         query,
         late,
         title=f"The watermark of {query.label} is {h.fmt.duration(last)} behind the newest event, "
-        f"{h.fmt.duration(slope.rise)} more than {len(late)} triggers before",
+        f"{h.fmt.duration(slope.rise)} more than {len(late)} triggers earlier",
         why=f"its watermark falls behind by {slope.slope / 1000:.2f} s per s",
         cause="lagging-watermark",
         rank=h.Rank.MECHANISM,

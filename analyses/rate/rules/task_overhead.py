@@ -11,7 +11,7 @@ No record is processed in that time. The bottleneck is memory or the network, no
 
 How it decides
 --------------
-The task metrics come from the event log, for the longest stage of at least `fewest` present batches. In
+The task metrics come from the event log, for the longest stage of at least `fewest` recent batches. In
 at least `share` of them, one value exceeds its limit: garbage collection (`gc` of the tasks' time), waits for
 shuffle blocks (`fetch`), or spilled data (`spill`). The rule only applies if batches queue or take `use` of
 the interval.
@@ -43,7 +43,7 @@ class Overhead(h.Limits):
     gc: float = h.limit(0.2, "share", "Spark's Web UI highlights a tenth; Spark counts it per task")
     fetch: float = h.limit(0.3, "share", "of the tasks' time")
     spill: float = h.limit(1_000_000, "bytes", "of a stage; less costs nothing")
-    share: float = h.limit(0.6, "share", "of the present batches")
+    share: float = h.limit(0.6, "share", "of the recent batches")
     fewest: float = h.limit(h.defaults.FEW, "batches", "fewer may be chance")
     use: float = h.limit(
         h.defaults.NARROW, "share", "of the interval; below it, there is time to spare"

@@ -2,8 +2,8 @@
 
 What it reports
 ---------------
-Submissions and tasks that fail because a class or a method is not found, differs from the version it
-was compiled against, or was compiled for a newer Java.
+Submissions and tasks that fail because a class or method is missing, or because a class has the wrong
+version. Classes that were compiled for a newer Java count, too.
 
 Why it matters
 --------------
@@ -16,8 +16,9 @@ submission.
 
 What to do
 ----------
-Depends on the error. A missing class belongs into the job's jar (or into `lib/` if it is provided). A
-missing method means that two versions of a library are loaded.
+Depends on the error. Package a missing class in the job's jar, or put it in `lib/` if its scope is
+`provided`. If a method is missing, two versions of a library are on the class path: remove or
+relocate one.
 
 False alarms
 ------------
@@ -68,7 +69,7 @@ def judge(facts: h.StartupFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
 
 
 def _failure_texts(facts: h.StartupFacts) -> h.Iterator[_Text]:
-    """Yield every text that may name a class: failures of each job, its end, troubles of processes."""
+    """Yield every text that may name a class: failures of each job, its end, problems of processes."""
     for job in facts.jobs:
         for incident in job.job.incidents:
             yield h.failure_text(incident) or "", incident.time_us, incident.ref, job

@@ -1,13 +1,13 @@
-"""A step of the start takes long.
+"""A startup step is slow.
 
 What it reports
 ---------------
-Slow steps of a start: allocation of the cluster, RPC, REST, leadership, submission, registration or
+Slow startup steps: allocation of the cluster, RPC, REST, leadership, submission, registration or
 deployment.
 
 Why it matters
 --------------
-Each step delays the start of the job, and every restart.
+A slow step delays the start of the job and every restart.
 
 How it decides
 --------------

@@ -29,7 +29,7 @@ HOW_TIMES: Final = (
 HOW_RATES: Final = (
     "The area shows the records per second of each batch or trigger. The line is the rate limit that Spark published, or "
     "the backlog if the source reports it. A limit far below earlier rates means that back pressure throttles the source. "
-    "A limit that stays at a low constant comes from a setting."
+    "If the limit stays low and constant, a setting causes it."
 )
 
 _POINTS: Final = 160

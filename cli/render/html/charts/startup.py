@@ -15,7 +15,7 @@ from flowdiag.cli.render.html.scales import unit_of_lengths
 from flowdiag.cli.text.grid import Column
 
 HOW: Final = (
-    "Each row is a step of the start; the bar shows its start time and duration. Consecutive steps form a staircase; "
+    "Each row is a startup step; the bar shows when it began and how long it took. Consecutive steps form a staircase; "
     "overlapping bars ran at the same time. The longest bar took the most time. A step that never ended extends to the "
     "end of the input, with a plus after its duration: the job is still waiting for it."
 )
