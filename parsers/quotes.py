@@ -165,7 +165,7 @@ def entry_text(block: bytes, focus: Focus | None = None) -> str | None:
     """Return the judged part of a JSON answer in one line; None if it cannot be determined.
 
     Args:
-        block: starts with an answer of REST, an archive, a collection or Prometheus; later bytes are ignored.
+        block: starts with a REST response, an archive, a collection or Prometheus; later bytes are ignored.
         focus: owner of the entry; None for the answer as a whole.
 
     >>> entry_text(b'[{"id": "1.busyTimeMsPerSecond", "value": "981"}]',
@@ -221,7 +221,7 @@ def _entry(body: Any, path: str, focus: Focus) -> str | None:
 
 
 def _range_series(body: Mapping[str, Any], focus: Focus) -> str | None:
-    """Return the judged series in an answer of Prometheus or a line of VictoriaMetrics."""
+    """Return the judged series in a response of Prometheus or a line of VictoriaMetrics."""
     results = objects_at(object_at(body, "data"), "result") or [body]
     for metric, near in focus.metrics:
         for item in results:
@@ -244,7 +244,7 @@ def _values(item: Mapping[str, Any]) -> Iterator[float | None]:
 
 
 def _listed_metric(items: list[Any], focus: Focus) -> str | None:
-    """Return the judged metric of an answer of `…/metrics`: `1.busyTimeMsPerSecond: 981`."""
+    """Return the judged metric of a response of `…/metrics`: `1.busyTimeMsPerSecond: 981`."""
     prefix = "" if focus.subtask_index is None else f"{focus.subtask_index}."
     known = {
         str(item["id"]): item.get("value")

@@ -359,7 +359,7 @@ def _read_samples(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:
 
 
 def _read_spark_answers(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:
-    """Read saved answers of Spark's REST API."""
+    """Read saved responses of Spark's REST API."""
     source, tally = task.split.source, task.tally
     data = stream.read()
     tally.bytes = len(data)

@@ -42,7 +42,7 @@ def missing_metrics(job: JobQueues, known: float) -> Inconclusive | None:
         reason = (
             "the metrics contain no busy times, back pressure or buffer usage"
             if job.samples
-            else "saved answers count records, and no busy or back-pressured times (1.16 and later)"
+            else "saved responses count records, and no busy or back-pressured times (1.16 and later)"
         )
     elif not has_samples_over_time(job):
         reason = _single_answers(job)
@@ -113,9 +113,7 @@ def unknown_root(job: JobQueues, windows: Sequence[int], *, few: bool) -> Inconc
         remedy = _MORE_SAMPLES
     elif not has_task_order(job):
         reason = "tasks wait, and the input does not show the order of the tasks"
-        remedy = (
-            "add the job graph: the answer of /jobs/:id or /jobs/:id/plan, or the JobManager's log"
-        )
+        remedy = "add the job graph: the response of /jobs/:id or /jobs/:id/plan, or the JobManager's log"
     elif unseen := unmonitored_end(loads_in(job, windows), job.topology):
         reason = (
             f"tasks wait for {fmt.shorten(unseen)}, and metrics of some of its subtasks are missing"

@@ -605,12 +605,12 @@ _NEEDS: Final = {
     ),
     "memory": (
         "a memory option or size",
-        "pass a configuration file, logs from their beginning, or the answer of /taskmanagers",
+        "pass a configuration file, logs from their beginning, or the response of /taskmanagers",
     ),
 }
 _CHECKPOINT_NEEDS: Final = (
     "a checkpoint event",
-    "pass the JobManager's log, an archive, or saved answers of /jobs/:id/checkpoints",
+    "pass the JobManager's log, an archive, or saved responses of /jobs/:id/checkpoints",
 )
 
 

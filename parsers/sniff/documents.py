@@ -169,7 +169,7 @@ _LABELLED: Final = re.compile(rb'"__name__"\s*:\s*"(flink[._](?:task|job)manager
 
 
 def _sniff_history(data: bytes) -> Sniffed | None:
-    """Return the verdict on an answer of Prometheus' query API or an export of VictoriaMetrics."""
+    """Return the verdict on a response of Prometheus' query API or an export of VictoriaMetrics."""
     head = data[:4096]
     if _HISTORY.search(head) is None and not re.match(rb'\s*\{\s*"metric"\s*:\s*\{', head):
         return None
@@ -177,12 +177,10 @@ def _sniff_history(data: bytes) -> Sniffed | None:
     if any(names):
         return Sniffed(kind="prometheus", engine="flink")
     if names:
-        return not_read("an answer of Prometheus without Flink metrics")
+        return not_read("a Prometheus response without Flink metrics")
     if b'"metric"' in data:
-        return not_read(
-            "an answer of Prometheus without metric names: query the series, not rate(…)"
-        )
-    return not_read("an answer of Prometheus without any series")
+        return not_read("a Prometheus response without metric names: query the series, not rate(…)")
+    return not_read("a Prometheus response without any series")
 
 
 def _too_large() -> Sniffed:

@@ -109,11 +109,11 @@ def _for_engine(source: Source, engine: str) -> Source:
     if engine == "flink":
         reason = {
             "spark-events": "Spark event log: read by `flowdiag rate`",
-            "spark-rest": "an answer of Spark's REST API: read by `flowdiag rate`",
+            "spark-rest": "a response of Spark's REST API: read by `flowdiag rate`",
         }.get(source.kind)
     else:
         reason = {
-            "rest": "an answer of Flink's REST API: read by `flowdiag checkpoints`",
+            "rest": "a response of Flink's REST API: read by `flowdiag checkpoints`",
             "prometheus": "metrics of Flink: read by `flowdiag checkpoints`",
             "archive": "an archive of Flink's History Server: read by `flowdiag checkpoints`",
         }.get(source.kind)

@@ -1,6 +1,6 @@
 """Times in file names: `metrics-20261121T021500Z.prom`, `scrape.1795228110.txt`.
 
-Saved answers and scrapes contain no time, but scripts that save them in a loop put it into the file name.
+Saved responses and scrapes contain no time, but scripts that save them in a loop put it into the file name.
 File system times are not used: copies and archives change them.
 """
 
