@@ -284,13 +284,13 @@ class Unit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """The present batches of an application, or the present triggers of one query.
+    """The recent batches of an application, or the recent triggers of one query.
 
     Args:
         assessed: the application.
         query: None for the batches of the application.
         state: how well it keeps up.
-        units: its present batches or triggers.
+        units: its recent batches or triggers.
     """
 
     assessed: Assessed

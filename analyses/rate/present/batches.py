@@ -187,7 +187,7 @@ def _measure(
     waiting: Sequence[Batch],
     estimators: Sequence[Replay],
 ) -> StreamState:
-    """Measure the present batches; the verdict comes later."""
+    """Measure the recent batches; the verdict comes later."""
     done, slots = app.completed, concurrent_jobs(app.settings)
     late, line = late_window(done), cost_line(done)
     processing = [float(b.processing_ms) for b in late if b.processing_ms is not None]

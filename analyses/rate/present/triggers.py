@@ -36,7 +36,7 @@ def late_triggers(triggers: Sequence[Trigger]) -> tuple[Trigger, ...]:
 
 
 def timed_triggers(query: QueryFacts) -> tuple[Trigger, ...]:
-    """Return the present triggers with a known duration."""
+    """Return the recent triggers with a known duration."""
     return tuple(t for t in late_triggers(query.triggers) if t.duration_ms is not None)
 
 
@@ -91,7 +91,7 @@ def _real_time_state(query: QueryFacts, late: Sequence[Trigger]) -> StreamState:
 
 
 def _measure(query: QueryFacts, late: Sequence[Trigger]) -> StreamState:
-    """Measure the present triggers; the verdict comes later."""
+    """Measure the recent triggers; the verdict comes later."""
     interval = query.trigger_interval_ms
     state = _real_time_state(query, late)
     durations = [float(t.duration_ms or 0) for t in late]
@@ -238,7 +238,7 @@ def runs_back_to_back(
     """Return whether triggers follow each other without a pause and take seconds.
 
     Args:
-        late: the present triggers.
+        late: the recent triggers.
         pause_ms: longest median pause.
         long_ms: shortest median duration: Spark needs less for an almost empty trigger.
     """
@@ -281,7 +281,7 @@ def falling_behind(
     Args:
         state: its numbers.
         query: its mode.
-        late: the present triggers.
+        late: the recent triggers.
         overrun: share of them that may take longer than the interval.
         faster: ratio of input rate to processing rate that counts as faster.
     """
@@ -437,7 +437,7 @@ def query_caps(
 
     Args:
         query: its interval, and the log lines of its source.
-        late: the present triggers.
+        late: the recent triggers.
         overcounted: whether their row counts are not reliable.
         filled: share of the triggers that must reach the limit.
         behind: share of the triggers that must leave a backlog if the limit is unknown.
