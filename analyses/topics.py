@@ -1,31 +1,19 @@
-"""The list of topics. Importing this module imports none of them."""
+"""Imports topics and their rules on demand, including the rules of plug-ins."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from flowdiag.analyses.model.topics import ENGINES
 from flowdiag.parsers import plugins
 
 if TYPE_CHECKING:
     from flowdiag.analyses.diagnosis import Topic
     from flowdiag.analyses.model.rule import Rule
-
-ENGINES: Final = {
-    "checkpoints": "flink",
-    "rate": "spark",
-    "queues": "flink",
-    "memory": "flink",
-    "startup": "flink",
-}
-"""The engine of each topic, in the order of documents. Each topic is a package with `topic.py` and `rules/`."""
-
-
-EVERYTHING: Final = "diagnose"
-"""The command that runs every topic for which there are inputs."""
 
 
 def topic(name: str) -> Topic:
@@ -37,13 +25,6 @@ def topic(name: str) -> Topic:
     found: Topic = getattr(import_module(f"flowdiag.analyses.{name}.topic"), name.upper())
     found.rules = rules_of(name)
     return found
-
-
-def names_of(command: str, engines: Collection[str]) -> tuple[str, ...]:
-    """Return the topics of a command: its own, or for `diagnose` all topics of these engines."""
-    if command != EVERYTHING:
-        return (command,)
-    return tuple(name for name, engine in ENGINES.items() if engine in engines)
 
 
 def rules_of(name: str) -> tuple[Rule, ...]:

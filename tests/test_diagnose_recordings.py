@@ -13,8 +13,9 @@ import pytest
 
 from flowdiag.analyses.diagnosis import diagnose, report_on
 from flowdiag.analyses.model.options import Options
+from flowdiag.analyses.model.topics import EVERYTHING, names_of
 from flowdiag.analyses.report.fitting import engines_of
-from flowdiag.analyses.topics import EVERYTHING, names_of, topic
+from flowdiag.analyses.topics import topic
 from flowdiag.cli.render import table
 from flowdiag.cli.render.page import Page
 from flowdiag.parsers.sources.discover import discover

@@ -16,6 +16,7 @@ import pytest
 from flowdiag.analyses import topics
 from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.engine.reading import Resources
+from flowdiag.analyses.model.topics import ENGINES
 from flowdiag.analyses.report.wire import Report
 from flowdiag.parsers import catalogue, plugins
 from flowdiag.parsers.parallel import parse_in_processes
@@ -60,7 +61,7 @@ def installed(target: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     monkeypatch.undo()
     _forget()
-    for name in topics.ENGINES:
+    for name in ENGINES:
         topics.topic(name)  # without the rules of plug-ins
 
 

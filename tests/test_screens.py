@@ -11,7 +11,8 @@ import pytest
 
 from flowdiag.analyses.diagnosis import report_on
 from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.topics import ENGINES, topic
+from flowdiag.analyses.model.topics import ENGINES
+from flowdiag.analyses.topics import topic
 
 from .cli.formats import invalid
 from .cli.screens import flaws

@@ -15,8 +15,9 @@ from flowdiag.analyses.diagnosis import Measured
 from flowdiag.analyses.flink.assemble import assemble
 from flowdiag.analyses.flink.lifecycle import INCIDENTS
 from flowdiag.analyses.model.options import Options
+from flowdiag.analyses.model.topics import ENGINES
 from flowdiag.analyses.rate.assemble import assemble as assemble_rate
-from flowdiag.analyses.topics import ENGINES, topic
+from flowdiag.analyses.topics import topic
 from flowdiag.parsers.rows import Event
 from flowdiag.parsers.sources.discover import Discovery
 from flowdiag.parsers.split import parse_on_driver, plan_splits

@@ -202,6 +202,25 @@ class Outcome:
     waiting: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """The input of a simulation.
+
+    Args:
+        job: the cost of a batch.
+        settings: before any changes.
+        streams: input streams, whose limits and minimum rates add up.
+        offered_per_s: input rate, by batch.
+        offered_from: source of the input rate: a clause for the report.
+    """
+
+    job: Job
+    settings: Settings
+    streams: int
+    offered_per_s: tuple[float, ...]
+    offered_from: str
+
+
 def simulate(
     job: Job,
     settings: Settings,

@@ -10,7 +10,7 @@ import msgspec
 
 from flowdiag.analyses.rate import advice
 from flowdiag.analyses.rate import replay as rate_pid
-from flowdiag.analyses.rate.model import Job, Outcome, Settings, simulate
+from flowdiag.analyses.rate.model import Job, Outcome, Settings, Workload, simulate
 from flowdiag.analyses.rate.present.batches import concurrent_jobs
 from flowdiag.analyses.report.wire import RateApplication
 from flowdiag.cli.exit_codes import ExitCode
@@ -44,25 +44,6 @@ class PidFlags:
     back_pressure: bool | None
     output: str | None
     as_json: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
-    """The input of a simulation.
-
-    Args:
-        job: the cost of a batch.
-        settings: before any changes.
-        streams: input streams, whose limits and minimum rates add up.
-        offered_per_s: input rate, by batch.
-        offered_from: source of the input rate: a clause for the report.
-    """
-
-    job: Job
-    settings: Settings
-    streams: int
-    offered_per_s: tuple[float, ...]
-    offered_from: str
 
 
 def run_pid(flags: PidFlags) -> ExitCode:

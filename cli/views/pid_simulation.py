@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.rate.model import LONGEST, Outcome, Settings, Settling
+from flowdiag.analyses.rate.model import LONGEST, Outcome, Settings, Settling, Workload
 from flowdiag.cli.output.writing import stdout_page
 from flowdiag.cli.simulations import CHANGED
 from flowdiag.cli.text.chart import labelled
 from flowdiag.cli.text.grid import Column, Listing, render_blocks
-
-if TYPE_CHECKING:
-    from flowdiag.cli.simulations.pid import Workload
 
 POOR_FIT: Final = 0.25  # share of the interval; with a larger error predictions are poor
 
