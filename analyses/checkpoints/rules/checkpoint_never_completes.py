@@ -15,11 +15,11 @@ intended for some jobs, a surprise for others.
 How it decides
 --------------
 Never completes: at least `triggers` checkpoints were triggered, and none ended.
-Stuck: the last trigger is older than `stuck` times the timeout (10 minutes if
-unknown) while the job's log continues.
-Off: tasks ran for `hours-without` hours, and the JobManager's
-log is available and contains no trigger. Checkpoints cut short by a cancel, a stop or the end of the
-job do not count, nor does a checkpoint in flight when the input ends.
+Stuck: the last trigger is older than `stuck` times the timeout (10 minutes if unknown) while the
+job's log continues.
+Off: tasks ran for `hours-without` hours, and the JobManager's log is available and contains no trigger.
+Checkpoints cut short by a cancel, a stop or the end of the job do not count, nor does a checkpoint in
+flight when the input ends.
 
 What to do
 ----------
@@ -40,6 +40,25 @@ from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.failures.silences import jobmanager_logged_until
 from flowdiag.analyses.flink.judging import ended_or_last
 
+_ENDINGS: Final = (
+    "cancelled",
+    "finished",
+    "job-failure",
+    "coordinator-stopped",
+    "restart",
+    "restored",
+    "leadership",
+)
+_HANGING: Final = (
+    h.Action(
+        text="Take a thread dump of the JobManager and check the checkpoint coordinator's threads",
+        verify="no thread waits for storage or for an operator coordinator",
+    ),
+    h.Action(
+        text="If the log was filtered, pass the whole JobManager log, or save /jobs/:id/checkpoints",
+    ),
+)
+
 
 class NeverCompletes(h.Limits):
     """Thresholds of CP106."""
@@ -59,34 +78,56 @@ class NeverCompletes(h.Limits):
 
 def judge(job: h.Job, limits: NeverCompletes) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
-    ended = any(
-        c.status is h.Status.COMPLETED or h.counts_as_failed(c, job) for c in job.checkpoints
-    )
     pending = [
         c for c in job.in_order if c.triggered_us is not None and c.status is h.Status.IN_FLIGHT
     ]
-    if not ended and len(pending) >= limits.triggers:
-        yield _none_ended(job, pending)
+    timeout = job.timeout_ms or h.DEFAULT_TIMEOUT_MS
+    deployed = [(a.ref, a.deployed_us) for a in job.attempts if a.deployed_us is not None]
+    fields: h.FindingFields = {
+        "severity": h.Severity.CRITICAL,
+        "state": h.State.ONGOING,
+        "rank": h.Rank.SYMPTOM,
+        "last_us": job.last_us,
+        "actions": _HANGING,
+    }
+    if len(pending) >= limits.triggers and not job.concluded:
+        fields |= {
+            "title": f"{len(pending)} checkpoints were triggered, none completed and none failed",
+            "explain": "The log shows only the triggers. The same log would report a checkpoint that "
+            "exceeds its timeout as expired. So either the JobManager hangs, or the log is incomplete.",
+            "first_us": pending[0].triggered_us,
+            "last_us": pending[-1].triggered_us,
+            "count": len(pending),
+            "measurements": (
+                h.measurement("triggered-checkpoints", len(pending), "checkpoints"),
+                h.measurement("completed-checkpoints", 0, "checkpoints"),
+            ),
+            "evidence": h.cite((c.trigger_ref, c.triggered_us) for c in pending),
+        }
+    elif (age := _age_ms(job, pending)) is not None and age > limits.stuck * timeout:
+        last = pending[-1]
+        fields |= {
+            "title": f"Checkpoint {last.id} has been in progress for {h.fmt.duration(age)}",
+            "explain": f"It neither completed nor expired, although the timeout is {h.fmt.duration(timeout)} "
+            "and the log continues. Either the coordinator hangs, or log lines are missing.",
+            "first_us": last.triggered_us,
+            "measurements": (h.measurement("in-progress", age, "ms", limits.stuck * timeout),),
+            "evidence": h.cite([(last.trigger_ref, last.triggered_us)]),
+        }
+    elif (hours := _hours_without(job)) is not None and hours >= limits.hours_without:
+        fields |= {
+            "severity": h.Severity.INFO,
+            "title": f"Tasks ran for {hours:.1f} h and no checkpoint was triggered: checkpointing is off",
+            "explain": "Without checkpoints the job restarts with empty state after a failure. That is fine "
+            "for batch jobs and for jobs without state.",
+            "first_us": min(time for _, time in deployed),
+            "measurements": (h.measurement("hours-running", hours, "hours", limits.hours_without),),
+            "evidence": h.cite(deployed),
+            "actions": h.shared_remedies(job, "switch-on"),
+        }
+    else:
         return
-    longest = limits.stuck * (job.timeout_ms or h.DEFAULT_TIMEOUT_MS)
-    age = _age_ms(job, pending)
-    if age is not None and age > longest:
-        yield _stuck(job, pending[-1], age, longest)
-    elif not job.checkpoints and job.cluster.has_jobmanager_log:
-        hours = _hours_running(job)
-        if hours is not None and hours >= limits.hours_without:
-            yield _off(job, hours, limits)
-
-
-_ENDINGS: Final = (
-    "cancelled",
-    "finished",
-    "job-failure",
-    "coordinator-stopped",
-    "restart",
-    "restored",
-    "leadership",
-)
+    yield h.job_finding(job, **fields)
 
 
 def _age_ms(job: h.Job, pending: list[h.Checkpoint]) -> float | None:
@@ -102,82 +143,14 @@ def _age_ms(job: h.Job, pending: list[h.Checkpoint]) -> float | None:
     return (jobmanager_logged_until(job.cluster, since, job.last_us) - since) / 1000
 
 
-def _hours_running(job: h.Job) -> float | None:
+def _hours_without(job: h.Job) -> float | None:
+    """Return how long tasks ran; None with checkpoints, or if the JobManager's log is missing."""
     deployed = [a.deployed_us for a in job.attempts if a.deployed_us is not None]
     end = ended_or_last(job)
-    if not deployed or end is None:
+    if job.checkpoints or not job.cluster.has_jobmanager_log or not deployed or end is None:
         return None
     begun = min(deployed)
     return (jobmanager_logged_until(job.cluster, begun, end) - begun) / 3_600_000_000
-
-
-_HANGING: Final = (
-    h.Action(
-        text="Take a thread dump of the JobManager and check the checkpoint coordinator's threads",
-        verify="no thread waits for storage or for an operator coordinator",
-    ),
-    h.Action(
-        text="If the log was filtered, pass the whole JobManager log, or save /jobs/:id/checkpoints",
-    ),
-)
-
-
-def _none_ended(job: h.Job, pending: list[h.Checkpoint]) -> h.Finding:
-    return h.job_finding(
-        job,
-        severity=h.Severity.CRITICAL,
-        state=h.State.ONGOING,
-        title=f"{len(pending)} checkpoints were triggered, none completed and none failed",
-        explain="The log shows only the triggers. The same log would report a checkpoint that exceeds its "
-        "timeout as expired. So either the JobManager hangs, or the log is incomplete.",
-        rank=h.Rank.SYMPTOM,
-        first_us=pending[0].triggered_us,
-        last_us=pending[-1].triggered_us,
-        count=len(pending),
-        measurements=(
-            h.measurement("triggered-checkpoints", len(pending), "checkpoints"),
-            h.measurement("completed-checkpoints", 0, "checkpoints"),
-        ),
-        evidence=h.cite((c.trigger_ref, c.triggered_us) for c in pending),
-        actions=_HANGING,
-    )
-
-
-def _stuck(job: h.Job, checkpoint: h.Checkpoint, age: float, longest: float) -> h.Finding:
-    timeout = job.timeout_ms or h.DEFAULT_TIMEOUT_MS
-    return h.job_finding(
-        job,
-        severity=h.Severity.CRITICAL,
-        state=h.State.ONGOING,
-        title=f"Checkpoint {checkpoint.id} has been in progress for {h.fmt.duration(age)}",
-        explain="It neither completed nor expired, although the timeout is "
-        f"{h.fmt.duration(timeout)} and the log continues. Either the coordinator hangs, or "
-        "log lines are missing.",
-        rank=h.Rank.SYMPTOM,
-        first_us=checkpoint.triggered_us,
-        last_us=job.last_us,
-        measurements=(h.measurement("in-progress", age, "ms", longest),),
-        evidence=h.cite([(checkpoint.trigger_ref, checkpoint.triggered_us)]),
-        actions=_HANGING,
-    )
-
-
-def _off(job: h.Job, hours: float, limits: NeverCompletes) -> h.Finding:
-    deployed = [(a.ref, a.deployed_us) for a in job.attempts if a.deployed_us is not None]
-    return h.job_finding(
-        job,
-        severity=h.Severity.INFO,
-        state=h.State.ONGOING,
-        title=f"Tasks ran for {hours:.1f} h and no checkpoint was triggered: checkpointing is off",
-        explain="Without checkpoints the job restarts with empty state after a failure. That is fine "
-        "for batch jobs and for jobs without state.",
-        rank=h.Rank.SYMPTOM,
-        first_us=min((time for _, time in deployed), default=None),
-        last_us=job.last_us,
-        measurements=(h.measurement("hours-running", hours, "hours", limits.hours_without),),
-        evidence=h.cite(deployed),
-        actions=h.shared_remedies(job, "switch-on"),
-    )
 
 
 RULE: Final = h.Rule("CP106", judge, NeverCompletes)

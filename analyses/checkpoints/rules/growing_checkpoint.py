@@ -37,11 +37,13 @@ The rising flank of a steep daily rhythm, if the input contains only that flank:
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from itertools import combinations
+from statistics import median_high
+from typing import Final
 
 from flowdiag.analyses.flink import helpers as h
 
-_SAMPLE: Final = 200
+_SAMPLE: Final = 200  # checkpoints for the rank correlation: its cost grows with their square
 _DAY_MS: Final = 86_400_000.0
 
 
@@ -75,110 +77,71 @@ class Growing(h.Limits):
     floor_size: float = h.limit(67_108_864.0, "bytes", "64 MiB: less growth is harmless")
 
 
-class Growth(NamedTuple):
-    """A lasting rise: level before, level now, rank correlation with time."""
-
-    points: h.Sequence[tuple[h.Checkpoint, float]]
-    span_ms: float
-    before: float
-    after: float
-    tau: float
-
-    @property
-    def factor(self) -> float:
-        return self.after / max(self.before, 1.0)
-
-
 def judge(job: h.Job, limits: Growing) -> h.Iterator[h.Finding]:
     """At most one finding for the duration and one for the size, per job."""
     stretches = h.steady_checkpoints(job, h.WARM_UP)
-    if not stretches:
-        return
-    last = stretches[-1]
+    last = stretches[-1] if stretches else []
     durations = [(c, lasted) for c in last if (lasted := h.elapsed_ms(c)) is not None]
     sizes = [(c, float(c.bytes)) for c in last if c.bytes is not None]
-    if (grown := _growth(durations, limits, limits.floor_duration)) is not None:
-        yield _finding(job, grown, "duration", "ms", limits)
-    if (grown := _growth(sizes, limits, limits.floor_size)) is not None:
-        yield _finding(job, grown, "size", "bytes", limits)
+    if len(durations) >= max(1, limits.checkpoints):
+        yield from _growth(job, "duration", "ms", limits.floor_duration, durations, limits)
+    if len(sizes) >= max(1, limits.checkpoints):
+        yield from _growth(job, "size", "bytes", limits.floor_size, sizes, limits)
 
 
 def _growth(
-    points: h.Sequence[tuple[h.Checkpoint, float]], limits: Growing, floor: float
-) -> Growth | None:
-    """Return the growth in a stretch; None if any criterion of the page is missed."""
-    values = [value for _, value in points]
-    if not values or len(values) < limits.checkpoints:
-        return None
-    first, last = points[0][0].triggered_us, points[-1][0].triggered_us
-    if first is None or last is None or (last - first) / 1000 < limits.span:
-        return None
-    span_ms = (last - first) / 1000
+    job: h.Job,
+    what: str,
+    unit: str,
+    floor: float,
+    points: list[tuple[h.Checkpoint, float]],
+    limits: Growing,
+) -> h.Iterator[h.Finding]:
+    """Yield the growth in a stretch, unless any criterion of the page is missed."""
+    checkpoints, values = [c for c, _ in points], [value for _, value in points]
+    first, last = checkpoints[0].triggered_us, checkpoints[-1].triggered_us
+    if first is None or last is None or (span_ms := (last - first) / 1000) < limits.span:
+        return
     flank = _DAY_MS / 4 <= span_ms <= _DAY_MS
     fifth, half = max(1, len(values) // 5), len(values) // 2
-    before, after = median(values[:fifth]), median(values[-fifth:])
-    middle = median(values[half - fifth // 2 : half + fifth // 2 + 1])
-    grown = Growth(points, span_ms, before, after, kendall(thin(values, _SAMPLE)))
+    before, after = median_high(values[:fifth]), median_high(values[-fifth:])
+    middle = median_high(values[half - fifth // 2 : half + fifth // 2 + 1])
+    factor = after / max(before, 1.0)
     if (
-        grown.factor >= (limits.daily_factor if flank else limits.factor)
-        and after - before >= floor
-        and after >= middle * limits.still
-        and after - middle >= (middle - before) * limits.straight
-        and grown.tau >= limits.tau
+        factor < (limits.daily_factor if flank else limits.factor)
+        or after - before < floor
+        or after < middle * limits.still
+        or after - middle < (middle - before) * limits.straight
+        or (tau := kendall(values)) < limits.tau
     ):
-        return grown
-    return None
-
-
-def median(values: h.Sequence[float]) -> float:
-    """Return the upper median of at least one value."""
-    return sorted(values)[len(values) // 2]
-
-
-def thin(values: h.Sequence[float], most: int) -> list[float]:
-    """Return at most `most` values, evenly spaced.
-
-    >>> thin([0, 1, 2, 3, 4, 5], 3)
-    [0, 2, 4]
-    """
-    if len(values) <= most:
-        return list(values)
-    return [values[i * len(values) // most] for i in range(most)]
-
-
-def kendall(values: h.Sequence[float]) -> float:
-    """Return Kendall's rank correlation of values with their order, -1 to 1; ties count 0.
-
-    >>> kendall([1, 2, 3]), kendall([3, 2, 1]), kendall([5, 5])
-    (1.0, -1.0, 0.0)
-    """
-    score = pairs = 0
-    for i, left in enumerate(values):
-        for right in values[i + 1 :]:
-            score += (right > left) - (right < left)
-            pairs += 1
-    return score / pairs if pairs else 0.0
-
-
-def _finding(job: h.Job, grown: Growth, what: str, unit: str, limits: Growing) -> h.Finding:
-    show = h.fmt.duration if unit == "ms" else h.fmt.size
-    checkpoints = [c for c, _ in grown.points]
-    return h.checkpoint_finding(
+        return
+    show = {"ms": h.fmt.duration, "bytes": h.fmt.size}[unit]
+    explain = (
+        "The rise is steady and continues in the second half of the stretch, so it is not state "
+        "filling up after a start."
+    )
+    timeout = job.timeout_ms or 0.0
+    if unit == "ms" and timeout > after > before:
+        left = (timeout - after) / ((after - before) / max(1.0, span_ms * 0.8))
+        explain += (
+            f" At this pace checkpoints reach the timeout of {h.fmt.duration(timeout)} in "
+            f"{h.fmt.duration(left)}."
+        )
+    yield h.checkpoint_finding(
         job,
         checkpoints,
         among=checkpoints,
         ongoing=True,
-        title=f"Checkpoint {what} grew {grown.factor:.1f}-fold in {h.fmt.duration(grown.span_ms)}, "
-        f"from {show(grown.before)} to {show(grown.after)}",
-        explain="The rise is steady and continues in the second half of the stretch, so it is not state "
-        f"filling up after a start.{_pace(job, grown) if unit == 'ms' else ''}",
+        title=f"Checkpoint {what} grew {factor:.1f}-fold in {h.fmt.duration(span_ms)}, "
+        f"from {show(before)} to {show(after)}",
+        explain=explain,
         rank=h.Rank.SYMPTOM,
         option=f"checkpoint-{what}",
         measurements=(
-            h.measurement(f"{what}-before", grown.before, unit, over="first fifth"),
-            h.measurement(f"{what}-now", grown.after, unit, over="last fifth"),
-            h.measurement("growth", grown.factor, "ratio", limits.factor),
-            h.measurement("kendall-tau", grown.tau, "ratio", limits.tau),
+            h.measurement(f"{what}-before", before, unit, over="first fifth"),
+            h.measurement(f"{what}-now", after, unit, over="last fifth"),
+            h.measurement("growth", factor, "ratio", limits.factor),
+            h.measurement("kendall-tau", tau, "ratio", limits.tau),
         ),
         actions=(
             h.Action(
@@ -194,16 +157,15 @@ def _finding(job: h.Job, grown: Growth, what: str, unit: str, limits: Growing) -
     )
 
 
-def _pace(job: h.Job, grown: Growth) -> str:
-    """Return when the duration reaches the timeout; empty if unknown or already reached."""
-    pace = (grown.after - grown.before) / max(1.0, grown.span_ms * 0.8)
-    timeout = job.timeout_ms
-    if not timeout or timeout <= grown.after or pace <= 0:
-        return ""
-    return (
-        f" At this pace checkpoints reach the timeout of {h.fmt.duration(timeout)} in "
-        f"{h.fmt.duration((timeout - grown.after) / pace)}."
-    )
+def kendall(values: h.Sequence[float]) -> float:
+    """Return Kendall's rank correlation of a sample with its order, -1 to 1; ties count 0.
+
+    >>> kendall([1, 2, 3]), kendall([3, 2, 1]), kendall([5, 5]), kendall([5])
+    (1.0, -1.0, 0.0, 0.0)
+    """
+    most = min(len(values), _SAMPLE)
+    pairs = list(combinations([values[i * len(values) // most] for i in range(most)], 2))
+    return sum((right > left) - (right < left) for left, right in pairs) / max(1, len(pairs))
 
 
 RULE: Final = h.Rule("CP105", judge, Growing)
