@@ -39,6 +39,11 @@ from typing import Final
 from flowdiag.analyses.checkpoints.culprit import names_culprit
 from flowdiag.analyses.flink import helpers as h
 
+_DAY_US: Final = 86_400_000_000
+_MIN_EXPIRIES: Final = 6  # fewer expiries cluster by chance
+_MIN_DAYS: Final = 3
+_HOURS: Final = 3  # an eighth of the day: three quarters of the expiries in it are not chance
+
 
 class Expired(h.Limits):
     """Thresholds of CP101."""
@@ -54,77 +59,72 @@ class Expired(h.Limits):
 def judge(job: h.Job, limits: Expired) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per job."""
     series = [e for e in h.episodes(job) if e.count(h.Status.EXPIRED)]
-    if series:
-        yield _finding(job, series, limits)
-    elif not job.checkpoints and not job.cluster.has_jobmanager_log and not job.cluster.has_rest:
-        yield h.Inconclusive(
-            reason="no input shows how checkpoints ended",
-            remedy="add the JobManager's log, the responses of /jobs/:id/checkpoints, or the job's archive",
-            job=job.key,
-        )
-
-
-def _finding(job: h.Job, series: list[h.Episode], limits: Expired) -> h.Finding:
+    if not series:
+        if not (job.checkpoints or job.cluster.has_jobmanager_log or job.cluster.has_rest):
+            yield h.Inconclusive(
+                reason="no input shows how checkpoints ended",
+                remedy="add the JobManager's log, the responses of /jobs/:id/checkpoints, or the job's archive",
+                job=job.key,
+            )
+        return
     expired = [c for e in series for c in e.checkpoints if c.status is h.Status.EXPIRED]
-    population = len(job.concluded)
+    population, timeout = len(job.concluded), job.timeout_ms
     in_a_row = max(len(e.checkpoints) for e in series)
-    none_since = h.unsuccessful_at_end(series)
-    title = f"{len(expired)} of {h.fmt.plural(population, 'checkpoint')} expired"
-    if none_since:
-        title += _none_since(job, none_since)
-    elif in_a_row > 1:
-        title += f", up to {in_a_row} in a row, then they completed again"
-    else:
-        title += ", then they completed again"
-    measurements = [
-        h.measurement(
-            "expired-checkpoints",
-            len(expired),
-            "checkpoints",
-            over=f"{population} that completed or failed",
-        ),
-        h.measurement(
-            "unsuccessful-at-the-end",
-            none_since,
-            "checkpoints",
-            limits.at_the_end,
-            over="since the last completed checkpoint",
-        ),
-        h.measurement("longest-series", in_a_row, "checkpoints"),
-        h.measurement("episodes", len(series), "episodes"),
-    ]
-    if job.timeout_ms:
-        measurements.append(h.measurement("timeout", job.timeout_ms, "ms"))
-    return h.episode_finding(
+    at_the_end = h.unsuccessful_at_end(series)
+    over = f"{population} that completed or failed"
+    unsuccessful = h.measurement(
+        "unsuccessful-at-the-end",
+        at_the_end,
+        "checkpoints",
+        limits.at_the_end,
+        "since the last completed checkpoint",
+    )
+    # CP201 carries the remedies for a named culprit; without one, no option is known to help.
+    named = names_culprit(job)
+    current = h.Present(h.fmt.duration(timeout), h.Origin.OBSERVED) if timeout else None
+    yield h.episode_finding(
         job,
         series,
         len(expired),
         fatal=h.fatal_at_end(job, series, limits.at_the_end),
-        title=title,
+        title=f"{len(expired)} of {h.fmt.plural(population, 'checkpoint')} expired"
+        f"{_outcome(job, at_the_end, in_a_row)}",
         explain="A checkpoint expires when a subtask does not acknowledge it within the timeout. "
         "Either the barrier waits behind data (back pressure, skew, a task that hangs), or "
         "the snapshot takes too long. CP201 names the subtask if the inputs show it."
         + _time_of_day(expired),
         rank=h.Rank.SYMPTOM,
-        measurements=tuple(measurements),
+        measurements=(
+            h.measurement("expired-checkpoints", len(expired), "checkpoints", over=over),
+            unsuccessful,
+            h.measurement("longest-series", in_a_row, "checkpoints"),
+            h.measurement("episodes", len(series), "episodes"),
+            *((h.measurement("timeout", timeout, "ms"),) if timeout else ()),
+        ),
         evidence=h.end_records(expired),
-        actions=_actions(job),
+        actions=(
+            h.Action(
+                text="Fix the culprit that CP201 names before you change any option"
+                if named
+                else "Find the subtask that delays the barrier before you change any option: CP201 lists the "
+                "input that would show it",
+                verify="all subtasks acknowledge within the timeout",
+            ),
+            *(() if named else h.shared_remedies(job, "more-time", current=current)),
+        ),
     )
 
 
-def _none_since(job: h.Job, last: int) -> str:
-    """Return the tail of a title for a job that completes no checkpoint at the end."""
+def _outcome(job: h.Job, at_the_end: int, in_a_row: int) -> str:
+    """Return the end of a title: whether any checkpoint has completed since."""
+    if not at_the_end:
+        often = f", up to {in_a_row} in a row" if in_a_row > 1 else ""
+        return f"{often}, then they completed again"
     if not job.completed:
         return ", none has completed"
-    if last == 1:
+    if at_the_end == 1:
         return ", including the last one"
-    return f"; none of the last {last} completed"
-
-
-_DAY_US: Final = 86_400_000_000
-_MIN_EXPIRIES: Final = 6  # fewer expiries cluster by chance
-_MIN_DAYS: Final = 3
-_HOURS: Final = 3  # an eighth of the day: three quarters of the expiries in it are not chance
+    return f"; none of the last {at_the_end} completed"
 
 
 def _time_of_day(expired: list[h.Checkpoint]) -> str:
@@ -134,41 +134,13 @@ def _time_of_day(expired: list[h.Checkpoint]) -> str:
     if len(moments) < _MIN_EXPIRIES or len(days) < _MIN_DAYS:
         return ""
     hours = Counter(moment % _DAY_US // 3_600_000_000 for moment in moments)
-    begin = max(range(24), key=lambda hour: (_count_within(hours, hour), hours[hour] > 0, -hour))
-    inside = _count_within(hours, begin)
-    if inside * 4 < len(moments) * 3:
+    within = [sum(hours[(hour + offset) % 24] for offset in range(_HOURS)) for hour in range(24)]
+    begin = max(range(24), key=lambda hour: (within[hour], hours[hour] > 0, -hour))
+    if within[begin] * 4 < len(moments) * 3:
         return ""
     return (
-        f" {inside} of {len(moments)} were triggered between {begin:02d}:00 and "
+        f" {within[begin]} of {len(moments)} were triggered between {begin:02d}:00 and "
         f"{(begin + _HOURS) % 24:02d}:00 UTC, on {len(days)} days. Check what runs at that time."
-    )
-
-
-def _count_within(hours: Counter[int], begin: int) -> int:
-    return sum(hours[(begin + offset) % 24] for offset in range(_HOURS))
-
-
-def _actions(job: h.Job) -> tuple[h.Action, ...]:
-    """CP201 carries the remedies for a named culprit; without one, no option is known to help."""
-    if names_culprit(job):
-        return (
-            h.Action(
-                text="Fix the culprit that CP201 names before you change any option",
-                verify="all subtasks acknowledge within the timeout",
-            ),
-        )
-    now = job.timeout_ms
-    return (
-        h.Action(
-            text="Find the subtask that delays the barrier before you change any option: CP201 lists the "
-            "input that would show it",
-            verify="all subtasks acknowledge within the timeout",
-        ),
-        *h.shared_remedies(
-            job,
-            "more-time",
-            current=h.Present(h.fmt.duration(now), h.Origin.OBSERVED) if now else None,
-        ),
     )
 
 

@@ -54,21 +54,61 @@ def judge(job: h.Job, limits: NoSource) -> h.Iterator[h.Finding | h.Inconclusive
     """At most one finding per job."""
     topology = topology_of(job)
     silent, detailed = _silent_checkpoints(job, topology)
-    if len(silent) < limits.checkpoints or len(silent) < limits.share * detailed:
+    if len(silent) < max(limits.checkpoints, limits.share * detailed):
         return
-    pressed = [
+    shares = [
         load.pressed
         for key, load in overall_view(job).loads.items()
         if key.task in topology.sources and load.wait_measured and load.pressed is not None
     ]
-    if not pressed:
+    if not shares:
         yield h.Inconclusive(
             reason="no source acknowledged, and no input shows whether the sources are back-pressured",
             remedy="add TaskManager logs with metric reports (back-pressured time, 1.13+)",
             job=job.key,
         )
-    elif max(pressed) < limits.back_pressured:
-        yield _finding(job, topology, silent, detailed, max(pressed), limits)
+        return
+    if (pressed := max(shares)) >= limits.back_pressured:
+        return
+    sources = [task for task in topology.tasks if task in topology.sources]
+    name, subject = f"{len(sources)} sources", None
+    if len(sources) == 1:
+        name = h.fmt.shorten(sources[0])
+        subject = h.Subject(
+            kind="task",
+            job_id=job.key.job_id or None,
+            job_name=job.name,
+            task=sources[0],
+            parallelism=topology.parallelism.get(sources[0]) or None,
+        )
+    among, most = f"in {len(silent)} of {detailed} expired checkpoints", h.fmt.percent(pressed)
+    signals = {
+        "sources-missing": f"{among} no source acknowledged",
+        "sources-not-back-pressured": f"sources wait for downstream tasks {most} of the time at most",
+    }
+    votes = h.votes_for(signals, RULE.signals)
+    over = f"{detailed} expired ones with details"
+    missing = ("checkpoints-without-source", len(silent), "checkpoints", limits.checkpoints, over)
+    yield h.episode_finding(
+        job,
+        [e for e in h.episodes(job) if e.count(h.Status.EXPIRED)],
+        len(silent),
+        subject=subject,
+        title=f"No source acknowledged {h.fmt.plural(len(silent), 'checkpoint')}; "
+        "back pressure is not the reason",
+        why=f"{name}: no acknowledgement {among}, back-pressured {most} at most",
+        cause="checkpoint-lock-held",
+        confidence=h.weigh(votes),
+        rank=h.Rank.FIRST_MECHANISM,
+        explain=h.explanation("checkpoint-lock-held"),
+        measurements=(
+            h.measurement(*missing),
+            h.measurement("sources-back-pressured", round(pressed, 3), "share"),
+        ),
+        evidence=h.end_records(silent),
+        actions=h.remedies("checkpoint-lock-held", job),
+        votes=votes,
+    )
 
 
 def _silent_checkpoints(job: h.Job, topology: Topology) -> tuple[list[h.Checkpoint], int]:
@@ -86,62 +126,6 @@ def _silent_checkpoints(job: h.Job, topology: Topology) -> tuple[list[h.Checkpoi
             acknowledged[row.checkpoint].append(row.acknowledged)
     silent = [expired[number] for number, known in sorted(acknowledged.items()) if not any(known)]
     return silent, len(acknowledged)
-
-
-def _finding(
-    job: h.Job,
-    topology: Topology,
-    silent: list[h.Checkpoint],
-    detailed: int,
-    pressed: float,
-    limits: NoSource,
-) -> h.Finding:
-    sources = [task for task in topology.tasks if task in topology.sources]
-    votes = h.votes_for(
-        {
-            "sources-missing": f"in {len(silent)} of {detailed} expired checkpoints no source "
-            "acknowledged",
-            "sources-not-back-pressured": "sources wait for downstream tasks "
-            f"{h.fmt.percent(pressed)} of the time at most",
-        },
-        RULE.signals,
-    )
-    name = h.fmt.shorten(sources[0]) if len(sources) == 1 else f"{len(sources)} sources"
-    return h.episode_finding(
-        job,
-        [e for e in h.episodes(job) if e.count(h.Status.EXPIRED)],
-        len(silent),
-        subject=h.Subject(
-            kind="task",
-            job_id=job.key.job_id or None,
-            job_name=job.name,
-            task=sources[0],
-            parallelism=topology.parallelism.get(sources[0]) or None,
-        )
-        if len(sources) == 1
-        else None,
-        title=f"No source acknowledged {h.fmt.plural(len(silent), 'checkpoint')}; "
-        "back pressure is not the reason",
-        why=f"{name}: no acknowledgement in {len(silent)} of {detailed} expired checkpoints, "
-        f"back-pressured {h.fmt.percent(pressed)} at most",
-        cause="checkpoint-lock-held",
-        confidence=h.weigh(votes),
-        rank=h.Rank.FIRST_MECHANISM,
-        explain=h.explanation("checkpoint-lock-held"),
-        measurements=(
-            h.measurement(
-                "checkpoints-without-source",
-                len(silent),
-                "checkpoints",
-                limits.checkpoints,
-                over=f"{detailed} expired ones with details",
-            ),
-            h.measurement("sources-back-pressured", round(pressed, 3), "share"),
-        ),
-        evidence=h.end_records(silent),
-        actions=h.remedies("checkpoint-lock-held", job),
-        votes=votes,
-    )
 
 
 RULE: Final = h.Rule(

@@ -32,7 +32,9 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.flink import helpers as h
-from flowdiag.analyses.model.keys import Ref
+
+_WATCHDOG: Final = "task-never-ended"
+_KILLED: Final = "Flink's watchdog killed the whole TaskManager with all tasks on it."
 
 
 class Stuck(h.Limits):
@@ -45,9 +47,6 @@ class Stuck(h.Limits):
     )
 
 
-_WATCHDOG: Final = "task-never-ended"
-
-
 def judge(job: h.Job, limits: Stuck) -> h.Iterator[h.Finding]:
     """One finding per subtask; one for all watchdog kills without a record that names the task."""
     groups: dict[tuple[str, int | None], list[h.Incident]] = {}
@@ -57,19 +56,37 @@ def judge(job: h.Job, limits: Stuck) -> h.Iterator[h.Finding]:
             groups.setdefault((incident.task, incident.subtask_index), []).append(incident)
         elif incident.text.get("template") == _WATCHDOG:
             ends.append(incident)
-    explained: set[Ref | None] = set()
+    unnamed = list(ends)
     for group in groups.values():
-        end = _ended_by(group, ends, alone=len(groups) == 1)
+        end = _ended_by(group[-1], ends, alone=len(groups) == 1)
         if end is not None:
-            explained.add(end.ref)
+            unnamed = [other for other in unnamed if other.ref != end.ref]
         yield _finding(job, group, end, limits)
-    if unnamed := [end for end in ends if end.ref not in explained]:
-        yield _unnamed(job, unnamed)
+    if not unnamed:
+        return
+    last = unnamed[-1]
+    says = f"a task did not end within {h.fmt.duration(last.duration_ms)} of being cancelled"
+    votes = h.votes_for({"watchdog": says}, RULE.signals)
+    killed = f"killed TaskManager {last.taskmanager}" if last.taskmanager else "killed TaskManager"
+    yield h.incident_finding(
+        job,
+        unnamed,
+        ongoing=not job.completed_after(last.time_us),
+        title=f"The cancellation watchdog {killed}: {says}, and no record names the task",
+        why=f"{says}, and the watchdog {killed}; no record names the task",
+        cause="task-hangs",
+        confidence=h.weigh(votes),
+        rank=h.Rank.SHARED_MECHANISM,
+        explain=f"{_KILLED} The earlier records 'did not react to cancelling signal' name the task and the method.",
+        evidence=h.records_of(reversed(unnamed)),
+        ranked=True,
+        actions=h.remedies("task-hangs", job, "kill-sooner"),
+        votes=votes,
+    )
 
 
-def _ended_by(group: list[h.Incident], ends: list[h.Incident], *, alone: bool) -> h.Incident | None:
+def _ended_by(last: h.Incident, ends: list[h.Incident], *, alone: bool) -> h.Incident | None:
     """Return the record of the watchdog that waited for this task, or for a task on its TaskManager."""
-    last = group[-1]
     for end in ends:
         here = end.ref is not None and last.ref is not None and end.ref.source == last.ref.source
         same = end.taskmanager == last.taskmanager if end.taskmanager and last.taskmanager else here
@@ -92,64 +109,34 @@ def _method(incident: h.Incident) -> str:
 def _finding(
     job: h.Job, group: list[h.Incident], end: h.Incident | None, limits: Stuck
 ) -> h.Finding:
-    last = group[-1]
-    name, method = h.subtask_name(last), _method(last)
+    last, ends = group[-1], [end] if end is not None else []
+    method = _method(last)
+    signals: dict[str, str | None] = {"stuck-task": f"stuck in {method} ({len(group)}×)"}
+    explain = "The job cannot restart before this task ends. If it does not end, Flink kills its TaskManager."
+    what = f"stuck in {method}"
+    if end is not None:
+        waited = h.fmt.duration(end.duration_ms)
+        signals["watchdog"] = f"the watchdog gave up after {waited}"
+        what += f"; the watchdog killed its TaskManager after {waited}"
+        explain = f"{_KILLED} The job restarts elsewhere."
     serious = end is not None or len(group) >= limits.repeats
-    waited = h.fmt.duration(end.duration_ms) if end is not None else None
-    votes = h.votes_for(
-        {
-            "stuck-task": f"stuck in {method} ({len(group)}×)",
-            "watchdog": f"the watchdog gave up after {waited}" if end is not None else None,
-        },
-        RULE.signals,
-    )
-    ended = f"; the watchdog killed its TaskManager after {waited}" if end is not None else ""
-    records = [*([end] if end is not None else []), *reversed(group)]
+    name, votes = h.subtask_name(last), h.votes_for(signals, RULE.signals)
     return h.incident_finding(
         job,
-        [*group, end] if end is not None else group,
+        [*group, *ends],
         ongoing=serious and not job.completed_after(last.time_us),
         share=len(group) / max(1, len(job.concluded)) if serious else 0.0,
         subject=h.subtask_subject(job, last),
-        title=f"{name} does not react to cancelling, stuck in {method}{ended}",
-        why=f"{name}: stuck in {method}{ended}" if serious else None,
+        title=f"{name} does not react to cancelling, {what}",
+        why=f"{name}: {what}" if serious else None,
         cause="task-hangs" if serious else None,
         confidence=h.weigh(votes),
         rank=h.Rank.SHARED_MECHANISM,
-        explain="Flink's watchdog killed the whole TaskManager with all tasks on it. The job restarts elsewhere."
-        if end is not None
-        else "The job cannot restart before this task ends. If it does not end, Flink kills its "
-        "TaskManager.",
+        explain=explain,
         measurements=(h.measurement("repeated", len(group), "records", limits.repeats),),
-        evidence=h.records_of(records),
+        evidence=h.records_of([*ends, *reversed(group)]),
         ranked=True,
         actions=h.remedies("task-hangs", job, "interruptible", "kill-sooner", method=method),
-        votes=votes,
-    )
-
-
-def _unnamed(job: h.Job, ends: list[h.Incident]) -> h.Finding:
-    """A finding about TaskManagers that the watchdog killed, without a record of the task."""
-    last = ends[-1]
-    waited = h.fmt.duration(last.duration_ms)
-    says = f"a task did not end within {waited} of being cancelled"
-    votes = h.votes_for({"watchdog": says}, RULE.signals)
-    where = f" {last.taskmanager}" if last.taskmanager else ""
-    return h.incident_finding(
-        job,
-        ends,
-        ongoing=not job.completed_after(last.time_us),
-        share=1.0,
-        title=f"The cancellation watchdog killed TaskManager{where}: {says}, and no record names the task",
-        why=f"{says}, and the watchdog killed TaskManager{where}; no record names the task",
-        cause="task-hangs",
-        confidence=h.weigh(votes),
-        rank=h.Rank.SHARED_MECHANISM,
-        explain="Flink's watchdog killed the whole TaskManager with all tasks on it. The earlier records 'did not react to "
-        "cancelling signal' name the task and the method.",
-        evidence=h.records_of(reversed(ends)),
-        ranked=True,
-        actions=h.remedies("task-hangs", job, "kill-sooner"),
         votes=votes,
     )
 
