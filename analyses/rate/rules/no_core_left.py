@@ -2,31 +2,34 @@
 
 What it reports
 ---------------
-Receivers that hold every core, so that no batch with records can run; or Spark's message that no executor
-accepts a job.
+Receivers that occupy every core, so that no batch with records can run, or jobs that wait because the
+cluster gives them no resources.
 
 Why it matters
 --------------
-Nothing is processed, however low the rate, and the blocks of receivers fill the memory.
+No records are processed, however low the rate is. Received blocks fill up the memory.
 
 How it decides
 --------------
-A receiver is a task that never ends, so each receiver holds one core. The proof is as many streams with a
-receiver as cores (from executors in the logs, else `local[N]`) and `waiting` unfinished batches. At most
-`ran` batches may have ended before the application stopped: empty batches need no core.
+A receiver runs as a task that never ends, so each receiver occupies one core. Receivers are the cause if
+there are at least as many streams with a receiver as cores, and at least `waiting` batches are unfinished.
+The number of cores comes from the executors in the logs, or else from `local[N]`. At most `ran` batches may
+have completed before the application stopped, because empty batches need no core.
 
-Otherwise the proof is `Initial job has not accepted any resources`, which Spark repeats every fifteen
-seconds. The finding is ongoing if no batch or trigger ended after the last of these lines, else a note
-about a slow start. `pods ... is forbidden: exceeded quota` explains the missing executors on Kubernetes.
+Otherwise, the rule looks for `Initial job has not accepted any resources`, which Spark repeats every 15
+seconds. If a batch or trigger ended after the last of these lines, the finding is a note about a slow
+start. If none did, the finding is ongoing. On Kubernetes, `pods ... is forbidden: exceeded quota` explains
+why executors are missing.
 
 What to do
 ----------
-Provide more cores than receivers, at least `local[2]`. Alternatively, request no more than the workers
-have: compare cores and memory of an executor with the share of other applications.
+Provide more cores than receivers, for example at least `local[2]` for one receiver. If executors do not
+start, request fewer resources than the workers have free: compare the cores and memory of an executor with
+the resources that other applications do not use.
 
 False alarms
 ------------
-Executors that started later, if the input does not contain them.
+Executors that started later, if their start is not in the logs.
 """
 
 from __future__ import annotations
@@ -38,8 +41,10 @@ from flowdiag.analyses.rate.cores import cores_of
 class Starved(h.Limits):
     """Limits of RT313."""
 
-    waiting: float = h.limit(3, "batches", "unfinished; one or two wait at any start")
-    ran: float = h.limit(h.defaults.COLD, "batches", "that ended; the first ones are empty")
+    waiting: float = h.limit(3, "batches", "are unfinished; one or two wait at every start")
+    ran: float = h.limit(
+        h.defaults.COLD, "batches", "may have completed; the first batches are often empty"
+    )
 
 
 def judge(assessed: h.Assessed, limits: Starved) -> h.Iterator[h.Finding]:

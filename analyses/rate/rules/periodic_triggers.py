@@ -2,29 +2,29 @@
 
 What it reports
 ---------------
-Triggers that take longer in every Nth batch: which batches, how much longer, and whether the compaction of
-metadata files explains it.
+A query in which every Nth batch takes longer. The report names these batches, shows how much longer they
+take, and whether the compaction of metadata files explains it.
 
 Why it matters
 --------------
-It is not an overload. The file sink compacts its metadata log in every tenth batch, and so does the file
-source. The more files there are, the longer that batch takes.
+This is not an overload. By default, file sinks and file sources compact their metadata log in every tenth
+batch. That batch takes longer the more files the log lists.
 
 How it decides
 --------------
 At least `times` batches take `ratio` times the median duration and at least `longer` more. The distance
 between any two of them is a multiple of N, and most batches at these positions are long. The cause is
-compaction if N is `compactInterval` (from the driver's log, the configuration, or Spark's default of 10) and
-each long batch is the last of its N.
+compaction if N equals `compactInterval` and each long batch is the last of N batches. The value of
+`compactInterval` comes from the driver's log, the configuration, or Spark's default of 10.
 
 What to do
 ----------
-No action is needed while the next batch is on time. If the long batches grow, increase
-`compactInterval`, set a `retention` for the sink's log, or use a table format without such a log.
+No action is needed while the next batch starts on time. If the long batches take longer and longer,
+increase `compactInterval`, set `retention` for the sink's log, or use a table format without such a log.
 
 False alarms
 ------------
-A job of another application that runs with the same period.
+Another application that runs a job with the same period on the same cluster.
 """
 
 from __future__ import annotations
@@ -45,9 +45,13 @@ _LOGS: Final = {
 class Regular(h.Limits):
     """Limits of RT408."""
 
-    ratio: float = h.limit(h.defaults.PERIODIC, "ratio", "to the median duration")
-    longer: float = h.limit(h.defaults.LONGER_MS, "ms", "than the median; less is noise")
-    times: float = h.limit(h.defaults.TIMES, "times", "any two batches are some distance apart")
+    ratio: float = h.limit(h.defaults.PERIODIC, "ratio", "of a long batch's duration to the median")
+    longer: float = h.limit(
+        h.defaults.LONGER_MS, "ms", "than the median duration; a smaller difference is noise"
+    )
+    times: float = h.limit(
+        h.defaults.TIMES, "times", "that a batch is long; two alone show no period"
+    )
 
 
 def judge(assessed: h.Assessed, limits: Regular) -> h.Iterator[h.Finding | h.Inconclusive]:
@@ -62,7 +66,9 @@ def judge(assessed: h.Assessed, limits: Regular) -> h.Iterator[h.Finding | h.Inc
         if found is None:
             continue
         option = compaction_option(assessed.app, query, found)
-        reason = f"it compacts {_LOGS[option]}" if option else "the input does not show why"
+        reason = (
+            f"it compacts {_LOGS[option]}" if option else "the logs and metrics do not show why"
+        )
         long, usual = h.fmt.duration(found.long_ms), h.fmt.duration(found.usual_ms)
         ratio = round(found.long_ms / max(1.0, found.usual_ms), 2)
         over = f"{len(found.batches)} batches, one in {found.every}"

@@ -2,22 +2,23 @@
 
 What it reports
 ---------------
-An estimator that would lower the rate further but is held at its floor, `minRate`, while the job
-processes less than that.
+A rate estimator that would lower the rate further but is limited by its floor, `minRate`, while the job
+processes fewer records than the floor lets in.
 
 Why it matters
 --------------
-Back pressure is on and seems to work, but the delay grows because the floor lets in more than the job
-processes. The usual reason is Spark's default of 100 records per second and stream, or a value copied
-from another job.
+Back pressure is on and seems to work. The delay still grows, because the floor lets in more records than
+the job processes. Usually the floor is Spark's default of 100 records per second and stream, or a value
+copied from another job.
 
 How it decides
 --------------
-flowdiag replays the estimators from the batches, to the last bit. The unclamped rate is below `minRate`
-in `share` of the late updates (the last third, at least six), and so is the processing rate. The batches
-contain `full` of the records that the floor permits, and the delay grows. If the source delivers less
-than the floor, a lower floor changes nothing. If even small batches take the whole interval, lower rates
-do not help: see RT202.
+flowdiag recalculates the rates of the estimators from the batches, with bit-identical results. It examines
+the last third of the updates, at least six. In `share` of them, the rate before clamping is below
+`minRate`. The median processing rate of the last six updates is below `minRate` as well. Their batches
+contain at least `full` of the records that the floor permits, and the delay grows. If the source delivers
+less than the floor, a lower floor changes nothing. If even small batches take the whole interval, lower
+rates do not help: see RT202.
 
 What to do
 ----------
@@ -25,7 +26,7 @@ Set `minRate` to a tenth of the rate that the job processes per stream.
 
 False alarms
 ------------
-A floor that works off a backlog on purpose before the topic deletes it.
+A floor that is high on purpose, so that the job reads a backlog before the topic deletes it.
 """
 
 from __future__ import annotations
@@ -39,9 +40,13 @@ from flowdiag.analyses.rate.advice import what_if
 class Floor(h.Limits):
     """Limits of RT201."""
 
-    share: float = h.limit(h.defaults.MOSTLY, "share", "of the late updates, held at the floor")
+    share: float = h.limit(
+        h.defaults.MOSTLY, "share", "of the recent updates are limited by the floor"
+    )
     full: float = h.limit(
-        h.defaults.AT_LIMIT, "share", "of the floor; with fewer records, it does not limit"
+        h.defaults.AT_LIMIT,
+        "share",
+        "of the records that the floor permits; with fewer, the floor does not matter",
     )
 
 

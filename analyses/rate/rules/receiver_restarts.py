@@ -2,27 +2,29 @@
 
 What it reports
 ---------------
-Receivers that stopped and restarted while the application ran.
+Receivers that stopped and started again while the application was running.
 
 Why it matters
 --------------
-Nothing is received in between, and data in flight may be lost without a write-ahead log.
+Between the stop and the start, the application receives nothing. Without a write-ahead log, data in flight
+may be lost.
 
 How it decides
 --------------
-A stream restarted at least `restarts` times, according to the listener or the driver's log. A first start
-after a stop counts, too, because the input may begin while the receiver runs. A stop at the end of the
-application does not count. `onReceiverError` is not always called, so starts count, not errors. The finding is
-recovered when `quiet` has passed since the last start.
+The receiver of a stream restarted at least `restarts` times, according to the listener or the driver's log.
+The first recorded start counts as well if a stop precedes it, because the logs may begin while the receiver
+is running. A stop at the end of the application does not count. The rule counts starts rather than errors,
+because Spark does not always call `onReceiverError`. The finding is recovered when `quiet` has passed since
+the last start.
 
 What to do
 ----------
-Check why the receiver stops: see the message below. If the source closes connections, use a receiver that
-reconnects on its own.
+Find out why the receiver stops: the error is in the finding. If the source closes connections, use a
+receiver that reconnects on its own.
 
 False alarms
 ------------
-Dynamic allocation that removes an executor with its receiver: RT304 names the executor.
+Dynamic allocation that removes an executor together with its receiver. RT304 names the executor.
 """
 
 from __future__ import annotations
@@ -35,8 +37,10 @@ from flowdiag.analyses.rate import helpers as h
 class Restarts(h.Limits):
     """Limits of RT302."""
 
-    restarts: float = h.limit(1, "restarts", "a working receiver starts once")
-    quiet: float = h.limit(600_000, "ms", "since the last start: it has recovered")
+    restarts: float = h.limit(
+        1, "restarts", "enough for a finding; a healthy receiver starts only once"
+    )
+    quiet: float = h.limit(600_000, "ms", "without another start; then the receiver has recovered")
 
 
 def judge(assessed: h.Assessed, limits: Restarts) -> h.Iterator[h.Finding | h.Inconclusive]:

@@ -1,27 +1,29 @@
-"""Several runs begin the same batch.
+"""Several runs of a query start the same batch.
 
 What it reports
 ---------------
-A query that begins the same batch in several of its runs.
+A query that starts the same batch in several of its runs.
 
 Why it matters
 --------------
-The next run begins an unfinished batch again, with the same offsets. If the batch itself causes the
-failure, it fails each time, and no later batch is processed. Sinks that are not idempotent write it again.
+After a restart, a query processes the unfinished batch again, with the same offsets. If the batch itself
+causes the failure, every run fails and no later batch is processed. A sink that is not idempotent writes
+the rows again each time.
 
 How it decides
 --------------
-The same batch ID appears in at least `tries` runs, from the jobs of the event log
-(`streaming.sql.batchId`) and from progress. A restart repeats at most the running batch, once.
+The same batch ID appears in at least `tries` runs. The IDs come from the jobs in the event log
+(`streaming.sql.batchId`) and from progress events. A single restart repeats at most the batch that was
+running, and only once.
 
 What to do
 ----------
-Check the exception of the runs (RT103) and the rows of that batch: its offsets are in the progress and in
-the folder `offsets` of the checkpoint location.
+Read the exception of the runs (RT103) and check the rows of that batch. Its offsets are in the progress
+events and in the `offsets` folder of the checkpoint location.
 
 False alarms
 ------------
-A query that is deployed several times within one long batch.
+A query that is deployed several times during one long batch.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ from flowdiag.analyses.rate import helpers as h
 class Repeated(h.Limits):
     """Limits of RT409."""
 
-    tries: float = h.limit(3, "runs", "one restart repeats one batch once")
+    tries: float = h.limit(
+        3, "runs", "start the same batch; a single restart repeats a batch only once"
+    )
 
 
 def judge(assessed: h.Assessed, limits: Repeated) -> h.Iterator[h.Finding | h.Inconclusive]:

@@ -2,29 +2,32 @@
 
 What it reports
 ---------------
-A Kafka partition that delivers most of the records of the batches, or has most of a query's backlog.
+A Kafka partition that delivers most of the records of the batches, or that has most of a query's backlog.
 
 Why it matters
 --------------
-One task reads a partition, so the batch is as long as that task. Limits that are split by lag give the
-partition no more than its share.
+A single task reads the partition, so the batch takes as long as that task. Rate limits that are divided
+among the partitions by lag give this partition no more than its share.
 
 How it decides
 --------------
-DStreams: the offset ranges of the recent batches, or the ranges in the executors' logs. Queries: latest
-minus end offsets of the late triggers, by partition. One of at least `partitions` partitions has `ratio`
-times the mean of the others, and `floor` records more. This applies to `share` of the batches or
-triggers, of which there are at least `fewest`. The rule requires batches that queue, are held back or
-take `use` of the interval, or a growing backlog.
+For DStreams, the rule uses the offset ranges of the recent batches, or the ranges in the executors' logs.
+For queries, it uses the backlog of each partition in the recent triggers: the latest offset minus the end
+offset.
+
+Of at least `partitions` partitions, one has `ratio` times the mean of the others, and at least `floor`
+records more. The same partition stands out in `share` of the batches or triggers, of which there are at
+least `fewest`. In addition, batches must queue, be limited by back pressure, or take `use` of the interval.
+For a query, the backlog must grow.
 
 What to do
 ----------
-Write with another key, or repartition after the source. `minPartitions` splits one partition into several
-tasks.
+Choose a key that spreads the records evenly, or repartition after the source. For queries, set
+`minPartitions` to split one partition into several tasks.
 
 False alarms
 ------------
-A partition that was behind for another reason, such as a broker outage, and catches up.
+A partition that fell behind for another reason, such as a broker outage, and is catching up.
 """
 
 from __future__ import annotations
@@ -38,12 +41,20 @@ from flowdiag.analyses.rate import partitions as p
 class Skew(h.Limits):
     """Limits of RT310."""
 
-    ratio: float = h.limit(3.0, "ratio", "keys spread over partitions more evenly")
-    floor: float = h.limit(1000, "records", "a task reads fewer in no time")
-    partitions: float = h.limit(3, "partitions", "one of two always has more")
-    share: float = h.limit(h.defaults.MOSTLY, "share", "of the recent batches")
-    fewest: float = h.limit(h.defaults.FEW, "batches", "fewer may be chance")
-    use: float = h.limit(h.defaults.NARROW, "share", "of the interval; below it, time is not short")
+    ratio: float = h.limit(
+        3.0, "ratio", "to the mean of the others; evenly spread keys stay below it"
+    )
+    floor: float = h.limit(
+        1000, "records", "more than the mean of the others; a task reads fewer almost instantly"
+    )
+    partitions: float = h.limit(3, "partitions", "are required; of two, one always has more")
+    share: float = h.limit(h.defaults.MOSTLY, "share", "of the recent batches or triggers")
+    fewest: float = h.limit(
+        h.defaults.FEW, "batches", "or triggers are required; fewer may be a coincidence"
+    )
+    use: float = h.limit(
+        h.defaults.NARROW, "share", "of the interval; batches that take less have time to spare"
+    )
 
 
 def judge(assessed: h.Assessed, limits: Skew) -> h.Iterator[h.Finding | h.Inconclusive]:

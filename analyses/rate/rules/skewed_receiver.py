@@ -2,28 +2,30 @@
 
 What it reports
 ---------------
-Several input streams of which one delivers most of the records, in an application that is throttled or
+An input stream that delivers most of the records of all streams, in an application that is throttled or
 overloaded.
 
 Why it matters
 --------------
-All estimators see the delays of whole batches. If one receiver delivers too much, back pressure throttles
-the small ones, too. The blocks of a receiver are stored on its own executor, which then has most of the
-work.
+Every rate estimator sees the delay of whole batches. If one receiver delivers too much, back pressure
+throttles the small receivers as well. The blocks of a receiver are stored on its own executor, which then
+does most of the work.
 
 How it decides
 --------------
-The rule compares records per stream over the latest batches. Without record counts it uses the bytes of
-the blocks in the driver's log. The largest stream has at least `ratio` times the mean of the others.
+The rule compares the records of each stream over the recent batches. Without record counts, it uses the
+size of the blocks in the driver's log. The largest stream must have at least `ratio` times the mean of the
+others.
 
 What to do
 ----------
-Split the busy source over several receivers and union them, and repartition their records. Move small
-streams to an application of their own.
+Split the busy source over several receivers, union the streams, and repartition the records. Move small
+streams to a separate application.
 
 False alarms
 ------------
-Streams that differ on purpose. They only matter if the application is held back.
+Streams that differ in size on purpose. The difference only matters if the application is throttled or
+overloaded.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from flowdiag.analyses.rate import helpers as h
 class Skew(h.Limits):
     """Limits of RT301."""
 
-    ratio: float = h.limit(3.0, "ratio", "below it, the others have about as much to do")
+    ratio: float = h.limit(3.0, "ratio", "to the mean of the others; below it, the load is similar")
 
 
 def judge(assessed: h.Assessed, limits: Skew) -> h.Iterator[h.Finding | h.Inconclusive]:

@@ -1,29 +1,32 @@
-"""Triggers spend their time on state commits or on metadata.
+"""Triggers spend their time on committing state or writing metadata.
 
 What it reports
 ---------------
-A query that is short of time while much of each trigger goes to committing its state stores, or to
-writing offsets and commits to the checkpoint location.
+A query that is short of time because much of each trigger goes to committing state stores, or to writing
+offsets and commits to the checkpoint location.
 
 Why it matters
 --------------
-Every trigger has this cost, however few rows it reads.
+Every trigger pays this cost, however few rows it reads.
 
 How it decides
 --------------
-State: `commitTimeMs` is the sum over all partitions. Divided by the partitions that run concurrently, it
-is at least `share` of the trigger, and `floor`. Metadata: `walCommit` and `commitOffsets` of the same
-size. The values are medians over at least `fewest` recent triggers. The rule requires triggers that
-overrun or take `use` of their interval.
+State: Spark reports `commitTimeMs` as the sum over all partitions. flowdiag divides it by the number of
+partitions that run concurrently. The result must be at least `share` of the trigger and at least `floor`.
+
+Metadata: `walCommit` and `commitOffsets` together must reach the same two limits.
+
+The values are medians over at least `fewest` recent triggers. The rule only applies if triggers overrun
+their interval or take at least `use` of it.
 
 What to do
 ----------
-State: use RocksDB with changelog checkpoints, and fewer shuffle partitions for a small state. Metadata:
-use a faster file system for the checkpoint location, or asynchronous progress tracking.
+State: use RocksDB with changelog checkpointing, and fewer shuffle partitions if the state is small.
+Metadata: use a faster file system for the checkpoint location, or asynchronous progress tracking.
 
 False alarms
 ------------
-A large state that was rebalanced: the first commits afterwards write all of it.
+A large state that has just been rebalanced: the first commits write all of it.
 """
 
 from __future__ import annotations
@@ -43,10 +46,12 @@ _KINDS: Final = {
 class Slow(h.Limits):
     """Limits of RT407."""
 
-    share: float = h.limit(0.3, "share", "of the trigger")
-    floor: float = h.limit(500, "ms", "a commit to an object store takes some hundred")
-    fewest: float = h.limit(h.defaults.FEW, "triggers", "fewer may be chance")
-    use: float = h.limit(h.defaults.NARROW, "share", "of the interval; below it, time is not short")
+    share: float = h.limit(0.3, "share", "of the duration of a trigger")
+    floor: float = h.limit(500, "ms", "at least; a commit to object storage takes a few hundred")
+    fewest: float = h.limit(h.defaults.FEW, "triggers", "are required; fewer may be a coincidence")
+    use: float = h.limit(
+        h.defaults.NARROW, "share", "of the interval; triggers that take less have time to spare"
+    )
 
 
 def judge(assessed: h.Assessed, limits: Slow) -> h.Iterator[h.Finding | h.Inconclusive]:

@@ -2,25 +2,26 @@
 
 What it reports
 ---------------
-The slowest of several output operations, if it takes most of the time.
+The slowest of several output operations, if it takes most of their total time.
 
 Why it matters
 --------------
-Output operations run one after the other, so the fast ones wait for the slow one.
+Output operations run one after the other, so the fast operations wait for the slow one.
 
 How it decides
 --------------
-The durations of the output operations come from the listener or REST. One operation takes at least
-`share` of the total, over at least `batches` batches. The rule requires batches that queue or take `use`
-of the interval.
+The durations of the output operations come from the listener or the REST API. One operation takes at least
+`share` of the total time, over at least `batches` batches. The rule only applies if batches queue or take
+at least `use` of the interval.
 
 What to do
 ----------
-Check its stages (RT303). Cache results that several output operations compute.
+Check the stages of this output operation (RT303). Cache intermediate results that several output operations
+compute.
 
 False alarms
 ------------
-The first of several output operations may compute results that the others find cached.
+The first output operation may compute results that the others then read from the cache.
 """
 
 from __future__ import annotations
@@ -32,8 +33,10 @@ class Slow(h.Limits):
     """Limits of RT309."""
 
     share: float = h.limit(0.7, "share", "of the time of all output operations")
-    batches: float = h.limit(10, "batches", "fewer may be chance")
-    use: float = h.limit(h.defaults.NARROW, "share", "of the interval; below it, time is not short")
+    batches: float = h.limit(10, "batches", "are required; fewer may be a coincidence")
+    use: float = h.limit(
+        h.defaults.NARROW, "share", "of the interval; batches that take less have time to spare"
+    )
 
 
 def judge(assessed: h.Assessed, limits: Slow) -> h.Iterator[h.Finding | h.Inconclusive]:

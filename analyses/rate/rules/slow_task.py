@@ -2,29 +2,32 @@
 
 What it reports
 ---------------
-Batches or triggers in which one task of the longest stage takes much longer than the others. It is skew if
-the task also reads more, and a straggler if it reads as much as the others.
+Batches or triggers in which one task of the longest stage takes much longer than the others. If the task
+also reads more records, the data is skewed. If it reads as many as the others, it is a straggler.
 
 Why it matters
 --------------
-A batch is as long as its longest task, and the other cores wait for it.
+A batch takes as long as its slowest task, and the other cores are idle until that task ends.
 
 How it decides
 --------------
 flowdiag aggregates the tasks of each stage in the event log. In at least `share` of the recent batches, the
-slowest task takes `ratio` times the mean of the others, at least `floor` longer, and `part` of the batch.
-With `more` times the records (or bytes) of the others, it is skew. For receivers and Kafka's direct
-stream, Spark counts no records: there, the same partition number in `same` of these batches indicates skew, with less
-confidence.
+slowest task takes `ratio` times the mean of the others and at least `floor` longer. It also takes at least
+`part` of the batch.
+
+The data is skewed if this task reads `more` times the records or bytes of the others. Spark counts no
+records for receivers and for Kafka's direct stream. There, the data is probably skewed if the slowest task
+has the same partition number in `same` of these batches, and the confidence is lower.
 
 What to do
 ----------
-Skew: use another key, salting, or more partitions; for Kafka, set `minPartitions`. Stragglers: see RT304.
-Enable speculation if tasks may run twice.
+If the data is skewed, use another key, salt the key, or use more partitions. For Kafka, set
+`minPartitions`. For stragglers, see RT304, and enable speculation if tasks may run twice.
 
 False alarms
 ------------
-Stages with a single task are left out. Receivers' long tasks are not part of a batch.
+The rule ignores stages with a single task. A receiver's long-running task does not count either, because it
+is not part of a batch.
 """
 
 from __future__ import annotations
@@ -38,14 +41,20 @@ from flowdiag.analyses.rate import helpers as h
 class Slow(h.Limits):
     """Limits of RT303."""
 
-    ratio: float = h.limit(3.0, "ratio", "equal tasks differ by a factor of two")
-    floor: float = h.limit(500, "ms", "shorter differences come from starting tasks")
-    share: float = h.limit(0.6, "share", "of the recent batches; single ones are hiccups")
-    part: float = h.limit(0.5, "share", "of the batch; below it, other stages matter more")
-    more: float = h.limit(
-        2.0, "ratio", "of records; a task with as many as the others is a straggler"
+    ratio: float = h.limit(
+        3.0, "ratio", "to the mean of the other tasks; similar tasks may differ by a factor of two"
     )
-    same: float = h.limit(0.8, "share", "of these batches, with the same partition")
+    floor: float = h.limit(
+        500,
+        "ms",
+        "longer than the mean of the others; smaller differences come from starting tasks",
+    )
+    share: float = h.limit(0.6, "share", "of the recent batches; a single slow batch is a hiccup")
+    part: float = h.limit(0.5, "share", "of the batch duration; below it, other stages matter more")
+    more: float = h.limit(
+        2.0, "ratio", "of records to the other tasks; a slow task with fewer is a straggler"
+    )
+    same: float = h.limit(0.8, "share", "of these batches have the same slowest partition")
 
 
 def judge(assessed: h.Assessed, limits: Slow) -> h.Iterator[h.Finding | h.Inconclusive]:
@@ -88,7 +97,7 @@ def _finding(
     skew, explain = (
         same is not None,
         (
-            "It is the same partition each time, which indicates skew. The input has no record counts."
+            "The slowest partition is the same in most of these batches, which indicates skew. Record counts are missing."
         ),
     )
     confidence, rank, share, extra = h.Confidence.LOW, h.Rank.MECHANISM, None, ""

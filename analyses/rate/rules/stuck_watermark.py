@@ -2,7 +2,7 @@
 
 What it reports
 ---------------
-A query with an event-time watermark that stalls while rows are read, or that falls further and further
+A query whose event-time watermark does not advance although rows are read, or falls further and further
 behind the newest event.
 
 Why it matters
@@ -13,20 +13,20 @@ How it decides
 --------------
 The rule needs at least `triggers` recent triggers with rows.
 
-Stuck: the watermark does not change while the latest event time takes at least `times` different values.
-Usually one of several inputs is idle, and by default Spark uses the minimum of their watermarks.
+Stuck: the watermark does not change while the newest event time takes at least `times` different values. In
+most cases, one of several inputs is idle: by default, Spark uses the minimum of their watermarks.
 
-Falling behind: the gap between the watermark and the newest event grows steadily, by at least `lag` and by
-at least `growth` of its earlier size.
+Falling behind: the gap between the watermark and the newest event grows steadily. The growth is at least
+`lag`, and at least `growth` of the earlier gap.
 
 What to do
 ----------
-Remove the idle input. Or set `spark.sql.streaming.multipleWatermarkPolicy` to `max` if you can afford to
-lose late rows of the slower inputs.
+Remove the idle input. Alternatively, set `spark.sql.streaming.multipleWatermarkPolicy` to `max` if losing
+late rows of the slower inputs is acceptable.
 
 False alarms
 ------------
-Many rows with the same event time, as in a replay of one hour.
+Many rows with the same event time, for example in a replay of a single hour.
 """
 
 from __future__ import annotations
@@ -38,10 +38,18 @@ from flowdiag.analyses.rate.stability import Trend, trend
 class Stuck(h.Limits):
     """Limits of RT405."""
 
-    triggers: float = h.limit(10, "triggers", "a watermark advances with the next trigger")
-    times: float = h.limit(3, "times", "of the newest events; a replay may repeat one hour")
-    lag: float = h.limit(60_000, "ms", "over the recent triggers; less is jitter of the sources")
-    growth: float = h.limit(0.25, "share", "of the earlier gap; less is jitter, too")
+    triggers: float = h.limit(
+        10, "triggers", "with rows are required; a healthy watermark advances with the next one"
+    )
+    times: float = h.limit(
+        3, "times", "that the newest event time changes; a replay may repeat one hour"
+    )
+    lag: float = h.limit(
+        60_000, "ms", "of growth over the recent triggers; less is jitter of the sources"
+    )
+    growth: float = h.limit(
+        0.25, "share", "of growth, compared with the earlier gap; less is jitter as well"
+    )
 
 
 def judge(assessed: h.Assessed, limits: Stuck) -> h.Iterator[h.Finding | h.Inconclusive]:

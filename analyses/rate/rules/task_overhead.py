@@ -3,29 +3,29 @@
 What it reports
 ---------------
 Batches or triggers whose tasks spend much of their time on garbage collection or on fetching shuffle
-blocks, or that spill data to disk.
+blocks, or spill data to disk.
 
 Why it matters
 --------------
-No record is processed in that time. The bottleneck is memory or the network, not the number of cores.
+Tasks process no records in that time. The bottleneck is memory or the network, not the number of cores.
 
 How it decides
 --------------
-The task metrics come from the event log, for the longest stage of at least `fewest` recent batches. In
-at least `share` of them, one value exceeds its limit: garbage collection (`gc` of the tasks' time), waits for
-shuffle blocks (`fetch`), or spilled data (`spill`). The rule only applies if batches queue or take `use` of
-the interval.
+The task metrics come from the event log and cover the longest stage of at least `fewest` recent batches. In
+at least `share` of these batches, one of three values reaches its limit. `gc` and `fetch` limit the share
+of task time spent on garbage collection and on waiting for shuffle blocks. `spill` limits the amount of
+spilled data. The rule only applies if batches queue or take at least `use` of the interval.
 
 What to do
 ----------
-Garbage collection: provide more memory per core (fewer cores or more memory per executor), or create fewer
-objects. Spills: use more partitions. Waits: use fewer, larger blocks, and check the disks and the network of the
-hosts that serve them.
+For garbage collection, provide more memory per core (fewer cores or more memory per executor), or create
+fewer objects. For spills, use more partitions. For shuffle waits, use fewer and larger blocks, and check
+the disks and the network of the hosts that serve them.
 
 False alarms
 ------------
-Spark counts each garbage collection once per running task. With many tasks per executor, the sum may exceed
-the real cost.
+Spark adds the duration of a garbage collection to every running task. With many tasks per executor, the sum
+may exceed the real cost.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from flowdiag.analyses.rate import helpers as h
 class Overhead(h.Limits):
     """Limits of RT307."""
 
-    gc: float = h.limit(0.2, "share", "Spark's Web UI highlights a tenth; Spark counts it per task")
+    gc: float = h.limit(0.2, "share", "of the tasks' time; Spark's Web UI highlights 10%")
     fetch: float = h.limit(0.3, "share", "of the tasks' time")
-    spill: float = h.limit(1_000_000, "bytes", "of a stage; less costs nothing")
-    share: float = h.limit(0.6, "share", "of the recent batches")
-    fewest: float = h.limit(h.defaults.FEW, "batches", "fewer may be chance")
+    spill: float = h.limit(1_000_000, "bytes", "spilled by a stage; less costs almost nothing")
+    share: float = h.limit(0.6, "share", "of the recent batches exceed the limit")
+    fewest: float = h.limit(h.defaults.FEW, "batches", "are required; fewer may be a coincidence")
     use: float = h.limit(
-        h.defaults.NARROW, "share", "of the interval; below it, there is time to spare"
+        h.defaults.NARROW, "share", "of the interval; batches that take less have time to spare"
     )
 
 

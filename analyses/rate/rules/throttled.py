@@ -2,24 +2,24 @@
 
 What it reports
 ---------------
-An application that processes everything it lets in, but lets in less than the source has: batches reach
-the rate that the estimator permits.
+An application that processes everything it reads, but reads less than the source provides. Its batches
+reach the rate that the estimator permits.
 
 Why it matters
 --------------
-The job is stable but too slow. The remaining data waits in the source, or is lost there.
+The job is stable but too slow. The remaining data queues in the source, or is lost there.
 
 How it decides
 --------------
-At least `share` of the latest batches contain `full` of the records that the estimator permitted during
-their interval. Batches that overrun and wait longer each time do not count, because their rate is still
-too high (the first half of spark/4.0.1/failing-batches). The text shows which term limits the rate: the
-processing rate itself, the delay (integral) term, the floor, or the ceiling.
+At least `share` of the recent batches contain `full` of the records that the estimator permitted during
+their interval. Batches do not count if they overrun and wait longer each time, because their rate is still
+too high. An example is the first half of spark/4.0.1/failing-batches. The finding shows which term limits
+the rate: the processing rate itself, the delay (integral) term, the floor, or the ceiling.
 
 What to do
 ----------
 Make the job faster: add cores, and check RT301 to RT304 for slow parts. If the delay term limits the rate
-although processing is short, check for single long batches.
+although processing times are short, check for single long batches.
 
 False alarms
 ------------
@@ -39,9 +39,13 @@ _STATES = (h.Stability.THROTTLED, h.Stability.STABLE, h.Stability.BORDERLINE)
 class Throttled(h.Limits):
     """Limits of RT203."""
 
-    share: float = h.limit(h.defaults.MOSTLY, "share", "of the latest batches, at the limit")
+    share: float = h.limit(
+        h.defaults.MOSTLY, "share", "of the recent batches reach the permitted rate"
+    )
     full: float = h.limit(
-        h.defaults.AT_LIMIT, "share", "of the permitted records: rates change within an interval"
+        h.defaults.AT_LIMIT,
+        "share",
+        "of the permitted records; the rate may change within an interval",
     )
 
 
@@ -64,7 +68,7 @@ def judge(assessed: h.Assessed, limits: Throttled) -> h.Iterator[h.Finding | h.I
         yield h.application_finding(
             assessed,
             title=f"Back pressure limits the source to {h.fmt.rate(rate)}, and "
-            f"{h.fmt.percent(share)} of the latest batches reach that",
+            f"{h.fmt.percent(share)} of the recent batches reach that limit",
             explain=h.explanation("throttled", held=words),
             why=f"takes no more than {h.fmt.rate(state.records_per_s)} from the source",
             cause="throttled",

@@ -2,31 +2,34 @@
 
 What it reports
 ---------------
-Back pressure that is on and publishes rates, while batches contain many more records than permitted, or
-no batch counts a record.
+An application with back pressure whose batches contain many more records than the published rates permit,
+or whose batches count no records at all.
 
 Why it matters
 --------------
-The estimator has no effect, and the delay grows as without it.
+Back pressure has no effect, and the delay grows as if it were off.
 
 How it decides
 --------------
-The application is overloaded with back pressure on. One of two patterns applies.
-First: at least `share` of the latest batches contain more than `ratio` times the records that the replayed
-rate permits in their interval, including one second of burst. Only `Receiver.store(record)` uses the
-limiter, `store(iterator)` and similar methods do not. Second: every batch counts zero records while it
-takes time, including queued batches, with at least five completed ones (the first third of
-spark/4.3.0/floor-too-high has two). File streams never count records, and an
-estimator without records skips every update.
+The application is overloaded and back pressure is on. In addition, one of two patterns applies.
+
+Rate exceeded: at least `share` of the recent batches contain more than `ratio` times the permitted records.
+The permitted number is the recalculated rate times the interval plus one second of burst. Only
+`Receiver.store(record)` uses the rate limiter. `store(iterator)` and similar methods do not.
+
+No record counts: all batches, including queued ones, count zero records although they take time. At least
+five batches must have completed. (The first third of spark/4.3.0/floor-too-high has only two.) File streams
+never count records, and an estimator without records skips every update.
 
 What to do
 ----------
-Store records one by one, or through the receiver's own block generator. For files, limit the new files
-per batch where they are written.
+Store records one by one, or use the receiver's own block generator. For files, limit the number of new
+files per batch in the process that writes them.
 
 False alarms
 ------------
-Batches generated while the driver was late contain the records of more than one interval: see RT105.
+Batches that were generated while the driver was late contain the records of more than one interval: see
+RT105.
 """
 
 from __future__ import annotations
@@ -37,8 +40,12 @@ from flowdiag.analyses.rate import helpers as h
 class Unheeded(h.Limits):
     """Limits of RT206."""
 
-    ratio: float = h.limit(2.0, "ratio", "a late batch may contain two intervals, not more")
-    share: float = h.limit(h.defaults.MOSTLY, "share", "of the latest batches")
+    ratio: float = h.limit(
+        2.0, "ratio", "to the permitted records; a late batch may contain those of two intervals"
+    )
+    share: float = h.limit(
+        h.defaults.MOSTLY, "share", "of the recent batches exceed the permitted rate"
+    )
 
 
 def judge(assessed: h.Assessed, limits: Unheeded) -> h.Iterator[h.Finding | h.Inconclusive]:

@@ -2,27 +2,29 @@
 
 What it reports
 ---------------
-A first batch that reads everything in a topic, because nothing limits it before the first estimate.
+A first batch that reads the entire backlog of a topic, because nothing limits the rate before the first
+estimate.
 
 Why it matters
 --------------
-It runs for many intervals, and all other batches wait behind it, after each restart again.
+The batch runs for many intervals, and all later batches wait for it. This happens again after every
+restart.
 
 How it decides
 --------------
-The application uses Kafka's direct stream and has at least `batches` batches with records. The first one
-contains at least `ratio` times the median of the later ones and took longer than `intervals` intervals.
-Neither `initialRate` nor `maxRatePerPartition` is set. The estimator needs two completed batches before
-its first rate.
+The application uses Kafka's direct stream and has at least `batches` batches with records. The first of
+them contains at least `ratio` times the median of the later ones, and takes `intervals` intervals or
+longer. Neither `initialRate` nor `maxRatePerPartition` is set. The estimator publishes its first rate only
+after two batches have completed.
 
 What to do
 ----------
 Set `spark.streaming.kafka.maxRatePerPartition`. With back pressure, set
-`spark.streaming.backpressure.initialRate` (for Kafka from 2.4 on).
+`spark.streaming.backpressure.initialRate` (for Kafka, since Spark 2.4).
 
 False alarms
 ------------
-An application that must read a backlog once. The finding is a note if the delay falls again.
+An application that has to read a backlog once. The finding is a note if the delay decreases again.
 """
 
 from __future__ import annotations
@@ -36,9 +38,11 @@ from flowdiag.analyses.rate.model import kafka_ranges
 class First(h.Limits):
     """Limits of RT207."""
 
-    ratio: float = h.limit(5.0, "ratio", "larger than any burst between two batches")
-    intervals: float = h.limit(5.0, "intervals", "shorter ones are a cold start")
-    batches: float = h.limit(h.defaults.FEW, "batches", "with records; fewer have no typical size")
+    ratio: float = h.limit(5.0, "ratio", "to the median of the later batches; bursts are smaller")
+    intervals: float = h.limit(5.0, "intervals", "at least; a cold start takes less")
+    batches: float = h.limit(
+        h.defaults.FEW, "batches", "with records are required; fewer show no typical size"
+    )
 
 
 def judge(assessed: h.Assessed, limits: First) -> h.Iterator[h.Finding | h.Inconclusive]:

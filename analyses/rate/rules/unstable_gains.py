@@ -2,28 +2,29 @@
 
 What it reports
 ---------------
-A published rate that jumps up and down from batch to batch, with gains that overreact to an error.
+A published rate that swings up and down from batch to batch, because the gains of the estimator overreact
+to errors.
 
 Why it matters
 --------------
-Batches alternate between too large and too small. Large batches cause the delay, and small ones waste part of
-the interval.
+Batches alternate between too large and too small. Large batches cause delay, and small batches waste part
+of the interval.
 
 How it decides
 --------------
-flowdiag replays the estimators over the second half of the updates, at least the last `updates`. The rate
-changes direction at `turns` of them, and its spread (90th minus 10th percentile) exceeds `swing` of its
-median. A gain is outside the stable range: the proportional gain is above `proportional`, or the derivative
-gain is not 0.
+flowdiag recalculates the rates of the estimators and examines the second half of the updates, at least the
+last `updates`. The rate changes direction in `turns` of them. The spread of the rates (90th minus 10th
+percentile) is at least `swing` of their median. In addition, a gain is outside the stable range: the
+proportional gain is above `proportional`, or the derivative gain is above 0.
 
 What to do
 ----------
-Restore the defaults: proportional 1.0, integral 0.2, derived 0.0. With proportional 1, the last rate
-cancels out, so the rate cannot oscillate.
+Restore the defaults: proportional 1.0, integral 0.2, derived 0.0. With a proportional gain of 1, the new
+rate does not depend on the last rate, so the rate cannot oscillate.
 
 False alarms
 ------------
-A source with bursts as long as an interval.
+A source with bursts about as long as an interval.
 """
 
 from __future__ import annotations
@@ -39,12 +40,16 @@ from flowdiag.analyses.rate.stability import quantile
 class Swinging(h.Limits):
     """Limits of RT205."""
 
-    swing: float = h.limit(0.5, "share", "the rate of a steady job varies by a tenth or two")
-    turns: float = h.limit(
-        0.45, "share", "of the updates; noise alone changes direction at two thirds"
+    swing: float = h.limit(
+        0.5, "share", "of the median rate; the rate of a steady job varies by 10% to 20%"
     )
-    proportional: float = h.limit(1.0, "gain", "with 1, the last rate cancels out")
-    updates: float = h.limit(8, "updates", "in the second half; fewer may be chance")
+    turns: float = h.limit(
+        0.45, "share", "of the updates; mere noise changes direction at two thirds of them"
+    )
+    proportional: float = h.limit(
+        1.0, "gain", "at most; with 1, the new rate does not depend on the last one"
+    )
+    updates: float = h.limit(8, "updates", "are required; fewer may be a coincidence")
 
 
 def judge(assessed: h.Assessed, limits: Swinging) -> h.Iterator[h.Finding | h.Inconclusive]:
