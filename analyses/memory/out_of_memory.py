@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.flink.failures.crises import memory_kind
+from flowdiag.analyses.flink.failures.memory_pools import POOLS
 from flowdiag.analyses.flink.judging import job_failed
-from flowdiag.analyses.flink.rules.out_of_memory import POOLS, RULE, OutOfMemory, judge
+from flowdiag.analyses.flink.rules.out_of_memory import RULE, OutOfMemory, judge
 from flowdiag.analyses.memory import advice
 from flowdiag.analyses.memory import helpers as h
 

@@ -3,6 +3,7 @@
 - `episodes`: series of unsuccessful checkpoints
 - `crises`: failures of tasks and of the job, each with its root failure
 - `lost_taskmanagers`: the TaskManager that a crisis lost
+- `memory_pools`: the kinds of memory that can run out
 - `silences`: gaps in logs, which are no waiting time
 - `exception_texts`, `linkage`: the facts in the text of an exception
 

@@ -37,77 +37,12 @@ An OutOfMemoryError that user code catches and logs is reported if a task fails 
 from __future__ import annotations
 
 from functools import singledispatch
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.failures.crises import classify_incident, memory_kind
 from flowdiag.analyses.flink.failures.exception_texts import exception_measurements, option_actions
-
-
-class Pool(NamedTuple):
-    """A kind of memory: how a title reports its end, its use, and what to check.
-
-    Args:
-        option: the option's name for `helpers.option`; None if no option helps.
-        remedy: a remedy of the cause, for memory outside of Flink's pools.
-    """
-
-    title: str
-    explanation: str
-    check: str
-    option: str | None = None
-    remedy: str | None = None
-
-
-POOLS: Final = {
-    "heap": Pool(
-        "The heap ran out",
-        "This memory holds objects of user code and heap state.",
-        "Take a heap dump (-XX:+HeapDumpOnOutOfMemoryError) to see what fills the heap",
-        "task-heap",
-    ),
-    "metaspace": Pool(
-        "Metaspace ran out",
-        "This memory holds classes. A job that restarts endlessly, or leaks class loaders, fills it.",
-        "Count loaded classes over restarts: a growing number is a class loader leak",
-        "metaspace",
-    ),
-    "direct": Pool(
-        "Direct memory ran out",
-        "This memory holds off-heap buffers of user code and libraries, and the network buffers.",
-        "Look for libraries that allocate direct buffers (clients of storage and databases)",
-        "direct",
-    ),
-    "container": Pool(
-        "The container was killed for its memory",
-        "This memory holds everything, including native memory outside of all pools (RocksDB, JNI, "
-        "glibc arenas).",
-        "Compare the process's resident size with the sum of the pools. With RocksDB, limit its memory "
-        "(state.backend.rocksdb.memory.managed). With glibc, use jemalloc",
-        "overhead",
-    ),
-    "native": Pool(
-        "The system had no memory left for the JVM",
-        "The JVM requested memory from the system and got none: the host or the container is full, "
-        "whatever the sizes of Flink's memory pools.",
-        "Compare the sizes of all processes on the host with its memory. Run fewer processes there, or "
-        "enlarge the container",
-        remedy="spare-room",
-    ),
-    "threads": Pool(
-        "A thread could not be started",
-        "The process, its user or its container may not start more threads: a limit of the system, not "
-        "of Flink's memory pools.",
-        "Raise the limit of threads (ulimit -u, the container's pids limit), and take a thread dump: "
-        "clients that are never closed leave threads behind",
-        remedy="threads",
-    ),
-    "unknown": Pool(
-        "Memory ran out",
-        "The exception does not show which memory it was.",
-        "Check what grows: a heap dump, the number of loaded classes, the process's resident size",
-    ),
-}
+from flowdiag.analyses.flink.failures.memory_pools import POOLS, Pool
 
 
 class OutOfMemory(h.Limits):
@@ -182,11 +117,10 @@ def _actions(job: h.Job, root: h.Incident, pool: Pool) -> tuple[h.Action, ...]:
     # The error may recommend an option of another process.
     named = tuple(option_actions(classify_incident(root), ()))
     more: tuple[h.Action, ...] = ()
-    own = not any((action.option or "").startswith("jobmanager.") for action in named)
-    if pool.option is not None and own:
-        more = h.remedies("out-of-memory", job, f"more-{pool.option}") or h.remedies(
-            "out-of-memory", job, "more"
-        )
+    other = any((action.option or "").startswith("jobmanager.") for action in named)
+    if pool.option is not None and not other:
+        more = h.remedies("out-of-memory", job, f"more-{pool.option}")
+        more = more or h.remedies("out-of-memory", job, "more")
     covered = {action.option for action in more}
     return (
         *(action for action in named if action.option not in covered),

@@ -37,6 +37,11 @@ from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_FAILURE
 from flowdiag.analyses.model.finding import Inconclusive
 from flowdiag.analyses.startup import helpers as h
 
+_ADVICE: Final = (
+    "Check the other findings for the reason. While the job waits, a thread dump of the JobManager "
+    "and /jobs/:id show what it waits for"
+)
+
 
 class Held(h.Limits):
     """Thresholds of ST101."""
@@ -54,7 +59,9 @@ def judge(job: h.JobStarting, limits: Held) -> h.Iterator[h.Finding | Inconclusi
     ended = any(i.kind == "finished" for i in job.job.incidents)
     if last is None or last.held is None or ended:
         return
-    if _is_partial(job, last):
+    # A JobManager's log of the whole start names every task.
+    partial = 0 < len(last.tasks) < (last.expected or 0)
+    if partial and all(task.running_us is not None for task in last.tasks):
         yield Inconclusive(
             reason=f"the input shows {len(last.tasks)} of the job's {last.expected} tasks",
             remedy="add the JobManager's log, or the logs of the other TaskManagers",
@@ -63,8 +70,7 @@ def judge(job: h.JobStarting, limits: Held) -> h.Iterator[h.Finding | Inconclusi
         return
     ran = _last_successful(job, limits.stable * 1_000_000)
     waited = _waited_ms(job, last, ran)
-    failed = any(start.failed_us is not None for start in job.starts)
-    grace = limits.grace if not failed else 0.0
+    grace = 0.0 if any(start.failed_us is not None for start in job.starts) else limits.grace
     if job.cancelled and ran is not None:
         grace = max(grace, limits.cancelled)
     if waited is not None and waited >= grace * 1000:
@@ -77,27 +83,14 @@ def _last_start(job: h.JobStarts) -> h.Start | None:
     return with_tasks or next((s for s in reversed(job.starts) if s.steps), None)
 
 
-def _is_partial(job: h.JobStarting, last: h.Start) -> bool:
-    """Whether the input covers only some tasks, and all of these run.
-
-    A JobManager's log of the whole start names every task.
-    """
-    return 0 < len(last.tasks) < (last.expected or 0) and all(
-        task.running_us is not None for task in last.tasks
-    )
-
-
 def _last_successful(job: h.JobStarts, stable_us: float) -> int | None:
     """Return the index of the last start that ran for `stable_us`; None without any."""
-    return max(
-        (
-            place
-            for place, start in enumerate(job.starts)
-            if start.running_us is not None
-            and (start.failed_us is None or start.failed_us - start.running_us > stable_us)
-        ),
-        default=None,
-    )
+    for place, start in reversed([*enumerate(job.starts)]):
+        if start.running_us is None:
+            continue
+        if start.failed_us is None or start.failed_us - start.running_us > stable_us:
+            return place
+    return None
 
 
 def _waited_ms(job: h.JobStarting, last: h.Start, ran: int | None) -> int | None:
@@ -157,12 +150,7 @@ def _finding(job: h.JobStarting, last: h.Start, waited: int) -> h.Finding:
             h.measurement("tasks-running", done, "tasks", total, over="last start"),
         ),
         evidence=evidence,
-        actions=(
-            h.Action(
-                text="Check the other findings for the reason. While the job waits, a thread dump of the JobManager "
-                "and /jobs/:id show what it waits for"
-            ),
-        ),
+        actions=(h.Action(text=_ADVICE),),
     )
 
 

@@ -28,13 +28,14 @@ A single timeout of the Web UI while the JobManager was busy.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final
+from typing import Final, Unpack
 
 from flowdiag.analyses.startup import helpers as h
 from flowdiag.parsers.units import version_of
 
 _QUARANTINES: Final = ("remote-quarantined", "rpc-quarantined-by-peer", "rpc-unreachable")
 _TIMEOUTS: Final = ("rpc-ask-timed-out", "rpc-invocation-timed-out")
+_PROPOSED_TIMEOUT_MS: Final = 60_000  # six times Flink's default
 
 
 class Troubled(h.Limits):
@@ -45,71 +46,29 @@ class Troubled(h.Limits):
 
 def judge(facts: h.StartupFacts, limits: Troubled) -> h.Iterator[h.Finding]:
     """One finding for quarantines, one for timeouts."""
-    quarantined = [t for t in facts.of_kind(*_QUARANTINES) if _before_shutdown(facts, t)]
-    if quarantined:
-        yield _quarantined(facts, quarantined)
-    if h.oversized(facts):
-        return  # the messages never went out
-    timed_out = [t for t in facts.of_kind(*_TIMEOUTS) if _before_shutdown(facts, t)]
-    if timed_out:
-        yield _timed_out(facts, timed_out, limits.timeouts)
-
-
-def _before_shutdown(facts: h.StartupFacts, trouble: h.Trouble) -> bool:
-    """Whether trouble occurred before the shutdown of the cluster."""
-    if trouble.first_us is None or not facts.jobs:
-        return True
-    ends = [
-        us
-        for job in facts.jobs
-        for us in (
-            job.ended_us,
-            *(i.time_us for i in job.job.incidents if i.kind in ("cancelled", "finished")),
+    if quarantined := _before_shutdown(facts, _QUARANTINES):
+        peer, _, count = _main_peer(quarantined)
+        yield _finding(
+            facts,
+            quarantined,
+            title=f"{peer or 'A process'} is quarantined: no process contacts it any longer",
+            measurements=(h.measurement("records", count),),
+            actions=h.remedies("rpc-trouble", h.UNKNOWN_JOB),
         )
-        if us is not None
-    ]
-    return len(ends) < len(facts.jobs) or trouble.first_us < max(ends)
-
-
-def _quarantined(facts: h.StartupFacts, troubles: list[h.Trouble]) -> h.Finding:
-    peer, _ = _peer(troubles)
-    count = sum(trouble.count for trouble in troubles)
-    title = f"{peer or 'A process'} is quarantined: no process contacts it any longer"
-    return h.trouble_finding(
-        facts,
-        troubles,
-        ongoing=not facts.running,
-        severity=h.Severity.WARNING,
-        subject=_subject(facts, peer),
-        title=title,
-        why=title,
-        cause="rpc-trouble",
-        rank=h.Rank.PLACE,
-        measurements=(h.measurement("records", count),),
-        actions=h.remedies("rpc-trouble", h.UNKNOWN_JOB),
-    )
-
-
-def _timed_out(facts: h.StartupFacts, troubles: list[h.Trouble], most: float) -> h.Finding:
-    peer, from_peer = _peer(troubles)
-    count = sum(trouble.count for trouble in troubles)
-    title = f"{h.fmt.plural(count, 'call')} timed out without a response"
-    if peer is not None:
-        title += f", {from_peer} of them from {peer}"
+    timed_out = _before_shutdown(facts, _TIMEOUTS)
+    if not timed_out or h.oversized(facts):
+        return  # oversized: the messages never went out
+    peer, from_peer, count = _main_peer(timed_out)
     versions = [v for p in facts.processes if (v := version_of(p.version)) is not None]
     option = "pekko.ask.timeout" if versions and min(versions) >= (1, 18) else "akka.ask.timeout"
-    timeout = next((t.values["timeout_ms"] for t in troubles if "timeout_ms" in t.values), None)
-    many = count >= most or not facts.running
-    return h.trouble_finding(
+    timeout = next((t.values["timeout_ms"] for t in timed_out if "timeout_ms" in t.values), None)
+    many = count >= limits.timeouts or not facts.running
+    yield _finding(
         facts,
-        troubles,
-        ongoing=not facts.running,
+        timed_out,
         severity=h.Severity.WARNING if many else h.Severity.INFO,
-        subject=_subject(facts, peer),
-        title=title,
-        why=title,
-        cause="rpc-trouble",
-        rank=h.Rank.PLACE,
+        title=f"{h.fmt.plural(count, 'call')} timed out without a response"
+        + (f", {from_peer} of them from {peer}" if peer is not None else ""),
         option=option,
         measurements=(h.measurement("calls", count),),
         actions=(
@@ -125,23 +84,43 @@ def _timed_out(facts: h.StartupFacts, troubles: list[h.Trouble], most: float) ->
     )
 
 
-_PROPOSED_TIMEOUT_MS: Final = 60_000  # six times Flink's default
+def _before_shutdown(facts: h.StartupFacts, kinds: tuple[str, ...]) -> list[h.Trouble]:
+    """Return the troubles of these kinds that occurred before the shutdown of the cluster."""
+    ends = [job.ended_us for job in facts.jobs]
+    for job in facts.jobs:
+        ends += [i.time_us for i in job.job.incidents if i.kind in ("cancelled", "finished")]
+    known = [us for us in ends if us is not None]
+    shutdown_us = max(known) if known and len(known) >= len(facts.jobs) else float("inf")
+    return [t for t in facts.of_kind(*kinds) if t.first_us is None or t.first_us < shutdown_us]
 
 
-def _peer(troubles: list[h.Trouble]) -> tuple[str | None, int]:
-    """Return the remote host named most often, and how often; None if most records name no host."""
+def _main_peer(troubles: list[h.Trouble]) -> tuple[str | None, int, int]:
+    """Return the remote host of most records (None: they name no host), their number, and the total."""
     peers: Counter[str | None] = Counter()
     for trouble in troubles:
         peers[trouble.peer or None] += trouble.count
-    return peers.most_common(1)[0]
+    return *peers.most_common(1)[0], peers.total()
 
 
-def _subject(facts: h.StartupFacts, peer: str | None) -> h.Subject:
+def _finding(
+    facts: h.StartupFacts, troubles: list[h.Trouble], **overrides: Unpack[h.FindingFields]
+) -> h.Finding:
+    """Return a finding about the remote process that most of the troubles name."""
+    peer, *_ = _main_peer(troubles)
     known = next((w for w in facts.workers if peer is not None and w.host == peer), None)
-    return h.Subject(
-        kind="taskmanager" if known else "process",
-        taskmanager=known.name if known else None,
-        host=peer,
+    fields: h.FindingFields = {"severity": h.Severity.WARNING, "why": overrides["title"]}
+    return h.trouble_finding(
+        facts,
+        troubles,
+        ongoing=not facts.running,
+        subject=h.Subject(
+            kind="taskmanager" if known else "process",
+            taskmanager=known.name if known else None,
+            host=peer,
+        ),
+        cause="rpc-trouble",
+        rank=h.Rank.PLACE,
+        **fields | overrides,
     )
 
 

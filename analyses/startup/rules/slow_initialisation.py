@@ -27,11 +27,16 @@ Large state takes time to restore: compare with its size.
 
 from __future__ import annotations
 
-import statistics
+from statistics import median
 from typing import Final, NamedTuple
 
 from flowdiag.analyses.flink.failures.silences import logged_until
 from flowdiag.analyses.startup import helpers as h
+
+_WORK: Final = {
+    "slow-open": ("in open()", "in open()"),
+    "slow-restore": ("to restore its state and open", "to restore their state and open"),
+}
 
 
 class Slow(h.Limits):
@@ -44,18 +49,6 @@ class Slow(h.Limits):
     reading: float = h.limit(0.5, "share", "of the initialisation, during which state was read")
 
 
-_SIGNALS: Final = (
-    h.Signal(
-        "far-above-the-others", 2, "only this subtask is slow: its code, its state or its node"
-    ),
-    h.Signal("again", 2, "the same subtask or vertex was the slowest in another start too"),
-    h.Signal("alone-in-its-vertex", 1, "its siblings of the same vertex are fast"),
-    h.Signal(
-        "restore-lines", 2, "its TaskManager's log shows state being read for most of that time"
-    ),
-)
-
-
 class _Slowest(NamedTuple):
     """The slowest task of one start, and the times of the others, in milliseconds."""
 
@@ -66,147 +59,130 @@ class _Slowest(NamedTuple):
     siblings: list[int]
 
     @property
-    def name(self) -> str:
-        return h.fmt.subtask_of(self.task.task, self.task.subtask_index, self.task.parallelism)
+    def usual_ms(self) -> float:
+        return median(self.others or [0])
 
     def is_far_above(self, others: list[int], ratio: float) -> bool:
-        return self.took >= ratio * max(statistics.median(others) if others else 0.0, 1.0)
+        return self.took >= ratio * max(median(others or [0]), 1.0)
 
 
 def judge(job: h.JobStarting, limits: Slow) -> h.Iterator[h.Finding]:
     """One finding per job, for the slowest start."""
-    slow = [
-        found
-        for start in job.starts
-        if (found := _slowest(job, start)) is not None and found.took >= limits.slow * 1000
-    ]
-    if slow:
-        yield _finding(job, slow, limits)
-
-
-def _slowest(job: h.JobStarting, start: h.Start) -> _Slowest | None:
-    found = [(took, task) for task in start.tasks if (took := _took(task, start, job)) is not None]
-    if not found:
-        return None
-    took, task = max(found, key=lambda pair: pair[0])
-    others = [(ms, other) for ms, other in found if other is not task]
-    return _Slowest(
-        took,
-        task,
-        start,
-        [ms for ms, _ in others],
-        [ms for ms, other in others if other.task == task.task],
-    )
-
-
-def _took(task: h.TaskTimes, start: h.Start, job: h.JobStarting) -> int | None:
-    """Return the milliseconds in INITIALIZING; up to the end of the input if it never ended."""
-    if task.initializing_us is None:
-        return None
-    end = task.running_us or task.ended_us or start.ended_us or job.job.last_us
-    if end is not None and task.running_us is None and task.ended_us is None:
-        end = logged_until(job.cluster.common, task.taskmanager, task.initializing_us, end)
-    if end is None or (task.running_us is None and task.end_state in ("CANCELED", "FAILED")):
-        return None  # another task failed first
-    return max(0, end - task.initializing_us) // 1000
-
-
-def _read_ms(start: h.Start, task: h.TaskTimes) -> int | None:
-    """Return how long the task's TaskManager read state in that start; None if no log shows it."""
-    read_ms = [
-        ms
-        for restore in start.restores
-        if restore.taskmanager is not None
-        and restore.taskmanager == task.taskmanager
-        and (ms := restore.took_ms(task.running_us or start.ended_us)) is not None
-    ]
-    return max(read_ms, default=None)
-
-
-def _votes(
-    worst: _Slowest, slow: list[_Slowest], read: str | None, ratio: float
-) -> tuple[h.Vote, ...]:
-    took = h.fmt.duration(worst.took)
-    median, siblings = (
-        h.fmt.duration(statistics.median(each) if each else 0.0)
-        for each in (worst.others, worst.siblings)
-    )
-    same = (worst.task.task, worst.task.subtask_index)
-    again = sum((each.task.task, each.task.subtask_index) == same for each in slow) > 1
-    alone = bool(worst.siblings) and worst.is_far_above(worst.siblings, ratio)
-    return h.votes_for(
-        {
-            "far-above-the-others": f"{took}, the median is {median}"
-            if worst.is_far_above(worst.others, ratio)
-            else None,
-            "again": f"{worst.name} in {len(slow)} starts" if again else None,
-            "alone-in-its-vertex": f"its siblings take {siblings}" if alone else None,
-            "restore-lines": read,
-        },
-        _SIGNALS,
-    )
-
-
-def _finding(job: h.JobStarting, slow: list[_Slowest], limits: Slow) -> h.Finding:
+    slowest = (_slowest(job, start) for start in job.starts)
+    slow = [each for each in slowest if each is not None and each.took >= limits.slow * 1000]
+    if not slow:
+        return
     worst = max(slow, key=lambda each: each.took)
     took, task, start, others, _ = worst
-    median = statistics.median(others) if others else 0.0
-    alone = worst.is_far_above(others, limits.ratio)
-    read = _read_ms(start, task)
-    # The TaskManager's own lines separate reading state from the work after it.
-    restoring = start.restored if read is None else read >= took * limits.reading
-    lines = None
-    if restoring and read is not None:
-        lines = f"state was read for {h.fmt.duration(read)} on {task.taskmanager}"
-    votes = _votes(worst, slow, lines, limits.ratio)
-    cause = "slow-restore" if restoring else "slow-open"
-    what = "to restore its state and open" if restoring else "in open()"
+    name = h.fmt.subtask_of(task.task, task.subtask_index, task.parallelism)
     long = h.fmt.duration(took)
-    as_slow = sum(t >= took / 2 for t in (*others, took)) / (len(others) + 1)
-    return h.start_finding(
+    # The TaskManager's own lines separate reading state from the work after it.
+    read = _read_ms(start, task)
+    restoring = start.restored if read is None else read >= took * limits.reading
+    cause = "slow-restore" if restoring else "slow-open"
+    alone = worst.is_far_above(others, limits.ratio)
+    votes = _votes(worst, slow, name, read if restoring else None, limits.ratio)
+    as_slow = sum(ms >= took / 2 for ms in (*others, took)) / (len(others) + 1)
+    numbers = (
+        ("initialisation", took, "ms", None, f"start {start.number + 1}"),
+        ("median", round(worst.usual_ms), "ms", None, "other tasks"),
+        ("share-as-slow", round(as_slow, 3), "share"),
+    )
+    yield h.start_finding(
         job,
         ongoing=start.running_us is None,
         severity=h.Severity.WARNING,
-        subject=_subject(job, task) if alone else h.job_subject(job),
-        title=f"{worst.name} took {long} {what}; the job waited for it"
+        subject=h.job_subject(
+            job,
+            "subtask",
+            task=task.task,
+            subtask_index=task.subtask_index,
+            parallelism=task.parallelism,
+            attempt_id=task.attempt_id,
+            taskmanager=task.taskmanager,
+            host=task.host,
+        )
         if alone
-        else f"Tasks take up to {long} {what.replace('its', 'their')}",
-        why=f"{worst.name}: {long} from INITIALIZING to RUNNING"
-        + (f", the others {h.fmt.duration(median)}" if others else ""),
+        else None,
+        title=f"{name} took {long} {_WORK[cause][0]}; the job waited for it"
+        if alone
+        else f"Tasks take up to {long} {_WORK[cause][1]}",
+        why=f"{name}: {long} from INITIALIZING to RUNNING"
+        + (f", the others {h.fmt.duration(worst.usual_ms)}" if others else ""),
         cause=cause,
         confidence=h.weigh(votes),
         rank=h.Rank.SLOW_CAUSE,
         first_us=task.initializing_us,
         last_us=task.running_us or start.ended_us,
         count=len(slow),
-        measurements=(
-            h.measurement("initialisation", took, "ms", over=f"start {start.number + 1}"),
-            h.measurement("median", round(median), "ms", over="other tasks"),
-            h.measurement("share-as-slow", round(as_slow, 3), "share"),
-        ),
+        measurements=tuple(h.measurement(*number) for number in numbers),
         evidence=h.cite([(task.ref, task.initializing_us)]),
         actions=h.remedies(cause, job.job),
         votes=votes,
     )
 
 
-def _subject(job: h.JobStarts, task: h.TaskTimes) -> h.Subject:
-    return h.job_subject(
-        job,
-        "subtask",
-        task=task.task,
-        subtask_index=task.subtask_index,
-        parallelism=task.parallelism,
-        attempt_id=task.attempt_id,
-        taskmanager=task.taskmanager,
-        host=task.host,
-    )
+def _slowest(job: h.JobStarting, start: h.Start) -> _Slowest | None:
+    """Return the slowest task of a start, up to the end of the input if it is still INITIALIZING."""
+    found: list[tuple[int, h.TaskTimes]] = []
+    for task in start.tasks:
+        begun = task.initializing_us
+        end = task.running_us or task.ended_us or start.ended_us or job.job.last_us
+        failed = task.running_us is None and task.end_state in ("CANCELED", "FAILED")
+        if begun is None or end is None or failed:
+            continue  # failed: another task failed first
+        if task.running_us is None and task.ended_us is None:
+            end = logged_until(job.cluster.common, task.taskmanager, begun, end)
+        found.append((max(0, end - begun) // 1000, task))
+    if not found:
+        return None
+    took, worst = max(found, key=lambda pair: pair[0])
+    found.remove((took, worst))
+    siblings = [ms for ms, task in found if task.task == worst.task]
+    return _Slowest(took, worst, start, [ms for ms, _ in found], siblings)
+
+
+def _read_ms(start: h.Start, task: h.TaskTimes) -> int | None:
+    """Return how long the task's TaskManager read state in that start; None if no log shows it."""
+    until = task.running_us or start.ended_us
+    there = [r for r in start.restores if None is not r.taskmanager == task.taskmanager]
+    return max((ms for r in there if (ms := r.took_ms(until)) is not None), default=None)
+
+
+def _votes(
+    worst: _Slowest, slow: list[_Slowest], name: str, read: int | None, ratio: float
+) -> tuple[h.Vote, ...]:
+    took, task, _, others, siblings = worst
+    above = f"{h.fmt.duration(took)}, the median is {h.fmt.duration(worst.usual_ms)}"
+    same = (task.task, task.subtask_index)
+    again = sum((each.task.task, each.task.subtask_index) == same for each in slow) > 1
+    alone = siblings and worst.is_far_above(siblings, ratio)
+    signals = {
+        "far-above-the-others": above if worst.is_far_above(others, ratio) else None,
+        "again": f"{name} in {len(slow)} starts" if again else None,
+        "alone-in-its-vertex": f"its siblings take {h.fmt.duration(median(siblings))}"
+        if alone
+        else None,
+        "restore-lines": f"state was read for {h.fmt.duration(read)} on {task.taskmanager}"
+        if read is not None
+        else None,
+    }
+    return h.votes_for(signals, RULE.signals)
 
 
 RULE: Final = h.Rule(
     "ST301",
     judge,
     Slow,
-    signals=_SIGNALS,
+    signals=(
+        h.Signal(
+            "far-above-the-others", 2, "only this subtask is slow: its code, its state or its node"
+        ),
+        h.Signal("again", 2, "the same subtask or vertex was the slowest in another start too"),
+        h.Signal("alone-in-its-vertex", 1, "its siblings of the same vertex are fast"),
+        h.Signal(
+            "restore-lines", 2, "its TaskManager's log shows state being read for most of that time"
+        ),
+    ),
     causes=("slow-open", "slow-restore"),
 )

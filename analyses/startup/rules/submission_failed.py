@@ -35,7 +35,6 @@ from typing import Final
 
 from flowdiag.analyses.flink.failures.crises import classify_incident
 from flowdiag.analyses.flink.failures.exception_texts import exception_measurements, option_actions
-from flowdiag.analyses.flink.job import Incident, JobFacts
 from flowdiag.analyses.flink.judging import without_package
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS, cause_of_class
@@ -70,30 +69,22 @@ _WORDS: Final = {
 
 def judge(facts: h.StartupFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
     """One finding for each refused job, else one for the submissions without a job."""
+    troubles = [trouble for kind in _KINDS for trouble in facts.of_kind(kind)]
     # Failed for good before any task was scheduled.
-    refused = [
-        job
-        for job in facts.jobs
-        if job.ended == "FAILED" and not any(start.tasks for start in job.starts)
-    ]
+    failed = (job for job in facts.jobs if job.ended == "FAILED")
+    refused = [job for job in failed if not any(start.tasks for start in job.starts)]
     if refused:
-        yield from (_of_job(facts, job) for job in refused)
+        yield from (_of_job(facts, job, troubles) for job in refused)
         return
     for job in facts.jobs:
         if not job.starts:
             yield from _of_exceptions(job)
-    troubles = [t for t in _submission_troubles(facts) if _is_submission(facts, t)]
-    if troubles:
-        yield _of_troubles(facts, troubles)
-
-
-def _submission_troubles(facts: h.StartupFacts) -> list[h.Trouble]:
-    return [trouble for kind in _KINDS for trouble in facts.of_kind(kind)]
+    if submissions := [trouble for trouble in troubles if _is_submission(facts, trouble)]:
+        yield _of_troubles(facts, submissions)
 
 
 def _is_submission(facts: h.StartupFacts, trouble: h.Trouble) -> bool:
-    text = " ".join(filter(None, [trouble.cause, trouble.values.get("exception")]))
-    if _RAN.search(text):
+    if _RAN.search(" ".join(filter(None, [trouble.cause, trouble.values.get("exception")]))):
         return False
     accepted = facts.accepted_us.get(trouble.source) if trouble.source is not None else None
     if accepted is not None and (trouble.first_us or 0) >= accepted:
@@ -104,9 +95,9 @@ def _is_submission(facts: h.StartupFacts, trouble: h.Trouble) -> bool:
     return True
 
 
-def _of_job(facts: h.StartupFacts, job: h.JobStarts) -> h.Finding:
+def _of_job(facts: h.StartupFacts, job: h.JobStarts, troubles: list[h.Trouble]) -> h.Finding:
     # Up to 1.12 only the client's log has the reason, not the end of the JobMaster.
-    troubles = [trouble for trouble in _submission_troubles(facts) if trouble.cause]
+    troubles = [trouble for trouble in troubles if trouble.cause]
     reason = job.ended_cause or next((t.cause for t in troubles if t.cause), _UNKNOWN)
     name = job.job.name or job.job.key.job_id
     return h.start_finding(
@@ -126,14 +117,17 @@ def _of_job(facts: h.StartupFacts, job: h.JobStarts) -> h.Finding:
 
 def _of_exceptions(job: h.JobStarts) -> h.Iterator[h.Finding]:
     """Yield one finding per cause for the pasted exceptions of a job without a known start."""
-    by_class: dict[str, list[Incident]] = {}
+    by_class: dict[str, list[h.Incident]] = {}
     for incident in job.job.incidents:
         if (name := keeps_from_running(incident)) is not None:
             by_class.setdefault(name, []).append(incident)
     for name, incidents in by_class.items():
         cause, names = cause_of_class(name, "submission-failed")
         text = h.fmt.shorten(incidents[-1].cause or "no reason is given", 200)
-        known = h.remedies(cause, _with_version(job.job, text), *names)
+        about = job.job
+        if not about.version and "akka" in text:
+            about = replace(about, version="1.17")  # 1.18 switched to Pekko
+        known = h.remedies(cause, about, *names)
         yield h.start_finding(
             job,
             ongoing=True,
@@ -149,11 +143,6 @@ def _of_exceptions(job: h.JobStarts) -> h.Iterator[h.Finding]:
             evidence=h.cite((one.ref, one.time_us) for one in incidents),
             actions=(*known, *option_actions(classify_incident(incidents[-1]), known)),
         )
-
-
-def _with_version(job: JobFacts, text: str) -> JobFacts:
-    """Return the job with a version: a text with Akka is older than 1.18, which switched to Pekko."""
-    return job if job.version or "akka" not in text else replace(job, version="1.17")
 
 
 def _of_troubles(facts: h.StartupFacts, troubles: list[h.Trouble]) -> h.Finding:
@@ -202,7 +191,7 @@ RULE: Final = h.Rule(
     "ST103",
     judge,
     whole=True,
-    causes=(
-        *dict.fromkeys(("submission-failed", *(CAUSE_OF_CLASS[name][0] for name in sorted(KEEPS)))),
+    causes=tuple(
+        dict.fromkeys(("submission-failed", *(CAUSE_OF_CLASS[name][0] for name in sorted(KEEPS))))
     ),
 )

@@ -1,0 +1,71 @@
+"""The kinds of memory that a Flink process can run out of, with their titles and options."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Pool(NamedTuple):
+    """A kind of memory: how a title reports its end, its use, and what to check.
+
+    Args:
+        option: the option's name for `helpers.option`; None if no option helps.
+        remedy: a remedy of the cause, for memory outside of Flink's pools.
+    """
+
+    title: str
+    explanation: str
+    check: str
+    option: str | None = None
+    remedy: str | None = None
+
+
+POOLS: Final = {
+    "heap": Pool(
+        "The heap ran out",
+        "This memory holds objects of user code and heap state.",
+        "Take a heap dump (-XX:+HeapDumpOnOutOfMemoryError) to see what fills the heap",
+        "task-heap",
+    ),
+    "metaspace": Pool(
+        "Metaspace ran out",
+        "This memory holds classes. A job that restarts endlessly, or leaks class loaders, fills it.",
+        "Count loaded classes over restarts: a growing number is a class loader leak",
+        "metaspace",
+    ),
+    "direct": Pool(
+        "Direct memory ran out",
+        "This memory holds off-heap buffers of user code and libraries, and the network buffers.",
+        "Look for libraries that allocate direct buffers (clients of storage and databases)",
+        "direct",
+    ),
+    "container": Pool(
+        "The container was killed for its memory",
+        "This memory holds everything, including native memory outside of all pools (RocksDB, JNI, "
+        "glibc arenas).",
+        "Compare the process's resident size with the sum of the pools. With RocksDB, limit its memory "
+        "(state.backend.rocksdb.memory.managed). With glibc, use jemalloc",
+        "overhead",
+    ),
+    "native": Pool(
+        "The system had no memory left for the JVM",
+        "The JVM requested memory from the system and got none: the host or the container is full, "
+        "whatever the sizes of Flink's memory pools.",
+        "Compare the sizes of all processes on the host with its memory. Run fewer processes there, or "
+        "enlarge the container",
+        remedy="spare-room",
+    ),
+    "threads": Pool(
+        "A thread could not be started",
+        "The process, its user or its container may not start more threads: a limit of the system, not "
+        "of Flink's memory pools.",
+        "Raise the limit of threads (ulimit -u, the container's pids limit), and take a thread dump: "
+        "clients that are never closed leave threads behind",
+        remedy="threads",
+    ),
+    "unknown": Pool(
+        "Memory ran out",
+        "The exception does not show which memory it was.",
+        "Check what grows: a heap dump, the number of loaded classes, the process's resident size",
+    ),
+}
