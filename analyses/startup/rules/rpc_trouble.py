@@ -108,7 +108,12 @@ def _finding(
     """Return a finding about the remote process that most of the troubles name."""
     peer, *_ = _main_peer(troubles)
     known = next((w for w in facts.workers if peer is not None and w.host == peer), None)
-    fields: h.FindingFields = {"severity": h.Severity.WARNING, "why": overrides["title"]}
+    fields: h.FindingFields = {
+        "severity": h.Severity.WARNING,
+        "why": overrides["title"],
+        "cause": "rpc-trouble",
+        "rank": h.Rank.PLACE,
+    }
     return h.trouble_finding(
         facts,
         troubles,
@@ -118,8 +123,6 @@ def _finding(
             taskmanager=known.name if known else None,
             host=peer,
         ),
-        cause="rpc-trouble",
-        rank=h.Rank.PLACE,
         **fields | overrides,
     )
 
