@@ -65,39 +65,46 @@ class Failing(h.Limits):
 def judge(job: h.Job, limits: Failing) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
     found = refusals_of(job)
-    if found is not None:
-        yield _finding(job, found, limits)
-
-
-def _finding(job: h.Job, found: Refused, limits: Failing) -> h.Finding:
+    if found is None:
+        return
     name = None if found.exception is None else found.exception.name
     # An unreachable service is the storage here: a checkpoint contacts no other service.
     cause, names = cause_of_class(
         "storage-failure" if name in (None, "service-unreachable") else name, "storage-failure"
     )
-    safe = name == "storage-failure" and _SAFE_MODE.search(found.text)
-    word = (
-        "is in safe mode (its NameNode is read-only)" if safe else _WORDS.get(name or "", "fails")
+    word = _WORDS.get(name or "", "fails")
+    if name == "storage-failure" and _SAFE_MODE.search(found.text):
+        word = "is in safe mode (its NameNode is read-only)"
+    path = f" ({h.fmt.shorten(found.path, 80)})" if found.path else ""
+    fault = f"checkpoint storage{path} {word}"
+    number, managers = found.attempts, len(found.taskmanagers)
+    same = "got the same exception"
+    signals = (
+        ("several-taskmanagers", managers > 1, f"{managers} TaskManagers {same}"),
+        ("several-tasks", not managers and found.subtasks > 1, f"subtasks of several tasks {same}"),
+        (
+            "jobmanager",
+            found.itself,
+            f"the JobManager itself got the exception ({found.jobmanager}×)",
+        ),
+        ("again", number > 1, f"{number} checkpoints failed with the same exception"),
     )
-    place = f" ({h.fmt.shorten(found.path, 80)})" if found.path else ""
-    votes = h.votes_for(_signals(found), RULE.signals)
-    number = found.attempts
-    series = list(found.series)
-    return h.episode_finding(
+    votes = h.votes_for({vote: text for vote, applies, text in signals if applies}, RULE.signals)
+    yield h.episode_finding(
         job,
-        series,
+        found.series,
         number,
-        fatal=h.fatal_at_end(job, series, limits.at_the_end),
+        fatal=h.fatal_at_end(job, found.series, limits.at_the_end),
         subject=h.Subject(kind="storage", job_id=job.key.job_id or None, job_name=job.name),
-        title=f"The checkpoint storage{place} {word}: {h.fmt.plural(number, 'checkpoint')} failed",
-        why=f"the checkpoint storage{place} {word}: {h.exception_text(found.text)}",
+        title=f"The {fault}: {h.fmt.plural(number, 'checkpoint')} failed",
+        why=f"the {fault}: {h.exception_text(found.text)}",
         cause=cause,
         # Without an exception the JobManager may have failed to write for another reason.
         confidence=h.Confidence.MEDIUM if found.exception is None else h.weigh(votes),
         rank=h.Rank.ROOT_CAUSE,
         explain=_victims(found),
         measurements=(
-            h.measurement("refused-taskmanagers", len(found.taskmanagers), "taskmanagers"),
+            h.measurement("refused-taskmanagers", managers, "taskmanagers"),
             h.measurement("refused-subtasks", found.subtasks, "subtasks"),
             h.measurement("refused-jobmanager", found.jobmanager, "checkpoints"),
         ),
@@ -150,24 +157,6 @@ def _victims(found: Refused) -> str:
             "the exception. If only one task did, its own disk or data may be the reason."
         )
     return f"{h.fmt.capital(' and '.join(who))} got the same exception {since}: they are victims."
-
-
-def _signals(found: Refused) -> dict[str, str | None]:
-    managers = len(found.taskmanagers)
-    return {
-        "several-taskmanagers": f"{managers} TaskManagers got the same exception"
-        if managers > 1
-        else None,
-        "several-tasks": "subtasks of several tasks got the same exception"
-        if not managers and found.subtasks > 1
-        else None,
-        "jobmanager": f"the JobManager itself got the exception ({found.jobmanager}×)"
-        if found.itself
-        else None,
-        "again": f"{found.attempts} checkpoints failed with the same exception"
-        if found.attempts > 1
-        else None,
-    }
 
 
 RULE: Final = h.Rule(
