@@ -22,14 +22,14 @@ def dstream_caps(
     permitted: float = MOSTLY,
     fixed: float = NARROW,
 ) -> tuple[Cap, ...]:
-    """The limits that most of the latest batches reach, the one that binds first.
+    """Return the limits that most of the recent batches reach, the most binding one first.
 
     Args:
         app: its settings.
-        late: the batches of the present.
+        late: the recent batches.
         estimators: of its streams.
-        full: share of what is permitted that a batch has to hold to be filled up.
-        permitted: share of the batches that have to be filled up to what an estimator permits.
+        full: share of the permitted records from which a batch counts as full.
+        permitted: share of the batches that must reach the estimated rate.
         fixed: the same for a fixed limit.
     """
     seconds = (app.interval_ms or 0) / 1000
@@ -59,7 +59,7 @@ def _share_at_estimate(
     seconds: float,
     full: float,
 ) -> tuple[float, float]:
-    """How many of the latest batches hold what the estimator permitted, and that rate in the median."""
+    """Return the share of recent batches that reach the estimated rate, and the median of that rate."""
     mine = next((one for one in estimators if one.stream == stream), None)
     if mine is None:
         return 0.0, 0.0

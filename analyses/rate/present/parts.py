@@ -64,7 +64,7 @@ def cap_clause(caps: Sequence[Cap]) -> str:
     cap = caps[0]
     # A limit of files does not limit their rows.
     rate = f" ({cap.per_s:.0f} records/s)" if cap.kind != "files" else ""
-    return f"{fmt.percent(cap.share)} of the latest batches reach {_CAPS[cap.kind]}{rate}"
+    return f"{fmt.percent(cap.share)} of the recent batches reach {_CAPS[cap.kind]}{rate}"
 
 
 def exception_records(query: QueryFacts) -> tuple[Record, ...]:

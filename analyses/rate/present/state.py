@@ -20,7 +20,7 @@ LOST: Final = 5.0  # intervals of delay that are an overload even without growth
 RISE: Final = 0.5  # intervals that the delay has to rise by within the present
 NARROW: Final = 0.8  # of the interval: above it, headroom is low
 AT_LIMIT: Final = 0.85  # of the permitted records, that a batch has to hold to be "at the limit"
-MOSTLY: Final = 0.6  # of the latest batches
+MOSTLY: Final = 0.6  # of the recent batches
 FASTER: Final = 1.15  # ratio of arrival to processing rate: two rates are never equal
 SAME: Final = 0.95  # of the rows of the largest trigger: it counts as full
 PERIODIC: Final = 1.5  # ratio to the median, for a periodically long batch
@@ -46,7 +46,7 @@ class Cap:
     Args:
         kind: `pid`, `max-rate`, `max-per-partition`, `rows`, `files`.
         per_s: records per second and stream, in the median.
-        share: of the latest batches that reach it.
+        share: of the recent batches that reach it.
         stream: whose it is.
     """
 

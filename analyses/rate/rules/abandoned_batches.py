@@ -2,26 +2,28 @@
 
 What it reports
 ---------------
-Batches without an end that later batches with an end follow: their number and times.
+The number and times of batches that have no end in the logs although later batches do.
 
 Why it matters
 --------------
-Their records were not written, or were written twice. After a restart from a checkpoint they are
-processed again. Without a checkpoint they are lost.
+The records of these batches were either not written or written twice. After a restart from a checkpoint,
+Spark processes them again. Without a checkpoint, they are lost.
 
 How it decides
 --------------
-Batches run in order, `spark.streaming.concurrentJobs` of them concurrently. If more batches than that
-ended after an unfinished one, it never ends.
+Spark runs batches in order, up to `spark.streaming.concurrentJobs` at a time. If more batches than that
+ended after an unfinished batch, the unfinished batch will never end. The same is true for unfinished
+batches before a gap in the logs.
 
 What to do
 ----------
-Check what happened at that time: a restart of the driver, or a listener or log that lost events. With
-checkpoints (`StreamingContext.getOrCreate`), a restarted driver processes the batches again.
+Check what happened at that time: the driver may have restarted, or a listener or log may have lost
+events. If the application uses checkpoints (`StreamingContext.getOrCreate`), a restarted driver processes
+the batches again.
 
 False alarms
 ------------
-Two runs in one log file without an application ID: flowdiag takes them for one application.
+Two runs in one log file without an application ID, because flowdiag treats them as one application.
 """
 
 from __future__ import annotations
@@ -41,10 +43,10 @@ def judge(assessed: h.Assessed, limits: h.Limits) -> h.Iterator[h.Finding | h.In
         severity=h.Severity.INFO,
         state=h.State.RECOVERED,
         title=f"{h.fmt.plural(len(left), 'batch', 'batches')} of {len(app.batches)} "
-        f"{'have' if len(left) > 1 else 'has'} no end in the input, although later ones do",
+        f"{'have' if len(left) > 1 else 'has'} no end in the logs, although later batches do",
         explain="Listener events were lost, which may be the only reason."
         if app.lost
-        else "The driver restarted, or the input has a gap.",
+        else "The driver restarted, or the logs have a gap.",
         cause=None,
         rank=h.Rank.CONSEQUENCE,
         measurements=(h.measurement("abandoned-batches", len(left), "batches"),),

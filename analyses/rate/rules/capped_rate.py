@@ -1,31 +1,38 @@
-"""A fixed limit lets through less than arrives.
+"""A fixed limit is lower than the input rate.
 
 What it reports
 ---------------
 Streams that reach `spark.streaming.receiver.maxRate` or `spark.streaming.kafka.maxRatePerPartition` in
-most batches, and queries whose triggers take as much as their limit permits, while the job has time left.
+most batches, and queries whose triggers read as much as their limit allows, although the job could
+process more.
 
 Why it matters
 --------------
-The limit, not the job, determines the throughput. Data queues in the source although the cluster could
-process more.
+The limit, not the job, determines the throughput. Data queues in the source although the cluster has
+spare capacity.
 
 How it decides
 --------------
-Batches: `share` of the latest batches contain at least `full` of limit times interval, and the delay does
-not grow. Files: the source logs `maxFilesPerTrigger` and the new files of each trigger, and `share` of the
-recent triggers took the maximum. Other sources: a backlog remains after `behind` of the triggers, and
-`share` of all triggers read at least `same` of the largest one. Queries must end their triggers well
-before the next one.
+Batches: In at least `share` of the recent batches, a stream delivers at least `full` of the records that
+its limit allows per interval. The rule ignores overloaded applications.
+
+Triggers with a file limit: The source logs `maxFilesPerTrigger` and the number of new files in each
+trigger. At least `share` of the recent triggers read the maximum number of files.
+
+Other triggers: At least `behind` of the recent triggers leave a backlog. In addition, at least `share` of
+the recent triggers leave a backlog and read at least `same` of the rows of the largest trigger.
+
+The rule only covers queries that keep up and have a known trigger interval.
 
 What to do
 ----------
-Raise the limit to the rate that the job sustains: triggers should take about half of their interval. For
-receivers, you can also enable back pressure and keep the limit as a ceiling.
+Raise the limit to a rate that the job can sustain, so that triggers take about half of their interval.
+For receivers, you can also enable back pressure and keep the limit as an upper bound.
 
 False alarms
 ------------
-A limit that protects the sink, or that smooths a start: triggers count only while a backlog remains.
+A limit that protects the sink, or one that only slows down the start. Row limits of queries count only
+while a backlog remains.
 """
 
 from __future__ import annotations
@@ -42,10 +49,22 @@ _IN_TIME: Final = (h.Stability.THROTTLED, h.Stability.STABLE, h.Stability.BORDER
 class Capped(h.Limits):
     """Limits of RT204."""
 
-    share: float = h.limit(h.defaults.NARROW, "share", "of the latest batches or triggers")
-    full: float = h.limit(h.defaults.AT_LIMIT, "share", "of limit times interval")
-    behind: float = h.limit(h.defaults.MOSTLY, "share", "of the late triggers, with a backlog")
-    same: float = h.limit(h.defaults.SAME, "share", "of the rows of the largest trigger")
+    share: float = h.limit(
+        h.defaults.NARROW,
+        "share",
+        "minimum share of recent batches or triggers that reach the limit",
+    )
+    full: float = h.limit(
+        h.defaults.AT_LIMIT,
+        "share",
+        "minimum share of the records that the limit allows per interval",
+    )
+    behind: float = h.limit(
+        h.defaults.MOSTLY, "share", "minimum share of recent triggers that leave a backlog"
+    )
+    same: float = h.limit(
+        h.defaults.SAME, "share", "minimum share of the rows of the largest trigger"
+    )
 
 
 def judge(assessed: h.Assessed, limits: Capped) -> h.Iterator[h.Finding | h.Inconclusive]:
@@ -98,9 +117,9 @@ def _fields(
 ) -> h.SubjectFields:
     use = h.fmt.percent(share) if share is not None else "an unknown share"
     fields: h.SubjectFields = {
-        "title": f"{h.fmt.percent(cap.share)} of the latest {units} reach {setting}, although "
+        "title": f"{h.fmt.percent(cap.share)} of the recent {units} reach {setting}, although "
         f"processing takes only {use} of the interval",
-        "why": f"{setting} lets through less than arrives",
+        "why": f"{setting} is lower than the input rate",
         "cause": "max-rate",
         "rank": h.Rank.ROOT_CAUSE,
         "measurements": (
@@ -126,7 +145,7 @@ def _raise_rate(assessed: h.Assessed, state: h.StreamState, cap: h.defaults.Cap)
     if gains and cap.kind == "max-rate" and line is not None:
         model = f". {what_if(assessed, state, max_rate=round(rate) * streams)}"
     return h.Action(
-        text=f"Raise the limit, or leave it to back pressure{model}",
+        text=f"Raise the limit, or use back pressure instead{model}",
         option=option,
         current=h.current_value(app, option),
         proposed=h.write(option, rate) if gains else None,
@@ -158,7 +177,9 @@ def _query_finding(
         option=option,
         current=h.Present(current) if current else None,
         proposed=h.write(option, more) if option and more else None,
-        measure=None if more else "rows per second of a trigger: half of what is possible",
+        measure=None
+        if more
+        else "the highest rate at which triggers can process rows; use half of it",
         restart_needed=True,
         verify="rows per trigger, and triggerExecution against the interval",
     )

@@ -2,26 +2,27 @@
 
 What it reports
 ---------------
-`spark.streaming.concurrentJobs` above one together with back pressure, if batches that end after a later
-one are lost on the estimator.
+Back pressure together with `spark.streaming.concurrentJobs` above 1, if the rate estimator misses batches
+that end after a later batch.
 
 Why it matters
 --------------
-The estimator skips batches that end before, or together with, a batch it has already seen. Concurrent
-batches also slow each other down, so the calculated processing rate is too low.
+The estimator ignores a batch unless it ends later than every batch that the estimator has processed.
+Concurrent batches also slow each other down, so the estimated processing rate is too low.
 
 How it decides
 --------------
-flowdiag replays the estimators: at least `share` of the batches with records ended out of order, or in
-the same millisecond.
+flowdiag replays the estimators. At least `share` of the batches with records end after a later batch, or
+in the same millisecond as another one.
 
 What to do
 ----------
-Run one job at a time with enough cores. Concurrent jobs are not a supported setting.
+Set `spark.streaming.concurrentJobs` to 1 and provide enough cores. Spark does not officially support this
+option.
 
 False alarms
 ------------
-Jobs that use this setting to run the output operations of one batch concurrently.
+Jobs that use the option to run the output operations of one batch concurrently.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ OPTION: Final = "spark.streaming.concurrentJobs"
 class Overtaken(h.Limits):
     """Limits of RT208."""
 
-    share: float = h.limit(0.1, "share", "of the batches; a few ties do not change the rate")
+    share: float = h.limit(
+        0.1, "share", "minimum share of overtaken batches; a few ties do not affect the rate"
+    )
 
 
 def judge(assessed: h.Assessed, limits: Overtaken) -> h.Iterator[h.Finding | h.Inconclusive]:

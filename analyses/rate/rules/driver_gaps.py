@@ -2,7 +2,7 @@
 
 What it reports
 ---------------
-Batches or triggers without a running Spark job for much of their time.
+Batches or triggers during which no Spark job runs for much of the time.
 
 Why it matters
 --------------
@@ -10,19 +10,22 @@ All cores wait for a single thread of the driver, so more cores do not help.
 
 How it decides
 --------------
-The gap is the processing time of a batch (`addBatch` of a trigger) minus the durations of all its Spark
-jobs, added up as if none overlapped. The driver works at least that long. The gap must be `share` of the
-batch and `floor` or more, in `batches` of at least `fewest` recent batches. The rule only applies if
-batches queue or take `use` of the interval, and if the event log contains jobs.
+The gap is the processing time of a batch (`addBatch` for a trigger) minus the total duration of its Spark
+jobs. Overlapping jobs count in full, so the driver works for at least as long as the gap. In at least
+`batches` of the recent batches with records, the gap is at least `floor` and at least `share` of the
+batch. The rule needs at least `fewest` recent batches with records, and an event log with jobs.
+
+The rule only applies if the job is short of time: batches queue, take at least `use` of the interval, or
+are kept small by back pressure.
 
 What to do
 ----------
-Check the driver-side code in the function of `foreachRDD` or `foreachBatch`: database calls, loops over
-collected rows, listing or renaming files, planning large queries.
+Check the code that runs on the driver in `foreachRDD` or `foreachBatch`: database calls, loops over
+collected rows, listing or renaming files, or planning large queries.
 
 False alarms
 ------------
-An event log that lost events lacks jobs. The report shows lost events.
+An event log that is missing jobs. The rule does not run if Spark reported that it dropped events.
 """
 
 from __future__ import annotations
@@ -35,11 +38,13 @@ from flowdiag.analyses.rate import helpers as h
 class Gaps(h.Limits):
     """Limits of RT308."""
 
-    share: float = h.limit(0.5, "share", "of the batch: more than all its jobs together")
-    floor: float = h.limit(500, "ms", "starting and ending jobs takes tens of milliseconds")
-    batches: float = h.limit(0.6, "share", "of the recent batches")
-    fewest: float = h.limit(h.defaults.FEW, "batches", "fewer may be chance")
-    use: float = h.limit(h.defaults.NARROW, "share", "of the interval; below it, time is not short")
+    share: float = h.limit(0.5, "share", "minimum share of the batch without a running job")
+    floor: float = h.limit(500, "ms", "starting and ending jobs takes only tens of milliseconds")
+    batches: float = h.limit(0.6, "share", "minimum share of recent batches with such a gap")
+    fewest: float = h.limit(h.defaults.FEW, "batches", "fewer batches may be chance")
+    use: float = h.limit(
+        h.defaults.NARROW, "share", "share of the interval; below it, there is time to spare"
+    )
 
 
 def judge(assessed: h.Assessed, limits: Gaps) -> h.Iterator[h.Finding | h.Inconclusive]:

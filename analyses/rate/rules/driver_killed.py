@@ -12,21 +12,27 @@ slowness is secondary.
 How it decides
 --------------
 No input contains the end of the application. The event log of a running application looks the same, so
-the signals decide. A log that breaks off (`cut-off`) is a hint. Another input that continues for `beyond`
-longer (`others-go-on`) is a hint, too, because a running driver writes something every few batches.
-An application of the same name that started later (`started-again`) and an executor that lost its driver
-(`driver-lost`) are indications. A hint alone gives low confidence: a note if the application keeps up,
-otherwise a warning. Otherwise the finding is critical, or recovered if the application restarted.
+the rule weighs four signals.
+
+Two of them are only hints: the log breaks off in the middle of a record (`cut-off`), or other inputs
+continue for at least `beyond` longer (`others-go-on`). A running driver would have written something in
+that time. On its own, `others-go-on` is ignored.
+
+The other two are stronger: an application of the same name started later (`started-again`), or an
+executor lost its driver (`driver-lost`).
+
+A single hint gives low confidence. The finding is then a note if the application keeps up, otherwise a
+warning. With more evidence, the finding is critical, or a recovered warning if the application restarted.
 
 What to do
 ----------
-Find out how the driver ended. Check its exit code (137: killed, mostly for memory; 143: stopped) and the
-last lines of its log. Check the diagnostics of YARN, `kubectl describe pod`, and the kernel log of its host.
-If the driver is still running, the log was copied while it ran, and nothing is wrong.
+Find out how the driver ended. Check its exit code (137: killed, usually because of memory; 143: stopped)
+and the last lines of its log. Check the YARN diagnostics, `kubectl describe pod`, and the kernel log of
+the host. If the driver is still running, the log was copied while it ran, and nothing is wrong.
 
 False alarms
 ------------
-A log copied while the application ran, or inputs copied at different times.
+A log that was copied while the application ran, or inputs that were copied at different times.
 """
 
 from __future__ import annotations
@@ -54,7 +60,7 @@ _WELL: Final = (
 class Killed(h.Limits):
     """Limits of RT311."""
 
-    beyond: float = h.limit(600_000, "ms", "a running driver writes more often")
+    beyond: float = h.limit(600_000, "ms", "a running driver writes to its log more often")
 
 
 def judge(assessed: h.Assessed, limits: Killed) -> h.Iterator[h.Finding]:
@@ -73,7 +79,7 @@ def judge(assessed: h.Assessed, limits: Killed) -> h.Iterator[h.Finding]:
         well = all(state.stability in _WELL for state in assessed.states)
         severity = h.Severity.INFO if well else h.Severity.WARNING
         title = (
-            "The application has no end in the input: its driver was killed, or its event log was "
+            "The application has no end in the logs: its driver was killed, or its event log was "
             "copied while it ran"
         )
     running = h.batches.unfinished_batches(app)

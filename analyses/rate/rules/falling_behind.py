@@ -2,52 +2,60 @@
 
 What it reports
 ---------------
-An application whose batches wait longer and longer: the delay in intervals, its growth, its start, and
-the length of the queue. A query whose triggers take longer than their interval, read more each time
-because each takes longer, or leave a growing backlog.
+An application whose batches wait longer and longer. The finding shows the delay in intervals, when and
+how fast it grows, and the number of queued batches.
+
+A query whose triggers take longer than their interval, read more rows each time because each trigger
+takes longer, or leave a growing backlog.
 
 Why it matters
 --------------
-Results arrive later and later. Queued blocks of receivers fill the executors' memory, and records that
+Results arrive later and later. Queued blocks of receivers fill the memory of the executors. Records that
 wait in a topic are lost when its retention ends.
 
 How it decides
 --------------
-The present is the last third of the completed batches or triggers, at least twelve, without the cold
-ones at the start.
+The rule evaluates the last third of the completed batches or triggers, and at least twelve. It skips the
+cold ones at the start.
 
-Batches: the delay is the wait of the last batches, or the age of the oldest queued batch. The
-application is overloaded if the delay rises by a robust slope (Theil-Sen and Mann-Kendall), by `rise`
-intervals or more, and has reached `delay` intervals. It is also overloaded above `lost` intervals if the
-delay does not fall and either batches overrun or as many are queued. From `failing` intervals on, the
-finding is critical. If the input ends after a few overruns with a short delay, the result is
-inconclusive (the first half of spark/3.5.7/overloaded). A delay of `failing` intervals that is drained,
-after `before` batches on time, is a recovered finding. With back pressure and fewer than `settled`
-batches on time, the estimator was still finding its rate: that is a note.
+Batches: The delay is the wait of the last batches, or the age of the oldest queued batch if that is
+higher. The application is overloaded if the delay follows a rising robust trend (Theil-Sen and
+Mann-Kendall), rises by at least `rise` intervals, and has reached `delay` intervals. It is also
+overloaded if the delay is at least `lost` intervals and does not fall, while batches overrun or at least
+`lost` batches are queued. From `failing` intervals on, the finding is critical.
 
-Triggers: the trigger interval comes from `--trigger-interval`, the driver's log, or the grid of starts.
-More than `overrun` of the triggers and their median exceed it, and no pause follows them
-(spark/4.3.0/query-no-interval-stable has pauses). Without a known interval, durations rise by a robust slope, or rows
-arrive `faster` times as fast as they are processed while triggers grow. A rising backlog (latest minus
-end offsets) also counts. In real-time mode (`--real-time`, the configuration, the driver's log) only the
-backlog counts. If triggers merely resemble that mode, the result is inconclusive. `Once` and
-`AvailableNow` never match: their rates are equal. From `failing` intervals per trigger on, the finding
-is critical.
+If the input ends after a few overruns with a short delay, the result is inconclusive (example: the first
+half of spark/3.5.7/overloaded). If a delay of at least `failing` intervals has drained and at least
+`before` batches were on time before it, the finding is recovered. With back pressure and fewer than
+`settled` batches on time, this finding is only a note, because the estimator was still finding its rate.
 
-The confidence is low with fewer than `few` batches or triggers, unless the last one is the worst. Fewer
-triggers below one and a half intervals may be a start: the result is inconclusive. The word `stability`
-in the report's data follows the defaults, not the configured limits.
+Triggers: The trigger interval comes from `--trigger-interval`, the driver's log, or the regular pattern
+of start times. The query is overloaded if the median trigger and more than `overrun` of the triggers take
+longer than the interval, and no pause follows them (in spark/4.3.0/query-no-interval-stable, pauses
+follow). Without a known interval, the query is overloaded if the durations follow a rising robust trend.
+It is also overloaded if rows arrive at least `faster` times as fast as they are processed while triggers
+read more and more rows. A growing backlog (latest minus end offsets) also counts, unless a limit per
+trigger explains it.
+
+In real-time mode (`--real-time`, the configuration, or the driver's log), only the backlog counts. If
+triggers merely look like that mode, the result is inconclusive. `Once` and `AvailableNow` never match,
+because their input and processing rates are equal. If the last trigger takes at least `failing`
+intervals, the finding is critical.
+
+The confidence is low with fewer than `few` batches or triggers, unless the last one is the slowest. A few
+triggers that take less than one and a half intervals may be a normal start, so the result is
+inconclusive. The `stability` field in the report's data uses the default limits, not the configured ones.
 
 What to do
 ----------
-Check RT301 to RT304 for a single slow part. Otherwise add cores and as many blocks or partitions, or
-enable back pressure. Use a longer interval if each batch or trigger has a high fixed cost. A limit of
-rows per trigger keeps triggers short, but does not raise the throughput.
+Check RT301 to RT304 for a single slow component. Otherwise, add cores together with as many blocks or
+partitions, or enable back pressure. Use a longer interval if each batch or trigger has a high fixed cost.
+A limit on rows per trigger keeps triggers short but does not raise the throughput.
 
 False alarms
 ------------
-A long pause of the driver, or a restart that works off a backlog: the delay falls again, and the finding
-is recovered at most.
+A long pause of the driver, or a restart that works through a backlog. In both cases the delay falls
+again, so the finding is at most recovered.
 """
 
 from __future__ import annotations
@@ -59,19 +67,33 @@ from flowdiag.analyses.rate.overload import batches, queries
 class Late(h.Limits):
     """Limits of RT101."""
 
-    delay: float = h.limit(h.defaults.GROWN, "intervals", "a single long batch delays by less")
-    rise: float = h.limit(h.defaults.RISE, "intervals", "over the recent batches; less is noise")
-    lost: float = h.limit(h.defaults.LOST, "intervals", "no batch makes up for that on its own")
-    few: float = h.limit(h.defaults.LATE, "batches", "fewer may be a start that catches up")
-    before: float = h.limit(3, "batches", "on time before an overload that is over")
+    delay: float = h.limit(
+        h.defaults.GROWN, "intervals", "a single long batch causes a shorter delay"
+    )
+    rise: float = h.limit(
+        h.defaults.RISE, "intervals", "growth over the recent batches; less is noise"
+    )
+    lost: float = h.limit(
+        h.defaults.LOST, "intervals", "no single batch can make up for such a delay"
+    )
+    few: float = h.limit(h.defaults.LATE, "batches", "fewer batches may be a start that catches up")
+    before: float = h.limit(3, "batches", "batches on time before an overload that has ended")
     settled: float = h.limit(
-        h.defaults.LATE, "batches", "on time; the estimator needs late batches to find its rate"
+        h.defaults.LATE,
+        "batches",
+        "batches on time; the estimator needs late batches to find its rate",
     )
     failing: float = h.limit(
         h.defaults.FAILING_DELAY, "intervals", "ten queued batches are more than a burst"
     )
-    overrun: float = h.limit(h.defaults.MOSTLY, "share", "of the triggers; single ones are bursts")
-    faster: float = h.limit(h.defaults.FASTER, "ratio", "of arrival to processing rate")
+    overrun: float = h.limit(
+        h.defaults.MOSTLY,
+        "share",
+        "minimum share of the recent triggers; single overruns are bursts",
+    )
+    faster: float = h.limit(
+        h.defaults.FASTER, "ratio", "ratio of the arrival rate to the processing rate"
+    )
 
 
 def judge(assessed: h.Assessed, limits: Late) -> h.Iterator[h.Finding | h.Inconclusive]:

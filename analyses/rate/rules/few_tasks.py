@@ -7,27 +7,29 @@ as many tasks as there are free cores.
 
 Why it matters
 --------------
-Cores without a task are idle. A receiver makes one block, and so one task, per block interval. A topic
-has one task per partition.
+Cores without a task are idle. A receiver creates one block per block interval, and each block becomes one
+task. A topic has one task per partition.
 
 How it decides
 --------------
-Cores come from the executors in the event log or from the configuration, minus one per receiver. In
-`share` of the recent batches, the stage with the longest task has at most `part` of that many tasks, and
-its longest task takes `longest` of the batch. With `few` of the cores or less, the task count alone is
-the cause. The rule only applies if batches queue or take `use` of the interval.
+The number of free cores comes from the executors in the event log or from the configuration, minus one
+core per receiver. The rule checks the stage with the longest task in each recent batch. In at least
+`share` of the batches, this stage uses at most `part` of the free cores, and its longest task takes at
+least `longest` of the batch. The rule only applies if the job is short of time: batches queue, take at
+least `use` of the interval, or are kept small by back pressure.
 
-Without record counts, or with fewer records than cores, the finding is a note next to the cause: one
-record needs one task, however many cores are free.
+If the stages use at most `few` of the free cores and the batches have enough records for all cores, the
+finding names few tasks as the cause. Otherwise it names no cause. A batch with one record needs only one
+task, no matter how many cores are free.
 
 What to do
 ----------
-Receivers: use a shorter `spark.streaming.blockInterval` (at least 50 ms) or `repartition`. Topics: add
-partitions, set `minPartitions`, or use `repartition`.
+For receivers, use a shorter `spark.streaming.blockInterval` (at least 50 ms) or `repartition`. For
+topics, add partitions, set `minPartitions`, or use `repartition`.
 
 False alarms
 ------------
-Stages that must run in one task, such as a global order.
+Stages that must run in one task, such as a global sort.
 """
 
 from __future__ import annotations
@@ -46,11 +48,17 @@ SHORTEST_MS: Final = 50  # shorter blocks cost more to schedule than they gain
 class Few(h.Limits):
     """Limits of RT306."""
 
-    part: float = h.limit(0.5, "share", "of the free cores; with more, there is little to gain")
-    share: float = h.limit(0.6, "share", "of the recent batches")
-    few: float = h.limit(0.25, "share", "of the free cores; below it, this alone is the cause")
-    longest: float = h.limit(0.5, "share", "of the batch, for its longest task")
-    use: float = h.limit(h.defaults.NARROW, "share", "of the interval; below it, time is not short")
+    part: float = h.limit(
+        0.5, "share", "maximum share of the free cores in use; above it, there is little to gain"
+    )
+    share: float = h.limit(0.6, "share", "minimum share of recent batches with so few tasks")
+    few: float = h.limit(
+        0.25, "share", "share of the free cores in use; below it, few tasks alone are the cause"
+    )
+    longest: float = h.limit(0.5, "share", "minimum share of the batch that its longest task takes")
+    use: float = h.limit(
+        h.defaults.NARROW, "share", "share of the interval; below it, there is time to spare"
+    )
 
 
 def judge(assessed: h.Assessed, limits: Few) -> h.Iterator[h.Finding | h.Inconclusive]:
