@@ -37,6 +37,7 @@ missing. A source that reads its backlog may switch checkpoints off for that tim
 from __future__ import annotations
 
 from collections import Counter
+from operator import attrgetter
 from typing import Final
 
 from flowdiag.analyses.flink import helpers as h
@@ -80,8 +81,30 @@ def judge(job: h.Job, limits: NotTriggered) -> h.Iterator[h.Finding]:
         return
     most = max(limits.silence_floor, limits.silence * (job.interval_ms or 0.0))
     silence = _silence_ms(job)
-    if silence is not None and silence > most:
-        yield _silence_finding(job, silence, most)
+    if silence is None or silence <= most:
+        return
+    last = max(
+        (c for c in job.checkpoints if c.triggered_us is not None), key=attrgetter("triggered_us")
+    )
+    yield h.job_finding(
+        job,
+        severity=h.Severity.WARNING,
+        state=h.State.ONGOING,
+        title=f"No checkpoint was triggered for {h.fmt.duration(silence)}, without a logged reason",
+        explain=f"The interval is {h.fmt.duration(job.interval_ms)} ({job.interval_from}), and the last "
+        "checkpoint had ended. The log continues, so the job has not ended.",
+        rank=h.Rank.SYMPTOM,
+        first_us=last.ended_us,
+        last_us=job.last_us,
+        measurements=(h.measurement("silence", silence, "ms", most),),
+        evidence=h.end_records([last]),
+        actions=(
+            h.Action(
+                text="Take a thread dump of the JobManager: the checkpoint coordinator's timer is probably stuck",
+                verify="the log shows 'Triggering checkpoint' again",
+            ),
+        ),
+    )
 
 
 def _all_finished(refused: list[h.Incident], limits: NotTriggered) -> bool:
@@ -176,32 +199,6 @@ def _refusal_finding(job: h.Job, refused: list[h.Incident], limits: NotTriggered
         cause="finished-tasks" if finished else None,
         measurements=(number,),
         actions=actions,
-    )
-
-
-def _silence_finding(job: h.Job, silence: float, most: float) -> h.Finding:
-    last = max(
-        (c for c in job.checkpoints if c.triggered_us is not None),
-        key=lambda c: c.triggered_us or 0,
-    )
-    return h.job_finding(
-        job,
-        severity=h.Severity.WARNING,
-        state=h.State.ONGOING,
-        title=f"No checkpoint was triggered for {h.fmt.duration(silence)}, without a logged reason",
-        explain=f"The interval is {h.fmt.duration(job.interval_ms)} ({job.interval_from}), and the last checkpoint had "
-        "ended. The log continues, so the job has not ended.",
-        rank=h.Rank.SYMPTOM,
-        first_us=last.ended_us,
-        last_us=job.last_us,
-        measurements=(h.measurement("silence", silence, "ms", most),),
-        evidence=h.end_records([last]),
-        actions=(
-            h.Action(
-                text="Take a thread dump of the JobManager: the checkpoint coordinator's timer is probably stuck",
-                verify="the log shows 'Triggering checkpoint' again",
-            ),
-        ),
     )
 
 

@@ -75,7 +75,14 @@ def judge(job: h.Job, limits: Lost) -> h.Iterator[h.Finding]:
     timeout = _timeout_ms(job) or limits.transaction_timeout
     gap = _longest_gap_ms(job)
     exceeded = gap >= timeout
-    votes = _votes(len(sure), len(hit) - len(sure), gap if exceeded else None)
+    others = len(hit) - len(sure)
+    records = h.fmt.plural(others, "record")
+    signals = (
+        ("commit-given-up", sure, f"{h.fmt.plural(len(sure), 'commit')} abandoned"),
+        ("fenced-producer", others, f"{records} of fenced producers or invalid transactions"),
+        ("gap-exceeds-timeout", exceeded, f"no checkpoint completed for {h.fmt.duration(gap)}"),
+    )
+    votes = h.votes_for({vote: text for vote, applies, text in signals if applies}, RULE.signals)
     severity, outcome = h.Severity.WARNING, "failed"
     explain = (
         "A newer producer with the same transactional ID took over, or a transaction was used "
@@ -139,18 +146,6 @@ def _reported_by_task_failure(job: h.Job) -> bool:
     """Whether the records belong to a pasted exception or one that ended a task: CP301 reports it."""
     classes = (classify_incident(incident) for incident in h.incidents(job, *_EXCEPTIONS))
     return any(found is not None and found.name == "fenced-transaction" for found in classes)
-
-
-def _votes(sure: int, others: int, gap_ms: float | None) -> tuple[h.Vote, ...]:
-    texts: dict[str, str | None] = {}
-    if sure:
-        texts["commit-given-up"] = f"{h.fmt.plural(sure, 'commit')} abandoned"
-    if others:
-        records = h.fmt.plural(others, "record")
-        texts["fenced-producer"] = f"{records} of fenced producers or invalid transactions"
-    if gap_ms is not None:
-        texts["gap-exceeds-timeout"] = f"no checkpoint completed for {h.fmt.duration(gap_ms)}"
-    return h.votes_for(texts, RULE.signals)
 
 
 def _longest_gap_ms(job: h.Job) -> float:
