@@ -71,7 +71,24 @@ def judge(assessed: h.Assessed, limits: Lost) -> h.Iterator[h.Finding | h.Inconc
     for executor in app.executors:
         ratio = executor.ratio or 0.0
         if executor.stages >= limits.stages and ratio >= limits.ratio:
-            yield _slow(assessed, executor, ratio, limits)
+            over = f"{executor.tasks} tasks of {executor.stages} stages"
+            times = f"{ratio:.1f} times as long"
+            yield h.application_finding(
+                assessed,
+                subject=h.executor_subject(app, executor),
+                title=f"Tasks on executor {executor.executor} take {times} as tasks of the same "
+                "stages elsewhere",
+                why=f"its tasks take {times} as elsewhere, over {executor.stages} stages",
+                cause="slow-executor",
+                rank=h.Rank.ROOT_CAUSE,
+                last_us=None,
+                count=executor.stages,
+                measurements=(
+                    h.measurement("ratio", round(ratio, 2), "ratio", limits.ratio, over=over),
+                ),
+                evidence=h.cite([(executor.ref, executor.added_us)]),
+                actions=h.remedies("slow-executor", app),
+            )
     # Blocks are lost with every removal, whatever its reason.
     removed = [executor for executor in app.executors if _removed(app, executor, limits)]
     lost = [e for e in removed if e.reason is not None and not _BENIGN.search(e.reason)]
@@ -88,24 +105,6 @@ def _removed(app: h.ApplicationFacts, executor: h.Executor, limits: Lost) -> boo
     if removed is None or (stopped is not None and removed >= stopped):
         return False
     return app.ended_us is None or removed <= app.ended_us - limits.at_end * 1000
-
-
-def _slow(assessed: h.Assessed, executor: h.Executor, ratio: float, limits: Lost) -> h.Finding:
-    over = f"{executor.tasks} tasks of {executor.stages} stages"
-    return h.application_finding(
-        assessed,
-        subject=h.executor_subject(assessed.app, executor),
-        title=f"Tasks on executor {executor.executor} take {ratio:.1f} times as long as tasks of the "
-        "same stages elsewhere",
-        why=f"its tasks take {ratio:.1f} times as long as elsewhere, over {executor.stages} stages",
-        cause="slow-executor",
-        rank=h.Rank.ROOT_CAUSE,
-        last_us=None,
-        count=executor.stages,
-        measurements=(h.measurement("ratio", round(ratio, 2), "ratio", limits.ratio, over=over),),
-        evidence=h.cite([(executor.ref, executor.added_us)]),
-        actions=h.remedies("slow-executor", assessed.app),
-    )
 
 
 def _severity(

@@ -36,22 +36,23 @@ from __future__ import annotations
 
 from collections import Counter
 from statistics import median
-from typing import Final
+from typing import Final, Unpack
 
 from flowdiag.analyses.rate import helpers as h
-from flowdiag.analyses.rate.failures.troubles import (
-    GONE,
-    POLL,
-    Trouble,
-    classify_failure,
-    troubles,
-)
+from flowdiag.analyses.rate.failures.troubles import GONE, POLL, Trouble, classify_failure, troubles
 from flowdiag.analyses.rate.limits import RETENTION_MS
 
 _FAILED: Final = {
     "graph-checkpoint-failed": ("checkpoint of the driver", "checkpoints of the driver"),
     "wal-write-failed": ("record of the write-ahead log", "records of the write-ahead log"),
 }
+_CHECKPOINT_LESS: Final = h.Action(
+    text="Checkpoint less often (DStream.checkpoint), or use faster storage",
+    verify="time in the 'Checkpoint for time' records",
+)
+_CHECK_STORAGE: Final = h.Action(
+    text="Check the error of the storage", verify="no such record in the log"
+)
 
 
 class Outside(h.Limits):
@@ -66,9 +67,14 @@ class Outside(h.Limits):
 
 def judge(assessed: h.Assessed, limits: Outside) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per kind of trouble and application."""
+    if assessed.app.kind != "other":
+        yield from _kafka(assessed, limits)
+        yield from _storage(assessed, limits)
+
+
+def _kafka(assessed: h.Assessed, limits: Outside) -> h.Iterator[h.Finding]:
+    """Yield findings about polls that timed out, and about records that Kafka no longer has."""
     app = assessed.app
-    if app.kind == "other":
-        return
     polls, gone = troubles(app, POLL), troubles(app, GONE)
     if polls and not (len(polls) == 1 and _poll_pasted(app)):
         partition, where = _main_partition(polls, limits)
@@ -76,32 +82,30 @@ def judge(assessed: h.Assessed, limits: Outside) -> h.Iterator[h.Finding | h.Inc
             assessed,
             polls,
             limits,
-            cause="slow-kafka",
             partition=partition,
+            cause="slow-kafka",
             title=f"{h.fmt.plural(len(polls), 'poll')} of Kafka timed out{where}",
-            action=h.remedies("slow-kafka", app)[0],
+            actions=h.remedies("slow-kafka", app)[:1],
         )
-    if gone:
-        yield _gone(assessed, gone, limits)
-    yield from _slow_checkpoints(assessed, limits)
-    for template, (noun, several) in _FAILED.items():
-        failed = [
-            record
-            for record in app.incidents_of(template)
-            if not _while_stopping(app, record, limits)
-        ]
-        if failed:
-            yield _finding(
-                assessed,
-                failed,
-                limits,
-                cause="slow-metadata-writes",
-                title=f"{h.fmt.plural(len(failed), noun, several)} could not be written",
-                explain=next((r.cause for r in failed if r.cause), ""),
-                action=h.Action(
-                    text="Check the error of the storage", verify="no such record in the log"
-                ),
-            )
+    if not gone:
+        return
+    partition, where = _main_partition(gone, limits)
+    late = (assessed.state.delay_ms if assessed.state is not None else None) or 0.0
+    explain, retention = h.explanation("offsets-out-of-range"), None
+    if late > 60_000:
+        explain += f" Batches were {h.fmt.duration(late)} late: the delay exceeded the retention."
+        retention = max(float(RETENTION_MS), 2 * late)
+    yield _finding(
+        assessed,
+        gone,
+        limits,
+        partition=partition,
+        fatal=True,
+        cause="offsets-out-of-range",
+        title=f"Records were deleted in Kafka before they were read{where}",
+        explain=explain,
+        actions=h.remedies("offsets-out-of-range", app, proposed={"retention": retention})[:1],
+    )
 
 
 def _poll_pasted(app: h.ApplicationFacts) -> bool:
@@ -128,58 +132,46 @@ def _main_partition(of: h.Sequence[Trouble], limits: Outside) -> tuple[str | Non
     return None, f", of {len(named)} partitions"
 
 
-def _gone(assessed: h.Assessed, gone: h.Sequence[Trouble], limits: Outside) -> h.Finding:
-    partition, where = _main_partition(gone, limits)
-    late = (assessed.state.delay_ms if assessed.state is not None else None) or 0.0
-    explain, retention = h.explanation("offsets-out-of-range"), None
-    if late > 60_000:
-        explain += f" Batches were {h.fmt.duration(late)} late: the delay exceeded the retention."
-        retention = max(float(RETENTION_MS), 2 * late)
-    actions = h.remedies("offsets-out-of-range", assessed.app, proposed={"retention": retention})
-    return _finding(
-        assessed,
-        gone,
-        limits,
-        cause="offsets-out-of-range",
-        partition=partition,
-        title=f"Records were deleted in Kafka before they were read{where}",
-        explain=explain,
-        fatal=True,
-        action=actions[0],
-    )
-
-
-def _slow_checkpoints(assessed: h.Assessed, limits: Outside) -> h.Iterator[h.Finding]:
+def _storage(assessed: h.Assessed, limits: Outside) -> h.Iterator[h.Finding]:
+    """Yield findings about the driver's slow checkpoints, and about failed writes."""
     app = assessed.app
     writes = app.incidents_of("graph-checkpoint")
     times = [record.duration_ms for record in writes if record.duration_ms is not None]
-    if not app.interval_ms or len(times) < max(1, limits.writes):
-        return
-    took, least = median(times), limits.share * app.interval_ms
-    if took < least:
-        return
-    over = h.fmt.plural(len(times), "checkpoint")
-    yield _finding(
-        assessed,
-        writes,
-        limits,
-        cause="slow-metadata-writes",
-        title=f"The driver's checkpoints take {h.fmt.duration(took)} to write, with an interval of "
-        f"{h.fmt.duration(app.interval_ms)}",
-        explain="",
-        more=h.measurement("median-write", round(took), "ms", round(least), over=over),
-        action=h.Action(
-            text="Checkpoint less often (DStream.checkpoint), or use faster storage",
-            verify="time in the 'Checkpoint for time' records",
-        ),
-    )
-
-
-def _while_stopping(app: h.ApplicationFacts, record: h.Record, limits: Outside) -> bool:
-    if "close() was called" in (record.cause or ""):
-        return True
-    ended = app.ended_us
-    return ended is not None and (record.time_us or 0) > ended - limits.at_end * 1000
+    if app.interval_ms and len(times) >= max(1, limits.writes):
+        took, least = median(times), limits.share * app.interval_ms
+        over = h.fmt.plural(len(times), "checkpoint")
+        if took >= least:
+            yield _finding(
+                assessed,
+                writes,
+                limits,
+                cause="slow-metadata-writes",
+                title=f"The driver's checkpoints take {h.fmt.duration(took)} to write, with an "
+                f"interval of {h.fmt.duration(app.interval_ms)}",
+                explain="",
+                measurements=(
+                    h.measurement("median-write", round(took), "ms", round(least), over=over),
+                ),
+                actions=(_CHECKPOINT_LESS,),
+            )
+    stopping_us = float("inf") if app.ended_us is None else app.ended_us - limits.at_end * 1000
+    for template, (noun, several) in _FAILED.items():
+        failed = [
+            record
+            for record in app.incidents_of(template)
+            if "close() was called" not in (record.cause or "")
+            and (record.time_us or 0) <= stopping_us
+        ]
+        if failed:
+            yield _finding(
+                assessed,
+                failed,
+                limits,
+                cause="slow-metadata-writes",
+                title=f"{h.fmt.plural(len(failed), noun, several)} could not be written",
+                explain=next(filter(None, (r.cause for r in failed)), ""),
+                actions=(_CHECK_STORAGE,),
+            )
 
 
 def _finding(
@@ -187,40 +179,31 @@ def _finding(
     records: h.Sequence[Trouble | h.Record],
     limits: Outside,
     *,
-    cause: str,
-    title: str,
-    action: h.Action,
-    explain: str | None = None,
     partition: str | None = None,
-    more: h.Measurement | None = None,
     fatal: bool = False,
+    **overrides: Unpack[h.SubjectFields],
 ) -> h.Finding:
-    app, number = assessed.app, len(records)
+    app, number, title = assessed.app, len(records), overrides["title"]
     last = max((r.time_us or 0 for r in records), default=0)
     recent = (app.last_us or 0) - last < limits.quiet * 1000 and number > 1
     state = h.State.ONGOING if recent or fatal else h.State.RECOVERED
     units = len(app.batches) + sum(len(query.triggers) for query in app.queries)
     over = h.fmt.plural(units, "batch", "batches")
     count = h.measurement("records", number, "records", over=over)
-    subject = h.application_subject(app)
-    return h.application_finding(
-        assessed,
-        subject=h.partition_subject(app, partition) if partition else subject,
-        severity=h.grade(state=state, share=number / max(1, units), fatal=fatal),
-        state=state,
-        title=title,
-        explain=h.explanation(cause) if explain is None else explain,
-        why=title[:1].lower() + title[1:],
-        cause=cause,
-        rank=h.Rank.ROOT_CAUSE,
-        option=action.option,
-        first_us=min((r.time_us for r in records if r.time_us), default=None),
-        last_us=last or None,
-        count=number,
-        measurements=(count,) if more is None else (more, count),
-        evidence=h.cite((r.ref, r.time_us) for r in records),
-        actions=(action,),
-    )
+    fields: h.SubjectFields = {
+        "subject": h.partition_subject(app, partition) if partition else h.application_subject(app),
+        "severity": h.grade(state=state, share=number / max(1, units), fatal=fatal),
+        "state": state,
+        "why": title[:1].lower() + title[1:],
+        "rank": h.Rank.ROOT_CAUSE,
+        "option": overrides["actions"][0].option,
+        "first_us": min((r.time_us for r in records if r.time_us), default=None),
+        "last_us": last or None,
+        "count": number,
+        "evidence": h.cite((r.ref, r.time_us) for r in records),
+    }
+    overrides["measurements"] = (*overrides.get("measurements", ()), count)
+    return h.application_finding(assessed, **(fields | overrides))
 
 
 RULE = h.Rule(

@@ -38,15 +38,15 @@ from flowdiag.parsers.flink.failures import failure_kind
 
 def judge(job: h.JobStarting, limits: h.Limits) -> h.Iterator[h.Finding]:
     """One finding per job."""
-    refusals = [incident for incident in job.job.incidents if _is_refusal(incident)]
+    refusals = [
+        incident
+        for incident in job.job.incidents
+        if "no-resource" in (incident.kind, failure_kind(incident.cause or ""))
+    ]
     times = sorted(i.time_us for i in refusals if i.time_us)
     short = [start for start in job.starts if _is_short(start, times)]
     if short:
         yield _finding(job, short, refusals)
-
-
-def _is_refusal(incident: h.Incident) -> bool:
-    return "no-resource" in (incident.kind, failure_kind(incident.cause or ""))
 
 
 def _is_short(start: h.Start, times: list[int]) -> bool:

@@ -28,7 +28,7 @@ A log that begins in the middle of the series: its first failure is not the firs
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from flowdiag.analyses.flink.failures.crises import Crisis, crises
 from flowdiag.analyses.knowledge.causes import CAUSES, checking_command
@@ -50,18 +50,16 @@ class Loop(h.Limits):
 
 def judge(job: h.JobStarting, limits: Loop) -> h.Iterator[h.Finding]:
     """One finding per series."""
+    slack_us = round(limits.slack * 1_000_000)
     for crisis in crises(job.job, job.cluster.common):
-        restarts = max(crisis.bursts, _restarts(job, crisis, limits.slack * 1_000_000))
+        restarts = crisis.bursts
+        if crisis.first_us is not None and crisis.last_us is not None:
+            # With a short back-off several failures look like one burst.
+            during = range(crisis.first_us - slack_us, crisis.last_us + slack_us + 1)
+            started = [s for s in job.starts if s.kind == "restart" and s.started_us in during]
+            restarts = max(restarts, len(started))
         if restarts >= limits.restarts:
             yield _finding(job, crisis, restarts)
-
-
-def _restarts(job: h.JobStarts, crisis: Crisis, slack_us: float) -> int:
-    """Count the restarts in a crisis: with a short back-off several failures look like one burst."""
-    if crisis.first_us is None or crisis.last_us is None:
-        return 0
-    low, high = crisis.first_us - slack_us, crisis.last_us + slack_us
-    return sum(s.kind == "restart" and low <= s.started_us <= high for s in job.starts)
 
 
 def _finding(job: h.JobStarts, crisis: Crisis, restarts: int) -> h.Finding:
@@ -69,6 +67,7 @@ def _finding(job: h.JobStarts, crisis: Crisis, restarts: int) -> h.Finding:
     # A task that lost its connection runs on a survivor, and is not accused either.
     survivor = crisis.root.kind == "taskmanager-lost" and root.task is not None
     arbitrary = survivor or crisis.root.kind in _ARBITRARY
+    accused, where = _accused(job, root)
     cause = CAUSE_OF_FAILURE.get(crisis.root.kind, "task-failure")
     text = root.cause or root.text.get("exception") or root.text.get("text") or crisis.root.kind
     first_line = text.split("\n", 1)[0]
@@ -76,10 +75,10 @@ def _finding(job: h.JobStarts, crisis: Crisis, restarts: int) -> h.Finding:
     return h.start_finding(
         job,
         ongoing=crisis.state is h.State.ONGOING,
-        subject=h.job_subject(job) if arbitrary else h.job_subject(job, **_accused(root)),
+        subject=None if arbitrary else accused,
         title=f"{restarts} restarts without success; the first failure: {h.fmt.shorten(first_line, 90)}"
         + ("; the job failed for good" if crisis.final else ""),
-        why=_why(cause, first_line) if arbitrary else f"{_place(root)}: {h.fmt.shorten(text, 110)}",
+        why=_why(cause, first_line) if arbitrary else f"{where}: {h.fmt.shorten(text, 110)}",
         cause=cause,
         rank=h.Rank.REPETITION
         if survivor
@@ -113,26 +112,25 @@ def _fix_first(cause: str) -> h.Action:
     return h.Action(text=f"{text}. flowdiag {command} lists the remedy", command=command)
 
 
-def _accused(root: h.Incident) -> dict[str, Any]:
-    """Return the first failure's place as fields of a subject."""
-    somewhere = root.taskmanager or root.host
-    kind = "subtask" if root.subtask_index is not None else "taskmanager" if somewhere else "job"
-    return {
-        "kind": kind,
-        "task": root.task,
-        "subtask_index": root.subtask_index,
-        "parallelism": root.parallelism,
-        "taskmanager": root.taskmanager,
-        "host": root.host,
-    }
-
-
-def _place(root: h.Incident) -> str:
-    if root.task:
-        return h.fmt.subtask_of(root.task, root.subtask_index, root.parallelism)
+def _accused(job: h.JobStarts, root: h.Incident) -> tuple[h.Subject, str]:
+    """Return the first failure's place, as a subject and in words."""
+    kind, where = "job", "the job"
     if root.taskmanager or root.host:
-        return h.fmt.place(root.taskmanager, root.host)
-    return "the job"
+        kind, where = "taskmanager", h.fmt.place(root.taskmanager, root.host)
+    if root.subtask_index is not None:
+        kind = "subtask"
+    if root.task:
+        where = h.fmt.subtask_of(root.task, root.subtask_index, root.parallelism)
+    subject = h.job_subject(
+        job,
+        kind,
+        task=root.task,
+        subtask_index=root.subtask_index,
+        parallelism=root.parallelism,
+        taskmanager=root.taskmanager,
+        host=root.host,
+    )
+    return subject, where
 
 
 RULE: Final = h.Rule(
