@@ -32,7 +32,7 @@ from flowdiag.analyses.rate import helpers as h
 
 
 def judge(assessed: h.Assessed, limits: h.Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
-    """Yield one note per application with such batches."""
+    """Yield one note per application with batches that never ended."""
     app = assessed.app
     left = h.batches.abandoned_batches(app)
     if not left:

@@ -11,8 +11,8 @@ slowness is secondary.
 
 How it decides
 --------------
-No input contains the end of the application. The event log of a running application looks the same, so
-the rule weighs four signals.
+The logs do not contain the end of the application. The event log of a running application looks the same,
+so the rule weighs four signals.
 
 Two of them are only hints: the log breaks off in the middle of a record (`cut-off`), or other inputs
 continue for at least `beyond` longer (`others-go-on`). A running driver would have written something in
@@ -64,7 +64,7 @@ class Killed(h.Limits):
 
 
 def judge(assessed: h.Assessed, limits: Killed) -> h.Iterator[h.Finding]:
-    """Yield one finding per application without an end."""
+    """Yield one finding per application whose driver disappeared."""
     app = assessed.app
     lost = app.incidents_of(DISASSOCIATED)
     votes = _votes(assessed, lost, limits) if app.ended_us is None else ()

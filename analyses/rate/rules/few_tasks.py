@@ -8,7 +8,7 @@ as many tasks as there are free cores.
 Why it matters
 --------------
 Cores without a task are idle. A receiver creates one block per block interval, and each block becomes one
-task. A topic has one task per partition.
+task. A Kafka topic is read with one task per partition.
 
 How it decides
 --------------

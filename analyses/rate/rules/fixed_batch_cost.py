@@ -2,24 +2,27 @@
 
 What it reports
 ---------------
-Batches that take about the whole interval even with few records: a fixed cost per batch that a lower rate
-cannot reduce.
+Batches that take about the whole interval even with few records. A lower rate cannot reduce this fixed
+cost.
 
 Why it matters
 --------------
-Back pressure reduces the rate, which does not help. The rate falls to its floor, the throughput falls
+Back pressure lowers the rate, but this does not help. The rate falls to its minimum, the throughput falls
 with it, and the delay still grows.
 
 How it decides
 --------------
-flowdiag compares processing time with records over all warm batches. At least `batches` batches with
-`small` of the largest batch or less take a median of `cost` of the interval. Alternatively, the robust
-line through all batches has that base, if sizes differ by `spread` of the largest batch.
+flowdiag compares the processing time with the number of records for all warm batches. At least `batches`
+batches contain at most `small` of the records of the largest batch, and their median duration is at least
+`cost` of the interval. Alternatively, a robust line through all batches predicts that duration for an
+empty batch. The line is used only if batch sizes vary by at least `spread` of the largest batch.
+
+The rule only applies if the application is overloaded or barely keeps up.
 
 What to do
 ----------
-Use an interval longer than the fixed cost plus the time for the records. Find the work that each batch
-does once: opening connections, listing files, planning, many small tasks.
+Use an interval that is longer than the fixed cost plus the time for the records. Find the work that
+happens once per batch: opening connections, listing files, planning, or running many small tasks.
 
 False alarms
 ------------
@@ -35,10 +38,20 @@ from flowdiag.analyses.rate.advice import what_if
 class Fixed(h.Limits):
     """Limits of RT202."""
 
-    cost: float = h.limit(h.COST, "share", "of the interval: no time is left for the records")
-    small: float = h.limit(h.SMALL, "share", "of the largest batch: its records cost little")
-    batches: float = h.limit(h.BATCHES, "batches", "fewer small ones may be chance")
-    spread: float = h.limit(h.SPREAD, "share", "of the largest batch, for a line through all")
+    cost: float = h.limit(
+        h.COST, "share", "share of the interval; above it, almost no time is left for the records"
+    )
+    small: float = h.limit(
+        h.SMALL,
+        "share",
+        "share of the records of the largest batch; so few records cost little time",
+    )
+    batches: float = h.limit(h.BATCHES, "batches", "fewer small batches may be chance")
+    spread: float = h.limit(
+        h.SPREAD,
+        "share",
+        "variation in batch size that a fitted line requires, as a share of the largest batch",
+    )
 
 
 def judge(assessed: h.Assessed, limits: Fixed) -> h.Iterator[h.Finding | h.Inconclusive]:

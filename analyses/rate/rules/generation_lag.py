@@ -2,26 +2,27 @@
 
 What it reports
 ---------------
-Batches that the driver submits long after their batch time, before any delay that Spark counts.
+Batches that the driver submits long after their batch time. Spark does not count this lag as a delay.
 
 Why it matters
 --------------
-Spark's scheduling delay starts at the submission. A slow driver (looking up offsets, listing files,
-writing checkpoints, collecting garbage) appears in no delay of the Web UI.
+Spark's scheduling delay starts at the submission. If the driver is slow (looking up offsets, listing
+files, writing checkpoints, or collecting garbage), no delay in the Web UI shows it.
 
 How it decides
 --------------
-The lag is submission minus batch time, both from the listener. The finding requires a median above
-`share` of the interval and above `floor`, over at least `fewest` recent batches.
+The lag is the submission time minus the batch time, both from the listener. The median lag of the recent
+batches is at least `share` of the interval and at least `floor`. The rule needs at least `fewest` recent
+batches.
 
 What to do
 ----------
-Check the driver's work between batches: a checkpoint interval shorter than the checkpoint itself,
-thousands of files to list, slow brokers, a small heap.
+Check the driver's work between batches. Typical causes are checkpoints that take longer than the
+checkpoint interval, thousands of files to list, slow brokers, and a small heap.
 
 False alarms
 ------------
-After a restart from a checkpoint, the driver submits all batches of the downtime together. The rule
+After a restart from a checkpoint, the driver submits all batches of the downtime at once. The rule
 ignores a lag that falls from batch to batch.
 """
 
@@ -36,9 +37,9 @@ from flowdiag.analyses.rate.stability import trend
 class Lag(h.Limits):
     """Limits of RT105."""
 
-    share: float = h.limit(0.5, "share", "of the interval, before the job begins")
-    floor: float = h.limit(500, "ms", "a busy driver is late by tens of milliseconds")
-    fewest: float = h.limit(h.defaults.FEW, "batches", "fewer may be chance")
+    share: float = h.limit(0.5, "share", "share of the interval that passes before the submission")
+    floor: float = h.limit(500, "ms", "a busy driver is only tens of milliseconds late")
+    fewest: float = h.limit(h.defaults.FEW, "batches", "fewer batches may be chance")
 
 
 def judge(assessed: h.Assessed, limits: Lag) -> h.Iterator[h.Finding | h.Inconclusive]:

@@ -1,28 +1,29 @@
-"""The state of a query grows without end.
+"""The state of a query grows without bound.
 
 What it reports
 ---------------
-A stateful query whose state grows with every trigger while no row ever leaves it.
+A stateful query whose state grows with every trigger while no rows are removed from it.
 
 Why it matters
 --------------
 Executors keep the state in memory, or on disk with RocksDB, and each state checkpoint is larger than the
-last. Triggers become longer until an executor runs out of memory.
+last. Triggers take longer and longer until an executor runs out of memory.
 
 How it decides
 --------------
-Over at least `triggers` recent triggers with rows, the state rows rise by a robust slope and by `rise`.
-The state has at least `floor` rows, and no row was removed. If a watermark advances, it must have passed
-the whole present: before that, windows are still filling.
+Over at least `triggers` recent triggers with rows, the number of state rows follows a rising robust trend
+and grows by at least `rise`. The state has at least `floor` rows, and no row was removed. If the query
+has a watermark, it must have passed the events of the first recent triggers. Until then, windows are
+still filling.
 
 What to do
 ----------
-Add a watermark so that Spark can drop old state. Replace `dropDuplicates` with
+Add a watermark so that Spark can remove old state. Replace `dropDuplicates` with
 `dropDuplicatesWithinWatermark`. Set a timeout for groups with custom state.
 
 False alarms
 ------------
-A set of keys that is still new and stops growing at some size: check whether the growth slows down.
+A set of keys that is still growing and will level off. Check whether the growth slows down.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ from flowdiag.analyses.rate.stability import Trend, trend
 class Growing(h.Limits):
     """Limits of RT406."""
 
-    triggers: float = h.limit(12, "triggers", "the first ones of any query fill its state")
-    rise: float = h.limit(0.1, "share", "of the state, over the recent triggers")
-    floor: float = h.limit(10_000, "rows", "a smaller state fits anywhere")
+    triggers: float = h.limit(12, "triggers", "the first triggers of any query fill its state")
+    rise: float = h.limit(0.1, "share", "growth over the recent triggers, as a share of the state")
+    floor: float = h.limit(10_000, "rows", "a smaller state fits on any executor")
 
 
 def judge(assessed: h.Assessed, limits: Growing) -> h.Iterator[h.Finding | h.Inconclusive]:
@@ -87,7 +88,7 @@ def _finding(
     reason = (
         "The query has a watermark, but no row of its state ever expires."
         if watermark
-        else "The query has no watermark, so Spark cannot drop any row."
+        else "The query has no watermark, so Spark cannot remove any rows."
     )
     over = h.fmt.plural(len(late), "trigger")
     return h.trigger_finding(
@@ -95,9 +96,9 @@ def _finding(
         query,
         late,
         title=f"The state of {query.label} grew to {h.fmt.plural(last, 'row')}, by "
-        f"{h.fmt.percent(growth)} within {span}, and no row left it",
+        f"{h.fmt.percent(growth)} within {span}, and no rows were removed",
         explain=f"At this rate it doubles in {h.fmt.duration(last / slope.slope * 1000)}. {reason}",
-        why=f"its state grows by {h.fmt.rate(slope.slope, 'rows')} and no row leaves it",
+        why=f"its state grows by {h.fmt.rate(slope.slope, 'rows')} and no rows are removed",
         cause="growing-state",
         rank=h.Rank.ROOT_CAUSE,
         measurements=(

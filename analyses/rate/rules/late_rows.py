@@ -6,23 +6,23 @@ Rows that a stateful operator dropped because they arrived later than the waterm
 
 Why it matters
 --------------
-The rows are missing from the results, and no error reports it.
+The rows are missing from the results, and Spark reports no error.
 
 How it decides
 --------------
-The share is `numRowsDroppedByWatermark` (before 3.1.1 `numLateInputs`) of the rows read, over all
-triggers, and must reach `share`. An operator after a shuffle counts its own input, so rows that were
-already aggregated count once. The finding is recovered if none of the `recent` last triggers dropped a
-row.
+The rule divides `numRowsDroppedByWatermark` (`numLateInputs` before 3.1.1) by the number of rows read,
+both over all triggers. The result must be at least `share`. An operator after a shuffle counts its own
+input, so rows that were aggregated before the shuffle count as one. The finding is recovered if none of
+the last `recent` triggers dropped a row.
 
 What to do
 ----------
-Allow more lateness in `withWatermark`, which needs more state. Alternatively, fix the clock or the
+Increase the delay in `withWatermark`, which requires more state. Alternatively, fix the clock or the
 delivery of the late source.
 
 False alarms
 ------------
-Replays of old data, and sources that are late on purpose.
+Replays of old data, and sources that are expected to be late.
 """
 
 from __future__ import annotations
@@ -33,8 +33,12 @@ from flowdiag.analyses.rate import helpers as h
 class Dropped(h.Limits):
     """Limits of RT404."""
 
-    share: float = h.limit(0.001, "share", "one missing row in a thousand is worth knowing")
-    recent: float = h.limit(5, "triggers", "at the end, without dropped rows: it is over")
+    share: float = h.limit(0.001, "share", "one missing row in a thousand is worth reporting")
+    recent: float = h.limit(
+        5,
+        "triggers",
+        "last triggers of the query; if none of them dropped rows, the problem is over",
+    )
 
 
 def judge(assessed: h.Assessed, limits: Dropped) -> h.Iterator[h.Finding | h.Inconclusive]:

@@ -2,18 +2,18 @@
 
 What it reports
 ---------------
-An application or query that keeps up with low headroom: the median processing time is most of the
-interval, or batches wait although the delay does not grow.
+An application or query that keeps up with low headroom. Its processing takes most of the interval, or its
+batches wait although the delay does not grow.
 
 Why it matters
 --------------
-A slower host, a longer garbage collection or a busier hour is enough for an overload.
+A slower host, a longer garbage collection, or a busier hour is enough to overload the job.
 
 How it decides
 --------------
-The median processing time of the recent batches is above `use` of the interval, or the wait is above `delay`
-intervals and does not grow. If back pressure or a limit keeps the job there, RT203 or RT204 reports it
-instead.
+The median processing time of the recent batches is at least `use` of the interval. Alternatively, batches
+wait for at least `delay` intervals, and the wait neither grows nor falls. If back pressure or a fixed
+limit keeps the job at that level, RT203 or RT204 reports it instead.
 
 What to do
 ----------
@@ -22,7 +22,7 @@ headroom.
 
 False alarms
 ------------
-Jobs sized this way on purpose, with back pressure as a guard.
+Jobs that are sized this way on purpose, with back pressure as a safeguard.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _TEXTS = {
     "batches": (
         "The delay does not grow, but there is no room for the next burst.",
         "Add cores, or reduce the records per batch",
-        "processing time below four fifths of the interval",
+        "processing time below 80% of the interval",
     ),
     "triggers": (
         "Triggers are on time, but there is no room for the next burst.",
         "Add cores and partitions, or use a longer trigger interval",
-        "triggerExecution below four fifths of the interval",
+        "triggerExecution below 80% of the interval",
     ),
     "pauses": (
         (
@@ -54,8 +54,12 @@ _TEXTS = {
 class Tight(h.Limits):
     """Limits of RT106."""
 
-    use: float = h.limit(h.defaults.NARROW, "share", "single batches vary by a fifth anyway")
-    delay: float = h.limit(h.defaults.GROWN, "intervals", "a single long batch delays by less")
+    use: float = h.limit(
+        h.defaults.NARROW, "share", "share of the interval; single batches vary by a fifth anyway"
+    )
+    delay: float = h.limit(
+        h.defaults.GROWN, "intervals", "a single long batch causes a shorter delay"
+    )
 
 
 def judge(assessed: h.Assessed, limits: Tight) -> h.Iterator[h.Finding | h.Inconclusive]:

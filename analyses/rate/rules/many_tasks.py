@@ -2,29 +2,33 @@
 
 What it reports
 ---------------
-An application or query that is short of time although the longest stage of its batches has many more
-tasks than cores, and more tasks than the batch has records.
+An application or query that is short of time. The longest stage of its batches has many more tasks than
+there are cores, and more tasks than the batch has records.
 
 Why it matters
 --------------
-Scheduling a task, starting it and committing its part of the state takes tens of milliseconds, with or
+Scheduling a task, starting it, and committing its part of the state take tens of milliseconds, with or
 without records. Hundreds of tasks add seconds to each batch, and a lower rate does not help.
 
 How it decides
 --------------
-The longest stage has at least `more` times as many tasks as cores, and more tasks than the batch has
-records. Its tasks, spread over the cores, take `part` of the batch, and no task takes more than `longest`
-of it. This applies to `share` of the recent batches with records, and to at least `fewest`. The rule
-requires batches that queue or take `use` of the interval, and an event log with tasks.
+The longest stage has at least `more` times as many tasks as there are cores, and more tasks than the
+batch has records. The total task time divided by the number of cores is at least `part` of the batch, and
+no task takes more than `longest` of the batch. At least `share` of the recent batches with records, and
+at least `fewest`, meet these conditions. The rule needs an event log with tasks.
+
+The rule only applies if the job is short of time: batches queue, take at least `use` of the interval, or
+are kept small by back pressure.
 
 What to do
 ----------
-Reduce the shuffle partitions to one or two times the number of cores. A stateful query keeps the number
-from its first start in its checkpoint.
+Set the number of shuffle partitions to one or two times the number of cores. A stateful query keeps the
+number of partitions from its first start in its checkpoint.
 
 False alarms
 ------------
-A handful of expensive records: one task then takes most of the batch, and the rule does not apply.
+Batches with a few expensive records. Usually one task then takes most of the batch, and the rule does not
+apply.
 """
 
 from __future__ import annotations
@@ -38,12 +42,24 @@ from flowdiag.analyses.rate.cores import cores_of
 class Many(h.Limits):
     """Limits of RT312."""
 
-    more: float = h.limit(4.0, "ratio", "of tasks to cores; up to three is recommended")
-    part: float = h.limit(0.5, "share", "of the batch, for its tasks; below it, others matter more")
-    longest: float = h.limit(0.2, "share", "of the batch, for one task; above it, the task works")
-    share: float = h.limit(h.defaults.MOSTLY, "share", "of the recent batches")
-    fewest: float = h.limit(2, "batches", "a single one may be chance")
-    use: float = h.limit(h.defaults.NARROW, "share", "of the interval; below it, time is not short")
+    more: float = h.limit(4.0, "ratio", "tasks per core; up to three are recommended")
+    part: float = h.limit(
+        0.5,
+        "share",
+        "minimum share of the batch that its tasks take; below it, other costs matter more",
+    )
+    longest: float = h.limit(
+        0.2,
+        "share",
+        "maximum share of the batch that one task takes; above it, the task does real work",
+    )
+    share: float = h.limit(
+        h.defaults.MOSTLY, "share", "minimum share of recent batches with so many tasks"
+    )
+    fewest: float = h.limit(2, "batches", "a single batch may be chance")
+    use: float = h.limit(
+        h.defaults.NARROW, "share", "share of the interval; below it, there is time to spare"
+    )
 
 
 def judge(assessed: h.Assessed, limits: Many) -> h.Iterator[h.Finding]:
@@ -77,7 +93,7 @@ def _finding(
     return h.flow_finding(
         flow,
         [unit for unit, _ in many],
-        title=f"{len(many)} of {flow.plural(count)} take {took} for {text}: the tasks take the time",
+        title=f"{len(many)} of {flow.plural(count)} take {took} to run {text}: most of the time is task overhead",
         why=f"each runs {text}",
         cause="fixed-cost",
         confidence=h.Confidence.HIGH if len(many) >= h.defaults.FEW else h.Confidence.MEDIUM,
