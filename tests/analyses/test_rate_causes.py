@@ -569,7 +569,7 @@ def test_every_tenth_batch_compacts_the_log_of_the_sink() -> None:
     assert "compacts the metadata log of its file sink" in finding.title
     assert w.verdict(app(10)) == "healthy"
     (other,) = found(app(7), "RT408")
-    assert "does not show why" in other.title
+    assert "do not show why" in other.title
     (finding,) = found(
         app(7, application={"incidents": (w.record("compact-interval", batches="7"),)}), "RT408"
     )

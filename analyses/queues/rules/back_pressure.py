@@ -2,31 +2,36 @@
 
 What it reports
 ---------------
-The tasks that wait for output buffers most of the time. Where the input does not show which task they wait
-for, the report lists the data that is missing.
+The tasks that wait for output buffers most of the time. If the logs and metrics do not show which task they
+wait for, the report lists the missing data.
 
 Why it matters
 --------------
 A waiting task reads more slowly than it could. Back pressure spreads up to the sources, which fall behind.
-The waiting task itself is never the slow one.
+The slow task is always downstream of the waiting tasks.
 
 How it decides
 --------------
-Back-pressured time (1.13 and later) or the share of samples with `isBackPressured` (1.10 and later). Flink
-also calls 50% high. The values of a vertex are maxima over its subtasks. Before 1.10 only buffer usage is
-known, and this rule reports nothing. If no task downstream is slow, back pressure must last for `lasted` and
-appear in at least `samples`. If it is over, it must not begin within `near-start` of a start, nor be
-`isolated`. No job is called healthy if fewer than `known` of its subtasks have metrics, or if every subtask
-has fewer than `samples`. The report then names the tasks that work while others wait as suspects.
+A task waits if it is back-pressured for at least 50% of the time, which Flink's Web UI also calls high. The
+times come from metrics (1.13 and later) or from the share of samples with `isBackPressured` (1.10 and
+later). The values of a task are the maxima of its subtasks. Before 1.10, metrics only contain buffer usage,
+and this rule reports nothing.
+
+If no task downstream is slow, the back pressure must last for `lasted` and appear in at least `samples`.
+Back pressure that is over must also have begun outside `near-start` of any start, and must appear in more
+windows than `isolated`.
+
+The rule calls no job healthy if fewer than `known` of its subtasks have metrics, or if no subtask has
+`samples`. The report then lists the tasks that work while others wait as suspects.
 
 What to do
 ----------
-Check the task downstream of the last one that waits: other findings name it. If none does, collect the
-metrics of all TaskManagers.
+Check the task downstream of the last waiting task: other findings name it. If no finding names it, collect
+the metrics of all TaskManagers.
 
 False alarms
 ------------
-A job that works off a backlog after a start is back-pressured because it runs at full speed.
+A job that reads a backlog after a start is back-pressured because it runs at full speed.
 """
 
 from __future__ import annotations
@@ -41,15 +46,23 @@ from flowdiag.analyses.queues import helpers as h
 class Pressed(h.Limits):
     """Thresholds of BP101."""
 
-    lasted: float = h.limit(60, "s", "shorter waits are bursts or a job that warms up")
-    known: float = h.limit(KNOWN_SIBLINGS, "share", "of the subtasks: the rest may hide the cause")
-    samples: float = h.limit(5, "samples", "single samples are racy")
-    near_start: float = h.limit(120, "s", "a started job works off its backlog at full speed")
-    isolated: float = h.limit(0.01, "share", "of the windows: rarer back pressure is a burst")
+    lasted: float = h.limit(
+        60, "s", "at least; shorter waits come from bursts or from a job that warms up"
+    )
+    known: float = h.limit(
+        KNOWN_SIBLINGS, "share", "of the subtasks must have metrics; the others may hide the cause"
+    )
+    samples: float = h.limit(5, "samples", "are required; fewer may be misleading")
+    near_start: float = h.limit(
+        120, "s", "around a start; the job then reads its backlog at full speed"
+    )
+    isolated: float = h.limit(
+        0.01, "share", "of the windows; back pressure in fewer windows is a burst"
+    )
 
 
 def judge(job: h.JobQueues, limits: Pressed) -> h.Iterator[h.Finding | h.Inconclusive]:
-    """At most one finding per job, or the reason why the job cannot be judged."""
+    """Yield at most one finding per job, or the reason why the result is inconclusive."""
     if spells := h.serious_spells(job):
         if h.waiting_tasks(job):
             first = spells[0]
@@ -70,7 +83,7 @@ def judge(job: h.JobQueues, limits: Pressed) -> h.Iterator[h.Finding | h.Inconcl
 def _unexplained(
     job: h.JobQueues, windows: list[int], limits: Pressed
 ) -> h.Iterator[h.Finding | h.Inconclusive]:
-    """Judge back pressure without a slow task downstream."""
+    """Report back pressure without a slow task downstream."""
     samples = list(chain.from_iterable(h.samples_in(job, windows).values()))
     first, last = h.time_span(samples)
     ordered, ongoing = h.has_task_order(job), windows[-1] == job.windows[-1]
@@ -86,7 +99,7 @@ def _unexplained(
             yield unknown
     else:
         state = h.State.ONGOING if ongoing else h.State.RECOVERED
-        note = "No task downstream is busy all the time: bursts, a slow network, or a varying load."
+        note = "No task downstream is busy all the time. Bursts, a slow network, or a varying load may be the cause."
         yield _finding(job, first, last, state, note)
 
 

@@ -2,26 +2,26 @@
 
 What it reports
 ---------------
-The subtask with a hot key or partition, how many times its siblings' records or bytes it receives, and the
-tasks that wait for it.
+The subtask with a hot key or partition, how many times the records or bytes of its siblings it receives,
+and the tasks that wait for it.
 
 Why it matters
 --------------
-More subtasks do not help: the hot key stays on one subtask while the others are idle.
+Higher parallelism does not help: the hot key stays on one subtask while the others are idle.
 
 How it decides
 --------------
-The source of back pressure is found as in `slow-operator`. While they are the source, its busy subtasks
-receive at least twice the mean records or bytes of their siblings. Key groups alone cause up to 1.5 times. A
-record takes no longer than elsewhere.
+flowdiag finds the source of back pressure as described for `slow-operator`. While the busy subtasks are the
+source, they receive at least twice the mean records or bytes of their siblings. Key groups alone cause a
+ratio of up to 1.5. The subtasks take no longer per record than their siblings.
 
 What to do
 ----------
-Find the hot key. Salt it, aggregate in two stages, or filter out bad keys (null, default values).
+Find the hot key. Salt it, aggregate in two stages, or filter out bad keys (null or default values).
 
 False alarms
 ------------
-Skew without back pressure is a note of `uneven-load`, not this finding.
+Skew without back pressure. `uneven-load` reports it as a note instead.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from flowdiag.analyses.queues import helpers as h
 
 
 def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
-    """One finding per task and spell."""
+    """Yield one finding per task and spell."""
     for spell in h.spells_of(job, "data-skew"):
         numbers = spell.conviction.numbers
         ratio = max(numbers.get("records-ratio", 0.0), numbers.get("bytes-ratio", 0.0))

@@ -2,16 +2,17 @@
 
 What it reports
 ---------------
-The TaskManager, the share of its time spent in garbage collection, and how full its heap is.
+A TaskManager that spends much of its time in garbage collection, with the share of time and the heap usage.
 
 Why it matters
 --------------
-Tasks pause while the collector works, so every subtask on this TaskManager is slow.
+Tasks pause during garbage collection, so every subtask on this TaskManager is slow.
 
 How it decides
 --------------
-The increase of collection time divided by the time between samples is at least `share`, over at least
-`samples`. It is a warning if tasks wait, or from `heavy` on.
+flowdiag divides the increase of the collection time by the time between samples. The share must be at least
+`share`, over at least `samples`. The finding is a warning if tasks wait, or if the share is at least
+`heavy`. Otherwise, it is a note.
 
 What to do
 ----------
@@ -19,7 +20,7 @@ Add heap, move state off the heap, or use fewer slots. Find the code that alloca
 
 False alarms
 ------------
-Concurrent collectors count time during which tasks continue to run.
+Concurrent collectors also count time during which tasks continue to run.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from flowdiag.analyses.queues.data import gc_share
 class Collecting(h.Limits):
     """Thresholds of SK104."""
 
-    share: float = h.limit(0.2, "share", "of the time; a few percent are normal")
-    heavy: float = h.limit(0.4, "share", "of the time: a warning even if no task waits")
-    samples: float = h.limit(5, "samples", "single samples are racy")
+    share: float = h.limit(0.2, "share", "of the time; a few percent is normal")
+    heavy: float = h.limit(0.4, "share", "of the time is a warning even if no task waits")
+    samples: float = h.limit(5, "samples", "are required; fewer may be misleading")
 
 
 def judge(job: h.JobQueues, limits: Collecting) -> h.Iterator[h.Finding]:
-    """One finding per TaskManager."""
+    """Yield one finding per TaskManager."""
     for name, reports in job.machines.items():
         share = gc_share(reports)
         if share is None or share < limits.share:

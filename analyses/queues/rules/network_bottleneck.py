@@ -2,27 +2,28 @@
 
 What it reports
 ---------------
-A task that waits although its receivers have empty inputs and time left.
+A task that waits although its receivers have free input buffers and spare time.
 
 Why it matters
 --------------
-Neither task is slow, so more subtasks or cheaper records change nothing.
+Neither task is slow, so higher parallelism or cheaper processing changes nothing.
 
 How it decides
 --------------
-Flink's own table for localising back pressure (1.9 and later, where pools count the buffers really in use).
-A sender waits with output buffers `full`. All receivers use less than `empty` of their exclusive and floating
-buffers, none of them is `busy`, and their channels are remote. The values are over all windows in which the
-sender waits, with at least `samples`.
+The rule follows Flink's own table for localising back pressure. It requires Flink 1.9 or later, where pools
+count the buffers that are really in use. A sender waits, and at least `full` of its output buffers are in
+use. All receivers use less than `empty` of their exclusive and floating buffers, all are busy for less than
+`busy`, and all have remote channels. The rule uses the windows with back pressure, with at least `samples`.
+It reports nothing if a slow task or a late barrier explains why tasks wait.
 
 What to do
 ----------
-Check the network between these TaskManagers: bandwidth, retransmissions, a throttled link, TLS. Check the
-size of records as well: each large record fills a buffer.
+Check the network between these TaskManagers: bandwidth, retransmissions, a throttled link, TLS. Also check
+the size of records: each large record fills at least one buffer.
 
 False alarms
 ------------
-A receiver with few channels may receive bursts, so the confidence is at most medium.
+A receiver with few channels may get its data in bursts, so the confidence is at most medium.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ from flowdiag.analyses.queues import helpers as h
 class Bottleneck(h.Limits):
     """Thresholds of BP201."""
 
-    full: float = h.limit(FULL, "share", "of the output buffers; half full is normal")
-    empty: float = h.limit(0.3, "share", "of the input buffers; half full is normal")
+    full: float = h.limit(FULL, "share", "of the output buffers are in use; half of them is normal")
+    empty: float = h.limit(0.3, "share", "of the input buffers are in use; half of them is normal")
     busy: float = h.limit(BUSY, "share", "of the time; a receiver this busy may be slow")
-    samples: float = h.limit(5, "samples", "single samples are racy")
+    samples: float = h.limit(5, "samples", "are required; fewer may be misleading")
 
 
 def judge(job: h.JobQueues, limits: Bottleneck) -> h.Iterator[h.Finding]:
-    """One finding per job and edge."""
+    """Yield one finding per job and edge."""
     windows = h.pressed_windows(job)
     if not windows or not h.has_task_order(job) or (job.version or (9, 0)) < (1, 9):
         return

@@ -1,28 +1,33 @@
-"""Tasks request more network buffers than exist.
+"""Tasks request more network buffers than the TaskManager has.
 
 What it reports
 ---------------
-TaskManagers whose tasks request more buffers than exist, or that have no free buffer at times.
+TaskManagers whose tasks request more network buffers than exist, or that have no free buffer at times.
 
 Why it matters
 --------------
-Pools with little more than their minimum run empty at every burst: tasks wait although none is slow.
+A buffer pool with little more than its minimum is used up in every burst. Tasks then wait although no task
+is slow.
 
 How it decides
 --------------
-`RequestedMemoryUsage` above `requested` (1.15 and later; Flink warns about it as well), on the mean of at
-least `samples`. It is a warning if a task waits for more than `waits` of the time and no slow task explains
-it. Otherwise it is information, since full throughput may not need the buffers. The other sign is an average
-of at most `hardly` of the segments available, none at times, in windows with `samples`. That is a warning
-unless a slow task explains why all buffers fill up.
+There are two signs, each with at least `samples`.
+
+Too many buffers requested: the mean of `RequestedMemoryUsage` is above `requested` (1.15 and later; Flink
+also warns about it). The finding is a warning if a task waits for more than `waits` of the time and
+no slow task explains it. Otherwise, it is a note, because the job may not need all these buffers.
+
+No free buffers: on average, at most `hardly` of the segments are available, and at times none. The finding
+is a warning unless a slow task explains why all buffers are in use.
 
 What to do
 ----------
-Add network memory. Use fewer buffers per channel, or a smaller parallelism if there are many channels.
+Add network memory. Alternatively, use fewer buffers per channel, or a lower parallelism if there are many
+channels.
 
 False alarms
 ------------
-Jobs that are fast enough as they are.
+Jobs that are fast enough with the buffers they have.
 """
 
 from __future__ import annotations
@@ -35,10 +40,16 @@ from flowdiag.analyses.queues import helpers as h
 class UsedUp(h.Limits):
     """Thresholds of BP202."""
 
-    requested: float = h.limit(1.0, "share", "of the network memory; Flink warns above 100%")
-    waits: float = h.limit(0.1, "share", "Flink's own limit between no and low back pressure")
-    hardly: float = h.limit(0.05, "share", "of the segments, on average: the next burst has none")
-    samples: float = h.limit(5, "samples", "single samples are racy")
+    requested: float = h.limit(
+        1.0, "share", "of the network memory; above 100%, Flink warns as well"
+    )
+    waits: float = h.limit(
+        0.1, "share", "of the time; Flink's own limit between no and low back pressure"
+    )
+    hardly: float = h.limit(
+        0.05, "share", "of the segments are free on average; the next burst finds none"
+    )
+    samples: float = h.limit(5, "samples", "are required; fewer may be misleading")
 
 
 class _Shortage(NamedTuple):
@@ -51,7 +62,7 @@ class _Shortage(NamedTuple):
 
 
 def judge(job: h.JobQueues, limits: UsedUp) -> h.Iterator[h.Finding]:
-    """One finding per job."""
+    """Yield at most one finding per job."""
     short = [_shortage(name, reports, limits) for name, reports in job.machines.items()]
     found = sorted(filter(None, short), key=lambda s: (-(s.requested or 0.0), s.taskmanager))
     if found:

@@ -1,31 +1,36 @@
-"""The input of a subtask is full.
+"""The input buffers of a subtask are full.
 
 What it reports
 ---------------
-The subtasks whose exclusive and floating buffers are in use most of the time.
+The subtasks whose exclusive and floating input buffers are in use most of the time.
 
 Why it matters
 --------------
-A sender without credit fills its own buffers and then waits. A barrier behind a full queue waits until the
-queue is processed.
+A sender without credit fills its own output buffers and then waits. A barrier behind a full queue waits
+until the subtask has processed the queue.
 
 How it decides
 --------------
-Flink exposes no credits. If 95% of the exclusive buffers of the remote channels are in use and the floating
-pool is empty, no channel can announce credit. Without these gauges (up to 1.8) the queue length is compared
-with the capacity: `C * 2 + 8` up to 1.4, exclusive and floating buffers of the remote channels from 1.5.
-From 1.9 on `inputQueueLength` includes data from local producers, so on its own it is not enough to blame a subtask.
-Samples are racy: at least `share` of them must be full, and at least five must exist.
+Flink has no metric for credits. If 95% of the exclusive buffers of the remote channels are in use and the
+floating pool is empty, no channel can announce credit.
+
+Without these gauges (up to 1.8), the rule compares the queue length with the capacity of the remote
+channels. Up to 1.4, that is `C*2+8` buffers for `C` channels. Since 1.5, it is the sum of exclusive and
+floating buffers. Since 1.9, `inputQueueLength` includes data from local producers, so on its own it is not
+enough to blame a subtask.
+
+Queue lengths change quickly. At least `share` of the samples must therefore be full, and at least five
+samples are required.
 
 What to do
 ----------
-Leave the buffers alone: more of them hold more data without more throughput. Find out why the subtask does
-not empty them.
+Do not add buffers: more buffers hold more data but do not raise the throughput. Find out why the subtask
+does not empty them.
 
 False alarms
 ------------
-Up to 1.8 a buffer that was not flushed counted as backlog, and full pools were normal: information only.
-During alignment, channels whose barrier has arrived are not read and fill up.
+Up to 1.8, a buffer that was not flushed counted as backlog, and full pools were normal. There, the finding
+is only a note. During alignment, channels whose barrier has arrived are not read and fill up.
 """
 
 from __future__ import annotations
@@ -37,11 +42,11 @@ from flowdiag.analyses.queues.saturation import OLD_POOL, FullInput, full_inputs
 class Saturated(h.Limits):
     """Thresholds of BP103."""
 
-    share: float = h.limit(0.5, "share", "of the samples; single ones are racy, bursts are normal")
+    share: float = h.limit(0.5, "share", "of the samples are full; short bursts are normal")
 
 
 def judge(job: h.JobQueues, limits: Saturated) -> h.Iterator[h.Finding]:
-    """One finding per job."""
+    """Yield at most one finding per job."""
     spells = h.serious_spells(job)
     guilty = {load.key for spell in spells for load in spell.convicted}
     ranked = sorted(

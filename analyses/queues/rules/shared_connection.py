@@ -2,25 +2,28 @@
 
 What it reports
 ---------------
-A slow subtask that may block unrelated subtasks, in Flink 1.4 or earlier or with credits switched off.
+A slow subtask that may block unrelated subtasks, because Flink is version 1.4 or earlier or credit-based
+flow control is off.
 
 Why it matters
 --------------
-Without credits, all subtasks of two TaskManagers share one TCP connection. When one gate has no buffer left,
-nothing is read from the connection, barriers included. A waiting subtask may be the victim of a neighbour.
+Without credits, all subtasks of two TaskManagers share one TCP connection. If one input gate has no free
+buffer, Flink reads nothing from the connection, barriers included. A waiting subtask may therefore be the
+victim of an unrelated subtask.
 
 How it decides
 --------------
-The version or `taskmanager.network.credit-model`, and a source of back pressure. The placement shows which
-channels share a connection. No metric shows which of them blocks it, so the confidence is low.
+The rule uses the Flink version or `taskmanager.network.credit-model`, and requires a source of back
+pressure. The placement of the subtasks shows which channels share a connection. No metric shows which of
+them blocks it, so the confidence is low.
 
 What to do
 ----------
-Turn on credit-based flow control, or move to a version that has it (1.5 and later).
+Turn on credit-based flow control, or upgrade to a version that has it (1.5 and later).
 
 False alarms
 ------------
-The slow subtask is to blame either way.
+None known. The slow subtask needs a fix in any case.
 """
 
 from __future__ import annotations
@@ -33,13 +36,13 @@ SWITCH = "taskmanager.network.credit-model"
 
 
 def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
-    """One note per job."""
+    """Yield at most one note per job."""
     spells = h.serious_spells(job)
     if job.version is None or not spells:
         return
     if Settings.of(options_of(job.job), job.version).credit:
         return
-    action = h.Action(text="Move to a version with credit-based flow control (1.5 and later)")
+    action = h.Action(text="Upgrade to a version with credit-based flow control (1.5 and later)")
     if job.version >= (1, 5):
         action = h.Action(
             text="Turn on credit-based flow control",
@@ -56,8 +59,8 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
         rank=h.Rank.CONSEQUENCE,
         first_us=spells[0].first_us,
         last_us=spells[0].last_us,
-        explain="One TCP connection per pair of TaskManagers carries all their channels. A gate without "
-        "buffers stops it. Waiting tasks may be victims that send nothing to the slow subtask.",
+        explain="All channels between two TaskManagers share one TCP connection. An input gate without free "
+        "buffers blocks it. Tasks that send nothing to the slow subtask may have to wait as well.",
         evidence=h.evidence_of(job, spells[0]),
         actions=(action,),
     )

@@ -2,8 +2,8 @@
 
 What it reports
 ---------------
-The task at which back pressure starts, where all its subtasks are busy. The cause is the operator, not the
-data or a host.
+The task where back pressure starts, if all its subtasks are busy. The cause is the operator, not the data
+or a host.
 
 Why it matters
 --------------
@@ -11,22 +11,24 @@ The job cannot be faster than this task. All tasks upstream wait for it.
 
 How it decides
 --------------
-Each window of the metrics is searched from the sources down. The source of back pressure is a task that is
-busy (at least 60% of the time), not back-pressured, and right behind a task that waits (at least 50%). At least two thirds of the
-subtasks must be among them, none with twice its share of the records or bytes. The evidence must cover several windows with at least
-five samples. Before 1.13 buffer usage replaces the times and weighs less. The culprit and its cause
-are determined as in `checkpoint-culprit`, with the same signals in the same order. Here the candidates are
-the subtasks of the task where the back pressure starts.
+flowdiag searches each window of the metrics from the sources downstream. Back pressure starts at a task
+that is busy (at least 60% of the time), is not back-pressured, and directly follows a task that waits (at
+least 50%). At least two thirds of its subtasks must be busy, and none may have twice its share of the
+records or bytes. The evidence must cover several windows with at least five samples. Before 1.13, buffer
+usage replaces the times and weighs less.
+
+The suspect and the cause are determined as in `checkpoint-culprit`, with the same signals in the same
+order. Here, the candidates are the subtasks of the task where the back pressure starts.
 
 What to do
 ----------
-Make each record cheaper (batch, cache, call asynchronously), or add subtasks. A flame graph shows where the
-time goes.
+Reduce the cost per record (batch, cache, or call external systems asynchronously), or increase the
+parallelism. A flame graph shows where the time goes.
 
 False alarms
 ------------
-A job that works off a backlog looks like this until it has caught up. After a restore or a rescaling it is
-marked as such and counts as information. The same holds for a backlog that shrinks.
+A job that reads a backlog shows the same pattern until it has caught up. After a restore or a rescaling, or
+while the backlog shrinks, the finding mentions the backlog and is only a note.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from flowdiag.analyses.queues import helpers as h
 
 
 def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
-    """One finding per task and spell."""
+    """Yield one finding per task and spell."""
     for spell in filter(h.is_whole_task, h.find_spells(job)):
         title = f"{h.fmt.shorten(spell.task)} is too slow for its input"
         if spell.cause == "slow-sync-snapshot":

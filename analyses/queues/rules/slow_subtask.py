@@ -2,9 +2,9 @@
 
 What it reports
 ---------------
-The subtask and its problem, where the input shows it. The subtask hangs (`task-hangs`), its synchronous
-snapshots take up its time (`slow-sync-snapshot`), its state is slow to write (`slow-async-snapshot`), or each
-record takes longer (`slow-subtask`).
+The slow subtask and, if the logs and metrics show it, its problem. Either the subtask hangs (`task-hangs`),
+spends its time in synchronous snapshots (`slow-sync-snapshot`), writes its state slowly
+(`slow-async-snapshot`), or takes longer per record (`slow-subtask`).
 
 Why it matters
 --------------
@@ -12,19 +12,25 @@ One slow subtask is enough: the tasks upstream distribute records to all subtask
 
 How it decides
 --------------
-The source of back pressure is found as in `slow-operator`, with less than two thirds of the subtasks busy
-and none with twice its share. Even if no task waits, a busy subtask among idle siblings counts. It needs a long
-queue (three times its siblings', a quarter of the capacity), or snapshots that take 30% of the time. High busy time alone is not enough to blame a subtask. The causes are checked in the order of `checkpoint-culprit`.
-Snapshots that are long, or the only reason why the subtask is late, come first. A busy subtask that receives
-no records (a hang) comes next, then time per record against siblings on other TaskManagers (three times).
+flowdiag finds the source of back pressure as described for `slow-operator`. Here, less than two thirds of
+the subtasks are busy, and none has twice its share of the records or bytes.
+
+If no task waits, a busy subtask among idle siblings also counts, but high busy time alone is not enough to
+blame it. It must also have a long queue (three times its siblings' and a quarter of the capacity), or
+snapshots that take 30% of the time.
+
+The causes are checked in the order of `checkpoint-culprit`. First come snapshots that take long or are the
+only reason why the subtask is late. Next is a busy subtask that receives no records (a hang). Last is a
+time per record of three times that of the siblings on other TaskManagers.
 
 What to do
 ----------
-Take a thread dump of its TaskManager if it hangs. Otherwise check its keys, its state and its external calls.
+If the subtask hangs, take a thread dump of its TaskManager. Otherwise, check its keys, its state, and its
+external calls.
 
 False alarms
 ------------
-A whole TaskManager can be slow. That is checked first, and needs two slow tasks as proof.
+A slow TaskManager. flowdiag checks that first, and requires two slow tasks as evidence.
 """
 
 from __future__ import annotations
@@ -43,7 +49,7 @@ TITLES: dict[str | None, str] = {
 
 
 def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
-    """One finding per task and spell."""
+    """Yield one finding per task and spell."""
     for spell in h.spells_of(job, *TITLES):
         if not h.is_whole_task(spell) and not spell.taskmanager:
             yield h.spell_finding(

@@ -2,7 +2,7 @@
 
 What it reports
 ---------------
-The TaskManager whose subtasks need several times as long per record as their siblings elsewhere.
+A TaskManager whose subtasks take several times as long per record as their siblings elsewhere.
 
 Why it matters
 --------------
@@ -10,21 +10,27 @@ Every task with a subtask on this TaskManager is as slow as that subtask.
 
 How it decides
 --------------
-Busy time per record of its subtasks is compared with siblings on other TaskManagers. It must be at least
-three times as long, in two tasks and in two thirds of the compared tasks. Twice as long is enough in several
-subtasks of the task where back pressure starts, if the subtasks elsewhere are alike. Without times per
-record, all subtasks of a task on the TaskManager must be busy at the source of back pressure. They must get
-the same load as their siblings. In addition, several of them, or subtasks of another task there, must lag.
-The cause is garbage collection if a TaskManager spends 40% of its time on it, and twice as much as the
+With times per record: flowdiag compares the busy time per record of the subtasks on the TaskManager with
+that of their siblings elsewhere. It must be at least three times as long in two tasks, and in two thirds of
+the compared tasks. Twice as long is enough in several subtasks of the task where back pressure starts, if
+the subtasks elsewhere are alike.
+
+Without times per record: all subtasks of a task on the TaskManager must be busy at the source of back
+pressure. They must get the same load as their siblings. In addition, several of them, or subtasks of
+another task there, must lag.
+
+The cause is garbage collection if the TaskManager spends 40% of its time on it, and twice as much as the
 others.
 
 What to do
 ----------
-Check the host: CPU steal, throttling, disk, neighbours, garbage collection. Take it out of service.
+Check the host for CPU steal, throttling, slow disks, other busy processes, and garbage collection. If the
+host is slow, take it out of service.
 
 False alarms
 ------------
-If a TaskManager runs a single task, the metrics do not distinguish a slow host from a slow subtask.
+A TaskManager that runs a single task: there, the metrics do not distinguish a slow host from a slow
+subtask.
 """
 
 from __future__ import annotations
@@ -39,7 +45,7 @@ TITLES = {
 
 
 def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
-    """One finding per TaskManager."""
+    """Yield one finding per TaskManager and spell."""
     for spell in h.spells_of(job, *TITLES):
         if spell.taskmanager:
             title = TITLES[spell.cause or ""].format(h.culprit_text(job, spell))

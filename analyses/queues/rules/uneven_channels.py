@@ -2,22 +2,26 @@
 
 What it reports
 ---------------
-Subtasks whose longest remote channel holds several times the average of its channels.
+Subtasks whose longest remote channel holds several times as many buffers as their channels hold on average.
 
 Why it matters
 --------------
-A full channel stops its sender even if the other channels are empty. Alignment waits for it.
+A full channel blocks its sender even if the other channels are empty. Alignment also waits for that
+channel.
 
 How it decides
 --------------
-With `taskmanager.network.detailed-metrics`, by the queue lengths of each gate, which cover remote channels
-only: the `longest` channel in buffers, and its `ratio` to the mean. The mean counts as at least
-`least-mean`. Without these metrics, Flink's table applies (1.9 and later): `floating` buffers in use, at most
-`exclusive` of the others in use, and a waiting sender. With less than `samples` the rule reports nothing.
+With `taskmanager.network.detailed-metrics`, the rule uses the queue lengths of each input gate, which cover
+remote channels only. The longest channel must hold at least `longest` buffers, and `ratio` times the mean
+of the gate. A mean below `least-mean` counts as `least-mean`.
+
+Without these metrics, the rule uses Flink's table (1.9 and later). At least `floating` of the floating
+buffers and at most `exclusive` of the exclusive buffers are in use, and a task upstream waits. With fewer
+than `samples`, the rule reports nothing.
 
 What to do
 ----------
-Check the data of that channel's sender: skew upstream, or a sender that catches up.
+Check the sender of that channel. It may send skewed data, or it may be catching up.
 
 False alarms
 ------------
@@ -33,16 +37,24 @@ from flowdiag.analyses.queues import helpers as h
 class Uneven(h.Limits):
     """Thresholds of BP204."""
 
-    longest: float = h.limit(5, "buffers", "shorter queues come and go between two samples")
+    longest: float = h.limit(
+        5, "buffers", "in the longest channel; shorter queues come and go between two samples"
+    )
     ratio: float = h.limit(4, "ratio", "of the longest channel to the mean of its gate")
-    least_mean: float = h.limit(0.5, "buffers", "anything is a multiple of an empty gate's mean")
-    floating: float = h.limit(FULL, "share", "of the floating buffers: they go to the backlog")
-    exclusive: float = h.limit(0.3, "share", "of the exclusive buffers: most channels have theirs")
-    samples: float = h.limit(5, "samples", "single samples are racy")
+    least_mean: float = h.limit(
+        0.5, "buffers", "at least as the mean; any queue is many times the mean of an empty gate"
+    )
+    floating: float = h.limit(
+        FULL, "share", "of the floating buffers are in use; they go to channels with a backlog"
+    )
+    exclusive: float = h.limit(
+        0.3, "share", "of the exclusive buffers are in use; most channels still have theirs"
+    )
+    samples: float = h.limit(5, "samples", "are required; fewer may be misleading")
 
 
 def judge(job: h.JobQueues, limits: Uneven) -> h.Iterator[h.Finding]:
-    """One note per job."""
+    """Yield at most one note per job."""
     if not job.gates:
         yield from _by_pools(job, limits)
         return
@@ -60,12 +72,12 @@ def judge(job: h.JobQueues, limits: Uneven) -> h.Iterator[h.Finding]:
         job,
         worst.key,
         next((s.taskmanager for s in job.samples.get(worst.key, ())), None),
-        title=f"One channel of {h.subtask_name(job, worst.key)} holds {longest:.0f} buffers, the mean is "
-        f"{mean:.1f}",
+        title=f"One channel of {h.subtask_name(job, worst.key)} holds {longest:.0f} buffers, compared with a "
+        f"mean of {mean:.1f}",
         confidence=h.Confidence.MEDIUM,
         rank=h.Rank.SYMPTOM,
         count=len(uneven),
-        explain="Detailed metrics distinguish channels: one sender waits, the others do not.",
+        explain="The sender of this channel waits, but the others do not.",
         measurements=(
             h.measurement("longest-channel", round(longest, 2), "buffers"),
             h.measurement("mean-channel", round(mean, 2), "buffers"),
@@ -95,11 +107,11 @@ def _by_pools(job: h.JobQueues, limits: Uneven) -> h.Iterator[h.Finding]:
             job,
             key,
             samples[-1].taskmanager,
-            title=f"Some channels of {h.subtask_name(job, key)} are full, the others are not",
+            title=f"Some channels of {h.subtask_name(job, key)} are full, but others are not",
             confidence=h.Confidence.LOW,
             rank=h.Rank.SYMPTOM,
-            explain="Floating buffers go to the channels with a backlog: they are used up while most "
-            "channels still have their own. taskmanager.network.detailed-metrics shows which channels.",
+            explain="Floating buffers go to channels with a backlog. They are used up, while most channels "
+            "still have their exclusive buffers. taskmanager.network.detailed-metrics shows which channels.",
             measurements=(
                 h.measurement("floating-in-use", round(floating.mean, 4), "share"),
                 h.measurement("exclusive-in-use", round(exclusive.mean, 4), "share"),

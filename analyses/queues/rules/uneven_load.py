@@ -2,25 +2,25 @@
 
 What it reports
 ---------------
-The subtask that receives most records, how many times the mean of its siblings, and Flink's skew score.
+The subtask that receives the most records, the ratio to the mean of its siblings, and Flink's skew score.
 
 Why it matters
 --------------
-It is the first subtask to fall behind when the load grows.
+This subtask is the first to fall behind when the load grows.
 
 How it decides
 --------------
-Records in over all of the input: at least `ratio` times the mean of the siblings and at least `records`, in a
-job without a slow task. A subtask that is known to be busy for less than `idle` is not reported. The score is
-the one in Flink's Web UI (1.19 and later).
+Over the whole input, the subtask receives at least `ratio` times the mean records of its siblings, and at
+least `records`. The rule only applies to jobs without a slow task. If the busy time of the subtask is
+known, it must be at least `idle`. The score is the same as in Flink's Web UI (1.19 and later).
 
 What to do
 ----------
-Check the keys, or how partitions are assigned. It is not urgent.
+Check the keys, or how the partitions are assigned. This is not urgent.
 
 False alarms
 ------------
-Few records, few keys.
+Jobs with few records or few keys.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Uneven(h.Limits):
     """Thresholds of SK103."""
 
     ratio: float = h.limit(
-        3, "ratio", "of the mean of its siblings; key groups alone cause up to 1.5"
+        3, "ratio", "to the mean of its siblings; key groups alone cause up to 1.5"
     )
-    records: float = h.limit(1000, "records", "a ratio of fewer records means nothing")
+    records: float = h.limit(1000, "records", "at least; the ratio of fewer records means little")
     idle: float = h.limit(IDLE, "share", "of the time; a subtask less busy than this is idle")
 
 
@@ -45,13 +45,13 @@ CHECKPOINTS = h.Action(
     command="checkpoints",
 )
 AWAITED = (
-    "Tasks upstream wait, so the subtask has no headroom. There are too few samples, or not all its "
-    "subtasks have any, to determine whether they wait for this subtask."
+    "Tasks upstream wait, so the subtask has no headroom. Too few samples of the task or of some of its "
+    "subtasks exist to determine whether they wait for this subtask."
 )
 
 
 def judge(job: h.JobQueues, limits: Uneven) -> h.Iterator[h.Finding]:
-    """One note per task of a job without a slow task."""
+    """Yield one note per task of a job without a slow task."""
     if h.find_spells(job):
         return  # the unevenness follows from the slow task, or is reported with it
     for task, members in h.by_task(h.loads_in(job)).items():

@@ -2,7 +2,8 @@
 
 What it reports
 ---------------
-The TaskManager that runs a multiple of its share of the job's working subtasks, with its CPU at the limit.
+A TaskManager that runs several times as many working subtasks of the job as the others, with its CPU at the
+limit.
 
 Why it matters
 --------------
@@ -10,17 +11,19 @@ Subtasks compete for the same cores. The host looks slow but is only overcommitt
 
 How it decides
 --------------
-Subtasks that are `working` some of the time, per TaskManager: `ratio` times the mean of the others. In
-addition `Status.JVM.CPU.Load` is at least `cpu` there and at most `others-cpu` elsewhere, over at least
-`samples`.
+flowdiag counts the subtasks on each TaskManager that work for at least `working` of the time. One
+TaskManager has at least `ratio` times the mean of the others. In addition, its CPU load
+(`Status.JVM.CPU.Load`) is at least `cpu`, and the median of the others is at most `others-cpu`, each over
+at least `samples`.
 
 What to do
 ----------
-Spread the slots: `cluster.evenly-spread-out-slots`, or slots of equal size per TaskManager.
+Spread the slots evenly: set `cluster.evenly-spread-out-slots`, or use slots of equal size on all
+TaskManagers.
 
 False alarms
 ------------
-TaskManagers of different size.
+TaskManagers of different sizes.
 """
 
 from __future__ import annotations
@@ -37,15 +40,17 @@ SPREAD = "cluster.evenly-spread-out-slots"
 class Uneven(h.Limits):
     """Thresholds of SK105."""
 
-    ratio: float = h.limit(2, "ratio", "of the mean of the other TaskManagers")
-    cpu: float = h.limit(0.9, "share", "of the host's processors: nothing is left")
-    others_cpu: float = h.limit(0.6, "share", "the other TaskManagers have CPU to spare")
-    working: float = h.limit(WORKING, "share", "of the time: less is not worth comparing")
-    samples: float = h.limit(5, "samples", "single samples are racy")
+    ratio: float = h.limit(2, "ratio", "to the mean of the other TaskManagers")
+    cpu: float = h.limit(0.9, "share", "of the host's CPU; almost nothing is left")
+    others_cpu: float = h.limit(
+        0.6, "share", "of the CPU on the other TaskManagers, which have CPU to spare"
+    )
+    working: float = h.limit(WORKING, "share", "of the time; subtasks that work less do not count")
+    samples: float = h.limit(5, "samples", "are required; fewer may be misleading")
 
 
 def judge(job: h.JobQueues, limits: Uneven) -> h.Iterator[h.Finding]:
-    """At most one finding per job."""
+    """Yield at most one finding per job."""
     working, cpu = _working_subtasks(job, limits), _cpu_loads(job, limits)
     for name, count in working.most_common(1):
         others = [working.get(other, 0) for other in cpu if other != name]

@@ -2,24 +2,25 @@
 
 What it reports
 ---------------
-The subtask whose input watermark is minutes behind the other subtasks of its task.
+A subtask whose input watermark is minutes behind that of the other subtasks of its task.
 
 Why it matters
 --------------
-Windows and timers of the subtask fire late, state grows, and downstream joins wait in event time.
+Windows and timers of the subtask fire late, its state grows, and downstream joins have to wait.
 
 How it decides
 --------------
-`currentInputWatermark`, by window: at least `behind` the median sibling in every window of the input, over at
-least `samples`.
+In every window of the metrics, the `currentInputWatermark` of the subtask is lower than the median of its
+siblings by at least `behind`. At least `samples` are required.
 
 What to do
 ----------
-Check the upstream of the subtask: an idle partition or split (withIdleness), a source that lags.
+Check the upstream tasks for an idle partition or split (use `withIdleness`) and for a source that lags.
 
 False alarms
 ------------
-Chains without a shuffle carry the watermark of their own source. The finding is only a note.
+Without a shuffle, each chain has the watermark of its own source, so subtasks may differ. The finding is
+only a note.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ END_OF_INPUT = 9e15  # larger watermarks mark the end of the input
 class Behind(h.Limits):
     """Thresholds of SK106."""
 
-    behind: float = h.limit(60, "s", "windows of a minute are the shortest in common use")
-    samples: float = h.limit(5, "samples", "single samples are racy")
+    behind: float = h.limit(60, "s", "behind the median; event-time windows are rarely shorter")
+    samples: float = h.limit(5, "samples", "are required; fewer may be misleading")
 
 
 def judge(job: h.JobQueues, limits: Behind) -> h.Iterator[h.Finding]:
-    """One note per task."""
+    """Yield at most one note per task."""
     for task in job.topology.tasks:
         lags = _steady_lags(job, task, limits.samples)
         key = max(lags, key=lambda key: (lags[key], key), default=None)
@@ -54,7 +55,7 @@ def judge(job: h.JobQueues, limits: Behind) -> h.Iterator[h.Finding]:
             "siblings'",
             confidence=h.Confidence.MEDIUM,
             rank=h.Rank.SYMPTOM,
-            explain="The upstream of this subtask holds event time back.",
+            explain="A source or task upstream of this subtask holds event time back.",
             measurements=(
                 h.measurement(
                     "watermark-behind",
