@@ -26,6 +26,7 @@ the request if known. The rule skips a wait in which the JobManager's log is sil
 from __future__ import annotations
 
 import statistics
+from operator import itemgetter
 from typing import Final
 
 from flowdiag.analyses.flink.failures.silences import jobmanager_logged_until
@@ -46,32 +47,24 @@ def judge(job: h.JobStarting, limits: Late) -> h.Iterator[h.Finding]:
         step = start.step("slots")
         if step is None or step.started_us is None or step.ended_us is None:
             continue
-        if (
-            jobmanager_logged_until(job.cluster.common, step.started_us, step.ended_us)
-            < step.ended_us
-        ):
+        begun, ended = step.started_us, step.ended_us
+        if jobmanager_logged_until(job.cluster.common, begun, ended) < ended:
             continue  # the TaskManagers may belong to different starts
         registered = [
-            w for w in job.cluster.workers if w.registered_us and w.registered_us <= step.ended_us
+            (us, w) for w in job.cluster.workers if (us := w.registered_us) and us <= ended
         ]
-        registered.sort(key=_registered_us)
-        if len(registered) < 2 or _registered_us(registered[-1]) < step.started_us:
+        registered.sort(key=itemgetter(0))
+        if len(registered) < 2 or registered[-1][0] < begun:
             continue
         late = _late_ms(registered)
         if late >= limits.late * 1000:
-            yield _finding(job, registered[-1], late, start.started_us)
+            yield _finding(job, registered[-1][1], late, start.started_us)
 
 
-def _registered_us(worker: h.Worker) -> int:
-    return worker.registered_us or 0
-
-
-def _late_ms(workers: list[h.Worker]) -> float:
+def _late_ms(registered: list[tuple[int, h.Worker]]) -> float:
     """Return the delay of the last worker to the median of the others, from the requests if known."""
-    by_request = all(worker.requested_us for worker in workers)
-    *others, last = (
-        _registered_us(w) - (w.requested_us or 0 if by_request else 0) for w in workers
-    )
+    by_request = all(worker.requested_us for _, worker in registered)
+    *others, last = (us - (w.requested_us or 0 if by_request else 0) for us, w in registered)
     return (last - statistics.median(others)) / 1000
 
 

@@ -112,8 +112,7 @@ def _open(facts: h.StartupFacts, wanted: int, waited: float, *, running: bool) -
 
 def _refusal(facts: h.StartupFacts) -> tuple[str | None, h.Cited]:
     """Return why the resource manager refuses the requests, and the records; None if it logs no reason."""
-    large = facts.of_kind("yarn-request-too-large")
-    if large:
+    if large := facts.of_kind("yarn-request-too-large"):
         values = large[-1].values
         text = f"{values.get('asked')} requested, the largest container is {values.get('offered')}"
         return text, [(t.ref, t.first_us) for t in large]
@@ -125,8 +124,7 @@ def _refusal(facts: h.StartupFacts) -> tuple[str | None, h.Cited]:
     if failed:
         last = max(failed, key=lambda i: i.time_us or 0)
         return last.cause, [(i.ref, i.time_us) for i in failed]
-    rate = facts.of_kind("worker-failure-rate")
-    if rate:
+    if rate := facts.of_kind("worker-failure-rate"):
         return f"too many failures: {rate[-1].values.get('rate')}", [(rate[-1].ref, None)]
     return None, []
 

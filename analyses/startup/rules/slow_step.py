@@ -62,13 +62,8 @@ def _has_hole(facts: h.StartupFacts, step: h.Step) -> bool:
     if step.started_us is None or step.ended_us is None:
         return False
     begun, ended = step.started_us, step.ended_us
-    return (
-        min(
-            jobmanager_logged_until(facts.common, begun, ended),
-            logged_until(facts.common, step.taskmanager, begun, ended),
-        )
-        < ended
-    )
+    by_jobmanager = jobmanager_logged_until(facts.common, begun, ended)
+    return min(by_jobmanager, logged_until(facts.common, step.taskmanager, begun, ended)) < ended
 
 
 def _took_ms(step: h.Step) -> int:
@@ -79,7 +74,7 @@ def _took_ms(step: h.Step) -> int:
 
 
 def _finding(job: h.JobStarts | None, step: h.Step, longest: float) -> h.Finding:
-    words = h.STEP_WORDS[step.name]
+    took, of = _took_ms(step), job.job if job is not None else h.UNKNOWN_JOB
     return h.start_finding(
         job,
         ongoing=step.ended_us is None,
@@ -91,14 +86,14 @@ def _finding(job: h.JobStarts | None, step: h.Step, longest: float) -> h.Finding
             subtask_index=step.subtask_index,
             taskmanager=step.taskmanager,
         ),
-        title=f"{words[:1].upper()}{words[1:]} takes {h.fmt.duration(_took_ms(step))}",
+        title=f"{h.fmt.capital(h.STEP_WORDS[step.name])} takes {h.fmt.duration(took)}",
         cause="slow-start",
         rank=h.Rank.MECHANISM,
         first_us=step.started_us,
         last_us=step.ended_us,
-        measurements=(h.measurement(step.name, _took_ms(step), "ms", round(longest)),),
+        measurements=(h.measurement(step.name, took, "ms", round(longest)),),
         evidence=h.cite((ref, None) for ref in step.refs),
-        actions=h.remedies("slow-start", job.job if job else h.UNKNOWN_JOB, step.name),
+        actions=h.remedies("slow-start", of, step.name),
     )
 
 
