@@ -1,8 +1,8 @@
-"""Relations between findings: which finding explains which other ones, so that they form one story.
+"""Relations between findings: which finding explains which others, so that they form one story.
 
 In each row, a finding with one of the causes, or of one of the rules, explains findings of the rules in `explain`. Both
-must share a job, process or subject, and their times must overlap. Rows describe how Flink or Spark work by design,
-with a source. Findings without a row stay separate.
+findings must share a job, process or subject, and their times must overlap or almost touch. Each row describes how
+Flink or Spark works by design, and cites a source. Findings that no row relates stay separate.
 
 To add a relation, add a row. `tests/analyses/test_stories.py` checks that its words and codes exist and that no rule
 explains itself.
@@ -16,7 +16,7 @@ from typing import Final
 
 
 class Shared(StrEnum):
-    """The common property that two findings need, so that one can explain the other."""
+    """The property that two findings must share so that one can explain the other."""
 
     JOB = "job"  # the same job or application
     MACHINE = "machine"  # the same TaskManager or executor, and the same job if both name one
@@ -35,8 +35,8 @@ class Relation:
         explain: codes of the rules whose findings are explained.
         same_cause: whether both must have the same cause, or the explained finding none.
         shared: the common property of both.
-        within_s: the maximum number of seconds from the end of the explanation to the start of the explained finding.
-        clause: how the explained findings follow, as a clause after the culprit.
+        within_s: the maximum number of seconds from the end of the explaining finding to the start of the explained one.
+        clause: how the explained findings follow from the culprit. The report appends their titles after a colon.
         source: a section of the message catalogue, a class or a document.
     """
 
@@ -53,7 +53,7 @@ class Relation:
 
 
 SAME: Final = "same-sickness"
-"""The relation of findings in which two rules see the same problem."""
+"""The relation between findings of two rules that detect the same problem."""
 
 _SLOW: Final = (
     "data-skew",
@@ -109,7 +109,7 @@ RELATIONS: Final = (
         explain=("CP201", "CP202", "CP306", "SK103", "SK105", "BP102", "BP104"),
         same_cause=True,
         shared=Shared.SUBJECT,
-        clause="the same problem, seen elsewhere",
+        clause="other findings with the same cause",
         source="one problem in metrics and in acknowledgements; flink.md 1.2 and 7.3",
     ),
     Relation(
@@ -140,7 +140,7 @@ RELATIONS: Final = (
         rules=("CP301",),
         causes=("snapshot-exception",),
         explain=("CP103", "CP106", "CP107"),
-        clause="a checkpoint in flight fails with the task",
+        clause="checkpoints in progress fail with the task",
         source="CheckpointFailureManager and the failed task's decline; flink.md 1.4, 1.5",
     ),
     Relation(
@@ -148,7 +148,7 @@ RELATIONS: Final = (
         rules=("CP301", "CP302", "CP303", "CP308", "CP310"),
         without=("snapshot-exception",),
         explain=("CP101", "CP103", "CP106", "CP107"),
-        clause="a checkpoint in flight fails with the task",
+        clause="checkpoints in progress fail with the task",
         source="CheckpointFailureManager and the failed task's decline; flink.md 1.4, 1.5",
     ),
     Relation(
@@ -163,7 +163,7 @@ RELATIONS: Final = (
         name="where-time-goes",
         rules=("CP101", "CP104", "CP106"),
         explain=("CP102", "CP203"),
-        clause="where their time is spent",
+        clause="the checkpoints spend their time here",
         source="start delay, alignment, snapshot and acknowledgement of CheckpointStats; flink.md 6.2",
     ),
     Relation(
@@ -186,7 +186,7 @@ RELATIONS: Final = (
         rules=("MM304", "CP302", "CP303", "SK104"),
         explain=("CP302", "CP303", "MM304", "SK104"),
         shared=Shared.MACHINE,
-        clause="other processes lose its process",
+        clause="other processes lose the connection to it",
         source="HeartbeatManagerImpl, heartbeat.timeout; flink.md 3.6",
     ),
     Relation(
@@ -201,7 +201,7 @@ RELATIONS: Final = (
         causes=("taskmanager-lost",),
         rules=("CP302",),
         explain=("CP301", "ST301", *_RESTARTS),
-        clause="its tasks fail with it, and restart elsewhere from their state",
+        clause="its tasks fail with it and restart elsewhere from the last checkpoint",
         source="the failed region restarts from the last checkpoint; flink.md 2.5, 3.6",
     ),
     Relation(
@@ -257,7 +257,7 @@ RELATIONS: Final = (
         causes=("network-memory",),
         rules=("BP202",),
         explain=("MM202",),
-        clause="the buffer pools need more than is available",
+        clause="the buffer pools request more memory than is available",
         source="NetworkBufferPool; flink.md 7.2",
     ),
     Relation(
@@ -265,7 +265,7 @@ RELATIONS: Final = (
         causes=("out-of-memory", "executor-lost", "slow-executor", "blocks-lost"),
         rules=("RT304",),
         explain=("RT103", "RT104", "RT107", "RT303", "RT409"),
-        clause="its tasks fail with it or take longer",
+        clause="its tasks fail or take longer",
         source="SparkListenerExecutorRemoved, SparkListenerTaskEnd; spark.md 5.3",
     ),
     Relation(
@@ -279,14 +279,14 @@ RELATIONS: Final = (
         name="more-state",
         causes=("growing-state",),
         explain=("RT407",),
-        clause="there is more state to commit in every trigger",
+        clause="each trigger has more state to commit",
         source="stateOperators of StreamingQueryProgress; spark.md 4.2",
     ),
     Relation(
         name="slow-output-of-batch",
         causes=("fixed-cost", "slow-output"),
         explain=("RT309", "RT306"),
-        clause="the output takes its time for any batch size",
+        clause="the output takes long regardless of the batch size",
         source="SparkListenerJobEnd per output operation; spark.md 3.1",
     ),
     Relation(

@@ -2,29 +2,31 @@
 
 What it reports
 ---------------
-Processes whose smallest heap usage grows from quarter to quarter of the time, or stays near the maximum,
-and processes that pause for long or repeated full collections.
+Processes whose heap remains almost full after garbage collections, and processes whose minimum heap usage
+grows throughout the log. The report also shows how long full collections pause the process.
 
 Why it matters
 --------------
-An OutOfMemoryError is the last step. Long pauses, missed heartbeats and slow checkpoints come first.
+Long pauses, missed heartbeats and slow checkpoints precede an OutOfMemoryError.
 
 How it decides
 --------------
-From the memory logger (`taskmanager.debug.memory.log`) or the JVM's own log (`-Xlog:gc`). The minimum of each
-quarter is what a collection leaves, so a growing minimum is a trend while a high peak is not. The rule
-reports a minimum that grows in every quarter, by at least `growth` of the heap in all, or `full` of the heap
-in use after collections. Without full collections it requires `samples`. If full collections take at least
-`stalls` of the time of the log, the cause is garbage collection. The name or folder of a GC log shows which process
-wrote it.
+The rule reads the output of the memory logger (`taskmanager.debug.memory.log`) or the JVM's GC log
+(`-Xlog:gc`). It splits the log into four quarters. The minimum usage in a quarter is the memory
+that is still in use after a collection, so a growing minimum shows a trend. A high peak does not.
+
+The rule reports a process in two cases: the minimum never falls and grows by at least `growth` of the heap, or
+at least `full` of the heap is in use after collections. If the log shows no full collections, the rule needs at
+least `samples` samples. If full collections take at least `stalls` of the time in the log, the cause is garbage
+collection. The name or folder of a GC log shows which process wrote it.
 
 What to do
 ----------
-Find out what grows (a heap dump), then add heap.
+Take a heap dump to find out which objects grow in number. Then increase the heap.
 
 False alarms
 ------------
-A job that has just started still builds up its state. Half an hour is not a trend.
+The state of a job that has just started still grows. A log of half an hour is too short to show a trend.
 """
 
 from __future__ import annotations
@@ -40,11 +42,15 @@ from flowdiag.analyses.memory.facts import share_in_full_collections
 class Filling(h.Limits):
     """Thresholds of MM304."""
 
-    full: float = h.limit(0.85, "share", "in use after collections; above it they run nonstop")
-    growth: float = h.limit(0.1, "share", "of the heap, from the first quarter to the last")
-    samples: float = h.limit(20, "samples", "four quarters with five samples each")
+    full: float = h.limit(0.85, "share", "above this share, collections run almost continuously")
+    growth: float = h.limit(
+        0.1, "share", "growth from the first quarter of the log to the last, as a share of the heap"
+    )
+    samples: float = h.limit(20, "samples", "enough for five samples in each quarter of the log")
     stalls: float = h.limit(
-        0.4, "share", "of the time in full collections slows a process (as in CP201 and SK104)"
+        0.4,
+        "share",
+        "full collections that take this share of the time slow a process (as in CP201 and SK104)",
     )
 
 

@@ -1,27 +1,29 @@
-"""Flink reads options differently from how they are written.
+"""Flink ignores configured options or lines.
 
 What it reports
 ---------------
-Keys that appear twice in a flat `flink-conf.yaml`: the last wins. Lines that Flink skips: no space after the
-colon, a tab, no value. Memory options that the Flink version no longer has.
+Keys that appear more than once in a flat `flink-conf.yaml` with different values: Flink uses the last one. Lines
+that Flink skips because they have no space after the colon, a tab instead of the space, or no value. Memory
+options that no longer exist in this Flink version.
 
 Why it matters
 --------------
-The setting is not in effect, and nothing fails.
+The setting is not in effect, and Flink reports no error.
 
 How it decides
 --------------
-The file is read with the rules of Flink's own parsers. Removed options: `numberOfBuffers`, the heap options
-and the fixed numbers of buffers from 2.0 on. The variables `FLINK_TM_…` of the start scripts count up to 1.9
-only.
+The rule parses the file in the same way as Flink does. Flink 2.0 removed `numberOfBuffers`, the old heap options
+and the options for the number of buffers per channel and gate. From 1.10, Flink ignores the variables `FLINK_TM_…` of
+its start scripts.
 
 What to do
 ----------
-Keep one line per key, `key: value` with a space. Replace removed options with the new ones.
+Keep one line per key, and write it as `key: value` with a space after the colon. Replace removed options with
+their successors.
 
 False alarms
 ------------
-Duplicate keys with equal values are harmless and not reported.
+The rule does not report duplicate keys with equal values, because they are harmless.
 """
 
 from __future__ import annotations
@@ -93,8 +95,8 @@ def _misread_lines(file: h.ConfigFile) -> h.Iterator[h.Finding]:
             cause=CAUSE,
             rank=h.Rank.MECHANISM,
             option=duplicate.key,
-            explain="Flink's flat parser silently takes the last value. From 1.19 on, config.yaml is refused "
-            "if a key appears twice.",
+            explain="In flink-conf.yaml, Flink silently uses the last value. Flink 1.19 and later rejects a "
+            "config.yaml in which a key appears twice.",
             evidence=h.cite([(h.Ref(file.source, duplicate.offset), None)]),
             actions=(
                 h.remedy_action(
@@ -114,7 +116,8 @@ def _misread_lines(file: h.ConfigFile) -> h.Iterator[h.Finding]:
             f"{skipped[0].line}: {text}",
             cause=CAUSE,
             rank=h.Rank.MECHANISM,
-            explain="A pair needs a colon followed by a space, and a value. A tab does not count.",
+            explain="Flink reads a line only if a space follows the colon, and a value follows the space. A tab "
+            "does not count as a space.",
             count=len(skipped),
             evidence=h.cite((h.Ref(file.source, line.offset), None) for line in skipped),
             actions=(h.remedy_action(CAUSE, "blank"),),

@@ -1,31 +1,31 @@
-"""Flink refuses these memory options.
+"""Flink rejects the memory options and does not start.
 
 What it reports
 ---------------
-Options of a TaskManager or JobManager that contradict each other or cannot be parsed: Flink's own error, the
-option to change, and a value with which the process starts. Also configuration files that Flink cannot read
-at all.
+Memory options of a TaskManager or JobManager that contradict each other or cannot be parsed. The report
+shows Flink's own error, the option to change, and a value with which the process starts. The rule also reports
+configuration files that Flink cannot read at all.
 
 Why it matters
 --------------
-The process ends before it logs anything. On Kubernetes and YARN that looks like a worker that never
-registers.
+The process exits before it logs anything. On Kubernetes and YARN it looks like a worker that never registers.
 
 How it decides
 --------------
-The options are checked with the same arithmetic as in Flink's start scripts, for the version in the input
-(the newest known version if there is none). `config.yaml` is refused for duplicate keys and for tabs.
+The rule calculates the pools from the options in the same way as Flink's start scripts. It uses the Flink version
+in the input, or the newest known version if the input shows none. Flink rejects a `config.yaml` with duplicate keys
+or tabs.
 
 What to do
 ----------
-Set one total (`…memory.process.size`, or `…memory.flink.size`) and as few parts as possible. Flink derives
-the rest.
+Set one total size (`…memory.process.size` or `…memory.flink.size`) and as few individual pools as possible. Flink
+derives the other sizes.
 
 False alarms
 ------------
-A configuration file does not show options that are set in other ways (environment variables, `-D` of a
-deployment script). A process that writes a log has passed this check, and a fragment of its log lists only
-some of its options. Such processes are not judged.
+Options from environment variables, or from `-D` arguments of a deployment script, are not in the configuration
+file. The rule leaves out processes that wrote a log, because Flink has already accepted their options, and a part of a
+log may list only some of them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CAUSE = "wrong-memory-options"
 
 
 def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
-    """One finding per process whose options do not fit, and per file that cannot be read."""
+    """One finding per process with contradictory options, and one per unreadable file."""
     yield from _unreadable_files(facts)
     yield from _refused_options(facts)
 
@@ -52,8 +52,8 @@ def _unreadable_files(facts: h.MemoryFacts) -> h.Iterator[h.Finding]:
                 why=f"the file is not a valid configuration: {h.fmt.shorten(error, 120)}",
                 cause=CAUSE,
                 rank=h.Rank.ROOT_CAUSE,
-                explain="Since 1.19 config.yaml is YAML 1.2: keys must not appear twice, and tabs must not "
-                "indent. Flink exits immediately with such a file.",
+                explain="Since 1.19 config.yaml is YAML 1.2: keys must be unique, and indentation must not contain "
+                "tabs. Flink exits immediately if the file is invalid.",
                 evidence=h.cite((h.Ref(file.source, d.offset), None) for d in file.read.duplicates),
                 actions=(h.remedy_action(CAUSE, "fix-file"),),
             )
@@ -67,7 +67,7 @@ def _refused_options(facts: h.MemoryFacts) -> h.Iterator[h.Finding]:
         # Options without a reference come from the command line.
         logged = all(key in process.refs and process.refs[key].source not in files for key in keys)
         if not errors or process.observed or logged:
-            continue  # a running process was not refused: only some of its options are known
+            continue  # Flink accepted the options of a running process: flowdiag knows only some of them
         sizes = tuple(h.measurement(key, process.configured[key]) for key in sorted(keys))
         yield h.process_finding(
             process,

@@ -1,27 +1,27 @@
-"""A process runs with other sizes than configured.
+"""Memory sizes in effect differ from the configured ones.
 
 What it reports
 ---------------
-Pools whose observed size differs from what Flink derives from the known options, and containers with a limit
-below the configured process size.
+Memory pools whose actual size differs from the size that Flink derives from the known options, and containers whose
+limit is below the configured process size.
 
 Why it matters
 --------------
-The process may still run with an old configuration. Another file, an environment variable or a `-D` argument
-may override it. Or the container is killed before the JVM notices.
+The process may still run with an old configuration, or another file, an environment variable or a `-D` argument may
+override an option. If the container is too small, the kernel kills it before the JVM runs out of memory.
 
 How it decides
 --------------
-Flink's own arithmetic derives sizes from the options. They are compared with the sizes that the process, REST
-or the resource manager prints. The numbers are exact to the byte, so a `difference` of one megabyte counts.
+The rule derives the sizes from the options in the same way as Flink. It compares them with the sizes in the process's
+log, in REST responses and in the resource manager's log. A pool is reported if the sizes differ by at least `difference`.
 
 What to do
 ----------
-Find the source of the option that is in effect: the start-up log lists every property that was loaded.
+Find the source of the option that is in effect. At startup, the process logs every property that it loads.
 
 False alarms
 ------------
-Options passed to a script that is not in the input. A vendor's fork may derive other sizes.
+A script that is not in the input may pass further options. A vendor's fork of Flink may derive other sizes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ from flowdiag.analyses.memory.advice import derive_with
 class NotInEffect(h.Limits):
     """Thresholds of MM103."""
 
-    difference: float = h.limit(1, "MiB", "the arithmetic is exact; less is rounding in a report")
+    difference: float = h.limit(
+        1, "MiB", "the sizes are exact, so a smaller difference is only rounding in the log"
+    )
 
 
 def judge(facts: h.MemoryFacts, limits: NotInEffect) -> h.Iterator[h.Finding]:
@@ -66,7 +68,7 @@ def _different_pools(process: h.MemoryProcess, allowed: int) -> h.Iterator[h.Fin
         cause="wrong-memory-options",
         rank=h.Rank.MECHANISM,
         option=name if name in h.model.MEMORY_KEYS else None,
-        explain="The process did not start with the known configuration.",
+        explain="The process did not start with the configuration in the input.",
         measurements=tuple(
             h.measurement(pool, got, "bytes", want, over="in effect")
             for pool, (want, got) in sorted(different.items())
@@ -92,7 +94,7 @@ def _small_container(
     fits = derive_with(process, {h.model.PROCESS: h.model.as_option(most)}) is not None
     yield h.process_finding(
         process,
-        title=f"{h.process_text(process)} is configured for {h.fmt.size(total)}, its container is limited "
+        title=f"{h.process_text(process)} is configured for {h.fmt.size(total)}, but its container is limited "
         f"to {h.fmt.size(most)}",
         why=f"the container's limit is {h.fmt.size(total - most)} below the process size",
         cause="wrong-memory-options",

@@ -1,25 +1,26 @@
-"""Buffer pools request more network memory than exists.
+"""Buffer pools request more network memory than is available.
 
 What it reports
 ---------------
-TaskManagers with Flink's warning that the pools together request more memory than there is.
+TaskManagers that log Flink's warning that their buffer pools request more network memory than they have in total.
 
 Why it matters
 --------------
-Pools then share the rest: fewer floating buffers, lower throughput, intermittent back pressure.
+Each pool then gets fewer floating buffers than it requests. Throughput falls, and back pressure occurs from time to
+time.
 
 How it decides
 --------------
-By Flink's own warning `Memory usage [N%] is too high` (1.15 and later), unless Flink takes it back. Below
-`usage` the finding is only information.
+The rule looks for Flink's own warning `Memory usage [N%] is too high` (1.15 and later). It ignores the warning if
+Flink later logs that the usage is back to normal. If the usage is below `usage`, the severity is info.
 
 What to do
 ----------
-Raise the network memory to the requested size, or enable buffer debloating for smaller buffers.
+Increase the network memory to the requested size, or enable buffer debloating so that the job uses less of it.
 
 False alarms
 ------------
-A low load needs only the required buffers. The warning then has no effect.
+Under low load, tasks need only their required buffers. The warning is then harmless.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from flowdiag.analyses.memory.advice import enough_network, network_keys, propos
 class Tight(h.Limits):
     """Thresholds of MM202."""
 
-    usage: float = h.limit(150, "%", "Flink warns at 100; half as much again costs throughput")
+    usage: float = h.limit(150, "%", "Flink warns above 100%, and at 150% the job loses throughput")
 
 
 def judge(facts: h.MemoryFacts, limits: Tight) -> h.Iterator[h.Finding]:
@@ -62,7 +63,7 @@ def judge(facts: h.MemoryFacts, limits: Tight) -> h.Iterator[h.Finding]:
             first_us=warnings[0][1].time_us,
             last_us=warnings[-1][1].time_us,
             count=len(warnings),
-            explain="Each pool gets its required buffers and a share of the rest.",
+            explain="Each pool gets its required buffers and a share of the remaining buffers.",
             measurements=(h.measurement("network-usage", usage, "%", 100),),
             evidence=h.cite((i.ref, i.time_us) for _, i in ranked),
             actions=(_more_memory(facts, worst, job),),
@@ -71,7 +72,7 @@ def judge(facts: h.MemoryFacts, limits: Tight) -> h.Iterator[h.Finding]:
 
 def _more_memory(facts: h.MemoryFacts, worst: h.Incident, job: h.JobFacts) -> h.Action:
     """Propose the requested memory; the model checks it if the process is known."""
-    text = "Raise the network memory to what the pools request"
+    text = "Increase the network memory to the size that the pools request"
     _, _, printed = worst.text.get("requested", "").rpartition("(")
     number = printed.removesuffix(" bytes)")
     size = int(number) if number != printed and number.isdecimal() else None

@@ -2,31 +2,35 @@
 
 What it reports
 ---------------
-TaskManagers on which the pools of the placed tasks require more segments than exist: the number of missing
-segments, the tasks that require most, and the smallest sufficient setting. Also `Insufficient number of
-network buffers` if the job's plan is unknown.
+TaskManagers whose tasks require more network buffers (memory segments) than the TaskManager has. The report
+shows how many are missing, which tasks require most, and the smallest sufficient setting. If the job's plan is
+unknown, the rule reports Flink's error `Insufficient number of network buffers`.
 
 Why it matters
 --------------
-The task that is deployed last fails, whichever it is. The job restarts, Flink places the tasks again, and
-another task fails. More heap or more slots make it worse.
+The task that Flink deploys last fails, so the failed task is arbitrary. The job restarts, Flink places the tasks
+again, and another task may fail. More heap or more slots per TaskManager make the shortage worse.
 
 How it decides
 --------------
-By the arithmetic of the version (see `flowdiag.analyses.flink.tasks.buffers`). An input gate requires its exclusive
-buffers for every channel from another TaskManager and one floating buffer. A result partition requires one
-buffer per subpartition and one more. Placement comes from the deployments, the graph from the plan (REST or
-archive), the segments from the pool's own log line. Flink's error is the proof. Without the plan only a lower
-bound is known.
+The rule calculates the required buffers in the same way as the job's Flink version (see
+`flowdiag.analyses.flink.tasks.buffers`). An input gate requires its exclusive buffers for each channel from another
+TaskManager, and one floating buffer. A result partition requires one buffer per subpartition, and one more.
+
+The rule takes the placement of tasks from the deployments, the graph from the job's plan (REST or archive), and the
+number of buffers from the TaskManager's log. Flink's error proves the shortage. Without the plan, only a lower bound
+of the required number is known.
 
 What to do
 ----------
-Raise the network memory to the proposed size. It is sufficient for every placement of the same job with the
-same parallelism on TaskManagers with the same number of slots. A new parallelism needs a new size.
+Increase the network memory to the proposed size. It is sufficient for any placement of this job, provided that the
+parallelism and the number of slots per TaskManager stay the same. If you change the parallelism, calculate
+the size again.
 
 False alarms
 ------------
-A job that was rescaled between the saved plan and the log. Blocking (batch) exchanges need other numbers.
+The calculation is wrong if the job was rescaled between the saved plan and the log. Blocking (batch) exchanges
+require a different number of buffers.
 """
 
 from __future__ import annotations
@@ -44,7 +48,7 @@ from flowdiag.analyses.memory.shortage import (
 
 
 def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
-    """One finding for all TaskManagers that are short, which names the worst."""
+    """One finding for all TaskManagers with too few buffers, about the worst of them."""
     errors, short = shortages_in(facts), [needs for needs in facts.buffers if needs.missing]
     if errors or short:
         worst = max(short or facts.buffers, key=lambda needs: needs.required, default=None)
@@ -61,7 +65,7 @@ def _finding(
     votes = h.votes_for(
         {
             "error": h.fmt.shorten(last.text or "the error", 90) if last else None,
-            "arithmetic": f"{proof.required} required on {proof.taskmanager}, {proof.segments} exist"
+            "arithmetic": f"{proof.required} required on {proof.taskmanager}, {proof.segments} available"
             if proof
             else None,
         },
@@ -89,7 +93,7 @@ def _finding(
         first_us=min(times, default=None),
         last_us=max(times, default=None),
         count=max(1, len(errors)),
-        explain="Every gate and every result partition takes its required buffers when its task is "
+        explain="Each input gate and result partition takes its required buffers when its task is "
         "deployed. The task that is deployed last fails, so the failed task is not the cause.",
         measurements=tuple(_measurements(worst, last)),
         # Evidence of both kinds: the errors first, then the pools.
@@ -104,7 +108,7 @@ def _texts(worst: h.BufferNeeds | None, last: BufferShortage | None) -> tuple[st
     """Return the title and the reason."""
     if worst is not None:
         return (
-            f"{worst.taskmanager} has {worst.segments} network buffers, its tasks require {worst.required}",
+            f"{worst.taskmanager} has {worst.segments} network buffers, but its tasks require {worst.required}",
             f"{worst.missing} segments of {h.fmt.size(worst.segment_bytes)} are missing",
         )
     title = "Too few network buffers"
@@ -136,9 +140,7 @@ RULE = h.Rule(
     judge,
     signals=(
         h.Signal("error", 3, "a task failed with Insufficient number of network buffers"),
-        h.Signal(
-            "arithmetic", 3, "the pools placed on a TaskManager require more segments than exist"
-        ),
+        h.Signal("arithmetic", 3, "the tasks on a TaskManager require more buffers than it has"),
     ),
     whole=True,
     causes=("insufficient-network-buffers",),

@@ -2,26 +2,28 @@
 
 What it reports
 ---------------
-The RocksDB state backend with managed memory of size 0, with `state.backend.rocksdb.memory.managed`
-switched off, or (up to 1.9) without any limit.
+Jobs with the RocksDB state backend whose TaskManagers have almost no managed memory, or set
+`state.backend.rocksdb.memory.managed` to `false`.
 
 Why it matters
 --------------
-RocksDB allocates memory outside the JVM. With managed memory as the limit, block cache and write buffers of all
-states in a slot share it. Without a limit they grow with every column family until the container is killed.
+RocksDB allocates memory outside the JVM. If managed memory limits it, the block caches and write buffers of all
+states in a slot share that memory. Without a limit, RocksDB uses more memory with every column family
+until the container is killed.
 
 How it decides
 --------------
-The backend comes from REST, the log or the configuration, the sizes from the model or the process. Managed
-memory below `least` per slot counts as none.
+The rule takes the state backend from REST responses, the log or the configuration. It derives the size of managed
+memory from the options, or takes it from the process's log. Less managed memory than `least` per slot counts as none.
 
 What to do
 ----------
-Leave the switch on and keep the default share of managed memory (0.4).
+Keep `state.backend.rocksdb.memory.managed` at `true` and the managed memory fraction at its default of 0.4.
 
 False alarms
 ------------
-`state.backend.rocksdb.memory.fixed-per-slot` and `fixed-per-tm` also limit RocksDB, and are not reported.
+`state.backend.rocksdb.memory.fixed-per-slot` and `fixed-per-tm` also limit RocksDB. The rule does not report
+TaskManagers with one of these options.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ DEFAULT_SHARE = 0.4
 class Unmanaged(h.Limits):
     """Thresholds of MM303."""
 
-    least: float = h.limit(64, "MiB", "per slot; write buffers alone use up less than this")
+    least: float = h.limit(64, "MiB", "per slot: the write buffers alone use up a smaller size")
 
 
 def judge(facts: h.MemoryFacts, limits: Unmanaged) -> h.Iterator[h.Finding]:

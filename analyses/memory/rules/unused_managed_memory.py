@@ -2,25 +2,26 @@
 
 What it reports
 ---------------
-TaskManagers with managed memory in a cluster whose jobs use the heap state backend.
+TaskManagers that reserve managed memory although all jobs in the cluster use the heap state backend.
 
 Why it matters
 --------------
-By default 40% of Flink's memory is managed. Without RocksDB, batch operators or Python it is unused, while
-the heap, which holds the state, gets only the rest.
+By default, 40% of Flink's memory is managed memory. Only RocksDB, batch operators and Python functions use it.
+Without them it stays unused, and less memory is left for the heap, which contains the state.
 
 How it decides
 --------------
-The state backend comes from REST, the log or the configuration, the size from the model or the process. It
-must be more than `share` of Flink's memory.
+The rule takes the state backend from REST responses, the log or the configuration. It derives the size of managed
+memory from the options, or takes it from the process's log. It reports TaskManagers whose managed memory is
+more than `share` of Flink's memory.
 
 What to do
 ----------
-Set the managed fraction to 0. The heap then grows without a larger process.
+Set the managed memory fraction to 0. The heap then grows while the process size stays the same.
 
 False alarms
 ------------
-Batch jobs (sorting, hash tables) and Python user functions use managed memory with any backend.
+Batch jobs (for sorting and hash tables) and Python functions use managed memory with any state backend.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Unused(h.Limits):
     """Thresholds of MM302."""
 
     share: float = h.limit(
-        0.1, "share", "less than a tenth of Flink's memory is not worth a restart"
+        0.1, "share", "less than a tenth of Flink's memory does not justify a restart"
     )
 
 

@@ -1,28 +1,29 @@
-"""Kubernetes does not start a pod, or ends it for a reason other than memory.
+"""Kubernetes cannot start a pod, or ends it for a reason other than memory.
 
 What it reports
 ---------------
-Pods that do not fit on any node, whose image cannot be pulled, whose container exits repeatedly, or that
-their node evicted for its disk or its processes. The report quotes the message from Kubernetes.
+Pods that fit on no node, whose image cannot be pulled, or whose container exits repeatedly. The rule also
+reports pods that their node evicted because it was short of disk space or process IDs. The report quotes the
+message from Kubernetes.
 
 Why it matters
 --------------
-A job waits for the slots of a pod that never runs, and Flink's own logs do not show why.
+The job waits for the slots of a pod that never runs, and Flink's own logs do not show why.
 
 How it decides
 --------------
-By the output of `kubectl`: the reason that a container waits for, the status of a pod, the events. A pod that
-is scheduled later, or whose image is pulled later, is left out. CP303 reports containers that were killed for
-their memory.
+The rule reads the output of `kubectl`: the reasons for which containers wait, the status of pods, and events. It
+leaves out pods that are scheduled later or whose image is pulled later. CP303 reports containers that were killed for
+exceeding their memory limit.
 
 What to do
 ----------
-Follow the message: fix the name or the secret of an image, request less, or read the log of the container
-that exited.
+Fix the error in the message. For an image, correct its name or its pull secret. For a pod that fits on no node,
+request fewer resources. For a container that exits, read its log.
 
 False alarms
 ------------
-Kubernetes keeps events for an hour. A problem may be over without a later event that shows it.
+By default, Kubernetes keeps events for only one hour. A problem may be over although no later event shows it.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
             cause=cause,
             rank=h.Rank.REPORTED_CAUSE,
             count=len(kills),
-            explain="A job that needs the slots of a pod waits until the pod runs.",
+            explain="A job that needs the slots of this pod waits until the pod runs.",
             measurements=(h.measurement("pods", len(pods), "pods"),),
             evidence=tuple(h.Evidence(*kill.ref, None) for kill in kills),
             ranked=True,
