@@ -385,7 +385,7 @@ def _services(task: ObservedTask, observed: Observed, notes: list[str]) -> tuple
                 share = 1.0 if saturated and not _pressed(s) else _QUICK
                 known[s.subtask_index] = _SECOND * share / s.records_in
         if saturated:
-            # The input does not show which subtasks have time left; the slowest per record has none.
+            # The metrics do not show which subtasks have time left; the slowest per record has none.
             least = min(known.values(), default=0.0)
             known = {index: min(value, 2 * least) for index, value in known.items()}
         else:

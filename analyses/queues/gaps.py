@@ -28,7 +28,7 @@ _MOST_NAMED: Final = 3
 
 
 def missing_metrics(job: JobQueues, known: float) -> Inconclusive | None:
-    """Return why a job cannot be judged at all.
+    """Return why flowdiag cannot assess a job at all.
 
     Args:
         job: the job.
@@ -37,12 +37,12 @@ def missing_metrics(job: JobQueues, known: float) -> Inconclusive | None:
     size = sum(job.topology.parallelism.values())
     loads = loads_in(job).values()
     if not job.samples and not job.totals:
-        reason = "the input holds no metrics of this job's tasks"
+        reason = "the logs and responses contain no task metrics of this job"
     elif all(load.busy is None and load.pressed is None for load in loads):
         reason = (
             "the metrics contain no busy times, back pressure or buffer usage"
             if job.samples
-            else "saved responses count records, and no busy or back-pressured times (1.16 and later)"
+            else "the saved responses contain record counts but no busy or back-pressured times (1.16 and later)"
         )
     elif not has_samples_over_time(job):
         reason = _single_answers(job)
@@ -58,12 +58,14 @@ def _single_answers(job: JobQueues) -> str:
     wait = {load.key.task for load in loads if load.waits and load.wait_measured}
     busy = [load for load in loads if load.works and load.measured and load.key.task not in wait]
     if wait and busy:
-        return f"{_busy_tasks(job, busy)} in a single answer: nothing shows that it lasts"
-    return "single answers and counts since the start show no lasting back pressure: no samples over time"
+        return (
+            f"{_busy_tasks(job, busy)} in a single response, which does not show whether this lasts"
+        )
+    return "there are no samples over time: single responses and counts since the start do not show lasting back pressure"
 
 
 def _busy_tasks(job: JobQueues, busy: Sequence[Load], where: str = "") -> str:
-    """Name the subtasks that work while others wait, without convicting any of them."""
+    """Name the subtasks that work while others wait, without blaming any of them."""
     names = list(dict.fromkeys(subtask_name(job, load.key) for load in busy))
     hidden = len(names) - _MOST_NAMED
     shown = ", ".join(names[:_MOST_NAMED]) + (f" and {hidden} more" if hidden > 0 else "")
@@ -71,21 +73,23 @@ def _busy_tasks(job: JobQueues, busy: Sequence[Load], where: str = "") -> str:
 
 
 def too_few_samples(job: JobQueues, windows: Sequence[int]) -> Inconclusive:
-    """Return that a job has too few samples, with the subtasks under suspicion."""
+    """Return that a job has too few samples, and name the suspected subtasks."""
     number = fmt.plural(most_samples(job), "sample")
     roots = [root for window in windows for root in find_roots(job, loads_in(job, [window]))]
     busy = [load for root in roots for load in root.subtasks]
     if busy:
         reason = f"{_busy_tasks(job, busy, ' downstream')}, in {number} only"
     elif windows:
-        reason = f"tasks wait, in too few samples ({number}) to find the task they wait for"
+        reason = (
+            f"tasks wait, but there are too few samples ({number}) to find the task they wait for"
+        )
     else:
-        reason = f"at most {number} of each subtask: too few to rule out back pressure"
+        reason = f"each subtask has at most {number}, too few to rule out back pressure"
     return Inconclusive(reason=reason, remedy=_MORE_SAMPLES, job=job.job.key)
 
 
 def late_barriers(job: JobQueues, windows: Sequence[int]) -> Inconclusive | None:
-    """Return that sources wait for the barriers of others, which is no back pressure."""
+    """Return that sources wait for the barriers of other subtasks, which is not back pressure."""
     holding = awaits_barrier(job, windows)
     if not holding:
         return None
@@ -109,14 +113,14 @@ def unknown_root(job: JobQueues, windows: Sequence[int], *, few: bool) -> Inconc
     """
     unseen = None
     if few:
-        reason = "tasks wait, in too few samples to find the task they wait for"
+        reason = "tasks wait, but there are too few samples to find the task they wait for"
         remedy = _MORE_SAMPLES
     elif not has_task_order(job):
-        reason = "tasks wait, and the input does not show the order of the tasks"
+        reason = "tasks wait, but the logs and metrics do not show the order of the tasks"
         remedy = "add the job graph: the response of /jobs/:id or /jobs/:id/plan, or the JobManager's log"
     elif unseen := unmonitored_end(loads_in(job, windows), job.topology):
         reason = (
-            f"tasks wait for {fmt.shorten(unseen)}, and metrics of some of its subtasks are missing"
+            f"tasks wait for {fmt.shorten(unseen)}, but metrics of some of its subtasks are missing"
         )
         remedy = "add the logs or metrics of every TaskManager"
     else:

@@ -126,7 +126,7 @@ def measurements_of(spell: Spell) -> tuple[Measurement, ...]:
 
 
 def evidence_of(job: JobQueues, spell: Spell) -> tuple[Evidence, ...]:
-    """Return the samples that convict, then those of waiting subtasks, then late acknowledgements."""
+    """Return the samples that point to the culprit, then those of waiting subtasks, then late acknowledgements."""
     refs: list[tuple[Cited | None, int | None]] = []
     keys = [load.key for load in spell.convicted[:3]]
     waiting = [load.key for load in spell.loads.values() if load.waits][:2]

@@ -2,7 +2,7 @@
 
 In each window `flowdiag.analyses.flink.tasks.pressure.roots` finds the tasks that are busy, not back-pressured, and
 right behind a task that waits. Windows with the same root, with at most one other window in between, form a
-spell. The numbers of the whole spell convict, never a single window.
+spell. The blame depends on the numbers of the whole spell, never on a single window.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def samples_in(job: JobQueues, windows: Iterable[int] | None) -> dict[SubtaskKey
 
 @once
 def has_samples_over_time(job: JobQueues) -> bool:
-    """Return whether the input holds samples over time, and not only single answers."""
+    """Return whether the input contains samples over time, not only single responses."""
     return any(
         sum(sample.samples for sample in each) >= ENOUGH_TIMES for each in job.samples.values()
     )
@@ -428,7 +428,7 @@ def find_spells(job: JobQueues) -> tuple[Spell, ...]:
     order = job.windows
     if not has_samples_over_time(job):
         if not job.totals:
-            return ()  # single answers convict no subtask
+            return ()  # a single response is not enough to blame a subtask
         whole = _spells(job, None, loads_in(job))
         return _ranked(whole)
     seen: dict[str, dict[int, Root]] = defaultdict(dict)
@@ -531,7 +531,7 @@ def _spells(
 
 
 def _samples_of(job: JobQueues, windows: Sequence[int] | None, keys: Sequence[SubtaskKey]) -> int:
-    """Return the smallest number of samples of a load metric among the convicted subtasks."""
+    """Return the smallest number of samples of a load metric among the subtasks to blame."""
     held = samples_in(job, windows)
     counts = []
     for key in keys:

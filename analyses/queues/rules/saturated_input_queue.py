@@ -15,7 +15,7 @@ Flink has no metric for credits. If 95% of the exclusive buffers of the remote c
 floating pool is empty, no channel can announce credit.
 
 Without these gauges (up to 1.8), the rule compares the queue length with the capacity of the remote
-channels. Up to 1.4, that is `C*2+8` buffers for `C` channels. Since 1.5, it is the sum of exclusive and
+channels. Up to 1.4, that is `C*2+8` buffers per gate with `C` channels. Since 1.5, it is the sum of exclusive and
 floating buffers. Since 1.9, `inputQueueLength` includes data from local producers, so on its own it is not
 enough to blame a subtask.
 

@@ -109,7 +109,7 @@ def failed_tasks(assessed: h.Assessed, records: list[h.Record]) -> h.Finding:
         error,
         "Spark aborted the job, so its batch failed."
         if given_up
-        else "Spark runs a task up to four times by default. The input does not show whether a "
+        else "Spark runs a task up to four times by default. The logs do not show whether a "
         "retry succeeded.",
         severity=h.Severity.CRITICAL if given_up else h.Severity.WARNING,
         confidence=h.Confidence.HIGH if given_up else h.Confidence.MEDIUM,

@@ -33,7 +33,7 @@ def failed_query(
     if recovered:
         explain = "The query was restarted and has worked since."
     elif pasted:
-        explain = h.explanation(cause) or "The input does not show whether the query was restarted."
+        explain = h.explanation(cause) or "The logs do not show whether the query was restarted."
     else:
         explain = _without_recovery(query, len(ended), after, last)
     times = f" {len(ended)} times" if len(ended) > 1 else ""
