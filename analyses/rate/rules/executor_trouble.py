@@ -57,10 +57,12 @@ _BY_WHOM: Final = (
 class Lost(h.Limits):
     """Limits of RT304."""
 
-    ratio: float = h.limit(2.0, "ratio", "hosts of one kind differ by a fifth")
-    stages: float = h.limit(10, "stages", "fewer may be chance")
-    at_end: float = h.limit(2000, "ms", "before the end: the application is stopping")
-    quiet: float = h.limit(600_000, "ms", "since the last trouble: it has recovered")
+    ratio: float = h.limit(2.0, "ratio", "hosts of the same kind differ by only a fifth")
+    stages: float = h.limit(10, "stages", "fewer stages may be chance")
+    at_end: float = h.limit(
+        2000, "ms", "this close to its end, the application is already stopping"
+    )
+    quiet: float = h.limit(600_000, "ms", "without another loss, the application has recovered")
 
 
 def judge(assessed: h.Assessed, limits: Lost) -> h.Iterator[h.Finding | h.Inconclusive]:

@@ -52,12 +52,18 @@ class Failing(h.Limits):
     failed_share: float = h.limit(
         h.defaults.FAILED_SHARE, "share", "one lost batch in twenty is data loss, not an incident"
     )
-    last: float = h.limit(h.defaults.FAILED_LAST, "batches", "the job no longer works")
+    last: float = h.limit(
+        h.defaults.FAILED_LAST,
+        "batches",
+        "if all of the last batches failed, the job no longer works",
+    )
     recent: float = h.limit(
-        10, "batches", "at the end: with a failure among them, the problem is not over"
+        10, "batches", "if one of the last batches failed, the problem is not over"
     )
     worked: float = h.limit(
-        h.defaults.WORKED, "triggers", "after the last exception: the query works again"
+        h.defaults.WORKED,
+        "triggers",
+        "triggers after the last exception that show that the query works again",
     )
 
 

@@ -92,7 +92,7 @@ def _finding(
     return h.flow_finding(
         flow,
         [unit for unit, _ in few],
-        title=f"{len(few)} of {flow.plural(count)} run in {text} of {longest}, although {free} free",
+        title=f"{len(few)} of {flow.plural(count)} run in {text} (the longest takes {longest}), although {free} free",
         explain=h.explanation("few-tasks"),
         why=f"its longest stage has {text} for {cores} cores",
         cause="few-tasks" if alone else None,

@@ -34,7 +34,7 @@ class Hanging(h.Limits):
     """Limits of RT104."""
 
     intervals: float = h.limit(10.0, "intervals", "shorter stalls end on their own")
-    ratio: float = h.limit(3.0, "ratio", "to the longest earlier batch")
+    ratio: float = h.limit(3.0, "ratio", "ratio to the longest earlier batch")
 
 
 def judge(assessed: h.Assessed, limits: Hanging) -> h.Iterator[h.Finding | h.Inconclusive]:
