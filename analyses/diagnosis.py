@@ -27,12 +27,12 @@ from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.model.rule import Rule, apply, not_assessed
 from flowdiag.analyses.model.shared_rules import merge_outcomes
 from flowdiag.analyses.model.span import Span, zone_of
-from flowdiag.analyses.model.topics import ENGINES, EVERYTHING
 from flowdiag.analyses.report.build import report_of
 from flowdiag.analyses.report.faults import Faults, faults_in, faults_of
 from flowdiag.analyses.report.verdicts import topic_of, topic_without_input
 from flowdiag.analyses.report.wire import Data, Fault, Report, Where, iso
 from flowdiag.analyses.report.wire import Topic as WireTopic
+from flowdiag.analyses.topic_names import ENGINES, EVERYTHING
 from flowdiag.parsers.catalogue import unusable_plugins
 from flowdiag.parsers.notes import InputNote, Kind
 

@@ -20,7 +20,7 @@ def inputs_of(
     Raises:
         InputError: as for `find`.
     """
-    from flowdiag.analyses.model.topics import ENGINES, EVERYTHING
+    from flowdiag.analyses.topic_names import ENGINES, EVERYTHING
 
     if command != EVERYTHING:
         return find(paths, strict=strict, engine=ENGINES[command]), frozenset({ENGINES[command]})

@@ -8,7 +8,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from flowdiag.analyses.model.topics import ENGINES
+from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.parsers import plugins
 
 if TYPE_CHECKING:

@@ -40,8 +40,8 @@ from flowdiag.analyses.comparison.wire import Change, Comparison
 from flowdiag.analyses.diagnosis import InspectedInputs, Measured, report_on
 from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.model.span import Selection, parse_moment
-from flowdiag.analyses.model.topics import ENGINES
 from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import topic
 
 PAGE: Final = Path("docs") / "compare.md"

@@ -25,9 +25,9 @@ from typing import Any, Final
 from benchmarks.reports import joined
 from flowdiag.analyses.diagnosis import inspect_inputs, measure, report_on
 from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.model.topics import ENGINES, EVERYTHING, names_of
 from flowdiag.analyses.report.fitting import engines_of
 from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.topic_names import ENGINES, EVERYTHING, names_of
 from flowdiag.analyses.topics import topic
 from tests.archives import FIXTURES
 from tests.diagnoses import ORDER, answer, truth_of

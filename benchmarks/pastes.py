@@ -32,9 +32,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flowdiag.analyses.diagnosis import Measured, inspect_inputs, measure, report_on
 from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.model.topics import EVERYTHING, names_of
 from flowdiag.analyses.report.fitting import engines_of
 from flowdiag.analyses.report.wire import Finding, Report
+from flowdiag.analyses.topic_names import EVERYTHING, names_of
 from flowdiag.analyses.topics import topic
 from flowdiag.cli.exit_codes import exit_code
 from flowdiag.cli.options.settings import Settings

@@ -55,7 +55,7 @@ def inputs(top: Path) -> Iterator[tuple[Path, str]]:
     Args:
         top: of the checkout.
     """
-    from flowdiag.analyses.model.topics import ENGINES
+    from flowdiag.analyses.topic_names import ENGINES
 
     make.write_all(SYNTHETIC / "flink")
     make_spark.write_all(SYNTHETIC / "spark")
@@ -129,7 +129,7 @@ def _measured(top: Path, shard: int, shards: int) -> Iterator[tuple[str, str, tu
     from flowdiag.analyses.diagnosis import inspect_inputs, measure
     from flowdiag.analyses.inputs import find
     from flowdiag.analyses.model.options import Options
-    from flowdiag.analyses.model.topics import ENGINES
+    from flowdiag.analyses.topic_names import ENGINES
     from flowdiag.analyses.topics import topic
     from flowdiag.cli.spark.starter import SparkStarter
 
@@ -170,7 +170,7 @@ def joined(measured: Path, top: Path) -> Iterator[tuple[str, Report]]:
     """
     from flowdiag.analyses.diagnosis import report_on
     from flowdiag.analyses.model.options import Options
-    from flowdiag.analyses.model.topics import ENGINES
+    from flowdiag.analyses.topic_names import ENGINES
     from flowdiag.analyses.topics import topic
 
     topics = Counter(path.name.rsplit(".", 2)[0] for path in measured.glob("*.pickle"))

@@ -128,7 +128,7 @@ def _reports(
 
 def _command(saved: Mapping[str, Report]) -> str:
     """Return the command for diagnosing inputs: that of the saved report, if there is one."""
-    from flowdiag.analyses.model.topics import EVERYTHING
+    from flowdiag.analyses.topic_names import EVERYTHING
 
     return next((report.tool.command for report in saved.values()), EVERYTHING)
 

@@ -323,7 +323,7 @@ def report_on_paths(
         FlowdiagError: as in `run`.
     """
     from flowdiag.analyses.model.options import Options
-    from flowdiag.analyses.model.topics import EVERYTHING, names_of
+    from flowdiag.analyses.topic_names import EVERYTHING, names_of
     from flowdiag.analyses.topics import topic
     from flowdiag.cli.spark.cluster import session_after_checks
     from flowdiag.parsers.sources.remote import is_url, without_credentials

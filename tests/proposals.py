@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from flowdiag.analyses.memory.advice import derive_with
 from flowdiag.analyses.memory.model import MEMORY_KEYS, MemoryOptionError, parse_size
-from flowdiag.analyses.model.topics import ENGINES
 from flowdiag.analyses.report.wire import Action, Report
+from flowdiag.analyses.topic_names import ENGINES
 
 _FLINK_UNITS: Final = frozenset(
     [

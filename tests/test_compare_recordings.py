@@ -12,8 +12,8 @@ import pytest
 from flowdiag.analyses.comparison.compare import compare_reports
 from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.model.topics import ENGINES
 from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import topic
 from flowdiag.cli.options.settings import Format
 from flowdiag.cli.render.comparison import RENDERERS

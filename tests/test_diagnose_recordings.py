@@ -13,8 +13,8 @@ import pytest
 
 from flowdiag.analyses.diagnosis import diagnose, report_on
 from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.model.topics import EVERYTHING, names_of
 from flowdiag.analyses.report.fitting import engines_of
+from flowdiag.analyses.topic_names import EVERYTHING, names_of
 from flowdiag.analyses.topics import topic
 from flowdiag.cli.render import table
 from flowdiag.cli.render.page import Page

@@ -16,8 +16,8 @@ import pytest
 from flowdiag.analyses import topics
 from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.engine.reading import Resources
-from flowdiag.analyses.model.topics import ENGINES
 from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.parsers import catalogue, plugins
 from flowdiag.parsers.parallel import parse_in_processes
 from flowdiag.parsers.rows import Event

@@ -29,12 +29,12 @@ from flowdiag.analyses.model.finding import (
     Subject,
 )
 from flowdiag.analyses.model.keys import JobKey
-from flowdiag.analyses.model.topics import ENGINES
 from flowdiag.analyses.rate.facts import ApplicationFacts
 from flowdiag.analyses.rate.helpers import remedies as spark_remedies
 from flowdiag.analyses.report.advice import action_of
 from flowdiag.analyses.report.build import ReportBuilder
 from flowdiag.analyses.report.wire import Data, Report
+from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.cli.text import words
 
 from .proposals import disagreeing, is_taken, wrong, wrong_with

@@ -17,8 +17,8 @@ from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, Status
 from flowdiag.analyses.flink.settled import settled_events
 from flowdiag.analyses.model.finding import Severity
 from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.model.topics import ENGINES
 from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import topic
 from flowdiag.cli.render import table
 from flowdiag.cli.render.page import Page

@@ -11,7 +11,7 @@ import pytest
 
 from flowdiag.analyses.diagnosis import report_on
 from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.model.topics import ENGINES
+from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import topic
 
 from .cli.formats import invalid

@@ -15,8 +15,8 @@ from flowdiag.analyses.diagnosis import Measured
 from flowdiag.analyses.flink.assemble import assemble
 from flowdiag.analyses.flink.lifecycle import INCIDENTS
 from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.model.topics import ENGINES
 from flowdiag.analyses.rate.assemble import assemble as assemble_rate
+from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import topic
 from flowdiag.parsers.rows import Event
 from flowdiag.parsers.sources.discover import Discovery

@@ -22,11 +22,11 @@ from flowdiag.analyses.model.choice import Choice, chosen, rule_overrides
 from flowdiag.analyses.model.options import MemoryOptions, Options, QueueOptions, RateOptions
 from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.model.span import Moment, Selection, parse_moment
-from flowdiag.analyses.model.topics import ENGINES, EVERYTHING, names_of
 from flowdiag.analyses.model.zones import zone_name
 from flowdiag.analyses.report.privacy import Privacy
 from flowdiag.analyses.report.saved import report_in
 from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.topic_names import ENGINES, EVERYTHING, names_of
 from flowdiag.analyses.topics import all_rules, topic
 from flowdiag.parsers.errors import FlowdiagError, InputError, nearest
 from flowdiag.parsers.rows import Event

@@ -11,7 +11,6 @@ from flowdiag.analyses.flink.clocks.settle import DRIFT_MS
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.model.keys import JobKey, Process
 from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.model.topics import EVERYTHING
 from flowdiag.analyses.report import verdicts as v
 from flowdiag.analyses.report import wire as w
 from flowdiag.analyses.report.advice import action_of, each_once, first_action
@@ -24,6 +23,7 @@ from flowdiag.analyses.report.redact import clean, cleaned, printable
 from flowdiag.analyses.report.stories import LinkedFindings, Pair
 from flowdiag.analyses.report.transform import redacted, without_credentials
 from flowdiag.analyses.report.version import tool_version
+from flowdiag.analyses.topic_names import EVERYTHING
 from flowdiag.parsers.notes import InputNote
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from flowdiag.analyses.model.topics import EVERYTHING
+from flowdiag.analyses.topic_names import EVERYTHING
 
 if TYPE_CHECKING:
     from flowdiag.parsers.sources.open import Source

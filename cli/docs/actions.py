@@ -14,7 +14,7 @@ from flowdiag.analyses.knowledge.conditions import CONDITIONS, Setup
 from flowdiag.analyses.knowledge.option_types import type_of, write
 from flowdiag.analyses.memory.options import KNOWN_VERSIONS as VERSIONS
 from flowdiag.analyses.model.finding import Action
-from flowdiag.analyses.model.topics import ENGINES
+from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import rules_of
 
 _FILLED: Final = re.compile(r"\{\w+\}")

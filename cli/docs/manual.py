@@ -11,7 +11,7 @@ from typing import Any, Final
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.model.choice import nearest_rule
 from flowdiag.analyses.model.rule import HEADINGS, Rule, sections
-from flowdiag.analyses.model.topics import ENGINES
+from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import all_rules, brought_by, own_rules_of, rules_of
 from flowdiag.cli.output.console import print_message, use_colour, write_report
 from flowdiag.cli.text.words import quantity

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from flowdiag.analyses.model.topics import EVERYTHING
+from flowdiag.analyses.topic_names import EVERYTHING
 
 # Default ports.
 _PORTS: Final = {"8081": "flink", "9090": "prometheus", "4040": "spark", "4041": "spark"}

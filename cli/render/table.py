@@ -15,8 +15,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.model.topics import EVERYTHING
 from flowdiag.analyses.report.wire import Culprit, Report, Rule
+from flowdiag.analyses.topic_names import EVERYTHING
 from flowdiag.cli import views
 from flowdiag.cli.render.page import TERSEST, Page
 from flowdiag.cli.text import grid as g

@@ -15,12 +15,12 @@ from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.model.topics import ENGINES
 from flowdiag.analyses.report import encoding, transform, wire
 from flowdiag.analyses.report.build import ReportBuilder
 from flowdiag.analyses.report.faults import fault_of
 from flowdiag.analyses.report.fingerprints import fingerprint, fingerprints
 from flowdiag.analyses.report.verdicts import judge, topic_of
+from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import topic
 from flowdiag.cli.exit_codes import exit_code
 from flowdiag.cli.options.settings import FailOn, Settings

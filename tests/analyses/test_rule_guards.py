@@ -19,7 +19,7 @@ from flowdiag import analyses
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.model.finding import Rank
 from flowdiag.analyses.model.rule import Limits, Rule, sections
-from flowdiag.analyses.model.topics import ENGINES
+from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import all_rules
 
 HOME = Path(analyses.__file__).parent

@@ -11,9 +11,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from flowdiag.analyses.model.topics import ENGINES
 from flowdiag.analyses.report.encoding import encode
 from flowdiag.analyses.report.transform import json_schema
+from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import all_rules
 from flowdiag.cli.app import main
 from flowdiag.cli.docs.manual import rule_page

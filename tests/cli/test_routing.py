@@ -8,8 +8,8 @@ from xml.etree import ElementTree as Xml
 import pytest
 
 from flowdiag.analyses.memory.inputs import read_others
-from flowdiag.analyses.model.topics import names_of
 from flowdiag.analyses.report.fitting import engines_of, fits, suggested
+from flowdiag.analyses.topic_names import names_of
 from flowdiag.cli.options.routing import with_default_command
 from flowdiag.cli.render import junit
 from flowdiag.cli.render.page import Page

@@ -30,8 +30,8 @@ from xml.etree import ElementTree as Xml
 
 import jsonschema
 
-from flowdiag.analyses.model.topics import ENGINES
 from flowdiag.analyses.report.transform import json_schema
+from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.cli import app, diagnosing
 from flowdiag.cli.options.settings import Format
 from flowdiag.cli.spark.starter import SparkStarter

@@ -30,9 +30,9 @@ from flowdiag.analyses.flink.clocks.settle import settle
 from flowdiag.analyses.flink.clocks.survey import survey
 from flowdiag.analyses.flink.settled import rare_of
 from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.model.topics import ENGINES
 from flowdiag.analyses.rate.measure import assign_owners
 from flowdiag.analyses.rate.survey import survey_table
+from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import topic
 from flowdiag.parsers import split as splitting
 from flowdiag.parsers.rows import EVENTS, Event
