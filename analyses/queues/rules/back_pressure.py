@@ -47,17 +47,19 @@ class Pressed(h.Limits):
     """Thresholds of BP101."""
 
     lasted: float = h.limit(
-        60, "s", "at least; shorter waits come from bursts or from a job that warms up"
+        60, "s", "minimum duration; shorter waits come from bursts or from a job that warms up"
     )
     known: float = h.limit(
-        KNOWN_SIBLINGS, "share", "of the subtasks must have metrics; the others may hide the cause"
+        KNOWN_SIBLINGS,
+        "share",
+        "minimum share of subtasks with metrics; the others may hide the cause",
     )
-    samples: float = h.limit(5, "samples", "are required; fewer may be misleading")
+    samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
     near_start: float = h.limit(
-        120, "s", "around a start; the job then reads its backlog at full speed"
+        120, "s", "distance from a start; near a start, the job reads its backlog at full speed"
     )
     isolated: float = h.limit(
-        0.01, "share", "of the windows; back pressure in fewer windows is a burst"
+        0.01, "share", "share of the windows; back pressure in fewer windows is a burst"
     )
 
 

@@ -32,9 +32,11 @@ from flowdiag.analyses.queues.data import gc_share
 class Collecting(h.Limits):
     """Thresholds of SK104."""
 
-    share: float = h.limit(0.2, "share", "of the time; a few percent is normal")
-    heavy: float = h.limit(0.4, "share", "of the time is a warning even if no task waits")
-    samples: float = h.limit(5, "samples", "are required; fewer may be misleading")
+    share: float = h.limit(
+        0.2, "share", "minimum share of time in garbage collection; a few percent is normal"
+    )
+    heavy: float = h.limit(0.4, "share", "share of time that is a warning even if no task waits")
+    samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
 
 
 def judge(job: h.JobQueues, limits: Collecting) -> h.Iterator[h.Finding]:

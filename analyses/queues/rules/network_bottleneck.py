@@ -35,10 +35,16 @@ from flowdiag.analyses.queues import helpers as h
 class Bottleneck(h.Limits):
     """Thresholds of BP201."""
 
-    full: float = h.limit(FULL, "share", "of the output buffers are in use; half of them is normal")
-    empty: float = h.limit(0.3, "share", "of the input buffers are in use; half of them is normal")
-    busy: float = h.limit(BUSY, "share", "of the time; a receiver this busy may be slow")
-    samples: float = h.limit(5, "samples", "are required; fewer may be misleading")
+    full: float = h.limit(
+        FULL, "share", "minimum share of output buffers in use; half of them is normal"
+    )
+    empty: float = h.limit(
+        0.3, "share", "maximum share of input buffers in use; half of them is normal"
+    )
+    busy: float = h.limit(
+        BUSY, "share", "maximum busy time of a receiver; a busier one may be slow"
+    )
+    samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
 
 
 def judge(job: h.JobQueues, limits: Bottleneck) -> h.Iterator[h.Finding]:

@@ -41,15 +41,15 @@ class UsedUp(h.Limits):
     """Thresholds of BP202."""
 
     requested: float = h.limit(
-        1.0, "share", "of the network memory; above 100%, Flink warns as well"
+        1.0, "share", "maximum share of the network memory; above 100%, Flink warns as well"
     )
     waits: float = h.limit(
-        0.1, "share", "of the time; Flink's own limit between no and low back pressure"
+        0.1, "share", "waiting time of a task; Flink's own limit between no and low back pressure"
     )
     hardly: float = h.limit(
-        0.05, "share", "of the segments are free on average; the next burst finds none"
+        0.05, "share", "maximum share of free segments on average; the next burst finds none"
     )
-    samples: float = h.limit(5, "samples", "are required; fewer may be misleading")
+    samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
 
 
 class _Shortage(NamedTuple):

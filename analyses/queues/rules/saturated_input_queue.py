@@ -42,7 +42,9 @@ from flowdiag.analyses.queues.saturation import OLD_POOL, FullInput, full_inputs
 class Saturated(h.Limits):
     """Thresholds of BP103."""
 
-    share: float = h.limit(0.5, "share", "of the samples are full; short bursts are normal")
+    share: float = h.limit(
+        0.5, "share", "minimum share of samples with full buffers; short bursts are normal"
+    )
 
 
 def judge(job: h.JobQueues, limits: Saturated) -> h.Iterator[h.Finding]:

@@ -38,19 +38,27 @@ class Uneven(h.Limits):
     """Thresholds of BP204."""
 
     longest: float = h.limit(
-        5, "buffers", "in the longest channel; shorter queues come and go between two samples"
+        5,
+        "buffers",
+        "minimum length of the longest channel; shorter queues come and go between two samples",
     )
-    ratio: float = h.limit(4, "ratio", "of the longest channel to the mean of its gate")
+    ratio: float = h.limit(
+        4, "ratio", "minimum ratio of the longest channel to the mean of its gate"
+    )
     least_mean: float = h.limit(
-        0.5, "buffers", "at least as the mean; any queue is many times the mean of an empty gate"
+        0.5,
+        "buffers",
+        "minimum mean to compare with; any queue is many times the mean of an empty gate",
     )
     floating: float = h.limit(
-        FULL, "share", "of the floating buffers are in use; they go to channels with a backlog"
+        FULL,
+        "share",
+        "minimum share of floating buffers in use; they go to channels with a backlog",
     )
     exclusive: float = h.limit(
-        0.3, "share", "of the exclusive buffers are in use; most channels still have theirs"
+        0.3, "share", "maximum share of exclusive buffers in use; most channels still have theirs"
     )
-    samples: float = h.limit(5, "samples", "are required; fewer may be misleading")
+    samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
 
 
 def judge(job: h.JobQueues, limits: Uneven) -> h.Iterator[h.Finding]:

@@ -34,10 +34,12 @@ class Uneven(h.Limits):
     """Thresholds of SK103."""
 
     ratio: float = h.limit(
-        3, "ratio", "to the mean of its siblings; key groups alone cause up to 1.5"
+        3, "ratio", "minimum ratio to the mean of its siblings; key groups alone cause up to 1.5"
     )
-    records: float = h.limit(1000, "records", "at least; the ratio of fewer records means little")
-    idle: float = h.limit(IDLE, "share", "of the time; a subtask less busy than this is idle")
+    records: float = h.limit(
+        1000, "records", "minimum number of records; the ratio of fewer records means little"
+    )
+    idle: float = h.limit(IDLE, "share", "minimum busy time; a subtask less busy than this is idle")
 
 
 CHECKPOINTS = h.Action(

@@ -40,13 +40,15 @@ SPREAD = "cluster.evenly-spread-out-slots"
 class Uneven(h.Limits):
     """Thresholds of SK105."""
 
-    ratio: float = h.limit(2, "ratio", "to the mean of the other TaskManagers")
-    cpu: float = h.limit(0.9, "share", "of the host's CPU; almost nothing is left")
+    ratio: float = h.limit(2, "ratio", "minimum ratio to the mean of the other TaskManagers")
+    cpu: float = h.limit(0.9, "share", "minimum CPU load of the host; almost nothing is left")
     others_cpu: float = h.limit(
-        0.6, "share", "of the CPU on the other TaskManagers, which have CPU to spare"
+        0.6, "share", "maximum CPU load of the other TaskManagers, which have CPU to spare"
     )
-    working: float = h.limit(WORKING, "share", "of the time; subtasks that work less do not count")
-    samples: float = h.limit(5, "samples", "are required; fewer may be misleading")
+    working: float = h.limit(
+        WORKING, "share", "minimum working time of a subtask; subtasks that work less do not count"
+    )
+    samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
 
 
 def judge(job: h.JobQueues, limits: Uneven) -> h.Iterator[h.Finding]:

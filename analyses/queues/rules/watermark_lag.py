@@ -35,8 +35,10 @@ END_OF_INPUT = 9e15  # larger watermarks mark the end of the input
 class Behind(h.Limits):
     """Thresholds of SK106."""
 
-    behind: float = h.limit(60, "s", "behind the median; event-time windows are rarely shorter")
-    samples: float = h.limit(5, "samples", "are required; fewer may be misleading")
+    behind: float = h.limit(
+        60, "s", "minimum lag behind the median; event-time windows are rarely shorter"
+    )
+    samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
 
 
 def judge(job: h.JobQueues, limits: Behind) -> h.Iterator[h.Finding]:

@@ -41,9 +41,13 @@ from flowdiag.analyses.rate.cores import cores_of
 class Starved(h.Limits):
     """Limits of RT313."""
 
-    waiting: float = h.limit(3, "batches", "are unfinished; one or two wait at every start")
+    waiting: float = h.limit(
+        3, "batches", "minimum number of unfinished batches; one or two wait at every start"
+    )
     ran: float = h.limit(
-        h.defaults.COLD, "batches", "may have completed; the first batches are often empty"
+        h.defaults.COLD,
+        "batches",
+        "maximum number of completed batches; the first ones are often empty",
     )
 
 

@@ -45,12 +45,14 @@ _LOGS: Final = {
 class Regular(h.Limits):
     """Limits of RT408."""
 
-    ratio: float = h.limit(h.defaults.PERIODIC, "ratio", "of a long batch's duration to the median")
+    ratio: float = h.limit(
+        h.defaults.PERIODIC, "ratio", "minimum ratio of a long batch's duration to the median"
+    )
     longer: float = h.limit(
-        h.defaults.LONGER_MS, "ms", "than the median duration; a smaller difference is noise"
+        h.defaults.LONGER_MS, "ms", "minimum excess over the median duration; less is noise"
     )
     times: float = h.limit(
-        h.defaults.TIMES, "times", "that a batch is long; two alone show no period"
+        h.defaults.TIMES, "times", "minimum number of long batches; fewer show no period"
     )
 
 

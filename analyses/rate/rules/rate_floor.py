@@ -41,12 +41,12 @@ class Floor(h.Limits):
     """Limits of RT201."""
 
     share: float = h.limit(
-        h.defaults.MOSTLY, "share", "of the recent updates are limited by the floor"
+        h.defaults.MOSTLY, "share", "minimum share of recent updates that the floor limits"
     )
     full: float = h.limit(
         h.defaults.AT_LIMIT,
         "share",
-        "of the records that the floor permits; with fewer, the floor does not matter",
+        "minimum share of the records that the floor permits; with fewer, it does not matter",
     )
 
 

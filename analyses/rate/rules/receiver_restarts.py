@@ -38,9 +38,11 @@ class Restarts(h.Limits):
     """Limits of RT302."""
 
     restarts: float = h.limit(
-        1, "restarts", "enough for a finding; a healthy receiver starts only once"
+        1, "restarts", "minimum number of restarts; a healthy receiver starts only once"
     )
-    quiet: float = h.limit(600_000, "ms", "without another start; then the receiver has recovered")
+    quiet: float = h.limit(
+        600_000, "ms", "time without another start after which the receiver has recovered"
+    )
 
 
 def judge(assessed: h.Assessed, limits: Restarts) -> h.Iterator[h.Finding | h.Inconclusive]:

@@ -35,7 +35,9 @@ class Repeated(h.Limits):
     """Limits of RT409."""
 
     tries: float = h.limit(
-        3, "runs", "start the same batch; a single restart repeats a batch only once"
+        3,
+        "runs",
+        "minimum number of runs that start the batch; a single restart repeats it only once",
     )
 
 

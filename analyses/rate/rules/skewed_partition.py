@@ -42,18 +42,30 @@ class Skew(h.Limits):
     """Limits of RT310."""
 
     ratio: float = h.limit(
-        3.0, "ratio", "to the mean of the others; evenly spread keys stay below it"
+        3.0, "ratio", "minimum ratio to the mean of the others; evenly spread keys stay below it"
     )
     floor: float = h.limit(
-        1000, "records", "more than the mean of the others; a task reads fewer almost instantly"
+        1000,
+        "records",
+        "minimum excess over the mean of the others; a task reads fewer almost instantly",
     )
-    partitions: float = h.limit(3, "partitions", "are required; of two, one always has more")
-    share: float = h.limit(h.defaults.MOSTLY, "share", "of the recent batches or triggers")
+    partitions: float = h.limit(
+        3, "partitions", "minimum number of partitions; of two, one always has more"
+    )
+    share: float = h.limit(
+        h.defaults.MOSTLY,
+        "share",
+        "minimum share of recent batches or triggers in which the partition stands out",
+    )
     fewest: float = h.limit(
-        h.defaults.FEW, "batches", "or triggers are required; fewer may be a coincidence"
+        h.defaults.FEW,
+        "batches",
+        "minimum number of batches or triggers; fewer may be a coincidence",
     )
     use: float = h.limit(
-        h.defaults.NARROW, "share", "of the interval; batches that take less have time to spare"
+        h.defaults.NARROW,
+        "share",
+        "minimum share of the interval that batches take; below it, there is time to spare",
     )
 
 

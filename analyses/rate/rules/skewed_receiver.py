@@ -36,7 +36,9 @@ from flowdiag.analyses.rate import helpers as h
 class Skew(h.Limits):
     """Limits of RT301."""
 
-    ratio: float = h.limit(3.0, "ratio", "to the mean of the others; below it, the load is similar")
+    ratio: float = h.limit(
+        3.0, "ratio", "minimum ratio to the mean of the others; below it, the load is similar"
+    )
 
 
 def judge(assessed: h.Assessed, limits: Skew) -> h.Iterator[h.Finding | h.Inconclusive]:

@@ -46,11 +46,17 @@ _KINDS: Final = {
 class Slow(h.Limits):
     """Limits of RT407."""
 
-    share: float = h.limit(0.3, "share", "of the duration of a trigger")
-    floor: float = h.limit(500, "ms", "at least; a commit to object storage takes a few hundred")
-    fewest: float = h.limit(h.defaults.FEW, "triggers", "are required; fewer may be a coincidence")
+    share: float = h.limit(0.3, "share", "minimum share of the duration of a trigger")
+    floor: float = h.limit(
+        500, "ms", "minimum time per trigger; a commit to object storage takes a few hundred"
+    )
+    fewest: float = h.limit(
+        h.defaults.FEW, "triggers", "minimum number of triggers; fewer may be a coincidence"
+    )
     use: float = h.limit(
-        h.defaults.NARROW, "share", "of the interval; triggers that take less have time to spare"
+        h.defaults.NARROW,
+        "share",
+        "minimum share of the interval that triggers take; below it, there is time to spare",
     )
 
 

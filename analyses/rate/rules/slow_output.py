@@ -32,10 +32,12 @@ from flowdiag.analyses.rate import helpers as h
 class Slow(h.Limits):
     """Limits of RT309."""
 
-    share: float = h.limit(0.7, "share", "of the time of all output operations")
-    batches: float = h.limit(10, "batches", "are required; fewer may be a coincidence")
+    share: float = h.limit(0.7, "share", "minimum share of the time of all output operations")
+    batches: float = h.limit(10, "batches", "minimum number of batches; fewer may be a coincidence")
     use: float = h.limit(
-        h.defaults.NARROW, "share", "of the interval; batches that take less have time to spare"
+        h.defaults.NARROW,
+        "share",
+        "minimum share of the interval that batches take; below it, there is time to spare",
     )
 
 

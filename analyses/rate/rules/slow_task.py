@@ -42,19 +42,29 @@ class Slow(h.Limits):
     """Limits of RT303."""
 
     ratio: float = h.limit(
-        3.0, "ratio", "to the mean of the other tasks; similar tasks may differ by a factor of two"
+        3.0,
+        "ratio",
+        "minimum ratio to the mean of the other tasks; similar tasks may differ by a factor of two",
     )
     floor: float = h.limit(
         500,
         "ms",
-        "longer than the mean of the others; smaller differences come from starting tasks",
+        "minimum excess over the mean of the others; smaller differences come from starting tasks",
     )
-    share: float = h.limit(0.6, "share", "of the recent batches; a single slow batch is a hiccup")
-    part: float = h.limit(0.5, "share", "of the batch duration; below it, other stages matter more")
+    share: float = h.limit(
+        0.6, "share", "minimum share of recent batches; a single slow batch is a hiccup"
+    )
+    part: float = h.limit(
+        0.5, "share", "minimum share of the batch duration; below it, other stages matter more"
+    )
     more: float = h.limit(
-        2.0, "ratio", "of records to the other tasks; a slow task with fewer is a straggler"
+        2.0,
+        "ratio",
+        "minimum ratio of records for skew; a slow task with fewer records is a straggler",
     )
-    same: float = h.limit(0.8, "share", "of these batches have the same slowest partition")
+    same: float = h.limit(
+        0.8, "share", "minimum share of these batches with the same slowest partition"
+    )
 
 
 def judge(assessed: h.Assessed, limits: Slow) -> h.Iterator[h.Finding | h.Inconclusive]:

@@ -39,16 +39,18 @@ class Stuck(h.Limits):
     """Limits of RT405."""
 
     triggers: float = h.limit(
-        10, "triggers", "with rows are required; a healthy watermark advances with the next one"
+        10,
+        "triggers",
+        "minimum number of triggers with rows; a healthy watermark advances with the next one",
     )
     times: float = h.limit(
-        3, "times", "that the newest event time changes; a replay may repeat one hour"
+        3, "times", "minimum number of different newest event times; a replay may repeat one hour"
     )
     lag: float = h.limit(
-        60_000, "ms", "of growth over the recent triggers; less is jitter of the sources"
+        60_000, "ms", "minimum growth over the recent triggers; less is jitter of the sources"
     )
     growth: float = h.limit(
-        0.25, "share", "of growth, compared with the earlier gap; less is jitter as well"
+        0.25, "share", "minimum growth as a share of the earlier gap; less is jitter as well"
     )
 
 

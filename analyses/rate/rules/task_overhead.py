@@ -40,13 +40,25 @@ from flowdiag.analyses.rate import helpers as h
 class Overhead(h.Limits):
     """Limits of RT307."""
 
-    gc: float = h.limit(0.2, "share", "of the tasks' time; Spark's Web UI highlights 10%")
-    fetch: float = h.limit(0.3, "share", "of the tasks' time")
-    spill: float = h.limit(1_000_000, "bytes", "spilled by a stage; less costs almost nothing")
-    share: float = h.limit(0.6, "share", "of the recent batches exceed the limit")
-    fewest: float = h.limit(h.defaults.FEW, "batches", "are required; fewer may be a coincidence")
+    gc: float = h.limit(
+        0.2,
+        "share",
+        "minimum share of task time in garbage collection; Spark's Web UI highlights 10%",
+    )
+    fetch: float = h.limit(
+        0.3, "share", "minimum share of task time spent waiting for shuffle blocks"
+    )
+    spill: float = h.limit(
+        1_000_000, "bytes", "minimum spill of a stage; less costs almost nothing"
+    )
+    share: float = h.limit(0.6, "share", "minimum share of recent batches that reach the limit")
+    fewest: float = h.limit(
+        h.defaults.FEW, "batches", "minimum number of batches; fewer may be a coincidence"
+    )
     use: float = h.limit(
-        h.defaults.NARROW, "share", "of the interval; batches that take less have time to spare"
+        h.defaults.NARROW,
+        "share",
+        "minimum share of the interval that batches take; below it, there is time to spare",
     )
 
 

@@ -40,12 +40,12 @@ class Throttled(h.Limits):
     """Limits of RT203."""
 
     share: float = h.limit(
-        h.defaults.MOSTLY, "share", "of the recent batches reach the permitted rate"
+        h.defaults.MOSTLY, "share", "minimum share of recent batches that reach the permitted rate"
     )
     full: float = h.limit(
         h.defaults.AT_LIMIT,
         "share",
-        "of the permitted records; the rate may change within an interval",
+        "minimum share of the permitted records; the rate may change within an interval",
     )
 
 

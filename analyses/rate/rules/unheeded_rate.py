@@ -41,10 +41,12 @@ class Unheeded(h.Limits):
     """Limits of RT206."""
 
     ratio: float = h.limit(
-        2.0, "ratio", "to the permitted records; a late batch may contain those of two intervals"
+        2.0,
+        "ratio",
+        "minimum ratio to the permitted records; a late batch may contain two intervals",
     )
     share: float = h.limit(
-        h.defaults.MOSTLY, "share", "of the recent batches exceed the permitted rate"
+        h.defaults.MOSTLY, "share", "minimum share of recent batches that exceed the permitted rate"
     )
 
 

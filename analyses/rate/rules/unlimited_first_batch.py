@@ -38,10 +38,14 @@ from flowdiag.analyses.rate.model import kafka_ranges
 class First(h.Limits):
     """Limits of RT207."""
 
-    ratio: float = h.limit(5.0, "ratio", "to the median of the later batches; bursts are smaller")
-    intervals: float = h.limit(5.0, "intervals", "at least; a cold start takes less")
+    ratio: float = h.limit(
+        5.0, "ratio", "minimum ratio to the median of the later batches; bursts are smaller"
+    )
+    intervals: float = h.limit(5.0, "intervals", "minimum duration; a cold start takes less")
     batches: float = h.limit(
-        h.defaults.FEW, "batches", "with records are required; fewer show no typical size"
+        h.defaults.FEW,
+        "batches",
+        "minimum number of batches with records; fewer show no typical size",
     )
 
 

@@ -41,15 +41,19 @@ class Swinging(h.Limits):
     """Limits of RT205."""
 
     swing: float = h.limit(
-        0.5, "share", "of the median rate; the rate of a steady job varies by 10% to 20%"
+        0.5,
+        "share",
+        "minimum spread as a share of the median; the rate of a steady job varies by 10% to 20%",
     )
     turns: float = h.limit(
-        0.45, "share", "of the updates; mere noise changes direction at two thirds of them"
+        0.45,
+        "share",
+        "minimum share of updates; mere noise changes direction at two thirds of them",
     )
     proportional: float = h.limit(
-        1.0, "gain", "at most; with 1, the new rate does not depend on the last one"
+        1.0, "gain", "maximum stable gain; with 1, the new rate does not depend on the last one"
     )
-    updates: float = h.limit(8, "updates", "are required; fewer may be a coincidence")
+    updates: float = h.limit(8, "updates", "minimum number of updates; fewer may be a coincidence")
 
 
 def judge(assessed: h.Assessed, limits: Swinging) -> h.Iterator[h.Finding | h.Inconclusive]:
