@@ -176,7 +176,7 @@ def without_free_cores(*, streams: int, cores: int, ended: int = 2) -> Applicati
 
 def test_receivers_hold_every_core() -> None:
     (finding,) = found(without_free_cores(streams=2, cores=2), "RT313")
-    assert finding.severity is Severity.CRITICAL and "2 receivers hold" in finding.title
+    assert finding.severity is Severity.CRITICAL and "2 receivers occupy" in finding.title
     assert w.cause(without_free_cores(streams=2, cores=2)) == "no-core-left"
     assert found(without_free_cores(streams=1, cores=2), "RT313") == []
     # Batches run, so the input does not contain all executors.

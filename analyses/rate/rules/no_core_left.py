@@ -74,13 +74,13 @@ def _held_by_receivers(
 ) -> h.Finding:
     cores = cores_of(assessed.app) or 0
     receivers, available = h.fmt.plural(len(starts), "receiver"), h.fmt.plural(cores, "core")
-    hold = "holds" if len(starts) == 1 else "hold"
+    hold = "occupies" if len(starts) == 1 else "occupy"
     return h.application_finding(
         assessed,
         severity=h.Severity.CRITICAL,
-        title=f"{receivers} {hold} every core ({available}): none is left for batches, and "
+        title=f"{receivers} {hold} every core ({available}): none is left for batches, so "
         f"{len(waiting)} wait",
-        why=f"{receivers} {hold} {available}, and none is left for batches",
+        why=f"{receivers} {hold} every core ({available}), and none is left for batches",
         cause="no-core-left",
         rank=h.Rank.FATAL,
         first_us=min((r.time_us for r in starts if r.time_us), default=None),
@@ -114,7 +114,7 @@ def _refused(assessed: h.Assessed, refused: list[h.Record]) -> h.Finding:
     times = h.fmt.plural(len(refused), "time")
     outcome: h.SubjectFields = {
         "severity": h.Severity.CRITICAL,
-        "title": f"{times} no executor accepted a job{_resources(app, quotas)}",
+        "title": f"No executor accepted a job ({times}){_resources(app, quotas)}",
         "cause": "no-core-left",
         "rank": h.Rank.FATAL,
     }
@@ -122,7 +122,7 @@ def _refused(assessed: h.Assessed, refused: list[h.Record]) -> h.Finding:
         outcome = {
             "severity": h.Severity.INFO,
             "state": h.State.RECOVERED,
-            "title": f"{times} no executor accepted a job, until one did",
+            "title": f"At first, no executor accepted a job ({times})",
             "explain": "The cluster had no free resources yet.",
             "cause": None,
             "rank": h.Rank.CONSEQUENCE,

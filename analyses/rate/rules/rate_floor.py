@@ -86,9 +86,9 @@ def _finding(assessed: h.Assessed, state: h.StreamState, held: list[h.Replay]) -
     return h.option_finding(
         assessed,
         h.pid.MIN_RATE,
-        title=f"minRate holds the rate at {h.fmt.rate(floor)}, but the job processes "
+        title=f"minRate keeps the rate at {h.fmt.rate(floor)}, but the job only processes "
         f"{h.fmt.rate(able)}",
-        why=f"lets in {h.fmt.rate(floor)}, but the job processes {h.fmt.rate(able)}",
+        why=f"lets in {h.fmt.rate(floor)}, but the job only processes {h.fmt.rate(able)}",
         cause="rate-floor",
         # Without a fitted cost, small batches may cost as much.
         confidence=h.Confidence.HIGH if state.line is not None else h.Confidence.LOW,

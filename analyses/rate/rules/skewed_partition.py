@@ -129,7 +129,7 @@ def _finding(
         subject=h.partition_subject(assessed.app, found.partition, query),
         title=f"Partition {found.partition} {text} of {found.partitions} partitions, and stands out "
         f"in {found.units} of {found.of} {units}",
-        explain="One task reads it, and the batch is as long as that task.",
+        explain="A single task reads it, so the batch takes as long as that task.",
         why=f"{text} of {found.partitions} partitions",
         cause="data-skew",
         rank=h.Rank.ROOT_CAUSE,

@@ -92,7 +92,7 @@ def _finding(
         assessed,
         subject=subject,
         cause="unheeded-rate",
-        title=f"Back pressure is on without effect: {why}",
+        title=f"Back pressure is on but has no effect: {why}",
         why=why,
         rank=h.Rank.ROOT_CAUSE,
         count=len(batches),
