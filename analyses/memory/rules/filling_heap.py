@@ -13,7 +13,7 @@ How it decides
 --------------
 The rule reads the output of the memory logger (`taskmanager.debug.memory.log`) or the JVM's GC log
 (`-Xlog:gc`). It splits the log into four quarters. The minimum usage in a quarter is the memory
-that is still in use after a collection, so a growing minimum shows a trend. A high peak does not.
+that is still in use after a collection, so a growing minimum shows a trend, but a high peak does not.
 
 The rule reports a process in two cases: the minimum never falls and grows by at least `growth` of the heap, or
 at least `full` of the heap is in use after collections. If the log shows no full collections, the rule needs at
@@ -26,7 +26,8 @@ Take a heap dump to find out which objects grow in number. Then increase the hea
 
 False alarms
 ------------
-The state of a job that has just started still grows. A log of half an hour is too short to show a trend.
+The heap usage of a job that has just started grows with its state. A log of half an hour is too short to show
+a trend.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Filling(h.Limits):
 
     full: float = h.limit(0.85, "share", "above this share, collections run almost continuously")
     growth: float = h.limit(
-        0.1, "share", "growth from the first quarter of the log to the last, as a share of the heap"
+        0.1, "share", "from the first quarter of the log to the last, as a share of the heap"
     )
     samples: float = h.limit(20, "samples", "enough for five samples in each quarter of the log")
     stalls: float = h.limit(
@@ -103,7 +104,7 @@ def _finding(
         option=h.model.TASK_HEAP if worker else "jobmanager.memory.heap.size",
         first_us=usage.first_us,
         last_us=usage.last_us,
-        explain="The memory in use after a collection is what the job really needs.",
+        explain="The job needs the memory that is still in use after a collection.",
         measurements=(
             h.measurement("heap-left", round(left, 3), "share", limits.full),
             h.measurement("heap-maximum", maximum, "bytes"),

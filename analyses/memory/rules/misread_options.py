@@ -13,7 +13,7 @@ The setting is not in effect, and Flink reports no error.
 How it decides
 --------------
 The rule parses the file in the same way as Flink does. Flink 2.0 removed `numberOfBuffers`, the old heap options
-and the options for the number of buffers per channel and gate. From 1.10, Flink ignores the variables `FLINK_TM_…` of
+and the options for the number of buffers per channel and gate. Since 1.10, Flink ignores the variables `FLINK_TM_…` of
 its start scripts.
 
 What to do

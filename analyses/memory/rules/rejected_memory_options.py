@@ -8,7 +8,7 @@ configuration files that Flink cannot read at all.
 
 Why it matters
 --------------
-The process exits before it logs anything. On Kubernetes and YARN it looks like a worker that never registers.
+The process exits before it logs anything. On Kubernetes and YARN this looks like a worker that never registers.
 
 How it decides
 --------------

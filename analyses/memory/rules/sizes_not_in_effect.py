@@ -7,7 +7,7 @@ limit is below the configured process size.
 
 Why it matters
 --------------
-The process may still run with an old configuration, or another file, an environment variable or a `-D` argument may
+The process may still run with an old configuration. Another file, an environment variable or a `-D` argument may also
 override an option. If the container is too small, the kernel kills it before the JVM runs out of memory.
 
 How it decides

@@ -42,7 +42,9 @@ DEFAULT_SHARE = 0.4
 class Unmanaged(h.Limits):
     """Thresholds of MM303."""
 
-    least: float = h.limit(64, "MiB", "per slot: the write buffers alone use up a smaller size")
+    least: float = h.limit(
+        64, "MiB", "per slot: a smaller size is not enough even for the write buffers"
+    )
 
 
 def judge(facts: h.MemoryFacts, limits: Unmanaged) -> h.Iterator[h.Finding]:
