@@ -2,36 +2,38 @@
 
 What it reports
 ---------------
-OutOfMemoryErrors by pool (heap, metaspace, direct, threads), and containers that the cluster killed for
-their memory use (OOMKilled, exit code 137, YARN's physical memory limit). It shows the TaskManager, the
-kind of memory, and the option to change. `flowdiag memory` calculates a value.
+The rule reports OutOfMemoryErrors by pool (heap, metaspace, direct, threads). It also reports containers
+that the cluster killed for their memory use (OOMKilled, exit code 137, YARN's physical memory limit). The
+finding shows the TaskManager, the kind of memory, and the option to change. `flowdiag memory` calculates a
+value.
 
 Why it matters
 --------------
-The visible symptoms are a lost TaskManager, a suspended coordinator, failed checkpoints. The reason is
-logged once, often at INFO, often only in the cluster's report on the container. Each pool has its own
-option. With a larger heap, a container that is killed for native memory dies sooner.
+The visible symptoms are a lost TaskManager, a suspended coordinator or failed checkpoints. The reason is
+logged only once, often at INFO, or only in the cluster's report on the container. Each pool has its own
+option. If a container is killed for native memory, a larger heap makes it die sooner.
 
 How it decides
 --------------
-By the text of the error or of the container's diagnostics. `kubectl describe` and garbage collector logs
-count too. The kind of memory comes from the hint that Flink appends (1.11+), else from the error itself.
-Out of memory outranks the lost TaskManager that follows. Critical if the job failed for good or restarts
-without success until the end, else graded by age and frequency.
+The rule reads the error or the container's diagnostics, including the output of `kubectl describe` and
+garbage collector logs. It takes the kind of memory from the hint that Flink appends (1.11+), or else from
+the error itself. Running out of memory outranks the lost TaskManager that follows. The finding is critical
+if the job failed for good or restarts without success until the end of the logs. Otherwise, the severity
+depends on the age and the number of the errors.
 
-`flowdiag memory` proposes `heap-step`, `metaspace-step`, `direct-step` or `overhead-step` more of the
-pool, calculated with Flink's own memory model. It keeps the process size if `heap-left` of the heap
-remains. Otherwise it shows by how much the process grows.
+`flowdiag memory` proposes to enlarge the pool by `heap-step`, `metaspace-step`, `direct-step` or
+`overhead-step`. It calculates the values with Flink's own memory model. It keeps the process size if at least
+`heap-left` of the heap remains. Otherwise, it shows by how much the process grows.
 
 What to do
 ----------
-Change the option of the pool that ran out: a larger heap helps no other pool. The proposal is a first
-step: a leak needs a heap dump, not more memory.
+Enlarge the pool that ran out. A larger heap does not help the other pools. The proposed value is a first
+step. If memory leaks, take a heap dump instead of adding memory.
 
 False alarms
 ------------
-An OutOfMemoryError that user code catches and logs is reported if a task fails at that time.
-`kubectl delete` and a lost node also leave exit code 137: the reason decides.
+If user code catches and logs an OutOfMemoryError, the rule reports it only if a task fails at that time.
+`kubectl delete` and a lost node also leave exit code 137, so the rule checks the reason too.
 """
 
 from __future__ import annotations
@@ -48,13 +50,19 @@ from flowdiag.analyses.flink.failures.memory_pools import POOLS, Pool
 class OutOfMemory(h.Limits):
     """Thresholds of CP303."""
 
-    heap_step: float = h.limit(0.25, "ratio", "a quarter more heap, then measure again")
-    metaspace_step: float = h.limit(0.5, "ratio", "metaspace is small: half as much again")
-    direct_step: float = h.limit(128, "MiB", "the size that Flink's framework itself gets")
-    overhead_step: float = h.limit(
-        0.5, "ratio", "native memory is not measured: half as much again"
+    heap_step: float = h.limit(0.25, "ratio", "add a quarter of the heap, then measure again")
+    metaspace_step: float = h.limit(
+        0.5, "ratio", "add half of the metaspace, which is small anyway"
     )
-    heap_left: float = h.limit(0.75, "share", "of the heap; with less, the heap runs out next")
+    direct_step: float = h.limit(
+        128, "MiB", "the amount that Flink reserves for its own framework by default"
+    )
+    overhead_step: float = h.limit(
+        0.5, "ratio", "add half of the overhead, because Flink does not measure native memory"
+    )
+    heap_left: float = h.limit(
+        0.75, "share", "minimum share of the heap to keep; with less, the heap runs out next"
+    )
 
 
 @singledispatch
@@ -100,7 +108,7 @@ def judge_crises(facts: h.ClusterFacts, limits: OutOfMemory) -> h.Iterator[h.Fin
             confidence=h.weigh(votes),
             rank=h.Rank.FATAL,
             option=h.option(pool.option, job.version) if pool.option is not None else None,
-            explain=f"{pool.explanation} Later failures are a consequence.",
+            explain=f"{pool.explanation} Later failures are consequences.",
             measurements=(
                 h.measurement("memory-errors", len(group), "times", over=kind),
                 *exception_measurements(classify_incident(root)),
@@ -111,7 +119,7 @@ def judge_crises(facts: h.ClusterFacts, limits: OutOfMemory) -> h.Iterator[h.Fin
 
 
 def _actions(job: h.Job, root: h.Incident, pool: Pool) -> tuple[h.Action, ...]:
-    """More of the memory that ran out if that helps, and how to find what fills it."""
+    """Propose more of the memory that ran out if that helps, and how to find out what fills it."""
     if pool.remedy is not None:
         return h.remedies("out-of-memory", job, pool.remedy)
     # The error may recommend an option of another process.
@@ -134,7 +142,9 @@ RULE: Final = h.Rule(
     judge,
     OutOfMemory,
     signals=(
-        h.Signal("memory-error", 3, "the error or the container's diagnostics report it"),
+        h.Signal(
+            "memory-error", 3, "the error or the container's diagnostics report that memory ran out"
+        ),
         h.Signal("taskmanager-lost-after", 1, "the same TaskManager was lost right afterwards"),
     ),
     whole=True,

@@ -2,47 +2,51 @@
 
 What it reports
 ---------------
-The TaskManager that disappeared, missed its heartbeats or became unreachable, how that was noticed, how
-many failures followed, and whether the job recovered. `flowdiag startup` also reports why, and
-JobManagers that TaskManagers gave up or whose process restarted.
+The rule names the TaskManager that disappeared, missed its heartbeats or became unreachable. It shows which
+records reveal the loss, how many failures followed, and whether the job recovered. `flowdiag startup` also
+reports the reason. It reports JobManagers as well if TaskManagers lost contact with them or their process
+restarted.
 
 Why it matters
 --------------
-The task that fails first runs on a *survivor*: it lost its connection. Only the text of that exception
-and "no longer reachable" name the lost TaskManager. Restarts that fail for missing slots then bury it.
-Raising the heartbeat timeout hides a pause, and does not help a process that is gone.
+The task that fails first runs on a *survivor*, which lost its connection. Only the text of its exception and
+the message "no longer reachable" name the lost TaskManager. Restarts that fail for missing slots then bury
+these records. A longer heartbeat timeout hides a pause and does not help if the process is gone.
 
 How it decides
 --------------
-A crisis (see CP301) whose root is a lost connection, a heartbeat timeout, or a killed container. The lost
-TaskManager is the peer named in the exceptions, by resource ID if available (1.15+), else by host, and
-the TaskManager whose heartbeat failed. Among several, the one named most is reported. A failed task alone
-never makes its TaskManager the culprit. Memory as the reason outranks the loss (CP303). Critical if the
-job failed for good or cannot restart, a warning if that affects over 1% of the checkpoints, information
-otherwise.
+The rule evaluates each crisis (see CP301) that begins with a lost connection, a heartbeat timeout or a killed
+container. The lost TaskManager is the peer in the exceptions or the TaskManager whose heartbeat timed out.
+The rule identifies it by resource ID if available (1.15+), or else by host. If the records name several
+TaskManagers, the rule reports the most frequent. A failed task alone never implicates its TaskManager.
+If memory ran out, CP303 outranks this rule. The finding is critical if the job failed for good or cannot
+restart, a warning if the loss affects over 1% of the checkpoints, and information otherwise.
 
-`flowdiag startup` starts from the JobManager's line while a job started or ran, and takes the reason from
-other logs within `near`:
+`flowdiag startup` starts from the JobManager's record of the loss while a job started or ran. It takes the
+reason from records of other logs within `near`:
 
-- the container ended, or connections broke: the process is gone
-- its own log shows the timeout, within `notice`, but `behind` or more after the JobManager's: it paused
-- both sides notice at the same time: the network between them failed
-- metric reports show garbage collection for much of that minute
+- If the container ended or connections broke, the process is gone.
+- If the TaskManager's own log shows the timeout `behind` or more after the JobManager, but within `notice`,
+  the process was paused.
+- If both sides notice the timeout at the same time, the network between them failed.
+- If metric reports show garbage collection for much of that minute, garbage collection is the reason.
 
-Without its own log, reports or container the reason stays open. A JobManager restarted if its process
-begins, in the same log or in another, and no earlier JobManager logs anything after that. It is
-information only if no job was cut off and no TaskManager missed it.
+Without any of these records, the reason remains unknown. A JobManager has restarted if a new JobManager
+process starts, in the same log or another, and no earlier JobManager logs anything afterwards. The restart
+is only information if it interrupted no job and no TaskManager lost contact with the JobManager.
 
 What to do
 ----------
-Find out why it went: `kubectl describe pod`, the NodeManager's log, `dmesg` on the host, its memory, the
-garbage collection log, the network. Keep a spare slot or two, so that the job can restart at once.
+Find out why the process was lost: check `kubectl describe pod`, the NodeManager's log, `dmesg` and the memory
+of the host, the garbage collection log, and the network. Keep one or two spare slots so that the job can
+restart at once.
 
 False alarms
 ------------
-TaskManagers that the JobManager released, idle ones that leave, and the end of the cluster are not losses.
-`flowdiag startup` reports a TaskManager that is shut down on purpose while a job runs on it. A long
-garbage collection looks like a loss until the TaskManager registers again: only the heartbeat was lost.
+The rule ignores TaskManagers that the JobManager released, idle TaskManagers that leave, and the shutdown of
+the cluster. `flowdiag startup` does report a TaskManager that someone shuts down while a job runs on it. A
+long garbage collection looks like a loss until the TaskManager registers again. In that case, only the
+heartbeat was lost.
 """
 
 from __future__ import annotations
@@ -67,12 +71,14 @@ class ProcessLost(h.Limits):
     behind: float = h.limit(
         5,
         "s",
-        "both sides count the same timeout: a process that notices it so much later was paused",
+        "both sides use the same timeout, so a process that notices it this much later was paused",
     )
     near: float = h.limit(
-        60, "s", "a timeout of 50 s and its check: events within that time belong to the loss"
+        60,
+        "s",
+        "the default timeout of 50 s plus its check; events within that time belong to the loss",
     )
-    notice: float = h.limit(600, "s", "a paused process notices the timeout when it resumes")
+    notice: float = h.limit(600, "s", "a paused process notices the timeout only when it resumes")
 
 
 @singledispatch
@@ -116,7 +122,7 @@ def _finding(job: h.Job, lost: Lost, group: list[h.Crisis]) -> h.Finding:
         confidence=h.weigh(votes) if known else h.Confidence.LOW,
         rank=h.Rank.ROOT_CAUSE,
         explain="The tasks that failed first ran elsewhere and lost their connection to it."
-        + (f" {slots} failures for missing slots followed: a consequence." if slots else ""),
+        + (f" {slots} failures for missing slots followed as a consequence." if slots else ""),
         measurements=tuple(h.measurement(*number) for number in numbers),
         evidence=h.cite(_records(group)),
         actions=h.remedies("taskmanager-lost", job, "find-out", "spare-slots", place=where),
@@ -127,7 +133,7 @@ def _finding(job: h.Job, lost: Lost, group: list[h.Crisis]) -> h.Finding:
 
 def _votes(lost: Lost, crisis: h.Crisis) -> tuple[h.Vote, ...]:
     votes = h.votes_for(loss_signals(lost, crisis), RULE.signals)
-    # Records about other TaskManagers contradict nothing if no TaskManager is accused.
+    # Records about other TaskManagers contradict nothing if no TaskManager is blamed.
     return votes if any(vote.weight > 0 for vote in votes) else ()
 
 
@@ -150,8 +156,12 @@ RULE: Final = h.Rule(
         h.Signal("other-peers", -1, "other TaskManagers are named as well"),
         h.Signal("container-ended", 3, "the resource manager saw its container end"),
         h.Signal("connections-broke", 2, "peers lost their connections to it before the heartbeat"),
-        h.Signal("noticed-late", 3, "its own log has the timeout much later than the JobManager's"),
-        h.Signal("noticed-together", 2, "both sides log it at the same time: both were alive"),
+        h.Signal(
+            "noticed-late", 3, "its own log shows the timeout much later than the JobManager's"
+        ),
+        h.Signal(
+            "noticed-together", 2, "both sides log the timeout at the same time, so both were alive"
+        ),
         h.Signal(
             "collected-garbage", 3, "its reports show garbage collection for much of that minute"
         ),

@@ -2,24 +2,25 @@
 
 What it reports
 ---------------
-A TaskManager with a multiple of the tasks that an even distribution would assign to it.
+The rule reports a TaskManager that runs several times as many tasks as in an even distribution.
 
 Why it matters
 --------------
-Its CPU cores, memory and network buffers serve more tasks than those of the others.
+More tasks share the CPU cores, memory and network buffers of this TaskManager than of the others.
 
 How it decides
 --------------
-By the last start that ran: `ratio` times the even share, and at least `tasks`. Clusters with fewer than
-`taskmanagers` TaskManagers are skipped, because slots are filled in the order in which they register.
+The rule evaluates the last start that reached RUNNING. A TaskManager is crowded if it runs at least `ratio`
+times the even share of tasks, and at least `tasks` tasks. The rule skips clusters with fewer than
+`taskmanagers` TaskManagers, because Flink fills slots in the order in which TaskManagers offer them.
 
 What to do
 ----------
-Spread tasks over all TaskManagers.
+Spread the tasks evenly over all TaskManagers.
 
 False alarms
 ------------
-TaskManagers with different numbers of slots.
+If TaskManagers have different numbers of slots, those with more slots also run more tasks.
 """
 
 from __future__ import annotations
@@ -35,9 +36,13 @@ class Crowded(h.Limits):
     """Thresholds of ST303."""
 
     ratio: float = h.limit(
-        2, "ratio", "twice its share; slots are filled in no particular order, so less is chance"
+        2,
+        "ratio",
+        "minimum, compared with the even share; less is normal, because Flink fills slots in no fixed order",
     )
-    taskmanagers: float = h.limit(4, "TaskManagers", "with fewer, twice the share is common")
+    taskmanagers: float = h.limit(
+        4, "TaskManagers", "twice the even share is common in smaller clusters"
+    )
     tasks: float = h.limit(4, "tasks", "two or three tasks on one TaskManager are normal")
 
 
@@ -61,11 +66,11 @@ def judge(job: h.JobStarting, limits: Crowded) -> h.Iterator[h.Finding]:
         ongoing=True,
         severity=h.Severity.INFO,
         subject=h.job_subject(job, "taskmanager", taskmanager=name),
-        title=f"{name} runs {most} of {sum(counts.values())} tasks, {even:.1f} would be even",
+        title=f"{name} runs {most} of {sum(counts.values())} tasks; an even share is {even:.1f}",
         rank=h.Rank.MECHANISM,
         option=option,
         first_us=start.started_us,
-        explain="By default Flink takes slots in the order in which TaskManagers offer them.",
+        explain="By default, Flink fills slots in the order in which TaskManagers offer them.",
         measurements=(h.measurement("tasks", most, "tasks", round(even, 1)),),
         evidence=h.cite((t.ref, None) for t in start.tasks if t.taskmanager == name),
         actions=(

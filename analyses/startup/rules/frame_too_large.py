@@ -2,25 +2,26 @@
 
 What it reports
 ---------------
-Messages dropped because of their size: the size, the limit, and the option with a sufficient value.
+The rule reports messages that were dropped because of their size. It shows the size, the limit, and the
+option with a sufficient value.
 
 Why it matters
 --------------
-The message is lost without a response. The visible symptom is a timeout elsewhere: a task that is never
-deployed, a checkpoint that is never acknowledged.
+The sender gets no response, because the message is lost. The visible symptom is a timeout elsewhere: a task
+is never deployed, or a checkpoint is never acknowledged.
 
 How it decides
 --------------
-By the RPC layer's own log lines, which contain both sizes.
+The rule reads the RPC layer's own log lines, which contain the size of the message and the limit.
 
 What to do
 ----------
-Raise the frame size on all processes. Better still, make the message smaller: large fields of user
-functions are part of every deployment of every subtask.
+Raise the frame size on all processes. Better still, make the message smaller. Flink sends large fields of
+user functions with the deployment of every subtask.
 
 False alarms
 ------------
-None known: the message was dropped.
+None are known. The log line proves that the message was dropped.
 """
 
 from __future__ import annotations

@@ -2,29 +2,30 @@
 
 What it reports
 ---------------
-A job whose last start has not brought every task to RUNNING, the step that blocks it, and for how long.
+The rule reports a job if some of its tasks did not reach RUNNING in the last start. It names the step that
+blocks the job and shows how long the job has waited.
 
 Why it matters
 --------------
-The job processes nothing, and no single Flink log line reports it: a waiting start is silent.
+The job processes nothing, and Flink logs nothing while a start waits.
 
 How it decides
 --------------
 The rule rebuilds the steps of each start from the logs: submission, slots, deployment, initialisation.
-The first step without an end blocks the start. It does not judge a start without a failure that is younger
-than `grace`, because the log may simply end there. Nor does it judge a job that ran before and was
-cancelled within `cancelled`. A start counts as successful if nothing failed for `stable`.
+The first step that does not end blocks the start. If no start failed, the job must have waited for at least
+`grace`, because the log may simply end there. If the job ran before and was then cancelled, it must have
+waited for at least `cancelled`. A start is successful unless it fails within `stable` of reaching RUNNING.
 
 What to do
 ----------
-Other findings give the reason if the logs show it. Otherwise, for a start that waits for slots, check the
-resource manager (YARN, Kubernetes). For a task that waits in its initialisation, take a thread dump.
+If the logs show the reason, another finding reports it. Otherwise, check the resource manager (YARN,
+Kubernetes) if the job waits for slots, and take a thread dump if a task hangs in its initialisation.
 
 False alarms
 ------------
-A task's waiting time ends with the last record of its own log or the JobManager's. Later records of other
-logs and holes do not count. If the input covers only some of the tasks and all of these run, the rule is
-inconclusive. Batch jobs start their stages later.
+For a waiting task, time counts only up to the last record in the log of its TaskManager or its JobManager.
+Later records in other logs do not count. If the logs show only some of the tasks and all of these run, the
+rule is inconclusive. A batch job starts later stages only when earlier stages finish.
 """
 
 from __future__ import annotations
@@ -38,19 +39,21 @@ from flowdiag.analyses.model.finding import Inconclusive
 from flowdiag.analyses.startup import helpers as h
 
 _ADVICE: Final = (
-    "Check the other findings for the reason. While the job waits, a thread dump of the JobManager "
-    "and /jobs/:id show what it waits for"
+    "Check the other findings for the reason. While the job waits, take a thread dump of the JobManager "
+    "and check /jobs/:id to see which step blocks it"
 )
 
 
 class Held(h.Limits):
     """Thresholds of ST101."""
 
-    grace: float = h.limit(60, "s", "starting processes and downloading state may take this long")
+    grace: float = h.limit(60, "s", "process starts and state downloads may take this long")
     cancelled: float = h.limit(
-        30, "s", "users who cancel a job that does not recover have waited longer than this"
+        30, "s", "users wait longer than this before they cancel a job that does not recover"
     )
-    stable: float = h.limit(10, "s", "a start that fails sooner after RUNNING never really ran")
+    stable: float = h.limit(
+        10, "s", "a start that fails sooner after reaching RUNNING did not succeed"
+    )
 
 
 def judge(job: h.JobStarting, limits: Held) -> h.Iterator[h.Finding | Inconclusive]:
@@ -63,7 +66,7 @@ def judge(job: h.JobStarting, limits: Held) -> h.Iterator[h.Finding | Inconclusi
     partial = 0 < len(last.tasks) < (last.expected or 0)
     if partial and all(task.running_us is not None for task in last.tasks):
         yield Inconclusive(
-            reason=f"the input shows {len(last.tasks)} of the job's {last.expected} tasks",
+            reason=f"the logs show only {len(last.tasks)} of the job's {last.expected} tasks",
             remedy="add the JobManager's log, or the logs of the other TaskManagers",
             job=job.job.key,
         )

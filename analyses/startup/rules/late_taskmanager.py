@@ -2,7 +2,8 @@
 
 What it reports
 ---------------
-The TaskManager that registered last while a start waited for slots, and how much later than the others.
+The rule names the last TaskManager that registered while the job waited for slots, and shows how much later
+than the others it registered.
 
 Why it matters
 --------------
@@ -10,17 +11,18 @@ A job starts when the last slot is available: one slow node delays the whole sta
 
 How it decides
 --------------
-By registrations during the wait for slots of one start: the last TaskManager registered `late` or more
-after the median of the others.
+The rule compares the registrations up to the end of the wait for slots. The last TaskManager must register
+during the wait, and at least `late` after the median of the others.
 
 What to do
 ----------
-Check that node: image pull, disk, DNS, other load.
+On the TaskManager's node, check the image pull, the disk, DNS, and the load from other processes.
 
 False alarms
 ------------
-Workers that were requested later register later. With an active resource manager, the time counts from
-the request if known. The rule skips a wait in which the JobManager's log is silent for ten minutes or more.
+TaskManagers that were requested later also register later. If the log shows every request, the rule
+measures the time from each request instead. It skips a wait during which the JobManager's log is silent for
+ten minutes or more.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ class Late(h.Limits):
     """Thresholds of ST203."""
 
     late: float = h.limit(
-        15, "s", "processes of one cluster start within some seconds of each other"
+        15, "s", "the TaskManagers of a cluster usually start within a few seconds of each other"
     )
 
 

@@ -2,27 +2,27 @@
 
 What it reports
 ---------------
-Revoked leaderships of Dispatcher, ResourceManager or JobMaster, how often and when.
+The rule reports how often and when the Dispatcher, the ResourceManager or a JobMaster lost its leadership.
 
 Why it matters
 --------------
-With every leader change all jobs are suspended and restarted.
+Every leader change suspends and restarts all jobs.
 
 How it decides
 --------------
-By Flink's own log lines. A component that stops also gives up its leadership, so a revocation less than
-`end` before the end of the input does not count. It counts anyway if the election itself failed less than
-`after` before it: a lock was not renewed, a session timed out, or a connection was lost. A failed election
-counts if it cost a leadership or suspended a job. A job suspended because its JobManager is no longer the
-leader logs that reason.
+The rule reads Flink's own log lines. A component that stops also gives up its leadership, so a revocation
+less than `end` before the end of the input does not count. It counts anyway if the election failed at most
+`after` before it. An election fails if a lock was not renewed, a session timed out, or a connection was lost.
+A failed election counts if a component lost its leadership or a job was suspended afterwards. The reason for
+a suspension may also show that the JobManager is no longer the leader.
 
 What to do
 ----------
-Check ZooKeeper or the Kubernetes API server, long pauses of the JobManager, and the lease timeouts.
+Check ZooKeeper or the Kubernetes API server, the JobManager for long pauses, and the lease timeouts.
 
 False alarms
 ------------
-A planned change of the JobManager.
+A planned restart of the JobManager also revokes its leadership.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Lost(h.Limits):
     """Thresholds of ST304."""
 
     end: float = h.limit(
-        15, "s", "before the end of the input: a cluster that stops also revokes leaderships"
+        15, "s", "a cluster that stops also revokes leaderships just before the end of its log"
     )
-    after: float = h.limit(60, "s", "a lost leadership suspends the jobs within seconds")
+    after: float = h.limit(60, "s", "jobs are suspended within seconds after their leader is lost")
 
 
 def judge(facts: h.StartupFacts, limits: Lost) -> h.Iterator[h.Finding]:

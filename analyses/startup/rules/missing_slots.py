@@ -2,27 +2,28 @@
 
 What it reports
 ---------------
-How many slots the job requires, how many it got, from how many TaskManagers, and which number to change.
+The rule reports how many slots the job requires and how many it received, from how many TaskManagers. It
+also names the number to change.
 
 Why it matters
 --------------
-A standalone cluster fails such a start within seconds. YARN, Kubernetes and the adaptive scheduler wait.
-No log line shows required and offered slots together.
+On a standalone cluster, a start with too few slots fails within seconds. On YARN and Kubernetes, and with
+the adaptive scheduler, the job waits. No log line shows both the required and the offered slots.
 
 How it decides
 --------------
-By the declared requirements (1.13 and later), the allocated slots, and the message about acquired slots.
-Before 1.13, by the slot requests. If a TaskManager was lost right before, missing slots are a
-consequence and rank lower.
+The rule compares the declared requirements (before Flink 1.13, the slot requests) with the allocated slots
+and the message about acquired slots. If another failure came first, such as a lost TaskManager, the missing
+slots are a consequence and rank lower.
 
 What to do
 ----------
 Configure more slots per TaskManager, start more TaskManagers, or reduce the parallelism. With slot
-sharing a job needs as many slots as its widest vertex has subtasks.
+sharing, a job needs as many slots as its widest vertex has subtasks.
 
 False alarms
 ------------
-TaskManagers that are about to register: see the finding about late TaskManagers.
+Some TaskManagers may only be slow to register. ST203 reports late TaskManagers.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def _finding(job: h.JobStarting, short: list[h.Start], refusals: list[h.Incident
         first_us=short[0].started_us,
         last_us=short[-1].started_us,
         count=len(short),
-        explain="With slot sharing a job needs as many slots as its widest vertex has subtasks.",
+        explain="With slot sharing, a job needs as many slots as its widest vertex has subtasks.",
         measurements=(
             h.measurement("required-slots", required, "slots"),
             h.measurement("acquired-slots", acquired, "slots", required),

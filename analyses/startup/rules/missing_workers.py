@@ -2,8 +2,8 @@
 
 What it reports
 ---------------
-Requests to YARN or Kubernetes that are still open, containers that were killed or ended before they
-registered, and workers that never registered.
+The rule reports worker requests that YARN or Kubernetes has not fulfilled, containers that ended or were
+killed before they registered, and workers that started but never registered.
 
 Why it matters
 --------------
@@ -11,20 +11,20 @@ The job silently waits for slots until the request times out (five minutes by de
 
 How it decides
 --------------
-A worker ended before it registered if the input contains its request or its start but no registration,
-and no task is known to have run on it. Open requests are compared with the workers that registered or
-ended, once the first request is `wait` old. The finding quotes the cluster's diagnostics of an ended
-container.
+A worker ended before it registered if the logs show its request or start but no registration, and no task
+ran on it. When the first request is at least `wait` old, the rule subtracts the workers that registered or
+ended from the requests. The rest are still open. If a container ended, the finding quotes the cluster's
+diagnostics.
 
 What to do
 ----------
-Nothing granted: check the queue, the quota, and the requested size against the largest container. Granted
-and ended: check the diagnostics and the worker's own log. Started and never registered: check that the
-worker's host can reach the JobManager's address.
+If the cluster granted nothing, check the queue and the quota, and compare the requested size with the
+largest allowed container. If a container ended, check its diagnostics and the worker's own log. If a worker
+started but never registered, check that its host can reach the JobManager's address.
 
 False alarms
 ------------
-A log that ends while a container is starting.
+The log may end while a container is still starting.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Missing(h.Limits):
     """Thresholds of ST202."""
 
     wait: float = h.limit(
-        60, "s", "containers of a cluster with free capacity start within a minute"
+        60, "s", "containers start within a minute if the cluster has free capacity"
     )
 
 

@@ -2,25 +2,27 @@
 
 What it reports
 ---------------
-Warnings and errors about a resource in the operator's log: a refused specification, pods that crash or
-cannot pull their image, a lost JobManager, a job that failed for good.
+The rule reports warnings and errors about a resource in the operator's log. Examples are a rejected
+specification, pods that crash or cannot pull their image, a lost JobManager, and a job that failed for good.
 
 Why it matters
 --------------
-The pods of such a deployment may never exist, so that there is no other log.
+If Kubernetes never creates the pods, the operator's log is the only log.
 
 How it decides
 --------------
-By the operator's own audit lines (`>>> Event`, `>>> Status`). A resource has recovered if it reaches
-STABLE, or its job reaches RUNNING, after its last trouble.
+The rule reads the operator's audit lines (`>>> Event`, `>>> Status`). A resource has recovered if it reaches
+STABLE, or its job reaches RUNNING, after the last warning or error.
 
 What to do
 ----------
-Follow the message. `kubectl describe` of the resource and its pods shows the underlying events.
+Fix the problem that the message describes. Run `kubectl describe` on the resource and its pods to see the
+underlying events.
 
 False alarms
 ------------
-Automatic retries of the operator: they show as recovered.
+The operator retries some failures on its own. If a retry succeeds, the rule reports the resource as
+recovered.
 """
 
 from __future__ import annotations

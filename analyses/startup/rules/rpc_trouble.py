@@ -2,27 +2,28 @@
 
 What it reports
 ---------------
-Remote processes that the RPC layer quarantined or could not reach, and calls that timed out, with the
-remote process.
+The rule reports remote processes that the RPC layer quarantined or could not reach. It also reports calls
+that timed out, and the process that did not respond.
 
 Why it matters
 --------------
-No process contacts a quarantined one again until either is restarted. Calls without a response make
-deployments and registrations fail.
+A quarantined process stays cut off from its peer until one of the two restarts. Deployments and
+registrations fail if their calls get no response.
 
 How it decides
 --------------
-By the RPC layer's own log lines, while a job started or ran. A gate of some milliseconds after a broken
-connection is normal and does not count on its own. Fewer than `timeouts` calls without a response are
-information if the job runs. Timeouts caused by an oversized message belong to ST307.
+The rule reads the RPC layer's own log lines from the time when a job started or ran. After a broken
+connection, the RPC layer gates the address for some milliseconds. This is normal and does not count on its
+own. If the job runs, fewer than `timeouts` timed-out calls are only information. ST307 reports timeouts
+caused by an oversized message.
 
 What to do
 ----------
-Check the load and the garbage collection of the remote process, its name resolution and its ports.
+Check the load and the garbage collection of the remote process. Then check its name resolution and ports.
 
 False alarms
 ------------
-A single timeout of the Web UI while the JobManager was busy.
+A single request of the Web UI may time out while the JobManager is busy.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ _PROPOSED_TIMEOUT_MS: Final = 60_000  # six times Flink's default
 class Troubled(h.Limits):
     """Thresholds of ST306."""
 
-    timeouts: float = h.limit(3, "calls", "one slow response of a busy process is common")
+    timeouts: float = h.limit(
+        3, "calls", "a busy process occasionally responds too late, which is harmless"
+    )
 
 
 def judge(facts: h.StartupFacts, limits: Troubled) -> h.Iterator[h.Finding]:
@@ -57,7 +60,7 @@ def judge(facts: h.StartupFacts, limits: Troubled) -> h.Iterator[h.Finding]:
         )
     timed_out = _before_shutdown(facts, _TIMEOUTS)
     if not timed_out or h.oversized(facts):
-        return  # oversized: the messages never went out
+        return  # oversized messages were never sent
     peer, from_peer, count = _main_peer(timed_out)
     versions = [v for p in facts.processes if (v := version_of(p.version)) is not None]
     option = "pekko.ask.timeout" if versions and min(versions) >= (1, 18) else "akka.ask.timeout"
@@ -74,7 +77,7 @@ def judge(facts: h.StartupFacts, limits: Troubled) -> h.Iterator[h.Finding]:
         actions=(
             *h.remedies("rpc-trouble", h.UNKNOWN_JOB, "other-side"),
             h.Action(
-                text="Increase the timeout if the remote process is merely slow (large jobs, many deployments)",
+                text="Increase the timeout if the remote process is only slow (large jobs, many deployments)",
                 option=option,
                 current=h.Present(h.shown(option, str(timeout))) if timeout else None,
                 proposed=h.write(option, _PROPOSED_TIMEOUT_MS),

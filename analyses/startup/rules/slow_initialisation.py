@@ -2,7 +2,8 @@
 
 What it reports
 ---------------
-The subtask, or all subtasks, whose initialisation takes long, and whether state was restored.
+The rule reports whether one subtask or all of them take long to initialise, and whether they restored
+state.
 
 Why it matters
 --------------
@@ -10,19 +11,20 @@ A job processes nothing until the last task is RUNNING. The first checkpoint wai
 
 How it decides
 --------------
-From 1.13 on a task is INITIALIZING while it opens its operators and reads its state. Before 1.13, RUNNING
-comes first and the time is not visible. The slowest task has to take `slow`. If that is `ratio` times the
-median of all others, the finding names the subtask. If all are slow, the vertex or the storage is slow.
-The restore is the reason if the task's TaskManager read state for `reading` of that time.
+Since Flink 1.13, a task is INITIALIZING while it opens its operators and reads its state. Before 1.13, a
+task is RUNNING during that time, so the logs do not show the duration. The slowest task must take at least
+`slow`. If it takes at least `ratio` times the median of all others, the finding names the subtask. If all
+tasks are slow, suspect the vertex or the storage. The rule blames the restore if the task's TaskManager read
+state for at least `reading` of the initialisation.
 
 What to do
 ----------
-Check what open() does (connections, caches, models). For restores, check the size of the subtask's state,
-and local recovery.
+Check the work in open(), such as connections, caches and models. For restores, check the size of the
+subtask's state and whether local recovery is enabled.
 
 False alarms
 ------------
-Large state takes time to restore: compare with its size.
+Large state takes time to restore. Compare the duration with the size of the state.
 """
 
 from __future__ import annotations
@@ -43,10 +45,14 @@ class Slow(h.Limits):
     """Thresholds of ST301."""
 
     slow: float = h.limit(
-        10, "s", "opening connections takes seconds; ten seconds are worth a check"
+        10, "s", "opening connections takes a few seconds; ten seconds are worth a check"
     )
-    ratio: float = h.limit(5, "ratio", "against the median of all tasks of the same start")
-    reading: float = h.limit(0.5, "share", "of the initialisation, during which state was read")
+    ratio: float = h.limit(
+        5, "ratio", "minimum, compared with the median of all other tasks of the same start"
+    )
+    reading: float = h.limit(
+        0.5, "share", "minimum share of the initialisation that is spent reading state"
+    )
 
 
 class _Slowest(NamedTuple):
@@ -76,7 +82,7 @@ def judge(job: h.JobStarting, limits: Slow) -> h.Iterator[h.Finding]:
     took, task, start, others, _ = worst
     name = h.fmt.subtask_of(task.task, task.subtask_index, task.parallelism)
     long = h.fmt.duration(took)
-    # The TaskManager's own lines separate reading state from the work after it.
+    # The TaskManager's own log lines separate the restore from the work after it.
     read = _read_ms(start, task)
     restoring = start.restored if read is None else read >= took * limits.reading
     cause = "slow-restore" if restoring else "slow-open"
@@ -176,7 +182,9 @@ RULE: Final = h.Rule(
     Slow,
     signals=(
         h.Signal(
-            "far-above-the-others", 2, "only this subtask is slow: its code, its state or its node"
+            "far-above-the-others",
+            2,
+            "only this subtask is slow, so suspect its code, its state or its node",
         ),
         h.Signal("again", 2, "the same subtask or vertex was the slowest in another start too"),
         h.Signal("alone-in-its-vertex", 1, "its siblings of the same vertex are fast"),

@@ -2,8 +2,8 @@
 
 What it reports
 ---------------
-Slow startup steps: allocation of the cluster, RPC, REST, leadership, submission, registration or
-deployment.
+The rule reports slow startup steps: cluster allocation, RPC, REST, leader election, submission,
+registration and deployment.
 
 Why it matters
 --------------
@@ -11,19 +11,20 @@ A slow step delays the start of the job and every restart.
 
 How it decides
 --------------
-By its duration, which reaches `slow`. Slots and initialisation have rules of their own.
+A step is slow if it takes at least `slow`. Other rules cover the wait for slots and the initialisation.
 
 What to do
 ----------
-RPC and REST: check name resolution. Leadership: check ZooKeeper or the Kubernetes API. Submission: check
-main() of the job, fetching its jar, and restoring the checkpoint store. Deployment: check the jar
-downloads of TaskManagers.
+For RPC and REST, check name resolution. For leader election, check ZooKeeper or the Kubernetes API. For the
+submission, check the job's main(), the download of its jar, and the recovery of the checkpoint store. For
+the deployment, check how long the TaskManagers take to download the jars.
 
 False alarms
 ------------
-In a session cluster the gap between two steps may be idle time: only steps that follow directly are timed.
-A step in which the JobManager's log is silent for ten minutes or more is left out, because lines are
-missing there. If only the log of a TaskManager shows several rounds of deployment, the last round counts.
+In a session cluster, the gap between two steps may be idle time, so the rule only times steps that follow
+each other directly. It skips a step during which the JobManager's log is silent for ten minutes or more,
+because log lines are probably missing. If only a TaskManager's log shows the deployments, and there are
+several rounds, the rule times the last round.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _JUDGED: Final = ("submission", "resource-manager", "deployment")
 class Slow(h.Limits):
     """Thresholds of ST302."""
 
-    slow: float = h.limit(30, "s", "on an idle cluster each of these steps takes seconds")
+    slow: float = h.limit(30, "s", "each of these steps takes only seconds on an idle cluster")
 
 
 def judge(facts: h.StartupFacts, limits: Slow) -> h.Iterator[h.Finding]:

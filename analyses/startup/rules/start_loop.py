@@ -2,20 +2,20 @@
 
 What it reports
 ---------------
-Jobs that failed and restarted again and again without a recovery in between, with the first cause of the
-whole series instead of its consequences.
+The rule reports jobs that keep failing and restarting without recovering in between. It shows the first
+cause of the series instead of its consequences.
 
 Why it matters
 --------------
-Each restart fails for another, more recent reason: missing slots, closed connections, cancelled tasks. The
-first failure is the cause, and it scrolls away.
+Later restarts often fail for other reasons, such as missing slots, closed connections or cancelled tasks.
+The first failure is the cause, but it is soon buried in the log.
 
 How it decides
 --------------
-Failures form one series until the job recovers (a checkpoint completes, or nothing fails for ten minutes).
-At least `restarts` failures, or starts between the first and the last failure within `slack`, are a loop.
-The cause is the failure nearest to a root among those of the first minute: memory, buffers, a lost
-TaskManager and user code come before missing slots.
+A series of failures ends when the job recovers: a checkpoint completes, or nothing fails for ten minutes. A
+series is a loop if it has at least `restarts` failures or restarts. Restarts count from `slack` before the
+first failure until `slack` after the last. The cause is the most fundamental failure of the first minute:
+memory, buffers, a lost TaskManager and user code come before missing slots.
 
 What to do
 ----------
@@ -23,7 +23,7 @@ Fix the first failure. The restart strategy only determines how often it repeats
 
 False alarms
 ------------
-A log that begins in the middle of the series: its first failure is not the first of the series.
+If the log begins in the middle of a series, its first failure is not the first of the series.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from flowdiag.analyses.knowledge.causes import CAUSES, checking_command
 from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_FAILURE
 from flowdiag.analyses.startup import helpers as h
 
-# If buffers or slots are missing, the failed task is arbitrary: no task is accused.
+# If buffers or slots are missing, the failed task is arbitrary: no task is blamed.
 _ARBITRARY: Final = ("network-buffers", "no-resource")
 
 
@@ -43,9 +43,13 @@ class Loop(h.Limits):
     """Thresholds of ST102."""
 
     restarts: float = h.limit(
-        3, "restarts", "one restart follows a failure, three without success are a loop"
+        3, "restarts", "one restart after a failure is normal, but three without success are a loop"
     )
-    slack: float = h.limit(1, "s", "two threads log a failure and the following restart")
+    slack: float = h.limit(
+        1,
+        "s",
+        "different threads log a failure and its restart, so their times may differ a little",
+    )
 
 
 def judge(job: h.JobStarting, limits: Loop) -> h.Iterator[h.Finding]:
@@ -64,7 +68,7 @@ def judge(job: h.JobStarting, limits: Loop) -> h.Iterator[h.Finding]:
 
 def _finding(job: h.JobStarts, crisis: Crisis, restarts: int) -> h.Finding:
     root = crisis.root.incident
-    # A task that lost its connection runs on a survivor, and is not accused either.
+    # A task that lost its connection runs on a survivor, so it is not blamed either.
     survivor = crisis.root.kind == "taskmanager-lost" and root.task is not None
     arbitrary = survivor or crisis.root.kind in _ARBITRARY
     accused, where = _accused(job, root)
@@ -106,7 +110,7 @@ def _why(cause: str, text: str) -> str:
 def _fix_first(cause: str) -> h.Action:
     """Point to the remedy of the first failure: another finding, or another command."""
     command = checking_command(cause) or "checkpoints"
-    text = "Fix the first failure: the later ones follow from it"
+    text = "Fix the first failure: it causes the later ones"
     if command == "startup":
         return h.Action(text=f"{text}. Another finding lists the remedy")
     return h.Action(text=f"{text}. flowdiag {command} lists the remedy", command=command)

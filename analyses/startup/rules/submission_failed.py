@@ -2,21 +2,21 @@
 
 What it reports
 ---------------
-- Submissions that failed in the client: main() of the job throws, the cluster cannot be reached, YARN
-  does not grant the request.
-- Submissions that failed in the Dispatcher, or while the JobMaster was created: a savepoint is missing,
-  state does not fit.
-- Entry points that end before they become leader.
+- Submissions that failed in the client. For example, the job's main() throws an exception, the client
+  cannot reach the cluster, or YARN rejects the request.
+- Submissions that failed in the Dispatcher or during the creation of the JobMaster. For example, a savepoint
+  is missing, or its state does not match the job.
+- Cluster entry points that end before they become leader.
 
 Why it matters
 --------------
-The Web UI shows no job: a stack trace in one log is the only record.
+The Web UI shows no job. The only record is a stack trace in one log.
 
 How it decides
 --------------
-By the log lines of the client and the JobManager. The deepest cause of the stack trace is the reason. A
-client that waits for its job and reports that job's failure is not a failed submission. For a job without
-a known start, a pasted exception that keeps a job from running counts too.
+The rule reads the logs of the client and the JobManager. It reports the deepest cause of the stack trace as
+the reason. If the client waits for its job and reports a failure of the running job, the submission itself
+succeeded. If the logs show no start of a job, a pasted exception that prevents a job from running counts too.
 
 What to do
 ----------
@@ -24,7 +24,8 @@ Fix the deepest cause, then submit again.
 
 False alarms
 ------------
-A submission with wrong arguments, followed by a successful one: it is reported as recovered.
+A user may submit a job with wrong arguments and then correct them. The rule reports the failed submission
+as recovered.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from flowdiag.analyses.startup import helpers as h
 from flowdiag.analyses.startup.failures import KEEPS, keeps_from_running
 
 _UNKNOWN: Final = "no reason is logged"
-# Nearest to the reason first: the JobManager's records before the client's.
+# Most specific first: the JobManager's records come before the client's.
 _KINDS: Final = (
     "entrypoint-failed",
     "job-submission-failed",
