@@ -105,7 +105,7 @@ def test_where_nobody_says_who_was_refused_it_is_a_hint() -> None:
     job.fails(f"{FULL} (state of one key)", 5)
     found = [x for o in outcomes_of(RULES, job.facts()) if o.code == "CP312" for x in o.findings]
     assert [x.confidence for x in found] == [Confidence.LOW]
-    assert "The input does not show whether" in found[0].explain
+    assert "The logs do not show whether" in found[0].explain
 
 
 def test_it_is_over_once_checkpoints_complete() -> None:

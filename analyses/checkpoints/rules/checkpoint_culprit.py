@@ -4,70 +4,76 @@ What it reports
 ---------------
 The subtask, task or TaskManager that made checkpoints expire, its cause (`data-skew`, `task-hangs`,
 `slow-operator`, `slow-taskmanager`, `slow-sync-snapshot`, `slow-async-snapshot`, `slow-subtask`), the vote
-of every signal, and the confidence. It also reports, although all checkpoints complete:
+of every signal, and the confidence. Even if all checkpoints complete, it also reports:
 
-- a saturated subtask whose upstream waits, as with unaligned checkpoints, with less confidence if no
-  input shows a checkpoint
+- a saturated subtask whose upstream waits, as happens with unaligned checkpoints. The confidence is lower
+  if the logs and metrics show no checkpoint.
 - a slow TaskManager, if checkpoints are slow (CP104)
 
 Why it matters
 --------------
-One subtask is enough to fail the checkpoints of the whole job. The subtask that is visible in the log
-(late, failing, complaining) is often a victim.
+A single subtask can fail the checkpoints of the whole job. The subtask that stands out in the log, because
+it is late or fails, is often only a victim.
 
 How it decides
 --------------
 Each signal votes for a suspect:
 
-- late messages and missing acknowledgements, by their shape along the job graph: the most upstream vertex
-  in which some subtasks lag behind their siblings
-- snapshots that took half of the timeout, and asynchronous parts that an abort cut off
-- the end of back pressure, the busiest subtask, the time per record
-- placement, and stuck stacks
+- Late messages and missing acknowledgements point to the most upstream vertex in which some subtasks lag
+  behind their siblings.
+- A snapshot that took half of the timeout, or whose asynchronous part was aborted, points to its subtask.
+- Metrics point to the task where back pressure begins, to the busiest subtask, and to a subtask that needs
+  more time per record than its siblings.
+- The placement of late subtasks points to a TaskManager.
+- The stack trace of a task that does not react to cancelling points to that task.
 
-The table of signals lists the weights. The suspect with most weight is named. Votes for others reduce the
-confidence, by the same scale as everywhere: high takes three points and at most a fifth of them against.
-No suspect is named whose points add up to zero.
+The table of signals lists the weights. The rule names the suspect with the most points, and none if its
+points add up to zero. Votes for other suspects reduce the confidence. As in all rules, high confidence needs
+at least three points, and votes against may add up to at most a fifth of them.
 
-The cause needs evidence of its own. The first of these that applies decides, here as in `flowdiag queues`:
+The cause needs evidence of its own. The first of these that applies to the suspect decides, as in
+`flowdiag queues`:
 
-- a part of the snapshot that took half of the timeout
-- an asynchronous part that was cut off
-- late alone, with a busy or an idle thread
-- twice its siblings' records or bytes, unless the cost per record grows as much (three times at least)
-- synchronous snapshots in 30% of its time
-- busy without any input
-- three times its siblings' time per record
-- no reaction to cancelling
+- One part of its snapshot took half of the timeout.
+- An abort cut off its asynchronous part.
+- It alone was late, with a busy or an idle thread.
+- It receives twice the records or bytes of its siblings. This does not count if its cost per record is
+  higher by the same factor, and at least threefold.
+- It spends 30% of its time in synchronous snapshots.
+- It is busy without any input.
+- It takes three times as long per record as its siblings.
+- It does not react to cancelling.
 
-A task is slow as a whole if two thirds of its subtasks are busy.
+The whole task counts as slow if two thirds of its subtasks are busy.
 
-A console without INFO lines shows no triggers. A subtask is then named with low confidence if it alone was
-late for at least three checkpoints, and for half of those with late messages. A subtask with slow snapshots
-has already passed the barrier on.
+Console output without INFO lines shows no triggers. The rule then names a subtask, with low confidence, if
+it was the only late subtask for at least three checkpoints and for half of the checkpoints with late
+messages. The cause is probably a slow snapshot, because such a subtask has already passed the barrier on.
 
-Failed checkpoints with at most three completed ones in between are judged together, on the late messages,
-acknowledgements and metrics of their time. If parts of such a series point to different subtasks or
-TaskManagers, with at least medium confidence, the culprit moved. Each culprit is named for its part, and
-all but the last are over. The same applies if the time between two parts implicates both, and the whole
-implicates neither: each culprit is then named for the part that points to it.
+The rule evaluates failed checkpoints together if at most three completed checkpoints lie between them. It
+uses the late messages, acknowledgements and metrics of that period. If parts of such a series point to
+different subtasks or TaskManagers with at least medium confidence, the culprit has moved. The rule names
+each culprit for its part of the series, and only the last one is ongoing. The same applies if the time
+between two parts implicates both suspects and the whole series implicates neither.
 
-If checkpoints complete, the latest numbers decide. If the numbers of the whole time show that a sibling was
-about as busy before, the finding reports that, and no start time. If another TaskManager was lost within a
-minute of each of the checkpoints, the confidence is low.
+If checkpoints complete, the latest metrics decide. If a sibling was about as busy earlier, the finding
+mentions the sibling and shows no start time. If another TaskManager was lost within a minute of each
+checkpoint, the confidence is low.
 
 What to do
 ----------
-By cause. Skew: find the hot key, then salt it or aggregate in two stages. Slow TaskManager: check disk, CPU
-and neighbours of its host, or move it. Slow operator: increase the parallelism, or reduce the work per
-record. Slow snapshot: smaller state per subtask, incremental checkpoints, faster storage, no flushing in
-`snapshotState`. Hang: take a thread dump of that TaskManager.
+- Skew: find the hot key, then salt it or aggregate in two stages.
+- Slow TaskManager: check the disk, CPU and neighbours of its host, or move it.
+- Slow operator: increase the parallelism or reduce the work per record.
+- Slow snapshot: reduce the state per subtask, enable incremental checkpoints, use faster storage, and do not
+  flush in `snapshotState`.
+- Hang: take a thread dump of the TaskManager.
 
 False alarms
 ------------
-Without a signal no suspect is named, and the rule lists the file or setting that would show one. If kinds of
-input are missing, the confidence falls. A subtask can be named although its whole TaskManager is slow, if
-only one subtask of each vertex runs there and no metrics show the time per record.
+Without a signal the rule names no suspect. It lists the file or setting that would provide a signal. The
+confidence is lower if inputs are missing. The rule may name a subtask although its whole TaskManager is slow,
+if only one subtask of each vertex runs there and no metrics show the time per record.
 """
 
 from __future__ import annotations
@@ -131,7 +137,7 @@ def _late_alone(job: h.Job, found: culprit.LateAlone) -> h.Finding:
         why=f"{name}: {says}",
         explain="Probably its snapshots take too long: it passed the barrier on, because no downstream task was "
         "late. If it is a source, it may wait for the checkpoint lock instead, and be a victim. No line "
-        "shows when these checkpoints were triggered, so the input does not show more.",
+        "shows when these checkpoints were triggered, so flowdiag cannot determine more.",
         severity=h.Severity.WARNING,
         state=h.State.ONGOING,
         confidence=h.weigh(votes),

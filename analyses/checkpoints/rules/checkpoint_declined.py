@@ -9,7 +9,7 @@ Why it matters
 --------------
 A decline fails the checkpoint for the whole job at once. From 1.14 on it counts against
 `execution.checkpointing.tolerable-failed-checkpoints` like an expiry. Up to 1.10, failures of the
-asynchronous part did not count, so a job could run for days without a completed checkpoint.
+asynchronous part did not count, so a job could run for days without completing a checkpoint.
 
 How it decides
 --------------
@@ -21,18 +21,18 @@ The rule groups declines and failed checkpoints by cause. It skips causes for wh
 - the limit on concurrent checkpoints or the pause between checkpoints applied
 - a task failed (CP301 reports it)
 
-Critical when at least `at-the-end` checkpoints in a row were unsuccessful at the end of the input, or
-the job failed then. A warning above 1% of the checkpoints. CP301 names the subtask that threw the
-exception.
+The finding is critical if at least `at-the-end` checkpoints in a row failed at the end of the input, or if
+the job failed after them. It is a warning if more than 1% of the checkpoints failed. CP301 names the subtask
+that threw the exception.
 
 What to do
 ----------
-Read the deepest cause: it names the library or the storage that refused. For transient causes
-(storage throttling), tolerate a few failed checkpoints instead of failing the job.
+Read the deepest cause: it names the library or storage that failed. If the cause is transient, such as
+storage throttling, tolerate a few failed checkpoints instead of failing the job.
 
 False alarms
 ------------
-Late messages and "Ignore decline" lines after a cancel do not count. Nor do declines of sources that
+Late messages and "Ignore decline" lines after a cancellation do not count, nor do declines of sources that
 are finishing.
 """
 
@@ -61,7 +61,7 @@ class Declined(h.Limits):
     at_the_end: float = h.limit(
         h.UNSUCCESSFUL_AT_END,
         "checkpoints",
-        "one failed checkpoint costs one interval; two in a row at the end of the input mean "
+        "a single failed checkpoint costs one interval; two in a row at the end of the input mean "
         "that the job no longer completes checkpoints",
     )
 

@@ -2,33 +2,35 @@
 
 What it reports
 ---------------
-Checkpoints that were cancelled because some subtask did not acknowledge within the timeout: how many,
-how many in a row, and whether any has completed since.
+Checkpoints that were cancelled because at least one subtask did not acknowledge within the timeout. The
+finding shows how many expired, how many failed in a row, and whether any has completed since.
 
 Why it matters
 --------------
 Without a completed checkpoint, each failure loses more progress, and files and transactions of
-exactly-once sinks stay open. After a number of failures Flink fails the job
-(`execution.checkpointing.tolerable-failed-checkpoints`, 0 by default).
+exactly-once sinks stay open. Flink fails the job after more failures than
+`execution.checkpointing.tolerable-failed-checkpoints` allows (0 by default).
 
 How it decides
 --------------
-It counts the checkpoints that the JobManager declared expired. *Ongoing* means that none completed
-after the last one. Critical when at least `at-the-end` checkpoints failed at the end of the input and
-none completed after them. A warning when ongoing or above 1% of the checkpoints, information otherwise.
-If three quarters of at least six expiries, on at least three days, fall into the same three hours of
-the day, the finding shows these hours. CP201 determines the culprit.
+The rule counts the checkpoints that the JobManager declared expired. They are *ongoing* if no checkpoint
+completed after the last one.
+
+The finding is critical if at least `at-the-end` checkpoints failed at the end of the input and none completed
+after them. It is a warning if expiries are ongoing or affect more than 1% of the checkpoints, and information
+otherwise. The finding shows a time of day if at least six checkpoints expired on at least three days, three
+quarters of them in the same three hours. CP201 determines the culprit.
 
 What to do
 ----------
-Find the culprit first (CP201): a longer timeout only hides it. If barriers wait behind data, enable
-unaligned checkpoints (from 1.11) so that they overtake it, or reduce in-flight data (buffer debloating, from 1.14).
-Raise the timeout only when slow checkpoints are expected, as with large state.
+Find the culprit first (CP201): a longer timeout only hides it. If barriers wait behind data, enable unaligned
+checkpoints (1.11+) so that barriers overtake the data, or enable buffer debloating (1.14+) to reduce in-flight
+data. Raise the timeout only if slow checkpoints are expected, for example because the state is large.
 
 False alarms
 ------------
-Up to five unsuccessful checkpoints between a start or a restore and the first completed checkpoint are
-the price of catching up: they are reported as information. Expired savepoints count too.
+While a job catches up after a start or a restore, a few checkpoints may fail. Up to five failures before the
+first completed checkpoint are reported as information. Expired savepoints count too.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ class Expired(h.Limits):
     at_the_end: float = h.limit(
         h.UNSUCCESSFUL_AT_END,
         "checkpoints",
-        "one failed checkpoint costs one interval; two in a row at the end of the input mean "
+        "a single failed checkpoint costs one interval; two in a row at the end of the input mean "
         "that the job no longer completes checkpoints",
     )
 

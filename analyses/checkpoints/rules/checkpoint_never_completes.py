@@ -8,28 +8,29 @@ What it reports
 
 Why it matters
 --------------
-In the first two cases the JobManager hangs, or half of the log is missing. Without a completed
-checkpoint the job starts from scratch after its next failure. In the third case checkpointing is off:
-intended for some jobs, a surprise for others.
+In the first two cases the JobManager hangs, or part of the log is missing. Without a completed checkpoint the
+job starts from scratch after its next failure. In the third case checkpointing is off, which may or may not
+be intended.
 
 How it decides
 --------------
-Never completes: at least `triggers` checkpoints were triggered, and none ended.
-Stuck: the last trigger is older than `stuck` times the timeout (10 minutes if unknown) while the
-job's log continues.
-Off: tasks ran for `hours-without` hours, and the JobManager's log is available and contains no trigger.
-Checkpoints cut short by a cancel, a stop or the end of the job do not count, nor does a checkpoint in
-flight when the input ends.
+- Never completes: at least `triggers` checkpoints were triggered, and none ended.
+- Stuck: the last trigger is older than `stuck` times the timeout (10 minutes if unknown), and the job's log
+  continues.
+- Off: tasks ran for `hours-without` hours, and the JobManager's log contains no trigger.
+
+Checkpoints that were interrupted by a cancellation, a stop or the end of the job do not count. Nor does a
+checkpoint that is still in progress when the input ends.
 
 What to do
 ----------
-Take a thread dump of the JobManager: it shows what the coordinator waits for (metadata storage,
-operator coordinators, master hooks). If the log was filtered, pass the whole log.
+Take a thread dump of the JobManager. It shows whether the checkpoint coordinator waits for metadata storage,
+an operator coordinator or a master hook. If the log was filtered, pass the whole log.
 
 False alarms
 ------------
-A log that was filtered for "Triggering checkpoint". Time in which the JobManager's log has no record
-at all does not count, because lines may be missing.
+A log that was filtered for "Triggering checkpoint" looks like a hanging JobManager. Periods without any record
+in the JobManager's log do not count, because lines may be missing.
 """
 
 from __future__ import annotations
@@ -66,13 +67,13 @@ class NeverCompletes(h.Limits):
     triggers: float = h.limit(
         3,
         "checkpoints",
-        "one may be in flight when the input ends, two if concurrent checkpoints are allowed",
+        "one checkpoint may be in progress when the input ends, or two if concurrent checkpoints are allowed",
     )
     stuck: float = h.limit(
-        2.0, "ratio", "of the timeout; a healthy coordinator declares the checkpoint expired at 1.0"
+        2.0, "ratio", "multiple of the timeout; a healthy coordinator expires the checkpoint at 1.0"
     )
     hours_without: float = h.limit(
-        2.0, "hours", "intervals above an hour exist, intervals above two hours are rare"
+        2.0, "hours", "some jobs use intervals above one hour, but hardly any above two hours"
     )
 
 

@@ -2,34 +2,39 @@
 
 What it reports
 ---------------
-Checkpoints that fail because the storage is full, denies access, throttles, is missing or breaks off: its
-location, since when, and the exception. Several TaskManagers, or the JobManager itself, get the exception.
+Checkpoints that fail because the storage is full, denies access, throttles, cannot be reached or lacks a
+file. The finding shows its location, the exception, and when the failures began. Several TaskManagers, or the
+JobManager itself, get the exception.
 
 Why it matters
 --------------
-The log names each subtask that declines a checkpoint, which makes it look like the culprit. If several get
-the same exception, none of them is: all write to the same storage.
+The log names each subtask that declines a checkpoint, which makes it look like the culprit. If several
+subtasks get the same exception, none of them is the culprit: all of them write to the same storage.
 
 How it decides
 --------------
 The rule sorts the causes of declined and failed checkpoints, and of failed snapshots in TaskManager logs,
 by exception class. It blames the storage if one class of storage exceptions comes from at least two
-TaskManagers (two tasks, if no place is known), or from the JobManager. The JobManager writes the metadata,
-and prepares the location of a checkpoint before it has a number. If it only reports that a checkpoint
-failed, that is a hint. A checkpoint that every task acknowledged and that could not be finalized also
-points to the storage, unless an exception below gives another reason. A single TaskManager has a problem
-with its own disk or network, and CP301 names the subtask. Critical if at least `at-the-end` checkpoints in
-a row failed at the end of the input.
+TaskManagers, or from the JobManager. If the TaskManagers are unknown, two tasks are enough. The JobManager
+writes the metadata, and creates the location of a checkpoint before the checkpoint has a number. If it only
+reports that a checkpoint failed, that is a weak hint.
+
+A checkpoint that every task acknowledged but that could not be finalized also points to the storage, unless
+its exception gives another reason. If a single TaskManager gets the exception, its own disk or network is the
+problem, and CP301 names the subtask. The finding is critical if at least `at-the-end` checkpoints in a row
+failed at the end of the input.
 
 What to do
 ----------
-Full: free space, expire old checkpoints. Denied: check permissions and tokens. Throttled: write fewer and
-larger files. Missing: find out what deletes files there.
+- Full: free space, and delete old checkpoints.
+- Access denied: check permissions and tokens.
+- Throttled: write fewer and larger files.
+- Files missing: find out which process deletes them.
 
 False alarms
 ------------
-Local disks that are full on several hosts at once (logs, spilled data) cause the same exception: check the
-path.
+Local disks that fill up on several hosts at once, for example with logs or spilled data, cause the same
+exception. Check the path.
 """
 
 from __future__ import annotations
@@ -57,7 +62,7 @@ class Failing(h.Limits):
     at_the_end: float = h.limit(
         h.UNSUCCESSFUL_AT_END,
         "checkpoints",
-        "one failed checkpoint costs one interval; two in a row at the end of the input mean "
+        "a single failed checkpoint costs one interval; two in a row at the end of the input mean "
         "that the job no longer completes checkpoints",
     )
 
@@ -143,7 +148,7 @@ def _victims(found: Refused) -> str:
     if found.exception is None:
         return (
             f"Every task acknowledged, but the JobManager could not write the metadata, {since}. The exception "
-            "with the reason is not in the input."
+            "with the reason is not in the logs."
         )
     who = []
     if found.taskmanagers:
@@ -153,8 +158,8 @@ def _victims(found: Refused) -> str:
         who.append("the JobManager")
     if not who and found.jobmanager:
         return (
-            f"This lasts {since}. The input does not show whether one task, several tasks or the JobManager got "
-            "the exception. If only one task did, its own disk or data may be the reason."
+            f"Checkpoints have failed {since}. The logs do not show whether one task, several tasks or the JobManager "
+            "got the exception. If only one task did, its own disk or data may be the reason."
         )
     return f"{h.fmt.capital(' and '.join(who))} got the same exception {since}: they are victims."
 

@@ -2,24 +2,24 @@
 
 What it reports
 ---------------
-That the job failed with "Exceeded checkpoint tolerable failure threshold", how often, and how the
-checkpoints before it failed.
+The job failed with "Exceeded checkpoint tolerable failure threshold". The finding shows how often, and how
+the checkpoints before it failed.
 
 Why it matters
 --------------
-The exception does not contain the reason (before 1.17 not even that of the last checkpoint), yet it is
-the first thing users see. By default a single failed checkpoint exceeds the threshold.
+The exception is the first thing users see, but it does not contain the reason. Before 1.17 it does not even
+contain the reason of the last failed checkpoint. By default a single failed checkpoint exceeds the threshold.
 
 How it decides
 --------------
-By the exception in the failure of the job or of a task. The last `before` failed checkpoints, up to
-`together` after it, show the kind of failure: CP201 covers expired ones, CP301 declined ones. It ranks
-as a consequence and blames no task.
+The rule looks for the exception in failures of the job and of tasks. It lists how the last `before`
+checkpoints failed, including those that ended up to `together` after the exception. CP201 covers expired
+checkpoints, and CP301 covers declined ones. The finding ranks as a consequence and blames no task.
 
 What to do
 ----------
-Fix the cause of the failed checkpoints. Tolerate a few failures, so that a hiccup does not restart the
-job: a restart costs more than a checkpoint.
+Fix the cause of the failed checkpoints. Tolerate a few failures so that a hiccup does not restart the job,
+because a restart costs more than a failed checkpoint.
 
 False alarms
 ------------
@@ -37,7 +37,9 @@ from flowdiag.analyses.flink import helpers as h
 class Exceeded(h.Limits):
     """Thresholds of CP304."""
 
-    before: float = h.limit(5, "checkpoints", "five failures in order show a trend")
+    before: float = h.limit(
+        5, "checkpoints", "the last five failures show whether checkpoints expire or are declined"
+    )
     together: float = h.limit(
         1000.0,
         "ms",

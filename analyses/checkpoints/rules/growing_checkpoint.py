@@ -2,37 +2,39 @@
 
 What it reports
 ---------------
-A lasting rise in the duration or the size of the periodic checkpoints, with its factor. For the
-duration, also when it reaches the timeout at this pace.
+A lasting rise in the duration or the size of periodic checkpoints, and its factor. If the duration rises, the
+finding also estimates when it will reach the timeout.
 
 Why it matters
 --------------
-State that only grows (a missing time-to-live, an unbounded join, keys that never end) is harmless
-until it fills the disk or makes every checkpoint expire. By then the fix takes long.
+State grows without bound if a time-to-live is missing, a join is unbounded, or keys never expire. This is
+harmless until the state fills the disk or makes every checkpoint expire. By then a fix takes a long time.
 
 How it decides
 --------------
-Only within a stretch, never across a start, a restore, a rescaling or a version change ("bytes"
-changed its meaning for incremental checkpoints). Savepoints and warm-up are left out. A stretch needs
-`checkpoints` checkpoints over `span`. All of these must hold:
+The rule compares checkpoints within one stretch. A stretch ends at a start, a restore, a rescaling or a version
+change, because the meaning of "bytes" for incremental checkpoints differs between versions. Savepoints and
+warm-up do not count. A stretch needs at least `checkpoints` checkpoints over at least `span`. All of these
+conditions must hold:
 
-- the median of the last fifth is `factor` times that of the first fifth, and larger by a floor
-  (`floor-duration`, `floor-size`)
-- the rank correlation with time (Kendall's tau, on at most 200 checkpoints) is at least `tau`
-- the second half still rises, by `still` and by most of the first half's rise (`straight`), because
-  state that fills up after a start and levels off is not growth
+- The median of the last fifth is at least `factor` times the median of the first fifth, and larger by at least
+  `floor-duration` or `floor-size`.
+- The rank correlation with time (Kendall's tau, on at most 200 checkpoints) is at least `tau`.
+- The last fifth is at least `still` times the middle, and the second half rises by at least `straight` times
+  the rise of the first half. State that fills up after a start and then levels off is not growth.
 
-A stretch that may be the rising flank of a day (between a quarter of a day and a whole day) needs
-`daily-factor`. Medians and ranks ignore single outliers.
+A stretch between a quarter of a day and a whole day may only show the daily rise of the load. It therefore
+needs `daily-factor` instead of `factor`. Medians and ranks ignore single outliers.
 
 What to do
 ----------
-Look for unbounded state: keyed state without a time-to-live, session windows that never close, joins
+Look for unbounded state: keyed state without a time-to-live, session windows that never close, or joins
 without bounds. Then enable incremental checkpoints.
 
 False alarms
 ------------
-The rising flank of a steep daily rhythm, if the input contains only that flank: pass a whole day.
+If the load follows a steep daily rhythm and the input covers only its rise, the rule may report growth. Pass
+the logs of a whole day.
 """
 
 from __future__ import annotations
@@ -50,12 +52,18 @@ _DAY_MS: Final = 86_400_000.0
 class Growing(h.Limits):
     """Thresholds of CP105."""
 
-    checkpoints: float = h.limit(30, "checkpoints", "fewer points show no trend against noise")
-    span: float = h.limit(1_800_000.0, "ms", "a rise within half an hour is an event, not a trend")
+    checkpoints: float = h.limit(
+        30, "checkpoints", "with fewer points a trend cannot be distinguished from noise"
+    )
+    span: float = h.limit(
+        1_800_000.0, "ms", "a rise within half an hour is a single event, not a trend"
+    )
     factor: float = h.limit(
         2.0, "ratio", "a daily rhythm or a larger input rarely doubles a checkpoint"
     )
-    tau: float = h.limit(0.6, "ratio", "four of five pairs of checkpoints are in rising order")
+    tau: float = h.limit(
+        0.6, "ratio", "at 0.6, four of five pairs of checkpoints are in rising order"
+    )
     still: float = h.limit(
         1.15,
         "ratio",
@@ -73,8 +81,8 @@ class Growing(h.Limits):
         "ratio",
         "a load of 1.5 times the mean by day and half of it by night triples in half a day",
     )
-    floor_duration: float = h.limit(2000.0, "ms", "smaller growth goes unnoticed")
-    floor_size: float = h.limit(67_108_864.0, "bytes", "64 MiB: less growth is harmless")
+    floor_duration: float = h.limit(2000.0, "ms", "smaller growth has no noticeable effect")
+    floor_size: float = h.limit(67_108_864.0, "bytes", "growth by less than 64 MiB is harmless")
 
 
 def judge(job: h.Job, limits: Growing) -> h.Iterator[h.Finding]:

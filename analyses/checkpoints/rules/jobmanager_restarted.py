@@ -2,31 +2,36 @@
 
 What it reports
 ---------------
-That a JobManager became leader after the job had taken checkpoints: its process restarted, or another
-process took over. Also how long no JobManager coordinated the job, and from which checkpoint it resumed, or
-that it was resubmitted under another ID.
+A JobManager became leader after the job had taken checkpoints, because its process restarted or another
+process took over. The finding shows how long no JobManager coordinated the job. It also shows from which
+checkpoint the job resumed, or that it was resubmitted under another ID.
 
 Why it matters
 --------------
-Every task ends with its JobManager, and the work since the last checkpoint is repeated. A resubmitted job
-has lost its state. No task is to blame for checkpoints of that time.
+When a JobManager ends, all tasks of its jobs end, and the work since the last checkpoint is repeated. A job
+that is resubmitted instead of recovered loses its state unless it is restored explicitly. No task is to blame
+for checkpoints that fail during that time.
 
 How it decides
 --------------
-A leader is elected for the dispatcher or the resource manager, after a checkpoint of the job was triggered,
-and before the job was stopped or had ended. A new leader next to a job that continues without a new start
-has not taken it over. The job continues under its ID. Or its records end, and a job with the same name
-begins within `successor` after it, on shared TaskManagers as far as any are known. If nothing of the job
-follows, only a leader in the same log counts, because another log may belong to another cluster. A warning.
-Information if the JobManager suspended the job first, as it does during a regular stop.
+The log must show that a leader was elected for the dispatcher or the resource manager. The election must be
+after a checkpoint of the job was triggered and before the job ended or was stopped. A job that continues without a new start was not
+taken over by a new leader.
+
+After the election the job continues under its ID, or its records end and a job with the same name begins
+within `successor`. If the TaskManagers of both jobs are known, they must share some. If the job has no later
+records, only a leader in the same log counts, because another log may belong to another cluster.
+
+The finding is a warning. It is information if the JobManager suspended the job first, as it does during a
+regular stop, and a checkpoint has completed since.
 
 What to do
 ----------
-Find out why its process ended. Enable high availability, so that it recovers its jobs.
+Find out why the JobManager process ended. Enable high availability so that a new JobManager recovers the jobs.
 
 False alarms
 ------------
-A planned change of the JobManager whose log does not show the request to stop.
+A planned replacement of the JobManager is reported as a warning if the log does not show the request to stop.
 """
 
 from __future__ import annotations
@@ -43,7 +48,7 @@ class Restarted(h.Limits):
     successor: float = h.limit(
         3600.0,
         "s",
-        "a JobManager restarts within minutes, by hand within the hour; logs further "
+        "a JobManager restarts within minutes, or within an hour if restarted by hand; logs further "
         "apart may belong to two clusters",
     )
 
@@ -100,7 +105,7 @@ def _resumption(job: h.Job, last: Takeover, done: h.Checkpoint | None) -> str:
     elif any(us >= last.at_us for us in start_times(job)):
         how = f"The job was recovered{origin} under the same ID."
     else:
-        return "The input does not show whether the job came back."
+        return "The logs do not show whether the job came back."
     if done is None:
         return f"{how} No checkpoint has completed since."
     since = h.fmt.duration(((done.ended_us or 0) - last.at_us) / 1000)
