@@ -20,7 +20,7 @@ container. The lost TaskManager is the peer in the exceptions or the TaskManager
 The rule identifies it by resource ID if available (1.15+), or else by host. If the records name several
 TaskManagers, the rule reports the most frequent. A failed task alone never implicates its TaskManager.
 If memory ran out, CP303 outranks this rule. The finding is critical if the job failed for good or cannot
-restart, a warning if the loss affects over 1% of the checkpoints, and information otherwise.
+restart. It is a warning if the loss affects over 1% of the checkpoints, and information otherwise.
 
 `flowdiag startup` starts from the JobManager's record of the loss while a job started or ran. It takes the
 reason from records of other logs within `near`:

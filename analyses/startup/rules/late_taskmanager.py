@@ -2,8 +2,8 @@
 
 What it reports
 ---------------
-The rule names the last TaskManager that registered while the job waited for slots, and shows how much later
-than the others it registered.
+The rule names the last TaskManager that registered while the job waited for slots. It shows how much later
+than the others this TaskManager registered.
 
 Why it matters
 --------------

@@ -2,8 +2,8 @@
 
 What it reports
 ---------------
-The rule reports worker requests that YARN or Kubernetes has not fulfilled, containers that ended or were
-killed before they registered, and workers that started but never registered.
+The rule reports worker requests that YARN or Kubernetes has not fulfilled. It also reports containers that
+ended or were killed before they registered, and workers that started but never registered.
 
 Why it matters
 --------------
@@ -11,10 +11,10 @@ The job silently waits for slots until the request times out (five minutes by de
 
 How it decides
 --------------
-A worker ended before it registered if the logs show its request or start but no registration, and no task
-ran on it. When the first request is at least `wait` old, the rule subtracts the workers that registered or
-ended from the requests. The rest are still open. If a container ended, the finding quotes the cluster's
-diagnostics.
+A worker counts as ended before registration if the logs show its request or start, but neither a
+registration nor a task on it. When the first request is at least `wait` old, the rule subtracts the workers
+that registered or ended from the requests. The rest are still open. If a container ended, the finding quotes
+the cluster's diagnostics.
 
 What to do
 ----------

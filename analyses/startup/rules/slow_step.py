@@ -21,8 +21,8 @@ the deployment, check how long the TaskManagers take to download the jars.
 
 False alarms
 ------------
-In a session cluster, the gap between two steps may be idle time, so the rule only times steps that follow
-each other directly. It skips a step during which the JobManager's log is silent for ten minutes or more,
+In a session cluster, the gap between two steps may be idle time. The rule therefore only times steps that
+follow each other directly. It skips a step during which the JobManager's log is silent for ten minutes or more,
 because log lines are probably missing. If only a TaskManager's log shows the deployments, and there are
 several rounds, the rule times the last round.
 """
