@@ -2,36 +2,35 @@
 
 What it reports
 ---------------
-Moments at which the heartbeats of most TaskManagers lapsed together although the TaskManagers were
-healthy, or at which a checkpoint expired long after its timeout.
+Pauses of the JobManager: the heartbeats of most TaskManagers timed out together although the TaskManagers were
+healthy, or a checkpoint expired long after its timeout.
 
 Why it matters
 --------------
-A JobManager that pauses (garbage collection, a full disk, slow high-availability storage, a frozen
-virtual machine) looks like many lost TaskManagers and like checkpoints that expire everywhere. The hosts
-that get the blame are healthy.
+A JobManager may pause because of garbage collection, a full disk, slow high-availability storage or a frozen
+virtual machine. The log then shows many lost TaskManagers and expired checkpoints, although the hosts that it
+names are healthy.
 
 How it decides
 --------------
 Any of these is enough:
 
-- At least `taskmanagers` of the TaskManagers, and at least `share` of them, lose their heartbeat within
-  `together`. A TaskManager that registers again under the same ID was never gone, which raises the
+- The heartbeats of at least `taskmanagers` TaskManagers, and of at least `share` of all TaskManagers, time out
+  within `together`. A TaskManager that registers again under the same ID was never gone, which raises the
   confidence.
-- A checkpoint expires `overdue` (and `overdue-share` of the timeout) too late. The timer runs in the
-  JobManager, and no other process can delay it.
-- After a gap of `made-up-gap` intervals without a checkpoint in progress, `made-up` of the missed
-  checkpoints are triggered within a single interval. The trigger timer keeps its rate, and catches up
-  after a pause.
+- A checkpoint expires too late, by at least `overdue` and at least `overdue-share` of the timeout. The timer
+  runs in the JobManager, and no other process can delay it.
+- No checkpoint is in progress for at least `made-up-gap` intervals. Then at least `made-up` of the missed
+  checkpoints are triggered within a single interval. The trigger timer keeps its rate, so it catches up after
+  a pause.
 
-Gaps of `gap` intervals between checkpoints, without a restart and without a checkpoint in progress, are
-a hint in addition to these. Alone they prove nothing, because sources that read a backlog may request
-them.
+A gap of `gap` intervals between checkpoints, without a restart and without a checkpoint in progress, is an
+additional hint. A gap alone proves nothing, because sources that read a backlog may request it.
 
 What to do
 ----------
-Check the JobManager: its garbage collection log, its memory, its host, the latency of the
-high-availability and checkpoint storage.
+Check the JobManager's garbage collection log, memory and host, and the latency of the high-availability and
+checkpoint storage.
 
 False alarms
 ------------
@@ -50,27 +49,37 @@ from flowdiag.analyses.flink import helpers as h
 class Stalled(h.Limits):
     """Thresholds of CP305."""
 
-    taskmanagers: float = h.limit(3, "taskmanagers", "two can fail together by chance or by a rack")
-    share: float = h.limit(0.6, "share", "most of the cluster")
-    together: float = h.limit(10_000.0, "ms", "the heartbeat interval: one round of heartbeats")
+    taskmanagers: float = h.limit(
+        3,
+        "taskmanagers",
+        "two TaskManagers may fail together by chance, or because they share a rack",
+    )
+    share: float = h.limit(0.6, "share", "most of the cluster must be affected")
+    together: float = h.limit(
+        10_000.0, "ms", "the heartbeat interval, in which one round of heartbeats is checked"
+    )
     overdue: float = h.limit(
         10_000.0,
         "ms",
-        "timers of a healthy JobManager are late by milliseconds, in a long collection by seconds",
+        "timers of a healthy JobManager are late by milliseconds, or by seconds during a long garbage collection",
     )
     overdue_share: float = h.limit(
-        0.25, "share", "of the timeout: the observed value of a long timeout is less exact"
+        0.25, "share", "share of the timeout; the observed value of a long timeout is less exact"
     )
     made_up: float = h.limit(
         0.5,
         "share",
-        "of the triggers due in the gap, and two at least: a single one follows by chance",
+        "share of the triggers due in the gap; at least two are needed, because a single one may be chance",
     )
     made_up_gap: float = h.limit(
-        3.0, "intervals", "a collection, or a pause between checkpoints, stretches a gap to two"
+        3.0,
+        "intervals",
+        "garbage collection, or a pause between checkpoints, stretches a gap to two intervals",
     )
     gap: float = h.limit(
-        10.0, "intervals", "a pause between checkpoints stretches a gap to two or three intervals"
+        10.0,
+        "intervals",
+        "a pause between checkpoints stretches a gap to at most two or three intervals",
     )
 
 
@@ -95,7 +104,7 @@ def judge(job: h.Job, limits: Stalled) -> h.Iterator[h.Finding]:
     state = h.State.RECOVERED if recovered else h.State.ONGOING
     explain = "The checkpoint timers run in the JobManager, so only the JobManager can delay them."
     if found.lapses:
-        explain = "If most heartbeats lapse in the same round, their receiver paused, or the network to it failed."
+        explain = "If most heartbeats time out in the same round, the JobManager paused, or the network to it failed."
     over = f"{stalls.count_taskmanagers(job)} TaskManagers"
     most = max(map(len, found.lapses), default=0)
     numbers = (
@@ -156,7 +165,7 @@ RULE: Final = h.Rule(
     judge,
     Stalled,
     signals=(
-        h.Signal("heartbeats-together", 2, "most heartbeats lapse within one round"),
+        h.Signal("heartbeats-together", 2, "most heartbeats time out within one round"),
         h.Signal("registered-again", 1, "the same TaskManagers register again soon after"),
         h.Signal(
             "expiry-overdue", 2, "a checkpoint expired long after its timeout: its timer was late"

@@ -2,34 +2,35 @@
 
 What it reports
 ---------------
-Every late acknowledgement of an expired checkpoint, with its task, subtask, TaskManager and host, and
-how long after the trigger and after the expiry it arrived. If no line shows how any of these
-checkpoints ended, as on a console without INFO lines: which subtask was late for which checkpoint.
+Every late acknowledgement of an expired checkpoint, with its task, subtask, TaskManager and host. The finding
+shows how long after the expiry the acknowledgements arrived. In console output without INFO lines, no line
+shows how the checkpoints ended. The finding then shows only which subtasks were late for which checkpoints.
 
 Why it matters
 --------------
-Late messages are the trace that a slow subtask leaves in the JobManager's log, often the only trace.
-They are not proof. 27 runs with a known culprit were measured. The TaskManager with the most late messages
-was the right one 19 times and the wrong one 5 times. 3 runs had no late message at all.
+Late messages are often the only trace that a slow subtask leaves in the JobManager's log, but they are not
+proof. In 27 test runs the culprit was known. The TaskManager with the most late messages was the right one 19
+times and the wrong one 5 times. 3 runs had no late message at all.
 
 How it decides
 --------------
 "Received late message for now expired checkpoint attempt …" counts only if that checkpoint is known to
-have expired. Up to 1.18 Flink prints the same line after a decline or a failover. Messages whose
-expiry is cut off are listed as unmatched. They are information, and only reported without matched ones.
+have expired. Up to 1.18 Flink prints the same line after a decline or a failover. If the log does not contain
+the expiry, the message is listed as unmatched. The rule reports unmatched messages only if there are no
+matched ones, as information.
 
-Up to 1.10 the tasks are not notified that a checkpoint is dead, so the culprit *and everything
-downstream* is late. From 1.11 on a task is late if it had begun its snapshot, waits for the checkpoint
-lock (old sources), or is stuck in one long record. The vote in CP201 accounts for the difference.
+Up to 1.10 Flink does not notify tasks of a failed checkpoint, so the culprit *and everything downstream* are
+late. From 1.11 on a task is late if it had begun its snapshot, waits for the checkpoint lock (old sources), or
+is stuck in one long record. The vote in CP201 accounts for the difference.
 
 What to do
 ----------
-Read CP201. If it is inconclusive, check the most upstream of the listed subtasks: input queues, records
-in compared with sibling subtasks, state size.
+Read CP201. If it is inconclusive, check the most upstream of the listed subtasks. Compare its input queues,
+records in and state size with those of its siblings.
 
 False alarms
 ------------
-None above information: a late acknowledgement is a fact.
+None. A late acknowledgement is a fact, but the subtask that sent it may be a victim.
 """
 
 from __future__ import annotations

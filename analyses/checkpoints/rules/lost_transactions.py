@@ -2,8 +2,8 @@
 
 What it reports
 ---------------
-Fenced producers, transactions in an invalid state and abandoned commits, with the TaskManager that
-logged them. Also the longest time without a completed checkpoint, next to the transaction timeout.
+Fenced producers, transactions in an invalid state and abandoned commits, with the TaskManager that logged them.
+The finding also compares the longest time without a completed checkpoint with the transaction timeout.
 
 Why it matters
 --------------
@@ -13,21 +13,21 @@ it: the records are lost although the checkpoint counts them as written.
 
 How it decides
 --------------
-By the messages of sinks and producers in TaskManager logs. Critical if Flink itself reports possible
-data loss, or if the gap between completed checkpoints reached the transaction timeout. Otherwise a
-warning. The timeout is the printed value, else the configured one, else `transaction-timeout`: 15
-minutes, the broker's default maximum.
+The rule evaluates the messages of sinks and producers in TaskManager logs. The finding is critical if Flink
+itself reports possible data loss, or if a gap between completed checkpoints reached the transaction timeout.
+Otherwise it is a warning. The timeout is the value in the log, or else the configured value. If neither is
+known, it is `transaction-timeout` (15 minutes, the broker's default maximum).
 
 What to do
 ----------
-Find out first why checkpoints did not complete. Set the transaction timeout, at the producer and at the
-broker, longer than the longest outage the job must survive.
+First find out why checkpoints did not complete. Set the transaction timeout of the producer, and the maximum
+of the broker, to more than the longest outage that the job must survive.
 
 False alarms
 ------------
-A producer of a second job with the same transactional ID prefix fences the first. That is then the
-cause, and just as bad. "Presumably this transaction has been already committed before" after a restore
-is normal and does not count.
+If a second job uses the same transactional ID prefix, its producers fence those of the first job. The shared
+prefix is then the cause, and the problem is as serious. "Presumably this transaction has been already committed
+before" after a restore is normal and does not count.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Lost(h.Limits):
     transaction_timeout: float = h.limit(
         900_000.0,
         "ms",
-        "the broker's default transaction.max.timeout.ms, 15 minutes; used if the input shows no "
+        "the broker's default transaction.max.timeout.ms (15 minutes), used if the inputs contain no "
         "other value",
     )
 

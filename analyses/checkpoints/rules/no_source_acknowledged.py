@@ -2,26 +2,27 @@
 
 What it reports
 ---------------
-Checkpoints that expired without an acknowledgement from any source although nothing downstream blocked
-them: the sources themselves do not take part.
+Checkpoints that expired without an acknowledgement from any source, although no downstream task blocked the
+sources. The sources themselves do not take part in the checkpoint.
 
 Why it matters
 --------------
-It is mistaken for back pressure. An old-style source (SourceFunction) that reads a snapshot under the
-checkpoint lock, as CDC connectors do in their first phase, blocks every checkpoint until it is done. So
-does an operator coordinator that never answers. Buffer tuning does not help.
+This problem is often mistaken for back pressure. An old-style source (SourceFunction) may read a snapshot while
+it holds the checkpoint lock, as CDC connectors do in their first phase. It blocks every checkpoint until it is
+done. So does an operator coordinator that never responds. Buffer tuning does not help.
 
 How it decides
 --------------
-Per-subtask acknowledgements (REST, archive, dump) must show that all subtasks of all sources are
-missing, in `checkpoints` of the expired checkpoints and in `share` of those with details. Back pressure
-looks the same, so metrics must exclude it: the sources are back-pressured for less than
+The rule reads per-subtask acknowledgements (REST, archive, dump). No subtask of any source may have
+acknowledged, in at least `checkpoints` expired checkpoints and in at least `share` of those with details. Back
+pressure looks the same, so metrics must show that the sources are back-pressured for less than
 `back-pressured` of the time. Without metrics the rule is inconclusive.
 
 What to do
 ----------
-CDC: set a longer timeout and tolerate failures during the snapshot phase, or use the incremental
-snapshot, which does not hold the lock. Other sources: take a thread dump of a source's TaskManager.
+- CDC source: set a longer timeout and tolerate failures during the snapshot phase. Or use the incremental
+  snapshot, which does not hold the lock.
+- Other sources: take a thread dump of a TaskManager that runs a source.
 
 False alarms
 ------------
@@ -41,8 +42,10 @@ from flowdiag.analyses.flink.tasks.topology import Topology, topology_of
 class NoSource(h.Limits):
     """Thresholds of CP309."""
 
-    checkpoints: float = h.limit(2, "checkpoints", "a single one may be a busy moment")
-    share: float = h.limit(0.8, "share", "a held lock blocks every checkpoint")
+    checkpoints: float = h.limit(
+        2, "checkpoints", "a single checkpoint may expire in a busy moment"
+    )
+    share: float = h.limit(0.8, "share", "a source that holds the lock blocks every checkpoint")
     back_pressured: float = h.limit(
         PRESSED,
         "share",

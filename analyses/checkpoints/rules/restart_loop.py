@@ -2,7 +2,8 @@
 
 What it reports
 ---------------
-Series of restarts without a completed checkpoint in between: how many, how often, and the first failure.
+Series of restarts without a completed checkpoint in between. The finding shows the number of failures, the time
+they span, and the first failure.
 
 Why it matters
 --------------
@@ -11,8 +12,9 @@ is full of exceptions, most of which are not the cause.
 
 How it decides
 --------------
-At least `restarts` failures in one crisis (see CP301). Critical while the loop continues at the end of
-the input. The title shows the first cause. The finding itself blames no task: CP301 to CP303 do.
+The rule reports at least `restarts` failures in one crisis (see CP301). The finding is critical if the loop
+continues at the end of the input, or if the job failed for good. The title shows the first cause. The rule
+itself blames no task: CP301, CP302 and CP303 name the cause.
 
 What to do
 ----------
@@ -20,7 +22,7 @@ Fix the first cause. Until then, a longer delay between restarts keeps the clust
 
 False alarms
 ------------
-Requested restarts (rescaling, a savepoint and a new submission) are not failures.
+None known. Requested restarts, such as rescaling or a savepoint followed by a new submission, do not count.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ class Loop(h.Limits):
     """Thresholds of CP311."""
 
     restarts: float = h.limit(
-        LOOP, "restarts", "two happen when the first restart hits the same fault again"
+        LOOP,
+        "restarts",
+        "two failures are common: the first restart often hits the same fault again",
     )
 
 

@@ -2,33 +2,34 @@
 
 What it reports
 ---------------
-A TaskManager with more late or missing subtasks than its number of subtasks explains: how many, how
-many were expected, their ratio, and a p-value. It also shows which of three patterns applies: one hot
-subtask (skewed data), a slow TaskManager (all its subtasks), or lateness spread over the job.
+A TaskManager with more late or missing subtasks than its number of subtasks explains. The finding shows how many
+were late, how many were expected, their ratio, and a p-value. The rule distinguishes three patterns: one hot
+subtask (skewed data), a slow TaskManager (all its subtasks), or late subtasks all over the job.
 
 Why it matters
 --------------
 "Most late messages come from one host" is how people find a slow host by hand, and how they are
-misled. A TaskManager that runs more of the affected tasks has more late messages, and so has a
-TaskManager with the victims downstream.
+misled. A TaskManager also has more late messages if it runs more of the affected tasks, or the victims
+downstream.
 
 How it decides
 --------------
-One observation is one distinct subtask that was late or missing in one episode. Within each vertex the
-late subtasks are permuted over all its subtasks, which rules out placement and downstream victims. The
-p-value is exact and corrected for the number of TaskManagers. The rule reports a TaskManager if the
-ratio reaches `ratio`, the p-value is at most `p`, and all informative late subtasks run there. With few
-TaskManagers p cannot be small. Then only the table in the report shows the distribution, and the vote
-in CP201 uses the pattern instead of the p-value.
+Each subtask that was late or missing in an episode counts once. Within each vertex the rule permutes the late
+subtasks over all subtasks, so that neither the placement nor victims downstream distort the result. The
+p-value is exact and corrected for the number of TaskManagers. The rule reports a TaskManager if the ratio
+reaches `ratio`, the p-value is at most `p`, and all informative late subtasks run there.
+
+With few TaskManagers the p-value cannot be small. The distribution is then shown only in the report's table,
+and the vote in CP201 uses the pattern instead of the p-value.
 
 What to do
 ----------
-Check the host: CPU, throttling, disk, garbage collection, network, neighbours. Compare with subtasks of
-the same tasks elsewhere.
+Check CPU, throttling, disk, garbage collection, network and neighbours of the host. Compare its subtasks with
+subtasks of the same tasks on other TaskManagers.
 
 False alarms
 ------------
-One hot subtask is never reported here, however often it is late.
+None known. This rule never reports a single hot subtask, however often it is late.
 """
 
 from __future__ import annotations
@@ -49,12 +50,14 @@ class Skewed(h.Limits):
     """Thresholds of CP202."""
 
     ratio: float = h.limit(
-        1.5, "ratio", "one and a half times the number that its share of the subtasks explains"
+        1.5,
+        "ratio",
+        "multiple of the number of late subtasks that would be expected on the TaskManager",
     )
     p: float = h.limit(
         0.05,
         "probability",
-        "at most one in twenty healthy jobs, corrected for the number of TaskManagers",
+        "chance produces such a result in at most one of twenty healthy jobs",
     )
 
 

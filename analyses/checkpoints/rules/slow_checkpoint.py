@@ -2,8 +2,8 @@
 
 What it reports
 ---------------
-Periodic checkpoints that complete but last for most of the interval or half of the timeout: how many,
-how long, and how close to the limit.
+Periodic checkpoints that complete but take most of the interval or half of the timeout. The finding shows how
+many they are, how long they took, and how close they came to the limit.
 
 Why it matters
 --------------
@@ -12,29 +12,29 @@ commit late, each failure replays more, and the next hiccup makes checkpoints ex
 
 How it decides
 --------------
-A checkpoint is slow if its duration reaches `interval-share` of the interval or `timeout-share` of the
-timeout, and in any case `floor`. The interval is the configured one, else the lower quartile of the gaps
-between triggers. The timeout is the configured one, else the observed one, else Flink's default of 10
-minutes. Savepoints and the first checkpoints after a start or a restore are left out.
+A checkpoint is slow if it takes at least `floor`, and at least `interval-share` of the interval or
+`timeout-share` of the timeout. The interval is the configured one, or else the lower quartile of the gaps
+between triggers. The timeout is the configured one, or else the observed one, or else Flink's default of 10
+minutes. Savepoints and the first checkpoints after a start or a restore do not count.
 
-The rule reports if `slow-share` of the checkpoints and at least `checkpoints` were slow, or if the last
-`checkpoints` were. If durations only climb, they count from the first checkpoint on, including the
-warm-up. Each of the last `climb` then took longer than the one before, and the last reached
-`timeout-share` of the timeout.
+The rule reports slow checkpoints if there are at least `checkpoints` of them and they make up at least
+`slow-share` of all checkpoints, or if the last `checkpoints` were slow. It also reports durations that only
+climb. In that case each of the last `climb` checkpoints took longer than the one before, the last one reached
+`timeout-share` of the timeout, and the warm-up counts too.
 
-Passing bursts are information only: fewer than `burst-share` of the checkpoints are slow, none takes
-half of the timeout, and the last ones are fast again.
+Passing bursts are information only. In such a burst fewer than `burst-share` of the checkpoints are slow, none
+takes `timeout-share` of the timeout, and the last ones are fast again.
 
 What to do
 ----------
-CP203 shows which half is slow. If barriers wait: fix the slow task, or enable unaligned checkpoints. If
-snapshots are slow: incremental checkpoints, faster storage. If the durations are expected, increase the
-interval, or set a minimum pause so that the job makes progress between checkpoints.
+CP203 shows which half is slow. If barriers wait, fix the slow task or enable unaligned checkpoints. If
+snapshots are slow, enable incremental checkpoints or use faster storage. If the durations are expected,
+increase the interval, or set a minimum pause so that the job makes progress between checkpoints.
 
 False alarms
 ------------
-A deliberate interval of a few seconds (small exactly-once commits) with checkpoints of about the same
-length is reported if they exceed `floor`. Raise `floor` in the settings.
+Some jobs use an interval of a few seconds on purpose, for small exactly-once commits. If their checkpoints take
+about as long as the interval and exceed `floor`, the rule reports them. Raise `floor` in the settings.
 """
 
 from __future__ import annotations
@@ -64,23 +64,26 @@ class Slow(h.Limits):
         2000.0, "ms", "faster checkpoints are harmless, however short the interval"
     )
     slow_share: float = h.limit(
-        0.05, "share", "single slow checkpoints happen (a compaction, a pause)"
+        0.05, "share", "a compaction or a pause may slow down a single checkpoint"
     )
     checkpoints: float = h.limit(
-        3, "checkpoints", "in a row at the end of the input: two may be an accident"
+        3,
+        "checkpoints",
+        "slow checkpoints in a row at the end of the input; two may be an accident",
     )
     climb: float = h.limit(
         4,
         "checkpoints",
-        "after a start durations fall; three rises in a row, up to half of the timeout, are not a start",
+        "durations fall after a start, so three rises in a row up to half of the timeout are not warm-up",
     )
     burst_share: float = h.limit(
         0.5,
         "share",
-        "if most are fast, the job recovers from each burst. Healthy runs with bursts every half minute "
-        "(flink/1.14.6/bursts, flink/1.20.5/bursts) have a quarter of slow ones, other healthy runs none. Sick runs "
-        "have half (flink/1.14.6/garbage) to nearly all (flink/1.14.6/moving-hot-key-completing), and those with "
-        "fewer reach half of the timeout (flink/2.3.0/unaligned-hot-key)",
+        "if most checkpoints are fast, the job recovers from each burst. Healthy runs with bursts every half minute "
+        "(flink/1.14.6/bursts, flink/1.20.5/bursts) have a quarter of slow checkpoints, other healthy runs none. "
+        "In unhealthy runs half of the checkpoints (flink/1.14.6/garbage) to nearly all of them "
+        "(flink/1.14.6/moving-hot-key-completing) are slow, or some take half of the timeout "
+        "(flink/2.3.0/unaligned-hot-key)",
     )
 
 

@@ -2,31 +2,38 @@
 
 What it reports
 ---------------
-Slow asynchronous parts at an ordinary size. On (nearly) all subtasks with state: the storage is slow or
-throttles. On all subtasks of one TaskManager only: the disk or the network there is slow.
+Snapshots whose asynchronous part is slow although they write little data. If it is slow on nearly all subtasks
+with state, the storage is slow or throttles. If it is slow only on the subtasks of one TaskManager, the disk or
+the network of that TaskManager is slow.
 
 Why it matters
 --------------
-It looks like "large state", and then people change the job instead of the bucket's limits.
+Slow writes look like large state, so people change the job instead of the limits of the storage.
 
 How it decides
 --------------
-From per-subtask details of the last checkpoints with at least `subtasks` subtasks that wrote state. A
-checkpoint counts if the asynchronous part reaches `async` in `subtask-share` of these and in their
-median, takes `share` of their end-to-end time, and the median throughput stays below `throughput`. One
-TaskManager: the fastest of its subtasks (two at least) reaches `async` and is `times` as slow as the
-slowest of all others. At least `checkpoints` must agree, and `agree` of those with details.
+The rule uses the per-subtask details of checkpoints in which at least `subtasks` subtasks wrote state.
+
+A checkpoint implicates the storage under three conditions. The asynchronous part takes at least `async` on
+`subtask-share` of these subtasks and in the median. It takes at least `share` of their end-to-end time in the
+median. The median throughput is at most `throughput`.
+
+A checkpoint implicates a TaskManager if at least two such subtasks run there and all of them are slow. The
+fastest of them must take at least `async`, and at least `times` as long as the slowest subtask elsewhere.
+
+The rule reports if at least `checkpoints` checkpoints agree, and at least `agree` of those with details.
 
 What to do
 ----------
-Check the storage's own metrics: throttled requests, latency, bandwidth. Write fewer, larger files
-(`state.storage.fs.memory-threshold` and its successors), use entropy in object store paths, reduce
+Check the metrics of the storage: throttled requests, latency and bandwidth. Write fewer and larger files
+(`state.storage.fs.memory-threshold` and its successors), use entropy in object store paths, or reduce the
 state.
 
 False alarms
 ------------
-Doubled state is not a case for this rule: see CP105. Small state over a slow link is. Unaligned
-checkpoints are left out: their asynchronous part also waits for the barriers of all channels.
+None known. The rule also reports small state that is written over a slow network link. CP105 covers state that
+grows. Unaligned checkpoints do not count, because their asynchronous part also waits for the barriers of all
+channels.
 """
 
 from __future__ import annotations
@@ -44,19 +51,19 @@ Rows = list[h.SubtaskCheckpoint]
 class SlowStorage(h.Limits):
     """Thresholds of CP306."""
 
-    async_: float = h.limit(5000.0, "ms", "a healthy store takes seconds only for gigabytes")
-    share: float = h.limit(0.5, "share", "writing, not waiting, must take the time")
+    async_: float = h.limit(5000.0, "ms", "healthy storage needs this long only for gigabytes")
+    share: float = h.limit(0.5, "share", "most of the time must go into writing, not into waiting")
     throughput: float = h.limit(
         5_242_880.0,
         "bytes per s",
-        "any disk or object store gives one stream far more than 5 MiB/s",
+        "any healthy disk or object store writes a single stream at far more than 5 MiB/s",
     )
     times: float = h.limit(5.0, "ratio", "healthy hosts differ by a factor of two")
-    checkpoints: float = h.limit(2, "checkpoints", "one slow write is an accident")
+    checkpoints: float = h.limit(2, "checkpoints", "a single slow write may be an accident")
     subtasks: float = h.limit(3, "subtasks", "one or two subtasks with state are not 'everywhere'")
-    subtask_share: float = h.limit(0.8, "share", "a few write little and are always fast")
+    subtask_share: float = h.limit(0.8, "share", "a few subtasks write little and are always fast")
     agree: float = h.limit(
-        0.5, "share", "of the checkpoints with details: a lasting state, not an incident"
+        0.5, "share", "share of the checkpoints with details, so that only lasting problems count"
     )
 
 

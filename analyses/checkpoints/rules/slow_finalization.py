@@ -2,19 +2,20 @@
 
 What it reports
 ---------------
-Completed checkpoints whose finalisation took long: after the last acknowledgement, the JobManager writes
-the metadata and completes the checkpoint.
+Completed checkpoints whose finalisation took long. In this step, after the last acknowledgement, the JobManager
+writes the metadata and completes the checkpoint.
 
 Why it matters
 --------------
-All subtasks were on time, and still the next checkpoint has to wait. The reason is the JobManager's
-storage, or large metadata (many small files, in-line state).
+The next checkpoint has to wait although all subtasks were on time. The JobManager's storage is slow, or the
+metadata is large because of many small files or in-line state.
 
 How it decides
 --------------
-From 1.14 on "Completed checkpoint" prints `finalizationTime` apart from the duration. It must reach
-`finalization` and be `share` of the checkpoint's own duration or of the interval, in at least
-`checkpoints` of them. It is ongoing if one of the last `at-the-end` was slow.
+From 1.14 on the line "Completed checkpoint" prints `finalizationTime` separately from the duration. A checkpoint
+is slow if this time is at least `finalization`, and at least `share` of the whole checkpoint or of the interval.
+The rule reports at least `checkpoints` slow checkpoints. The problem is ongoing if one of the last `at-the-end`
+completed checkpoints was slow.
 
 What to do
 ----------
@@ -37,12 +38,16 @@ class Slow(h.Limits):
     """Thresholds of CP307."""
 
     finalization: float = h.limit(3000.0, "ms", "writing one small file takes milliseconds")
-    share: float = h.limit(0.25, "share", "a quarter of the checkpoint or of the interval")
-    checkpoints: float = h.limit(3, "checkpoints", "single slow writes happen")
+    share: float = h.limit(
+        0.25,
+        "share",
+        "share of the whole checkpoint or of the interval; less than a quarter hardly matters",
+    )
+    checkpoints: float = h.limit(3, "checkpoints", "one or two slow writes may be an accident")
     at_the_end: float = h.limit(
         3,
         "checkpoints",
-        "the problem persists if one of the last few was slow: not every checkpoint is",
+        "not every checkpoint is slow, so one slow checkpoint among the last few shows that the problem persists",
     )
 
 

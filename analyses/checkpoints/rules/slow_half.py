@@ -2,9 +2,9 @@
 
 What it reports
 ---------------
-For checkpoints that expire or are slow, where the time goes: waiting for the barrier (start delay and
-alignment), the synchronous part, or the asynchronous part. It shows the share of each, and the subtask in
-which it was longest. If the inputs do not show it, the rule names the file or setting that would.
+Where the time goes in checkpoints that expire or are slow: waiting for the barrier (start delay and alignment),
+the synchronous part, or the asynchronous part. The finding shows the share of each, and the subtask that took
+longest. If the inputs do not contain the durations, the rule names the file or setting that would.
 
 Why it matters
 --------------
@@ -13,25 +13,26 @@ Unaligned checkpoints do not help against slow storage.
 
 How it decides
 --------------
-From per-subtask details (REST, archive, DEBUG dump, DEBUG lines of TaskManagers) of the failed and slow
-checkpoints. For the subtask that acknowledged last: the synchronous and asynchronous durations that it
-measured itself. The rest of its end-to-end duration is the wait for the barrier. The start delay that Flink
-reports is not used, because it compares the clocks of two hosts. A half must take `share` of the time.
+The rule uses per-subtask details (REST, archive, DEBUG dump, DEBUG lines of TaskManagers) of the failed and slow
+checkpoints. In each checkpoint it takes the subtask that acknowledged last, and the synchronous and asynchronous
+durations that this subtask measured. The rest of the end-to-end duration is the wait for the barrier. The rule
+ignores the start delay that Flink reports, because it compares the clocks of two hosts. The longest part must
+take at least `share` of the time.
 
-Without durations the shape of the missing acknowledgements decides. If everything downstream is missing,
-the barrier is stuck. If only one place is missing, the snapshot is slow. Last comes the warning "Time from
-receiving all checkpoint barriers/RPC to executing it exceeded threshold" (1.12+): the barriers had
-arrived, but the task was busy.
+Without durations the pattern of missing acknowledgements decides. If all downstream subtasks are missing, the
+barrier is stuck. If subtasks are missing in only one place, the snapshot is slow. Otherwise the rule looks for
+the warning "Time from receiving all checkpoint barriers/RPC to executing it exceeded threshold" (1.12+). It
+shows that the barriers had arrived but the task was busy.
 
 What to do
 ----------
-Barriers: remove the back pressure (CP201), enable unaligned checkpoints or buffer debloating. Synchronous
-part: check what runs in the task's thread during a snapshot. Asynchronous part: check storage, network and
-state size.
+- Barriers: remove the back pressure (CP201), or enable unaligned checkpoints or buffer debloating.
+- Synchronous part: check what runs in the task's thread during a snapshot.
+- Asynchronous part: check the storage, the network and the state size.
 
 False alarms
 ------------
-None of its own: it only explains findings of CP101 and CP104.
+None of its own. The rule only explains findings of CP101 and CP104.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ from flowdiag.analyses.flink.tasks.topology import topology_of
 class SlowHalf(h.Limits):
     """Thresholds of CP203."""
 
-    share: float = h.limit(0.5, "share", "fix the half that takes most of the time")
+    share: float = h.limit(
+        0.5, "share", "only the part that takes most of the time is worth fixing first"
+    )
 
 
 def judge(job: h.Job, limits: SlowHalf) -> h.Iterator[h.Finding | h.Inconclusive]:
@@ -115,8 +118,8 @@ def _inferred(job: h.Job, sick: list[h.Checkpoint]) -> h.FindingFields | None:
     half = halves.half_by_shape(job) if sick[0].status is h.Status.EXPIRED else None
     if half is not None:
         return {
-            "title": f"The checkpoint time goes into {halves.HALVES[half]}, by the shape of the acknowledgements",
-            "explain": "The input contains no durations. The missing acknowledgements show the half: "
+            "title": f"The checkpoint time goes into {halves.HALVES[half]}, judging by the missing acknowledgements",
+            "explain": "The logs contain no durations. The missing acknowledgements show the half: "
             "a stuck barrier is missing everywhere downstream, a slow snapshot in one place only.",
             "option": half,
             "measurements": (),
@@ -127,8 +130,8 @@ def _inferred(job: h.Job, sick: list[h.Checkpoint]) -> h.FindingFields | None:
     longest = h.fmt.duration(max(i.duration_ms or 0 for i in warnings))
     return {
         "title": f"Tasks began a checkpoint up to {longest} after its barriers arrived",
-        "explain": "Their thread was busy with other work: records, timers, or a blocking call. The default log "
-        "does not name the task.",
+        "explain": "Their thread was busy with other work, such as records, timers or a blocking call. The default "
+        "log does not name the task.",
         "option": "barrier",
         "measurements": (),
         "evidence": h.records_of(warnings),

@@ -2,29 +2,31 @@
 
 What it reports
 ---------------
-Tasks still in user code long after they were cancelled, with the method they are stuck in.
+Tasks that still run user code long after they were cancelled, and the method in which they are stuck.
 
 Why it matters
 --------------
-A restart cannot begin before the old attempt is gone. After `task.cancellation.timeout` (3 minutes)
-Flink kills the whole TaskManager with all tasks on it. And the method the task is stuck in is often the
-reason why checkpoints were delayed before.
+A restart cannot begin before the old attempt has ended. After `task.cancellation.timeout` (3 minutes) Flink
+kills the whole TaskManager with all tasks on it. The method in which the task is stuck is often the reason why
+earlier checkpoints were delayed.
 
 How it decides
 --------------
-"Task '…' did not react to cancelling signal" precedes a stack: its first line names the method. From
-`repeats` records on, or if Flink's watchdog ended the TaskManager, the finding is serious: ongoing
-while no checkpoint has completed since. Below that it is information. The watchdog does not name the
-task it waited for. Without a record that does, the finding is about the TaskManager alone.
+The line "Task '…' did not react to cancelling signal" precedes a stack trace, whose first frame names the
+method. The finding is serious if there are at least `repeats` such records for a subtask, or if Flink's watchdog
+killed the TaskManager. A serious finding is ongoing until a checkpoint completes. Otherwise the finding is
+information. The watchdog does not name the task that it waited for. If no other record names the task, the
+finding is only about the TaskManager.
 
 What to do
 ----------
-Check the method: a blocking call without a timeout, a loop that ignores interruption, a lock. Make it
+Check the method for a blocking call without a timeout, a loop that ignores interruption, or a lock. Make it
 interruptible.
 
 False alarms
 ------------
-A task that takes a minute to close a connection logs the line once and then ends: information.
+A task that takes a minute to close a connection may log the line once before it ends. The rule reports it as
+information.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ class Stuck(h.Limits):
     repeats: float = h.limit(
         2,
         "records",
-        "Flink repeats the message every 30 seconds; one may be an orderly but slow close",
+        "Flink repeats the message every 30 seconds; a single message may come from a slow but orderly close",
     )
 
 

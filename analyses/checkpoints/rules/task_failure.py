@@ -3,10 +3,10 @@
 What it reports
 ---------------
 The failure that started a series of restarts: the subtask, its exception, its TaskManager, the number of
-restarts, and whether the job recovered. If a snapshot throws an exception, the cause is
-`snapshot-exception`. Flink reports it as a declined checkpoint (the asynchronous part in all versions, the
-synchronous part up to 1.10), or as a task failure (the synchronous part from 1.11). If network buffers run
-out, the cause is `insufficient-network-buffers`.
+restarts, and whether the job recovered. If a snapshot throws an exception, the cause is `snapshot-exception`.
+Flink declines the checkpoint if the asynchronous part fails, and up to 1.10 also if the synchronous part fails.
+From 1.11 on a failed synchronous part fails the task. If network buffers run out, the cause is
+`insufficient-network-buffers`.
 
 Why it matters
 --------------
@@ -16,9 +16,10 @@ The exception that explains them is logged once, at the beginning.
 How it decides
 --------------
 All failures up to the next completed checkpoint belong to one crisis. Its root is the most fundamental
-failure of the first minute, in this order: memory, a lost TaskManager, user code, missing slots. Cancellations and other consequences are never the root. This rule reports crises whose root is an
-exception of the job itself. CP302 covers lost TaskManagers, CP303 memory, and CP312 storage that
-rejects several TaskManagers.
+failure of the first minute, in this order: memory, a lost TaskManager, user code, missing slots. Cancellations
+and other consequences are never the root. This rule reports crises whose root is an exception of the job
+itself. CP302 covers lost TaskManagers, CP303 covers memory, and CP312 covers storage that rejects several
+TaskManagers.
 
 Declines are counted per subtask. The rule blames a subtask that gave its own cause, or that declined
 `repeated` checkpoints without a reason. It also blames subtasks with at least `alike` of the highest
@@ -31,7 +32,7 @@ the checkpoints.
 
 What to do
 ----------
-Fix the deepest cause. A record that cannot be parsed fails the job again after each restart: skip it or
+Fix the deepest cause. A record that cannot be parsed fails the job again after each restart. Skip the record or
 send it to a side output.
 
 False alarms
@@ -57,12 +58,12 @@ class Failed(h.Limits):
     repeated: float = h.limit(
         3,
         "checkpoints",
-        "a closing task may decline without a reason, but not so often in a row",
+        "a closing task may decline without a reason, but not three times",
     )
     alike: float = h.limit(
         2 / 3,
         "share",
-        "subtasks that decline nearly as often as the first write to the same faulty storage",
+        "share of the highest count; subtasks that decline nearly as often probably write to the same faulty storage",
     )
 
 
@@ -164,7 +165,7 @@ def _failed_snapshots(job: h.Job, limits: Failed) -> h.Iterator[h.Finding]:
             confidence=h.weigh(votes),
             rank=h.Rank.ROOT_CAUSE,
             explain="Its TaskManager logs the exception. The JobManager's log, which would show how "
-            "the checkpoints ended, is not in the input.",
+            "the checkpoints ended, is missing.",
             measurements=(h.measurement("failed-snapshots", len(members), "checkpoints"),),
             actions=h.remedies("snapshot-exception", job),
             votes=votes,
