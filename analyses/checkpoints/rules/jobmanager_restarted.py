@@ -15,8 +15,8 @@ for checkpoints that fail during that time.
 How it decides
 --------------
 The log must show that a leader was elected for the dispatcher or the resource manager. The election must be
-after a checkpoint of the job was triggered and before the job ended or was stopped. A job that continues without a new start was not
-taken over by a new leader.
+after a checkpoint of the job was triggered and before the job ended or was stopped. A job that continues without
+a new start was not taken over by a new leader.
 
 After the election the job continues under its ID, or its records end and a job with the same name begins
 within `successor`. If the TaskManagers of both jobs are known, they must share some. If the job has no later
