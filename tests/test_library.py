@@ -248,7 +248,7 @@ def test_older_spark_versions_have_no_data_sources() -> None:
     class Old:
         pass
 
-    with pytest.raises(flowdiag.FlowdiagError, match="has no data sources in Python"):
+    with pytest.raises(flowdiag.FlowdiagError, match="does not support Python data sources"):
         flowdiag.register(Old())  # type: ignore[arg-type]
 
 

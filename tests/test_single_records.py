@@ -104,7 +104,7 @@ def test_the_task_that_triggered_the_watchdog_is_the_culprit(diagnose: Told) -> 
     assert (finding.code, finding.cause) == ("CP310", "task-hangs")
     assert (finding.subject.task, finding.subject.subtask_index) == ("enrich -> Sink: es", 1)
     assert "com.acme.enrich.CrmClient.lookup(CrmClient.java:91)" in finding.title
-    assert "its TaskManager was ended" in finding.title
+    assert "the watchdog killed its TaskManager" in finding.title
 
 
 def test_the_watchdog_alone_names_no_task(diagnose: Told) -> None:

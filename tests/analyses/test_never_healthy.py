@@ -143,7 +143,7 @@ def test_unknown_versions_and_options_are_warnings() -> None:
     options = Options(memory=MemoryOptions(given={"managed.fraktion": "0.2"}, version="9.9"))
     told = list(MEMORY.notes(MemoryFacts(processes=()), MemoryFacts(processes=()), options))
     assert list(map(str, told)) == [
-        "there is no Flink 9.9 that flowdiag knows: calculated as 2.3, the nearest one",
+        "flowdiag does not know Flink 9.9: sizes are calculated as for the nearest version, 2.3",
         "Flink has no option managed.fraktion: did you mean taskmanager.memory.managed.fraction?",
     ]
 

@@ -94,7 +94,7 @@ def test_a_client_calls_the_tools(root: Path) -> None:
         assert page.startswith("CP101 checkpoint-expired")
 
         for name, arguments, why in (
-            ("diagnose", {"paths": ["/etc/passwd"]}, "outside of the folders"),
+            ("diagnose", {"paths": ["/etc/passwd"]}, "outside the folders"),
             ("diagnose", {"paths": ["flink-conf.yaml"], "since": "never"}, "'never' is not a time"),
             ("evidence", {"finding": "CP999"}, "has no finding 'CP999'"),
             ("evidence", {"finding": mark, "report": "r9"}, "there is no report 'r9'"),

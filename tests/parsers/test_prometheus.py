@@ -161,9 +161,9 @@ def test_escaped_labels_foreign_metrics_and_damage(tmp_path: Path) -> None:
           "values": [5, 7], "timestamps": [1795227300000, 1795227390000]}, "prometheus", None),
         ({"status": "success", "data": {"resultType": "matrix", "result": []}}, "not-read", "without any series"),
         ({"status": "success", "data": {"resultType": "vector", "result": [
-            {"metric": {"task_name": "a"}, "value": [1795227300, "5"]}]}}, "not-read", "without names"),
+            {"metric": {"task_name": "a"}, "value": [1795227300, "5"]}]}}, "not-read", "without metric names"),
         ({"status": "success", "data": {"resultType": "vector", "result": [
-            {"metric": {"__name__": "up"}, "value": [1795227300, "1"]}]}}, "not-read", "something else"),
+            {"metric": {"__name__": "up"}, "value": [1795227300, "1"]}]}}, "not-read", "without Flink metrics"),
     ],
 )  # fmt: skip
 def test_saved_answers(tmp_path: Path, body: Any, kind: str, reason: str | None) -> None:
