@@ -18,9 +18,9 @@ def merge_outcomes(outcomes: Iterable[RuleOutcome]) -> list[RuleOutcome]:
 
 
 def _merge(one: RuleOutcome, other: RuleOutcome) -> RuleOutcome:
-    if other.not_assessed_reason is not None and not other.inconclusive:
+    if _is_empty(other):
         return one
-    if one.not_assessed_reason is not None and not one.inconclusive:
+    if _is_empty(one):
         return other
     findings = list(one.findings)
     for finding in other.findings:
@@ -35,6 +35,12 @@ def _merge(one: RuleOutcome, other: RuleOutcome) -> RuleOutcome:
         findings=tuple(findings),
         inconclusive=tuple(dict.fromkeys((*one.inconclusive, *other.inconclusive))),
     )
+
+
+def _is_empty(outcome: RuleOutcome) -> bool:
+    """Whether a topic had nothing to judge; a rule may have findings although the facts lack the rest."""
+    is_assessed = outcome.not_assessed_reason is None
+    return not (is_assessed or outcome.inconclusive or outcome.findings)
 
 
 def _is_same(one: Finding, other: Finding) -> bool:
