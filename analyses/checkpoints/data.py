@@ -1,4 +1,4 @@
-"""From the facts of `flowdiag checkpoints` to `data.jobs` of the report."""
+"""Converts the facts of `flowdiag checkpoints` to `data.jobs` in the report."""
 
 from __future__ import annotations
 

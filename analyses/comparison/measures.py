@@ -69,7 +69,7 @@ class Series:
 
 
 _SETTLED: Final = 10
-"""Minimum samples of every subtask for the records of a running job, as opposed to a restart."""
+"""Minimum samples per subtask before record counts reflect a running job rather than a restart."""
 
 
 Key = tuple[str, str, str | None, str | None, int | None, str | None]

@@ -1,7 +1,8 @@
 """The tables `events` and `metrics`: all recognised records, as frames of documented columns.
 
 A row is a record of an input, with its instant, its writer and its values. `flowdiag.read` returns these
-tables, and `--data-dir` stores them. Rules use other data: additional columns, but each record only once.
+tables, and `--data-dir` stores them. Rules use separate tables, with extra columns and one row per
+record.
 """
 
 from __future__ import annotations

@@ -286,7 +286,7 @@ RELATIONS: Final = (
         name="slow-output-of-batch",
         causes=("fixed-cost", "slow-output"),
         explain=("RT309", "RT306"),
-        clause="the output takes long regardless of the batch size",
+        clause="the output takes a long time regardless of the batch size",
         source="SparkListenerJobEnd per output operation; spark.md 3.1",
     ),
     Relation(

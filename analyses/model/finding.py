@@ -96,7 +96,7 @@ class Rank(IntEnum):
     FATAL = 9  # a process ended because of it, or could not start
     ROOT_CAUSE = 10
     REPORTED_CAUSE = 11  # a second-hand cause: the operator's report on a deployment
-    SLOW_CAUSE = 12  # takes long but stops nothing
+    SLOW_CAUSE = 12  # takes a long time but stops nothing
     ARBITRARY_CAUSE = 12  # the named task is arbitrary
     BOTTLENECK = 15  # where back pressure starts
     BOTTLENECK_SIGN = 16  # may be the reason for the bottleneck
@@ -395,7 +395,10 @@ class RuleOutcome:
 
     @property
     def status(self) -> Status:
-        """Found outweighs inconclusive, because a finding stays true. A rule that was not assessed is never clear."""
+        """`FOUND` takes precedence over `INCONCLUSIVE`: inconclusive results do not invalidate a finding.
+
+        A rule that was not assessed is never clear.
+        """
         if self.ignored is not None:
             return Status.IGNORED
         if self.findings:

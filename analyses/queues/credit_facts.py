@@ -327,7 +327,7 @@ def _checkpoint_ms(job: JobFacts, since_us: int) -> float | None:
 
 
 def _overhead_ms(job: JobFacts) -> float | None:
-    """Return the median time of a checkpoint without waiting for barriers."""
+    """Return the median checkpoint duration, excluding the wait for barriers."""
     delays: dict[int, list[float]] = {}
     own: dict[int, list[float]] = {}
     for part in job.subtask_checkpoints:

@@ -70,7 +70,7 @@ def strongest_reports(
 def evidence_in(
     report: Sample | Machine, gauges: Sequence[str], key: SubtaskKey | None
 ) -> Evidence | None:
-    """Return where a report contains the first of some gauges.
+    """Cite the first of the given gauges in a report.
 
     Args:
         report: of a subtask or a TaskManager in one window.

@@ -310,7 +310,7 @@ def _lagging_subtasks(job: JobQueues, loads: Loads, pressed: bool) -> list[Root]
     """Return subtasks that lag while their siblings are idle, although no task waits for them yet.
 
     They are busy, and part of their input is full on average: a subtask that keeps up empties its input.
-    Or their snapshots take much of the time.
+    Alternatively, they spend much of their time on snapshots.
 
     Args:
         job: for the capacity of inputs, and the checkpoints.

@@ -209,7 +209,7 @@ def _shared(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
 
 
 def _nearness(one: str, other: str) -> int:
-    """Return the length of the common folder of two names."""
+    """Return the length of the folder prefix that two names share."""
     try:
         return len(os.path.commonpath([os.path.dirname(one), os.path.dirname(other)]))
     except ValueError:

@@ -369,9 +369,10 @@ class ReportBuilder:
         )
 
     def _gaps(self) -> Iterator[str]:
-        """Yield why core rules are inconclusive about jobs without a serious finding, and what was not assessed.
+        """Yield the reasons why core rules are inconclusive for jobs without a serious finding, and
+        the rules that were not assessed.
 
-        For a job with a serious finding, the finding is more useful than the doubt.
+        If a job has a serious finding, its inconclusive rules are not worth listing.
         """
         sick = {finding.job for _, finding in v.serious(v.pairs_of(self.outcomes))}
         for outcome in self.outcomes:

@@ -141,7 +141,7 @@ class DataDir:
             self._files.setdefault(name, []).append((file, count))
 
     def complete(self, tool: Tool) -> None:
-        """Write empty tables for missing ones and the manifest, and publish the folder.
+        """Write the manifest and an empty table for each missing one, then publish the folder.
 
         Raises:
             FlowdiagError: the folder cannot be written.

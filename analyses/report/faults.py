@@ -112,7 +112,10 @@ class Faults:
         source: Callable[[Item], str | None] = lambda item: None,
         about: Callable[[Item], str | None] = lambda item: None,
     ) -> tuple[Result, list[Item]]:
-        """Run a step on all items that do not make it fail. Return its result and the skipped items."""
+        """Run a step on all items, skipping those that make it fail.
+
+        Return its result and the skipped items.
+        """
         skipped: list[Item] = []
 
         def skip(item: Item, error: Exception) -> None:
@@ -142,7 +145,7 @@ def faults_of(found: Iterable[InternalFault], sources: Sequence[Source]) -> list
 
 
 def faults_in(splits: Iterable[Mapping[str, Any]], sources: Sequence[Source]) -> list[Fault]:
-    """Return the faults of parsers, without repetitions.
+    """Return the parser faults without duplicates.
 
     Args:
         splits: `split` rows with the keys `source` and `fields`.

@@ -1,4 +1,4 @@
-"""Fingerprints: they identify a finding within a report, and the same problem in another report."""
+"""Fingerprints identify a finding within a report and match it to the same problem in another report."""
 
 from __future__ import annotations
 

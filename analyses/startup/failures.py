@@ -1,4 +1,4 @@
-"""The reasons in failed tasks and jobs."""
+"""Failure causes of tasks and jobs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def incidents_of(facts: StartupFacts) -> Iterator[Incident]:
 
 
 def incidents_by_template(facts: StartupFacts, templates: Collection[str]) -> list[Incident]:
-    """Return the incidents of some templates in order, without the copies that each job holds."""
+    """Return the incidents that match the templates, in order, without per-job duplicates."""
     seen = {
         (incident.time_us, incident.ref): incident
         for incident in incidents_of(facts)

@@ -16,7 +16,7 @@ _AFTER_US: Final = 1_000_000  # peers may log a broken connection right after th
 
 
 class _Reason(NamedTuple):
-    """A reason for a loss: its words in a title, its cause, and the remedies that help."""
+    """A reason why a process was lost: its title text, cause and remedies."""
 
     words: str
     cause: str

@@ -80,9 +80,9 @@ class Startup(FlinkTopic):
         return replace(facts, jobs=tuple(job for job in facts.jobs if is_selected(job.job.key)))
 
     def select_span(self, facts: StartupFacts, span: Span) -> StartupFacts:
-        """Return the starts that overlap the span; workers and the cluster's steps stay.
+        """Keep only the starts that overlap the span, and all workers and cluster steps.
 
-        Troubles and incidents belong to the time of their log line.
+        Problems and incidents are selected by the time of their log line.
         """
         common = facts.common
         return replace(

@@ -249,7 +249,7 @@ def _skewed_shares(count: int, share: float | None) -> tuple[float, ...]:
 
 
 def override_flow(flow: Flow, flags: CreditFlags, version: tuple[int, int]) -> Flow:
-    """Return the options with the values of the command line.
+    """Return the options, overridden by the command line.
 
     Raises:
         FlowdiagError: Flink refuses a value, or the version does not have an option.

@@ -429,7 +429,7 @@ def _common_folder(names: Sequence[str]) -> str:
 
 
 def location(item: w.Evidence, paths: Paths | None = None) -> str:
-    """Return `file:line`, which editors open, or the byte where the line is unknown."""
+    """Return `file:line`, which editors can open, or the byte offset if the line is unknown."""
     name = item.source if paths is None else paths.show(item.source)
     return f"{name}:{item.line}" if item.line else f"{name} at byte {item.offset}"
 

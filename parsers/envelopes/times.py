@@ -1,4 +1,4 @@
-"""Times of carriers: epochs of any unit, and dates in a few formats."""
+"""Timestamps in envelopes: epochs in any unit, and dates in a few formats."""
 
 from __future__ import annotations
 

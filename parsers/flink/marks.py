@@ -59,7 +59,7 @@ _BATCH_ROWS: Final = 2048  # processed together
 
 
 class StreamMarks(msgspec.Struct, kw_only=True, array_like=True):
-    """Sums over the records of one owner with one kind of clock.
+    """Totals over one owner's records that use the same kind of clock.
 
     `oldest` and `newest` bound the Flink versions that print these records (major * 100 + minor). `active_spans` are the
     times with records, without gaps of `SILENCE_US` or more: wall clocks if any record shows one, else instants.

@@ -299,7 +299,7 @@ class SampleFolder:
             )
 
     def take(self, *, final: bool = False) -> Iterator[pa.RecordBatch]:
-        """Yield a batch once there are enough rows, or any rows at the end."""
+        """Yield a batch once there are enough rows, or the remaining rows at the end."""
         if self._rows.full or (final and len(self._rows)):
             yield self._rows.take()
 

@@ -332,7 +332,7 @@ def _completed_ids(ids: Ids, kind: str, body: object, neighbours: _Neighbours) -
 
 
 def _superseded(routed: list[_Routed]) -> tuple[Kind, ...]:
-    """Return the kinds of responses in an archive that its response for the job repeats."""
+    """Return the response kinds that are redundant because the archive contains the job response."""
     has_job = any(route and route[0] == Kind.JOB for _, route in routed)
     return (Kind.JOBS_OVERVIEW, Kind.PLAN) if has_job else ()
 

@@ -535,7 +535,7 @@ class _Segments:
             yield before
 
     def _body(self, offset: int, head: prefix.Prefix, record: Record | None) -> Iterator[Pasted]:
-        """Read a line that starts no record; yield the exceptions that it ends."""
+        """Read a line that does not start a record. Yield the exceptions that end at it."""
         before = self._block
         texts = [head.text[head.begin if head.complete else head.inner :]]
         if record is not None:

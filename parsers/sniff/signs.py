@@ -84,7 +84,7 @@ _ENOUGH: Final = 20
 
 
 def holds_flink_message(data: bytes) -> bool:
-    """Return whether data contains a message of a running Flink."""
+    """Return whether the data contains a message that a running Flink process logs."""
     return any(literal in data and message.search(data) for literal, message in _MESSAGES)
 
 
@@ -141,7 +141,7 @@ _WORDS: Final = tuple(
         )
     )
 )
-"""All words that are signs."""
+"""Every word that helps to identify the writer of a text."""
 
 
 @functools.cache

@@ -220,7 +220,10 @@ class _Search:
             self.unread.append((_shown(path), range(before, len(self.found))))
 
     def _walk(self, top: str) -> int:
-        """Visit the files below a folder, sorted, and each real folder once, despite links."""
+        """Walk the files below a folder in sorted order.
+
+        Visit each real folder once, even if symlinks point to it.
+        """
         pending, visited = [top], 0
         while pending:
             path = pending.pop()

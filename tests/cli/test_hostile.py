@@ -56,7 +56,7 @@ def stored(document: bytes) -> Report:
 
 
 def starts(form: Format) -> range:
-    """Return the numbers of the first injections: fewer for a page, which takes long to render."""
+    """Return the numbers of the first injections: fewer for a page, which takes a long time to render."""
     return range(0, len(INJECTIONS), 13 if form is Format.HTML else 4)
 
 
@@ -164,7 +164,7 @@ def test_every_format_has_a_check() -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_log_text_stays_text(form: Format) -> None:
-    # A page takes long to render, so only the report with the most kinds of texts is used.
+    # A page takes a long time to render, so only the report with the most kinds of texts is used.
     sample = originals()[-1:] if form is Format.HTML else originals()
     for number, report in enumerate(sample):
         check_all_injections(form, report, [(7 * number + 3) % len(INJECTIONS)])

@@ -16,8 +16,8 @@ How it decides
 --------------
 "Received late message for now expired checkpoint attempt …" counts only if that checkpoint is known to
 have expired. Up to 1.18 Flink prints the same line after a decline or a failover. If the log does not contain
-the expiry, the message is listed as unmatched. The rule reports unmatched messages only if there are no
-matched ones, as information.
+the expiry, the message is listed as unmatched. If no message is matched, the rule reports the
+unmatched ones as information.
 
 Up to 1.10 Flink does not notify tasks of a failed checkpoint, so the culprit *and everything downstream* are
 late. From 1.11 on a task is late if it had begun its snapshot, waits for the checkpoint lock (old sources), or

@@ -69,7 +69,10 @@ def _attempt(row: Row, jobs: Jobs) -> Attempt:
 
 
 def _at_once(attempts: Iterable[Attempt]) -> set[str]:
-    """Return the attempts that overlap: a subtask runs once at a time, so one belongs to another job."""
+    """Return overlapping attempts.
+
+    A subtask has only one running attempt, so one of them belongs to another job.
+    """
     lives = sorted(
         (
             attempt.deployed_us or 0,

@@ -12,7 +12,7 @@ from flowdiag.analyses.model.keys import Ref
 
 
 def loads_of(rows: Iterable[Row], jobs: Jobs, attempts: Mapping[str, Attempt]) -> list[SubtaskLoad]:
-    """Return the loads of `lifecycle.loads`, with the names of subtasks and places in the other inputs."""
+    """Return the loads of `lifecycle.loads`, with tasks, TaskManagers and hosts named as in the other inputs."""
     real = _names_by_scope(attempts)
     found: list[SubtaskLoad] = []
     windows: dict[int, int | None] = {}

@@ -234,7 +234,7 @@ def read_shape(
     """Find the frontier and its laggards.
 
     A majority that is late together are no laggards: the whole vertex received its barriers late, or
-    takes long to process the data before them.
+    takes a long time to process the data before them.
     """
     by_task: dict[str, dict[SubtaskKey, float]] = defaultdict(dict)
     for key, after in times.items():

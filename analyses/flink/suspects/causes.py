@@ -53,7 +53,7 @@ class Diagnosis:
 
     Args:
         cause: a word of `CAUSES`; None if no input shows one.
-        half: the part of a checkpoint that takes long: `barrier`, `sync`, `async`, `snapshot` or None.
+        half: the part of a checkpoint that takes a long time: `barrier`, `sync`, `async`, `snapshot` or None.
         reason: the decisive number, formatted.
         numbers: decisive measurements, under the names of `suspect_numbers`.
         rank: position of the decisive question in `QUESTIONS`.

@@ -22,7 +22,7 @@ collection. The name or folder of a GC log shows which process wrote it.
 
 What to do
 ----------
-Take a heap dump to find out which objects grow in number. Then increase the heap.
+Take a heap dump to find out which objects accumulate. Then increase the heap.
 
 False alarms
 ------------

@@ -10,8 +10,9 @@ Neither task is slow, so higher parallelism or cheaper processing changes nothin
 
 How it decides
 --------------
-The rule follows Flink's own table for localising back pressure. It requires Flink 1.9 or later, where pools
-count the buffers that are really in use. A sender waits, and at least `full` of its output buffers are in
+The rule follows Flink's own table for localising back pressure. It requires Flink 1.9 or later,
+whose pool-usage metrics count only buffers in use. A sender waits, and at least `full` of its
+output buffers are in
 use. All receivers use less than `empty` of their exclusive and floating buffers, all are busy for less than
 `busy`, and all have remote channels. The rule uses the windows with back pressure, with at least `samples`.
 It reports nothing if a slow task or a late barrier explains why tasks wait.

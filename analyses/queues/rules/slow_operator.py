@@ -14,8 +14,9 @@ How it decides
 flowdiag searches each window of the metrics from the sources downstream. Back pressure starts at a task
 that is busy (at least 60% of the time), is not back-pressured, and directly follows a task that waits (at
 least 50%). At least two thirds of its subtasks must be busy, and none may have twice its share of the
-records or bytes. The evidence must cover several windows with at least five samples. Before 1.13, buffer
-usage replaces the times and weighs less.
+records or bytes. The evidence must cover several windows with at least five samples. Before Flink
+1.13, which has no busy or back-pressured times, the rule uses buffer usage and gives it less
+weight.
 
 The suspect and the cause are determined as in `checkpoint-culprit`, with the same signals in the same
 order. Here, the candidates are the subtasks of the task where the back pressure starts.

@@ -19,7 +19,7 @@ If no task waits, a busy subtask among idle siblings also counts, but high busy 
 blame it. It must also have a long queue (three times its siblings' and a quarter of the capacity), or
 snapshots that take 30% of the time.
 
-The causes are checked in the order of `checkpoint-culprit`. First come snapshots that take long or are the
+The causes are checked in the order of `checkpoint-culprit`. First come snapshots that take a long time or are the
 only reason why the subtask is late. Next is a busy subtask that receives no records (a hang). Last is a
 time per record of three times that of the siblings on other TaskManagers.
 

@@ -133,7 +133,10 @@ class _Query:
 
 
 class _Sources:
-    """The source lines of the driver's log, which name no query and so belong to the only one."""
+    """Source lines in the driver's log.
+
+    They name no query, so they are assigned only if there is exactly one query.
+    """
 
     def __init__(self, incidents: Iterable[Row], *, alone: bool) -> None:
         self.alone = alone

@@ -1,4 +1,4 @@
-"""Assesses the present of every application and query."""
+"""Assesses the current state of every application and query."""
 
 from __future__ import annotations
 

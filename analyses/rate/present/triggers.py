@@ -206,7 +206,7 @@ def _backlog_grows(state: StreamState) -> bool:
 
 
 def _neighbours(late: Sequence[Trigger]) -> list[tuple[Trigger, Trigger]]:
-    """Return consecutive triggers of the same run without a missing one between them."""
+    """Return consecutive triggers of the same run with no trigger missing between them."""
     return [
         (a, b)
         for a, b in pairwise(late)

@@ -8,7 +8,8 @@ processes fewer records than the floor lets in.
 Why it matters
 --------------
 Back pressure is on and seems to work. The delay still grows, because the floor lets in more records than
-the job processes. Usually the floor is Spark's default of 100 records per second and stream, or a value
+the job processes. Usually the floor is Spark's default of 100 records per second per stream, or a
+value
 copied from another job.
 
 How it decides

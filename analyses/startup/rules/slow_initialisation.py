@@ -1,9 +1,9 @@
-"""Tasks take long to open or to restore.
+"""Tasks take a long time to open or restore.
 
 What it reports
 ---------------
-The rule reports whether one subtask or all of them take long to initialise, and whether they restored
-state.
+The rule reports whether one subtask or all subtasks are slow to initialise, and whether they
+restored state.
 
 Why it matters
 --------------
