@@ -44,7 +44,7 @@ class Stuck(h.Limits):
         "minimum number of triggers with rows; a healthy watermark advances with the next one",
     )
     times: float = h.limit(
-        3, "times", "minimum number of different newest event times; a replay may repeat one hour"
+        3, "times", "minimum number of newest event times; a replay may repeat one hour"
     )
     lag: float = h.limit(
         60_000, "ms", "minimum growth over the recent triggers; less is jitter of the sources"

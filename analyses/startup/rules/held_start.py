@@ -52,7 +52,7 @@ class Held(h.Limits):
         30, "s", "users wait longer than this before they cancel a job that does not recover"
     )
     stable: float = h.limit(
-        10, "s", "a start that fails sooner after reaching RUNNING did not succeed"
+        10, "s", "a start that fails sooner after reaching RUNNING counts as failed"
     )
 
 
