@@ -104,7 +104,7 @@ def test_a_job_that_is_not_heard_of_again_in_the_log_of_the_new_start() -> None:
     job.completes(5)
     (finding,) = told(job.facts(incidents=(elected(-30), elected(DOWN))))
     assert (finding.state, finding.severity) == (State.ONGOING, Severity.WARNING)
-    assert "does not show whether the job came back" in finding.explain
+    assert "do not show whether the job came back" in finding.explain
 
 
 def test_a_job_that_ended_before_is_not_concerned() -> None:
