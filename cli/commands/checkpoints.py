@@ -10,7 +10,7 @@ from flowdiag.cli.diagnosing import diagnosing
 
 @diagnosing()
 def checkpoints(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Find out why Flink's checkpoints fail or take a long time, and which subtask causes it.
+    """Find out why Flink's checkpoints fail or are slow, and which subtask causes it.
 
     \b
     Examples:

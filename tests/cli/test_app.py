@@ -291,7 +291,7 @@ def test_help_begins_with_examples(capfdbinary: pytest.CaptureFixture[bytes]) ->
         capfdbinary.readouterr()
         .out.decode()
         .startswith("""\
-Find out why Flink's checkpoints fail or take a long time, and which subtask causes it.
+Find out why Flink's checkpoints fail or are slow, and which subtask causes it.
 
 Examples
   flowdiag checkpoints logs/
