@@ -125,10 +125,10 @@ def test_a_jobmanager_that_was_started_again() -> None:
             cut.job, key=JobKey(cluster="c", job_id="cd" * 16), first_us=w.BEGIN + 110 * w.SECOND
         ),
     )
-    for finding, anew in ((_restarted(cut), False), (_restarted(old, new), True)):
+    for finding, resubmitted in ((_restarted(cut), False), (_restarted(old, new), True)):
         assert (finding.cause, finding.severity) == ("jobmanager-lost", Severity.WARNING)
         assert finding.subject.kind == "process"
-        assert ("resubmitted" in finding.explain) is anew
+        assert ("resubmitted" in finding.explain) is resubmitted
 
 
 def test_a_jobmanager_that_was_started_again_between_jobs_is_worth_a_word() -> None:

@@ -108,7 +108,7 @@ def test_reports_have_the_kinds_and_scopes_of_their_metrics(recording: Path) -> 
 def test_counters_stay_below_the_archive(recording: Path) -> None:
     placed = archived(recording, "placed")
     if not placed or any(row.get("attempt") for row in placed):
-        pytest.skip("restarted: counters began anew")
+        pytest.skip("restarted: counters started again")
     truth = json.loads((recording / "truth.json").read_text())
     names = [job["job"]["name"] for job in truth.get("jobs", [])]
     repeats = len(set(names)) < len(
