@@ -43,7 +43,7 @@ def browsing(path: str) -> Iterator[Browser]:
         path: the path of Chromium.
     """
     with sync_playwright() as driver:
-        # Chromium's sandbox does not support root, as which CI runs. The page has no scripts.
+        # Chromium's sandbox does not work for root, and CI runs as root. The page has no scripts.
         browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
         try:
             yield browser

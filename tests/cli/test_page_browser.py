@@ -55,7 +55,7 @@ def test_the_checker_finds_every_kind_of_flaw(browser: Browser, tmp_path: Path) 
     found = "\n".join(flaws(browser, file, sheets=3))
     for flaw in (
         "color-contrast",
-        "asks for http://127.0.0.1:9/x.png",
+        "requests http://127.0.0.1:9/x.png",
         "console: x",
         "pixels wide where there are 400",
         "Tab goes back up",
