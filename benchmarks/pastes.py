@@ -190,12 +190,15 @@ def signature(found: Discovery) -> str:
     parts: list[str] = []
     for source in found.sources:
         parts.append(f"{source.kind} {source.engine}")
-        if source.kind == "not-read":
-            continue
-        for batch in parse_split(Split(source, 0, -1)):
-            for row in batch.to_pylist():
-                if row["event"] != "split":
-                    parts.append(repr([(k, v) for k, v in row.items() if k != "offset" and v]))
+        batches = () if source.kind == "not-read" else parse_split(Split(source, 0, -1))
+        rows = [
+            repr([(k, v) for k, v in row.items() if k != "offset" and v])
+            for batch in batches
+            for row in batch.to_pylist()
+            if row["event"] != "split"
+        ]
+        # Without rows, the report may still depend on what the text looks like.
+        parts += rows or [Path(source.path).read_text(encoding="utf-8", errors="replace")]
     return "\n".join(parts)
 
 
