@@ -7,7 +7,7 @@ from itertools import groupby
 
 import pytest
 
-from flowdiag.analyses.checkpoints.culprit import answers
+from flowdiag.analyses.checkpoints.culprit import episode_culprits
 from flowdiag.analyses.flink.job import JobFacts
 from flowdiag.analyses.flink.suspects.case import Suspect
 
@@ -60,4 +60,4 @@ def test_each_culprit_is_named_for_its_own_period(
 
 def named(job: JobFacts) -> list[Suspect | None]:
     """Return the culprit of each period, in order."""
-    return [a.conviction.suspect if a.conviction else None for a in answers(job)]
+    return [a.culprit.suspect if a.culprit else None for a in episode_culprits(job)]

@@ -16,7 +16,7 @@ from typing import Final
 from flowdiag.analyses.flink.failures.episodes import Episode, all_spells, incidents
 from flowdiag.analyses.flink.job import Attempt, JobFacts, LateAcknowledgement, Status
 from flowdiag.analyses.flink.options import at_least
-from flowdiag.analyses.flink.suspects import Conviction, convict, same_culprit
+from flowdiag.analyses.flink.suspects import NamedCulprit, find_culprit, same_culprit
 from flowdiag.analyses.flink.suspects.case import Case
 from flowdiag.analyses.flink.tasks.pressure import overall_view, unmonitored_end, view_during
 from flowdiag.analyses.model import fmt
@@ -34,30 +34,30 @@ _FEW: Final = 3  # samples: fewer show a moment, not a period
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class EpisodeCulprit:
     """The culprit of one spell of failed checkpoints.
 
-    Without a `conviction` it is inconclusive: `missing` is the reason, `remedy` the input that would help.
+    Without a `culprit` it is inconclusive: `missing` is the reason, `remedy` the input that would help.
     """
 
     episode: Episode
-    conviction: Conviction | None = None
+    culprit: NamedCulprit | None = None
     missing: str | None = None
     remedy: str | None = None
 
 
-def culprit_of(job: JobFacts, episode: Episode) -> Answer:
+def culprit_of(job: JobFacts, episode: Episode) -> EpisodeCulprit:
     """Return the culprit of one spell of failed checkpoints, by the signals of its time."""
     case = Case(job, episode, view_during(job, episode.first_us, episode.last_us))
-    found = convict(case)
+    found = find_culprit(case)
     if found is not None:
-        return Answer(episode=episode, conviction=found)
+        return EpisodeCulprit(episode=episode, culprit=found)
     missing, remedy = _missing_input(case)
-    return Answer(episode=episode, missing=missing, remedy=remedy)
+    return EpisodeCulprit(episode=episode, missing=missing, remedy=remedy)
 
 
 @once
-def answers(job: JobFacts) -> tuple[Answer, ...]:
+def episode_culprits(job: JobFacts) -> tuple[EpisodeCulprit, ...]:
     """Return the culprit of each of the last `MOST_SPELLS` spells of expired checkpoints, in order.
 
     If the culprit changes during a spell, each stage of the spell has its own answer.
@@ -66,11 +66,11 @@ def answers(job: JobFacts) -> tuple[Answer, ...]:
     return tuple(answer for spell in sick[-MOST_SPELLS:] for answer in _stages(job, spell))
 
 
-def _stages(job: JobFacts, spell: Episode) -> tuple[Answer, ...]:
+def _stages(job: JobFacts, spell: Episode) -> tuple[EpisodeCulprit, ...]:
     """Return the answer for a spell, or one per stage if one culprit followed another.
 
     Each piece of the spell is judged. Consecutive pieces that do not contradict each other are a stage. A
-    stage counts if it convicts on its own, with medium confidence at least.
+    stage counts if it names a culprit on its own, with medium confidence at least.
     """
     whole = culprit_of(job, spell)
     pieces = _pieces(spell)
@@ -81,7 +81,7 @@ def _stages(job: JobFacts, spell: Episode) -> tuple[Answer, ...]:
     bounds = [_bound(job, spell, before, after) for before, after in pairwise(runs)]
     found = _cut(job, spell, bounds)
     if found is None and any(not _agree(one, other) for (_, one), (_, other) in pairwise(asked)):
-        # Pieces may be too short to convict: the spans before and after one of their bounds are longer.
+        # Pieces may be too short to name a culprit: the spans before and after one of their bounds are longer.
         cuts = [_cut(job, spell, [first]) for first, _ in pieces[1:]]
         found = max(
             (cut for cut in cuts if cut), key=lambda cut: sum(map(_points, cut)), default=None
@@ -91,7 +91,9 @@ def _stages(job: JobFacts, spell: Episode) -> tuple[Answer, ...]:
     return found or (whole,)
 
 
-def _apart(job: JobFacts, spell: Episode, runs: Sequence[_Run]) -> tuple[Answer, ...] | None:
+def _apart(
+    job: JobFacts, spell: Episode, runs: Sequence[_Run]
+) -> tuple[EpisodeCulprit, ...] | None:
     """Return the answers for two stages of a spell that overlap.
 
     The first culprit delays barriers until its queue is empty, and the second begins before that. The span in
@@ -116,13 +118,13 @@ def _apart(job: JobFacts, spell: Episode, runs: Sequence[_Run]) -> tuple[Answer,
     return answer, other
 
 
-def _same(one: Answer, other: Answer) -> bool:
-    """Whether both answers convict the same culprit."""
+def _same(one: EpisodeCulprit, other: EpisodeCulprit) -> bool:
+    """Whether both answers name the same culprit."""
     return _sure(one) is not None and _sure(other) is not None and _agree(one, other)
 
 
-def _cut(job: JobFacts, spell: Episode, bounds: Sequence[int]) -> tuple[Answer, ...] | None:
-    """Return the answers for the parts of a spell, if each convicts on its own, and another than the next."""
+def _cut(job: JobFacts, spell: Episode, bounds: Sequence[int]) -> tuple[EpisodeCulprit, ...] | None:
+    """Return the answers for the parts of a spell, if each names a culprit of its own, different from the next."""
     if not bounds:
         return None
     cuts = pairwise([0, *bounds, len(spell.checkpoints)])
@@ -161,15 +163,15 @@ def _part(spell: Episode, piece: Piece) -> Episode:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Consecutive pieces that accuse the same culprit, and their best answer."""
+    """Consecutive pieces that name the same culprit, and their best answer."""
 
     first: Piece
     last: Piece
-    answer: Answer
+    answer: EpisodeCulprit
 
 
-def _runs(asked: Sequence[tuple[Piece, Answer]]) -> list[_Run]:
-    """Join each piece with the pieces before it, unless it accuses another culprit."""
+def _runs(asked: Sequence[tuple[Piece, EpisodeCulprit]]) -> list[_Run]:
+    """Join each piece with the pieces before it, unless it names another culprit."""
     runs: list[_Run] = []
     for piece, answer in asked:
         if _sure(answer) is None:
@@ -182,19 +184,19 @@ def _runs(asked: Sequence[tuple[Piece, Answer]]) -> list[_Run]:
     return runs
 
 
-def _sure(answer: Answer) -> Conviction | None:
-    """Return the conviction, if it has medium confidence at least."""
-    found = answer.conviction
+def _sure(answer: EpisodeCulprit) -> NamedCulprit | None:
+    """Return the culprit, if it has medium confidence at least."""
+    found = answer.culprit
     return None if found is None or found.confidence is Confidence.LOW else found
 
 
-def _points(answer: Answer) -> int:
-    return sum(vote.weight for vote in answer.conviction.votes) if answer.conviction else 0
+def _points(answer: EpisodeCulprit) -> int:
+    return sum(vote.weight for vote in answer.culprit.votes) if answer.culprit else 0
 
 
-def _agree(one: Answer, other: Answer) -> bool:
+def _agree(one: EpisodeCulprit, other: EpisodeCulprit) -> bool:
     """Whether two answers name the same culprit, or one names the other's task or TaskManager."""
-    mine, theirs = one.conviction, other.conviction
+    mine, theirs = one.culprit, other.culprit
     return mine is None or theirs is None or same_culprit(mine, theirs)
 
 
@@ -219,7 +221,7 @@ def _bound(job: JobFacts, spell: Episode, before: _Run, after: _Run) -> int:
         if 0 < nearest < len(spell.checkpoints) - 1:
             alone = culprit_of(job, _part(spell, (nearest, nearest + 1)))
             rest = after if other is before else before
-            if alone.conviction and _agree(other.answer, alone) and not _agree(rest.answer, alone):
+            if alone.culprit and _agree(other.answer, alone) and not _agree(rest.answer, alone):
                 return bound + step
     return bound
 
@@ -296,11 +298,11 @@ def lasted(episode: Episode) -> str:
     return f"{which}, {fmt.clock(episode.first_us)} to {fmt.clock(episode.last_us)} UTC"
 
 
-def hot_spot(job: JobFacts) -> Answer | None:
+def hot_spot(job: JobFacts) -> EpisodeCulprit | None:
     """Return a saturated subtask whose upstream waits, in a job whose checkpoints complete.
 
     Returns:
-        None without back pressure, or if its end is not a problem. Without a conviction if the input does
+        None without back pressure, or if its end is not a problem. Without a culprit if the input does
         not cover its end.
     """
     view, episode = overall_view(job), _whole(job)
@@ -308,16 +310,16 @@ def hot_spot(job: JobFacts) -> Answer | None:
         task = unmonitored_end(view.loads, view.topology)
         if task is None or view.ends:
             return None
-        return Answer(
+        return EpisodeCulprit(
             episode=episode,
             missing=f"back pressure ends in {fmt.shorten(task)}, and the input does not cover all its subtasks",
             remedy="add the logs of the missing TaskManagers",
         )
-    found = convict(Case(job, episode, view, end=view.ends[0]))
-    return None if found is None else Answer(episode=episode, conviction=found)
+    found = find_culprit(Case(job, episode, view, end=view.ends[0]))
+    return None if found is None else EpisodeCulprit(episode=episode, culprit=found)
 
 
-def slowed_by(job: JobFacts, first_us: int | None, last_us: int | None) -> Conviction | None:
+def slowed_by(job: JobFacts, first_us: int | None, last_us: int | None) -> NamedCulprit | None:
     """Return a slow TaskManager in a job whose checkpoints are slow but complete.
 
     A busy subtask is harmless while no task waits for it: `hot_spot` covers the ends of back pressure. None
@@ -328,7 +330,7 @@ def slowed_by(job: JobFacts, first_us: int | None, last_us: int | None) -> Convi
         first_us, last_us: the time in which checkpoints were slow.
     """
     episode = replace(_whole(job), since_us=first_us if first_us is not None else job.first_us)
-    found = convict(Case(job, episode, view_during(job, first_us, last_us)))
+    found = find_culprit(Case(job, episode, view_during(job, first_us, last_us)))
     if found is None or found.suspect.kind != "taskmanager" or found.cause is None:
         return None
     return None if found.confidence is Confidence.LOW else found
@@ -343,33 +345,33 @@ def _whole(job: JobFacts) -> Episode:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """The episodes that one culprit delayed for the same cause, with the conviction of each."""
+    """The episodes that one culprit delayed for the same cause, with what was found in each."""
 
     episodes: list[Episode] = field(default_factory=list)
-    convictions: list[Conviction] = field(default_factory=list)
+    culprits: list[NamedCulprit] = field(default_factory=list)
 
     @property
-    def best(self) -> Conviction:
-        """The surest conviction; among equals, the one of the longest episode."""
+    def best(self) -> NamedCulprit:
+        """The most confident result; among equals, the one of the longest episode."""
         weights = [
-            (conviction.confidence.weight, len(episode.checkpoints))
-            for conviction, episode in zip(self.convictions, self.episodes, strict=True)
+            (culprit.confidence.weight, len(episode.checkpoints))
+            for culprit, episode in zip(self.culprits, self.episodes, strict=True)
         ]
-        return self.convictions[weights.index(max(weights))]
+        return self.culprits[weights.index(max(weights))]
 
 
-def delays(found: Sequence[Answer]) -> list[Delay]:
-    """Group the convictions by culprit and cause, in order."""
+def delays(found: Sequence[EpisodeCulprit]) -> list[Delay]:
+    """Group the culprits by suspect and cause, in order."""
     named: dict[object, Delay] = {}
     for answer in found:
-        if (conviction := answer.conviction) is not None:
-            delay = named.setdefault((conviction.suspect, conviction.cause), Delay())
+        if (culprit := answer.culprit) is not None:
+            delay = named.setdefault((culprit.suspect, culprit.cause), Delay())
             delay.episodes.append(answer.episode)
-            delay.convictions.append(conviction)
+            delay.culprits.append(culprit)
     return list(named.values())
 
 
-def name_of(found: Conviction) -> str:
+def name_of(found: NamedCulprit) -> str:
     """Return the culprit for readers."""
     subject = found.subject
     if subject.kind == "taskmanager":
@@ -377,15 +379,15 @@ def name_of(found: Conviction) -> str:
     return fmt.subtask_of(subject.task, subject.subtask_index, subject.parallelism)
 
 
-def successor_of(job: JobFacts, episode: Episode) -> Conviction | None:
+def successor_of(job: JobFacts, episode: Episode) -> NamedCulprit | None:
     """Return the culprit of the next failed checkpoints, if it is another one."""
-    return next((after.conviction for one, after in _moves(job) if one.episode is episode), None)
+    return next((after.culprit for one, after in _moves(job) if one.episode is episode), None)
 
 
-def _moves(job: JobFacts) -> Iterator[tuple[Answer, Answer]]:
+def _moves(job: JobFacts) -> Iterator[tuple[EpisodeCulprit, EpisodeCulprit]]:
     """Yield pairs of answers in which the second culprit followed the first."""
-    for one, other in pairwise(answers(job)):
-        if one.conviction and other.conviction and not _agree(one, other):
+    for one, other in pairwise(episode_culprits(job)):
+        if one.culprit and other.culprit and not _agree(one, other):
             yield one, other
 
 
@@ -396,8 +398,8 @@ def history(job: JobFacts, series: Sequence[Episode]) -> Iterator[str]:
     if len(series) > 3:
         yield f"Before that it delayed others, {len(series) - 3} times."
     for one, after in _moves(job):
-        if after.episode is series[0] and one.conviction is not None:
-            yield f"Before it, {name_of(one.conviction)} delayed checkpoints."
+        if after.episode is series[0] and one.culprit is not None:
+            yield f"Before it, {name_of(one.culprit)} delayed checkpoints."
             break
     successor = successor_of(job, last)
     if successor is not None:
@@ -406,7 +408,7 @@ def history(job: JobFacts, series: Sequence[Episode]) -> Iterator[str]:
         yield f"It is over: checkpoint {last.recovered.id} completed."
 
 
-def lost_meanwhile(job: JobFacts, series: Sequence[Episode], found: Conviction) -> bool:
+def lost_meanwhile(job: JobFacts, series: Sequence[Episode], found: NamedCulprit) -> bool:
     """Whether another TaskManager was lost soon after each of these checkpoints had begun.
 
     Until its heartbeats are missed it acknowledges nothing, and tasks that wait for it look late.
@@ -420,10 +422,10 @@ def lost_meanwhile(job: JobFacts, series: Sequence[Episode], found: Conviction) 
     return bool(begun) and all(any(0 <= at - us <= _HEARTBEAT_US for at in lost) for us in begun)
 
 
-def moved_from(job: JobFacts, found: Conviction) -> str | None:
+def moved_from(job: JobFacts, found: NamedCulprit) -> str | None:
     """Return which sibling was as busy before; None if the culprit was busy all the time.
 
-    The latest numbers convict. The numbers of the longer window show since when that is possible.
+    The latest numbers decide. The numbers of the longer window show since when that is possible.
     """
     about = found.subject
     windows = {
@@ -448,7 +450,7 @@ def moved_from(job: JobFacts, found: Conviction) -> str | None:
 @once
 def names_culprit(job: JobFacts) -> bool:
     """Whether CP201 names a culprit of expired checkpoints, with remedies for its cause."""
-    return any(answer.conviction is not None for answer in answers(job))
+    return any(answer.culprit is not None for answer in episode_culprits(job))
 
 
 @once

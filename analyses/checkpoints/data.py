@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-from flowdiag.analyses.checkpoints.culprit import Answer, answers
+from flowdiag.analyses.checkpoints.culprit import EpisodeCulprit, episode_culprits
 from flowdiag.analyses.flink import job as x
 from flowdiag.analyses.flink.tasks.placement import Share, shares
 from flowdiag.analyses.model.finding import RuleOutcome, Verdict
@@ -80,7 +80,7 @@ def _job(
         culprits=list(judgement.culprits),
         runs=job.runs,
         counts=dict(sorted(Counter(str(item.status) for item in job.checkpoints).items())),
-        episodes=[_episode(answer) for answer in answers(job)[-max_rows:]],
+        episodes=[_episode(answer) for answer in episode_culprits(job)[-max_rows:]],
         checkpoints=[_checkpoint(item, excerpts) for item in checkpoints],
         late_acknowledgements=[_late(item) for item in late],
         declines=[_decline(item, excerpts) for item in declines],
@@ -102,8 +102,8 @@ def _share(share: Share) -> wire.TaskManager:
     )
 
 
-def _episode(answer: Answer) -> wire.CheckpointEpisode:
-    episode, found = answer.episode, answer.conviction
+def _episode(answer: EpisodeCulprit) -> wire.CheckpointEpisode:
+    episode, found = answer.episode, answer.culprit
     first, last = episode.checkpoints[0], episode.checkpoints[-1]
     return wire.CheckpointEpisode(
         run=first.run,
@@ -198,7 +198,7 @@ def checkpoint_tables(facts: x.ClusterFacts, *, excerpts: bool) -> Rows:
     yield "late_acknowledgements", each(lambda job: map(_late, job.late))
     yield "declines", each(lambda job: (_decline(d, excerpts) for d in job.declines))
     yield "late_taskmanagers", each(lambda job: map(_share, shares(job)))
-    episodes = each(lambda job: map(_episode, answers(job)))
+    episodes = each(lambda job: map(_episode, episode_culprits(job)))
     yield "checkpoint_episodes", (_with_subject(row) for row in episodes)
 
 

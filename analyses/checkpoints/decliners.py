@@ -14,7 +14,7 @@ Identity = tuple[int, int]  # run and number of a checkpoint
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decliners:
-    """The subtasks accused of failed checkpoints: usually one, or several that declined alike.
+    """The subtasks blamed for failed checkpoints: usually one, or several that declined alike.
 
     Args:
         attempts: the subtasks.
@@ -54,14 +54,14 @@ def decliners_by_declines(
         by_subtask.setdefault(key, []).append(decline)
     ranked = sorted(by_subtask.values(), key=lambda items: (-len(items), items[0].ref))
     most = ranked[0]
-    accused = [items for items in ranked if len(items) >= len(most) * alike]
+    likely = [items for items in ranked if len(items) >= len(most) * alike]
     text = h.exception_text(most[-1].reason)
     if not text and len(most) < repeated:
         return None
-    others = len(declines) - sum(len(items) for items in accused)
+    others = len(declines) - sum(len(items) for items in likely)
     declined = f"declined {len(most)} of {failed} failed checkpoints"
     return Decliners(
-        attempts=[items[-1].attempt for items in accused],
+        attempts=[items[-1].attempt for items in likely],
         text=text,
         times=len(most),
         signals={

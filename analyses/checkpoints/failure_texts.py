@@ -62,7 +62,7 @@ class TaskFailure:
     text: str
 
     @property
-    def accuses(self) -> bool:
+    def names_cause(self) -> bool:
         return self.cause is not None and self.cause not in _ARBITRARY
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from flowdiag.analyses.checkpoints.culprit import answers
+from flowdiag.analyses.checkpoints.culprit import episode_culprits
 from flowdiag.analyses.flink import helpers as h
 
 _ANSWERS: Final = 10  # the last spells of failed checkpoints, whose shape counts
@@ -82,7 +82,7 @@ def _last_subtasks(job: h.Job, numbers: Collection[int]) -> list[h.SubtaskCheckp
 
 def half_by_shape(job: h.Job) -> str | None:
     """Return the slow half, inferred from which acknowledgements are missing in the latest conclusive spell."""
-    found = (answer.conviction for answer in reversed(answers(job)[-_ANSWERS:]))
+    found = (answer.culprit for answer in reversed(episode_culprits(job)[-_ANSWERS:]))
     return next(
         (
             one.half

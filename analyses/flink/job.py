@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from flowdiag.analyses.model.derived import Answers, once
+from flowdiag.analyses.model.derived import DerivedValues, once
 from flowdiag.analyses.model.finding import Evidence, cite_part
 from flowdiag.analyses.model.keys import JobKey, Process, Ref
 from flowdiag.parsers.focus import Focus
@@ -287,7 +287,9 @@ class JobFacts:
     last_us: int | None = None
     garbage: tuple[Garbage, ...] = ()  # of the TaskManagers that run the job
     # Of `flowdiag.analyses.model.derived.once`.
-    derived: Answers = field(default_factory=Answers, init=False, repr=False, compare=False)
+    derived: DerivedValues = field(
+        default_factory=DerivedValues, init=False, repr=False, compare=False
+    )
 
     @property
     def runs(self) -> int:
@@ -322,7 +324,9 @@ class ClusterFacts:
     has_jobmanager_log: bool = False
     has_rest: bool = False
     # Of `flowdiag.analyses.model.derived.once`.
-    derived: Answers = field(default_factory=Answers, init=False, repr=False, compare=False)
+    derived: DerivedValues = field(
+        default_factory=DerivedValues, init=False, repr=False, compare=False
+    )
 
 
 def unmangled(host: str | None) -> str | None:

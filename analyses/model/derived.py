@@ -12,14 +12,14 @@ from functools import wraps
 from typing import Any, Protocol, TypeVar
 
 
-class Answers(dict[Any, Any]):
+class DerivedValues(dict[Any, Any]):
     """Cached values by function. They are not pickled with the facts: other code may derive other values."""
 
-    def __reduce__(self) -> tuple[type[Answers], tuple[()]]:
-        return Answers, ()
+    def __reduce__(self) -> tuple[type[DerivedValues], tuple[()]]:
+        return DerivedValues, ()
 
 
-class Remembering(Protocol):
+class CachingFacts(Protocol):
     """Facts with a cache, which `dataclasses.replace` does not copy."""
 
     @property
@@ -27,22 +27,22 @@ class Remembering(Protocol):
         """Cached values by function."""
 
 
-Facts = TypeVar("Facts", bound=Remembering)
-Answer = TypeVar("Answer")
+Facts = TypeVar("Facts", bound=CachingFacts)
+Value = TypeVar("Value")
 
 
-def once(function: Callable[[Facts], Answer]) -> Callable[[Facts], Answer]:
+def once(function: Callable[[Facts], Value]) -> Callable[[Facts], Value]:
     """Decorate a function of facts to run once per facts object.
 
     All callers share the result, so it must be immutable.
     """
 
     @wraps(function)
-    def remembered(facts: Facts) -> Answer:
+    def remembered(facts: Facts) -> Value:
         known = facts.derived
         if function not in known:
             known[function] = function(facts)
-        answer: Answer = known[function]
-        return answer
+        value: Value = known[function]
+        return value
 
     return remembered

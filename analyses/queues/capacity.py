@@ -65,7 +65,7 @@ class Capacity:
         return self.buffers + (self.local or 0) + self.events
 
     @property
-    def convicts(self) -> bool:
+    def has_only_own_buffers(self) -> bool:
         """Whether a long queue consists of this task's own buffers, without a local backlog."""
         return not self.local
 
@@ -83,10 +83,10 @@ def input_capacity(
     >>> [input_capacity(one, {}, v).total for v in ((1, 4), (1, 8), (1, 20))]
     [20, 20, 20]
     >>> mixed = input_capacity([GateShape(channels=4, remote=3)], {}, (1, 8))
-    >>> mixed.total, mixed.convicts  # 3 * 2 + 8 buffers and 3 barriers
+    >>> mixed.total, mixed.has_only_own_buffers  # 3 * 2 + 8 buffers and 3 barriers
     (17, True)
     >>> mixed = input_capacity([GateShape(channels=4, remote=3)], {}, (1, 20))
-    >>> mixed.buffers, mixed.local, mixed.convicts
+    >>> mixed.buffers, mixed.local, mixed.has_only_own_buffers
     (14, 10, False)
     """
     settings = Settings.of(options, version)

@@ -41,7 +41,7 @@ def _vertices(job: JobQueues, max_rows: int) -> list[wire.QueueVertex]:
     held = samples_in(job, windows)
     members = by_task(loads)
     ids = {v.task: v.vertex_id for v in job.job.graph.vertices} if job.job.graph else {}
-    culprits = {load.key for spell in spells for load in spell.convicted}
+    culprits = {load.key for spell in spells for load in spell.culprit_loads}
     found = []
     for task in job.topology.tasks:
         mine = members.get(task, [])

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, SubtaskLoad
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.flink.tasks.topology import Topology
-from flowdiag.analyses.model.derived import Answers, once
+from flowdiag.analyses.model.derived import DerivedValues, once
 from flowdiag.analyses.model.keys import Process, Ref
 from flowdiag.analyses.queues.capacity import Capacity
 
@@ -146,7 +146,7 @@ class JobQueues:
     version_from: str | None = None
     gaps: tuple[str, ...] = ()
     # Of `flowdiag.analyses.model.derived.once`.
-    derived: Answers = field(default_factory=Answers, init=False, repr=False)
+    derived: DerivedValues = field(default_factory=DerivedValues, init=False, repr=False)
 
     @property
     def totals(self) -> tuple[SubtaskLoad, ...]:

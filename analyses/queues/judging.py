@@ -7,7 +7,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from flowdiag.analyses.flink import judging
-from flowdiag.analyses.flink.suspects import conviction_measurements
+from flowdiag.analyses.flink.suspects import culprit_measurements
 from flowdiag.analyses.flink.suspects.remedies import explanation, remedies_for
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.model import fmt
@@ -88,30 +88,30 @@ def taskmanager_subject(job: JobQueues, taskmanager: str) -> Subject:
 
 
 def culprit_subject(job: JobQueues, spell: Spell) -> Subject:
-    suspect = spell.conviction.suspect
+    suspect = spell.culprit.suspect
     if suspect.kind == "taskmanager":
         return taskmanager_subject(job, suspect.taskmanager)
     if suspect.kind == "task":
         return task_subject(job, suspect.task)
-    return subtask_subject(job, spell.convicted[0].key, spell.convicted[0].taskmanager)
+    return subtask_subject(job, spell.culprit_loads[0].key, spell.culprit_loads[0].taskmanager)
 
 
 def culprit_text(job: JobQueues, spell: Spell) -> str:
     """Return the culprit of a spell for reports: a TaskManager, a task, or up to three subtasks."""
-    suspect = spell.conviction.suspect
+    suspect = spell.culprit.suspect
     if suspect.kind == "taskmanager":
         return fmt.place(suspect.taskmanager, host_of(job, suspect.taskmanager))
     if suspect.kind == "task":
         return fmt.shorten(spell.task)
-    hidden = len(spell.convicted) - 3
-    names = fmt.listed((subtask_name(job, load.key) for load in spell.convicted[:3]), " and ")
+    hidden = len(spell.culprit_loads) - 3
+    names = fmt.listed((subtask_name(job, load.key) for load in spell.culprit_loads[:3]), " and ")
     return names + (f" and {hidden} more" if hidden > 0 else "")
 
 
 def measurements_of(spell: Spell) -> tuple[Measurement, ...]:
     upstream = [max(spell.before, key=lambda pair: pair[1])] if spell.before else []
     return (
-        *conviction_measurements(spell.conviction),
+        *culprit_measurements(spell.culprit),
         *(
             Measurement(
                 name="back-pressured-before",
@@ -128,14 +128,14 @@ def measurements_of(spell: Spell) -> tuple[Measurement, ...]:
 def evidence_of(job: JobQueues, spell: Spell) -> tuple[Evidence, ...]:
     """Return the samples that point to the culprit, then those of waiting subtasks, then late acknowledgements."""
     refs: list[tuple[Cited | None, int | None]] = []
-    keys = [load.key for load in spell.convicted[:3]]
+    keys = [load.key for load in spell.culprit_loads[:3]]
     waiting = [load.key for load in spell.loads.values() if load.waits][:2]
     held = samples_in(job, spell.windows or None)
     for key in (*keys, *waiting):
         gauges = WORKING if key in keys else WAITING
         reports = strongest_reports(held.get(key, ()), gauges)
         refs += [(evidence_in(s, gauges, key), s.first_us) for s in reports]
-    refs += [(load.work, None) for load in spell.convicted[:3] if not job.samples]
+    refs += [(load.work, None) for load in spell.culprit_loads[:3] if not job.samples]
     refs += [
         (item.ref, item.received_us)
         for item in job.job.late
@@ -146,7 +146,7 @@ def evidence_of(job: JobQueues, spell: Spell) -> tuple[Evidence, ...]:
 
 def spell_finding(job: JobQueues, spell: Spell, title: str) -> Finding:
     """Return a finding about a spell; a spell that a start explains is only information."""
-    found = spell.conviction
+    found = spell.culprit
     note = ""
     if spell.ordinary:
         note = " A start, a restore or a rescaling has this cost until the backlog is processed."
@@ -190,7 +190,7 @@ def spells_of(job: JobQueues, *causes: str | None) -> list[Spell]:
 
 def is_whole_task(spell: Spell) -> bool:
     """Return whether the whole task is slow, not single subtasks or a TaskManager."""
-    return spell.cause == "slow-operator" or spell.conviction.suspect.kind == "task"
+    return spell.cause == "slow-operator" or spell.culprit.suspect.kind == "task"
 
 
 def serious_spells(job: JobQueues) -> list[Spell]:

@@ -16,7 +16,7 @@ from typing import Final
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.failures.episodes import Episode, all_spells, episodes, spells
 from flowdiag.analyses.flink.job import JobFacts, Status, SubtaskLoad
-from flowdiag.analyses.flink.suspects import Conviction, convict, same_culprit
+from flowdiag.analyses.flink.suspects import NamedCulprit, find_culprit, same_culprit
 from flowdiag.analyses.flink.suspects.case import Case, Suspect, sync_share
 from flowdiag.analyses.flink.suspects.snapshot_signals import SNAPSHOT_SHARE
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
@@ -68,8 +68,8 @@ class Spell:
 
     Args:
         task: the vertex.
-        conviction: the culprit and the reasons.
-        convicted: the subtasks to blame, the worst first.
+        culprit: the culprit and the reasons.
+        culprit_loads: the loads of the subtasks to blame, the worst first.
         loads: of all subtasks, over the spell.
         whole: whether all subtasks of the vertex are busy.
         before: the tasks that wait for it, and the largest share of the time that a subtask of each waits.
@@ -79,8 +79,8 @@ class Spell:
     """
 
     task: str
-    conviction: Conviction
-    convicted: tuple[Load, ...]
+    culprit: NamedCulprit
+    culprit_loads: tuple[Load, ...]
     loads: Mapping[SubtaskKey, Load]
     whole: bool
     before: tuple[tuple[str, float], ...]
@@ -94,25 +94,25 @@ class Spell:
     ended_by_start: bool = False
     draining: bool = False
     fatal: bool = False
-    then: Conviction | None = None
+    then: NamedCulprit | None = None
 
     @property
     def cause(self) -> str | None:
         """A key of `CAUSES`; None if unknown."""
-        return self.conviction.cause
+        return self.culprit.cause
 
     @property
     def taskmanager(self) -> str | None:
         """The culprit, if it is a TaskManager."""
-        return self.conviction.suspect.taskmanager or None
+        return self.culprit.suspect.taskmanager or None
 
     @property
     def votes(self) -> tuple[Vote, ...]:
-        return self.conviction.votes
+        return self.culprit.votes
 
     @property
     def confidence(self) -> Confidence:
-        return self.conviction.confidence
+        return self.culprit.confidence
 
     def merged_with(self, other: Spell) -> Spell:
         """Return this spell extended by the times of the same fault in another task."""
@@ -459,10 +459,10 @@ def _in_stages(job: JobQueues, task: str, stages: Iterable[Sequence[int]]) -> li
     for windows in stages:
         for spell in _spells(job, windows, loads_in(job, windows), only=task):
             before = found[-1] if found else None
-            if before is not None and same_culprit(before.conviction, spell.conviction):
+            if before is not None and same_culprit(before.culprit, spell.culprit):
                 return []
             if before is not None:
-                found[-1] = replace(before, state=State.RECOVERED, then=spell.conviction)
+                found[-1] = replace(before, state=State.RECOVERED, then=spell.culprit)
             found.append(spell)
     return found
 
@@ -555,14 +555,14 @@ def _judge_root(
     held = samples_in(job, windows)
     first_us, last_us = _time_span(chain.from_iterable(held.values()))
     episode = _failing(job.job, first_us, last_us)
-    found = convict(Case(job.job, episode, build_view(loads, job.topology, [root]), end=root))
+    found = find_culprit(Case(job.job, episode, build_view(loads, job.topology, [root]), end=root))
     if found is None:
         return None
     state = _state(job, windows)
     return Spell(
         task=root.task,
-        conviction=found,
-        convicted=_convicted(root, found),
+        culprit=found,
+        culprit_loads=_culprit_loads(root, found),
         loads=loads,
         whole=root.whole or root.siblings == 1,
         before=_before(job, loads, root.task),
@@ -598,7 +598,7 @@ def _failing(job: JobFacts, first_us: int | None, last_us: int | None) -> Episod
     )
 
 
-def _convicted(root: Root, found: Conviction) -> tuple[Load, ...]:
+def _culprit_loads(root: Root, found: NamedCulprit) -> tuple[Load, ...]:
     """Return the loads of the culprits; for a task or a TaskManager, those of its subtasks at the root."""
     loads = {Suspect.of(load.key): load for load in root.subtasks}
     named = [loads[suspect] for suspect in (found.suspect, *found.others) if suspect in loads]

@@ -39,7 +39,12 @@ def saturated_share(job: JobQueues, key: SubtaskKey, samples: Sequence[Sample]) 
             return None  # with local producers only, both gauges are always 0
         return min(floating.share_above(SPENT), exclusive.share_above(SPENT))
     queue = merge_gauges(sample.gauges.get("input_queue") for sample in samples)
-    if queue is not None and capacity is not None and capacity.buffers and capacity.convicts:
+    if (
+        queue is not None
+        and capacity is not None
+        and capacity.buffers
+        and capacity.has_only_own_buffers
+    ):
         return queue.share_above(NEARLY * capacity.buffers)
     return None
 

@@ -162,7 +162,7 @@ def link_ranked(ranked: Sequence[Pair]) -> tuple[LinkedFindings, ...]:
 def rank_findings(pairs: Iterable[Pair]) -> list[Pair]:
     """Sort the findings that count, the nearest to the root first.
 
-    If two findings accuse different culprits and neither explains the other, the one that cost more
+    If two findings name different culprits and neither explains the other, the one that cost more
     checkpoints comes first.
     """
     ranked = latest_first(sorted(serious(pairs), key=_culprit_order), lambda pair: pair)
@@ -179,19 +179,19 @@ def rank_findings(pairs: Iterable[Pair]) -> list[Pair]:
     return result
 
 
-def latest_first(items: Sequence[Item], accused: Callable[[Item], Pair | None]) -> list[Item]:
+def latest_first(items: Sequence[Item], pair_of: Callable[[Item], Pair | None]) -> list[Item]:
     """Keep the order, but move the latest culprit to the front if one culprit followed another.
 
-    A culprit moved if one rule accuses several subjects of a kind, in one job and task, of the same cause. A vote
+    A culprit moved if one rule names several subjects of a kind, in one job and task, for the same cause. A vote
     of low confidence proves no move.
 
     Args:
         items: findings or linked findings, ranked.
-        accused: returns the finding that accuses in an item, or None.
+        pair_of: returns the finding that names a culprit in an item, with its outcome, or None.
     """
     moves: defaultdict[tuple[Any, ...], list[tuple[int, f.Finding]]] = defaultdict(list)
     for place, item in enumerate(items):
-        outcome, x = accused(item) or (None, None)
+        outcome, x = pair_of(item) or (None, None)
         if outcome and x and x.why and x.last_us and x.confidence is not f.Confidence.LOW:
             about = x.subject
             key = (outcome.code, x.job, x.cause, about.kind, about.task, about.query)

@@ -22,7 +22,7 @@ from typing import IO, Final, Literal
 
 from flowdiag.cli.spark.archive import Archive, archive_for
 from flowdiag.cli.spark.java import Java
-from flowdiag.cli.spark.tricks import Trick, is_enabled
+from flowdiag.cli.spark.optimizations import Optimization, is_enabled
 from flowdiag.parsers.cleanup import at_exit, kill_now, signals_deferred
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.machine import memory_bytes
@@ -79,10 +79,10 @@ FLAGS: Final = (
     "-Dlog4j.shutdownHookEnabled=false",
 )
 
-_TRICK_OF_FLAG: Final[Mapping[str, Trick]] = {
-    "-XX:+UseSerialGC": Trick.SERIAL_COLLECTOR,
-    "-XX:TieredStopAtLevel=1": Trick.FIRST_COMPILER,
-    "-XX:ReservedCodeCacheSize=200m": Trick.CODE_CACHE,
+_TRICK_OF_FLAG: Final[Mapping[str, Optimization]] = {
+    "-XX:+UseSerialGC": Optimization.SERIAL_COLLECTOR,
+    "-XX:TieredStopAtLevel=1": Optimization.FIRST_COMPILER,
+    "-XX:ReservedCodeCacheSize=200m": Optimization.CODE_CACHE,
 }
 
 _UNUSED_JARS: Final = (
@@ -397,7 +397,7 @@ def expected_archive(java: Java) -> Archive | None:
 
 
 def active_flags() -> Sequence[str]:
-    """Return the fixed flags, except those of disabled tricks."""
+    """Return the fixed flags, except those of disabled optimizations."""
     return [
         flag for flag in FLAGS if flag not in _TRICK_OF_FLAG or is_enabled(_TRICK_OF_FLAG[flag])
     ]
@@ -410,7 +410,7 @@ def class_path(home: Path) -> str:
     at every session start, which took a tenth of the JVM's work in a small diagnosis. Spark and Scala come
     first, because Java searches the jars for a class in order.
     """
-    unused = _UNUSED_JARS if is_enabled(Trick.FEWER_JARS) else ()
+    unused = _UNUSED_JARS if is_enabled(Optimization.FEWER_JARS) else ()
     jars = [jar for jar in (home / "jars").glob("*.jar") if not jar.name.startswith(unused)]
     jars.sort(key=lambda jar: (not jar.name.startswith(("spark-", "scala-")), jar.name))
     return os.pathsep.join(map(str, jars))

@@ -19,6 +19,7 @@ from flowdiag.cli.spark import settings
 from flowdiag.cli.spark.folder import PrivateFolder
 from flowdiag.cli.spark.java import java_in
 from flowdiag.cli.spark.jvm import Jvm, usable_archive
+from flowdiag.cli.spark.optimizations import Optimization, is_enabled
 from flowdiag.cli.spark.running_java import (
     BUSY,
     HEAP_FULL,
@@ -28,7 +29,6 @@ from flowdiag.cli.spark.running_java import (
     lock_file,
     runtime_folder,
 )
-from flowdiag.cli.spark.tricks import Trick, is_enabled
 from flowdiag.parsers.machine import free_memory_share
 
 _CHECK_INTERVAL_S: Final = 0.5
@@ -50,7 +50,7 @@ def keep(config: KeeperConfig) -> int:
     folder = PrivateFolder.create()
     jvm = Jvm(folder.path, heap_bytes=config.heap_bytes)
     try:
-        archive = usable_archive(java) if is_enabled(Trick.ARCHIVE) else None
+        archive = usable_archive(java) if is_enabled(Optimization.ARCHIVE) else None
         properties = {**config.properties, **settings.folders(folder.path)}
         jvm.start(java, properties, archive.flags_to_use() if archive is not None else ())
         port, secret = jvm.await_gateway()

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from flowdiag.cli.options.settings import Settings, parse_heap, parse_stay
-from flowdiag.cli.spark import tricks
+from flowdiag.cli.spark import optimizations
 from flowdiag.cli.spark.lean_imports import unused_imports_blocked
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def start_spark(settings: Settings, paths: Sequence[str]) -> Iterator[SparkStart
     Raises:
         FlowdiagError: the master, a path or a name in `FLOWDIAG_WITHOUT` is not valid.
     """
-    tricks.check_names()
+    optimizations.check_names()
     if settings.master is not None:
         from flowdiag.cli.spark.cluster import check_paths
 
@@ -40,7 +40,7 @@ def start_spark(settings: Settings, paths: Sequence[str]) -> Iterator[SparkStart
         if (
             runs_locally(settings.master)
             and not writes_tables
-            and tricks.is_enabled(tricks.Trick.LEAN_IMPORTS)
+            and optimizations.is_enabled(optimizations.Optimization.LEAN_IMPORTS)
         ):
             stack.enter_context(unused_imports_blocked())
         yield stack.enter_context(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from flowdiag.cli.spark.tricks import Trick, is_enabled
+from flowdiag.cli.spark.optimizations import Optimization, is_enabled
 
 LOCAL: Final[Mapping[str, str]] = {
     "spark.app.name": "flowdiag",
@@ -98,12 +98,12 @@ SMALL: Final[Mapping[str, str]] = {
     ),
 }
 
-_TRICK_OF_SETTING: Final[Mapping[str, Trick]] = {
-    "spark.sql.codegen.wholeStage": Trick.INTERPRETED,
-    "spark.sql.codegen.factoryMode": Trick.INTERPRETED,
-    "spark.sql.subexpressionElimination.enabled": Trick.INTERPRETED,
-    "spark.sql.adaptive.enabled": Trick.FIXED_PLANS,
-    "spark.sql.optimizer.excludedRules": Trick.FEWER_RULES,
+_OPTIMIZATION_OF_SETTING: Final[Mapping[str, Optimization]] = {
+    "spark.sql.codegen.wholeStage": Optimization.INTERPRETED,
+    "spark.sql.codegen.factoryMode": Optimization.INTERPRETED,
+    "spark.sql.subexpressionElimination.enabled": Optimization.INTERPRETED,
+    "spark.sql.adaptive.enabled": Optimization.FIXED_PLANS,
+    "spark.sql.optimizer.excludedRules": Optimization.FEWER_RULES,
 }
 
 CLUSTER: Final[Mapping[str, str]] = {
@@ -152,5 +152,9 @@ def by_size(rows: int | None, cores: int) -> Mapping[str, str | None]:
     if rows > FEW_ROWS:
         # Compiling expressions pays off; compiling whole stages takes longer than it saves.
         small["spark.sql.codegen.factoryMode"] = "FALLBACK"
-    disabled = (key for key, trick in _TRICK_OF_SETTING.items() if not is_enabled(trick))
+    disabled = (
+        key
+        for key, optimization in _OPTIMIZATION_OF_SETTING.items()
+        if not is_enabled(optimization)
+    )
     return {**small, **dict.fromkeys(disabled)}

@@ -37,8 +37,8 @@ from flowdiag.cli.spark.jvm import (
     default_heap_bytes,
     usable_archive,
 )
+from flowdiag.cli.spark.optimizations import Optimization, is_enabled
 from flowdiag.cli.spark.resources import SparkProvider, reports_full_disk
-from flowdiag.cli.spark.tricks import Trick, is_enabled
 from flowdiag.parsers.errors import FlowdiagError, error_text, is_disk_full, no_temporary_space
 from flowdiag.parsers.machine import usable_processors
 
@@ -119,7 +119,7 @@ class SparkStarter(SparkProvider):
         starter._set_environment()
         try:
             starter.java = find_java()
-            if use_archive and is_enabled(Trick.ARCHIVE):
+            if use_archive and is_enabled(Optimization.ARCHIVE):
                 starter.archive = usable_archive(starter.java)
             if not (join and starter._join_or_start_keeper(stay_s)):
                 starter._spawn(jvm_flags)

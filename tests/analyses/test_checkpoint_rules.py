@@ -119,7 +119,7 @@ def test_nothing_says_how_checkpoints_ended() -> None:
     assert "JobManager" in (answer.remedy or "")
 
 
-def test_late_acknowledgements_accuse_nobody() -> None:
+def test_late_acknowledgements_name_nobody() -> None:
     job = Bench(timeout_s=10)
     job.completes(10)
     for checkpoint in job.expires(2):

@@ -95,7 +95,7 @@ def test_a_log_whose_first_files_are_gone_ends_with_its_collector(tmp_path: Path
 
 
 @pytest.mark.parametrize("name", ["gc.log", "gc-jobmanager.log", "gc-tm-9.log"])
-def test_a_log_of_nobody_accuses_nobody(name: str, tmp_path: Path) -> None:
+def test_a_log_of_nobody_names_nobody(name: str, tmp_path: Path) -> None:
     sick_log(tmp_path, name, 60, 240)
     assert told(tmp_path) == ()
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from flowdiag.analyses.checkpoints.culprit import Answer, culprit_of, hot_spot, late_alone
+from flowdiag.analyses.checkpoints.culprit import EpisodeCulprit, culprit_of, hot_spot, late_alone
 from flowdiag.analyses.checkpoints.rules import checkpoint_culprit, slow_half
 from flowdiag.analyses.flink.failures.episodes import episodes, spells
 from flowdiag.analyses.flink.job import Checkpoint, Status
-from flowdiag.analyses.flink.suspects import Conviction
+from flowdiag.analyses.flink.suspects import NamedCulprit
 from flowdiag.analyses.flink.suspects.case import Suspect
 from flowdiag.analyses.flink.suspects.signals import SIGNALS
 from flowdiag.analyses.model.finding import Confidence, Finding, Inconclusive, Severity, State
@@ -23,23 +23,23 @@ HOT = Suspect("enrich", 2)
 SECOND = Suspect("aggregate", 3)
 
 
-def asked(job: Bench, **more: Any) -> Answer:
+def asked(job: Bench, **more: Any) -> EpisodeCulprit:
     facts = job.job(**more)
     return culprit_of(facts, spells(episodes(facts), facts)[-1])
 
 
-def judged(job: Bench, **more: Any) -> Conviction:
-    found = asked(job, **more).conviction
+def judged(job: Bench, **more: Any) -> NamedCulprit:
+    found = asked(job, **more).culprit
     assert found is not None
     return found
 
 
 def nobody(job: Bench) -> bool:
-    return asked(job).conviction is None
+    return asked(job).culprit is None
 
 
-def signals(conviction: Conviction) -> dict[str, int]:
-    return {vote.signal: vote.weight for vote in conviction.votes}
+def signals(culprit: NamedCulprit) -> dict[str, int]:
+    return {vote.signal: vote.weight for vote in culprit.votes}
 
 
 def sick(version: str = "1.20.5", count: int = 6, **more: Any) -> tuple[Bench, list[Checkpoint]]:
@@ -79,14 +79,14 @@ def test_one_late_subtask_alone_is_a_slow_snapshot() -> None:
     assert found.half == "snapshot"
 
 
-def test_from_1_11_a_vertex_late_as_a_whole_accuses_nobody() -> None:
+def test_from_1_11_a_vertex_late_as_a_whole_names_nobody() -> None:
     """The culprit that delayed its barriers was notified of the abort, and is silent."""
     job, expired = sick("1.14.6")
     for checkpoint in expired:
         for index in range(1, 6):
             job.is_late(checkpoint, "aggregate", index, 3.0)
     found = asked(job)
-    assert found.conviction is None
+    assert found.culprit is None
     assert "Slf4jReporter" in (found.remedy or "")
 
 
@@ -109,7 +109,7 @@ def test_a_little_late_is_not_lagging() -> None:
     job, expired = sick("1.9.3")
     for checkpoint in expired:
         job.is_late(checkpoint, "Sink: deliver", 0, 0.4)
-    found = asked(job).conviction
+    found = asked(job).culprit
     assert found is None or found.suspect.kind == "task"
 
 
@@ -257,7 +257,7 @@ def test_busy_sink_with_an_unknown_sibling_is_not_convicted_alone() -> None:
     job.loads = [
         load for load in job.loads if (load.task, load.subtask_index) != ("Sink: deliver", 1)
     ]
-    found = asked(job).conviction
+    found = asked(job).culprit
     assert found is None or (
         found.suspect != Suspect("Sink: deliver", 0) or found.confidence is Confidence.LOW
     )
@@ -407,7 +407,7 @@ def test_disagreement_lowers_the_confidence() -> None:
 def test_no_signal_no_culprit() -> None:
     job, _ = sick()
     found = asked(job)
-    assert found.conviction is None
+    assert found.culprit is None
     assert found.missing and found.remedy
 
 
@@ -501,8 +501,8 @@ def test_hot_subtask_is_a_warning_although_all_checkpoints_complete() -> None:
     job.completes(30)
     skewed(job, "enrich", 2)
     found = hot_spot(job.job())
-    assert found is not None and found.conviction is not None
-    assert found.conviction.suspect == HOT
+    assert found is not None and found.culprit is not None
+    assert found.culprit.suspect == HOT
     (said,) = said_by(checkpoint_culprit.RULE, job.facts())
     assert isinstance(said, Finding)
     assert (said.severity, said.state, said.cause) == (
@@ -527,7 +527,7 @@ def test_who_works_less_than_another_is_not_the_busiest(siblings: float) -> None
         }
     )
     facts = job.job(attempts=())
-    found = culprit_of(facts, spells(episodes(facts), facts)[-1]).conviction
+    found = culprit_of(facts, spells(episodes(facts), facts)[-1]).culprit
     assert found is None or found.suspect == Suspect("enrich", 2)
 
 
@@ -604,7 +604,7 @@ def test_a_source_behind_back_pressure_is_a_victim() -> None:
             ("enrich", 2): {"busy": 995.0, "idle": 5.0},
         }
     )
-    found = asked(pressed).conviction
+    found = asked(pressed).culprit
     assert found is None or found.suspect.task != "Source: orders"
 
 
@@ -693,7 +693,7 @@ def test_who_alone_is_late_for_several_checkpoints_is_named_with_low_confidence(
         [(n, "enrich", 2) for n in (1, 2, 3)] + [(n, "enrich", i) for n in (4, 5, 6, 7) for i in (0, 1)],
     ],
 )  # fmt: skip
-def test_otherwise_late_messages_alone_accuse_nobody(late: list[tuple[int, str, int]]) -> None:
+def test_otherwise_late_messages_alone_name_nobody(late: list[tuple[int, str, int]]) -> None:
     job = console(*late)
     assert late_alone(job.job()) is None
     (said,) = said_by(checkpoint_culprit.RULE, job.facts())

@@ -146,7 +146,7 @@ def test_declines_of_one_subtask_with_its_cause() -> None:
     assert found.confidence is Confidence.HIGH
 
 
-def test_declines_of_everybody_accuse_nobody_alone() -> None:
+def test_declines_of_everybody_name_nobody_alone() -> None:
     job = Bench()
     job.completes(5)
     for checkpoint in job.declined(6):

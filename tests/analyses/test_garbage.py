@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flowdiag.analyses.checkpoints.culprit import answers
+from flowdiag.analyses.checkpoints.culprit import episode_culprits
 from flowdiag.analyses.checkpoints.rules import checkpoint_culprit
 from flowdiag.analyses.flink.job import Garbage
-from flowdiag.analyses.flink.suspects import Conviction
+from flowdiag.analyses.flink.suspects import NamedCulprit
 from flowdiag.analyses.flink.suspects.case import Suspect
 from flowdiag.analyses.model.finding import Confidence, Finding, Severity
 
@@ -42,9 +42,9 @@ def collecting(job: Bench, **shares: float) -> tuple[Garbage, ...]:
     )
 
 
-def convicted(job: Bench, garbage: tuple[Garbage, ...]) -> Conviction | None:
-    (answer,) = answers(job.job(garbage=garbage))
-    return answer.conviction
+def found_culprit(job: Bench, garbage: tuple[Garbage, ...]) -> NamedCulprit | None:
+    (answer,) = episode_culprits(job.job(garbage=garbage))
+    return answer.culprit
 
 
 def slow(job: Bench, manager: str) -> None:
@@ -62,7 +62,7 @@ def slow(job: Bench, manager: str) -> None:
 def test_a_slow_machine_that_collects_garbage_is_called_that() -> None:
     job = sick()
     slow(job, "tm-2")
-    found = convicted(job, collecting(job, tm_1=0.02, tm_2=0.7, tm_3=0.03))
+    found = found_culprit(job, collecting(job, tm_1=0.02, tm_2=0.7, tm_3=0.03))
     assert found is not None
     assert (found.suspect, found.cause) == (Suspect(taskmanager="tm-2"), "garbage-collection")
     assert found.numbers["gc-share"] == 0.7
@@ -72,14 +72,14 @@ def test_a_slow_machine_that_collects_garbage_is_called_that() -> None:
 
 def test_its_collectors_alone_are_an_indication() -> None:
     job = sick()
-    found = convicted(job, collecting(job, tm_1=0.02, tm_2=0.7, tm_3=0.03))
+    found = found_culprit(job, collecting(job, tm_1=0.02, tm_2=0.7, tm_3=0.03))
     assert found is not None
     assert (found.suspect.taskmanager, found.confidence) == ("tm-2", Confidence.MEDIUM)
 
 
 def test_where_all_collect_alike_none_is_the_slow_one() -> None:
     job = sick()
-    assert convicted(job, collecting(job, tm_1=0.5, tm_2=0.6, tm_3=0.55)) is None
+    assert found_culprit(job, collecting(job, tm_1=0.5, tm_2=0.6, tm_3=0.55)) is None
 
 
 def test_what_it_collected_at_another_time_does_not_count() -> None:
@@ -88,7 +88,7 @@ def test_what_it_collected_at_another_time_does_not_count() -> None:
         replace(item, first_us=item.first_us - 3600 * SECOND, last_us=item.last_us - 3600 * SECOND)
         for item in collecting(job, tm_1=0.02, tm_2=0.7)
     )
-    assert convicted(job, before) is None
+    assert found_culprit(job, before) is None
 
 
 def test_checkpoints_that_are_slow_and_complete_have_a_culprit() -> None:
@@ -132,7 +132,7 @@ def test_a_hot_key_on_it_stays_a_hot_key() -> None:
         },
         input_queue=1.0,
     )
-    found = convicted(job, collecting(job, **{manager: 0.5}))
+    found = found_culprit(job, collecting(job, **{manager: 0.5}))
     assert found is not None
     assert (found.suspect, found.cause) == (Suspect("enrich", 2), "data-skew")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flowdiag.analyses.checkpoints.culprit import answers, moved_from
+from flowdiag.analyses.checkpoints.culprit import episode_culprits, moved_from
 from flowdiag.analyses.checkpoints.data import checkpoint_data
 from flowdiag.analyses.checkpoints.rules import RULES, checkpoint_culprit
 from flowdiag.analyses.flink.job import Checkpoint, JobFacts
@@ -55,13 +55,13 @@ def hot(job: Bench, checkpoints: list[Checkpoint], who: tuple[str, int], samples
 def named(facts: JobFacts) -> list[tuple[Any, Any, int, int, State]]:
     return [
         (
-            answer.conviction.suspect if answer.conviction else None,
-            answer.conviction.cause if answer.conviction else None,
+            answer.culprit.suspect if answer.culprit else None,
+            answer.culprit.cause if answer.culprit else None,
             answer.episode.checkpoints[0].id,
             answer.episode.checkpoints[-1].id,
             answer.episode.state,
         )
-        for answer in answers(facts)
+        for answer in episode_culprits(facts)
     ]
 
 
@@ -166,7 +166,7 @@ def test_single_checkpoints_that_accuse_somebody_else_are_no_move() -> None:
     assert [(who, cause) for who, cause, *_ in named(job.job())] == [(Suspect(*FIRST), "data-skew")]
 
 
-def test_metrics_of_another_time_accuse_nobody() -> None:
+def test_metrics_of_another_time_name_nobody() -> None:
     """There was a hot key long ago; only the acknowledgements show the present culprit."""
     job = Bench(interval_s=30, timeout_s=60)
     job.completes(5)
@@ -220,10 +220,10 @@ def test_sick_before_and_after_its_taskmanager_died_is_the_culprit() -> None:
         replace(job.attempt(*FIRST, number=1), deployed_us=job.at(restarted), **elsewhere),
     ]
     more: dict[str, Any] = {"attempts": tuple(attempts)}
-    (answer,) = answers(job.job(**more))
-    assert answer.conviction is not None
-    assert answer.conviction.suspect == Suspect(*FIRST)
-    assert answer.conviction.subject.taskmanager == "tm-9"
+    (answer,) = episode_culprits(job.job(**more))
+    assert answer.culprit is not None
+    assert answer.culprit.suspect == Suspect(*FIRST)
+    assert answer.culprit.subject.taskmanager == "tm-9"
 
 
 def test_a_weak_vote_does_not_outrank_who_is_proven() -> None:

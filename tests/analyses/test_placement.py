@@ -120,7 +120,7 @@ def test_no_p_value_below_five_subtasks() -> None:
     assert sum(share.late for share in placed.shares) == 4
 
 
-def test_whole_vertices_accuse_nobody() -> None:
+def test_whole_vertices_name_nobody() -> None:
     job = Bench(timeout_s=10)
     for checkpoint in job.expires(2):
         for index in range(2):

@@ -32,7 +32,7 @@ def test_vectors(
 ) -> None:
     found = input_capacity([GateShape(channels=channels, remote=remote)], {}, version)
     assert (found.buffers, found.local, found.events) == (buffers, local, events)
-    assert found.convicts == (not local)
+    assert found.has_only_own_buffers == (not local)
 
 
 def test_local_producers_of_1_9_lend_their_whole_pool() -> None:

@@ -108,7 +108,7 @@ def test_a_busy_sibling_without_a_queue_is_left_out() -> None:
     bench = hot_key(Queues())
     bench.says("enrich", 0, busy=950.0, idle=50.0, input_queue=1.0)
     (spell,) = find_spells(bench.job())
-    assert [load.key.subtask_index for load in spell.convicted] == [2]
+    assert [load.key.subtask_index for load in spell.culprit_loads] == [2]
 
 
 def test_busy_without_records_is_a_hang() -> None:
@@ -347,7 +347,7 @@ def test_totals_since_the_start_lower_the_confidence() -> None:
 def test_a_full_input_without_a_graph_has_lower_confidence() -> None:
     bench = hot_key(Queues(linked=False))
     (spell,) = find_spells(bench.job())
-    assert (spell.task, [load.key.subtask_index for load in spell.convicted]) == ("enrich", [2])
+    assert (spell.task, [load.key.subtask_index for load in spell.culprit_loads]) == ("enrich", [2])
     assert "no-graph" in {vote.signal for vote in spell.votes}
 
 
@@ -439,7 +439,7 @@ def culprits(bench: Queues) -> list[tuple[int | None, State, Severity]]:
     spells = sorted(find_spells(bench.job()), key=lambda spell: spell.windows)
     return [
         (
-            spell.conviction.suspect.subtask_index,
+            spell.culprit.suspect.subtask_index,
             spell.state,
             judging.severity_of(bench.job(), spell),
         )

@@ -87,8 +87,8 @@ def test_relations_name_existing_rules_and_causes(relation: Relation) -> None:
 
 
 def test_every_cause_of_a_relation_is_a_cause_of_a_rule() -> None:
-    convicted = {cause for rule in RULES.values() for cause in rule.causes}
-    assert {cause for row in RELATIONS for cause in row.causes} <= convicted
+    rule_causes = {cause for rule in RULES.values() for cause in rule.causes}
+    assert {cause for row in RELATIONS for cause in row.causes} <= rule_causes
 
 
 # --- what is made of it ---------------------------------------------------------------------------

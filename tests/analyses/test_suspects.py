@@ -11,7 +11,7 @@ import pytest
 
 from flowdiag.analyses.checkpoints.culprit import hot_spot
 from flowdiag.analyses.flink.job import JobFacts
-from flowdiag.analyses.flink.suspects import Conviction
+from flowdiag.analyses.flink.suspects import NamedCulprit
 from flowdiag.analyses.flink.suspects.case import Suspect
 from flowdiag.analyses.flink.suspects.causes import CULPRIT_CAUSES
 from flowdiag.analyses.flink.suspects.signals import METRIC_SIGNALS, SIGNALS
@@ -33,11 +33,11 @@ def as_checkpoints_sees_it(job: JobQueues) -> JobFacts:
     return replace(job.job, loads=rows)
 
 
-def both(bench: Queues) -> tuple[Conviction | None, Conviction | None]:
+def both(bench: Queues) -> tuple[NamedCulprit | None, NamedCulprit | None]:
     job = bench.job()
     answer = hot_spot(as_checkpoints_sees_it(job))
     spells = find_spells(job)
-    return (answer.conviction if answer else None), (spells[0].conviction if spells else None)
+    return (answer.culprit if answer else None), (spells[0].culprit if spells else None)
 
 
 def hot_key(bench: Queues) -> tuple[Suspect, str]:
@@ -128,8 +128,8 @@ def test_every_vote_is_published_with_its_weight_or_less(seed: int) -> None:
     bench = Queues(version=draw.choice(VERSIONS), linked=draw.random() < 0.7)
     draw.choice(FAULTS)(bench)
     table = {signal.name: signal.weight for signal in SIGNALS}
-    for conviction in both(bench):
-        for vote in conviction.votes if conviction else ():
+    for culprit in both(bench):
+        for vote in culprit.votes if culprit else ():
             assert abs(vote.weight) <= abs(table[vote.signal])
 
 
@@ -145,8 +145,8 @@ def test_a_sibling_that_reports_less_is_no_measure_of_skew() -> None:
         for load in job.loads
     ]
     answer = hot_spot(replace(job, loads=tuple(loads)))
-    assert answer is not None and answer.conviction is not None
-    assert answer.conviction.suspect == Suspect("Sink: deliver")
+    assert answer is not None and answer.culprit is not None
+    assert answer.culprit.suspect == Suspect("Sink: deliver")
 
 
 def test_every_cause_says_what_it_means_and_what_to_do() -> None:

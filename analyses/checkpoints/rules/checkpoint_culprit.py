@@ -86,7 +86,7 @@ from flowdiag.analyses.checkpoints import culprit
 from flowdiag.analyses.checkpoints.rules.slow_checkpoint import slow_finding
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.judging import severity_of
-from flowdiag.analyses.flink.suspects import Conviction, conviction_measurements
+from flowdiag.analyses.flink.suspects import NamedCulprit, culprit_measurements
 from flowdiag.analyses.flink.suspects.causes import CULPRIT_CAUSES
 from flowdiag.analyses.flink.suspects.remedies import explanation, remedies_for
 from flowdiag.analyses.flink.suspects.signals import SIGNALS
@@ -100,8 +100,8 @@ _INFO_LINES: Final = (
 
 def judge(job: h.Job, limits: h.Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per job and culprit."""
-    found, alone = culprit.answers(job), culprit.late_alone(job)
-    if alone is not None and not any(answer.conviction for answer in found):
+    found, alone = culprit.episode_culprits(job), culprit.late_alone(job)
+    if alone is not None and not any(answer.culprit for answer in found):
         yield _late_alone(job, alone)
     elif found:
         yield from _delayed(job, found)
@@ -157,8 +157,10 @@ def _late_alone(job: h.Job, found: culprit.LateAlone) -> h.Finding:
     )
 
 
-def _saturated(job: h.Job, answer: culprit.Answer) -> h.Iterator[h.Finding | h.Inconclusive]:
-    found = answer.conviction
+def _saturated(
+    job: h.Job, answer: culprit.EpisodeCulprit
+) -> h.Iterator[h.Finding | h.Inconclusive]:
+    found = answer.culprit
     if found is None:
         reason = answer.missing or "no signal"
         yield h.Inconclusive(reason=reason, remedy=answer.remedy, job=job.key)
@@ -192,7 +194,7 @@ def _saturated(job: h.Job, answer: culprit.Answer) -> h.Iterator[h.Finding | h.I
 
 
 def _delayed(
-    job: h.Job, found: tuple[culprit.Answer, ...]
+    job: h.Job, found: tuple[culprit.EpisodeCulprit, ...]
 ) -> h.Iterator[h.Finding | h.Inconclusive]:
     named = culprit.delays(found)
     for delay in named:
@@ -204,7 +206,7 @@ def _delayed(
         after = culprit.successor_of(job, series[-1]) if series[-1].handed_on else None
         if after is not None:
             what += f", then {culprit.name_of(after)} did"
-        cited = h.cite((ref, None) for one in delay.convictions for ref in one.refs)
+        cited = h.cite((ref, None) for one in delay.culprits for ref in one.refs)
         ended = h.end_records(c for e in series for c in e.checkpoints)
         fields = _fields(
             job,
@@ -226,9 +228,9 @@ def _delayed(
 
 
 def _fields(
-    job: h.Job, found: Conviction, what: str, **overrides: Unpack[h.FindingFields]
+    job: h.Job, found: NamedCulprit, what: str, **overrides: Unpack[h.FindingFields]
 ) -> h.FindingFields:
-    """Return the fields of a finding about a conviction; `what` follows the name in its title."""
+    """Return the fields of a finding about a culprit; `what` follows the name in its title."""
     size = found.subject.parallelism
     # Subtasks with the same problem at the same time.
     more = [h.fmt.subtask_of("", one.subtask_index, size).strip() for one in found.others[:3]]
@@ -242,7 +244,7 @@ def _fields(
         "confidence": found.confidence,
         "rank": h.Rank.MECHANISM,
         "measurements": (
-            *conviction_measurements(found),
+            *culprit_measurements(found),
             h.measurement("points-for", sum(w for w in weights if w > 0), "points"),
             h.measurement("points-against", -sum(w for w in weights if w < 0), "points"),
         ),

@@ -76,9 +76,9 @@ def judge(job: h.Job, limits: Failed) -> h.Iterator[h.Finding]:
         yield h.crisis_finding(
             job,
             failure.crises,
-            subject=h.subtask_subject(job, failure.root) if failure.accuses else None,
+            subject=h.subtask_subject(job, failure.root) if failure.names_cause else None,
             title=failure.title,
-            why=failure.reason if failure.text and failure.accuses else None,
+            why=failure.reason if failure.text and failure.names_cause else None,
             cause=failure.cause,
             confidence=h.weigh(votes) if sure else h.Confidence.LOW,
             rank=h.Rank.ROOT_CAUSE if failure.text and failure.cause else h.Rank.SYMPTOM,

@@ -1,6 +1,6 @@
 """The culprit of a case: every signal votes with a published weight, then one list of questions finds the cause.
 
-Start with `convict`: case → accusations → culprit → cause → conviction. `flowdiag checkpoints` calls it
+Start with `find_culprit`: case → votes → culprit → cause. `flowdiag checkpoints` calls it
 for each spell of failed checkpoints, `flowdiag queues` for each end of back pressure. One fault therefore
 has the same name and cause in both.
 
@@ -32,7 +32,7 @@ from flowdiag.analyses.flink.suspects import voting
 from flowdiag.analyses.flink.suspects.acknowledgement_signals import UPSTREAM_ON_TIME
 from flowdiag.analyses.flink.suspects.case import Case, Suspect
 from flowdiag.analyses.flink.suspects.causes import Diagnosis, diagnose, suspect_numbers
-from flowdiag.analyses.flink.suspects.signals import Accusation
+from flowdiag.analyses.flink.suspects.signals import SuspectVote
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
@@ -40,7 +40,7 @@ from flowdiag.analyses.model.finding import Cited, Confidence, Measurement, Subj
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conviction:
+class NamedCulprit:
     """The culprit of one case.
 
     Args:
@@ -65,10 +65,10 @@ class Conviction:
     refs: tuple[Cited, ...] = ()
 
 
-def same_culprit(one: Conviction, other: Conviction) -> bool:
-    """Whether two convictions name the same culprit, or one names the other's task or TaskManager.
+def same_culprit(one: NamedCulprit, other: NamedCulprit) -> bool:
+    """Whether two results name the same culprit, or one names the other's task or TaskManager.
 
-    A subtask with skewed data or slow snapshots does not convict its TaskManager.
+    A subtask with skewed data or slow snapshots does not put the blame on its TaskManager.
     """
     mine, theirs = one.suspect, other.suspect
     if {mine, *one.others} & {theirs, *other.others}:
@@ -83,19 +83,19 @@ def same_culprit(one: Conviction, other: Conviction) -> bool:
     return False
 
 
-def convict(case: Case) -> Conviction | None:
+def find_culprit(case: Case) -> NamedCulprit | None:
     """Let every signal vote; return None if no suspect stands out or the votes cancel out."""
-    accusations = voting.accuse_all(case)
-    accused = voting.most_accused(case, accusations)
-    if not accused:
+    suspect_votes = voting.collect_votes(case)
+    leading = voting.leading_suspects(case, suspect_votes)
+    if not leading:
         return None
-    suspect, others, found = _first_with_cause(case, accused)
-    if len(accused) > 1 and case.end is None and found.cause is None:
+    suspect, others, found = _first_with_cause(case, leading)
+    if len(leading) > 1 and case.end is None and found.cause is None:
         return None  # a tie, and no input shows a cause
-    others += _companions(case, accusations, (suspect, *others), found)
-    accusations += voting.supporting_accusations(case, suspect)
-    votes = [voting.vote_on(case, suspect, item) for item in accusations]
-    supporting = voting.supporting(accusations, votes)
+    others += _companions(case, suspect_votes, (suspect, *others), found)
+    suspect_votes += voting.supporting_votes(case, suspect)
+    votes = [voting.vote_on(case, suspect, item) for item in suspect_votes]
+    supporting = voting.supporting(suspect_votes, votes)
     signals = {item.signal for item in supporting}
     if voting.on_unmonitored_taskmanager(case, signals):
         return None
@@ -103,7 +103,7 @@ def convict(case: Case) -> Conviction | None:
     if sum(vote.weight for vote in votes) <= 0:
         return None
     numbers = suspect_numbers(case, suspect) | found.numbers
-    return Conviction(
+    return NamedCulprit(
         suspect=suspect,
         others=others,
         cause=found.cause,
@@ -118,16 +118,16 @@ def convict(case: Case) -> Conviction | None:
 
 
 def _first_with_cause(
-    case: Case, accused: Sequence[Suspect]
+    case: Case, leading: Sequence[Suspect]
 ) -> tuple[Suspect, tuple[Suspect, ...], Diagnosis]:
-    """Return the convicted suspect, the others with the same cause, and the cause.
+    """Return the culprit, the others with the same cause, and the cause.
 
     Ties are allowed only at an end of back pressure. There at least one of the suspects is the culprit:
     the one whose cause comes first in `causes.QUESTIONS`.
     """
-    found = [(suspect, diagnose(case, suspect)) for suspect in accused]
+    found = [(suspect, diagnose(case, suspect)) for suspect in leading]
     if len(found) == 1:
-        return accused[0], (), found[0][1]
+        return leading[0], (), found[0][1]
     first = min(found, key=lambda pair: pair[1].rank)  # the busiest first among equals
     alike = [pair for pair in found if pair[1].cause == first[1].cause]
     alike.sort(key=lambda pair: -pair[1].degree)
@@ -135,7 +135,7 @@ def _first_with_cause(
 
 
 def _companions(
-    case: Case, accusations: Sequence[Accusation], named: Sequence[Suspect], found: Diagnosis
+    case: Case, suspect_votes: Sequence[SuspectVote], named: Sequence[Suspect], found: Diagnosis
 ) -> tuple[Suspect, ...]:
     """Return other subtasks of the same task with the same signals and cause as the culprit.
 
@@ -144,16 +144,16 @@ def _companions(
     first = named[0]
     if first.kind != "subtask" or found.cause is None or not voting.is_busy(case, first):
         return ()
-    accused = {
+    candidates = {
         suspect
-        for item in accusations
+        for item in suspect_votes
         if first in item.suspects
         for suspect in item.suspects
         if suspect.kind == "subtask" and suspect.task == first.task and suspect not in named
     }
     alike = [
         (diagnosis.degree, suspect)
-        for suspect in sorted(accused)
+        for suspect in sorted(candidates)
         if voting.is_busy(case, suspect)
         and (diagnosis := diagnose(case, suspect)).cause == found.cause
     ]
@@ -215,7 +215,7 @@ def _why(
     case: Case,
     suspect: Suspect,
     others: Sequence[Suspect],
-    supporting: Sequence[Accusation],
+    supporting: Sequence[SuspectVote],
     reason: str | None,
 ) -> str:
     """Return the culprit in one line, with the decisive number."""
@@ -268,8 +268,8 @@ _UNITS: Final = {
 }
 
 
-def conviction_measurements(conviction: Conviction) -> tuple[Measurement, ...]:
+def culprit_measurements(culprit: NamedCulprit) -> tuple[Measurement, ...]:
     return tuple(
         Measurement(name=name, value=value, unit=_UNITS[name][0], population=_UNITS[name][1])
-        for name, value in conviction.numbers.items()
+        for name, value in culprit.numbers.items()
     )

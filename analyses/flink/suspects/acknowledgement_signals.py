@@ -12,7 +12,7 @@ from flowdiag.analyses.flink.job import Incident
 from flowdiag.analyses.flink.suspects.acknowledgements import Reading, late_messages
 from flowdiag.analyses.flink.suspects.case import Case, Suspect
 from flowdiag.analyses.flink.suspects.load_signals import all_idle
-from flowdiag.analyses.flink.suspects.signals import Accusation, accuse, group_suspects
+from flowdiag.analyses.flink.suspects.signals import SuspectVote, group_suspects, vote_for
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Cited
@@ -39,19 +39,19 @@ _REPORTED: Final = _Source(
 )
 
 
-def late_acknowledgements(case: Case) -> Iterator[Accusation]:
-    """Accuse the subtasks that lag behind their siblings in the late messages."""
+def late_acknowledgements(case: Case) -> Iterator[SuspectVote]:
+    """Vote for the subtasks that lag behind their siblings in the late messages."""
     yield from _from_readings(case, case.late, _LATE)
 
 
-def subtask_acknowledgements(case: Case) -> Iterator[Accusation]:
-    """Accuse the subtasks that lag behind their siblings in REST, an archive or a dump."""
+def subtask_acknowledgements(case: Case) -> Iterator[SuspectVote]:
+    """Vote for the subtasks that lag behind their siblings in REST, an archive or a dump."""
     yield from _from_readings(case, case.reported, _REPORTED)
 
 
 def _from_readings(
     case: Case, readings: Sequence[Reading], source: _Source
-) -> Iterator[Accusation]:
+) -> Iterator[SuspectVote]:
     chosen = _readings_of_origin(case, readings, source)
     if not chosen:
         return
@@ -108,8 +108,8 @@ def _laggards(
     total: int,
     *,
     early: bool,
-) -> Iterator[Accusation]:
-    """Accuse the subtasks that lag most often: culprits stay the same, victims change."""
+) -> Iterator[SuspectVote]:
+    """Vote for the subtasks that lag most often: culprits stay the same, victims change."""
     tally = Counter(key for reading in partial for key in reading.laggards)
     often = max(tally.values())
     chosen = frozenset(key for key, count in tally.items() if count * 4 >= often * 3)
@@ -130,7 +130,7 @@ def _laggards(
         case.topology.known_from is not None,
     )
     counted = f"{source.verb} in {often} of {fmt.plural(len(partial), 'checkpoint')}"
-    yield accuse(
+    yield vote_for(
         source.signal,
         suspects,
         f"{text} {counted} with {source.name}",
@@ -153,8 +153,8 @@ def _common_taskmanager(case: Case, keys: frozenset[SubtaskKey]) -> str | None:
 
 def _whole_vertex(
     case: Case, readings: Sequence[Reading], source: _Source, whole: int, *, early: bool
-) -> Iterator[Accusation]:
-    """Accuse a vertex in which no subtask lags far behind its siblings."""
+) -> Iterator[SuspectVote]:
+    """Vote for a vertex in which no subtask lags far behind its siblings."""
     origin = readings[0].task or ""
     last = not case.topology.next_to(origin)
     # A vertex in the middle of a job may be late because of a downstream one that no input shows.
@@ -164,7 +164,7 @@ def _whole_vertex(
     suspect = Suspect(origin, 0) if single else Suspect(origin)
     text = case.name(suspect) if single else f"subtasks of {case.name(suspect)}, none far behind,"
     counted = f"{source.verb} in {fmt.plural(whole, 'checkpoint')}"
-    yield accuse(
+    yield vote_for(
         source.signal,
         {suspect},
         f"{text} {counted}, while upstream tasks acknowledged in time",
@@ -174,8 +174,8 @@ def _whole_vertex(
     )
 
 
-def _same_minority(case: Case, readings: Sequence[Reading]) -> Iterator[Accusation]:
-    """Accuse a minority that is late in (nearly) every checkpoint, even if only slightly (to 1.10)."""
+def _same_minority(case: Case, readings: Sequence[Reading]) -> Iterator[SuspectVote]:
+    """Vote for a minority that is late in (nearly) every checkpoint, even if only slightly (to 1.10)."""
     if case.aborts_notified:
         return
     tally = Counter(key for reading in readings for key in reading.overdue)
@@ -183,7 +183,7 @@ def _same_minority(case: Case, readings: Sequence[Reading]) -> Iterator[Accusati
     if not tally or len(tally) * 2 > size or min(tally.values()) * 4 < len(readings) * 3:
         return
     suspects, text = group_suspects(case, frozenset(tally))
-    yield accuse(
+    yield vote_for(
         "late-acknowledgements",
         suspects,
         f"{text} slightly late in each of {len(readings)} checkpoints, their siblings never",
@@ -193,8 +193,8 @@ def _same_minority(case: Case, readings: Sequence[Reading]) -> Iterator[Accusati
     )
 
 
-def first_source(case: Case) -> Iterator[Accusation]:
-    """Accuse a source whose acknowledgement all other tasks waited for."""
+def first_source(case: Case) -> Iterator[SuspectVote]:
+    """Vote for a source whose acknowledgement all other tasks waited for."""
     if not all_idle(case):
         return
     late, firsts, total = late_messages(case.job), Counter[SubtaskKey](), 0
@@ -212,13 +212,13 @@ def first_source(case: Case) -> Iterator[Accusation]:
     for key, often in firsts.items():
         if often >= _REPEATED and often * 4 >= total * 3 and not _waits(case, key):
             text = f"the first to acknowledge late in {often}"
-            yield _accuse_source(case, key, text, total, refs[key])
+            yield _vote_for_source(case, key, text, total, refs[key])
             return
     yield from _only_late_source(case)
 
 
-def _only_late_source(case: Case) -> Iterator[Accusation]:
-    """Accuse the only source subtask that is late or missing in the readings that single out sources.
+def _only_late_source(case: Case) -> Iterator[SuspectVote]:
+    """Vote for the only source subtask that is late or missing in the readings that single out sources.
 
     The later checkpoints of a spell show nothing, because all tasks wait for the first.
     """
@@ -232,7 +232,9 @@ def _only_late_source(case: Case) -> Iterator[Accusation]:
         return
     ((key, often),) = tally.items()
     if often >= _REPEATED and not _waits(case, key):
-        yield _accuse_source(case, key, f"the only source late or missing in {often}", often, refs)
+        yield _vote_for_source(
+            case, key, f"the only source late or missing in {often}", often, refs
+        )
 
 
 def _waits(case: Case, key: SubtaskKey) -> bool:
@@ -240,12 +242,12 @@ def _waits(case: Case, key: SubtaskKey) -> bool:
     return load is None or load.waits
 
 
-def _accuse_source(
+def _vote_for_source(
     case: Case, key: SubtaskKey, text: str, total: int, refs: Sequence[Cited]
-) -> Accusation:
+) -> SuspectVote:
     suspect = Suspect.of(key)
     counted = f"{text} of {fmt.plural(total, 'checkpoint')}"
-    return accuse(
+    return vote_for(
         "first-source",
         {suspect},
         f"{case.name(suspect)} was {counted}, while no downstream task is busy or waits",
@@ -254,8 +256,8 @@ def _accuse_source(
     )
 
 
-def abort_notifications(case: Case) -> Iterator[Accusation]:
-    """Accuse the TaskManager on which a single task received the barrier too late, repeatedly."""
+def abort_notifications(case: Case) -> Iterator[SuspectVote]:
+    """Vote for the TaskManager on which a single task received the barrier too late, repeatedly."""
     expired = {c.id for c in case.expired}
     by_checkpoint: dict[int, list[Incident]] = defaultdict(list)
     for incident in incidents(case.job, "abort-notified"):
@@ -267,7 +269,7 @@ def abort_notifications(case: Case) -> Iterator[Accusation]:
     if len(single) < 2 or len(managers) != 1 or manager is None:
         return
     counted = f"after the abort of {fmt.plural(len(single), 'checkpoint')}"
-    yield accuse(
+    yield vote_for(
         "abort-notifications",
         {Suspect(taskmanager=manager)},
         f"one task on {manager}, and no other, received the barrier {counted}",

@@ -96,7 +96,7 @@ class Case:
         self.loads = view.loads
         self.roots = view.ends
         self.machine = view.machine
-        self.placement = place(job, [episode], accused_only=True)
+        self.placement = place(job, [episode], named_only=True)
         self.timeout_ms = j.timeout_ms(job)
         self.unaligned = j.unaligned(job, episode.checkpoints)
         self.aborts_notified = at_least(job.version, 1, 11) is not False

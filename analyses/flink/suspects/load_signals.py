@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from flowdiag.analyses.flink.suspects.case import Case, Suspect
-from flowdiag.analyses.flink.suspects.signals import Accusation, accuse, group_suspects
+from flowdiag.analyses.flink.suspects.signals import SuspectVote, group_suspects, vote_for
 from flowdiag.analyses.flink.tasks import pressure as p
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.flink.tasks.pressure import Load, Root
@@ -22,8 +22,8 @@ def cited_work(loads: Iterable[Load]) -> tuple[Evidence, ...]:
     return tuple(work for load in loads if (work := load.work) is not None)
 
 
-def end_of_back_pressure(case: Case) -> Iterator[Accusation]:
-    """Accuse the subtasks where back pressure ends or, before any task waits, that fall behind."""
+def end_of_back_pressure(case: Case) -> Iterator[SuspectVote]:
+    """Vote for the subtasks where back pressure ends or, before any task waits, that fall behind."""
     for root in case.roots[:1]:
         chosen = _most_skewed(case, root)
         suspects, text = group_suspects(case, frozenset(load.key for load in chosen))
@@ -47,7 +47,7 @@ def end_of_back_pressure(case: Case) -> Iterator[Accusation]:
             text += f", while upstream tasks wait up to {before} of the time"
             detail += " while upstream waits"
         signal = "end-of-back-pressure" if root.awaited else "falling-behind"
-        yield accuse(signal, suspects, text, detail, cited_work(chosen), certain=certain)
+        yield vote_for(signal, suspects, text, detail, cited_work(chosen), certain=certain)
 
 
 def _most_skewed(case: Case, root: Root) -> list[Load]:
@@ -70,8 +70,8 @@ def is_skewed(case: Case, load: Load) -> bool:
     return (skew(case, load) or 0.0) >= p.SKEWED
 
 
-def busiest_subtask(case: Case) -> Iterator[Accusation]:
-    """Accuse busy subtasks whose siblings are idle, or nearly so."""
+def busiest_subtask(case: Case) -> Iterator[SuspectVote]:
+    """Vote for busy subtasks whose siblings are idle, or nearly so."""
     found = p.busiest(case.loads, case.topology)
     if not found or len(found) > 3:
         return
@@ -83,7 +83,7 @@ def busiest_subtask(case: Case) -> Iterator[Accusation]:
     if others > p.IDLE:
         among = f"while its siblings are busy at most {fmt.percent(others)}"
     share = fmt.percent(first.busy or 0)
-    yield accuse(
+    yield vote_for(
         "busiest-subtask",
         suspects,
         f"{text}: busy {share} of the time {among}",
@@ -151,8 +151,8 @@ def all_idle(case: Case) -> bool:
     return not any(load.waits and load.wait_measured for load in case.loads.values())
 
 
-def of_a_subtask(case: Case, suspect: Suspect) -> Iterator[Accusation]:
-    """Support the accusation of a subtask: skew and queues alone are common in healthy jobs."""
+def of_a_subtask(case: Case, suspect: Suspect) -> Iterator[SuspectVote]:
+    """Support the vote for a subtask: skew and queues alone are common in healthy jobs."""
     load = case.loads.get(SubtaskKey(suspect.task, suspect.subtask_index))
     if load is None:
         return
@@ -163,11 +163,11 @@ def of_a_subtask(case: Case, suspect: Suspect) -> Iterator[Accusation]:
         detail = (
             f"{ratio:.1f} times the {'records' if ratio == by_records else 'bytes'} of its siblings"
         )
-        yield accuse("records-in", {suspect}, f"{name} receives {detail}", detail, cited)
+        yield vote_for("records-in", {suspect}, f"{name} receives {detail}", detail, cited)
     queue = p.queue_ratio(load, members)
     if queue is not None and queue >= p.QUEUE_TIMES:
         buffers = fmt.plural(round(load.queue or 0), "buffer is", "buffers are")
-        yield accuse(
+        yield vote_for(
             "input-queue",
             {suspect},
             f"{buffers} queued at {name}, {queue:.1f} times as many as at its siblings",
@@ -177,7 +177,7 @@ def of_a_subtask(case: Case, suspect: Suspect) -> Iterator[Accusation]:
     yield from _saturated_input(suspect, load)
     cost = p.cost_ratio(load, members)
     if case.at_end(load.key) and load.sampled and cost is not None and cost >= p.COSTLY:
-        yield accuse(
+        yield vote_for(
             "time-per-record",
             {suspect},
             f"{name} takes {cost:.1f} times as long per record as its siblings elsewhere",
@@ -185,20 +185,22 @@ def of_a_subtask(case: Case, suspect: Suspect) -> Iterator[Accusation]:
             cited,
         )
     if p.stalled(load):
-        yield accuse("no-records", {suspect}, f"{name} receives no records", "no records in", cited)
+        yield vote_for(
+            "no-records", {suspect}, f"{name} receives no records", "no records in", cited
+        )
 
 
-def of_several(case: Case, suspect: Suspect, worst: Load) -> Iterator[Accusation]:
-    """Support the accusation of a whole task or of a TaskManager."""
+def of_several(case: Case, suspect: Suspect, worst: Load) -> Iterator[SuspectVote]:
+    """Support the vote for a whole task or of a TaskManager."""
     root = case.end_of(worst.key.task)
     if suspect.kind == "task" and root is not None and root.whole:
         text = f"{len(root.subtasks)} of {root.siblings} subtasks are equally busy"
-        yield accuse("whole-task-busy", {suspect}, text, text)
+        yield vote_for("whole-task-busy", {suspect}, text, text)
     yield from _saturated_input(suspect, worst)
 
 
-def _saturated_input(suspect: Suspect, load: Load) -> Iterator[Accusation]:
+def _saturated_input(suspect: Suspect, load: Load) -> Iterator[SuspectVote]:
     used, peak = load.buffers, load.buffers_peak
     if used is not None and (used >= p.FULL or (used >= HALF_FULL and (peak or 0.0) >= p.FULL)):
         text = f"{fmt.percent(used)} of its input buffers in use on average"
-        yield accuse("saturated-input", {suspect}, text, text, cited_work([load]))
+        yield vote_for("saturated-input", {suspect}, text, text, cited_work([load]))

@@ -1,4 +1,4 @@
-"""The explanation and the remedies of a conviction, filled in from `CAUSES`: the same in every command."""
+"""The explanation and the remedies of a culprit, filled in from `CAUSES`: the same in every command."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.job import JobFacts
-from flowdiag.analyses.flink.suspects import Conviction
+from flowdiag.analyses.flink.suspects import NamedCulprit
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Action
@@ -30,7 +30,7 @@ _FITTING_REMEDIES: Final = {
 }
 
 
-def explanation(found: Conviction) -> str:
+def explanation(found: NamedCulprit) -> str:
     """Return the effect of the cause, and the strongest opposing vote."""
     cause = CAUSES[found.cause].explanation if found.cause else ""
     text = cause or _SLOW_HALVES.get(found.half or "", _UNKNOWN_CAUSE)
@@ -38,7 +38,7 @@ def explanation(found: Conviction) -> str:
     return text if against is None else f"{text} Not all signals agree: {against}."
 
 
-def remedies_for(job: JobFacts, found: Conviction) -> tuple[Action, ...]:
+def remedies_for(job: JobFacts, found: NamedCulprit) -> tuple[Action, ...]:
     subject = found.subject
     place = fmt.place(subject.taskmanager, subject.host)
     if found.cause is None:

@@ -1,7 +1,7 @@
 """The signals that vote on the culprit, with the weight of each.
 
 `SIGNALS` is the voting table that reports and docs show. The modules `*_signals` hold one function per
-signal: each yields an `Accusation` of subtasks, of a whole task or of a TaskManager.
+signal: each yields a `SuspectVote` for subtasks, a whole task or a TaskManager.
 `flowdiag.analyses.flink.suspects.voting` counts the votes.
 """
 
@@ -161,7 +161,7 @@ METRIC_SIGNALS: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Accusation:
+class SuspectVote:
     """One signal's vote: any of the suspects is the culprit, with this weight.
 
     `text` is the vote in a report, `detail` the short reason with its number.
@@ -175,7 +175,7 @@ class Accusation:
     refs: tuple[Cited, ...] = ()
 
 
-def accuse(
+def vote_for(
     signal: str,
     suspects: Collection[Suspect],
     text: str,
@@ -183,9 +183,9 @@ def accuse(
     refs: tuple[Cited, ...] = (),
     *,
     certain: bool = True,
-) -> Accusation:
-    """Build an accusation with the signal's weight, or with weight 1 unless `certain`."""
-    return Accusation(
+) -> SuspectVote:
+    """Build a vote with the signal's weight, or with weight 1 unless `certain`."""
+    return SuspectVote(
         signal=signal,
         weight=WEIGHTS[signal] if certain else 1,
         suspects=frozenset(suspects),

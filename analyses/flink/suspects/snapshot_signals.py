@@ -9,7 +9,7 @@ from typing import Final
 from flowdiag.analyses.flink.failures.episodes import incidents
 from flowdiag.analyses.flink.job import Incident
 from flowdiag.analyses.flink.suspects.case import Case, Suspect, at_the_abort, sync_share
-from flowdiag.analyses.flink.suspects.signals import Accusation, accuse, group_suspects
+from flowdiag.analyses.flink.suspects.signals import SuspectVote, group_suspects, vote_for
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.model import fmt
 
@@ -17,11 +17,11 @@ SNAPSHOT_SHARE: Final = 0.3
 """Share of time; below this, synchronous snapshots cost the usual."""
 
 
-def snapshot_duration(case: Case) -> Iterator[Accusation]:
-    """Accuse subtasks whose synchronous or asynchronous part used up half the timeout."""
+def snapshot_duration(case: Case) -> Iterator[SuspectVote]:
+    """Vote for subtasks whose synchronous or asynchronous part used up half the timeout."""
     for key, slow in sorted(case.slow_parts.items()):
         suspect, longest = Suspect.of(key), fmt.duration(slow.longest_ms)
-        yield accuse(
+        yield vote_for(
             "snapshot-duration",
             {suspect},
             f"the {slow.part}hronous part of {case.name(suspect)} took up to {longest}"
@@ -31,8 +31,8 @@ def snapshot_duration(case: Case) -> Iterator[Accusation]:
         )
 
 
-def snapshot_aborted(case: Case) -> Iterator[Accusation]:
-    """Accuse subtasks whose asynchronous part was interrupted by the abort."""
+def snapshot_aborted(case: Case) -> Iterator[SuspectVote]:
+    """Vote for subtasks whose asynchronous part was interrupted by the abort."""
     aborted: dict[SubtaskKey, list[Incident]] = defaultdict(list)
     for incident in case.aborted_parts:
         task = case.topology.canonical(incident.task)
@@ -43,7 +43,7 @@ def snapshot_aborted(case: Case) -> Iterator[Accusation]:
     often = max(len(members) for members in aborted.values())
     chosen = frozenset(key for key, members in aborted.items() if len(members) * 4 >= often * 3)
     suspects, text = group_suspects(case, chosen)
-    yield accuse(
+    yield vote_for(
         "snapshot-aborted",
         suspects,
         f"{text}: asynchronous part still running when the checkpoint was aborted, {often}×",
@@ -53,16 +53,16 @@ def snapshot_aborted(case: Case) -> Iterator[Accusation]:
     )
 
 
-def snapshot_time(case: Case, suspect: Suspect, key: SubtaskKey) -> Iterator[Accusation]:
-    """Support the accusation of a subtask that spends much of its time in synchronous snapshots."""
+def snapshot_time(case: Case, suspect: Suspect, key: SubtaskKey) -> Iterator[SuspectVote]:
+    """Support the vote for a subtask that spends much of its time in synchronous snapshots."""
     share = sync_share(case.job, key)
     if share is not None and share >= SNAPSHOT_SHARE:
         text = f"{fmt.percent(share)} of its time went into synchronous snapshots"
-        yield accuse("snapshot-time", {suspect}, text, text)
+        yield vote_for("snapshot-time", {suspect}, text, text)
 
 
-def stuck_task(case: Case) -> Iterator[Accusation]:
-    """Accuse tasks that do not react to cancellation."""
+def stuck_task(case: Case) -> Iterator[SuspectVote]:
+    """Vote for tasks that do not react to cancellation."""
     first: dict[SubtaskKey, Incident] = {}
     for incident in incidents(case.job, "task-stuck"):
         task = case.topology.canonical(incident.task)
@@ -74,7 +74,7 @@ def stuck_task(case: Case) -> Iterator[Accusation]:
     for key, incident in sorted(first.items()):
         suspect = Suspect.of(key)
         method = incident.text.get("method") or incident.cause or "an unknown method"
-        yield accuse(
+        yield vote_for(
             "stuck-task",
             {suspect},
             f"{case.name(suspect)} did not react to cancellation, stuck in {method}",

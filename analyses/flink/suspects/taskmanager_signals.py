@@ -1,4 +1,4 @@
-"""Signals that accuse a TaskManager: slow records, garbage collection, the placement of late subtasks."""
+"""Signals that vote for a TaskManager: slow records, garbage collection, the placement of late subtasks."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Final
 
 from flowdiag.analyses.flink.suspects.case import Case, Suspect
 from flowdiag.analyses.flink.suspects.load_signals import cited_work, lagging_task, only_taskmanager
-from flowdiag.analyses.flink.suspects.signals import Accusation, accuse
+from flowdiag.analyses.flink.suspects.signals import SuspectVote, vote_for
 from flowdiag.analyses.flink.tasks.placement import Pattern
 from flowdiag.analyses.model import fmt
 
 _SIGNIFICANT: Final = 0.01  # p-value, corrected for the number of TaskManagers
 
 
-def time_per_record(case: Case) -> Iterator[Accusation]:
-    """Accuse the TaskManager on which every record is slow."""
+def time_per_record(case: Case) -> Iterator[SuspectVote]:
+    """Vote for the TaskManager on which every record is slow."""
     slow = case.machine
     if slow is None:
         return
     vertices = fmt.plural(len(slow.vertices), "vertex", "vertices")
-    yield accuse(
+    yield vote_for(
         "time-per-record",
         {Suspect(taskmanager=slow.taskmanager)},
         f"subtasks on {slow.taskmanager} take {slow.ratio:.1f} times as long per record as their "
@@ -35,8 +35,8 @@ def time_per_record(case: Case) -> Iterator[Accusation]:
     )
 
 
-def same_taskmanager(case: Case) -> Iterator[Accusation]:
-    """Accuse the TaskManager that runs all subtasks of the end and no other subtask of their task.
+def same_taskmanager(case: Case) -> Iterator[SuspectVote]:
+    """Vote for the TaskManager that runs all subtasks of the end and no other subtask of their task.
 
     For versions without busy times, and for jobs with too few records to measure their cost.
     """
@@ -47,7 +47,7 @@ def same_taskmanager(case: Case) -> Iterator[Accusation]:
         other = lagging_task(case, root.task, name)
         tasks = "" if other is None else f", and those of {fmt.shorten(other)} lag there as well"
         task = fmt.shorten(root.task)
-        yield accuse(
+        yield vote_for(
             "same-taskmanager",
             {Suspect(taskmanager=name)},
             f"{name} runs exactly the slow subtasks of {task} and none of the others{tasks}",
@@ -56,8 +56,8 @@ def same_taskmanager(case: Case) -> Iterator[Accusation]:
         )
 
 
-def late_placement(case: Case) -> Iterator[Accusation]:
-    """Accuse the TaskManager that runs all late subtasks."""
+def late_placement(case: Case) -> Iterator[SuspectVote]:
+    """Vote for the TaskManager that runs all late subtasks."""
     placed = case.placement
     if placed.pattern is not Pattern.ONE_TASKMANAGER or placed.taskmanager is None:
         return
@@ -67,7 +67,7 @@ def late_placement(case: Case) -> Iterator[Accusation]:
         number += f", {fmt.number(share.expected)} expected"
     if share.p_value is not None:
         number += f"; {fmt.chance(share.p_value)}"
-    yield accuse(
+    yield vote_for(
         "placement",
         {Suspect(taskmanager=placed.taskmanager)},
         f"all outlying late subtasks run on {placed.taskmanager} ({number})",
@@ -76,11 +76,11 @@ def late_placement(case: Case) -> Iterator[Accusation]:
     )
 
 
-def garbage_collection(case: Case) -> Iterator[Accusation]:
-    """Accuse TaskManagers that pause to collect garbage."""
+def garbage_collection(case: Case) -> Iterator[SuspectVote]:
+    """Vote for TaskManagers that pause to collect garbage."""
     for name, found in sorted(case.collecting.items()):
         share = f"{100 * found.share:.0f}% of its time collecting garbage"
-        yield accuse(
+        yield vote_for(
             "garbage-collection",
             {Suspect(taskmanager=name)},
             f"{name} spends {share}",

@@ -1,4 +1,4 @@
-"""Counts the votes: the signals accuse, and the suspect with the most weight is the culprit."""
+"""Counts the votes of the signals: the suspect with the most weight is the culprit."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from flowdiag.analyses.flink.suspects import load_signals as loads
 from flowdiag.analyses.flink.suspects import snapshot_signals as snapshots
 from flowdiag.analyses.flink.suspects import taskmanager_signals as taskmanagers
 from flowdiag.analyses.flink.suspects.case import Case, Suspect
-from flowdiag.analyses.flink.suspects.signals import METRIC_SIGNALS, WEIGHTS, Accusation
+from flowdiag.analyses.flink.suspects.signals import METRIC_SIGNALS, WEIGHTS, SuspectVote
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.flink.tasks.pressure import ENOUGH_SAMPLES
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Confidence, Vote, weigh
 
-ACCUSERS: Final[tuple[Callable[[Case], Iterable[Accusation]], ...]] = (
+VOTERS: Final[tuple[Callable[[Case], Iterable[SuspectVote]], ...]] = (
     acknowledgements.late_acknowledgements,
     acknowledgements.subtask_acknowledgements,
     snapshots.snapshot_duration,
@@ -37,13 +37,13 @@ _MEASURED: Final = frozenset(
 _MOST_NAMED: Final = 3  # TaskManagers without metrics
 
 
-def accuse_all(case: Case) -> list[Accusation]:
-    """Return the accusations of all signals that need no prior suspect."""
-    return [accusation for accuser in ACCUSERS for accusation in accuser(case)]
+def collect_votes(case: Case) -> list[SuspectVote]:
+    """Return the votes of all signals that need no prior suspect."""
+    return [suspect_vote for voter in VOTERS for suspect_vote in voter(case)]
 
 
-def supporting_accusations(case: Case, suspect: Suspect) -> list[Accusation]:
-    """Return the signals that only support an accusation: healthy jobs show skew and queues, too."""
+def supporting_votes(case: Case, suspect: Suspect) -> list[SuspectVote]:
+    """Return the votes of the signals that only support other votes: healthy jobs show skew and queues, too."""
     if suspect.kind != "subtask":
         worst = case.worst_of(suspect)
         if worst is None:
@@ -57,37 +57,37 @@ def supporting_accusations(case: Case, suspect: Suspect) -> list[Accusation]:
     return [
         *snapshots.snapshot_time(case, suspect, key),
         *(
-            replace(accusation, suspects=frozenset({suspect}))
-            for accusation in acknowledgements.abort_notifications(case)
-            if taskmanager in accusation.suspects
+            replace(suspect_vote, suspects=frozenset({suspect}))
+            for suspect_vote in acknowledgements.abort_notifications(case)
+            if taskmanager in suspect_vote.suspects
         ),
         *loads.of_a_subtask(case, suspect),
     ]
 
 
-def most_accused(case: Case, accusations: Sequence[Accusation]) -> tuple[Suspect, ...]:
+def leading_suspects(case: Case, suspect_votes: Sequence[SuspectVote]) -> tuple[Suspect, ...]:
     """Return the suspect with the most weight, several at a tie, none if no suspect stands out.
 
-    A TaskManager on which every record is slow explains its subtasks, unless the accused one has more
+    A TaskManager on which every record is slow explains its subtasks, unless the leading one has more
     to do than its siblings.
     """
-    scores = _scores(case, accusations)
+    scores = _scores(case, suspect_votes)
     ranked = [
         suspect
         for suspect in sorted(scores, key=lambda s: (-scores[s][0], -scores[s][1], s))
         if _in_scope(case, suspect)
     ]
-    if not ranked or _placed_by_chance(accusations, ranked[0]):
+    if not ranked or _placed_by_chance(suspect_votes, ranked[0]):
         return ()
     best = ranked[0]
     slow = _slow_taskmanager_of(case, best)
     if slow is not None:
         return (slow,)
-    return _resolve_tie(case, accusations, [s for s in ranked if scores[s] == scores[best]])
+    return _resolve_tie(case, suspect_votes, [s for s in ranked if scores[s] == scores[best]])
 
 
 def _resolve_tie(
-    case: Case, accusations: Sequence[Accusation], tied: Sequence[Suspect]
+    case: Case, suspect_votes: Sequence[SuspectVote], tied: Sequence[Suspect]
 ) -> tuple[Suspect, ...]:
     """Return the tied suspects that are the culprits; one alone always is."""
     taskmanagers_tied = [suspect for suspect in tied if suspect.kind == "taskmanager"]
@@ -95,31 +95,31 @@ def _resolve_tie(
         (taskmanager,) = taskmanagers_tied
         if all(_fits(case, suspect, taskmanager) for suspect in tied if suspect != taskmanager):
             return (taskmanager,)  # only its own subtasks tie with it
-    if len(tied) > 1 and case.end is None and not _equally_guilty(case, accusations, tied):
-        # Only a signal of its own can accuse the task or the TaskManager that tied suspects share.
+    if len(tied) > 1 and case.end is None and not _are_all_culprits(case, suspect_votes, tied):
+        # Only a signal of its own can name the task or the TaskManager that tied suspects share.
         return ()
     return tuple(suspect for suspect in tied if suspect.kind == tied[0].kind)
 
 
-def _scores(case: Case, accusations: Sequence[Accusation]) -> dict[Suspect, tuple[float, float]]:
-    """Return the total weight of each suspect, and its strongest single accusation.
+def _scores(case: Case, suspect_votes: Sequence[SuspectVote]) -> dict[Suspect, tuple[float, float]]:
+    """Return the total weight of each suspect, and its strongest single vote.
 
-    An accusation of several suspects counts half for each. An accusation of the suspect's task or
+    A vote for several suspects counts half for each. A vote for the suspect's task or
     TaskManager adds at most one point.
     """
     scores: dict[Suspect, tuple[float, float]] = {}
-    for accusation in accusations:
-        number = len(accusation.suspects)
-        for suspect in accusation.suspects:
+    for suspect_vote in suspect_votes:
+        number = len(suspect_vote.suspects)
+        for suspect in suspect_vote.suspects:
             total, strongest = scores.get(suspect, (0.0, 0.0))
             scores[suspect] = (
-                total + accusation.weight / (1 if number == 1 else 2),
-                max(strongest, accusation.weight / number),
+                total + suspect_vote.weight / (1 if number == 1 else 2),
+                max(strongest, suspect_vote.weight / number),
             )
     for suspect, (total, strongest) in scores.items():
-        for accusation in accusations:
-            if suspect not in accusation.suspects and _fits_any(case, suspect, accusation):
-                total += min(1.0, accusation.weight / 2)
+        for suspect_vote in suspect_votes:
+            if suspect not in suspect_vote.suspects and _fits_any(case, suspect, suspect_vote):
+                total += min(1.0, suspect_vote.weight / 2)
         scores[suspect] = (total, strongest)
     return scores
 
@@ -145,14 +145,16 @@ def _slow_taskmanager_of(case: Case, suspect: Suspect) -> Suspect | None:
     return Suspect(taskmanager=name) if even and case.manager_of(key) == name else None
 
 
-def _placed_by_chance(accusations: Sequence[Accusation], suspect: Suspect) -> bool:
-    """Whether only a weak placement accuses: with few TaskManagers and subtasks that is chance."""
-    weights = {item.signal: item.weight for item in accusations if suspect in item.suspects}
+def _placed_by_chance(suspect_votes: Sequence[SuspectVote], suspect: Suspect) -> bool:
+    """Whether only a weak placement votes: with few TaskManagers and subtasks that is chance."""
+    weights = {item.signal: item.weight for item in suspect_votes if suspect in item.suspects}
     return weights.keys() == {"placement"} and weights["placement"] < 2
 
 
-def _equally_guilty(case: Case, accusations: Sequence[Accusation], tied: Sequence[Suspect]) -> bool:
-    """Whether tied suspects are all culprits: one signal accuses them all, and all of them are busy.
+def _are_all_culprits(
+    case: Case, suspect_votes: Sequence[SuspectVote], tied: Sequence[Suspect]
+) -> bool:
+    """Whether tied suspects are all culprits: one signal votes for them all, and all of them are busy.
 
     They must be a minority of one task: a majority is no exception.
     """
@@ -160,7 +162,7 @@ def _equally_guilty(case: Case, accusations: Sequence[Accusation], tied: Sequenc
     return (
         all(s.kind == "subtask" and s.task == task and is_busy(case, s) for s in tied)
         and len(tied) * 2 <= case.size(task)
-        and any(accusation.suspects.issuperset(tied) for accusation in accusations)
+        and any(suspect_vote.suspects.issuperset(tied) for suspect_vote in suspect_votes)
     )
 
 
@@ -170,8 +172,8 @@ def is_busy(case: Case, suspect: Suspect) -> bool:
     return load is not None and load.works and load.measured and not load.waits
 
 
-def _fits_any(case: Case, suspect: Suspect, accusation: Accusation) -> bool:
-    return any(_fits(case, suspect, other) for other in accusation.suspects)
+def _fits_any(case: Case, suspect: Suspect, suspect_vote: SuspectVote) -> bool:
+    return any(_fits(case, suspect, other) for other in suspect_vote.suspects)
 
 
 def _fits(case: Case, one: Suspect, other: Suspect) -> bool:
@@ -190,22 +192,22 @@ def _taskmanager(case: Case, suspect: Suspect) -> str | None:
     return case.manager_of(SubtaskKey(suspect.task, suspect.subtask_index))
 
 
-def vote_on(case: Case, suspect: Suspect, accusation: Accusation) -> Vote:
-    """Return an accusation as a vote for or against a suspect."""
-    if suspect in accusation.suspects:
-        alone = len(accusation.suspects) == 1
-        weight = accusation.weight if alone else max(1, accusation.weight - 1)
-    elif _fits_any(case, suspect, accusation):
+def vote_on(case: Case, suspect: Suspect, suspect_vote: SuspectVote) -> Vote:
+    """Return a signal's vote as a vote for or against one suspect."""
+    if suspect in suspect_vote.suspects:
+        alone = len(suspect_vote.suspects) == 1
+        weight = suspect_vote.weight if alone else max(1, suspect_vote.weight - 1)
+    elif _fits_any(case, suspect, suspect_vote):
         weight = 1
     else:
-        weight = -accusation.weight
-    return Vote(signal=accusation.signal, text=accusation.text, weight=weight)
+        weight = -suspect_vote.weight
+    return Vote(signal=suspect_vote.signal, text=suspect_vote.text, weight=weight)
 
 
-def supporting(accusations: Sequence[Accusation], votes: Sequence[Vote]) -> list[Accusation]:
-    """Return the accusations that vote for the suspect, the strongest first."""
-    pairs = sorted(zip(accusations, votes, strict=True), key=lambda pair: -pair[1].weight)
-    return [accusation for accusation, vote in pairs if vote.weight > 0]
+def supporting(suspect_votes: Sequence[SuspectVote], votes: Sequence[Vote]) -> list[SuspectVote]:
+    """Return the votes for the suspect, the strongest first."""
+    pairs = sorted(zip(suspect_votes, votes, strict=True), key=lambda pair: -pair[1].weight)
+    return [suspect_vote for suspect_vote, vote in pairs if vote.weight > 0]
 
 
 def confidence_of(case: Case, votes: Sequence[Vote]) -> Confidence:
@@ -222,11 +224,11 @@ def confidence_of(case: Case, votes: Sequence[Vote]) -> Confidence:
 
 
 def on_unmonitored_taskmanager(case: Case, signals: Collection[str]) -> bool:
-    """Whether the late subtasks all run on TaskManagers without metrics, and only metrics accuse.
+    """Whether the late subtasks all run on TaskManagers without metrics, and only metrics vote.
 
     Args:
         case: the case.
-        signals: the signals that accuse the suspect.
+        signals: the signals that vote for the suspect.
     """
     late = {key for reading in case.reported for key in reading.overdue}
     if not late or not _only_metrics(signals):
@@ -239,12 +241,12 @@ def _only_metrics(signals: Collection[str]) -> bool:
 
 
 def caveats(case: Case, suspect: Suspect, signals: Collection[str]) -> list[Vote]:
-    """Return the votes against a suspect whom only metrics accuse.
+    """Return the votes against a suspect that only metrics vote for.
 
     Args:
         case: the case of the suspect.
-        suspect: the accused.
-        signals: the signals that accuse it.
+        suspect: the leading suspect.
+        signals: the signals that vote for it.
     """
     if not _only_metrics(signals):
         return []

@@ -344,7 +344,7 @@ def _observed(
 
 
 def place(
-    job: JobFacts, chosen: Sequence[Episode] | None = None, *, accused_only: bool = False
+    job: JobFacts, chosen: Sequence[Episode] | None = None, *, named_only: bool = False
 ) -> Placement:
     """Find the pattern in the places of a job's late subtasks.
 
@@ -352,7 +352,7 @@ def place(
         job: the job.
         chosen: the episodes to evaluate; by default all of them, and late messages whose expiry is
             cut off.
-        accused_only: limit the table to the TaskManager that the pattern names.
+        named_only: limit the table to the TaskManager that the pattern names.
     """
     looked_at = episodes(job) if chosen is None else tuple(chosen)
     records = late_records(job)
@@ -365,9 +365,9 @@ def place(
         Layout.of(weights, dict(signature), sizes) for signature, weights in weights_of.items()
     ]
     distinct = len({observation.subtask for observation in observations})
-    pattern, subtask, accused = _pattern(observations, layouts, sizes)
+    pattern, subtask, manager = _pattern(observations, layouts, sizes)
     rows: list[Share] = []
-    if not accused_only or pattern is Pattern.ONE_TASKMANAGER:
+    if not named_only or pattern is Pattern.ONE_TASKMANAGER:
         counted = Counter(
             whereabouts(job, looked_at[-1].last_us if looked_at else None).labels.values()
         )
@@ -375,7 +375,7 @@ def place(
         rows = _shares(
             job,
             managers,
-            [accused] if accused_only and accused else managers,
+            [manager] if named_only and manager else managers,
             counted,
             layouts,
             distinct,
@@ -387,7 +387,7 @@ def place(
         unplaced=sum(observation.taskmanager is None for observation in observations),
         pattern=pattern,
         subtask=subtask,
-        taskmanager=accused,
+        taskmanager=manager,
     )
 
 

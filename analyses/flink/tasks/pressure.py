@@ -25,7 +25,7 @@ from flowdiag.analyses.model.keys import Ref
 from flowdiag.parsers.focus import Focus
 
 ENOUGH_SAMPLES: Final = 5
-"""Samples of buffers and queues are racy (catalogue/flink.md 5.3): fewer convict no subtask."""
+"""Samples of buffers and queues are racy (catalogue/flink.md 5.3): fewer prove nothing about a subtask."""
 BUSY: Final = (
     0.6  # share of the time; means over minutes blur a saturated subtask, seldom below this
 )

@@ -33,10 +33,12 @@ from flowdiag.analyses.queues import helpers as h
 def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
     """Yield one finding per task and spell."""
     for spell in h.spells_of(job, "data-skew"):
-        numbers = spell.conviction.numbers
+        numbers = spell.culprit.numbers
         ratio = max(numbers.get("records-ratio", 0.0), numbers.get("bytes-ratio", 0.0))
         gets = (
-            "each get {:.1f} times their" if len(spell.convicted) > 1 else "gets {:.1f} times its"
+            "each get {:.1f} times their"
+            if len(spell.culprit_loads) > 1
+            else "gets {:.1f} times its"
         )
         title = (
             f"{h.culprit_text(job, spell)} {gets.format(ratio)} siblings' data and cannot keep up"

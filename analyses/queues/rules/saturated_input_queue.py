@@ -50,7 +50,7 @@ class Saturated(h.Limits):
 def judge(job: h.JobQueues, limits: Saturated) -> h.Iterator[h.Finding]:
     """Yield at most one finding per job."""
     spells = h.serious_spells(job)
-    guilty = {load.key for spell in spells for load in spell.convicted}
+    guilty = {load.key for spell in spells for load in spell.culprit_loads}
     ranked = sorted(
         full_inputs(job, limits.share),
         key=lambda f: (f.key not in guilty, f.waits, -f.share, f.key),

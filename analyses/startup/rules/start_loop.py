@@ -71,7 +71,7 @@ def _finding(job: h.JobStarts, crisis: Crisis, restarts: int) -> h.Finding:
     # A task that lost its connection runs on a survivor, so it is not blamed either.
     survivor = crisis.root.kind == "taskmanager-lost" and root.task is not None
     arbitrary = survivor or crisis.root.kind in _ARBITRARY
-    accused, where = _accused(job, root)
+    subject, where = _first_failure_place(job, root)
     cause = CAUSE_OF_FAILURE.get(crisis.root.kind, "task-failure")
     text = root.cause or root.text.get("exception") or root.text.get("text") or crisis.root.kind
     first_line = text.split("\n", 1)[0]
@@ -79,7 +79,7 @@ def _finding(job: h.JobStarts, crisis: Crisis, restarts: int) -> h.Finding:
     return h.start_finding(
         job,
         ongoing=crisis.state is h.State.ONGOING,
-        subject=None if arbitrary else accused,
+        subject=None if arbitrary else subject,
         title=f"{restarts} restarts without success; the first failure: {h.fmt.shorten(first_line, 90)}"
         + ("; the job failed for good" if crisis.final else ""),
         why=_why(cause, first_line) if arbitrary else f"{where}: {h.fmt.shorten(text, 110)}",
@@ -116,7 +116,7 @@ def _fix_first(cause: str) -> h.Action:
     return h.Action(text=f"{text}. flowdiag {command} lists the remedy", command=command)
 
 
-def _accused(job: h.JobStarts, root: h.Incident) -> tuple[h.Subject, str]:
+def _first_failure_place(job: h.JobStarts, root: h.Incident) -> tuple[h.Subject, str]:
     """Return the first failure's place, as a subject and in words."""
     kind, where = "job", "the job"
     if root.taskmanager or root.host:

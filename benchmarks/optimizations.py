@@ -1,9 +1,9 @@
-"""Measures the effect of each start-up optimisation on `flowdiag checkpoints`.
+"""Measures the effect of each start-up optimization on `flowdiag checkpoints`.
 
-    python -m benchmarks.tricks            # prints the table
-    python -m benchmarks.tricks --write    # and writes it to benchmarks/README.md
+    python -m benchmarks.optimizations            # prints the table
+    python -m benchmarks.optimizations --write    # and writes it to benchmarks/README.md
 
-`FLOWDIAG_WITHOUT` disables an optimisation (`cli/spark/tricks.py`). Contenders run in turn, round
+`FLOWDIAG_WITHOUT` disables an optimization (`cli/spark/optimizations.py`). Contenders run in turn, round
 after round, each with a class archive made with the same flags. The input is two recordings: about
 5 MB in some hundred files.
 """
@@ -22,42 +22,50 @@ from typing import Final
 from benchmarks.measuring import Contender, Run, in_turn, machine, median
 from benchmarks.page import write
 from benchmarks.startup import unpacked
-from flowdiag.cli.spark.tricks import DESCRIPTIONS, VARIABLE, Trick
+from flowdiag.cli.spark.optimizations import DESCRIPTIONS, VARIABLE, Optimization
 
 WITH_ALL: Final = "all of them"
 # Optimisations that decide which archive fits: each has its own.
 _OF_JAVA: Final = frozenset(
-    {Trick.FEWER_JARS, Trick.FIRST_COMPILER, Trick.SERIAL_COLLECTOR, Trick.CODE_CACHE}
+    {
+        Optimization.FEWER_JARS,
+        Optimization.FIRST_COMPILER,
+        Optimization.SERIAL_COLLECTOR,
+        Optimization.CODE_CACHE,
+    }
 )
 
 
 def contenders(logs: Path, folder: Path) -> Iterator[Contender]:
-    """Return flowdiag with all optimisations, then without each.
+    """Return flowdiag with all optimizations, then without each.
 
     Args:
         logs: input of the diagnosis.
         folder: for archives.
     """
-    for trick in (None, *Trick):
-        cache = folder / (trick.value if trick in _OF_JAVA else "cache")
-        environ = {"FLOWDIAG_CACHE_DIR": str(cache), VARIABLE: trick.value if trick else ""}
+    for optimization in (None, *Optimization):
+        cache = folder / (optimization.value if optimization in _OF_JAVA else "cache")
+        environ = {
+            "FLOWDIAG_CACHE_DIR": str(cache),
+            VARIABLE: optimization.value if optimization else "",
+        }
         flowdiag = [sys.executable, "-m", "flowdiag.cli"]
         if not cache.exists():
             subprocess.run([*flowdiag, "warm"], env={**os.environ, **environ}, check=True)
-        name = f"without {trick.value}" if trick else WITH_ALL
+        name = f"without {optimization.value}" if optimization else WITH_ALL
         command = [*flowdiag, "checkpoints", str(logs), "-q", "--format", "json"]
         yield Contender(name=name, command=command, environ=environ)
 
 
 def table(runs: dict[str, Run]) -> Iterator[str]:
-    """Render a row per optimisation: the time without it, as a share of the time with all."""
+    """Render a row per optimization: the time without it, as a share of the time with all."""
     base = runs[WITH_ALL]
     yield f"\n{WITH_ALL.capitalize()}: {base.wall:.2f} s wall, {base.processor:.1f} s processor.\n"
-    yield "\n| trick | what it is | wall without it | processor |\n|---|---|---|---|\n"
-    for trick in Trick:
-        without = runs[f"without {trick.value}"]
+    yield "\n| optimization | what it is | wall without it | processor |\n|---|---|---|---|\n"
+    for optimization in Optimization:
+        without = runs[f"without {optimization.value}"]
         wall, processor = without.wall / base.wall, without.processor / base.processor
-        yield f"| `{trick.value}` | {DESCRIPTIONS[trick]} | {wall:.2f} | {processor:.2f} |\n"
+        yield f"| `{optimization.value}` | {DESCRIPTIONS[optimization]} | {wall:.2f} | {processor:.2f} |\n"
 
 
 def main() -> None:
@@ -74,13 +82,13 @@ def main() -> None:
         found = in_turn(list(contenders(unpacked(folder / "logs"), folder)), options.rounds)
     rows = "".join(table({name: median(runs) for name, runs in found.items()}))
     text = (
-        "## What each start-up trick brings\n\n"
+        "## What each start-up optimization brings\n\n"
         f"Time of `flowdiag checkpoints` without it, as a share of that with all; medians of"
         f" {options.rounds} rounds.\n\n{what}.\n{rows}"
     )
     print(text)
     if options.write:
-        write({"tricks": text})
+        write({"optimizations": text})
 
 
 if __name__ == "__main__":
