@@ -1,0 +1,251 @@
+"""The software that threw an exception, by the table `formats/components.toml`.
+
+A component is a client library, a connector, a file system or a process of an engine. `component_of` names the
+one that an exception comes from, and `process_of` the process in which it happened. Both prefer no answer to a
+guess: the code of the job itself is no component.
+"""
+
+from __future__ import annotations
+
+import functools
+import pkgutil
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from flowdiag.parsers.errors import FlowdiagError
+
+_LINKS: Final = 32  # exceptions of a chain
+_FRAMES: Final = 400  # of one exception
+_TEXT: Final = 2000  # searched characters of one message
+
+
+class Component(NamedTuple):
+    """One entry of the table; the head of the data file explains the fields."""
+
+    name: str
+    what: str
+    check: str
+    log: str
+    role: str
+    packages: tuple[str, ...]
+    texts: tuple[re.Pattern[str], ...]
+
+
+class Link(NamedTuple):
+    """One exception of a chain: its class and message, and the methods of its stack, topmost first."""
+
+    text: str
+    methods: list[str]
+
+
+@functools.cache
+def components() -> dict[str, Component]:
+    """Return the table by name, in its order."""
+    name = "formats/components.toml"
+    data = pkgutil.get_data("flowdiag.parsers", name)
+    if data is None:
+        raise FlowdiagError(
+            f"the data file {name} is missing from the installation", hint="reinstall flowdiag"
+        )
+    return {
+        entry["name"]: Component(
+            name=entry["name"],
+            what=entry["what"],
+            check=entry["check"],
+            log=entry["log"],
+            role=entry.get("role", "part"),
+            packages=tuple(entry.get("packages", ())),
+            texts=tuple(re.compile(text, re.ASCII) for text in entry.get("texts", ())),
+        )
+        for entry in tomllib.loads(data.decode())["component"]
+    }
+
+
+def component_of(
+    chain: Sequence[str], lines: Iterable[str] = (), logger: str | None = None
+) -> Component | None:
+    """Return the component that threw an exception; None if the job's own code did, or if it is unknown.
+
+    The deepest exception with a known class, message or stack decides. Engines, and transports such as Netty,
+    only count if nothing more specific does.
+
+    Args:
+        chain: classes and messages, outermost first.
+        lines: the stack trace, whose frames decide for classes of the JDK.
+        logger: of the record above the exception.
+
+    >>> component_of(["org.apache.flink.util.FlinkRuntimeException: Failed to send data to Kafka orders-0",
+    ...               "org.apache.kafka.common.errors.TimeoutException: Topic orders not present"]).name
+    'kafka-client'
+    >>> component_of(["java.lang.NullPointerException"], ["java.lang.NullPointerException",
+    ...               "\\tat com.acme.Enrich.map(Enrich.java:7)", "\\tat org.apache.flink.A.b(A.java:1)"])
+    """
+    links = links_of(chain, lines)
+    weak: list[Component] = []
+    is_open = True  # whether frames may still decide: the job's own code is above all later ones
+    for link in reversed(links):
+        found = [component_named(_class_of(link.text)), _by_text(link.text)]
+        if is_open:
+            by_methods, is_open = _by_methods(link.methods)
+            found.append(by_methods)
+        for each in filter(None, found):
+            if each.role == "part":
+                return each
+            weak.append(each)
+        if not is_open:
+            return None
+    by_logger = component_named(logger or "")
+    if by_logger is not None and by_logger.role == "part":
+        return by_logger
+    weak += [by_logger] if by_logger is not None else []
+    ranked = sorted(weak, key=lambda each: each.role != "transport")
+    return ranked[0] if ranked else None
+
+
+def process_of(
+    chain: Sequence[str], lines: Iterable[str] = (), logger: str | None = None
+) -> Component | None:
+    """Return the process in which an exception happened; None if neither frames, texts nor logger show it.
+
+    >>> process_of(["java.lang.OutOfMemoryError: Java heap space"],
+    ...            ["\\tat org.apache.flink.runtime.entrypoint.ClusterEntrypoint.main(C.java:1)"]).name
+    'flink-jobmanager'
+    """
+    links = links_of(chain, lines)
+    for link in reversed(links):
+        # The lowest frames are those of the thread, and show whose thread it is.
+        for method in reversed(link.methods):
+            found = _process_named(method)
+            if found is not None:
+                return found
+        for process in _processes():
+            if any(text.search(link.text[:_TEXT]) for text in process.texts):
+                return process
+    return _process_named(logger or "")
+
+
+# --- names ------------------------------------------------------------------------------------------
+
+_ORDINARY: Final = re.compile(
+    r"(?:java|javax|jdk|sun|com\.sun|scala|kotlin|akka|org\.apache\.pekko|jdk\.internal)\."
+)
+_SHADED: Final = re.compile(r"\.shaded?\.(?:[a-z]+[0-9]+\.)?|(?<=^org\.)sparkproject\.")
+
+
+def component_named(name: str) -> Component | None:
+    """Return the component of a class, method or logger, by the longest known prefix.
+
+    >>> component_named("org.apache.flink.shaded.netty4.io.netty.channel.Channel").name
+    'netty'
+    """
+    shaded = _SHADED.search(name)
+    if shaded is not None:
+        inner = component_named(name[shaded.end() :])
+        if inner is not None:
+            return inner
+    return _longest(_prefixes(), name)
+
+
+def _process_named(name: str) -> Component | None:
+    return _longest(_process_prefixes(), name)
+
+
+def _longest(prefixes: dict[str, Component], name: str) -> Component | None:
+    name = name[:300].replace("$", ".")
+    while name:
+        if name in prefixes:
+            return prefixes[name]
+        name = name.rpartition(".")[0]
+    return None
+
+
+@functools.cache
+def _prefixes() -> dict[str, Component]:
+    return {name: each for each in components().values() for name in each.packages}
+
+
+@functools.cache
+def _processes() -> tuple[Component, ...]:
+    return tuple(each for each in components().values() if each.role == "process")
+
+
+@functools.cache
+def _process_prefixes() -> dict[str, Component]:
+    return {name: each for each in _processes() for name in each.packages}
+
+
+def _by_text(text: str) -> Component | None:
+    for each in components().values():
+        if each.role != "process" and any(one.search(text[:_TEXT]) for one in each.texts):
+            return each
+    return None
+
+
+def _by_methods(methods: Sequence[str]) -> tuple[Component | None, bool]:
+    """Return the component of the topmost frames, and whether the search may continue in the next exception."""
+    weak: Component | None = None
+    for method in methods:
+        if _ORDINARY.match(method):
+            continue
+        found = component_named(method)
+        if found is None:
+            return weak, weak is not None
+        if found.role != "transport":
+            return (found if found.role == "part" else weak or found), True
+        weak = weak or found
+    return weak, True
+
+
+# --- traces -----------------------------------------------------------------------------------------
+
+_METHOD: Final = re.compile(
+    r"\s{0,40}(?:at\s{1,8})?(?:[\w.$@-]{0,80}/{1,2}){0,2}((?:[\w$-]{1,120}\.){1,24}[\w$<>-]{1,160})\([^()\n]{1,200}\)"
+)
+_CAUSE: Final = re.compile(r"\s{0,40}(?:Caused by|Wrapped by): ")
+_CLASS: Final = re.compile(r"(?:[a-z_]\w{0,80}\.){1,16}[\w$]{1,160}")
+
+
+def links_of(chain: Sequence[str], lines: Iterable[str] = ()) -> list[Link]:
+    """Return the exceptions of a chain with their methods, outermost first.
+
+    Args:
+        chain: classes and messages, outermost first.
+        lines: the stack trace. Its exceptions are those of the chain, in the same order.
+    """
+    blocks = [*_blocks(lines)][-_LINKS:]
+    texts = [*chain][-_LINKS:]
+    if not texts:
+        return blocks
+    frames = [block.methods for block in blocks][-len(texts) :]
+    frames = [[] for _ in range(len(texts) - len(frames))] + frames
+    return [Link(text, methods) for text, methods in zip(texts, frames, strict=True)]
+
+
+def _blocks(lines: Iterable[str]) -> Iterator[Link]:
+    """Yield the exceptions of a stack trace in printed order. Suppressed exceptions are left out."""
+    block = Link("", [])
+    suppressed: int | None = None
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        if line.lstrip().startswith("Suppressed: "):
+            suppressed = indent
+        elif suppressed is not None and indent > suppressed:
+            continue
+        elif cause := _CAUSE.match(line):
+            if block.text or block.methods:
+                yield block
+            block, suppressed = Link(line[cause.end() :].strip(), []), None
+        elif (found := _METHOD.match(line)) is not None:
+            if suppressed is None and len(block.methods) < _FRAMES:
+                block.methods.append(found[1])
+        elif not block.methods and not block.text:
+            block = Link(line.strip(), [])
+    if block.text or block.methods:
+        yield block
+
+
+def _class_of(text: str) -> str:
+    found = _CLASS.match(text)
+    return found[0] if found is not None else ""
