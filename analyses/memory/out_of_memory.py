@@ -7,7 +7,7 @@ from typing import Final
 from flowdiag.analyses.flink.failures.crises import memory_kind
 from flowdiag.analyses.flink.failures.memory_pools import POOLS
 from flowdiag.analyses.flink.judging import job_failed
-from flowdiag.analyses.flink.rules.out_of_memory import RULE, OutOfMemory, judge
+from flowdiag.analyses.flink.rules.out_of_memory import RULE, Limits, judge
 from flowdiag.analyses.memory import advice
 from flowdiag.analyses.memory import helpers as h
 
@@ -23,7 +23,7 @@ _SIZES: Final = {
 
 
 @judge.register
-def judge_pools(facts: h.MemoryFacts, limits: OutOfMemory) -> h.Iterator[h.Finding]:
+def judge_pools(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:
     """One finding per place and kind of memory."""
     groups: dict[tuple[str | None, str], list[tuple[h.JobFacts, h.Incident]]] = {}
     for job in facts.jobs:
@@ -53,7 +53,7 @@ def _finding(
     job: h.JobFacts | None,
     incidents: h.Sequence[h.Incident],
     kills: h.Sequence[h.Kill],
-    limits: OutOfMemory,
+    limits: Limits,
 ) -> h.Finding:
     process = _process(facts, place)
     times = [i.time_us for i in incidents if i.time_us is not None]
@@ -92,7 +92,7 @@ def _process(facts: h.MemoryFacts, place: str | None) -> h.MemoryProcess | None:
 
 
 def _proposal(
-    facts: h.MemoryFacts, process: h.MemoryProcess | None, kind: str, limits: OutOfMemory
+    facts: h.MemoryFacts, process: h.MemoryProcess | None, kind: str, limits: Limits
 ) -> advice.Proposal | None:
     if process is None or process.role != "taskmanager" or kind not in _SIZES:
         return None

@@ -4,12 +4,12 @@ A rule is one file in its topic's `rules/`. The file names the rule, and the fir
 docstring, with the headings of `HEADINGS`) is its title. It judges measured facts in plain Python, and yields findings
 or why it could not decide. A rule that yields nothing is clear.
 
-    class Slow(Limits):
-        finalization: float = limit(3000, "ms", "writing one small file takes milliseconds")
+    class Limits(h.Limits):
+        finalization: float = h.limit(3000, "ms", "writing one small file takes milliseconds")
 
-    def judge(job: Job, limits: Slow) -> Iterator[Finding]: ...
+    def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]: ...
 
-    RULE = Rule("CP307", judge, Slow, causes=("slow-metadata-writes",))
+    RULE = h.Rule("CP307", judge, Limits, causes=("slow-metadata-writes",))
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Limits:
     """The limits of a rule. Each is a field, so that type checkers know its name.
 
     >>> class Slow(Limits):
-    ...     late_ratio: float = limit(2, "ratio", "twice what its share explains")
+    ...     late_ratio: float = limit(2, "ratio", "twice the expected number")
     >>> Slow(late_ratio=3).late_ratio, Slow.published()[0].name
     (3, 'late-ratio')
     """

@@ -12,11 +12,11 @@ from typing import Final
 
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.rate import replay as pid
+from flowdiag.analyses.rate.assessment import AssessedApplication, StreamState
+from flowdiag.analyses.rate.assessment.batches import concurrent_jobs
 from flowdiag.analyses.rate.facts import ApplicationFacts
 from flowdiag.analyses.rate.model import Job, Outcome, Settings, changed, simulate
 from flowdiag.analyses.rate.pid import Gains
-from flowdiag.analyses.rate.present import Assessed, StreamState
-from flowdiag.analyses.rate.present.batches import concurrent_jobs
 from flowdiag.analyses.rate.stability import Line
 
 BATCHES: Final = 60
@@ -100,7 +100,9 @@ def offered_per_s(taken_per_s: float | None, sustains_per_s: float | None, *, he
     return max(taken_per_s or 0.0, MORE * (sustains_per_s or 0.0) if held else 0.0)
 
 
-def predict(assessed: Assessed, state: StreamState, **changes: object) -> Prediction | None:
+def predict(
+    assessed: AssessedApplication, state: StreamState, **changes: object
+) -> Prediction | None:
     """Run the application's load through the model, with the present and with changed settings.
 
     Args:
@@ -147,7 +149,7 @@ def _words(outcome: Outcome) -> str:
     return text
 
 
-def what_if(assessed: Assessed, state: StreamState, **changes: object) -> str:
+def what_if(assessed: AssessedApplication, state: StreamState, **changes: object) -> str:
     """Return the prediction in a sentence, or the reason why there is none."""
     found = predict(assessed, state, **changes)
     if found is not None:

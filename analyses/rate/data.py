@@ -10,8 +10,8 @@ import msgspec
 from flowdiag.analyses.model.finding import RuleOutcome
 from flowdiag.analyses.rate import facts as x
 from flowdiag.analyses.rate import replay as pid
+from flowdiag.analyses.rate.assessment import AssessedApplication, Assessment, StreamState
 from flowdiag.analyses.rate.holding import held_by
-from flowdiag.analyses.rate.present import Assessed, Assessment, StreamState
 from flowdiag.analyses.report import wire
 from flowdiag.analyses.report.redact import clean
 from flowdiag.analyses.report.verdicts import judge
@@ -49,7 +49,7 @@ def rate_data(
 
 
 def _application(
-    assessed: Assessed, outcomes: Sequence[RuleOutcome], max_rows: int, excerpts: bool
+    assessed: AssessedApplication, outcomes: Sequence[RuleOutcome], max_rows: int, excerpts: bool
 ) -> wire.RateApplication:
     app = assessed.app
     judgement = judge(outcomes, assessed.key)
@@ -86,7 +86,7 @@ def _application(
     )
 
 
-def _steps(assessed: Assessed) -> Iterator[wire.PidStep]:
+def _steps(assessed: AssessedApplication) -> Iterator[wire.PidStep]:
     for estimator in assessed.estimators:
         for time, step in zip(estimator.batch_ms, estimator.steps, strict=True):
             seen = step.observation
@@ -191,7 +191,7 @@ def keeping(state: StreamState) -> wire.Keeping:
     )
 
 
-def _streams(assessed: Assessed) -> list[wire.RateStream]:
+def _streams(assessed: AssessedApplication) -> list[wire.RateStream]:
     app, state = assessed.app, assessed.state
     if state is None:
         return []
@@ -254,7 +254,7 @@ def _trigger(trigger: x.Trigger) -> wire.RateTrigger:
     )
 
 
-def _slow_parts(assessed: Assessed) -> list[wire.SlowPart]:
+def _slow_parts(assessed: AssessedApplication) -> list[wire.SlowPart]:
     """Return the worst stages of the longest batches and triggers."""
     found: list[tuple[int, int | None, int | None, x.StageLoad]] = [
         (b.processing_ms or 0, b.time_ms, None, b.stage)
@@ -298,7 +298,9 @@ def rate_tables(facts: Assessment, *, excerpts: bool) -> Rows:
         excerpts: False drops the reasons, which are log text.
     """
 
-    def each(lists: Callable[[Assessed], Iterable[msgspec.Struct]]) -> Iterator[TableRow]:
+    def each(
+        lists: Callable[[AssessedApplication], Iterable[msgspec.Struct]],
+    ) -> Iterator[TableRow]:
         for assessed in facts.applications:
             if assessed.app.kind != "other":
                 for row in lists(assessed):

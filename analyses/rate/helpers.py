@@ -44,6 +44,17 @@ from flowdiag.analyses.model.finding import (
 )
 from flowdiag.analyses.model.rule import Limits, Rule, limit
 from flowdiag.analyses.rate import replay as pid
+from flowdiag.analyses.rate.assessment import (
+    AssessedApplication,
+    StreamState,
+    batches,
+    caps,
+    late_triggers,
+    late_window,
+    parts,
+    triggers,
+)
+from flowdiag.analyses.rate.assessment import state as defaults
 from flowdiag.analyses.rate.facts import (
     ApplicationFacts,
     Batch,
@@ -55,17 +66,6 @@ from flowdiag.analyses.rate.facts import (
     StageLoad,
     Trigger,
 )
-from flowdiag.analyses.rate.present import (
-    Assessed,
-    StreamState,
-    batches,
-    caps,
-    late_triggers,
-    late_window,
-    parts,
-    triggers,
-)
-from flowdiag.analyses.rate.present import state as defaults
 from flowdiag.analyses.rate.replay import Replay
 from flowdiag.analyses.rate.stability import Stability
 from flowdiag.parsers.units import duration_ms
@@ -193,7 +193,7 @@ class SubjectFields(FindingFields, total=False):
     subject: Subject
 
 
-def application_finding(assessed: Assessed, **fields: Unpack[SubjectFields]) -> Finding:
+def application_finding(assessed: AssessedApplication, **fields: Unpack[SubjectFields]) -> Finding:
     """Return a finding about an application, or about the given subject in it."""
     app, cause = assessed.app, fields.get("cause")
     filled: SubjectFields = {
@@ -207,27 +207,29 @@ def application_finding(assessed: Assessed, **fields: Unpack[SubjectFields]) -> 
     return Finding(job=assessed.key, **(filled | fields))
 
 
-def option_finding(assessed: Assessed, key: str, **fields: Unpack[SubjectFields]) -> Finding:
+def option_finding(
+    assessed: AssessedApplication, key: str, **fields: Unpack[SubjectFields]
+) -> Finding:
     filled: SubjectFields = {"subject": option_subject(assessed.app, key), "option": key}
     return application_finding(assessed, **(filled | fields))
 
 
 def stream_finding(
-    assessed: Assessed, stream: int | None, **fields: Unpack[SubjectFields]
+    assessed: AssessedApplication, stream: int | None, **fields: Unpack[SubjectFields]
 ) -> Finding:
     filled: SubjectFields = {"subject": receiver_subject(assessed.app, stream)}
     return application_finding(assessed, **(filled | fields))
 
 
 def query_finding(
-    assessed: Assessed, query: QueryFacts, **fields: Unpack[SubjectFields]
+    assessed: AssessedApplication, query: QueryFacts, **fields: Unpack[SubjectFields]
 ) -> Finding:
     filled: SubjectFields = {"subject": query_subject(assessed.app, query)}
     return application_finding(assessed, **(filled | fields))
 
 
 def batch_finding(
-    assessed: Assessed, affected: Sequence[Batch], **fields: Unpack[SubjectFields]
+    assessed: AssessedApplication, affected: Sequence[Batch], **fields: Unpack[SubjectFields]
 ) -> Finding:
     """Return a finding about some batches, with their times, count and records."""
     filled: SubjectFields = {
@@ -240,7 +242,7 @@ def batch_finding(
 
 
 def trigger_finding(
-    assessed: Assessed,
+    assessed: AssessedApplication,
     query: QueryFacts,
     affected: Sequence[Trigger],
     **fields: Unpack[SubjectFields],
@@ -293,7 +295,7 @@ class Flow:
         units: its recent batches or triggers.
     """
 
-    assessed: Assessed
+    assessed: AssessedApplication
     query: QueryFacts | None
     state: StreamState
     units: tuple[Unit, ...]
@@ -314,7 +316,7 @@ class Flow:
         return query_subject(app, self.query) if self.query else application_subject(app)
 
 
-def flows_of(assessed: Assessed) -> Iterator[Flow]:
+def flows_of(assessed: AssessedApplication) -> Iterator[Flow]:
     """Yield the batches of an application, then the triggers of each query."""
     for state in assessed.dstreams:
         units = tuple(
@@ -402,7 +404,7 @@ def floor_share(estimator: Replay) -> float:
 
 
 def fixed_cost(
-    assessed: Assessed,
+    assessed: AssessedApplication,
     state: StreamState,
     *,
     cost: float = COST,

@@ -12,13 +12,13 @@ from typing import Final
 
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.rate import replay as pid
-from flowdiag.analyses.rate.present import Assessed, batches, parts
+from flowdiag.analyses.rate.assessment import AssessedApplication, batches, parts
 from flowdiag.analyses.rate.replay import Replay
 
 _FIXED: Final = {"max-rate": pid.MAX_RATE, "max-per-partition": pid.MAX_PER_PARTITION}
 
 
-def held_by(assessed: Assessed, stream: int) -> tuple[str, str]:
+def held_by(assessed: AssessedApplication, stream: int) -> tuple[str, str]:
     """Return what determines the records of a stream per batch: a word and a sentence."""
     state, on = assessed.state, pid.enabled(assessed.app)
     caps = [cap for cap in (state.caps if state else ()) if cap.stream in (stream, None)]
@@ -35,7 +35,9 @@ def held_by(assessed: Assessed, stream: int) -> tuple[str, str]:
     return _held_by_estimator(assessed, stream, reached=any(cap.kind == "pid" for cap in caps))
 
 
-def _held_by_estimator(assessed: Assessed, stream: int, *, reached: bool) -> tuple[str, str]:
+def _held_by_estimator(
+    assessed: AssessedApplication, stream: int, *, reached: bool
+) -> tuple[str, str]:
     """Return the reason under back pressure; `reached`: most batches reach the estimator's rate."""
     app = assessed.app
     busy = any((b.processing_ms or 0) > 100 for b in app.completed)
@@ -85,7 +87,7 @@ def deciding_term(estimator: Replay, *, several: bool = False) -> tuple[str, str
     return "processing", f"the processing rate of the job, {rate:.0f} records/s{of}"
 
 
-def _beyond(assessed: Assessed, estimator: Replay) -> bool:
+def _beyond(assessed: AssessedApplication, estimator: Replay) -> bool:
     late = batches.late_window(assessed.app.completed)
     rate = max((step.new_rate or 0.0 for step in estimator.updates[-6:]), default=0.0)
     most = 2 * rate * ((assessed.app.interval_ms or 0) / 1000 + 1)

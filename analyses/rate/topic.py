@@ -19,11 +19,11 @@ from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.model.span import Span
 from flowdiag.analyses.rate.assemble import UserSettings, assemble
 from flowdiag.analyses.rate.assemble.rows import JSON
+from flowdiag.analyses.rate.assessment import AssessedApplication, Assessment, assess
+from flowdiag.analyses.rate.assessment.batches import failed_tasks, split_at_gaps
 from flowdiag.analyses.rate.data import rate_data
 from flowdiag.analyses.rate.facts import ApplicationFacts, RateFacts
 from flowdiag.analyses.rate.owned import owned_events
-from flowdiag.analyses.rate.present import Assessed, Assessment, assess
-from flowdiag.analyses.rate.present.batches import failed_tasks, split_at_gaps
 from flowdiag.analyses.rate.rules import RULES
 from flowdiag.analyses.report.faults import Faults
 from flowdiag.analyses.report.wire import Data, Where, iso
@@ -170,10 +170,10 @@ class Rate(Topic):
         )
 
     def derive(self, facts: RateFacts, options: Options) -> Assessment:
-        """The estimators replayed, the present of every application judged."""
+        """The estimators replayed, the current state of every application judged."""
         return assess(facts, retention_ms=options.rate.retention_ms)
 
-    def subjects(self, facts: Assessment) -> Sequence[Assessed]:
+    def subjects(self, facts: Assessment) -> Sequence[AssessedApplication]:
         return facts.applications
 
     def review_outcomes(

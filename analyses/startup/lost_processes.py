@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from flowdiag.analyses.flink.rules.process_lost import RULE, ProcessLost, judge
+from flowdiag.analyses.flink.rules.process_lost import RULE, Limits, judge
 from flowdiag.analyses.startup import helpers as h
 from flowdiag.analyses.startup import losses
 
@@ -43,7 +43,7 @@ class _Sign(NamedTuple):
 
 
 @judge.register
-def judge_heartbeats(facts: h.StartupFacts, limits: ProcessLost) -> h.Iterator[h.Finding]:
+def judge_heartbeats(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
     """One finding for each TaskManager, and one for the JobManager."""
     by_worker: dict[str, list[h.Incident]] = defaultdict(list)
     for incident in losses.losses(facts):
@@ -63,7 +63,7 @@ def judge_heartbeats(facts: h.StartupFacts, limits: ProcessLost) -> h.Iterator[h
 
 
 def _lost_worker(
-    facts: h.StartupFacts, name: str, incidents: list[h.Incident], limits: ProcessLost
+    facts: h.StartupFacts, name: str, incidents: list[h.Incident], limits: Limits
 ) -> h.Finding:
     first = incidents[0]
     at = first.time_us or 0
@@ -117,7 +117,7 @@ def _weigh(signs: Sequence[_Sign]) -> tuple[_Reason, tuple[h.Vote, ...]]:
 
 
 def _signs(
-    facts: h.StartupFacts, name: str, host: str | None, at: int, limits: ProcessLost
+    facts: h.StartupFacts, name: str, host: str | None, at: int, limits: Limits
 ) -> h.Iterator[_Sign]:
     near = limits.near * 1_000_000
     worker = next((w for w in facts.workers if w.name == name), None)

@@ -10,8 +10,8 @@ import msgspec
 
 from flowdiag.analyses.rate import advice
 from flowdiag.analyses.rate import replay as rate_pid
+from flowdiag.analyses.rate.assessment.batches import concurrent_jobs
 from flowdiag.analyses.rate.model import Job, Outcome, Settings, Workload, simulate
-from flowdiag.analyses.rate.present.batches import concurrent_jobs
 from flowdiag.analyses.report.wire import RateApplication
 from flowdiag.cli.exit_codes import ExitCode
 from flowdiag.cli.options.values import parse_duration_ms, positive

@@ -10,7 +10,7 @@ from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.model.finding import Finding, Inconclusive, RuleOutcome
 from flowdiag.analyses.model.rule import Rule, apply
 from flowdiag.analyses.queues.facts import QueueFacts
-from flowdiag.analyses.rate.present import Assessment
+from flowdiag.analyses.rate.assessment import Assessment
 from flowdiag.analyses.report.advice import action_of
 from flowdiag.analyses.startup.facts import JobStarting, StartupFacts
 from tests.proposals import wrong_with

@@ -8,6 +8,7 @@ from typing import Any
 from flowdiag.analyses.model.finding import RuleOutcome
 from flowdiag.analyses.model.keys import JobKey, Ref
 from flowdiag.analyses.model.rule import Thresholds, apply
+from flowdiag.analyses.rate.assessment import Assessment, assess
 from flowdiag.analyses.rate.facts import (
     ApplicationFacts,
     Batch,
@@ -18,7 +19,6 @@ from flowdiag.analyses.rate.facts import (
     Trigger,
 )
 from flowdiag.analyses.rate.model import Job, Settings, simulate
-from flowdiag.analyses.rate.present import Assessment, assess
 from flowdiag.analyses.rate.rules import RULES as RATE_RULES
 from flowdiag.analyses.report.verdicts import judge
 

@@ -10,6 +10,7 @@ import pytest
 
 from flowdiag.analyses.model.finding import Finding, Present, Severity
 from flowdiag.analyses.model.keys import Ref
+from flowdiag.analyses.rate.assessment import Periodic, StreamState, assess
 from flowdiag.analyses.rate.cores import cores_of, free_cores
 from flowdiag.analyses.rate.facts import (
     ApplicationFacts,
@@ -29,7 +30,6 @@ from flowdiag.analyses.rate.failures.troubles import troubles
 from flowdiag.analyses.rate.holding import held_by
 from flowdiag.analyses.rate.model import Job, Settings
 from flowdiag.analyses.rate.pid import Gains
-from flowdiag.analyses.rate.present import Periodic, StreamState, assess
 from flowdiag.analyses.rate.stability import Stability
 
 from . import rate_workbench as w

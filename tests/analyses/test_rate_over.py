@@ -9,6 +9,7 @@ import pytest
 
 from flowdiag.analyses.model.finding import Finding, Severity, State
 from flowdiag.analyses.model.options import Options
+from flowdiag.analyses.rate.assessment import StreamState, late_triggers, late_window, stop_us
 from flowdiag.analyses.rate.facts import (
     ApplicationFacts,
     Batch,
@@ -17,7 +18,6 @@ from flowdiag.analyses.rate.facts import (
     StageLoad,
     Trigger,
 )
-from flowdiag.analyses.rate.present import StreamState, late_triggers, late_window, stop_us
 from flowdiag.analyses.rate.stability import Stability
 from flowdiag.analyses.rate.topic import RATE, hole_notes
 from flowdiag.parsers.notes import Kind

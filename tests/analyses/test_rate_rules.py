@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from flowdiag.analyses.model.finding import Confidence, Finding, Severity, State
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.model.rule import apply
+from flowdiag.analyses.rate.assessment import assess
 from flowdiag.analyses.rate.facts import (
     ApplicationFacts,
     Executor,
@@ -24,7 +25,6 @@ from flowdiag.analyses.rate.facts import (
 from flowdiag.analyses.rate.failures.troubles import error_line, troubles
 from flowdiag.analyses.rate.model import Job, Settings
 from flowdiag.analyses.rate.pid import Gains
-from flowdiag.analyses.rate.present import assess
 from flowdiag.analyses.rate.rules import driver_killed
 from flowdiag.analyses.rate.stability import Stability
 

@@ -55,9 +55,7 @@ _FIND: Final = h.Action(
 )
 
 
-class Declined(h.Limits):
-    """Thresholds of CP103."""
-
+class Limits(h.Limits):
     at_the_end: float = h.limit(
         h.UNSUCCESSFUL_AT_END,
         "checkpoints",
@@ -66,7 +64,7 @@ class Declined(h.Limits):
     )
 
 
-def judge(job: h.Job, limits: Declined) -> h.Iterator[h.Finding]:
+def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     """One finding per job."""
     series = [e for e in h.episodes(job) if e.count(*_FAILED)]
     if not series:
@@ -130,4 +128,4 @@ def _explanation(decliners: Counter[str], causes: Counter[str]) -> str:
     )
 
 
-RULE: Final = h.Rule("CP103", judge, Declined, core=True)
+RULE: Final = h.Rule("CP103", judge, Limits, core=True)

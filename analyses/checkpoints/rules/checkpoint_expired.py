@@ -47,9 +47,7 @@ _MIN_DAYS: Final = 3
 _HOURS: Final = 3  # an eighth of the day: three quarters of the expiries in it are not chance
 
 
-class Expired(h.Limits):
-    """Thresholds of CP101."""
-
+class Limits(h.Limits):
     at_the_end: float = h.limit(
         h.UNSUCCESSFUL_AT_END,
         "checkpoints",
@@ -58,7 +56,7 @@ class Expired(h.Limits):
     )
 
 
-def judge(job: h.Job, limits: Expired) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding per job."""
     series = [e for e in h.episodes(job) if e.count(h.Status.EXPIRED)]
     if not series:
@@ -146,4 +144,4 @@ def _time_of_day(expired: list[h.Checkpoint]) -> str:
     )
 
 
-RULE: Final = h.Rule("CP101", judge, Expired, core=True)
+RULE: Final = h.Rule("CP101", judge, Limits, core=True)

@@ -61,9 +61,7 @@ _HANGING: Final = (
 )
 
 
-class NeverCompletes(h.Limits):
-    """Thresholds of CP106."""
-
+class Limits(h.Limits):
     triggers: float = h.limit(
         3,
         "checkpoints",
@@ -77,7 +75,7 @@ class NeverCompletes(h.Limits):
     )
 
 
-def judge(job: h.Job, limits: NeverCompletes) -> h.Iterator[h.Finding]:
+def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
     pending = [
         c for c in job.in_order if c.triggered_us is not None and c.status is h.Status.IN_FLIGHT
@@ -154,4 +152,4 @@ def _hours_without(job: h.Job) -> float | None:
     return (jobmanager_logged_until(job.cluster, begun, end) - begun) / 3_600_000_000
 
 
-RULE: Final = h.Rule("CP106", judge, NeverCompletes)
+RULE: Final = h.Rule("CP106", judge, Limits)

@@ -48,9 +48,7 @@ from flowdiag.analyses.flink.judging import setting
 from flowdiag.parsers.flink.failures import reason_kind
 
 
-class NotTriggered(h.Limits):
-    """Thresholds of CP107."""
-
+class Limits(h.Limits):
     attempts: float = h.limit(5, "attempts", "a start or a restart refuses one to three")
     finished_attempts: float = h.limit(
         3,
@@ -71,7 +69,7 @@ class NotTriggered(h.Limits):
     )
 
 
-def judge(job: h.Job, limits: NotTriggered) -> h.Iterator[h.Finding]:
+def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
     if finished_us(job) is not None:
         return
@@ -107,7 +105,7 @@ def judge(job: h.Job, limits: NotTriggered) -> h.Iterator[h.Finding]:
     )
 
 
-def _all_finished(refused: list[h.Incident], limits: NotTriggered) -> bool:
+def _all_finished(refused: list[h.Incident], limits: Limits) -> bool:
     """Whether all refusals name finished tasks, for longer than a bounded job needs to end."""
     if len(refused) < limits.finished_attempts:
         return False
@@ -168,7 +166,7 @@ _READ_EXCEPTION: Final = h.Action(
 )
 
 
-def _refusal_finding(job: h.Job, refused: list[h.Incident], limits: NotTriggered) -> h.Finding:
+def _refusal_finding(job: h.Job, refused: list[h.Incident], limits: Limits) -> h.Finding:
     kinds = Counter(reason_kind(i.cause or "") for i in refused)
     span = ((refused[-1].time_us or 0) - (refused[0].time_us or 0)) / 1000
     reason = " ".join((refused[-1].cause or "").split())
@@ -202,4 +200,4 @@ def _refusal_finding(job: h.Job, refused: list[h.Incident], limits: NotTriggered
     )
 
 
-RULE: Final = h.Rule("CP107", judge, NotTriggered, causes=("finished-tasks",))
+RULE: Final = h.Rule("CP107", judge, Limits, causes=("finished-tasks",))

@@ -56,9 +56,7 @@ _WORDS: Final = {
 _SAFE_MODE: Final = re.compile(r"safe ?mode", re.IGNORECASE)
 
 
-class Failing(h.Limits):
-    """Thresholds of CP312."""
-
+class Limits(h.Limits):
     at_the_end: float = h.limit(
         h.UNSUCCESSFUL_AT_END,
         "checkpoints",
@@ -67,7 +65,7 @@ class Failing(h.Limits):
     )
 
 
-def judge(job: h.Job, limits: Failing) -> h.Iterator[h.Finding]:
+def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
     found = refusals_of(job)
     if found is None:
@@ -120,7 +118,7 @@ def judge(job: h.Job, limits: Failing) -> h.Iterator[h.Finding]:
     )
 
 
-def _unnumbered(job: h.Job, found: Refused, limits: Failing) -> dict[str, Any]:
+def _unnumbered(job: h.Job, found: Refused, limits: Limits) -> dict[str, Any]:
     """Return state, severity and times if some failed before they had a number: no episode covers these."""
     times = [item.time_us for item in found.refusals if item.time_us is not None]
     if not times or all(item.checkpoint is not None for item in found.refusals):
@@ -167,7 +165,7 @@ def _victims(found: Refused) -> str:
 RULE: Final = h.Rule(
     "CP312",
     judge,
-    Failing,
+    Limits,
     signals=(
         h.Signal("several-taskmanagers", 3, "several TaskManagers got the same kind of exception"),
         h.Signal(

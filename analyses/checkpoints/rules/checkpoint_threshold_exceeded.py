@@ -34,9 +34,7 @@ from typing import Final
 from flowdiag.analyses.flink import helpers as h
 
 
-class Exceeded(h.Limits):
-    """Thresholds of CP304."""
-
+class Limits(h.Limits):
     before: float = h.limit(
         5, "checkpoints", "the last five failures show whether checkpoints expire or are declined"
     )
@@ -47,7 +45,7 @@ class Exceeded(h.Limits):
     )
 
 
-def judge(job: h.Job, limits: Exceeded) -> h.Iterator[h.Finding]:
+def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     """One finding per job."""
     exceeded = [c for c in job.crises if c.of_kind("checkpoint-failures")]
     if not exceeded:
@@ -85,4 +83,4 @@ def judge(job: h.Job, limits: Exceeded) -> h.Iterator[h.Finding]:
     )
 
 
-RULE: Final = h.Rule("CP304", judge, Exceeded)
+RULE: Final = h.Rule("CP304", judge, Limits)

@@ -49,9 +49,7 @@ _SAMPLE: Final = 200  # checkpoints for the rank correlation: its cost grows wit
 _DAY_MS: Final = 86_400_000.0
 
 
-class Growing(h.Limits):
-    """Thresholds of CP105."""
-
+class Limits(h.Limits):
     checkpoints: float = h.limit(
         30, "checkpoints", "with fewer points a trend cannot be distinguished from noise"
     )
@@ -85,7 +83,7 @@ class Growing(h.Limits):
     floor_size: float = h.limit(67_108_864.0, "bytes", "growth by less than 64 MiB is harmless")
 
 
-def judge(job: h.Job, limits: Growing) -> h.Iterator[h.Finding]:
+def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     """At most one finding for the duration and one for the size, per job."""
     stretches = h.steady_checkpoints(job, h.WARM_UP)
     last = stretches[-1] if stretches else []
@@ -103,7 +101,7 @@ def _growth(
     unit: str,
     floor: float,
     points: list[tuple[h.Checkpoint, float]],
-    limits: Growing,
+    limits: Limits,
 ) -> h.Iterator[h.Finding]:
     """Yield the growth in a stretch, unless any criterion of the page is missed."""
     checkpoints, values = [c for c, _ in points], [value for _, value in points]
@@ -176,4 +174,4 @@ def kendall(values: h.Sequence[float]) -> float:
     return sum((right > left) - (right < left) for left, right in pairs) / max(1, len(pairs))
 
 
-RULE: Final = h.Rule("CP105", judge, Growing)
+RULE: Final = h.Rule("CP105", judge, Limits)

@@ -42,9 +42,7 @@ from flowdiag.analyses.checkpoints.takeovers import Takeover, start_times, takeo
 from flowdiag.analyses.flink import helpers as h
 
 
-class Restarted(h.Limits):
-    """Thresholds of CP313."""
-
+class Limits(h.Limits):
     successor: float = h.limit(
         3600.0,
         "s",
@@ -53,7 +51,7 @@ class Restarted(h.Limits):
     )
 
 
-def judge(job: h.Job, limits: Restarted) -> h.Iterator[h.Finding]:
+def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
     found = takeovers(job, limits.successor)
     if not found:
@@ -112,4 +110,4 @@ def _resumption(job: h.Job, last: Takeover, done: h.Checkpoint | None) -> str:
     return f"{how} The first checkpoint completed {since} after the election."
 
 
-RULE: Final = h.Rule("CP313", judge, Restarted, causes=("jobmanager-lost",))
+RULE: Final = h.Rule("CP313", judge, Limits, causes=("jobmanager-lost",))

@@ -46,9 +46,7 @@ from flowdiag.analyses.checkpoints import stalls
 from flowdiag.analyses.flink import helpers as h
 
 
-class Stalled(h.Limits):
-    """Thresholds of CP305."""
-
+class Limits(h.Limits):
     taskmanagers: float = h.limit(
         3,
         "taskmanagers",
@@ -83,7 +81,7 @@ class Stalled(h.Limits):
     )
 
 
-def judge(job: h.Job, limits: Stalled) -> h.Iterator[h.Finding]:
+def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
     found = stalls.Stalls(
         lapses=stalls.lapses_together(
@@ -163,7 +161,7 @@ def _signals(job: h.Job, found: stalls.Stalls, together_ms: float) -> dict[str, 
 RULE: Final = h.Rule(
     "CP305",
     judge,
-    Stalled,
+    Limits,
     signals=(
         h.Signal("heartbeats-together", 2, "most heartbeats time out within one round"),
         h.Signal("registered-again", 1, "the same TaskManagers register again soon after"),

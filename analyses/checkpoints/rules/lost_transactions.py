@@ -55,9 +55,7 @@ _TRANSACTIONS: Final = frozenset(
 _DATA_LOSS: Final = frozenset({"transaction-fenced", "transaction-given-up"})
 
 
-class Lost(h.Limits):
-    """Thresholds of CP308."""
-
+class Limits(h.Limits):
     transaction_timeout: float = h.limit(
         900_000.0,
         "ms",
@@ -66,7 +64,7 @@ class Lost(h.Limits):
     )
 
 
-def judge(job: h.Job, limits: Lost) -> h.Iterator[h.Finding]:
+def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
     hit = _of_templates(job, _TRANSACTIONS)
     sure = _of_templates(job, _DATA_LOSS)
@@ -173,7 +171,7 @@ def _timeout_ms(job: h.Job) -> float | None:
 RULE: Final = h.Rule(
     "CP308",
     judge,
-    Lost,
+    Limits,
     signals=(
         h.Signal("commit-given-up", 3, "Flink reports that it abandons the commit"),
         h.Signal("fenced-producer", 2, "the producer was fenced or its transaction is invalid"),

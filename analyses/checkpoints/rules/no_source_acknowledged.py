@@ -39,9 +39,7 @@ from flowdiag.analyses.flink.tasks.pressure import PRESSED, overall_view
 from flowdiag.analyses.flink.tasks.topology import Topology, topology_of
 
 
-class NoSource(h.Limits):
-    """Thresholds of CP309."""
-
+class Limits(h.Limits):
     checkpoints: float = h.limit(
         2, "checkpoints", "a single checkpoint may expire in a busy moment"
     )
@@ -53,7 +51,7 @@ class NoSource(h.Limits):
     )
 
 
-def judge(job: h.Job, limits: NoSource) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
     """At most one finding per job."""
     topology = topology_of(job)
     silent, detailed = _silent_checkpoints(job, topology)
@@ -134,7 +132,7 @@ def _silent_checkpoints(job: h.Job, topology: Topology) -> tuple[list[h.Checkpoi
 RULE: Final = h.Rule(
     "CP309",
     judge,
-    NoSource,
+    Limits,
     signals=(
         h.Signal("sources-missing", 2, "no subtask of any source acknowledged"),
         h.Signal("sources-not-back-pressured", 2, "their metrics show no back pressure"),

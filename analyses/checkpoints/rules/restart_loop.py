@@ -33,9 +33,7 @@ from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.failures.crises import LOOP
 
 
-class Loop(h.Limits):
-    """Thresholds of CP311."""
-
+class Limits(h.Limits):
     restarts: float = h.limit(
         LOOP,
         "restarts",
@@ -43,7 +41,7 @@ class Loop(h.Limits):
     )
 
 
-def judge(job: h.Job, limits: Loop) -> h.Iterator[h.Finding]:
+def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     """One finding per job, about its last loop."""
     loops = [crisis for crisis in job.crises if crisis.bursts >= limits.restarts]
     if not loops:
@@ -85,4 +83,4 @@ def judge(job: h.Job, limits: Loop) -> h.Iterator[h.Finding]:
     )
 
 
-RULE: Final = h.Rule("CP311", judge, Loop)
+RULE: Final = h.Rule("CP311", judge, Limits)

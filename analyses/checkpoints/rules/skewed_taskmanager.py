@@ -46,9 +46,7 @@ from flowdiag.analyses.flink.tasks.placement import (
 )
 
 
-class Skewed(h.Limits):
-    """Thresholds of CP202."""
-
+class Limits(h.Limits):
     ratio: float = h.limit(
         1.5,
         "ratio",
@@ -61,7 +59,7 @@ class Skewed(h.Limits):
     )
 
 
-def judge(job: h.Job, limits: Skewed) -> h.Iterator[h.Finding]:
+def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
     placed = place_all(job)
     if placed.pattern is not Pattern.ONE_TASKMANAGER:
@@ -73,7 +71,7 @@ def judge(job: h.Job, limits: Skewed) -> h.Iterator[h.Finding]:
         yield _finding(job, placed, share, limits)
 
 
-def _finding(job: h.Job, placed: Placement, share: Share, limits: Skewed) -> h.Finding:
+def _finding(job: h.Job, placed: Placement, share: Share, limits: Limits) -> h.Finding:
     series = [e for e in h.episodes(job) if e.count(h.Status.EXPIRED)]
     where = h.fmt.place(share.taskmanager, share.host)
     votes = h.votes_for(
@@ -131,7 +129,7 @@ def _finding(job: h.Job, placed: Placement, share: Share, limits: Skewed) -> h.F
 RULE: Final = h.Rule(
     "CP202",
     judge,
-    Skewed,
+    Limits,
     signals=(
         h.Signal("placement-p-value", 2, "the exact p-value is below the threshold"),
         h.Signal(

@@ -46,9 +46,7 @@ from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.model.derived import once
 
 
-class Slow(h.Limits):
-    """Thresholds of CP104."""
-
+class Limits(h.Limits):
     interval_share: float = h.limit(
         0.75,
         "share",
@@ -87,7 +85,7 @@ class Slow(h.Limits):
     )
 
 
-def judge(job: h.Job, limits: Slow) -> h.Iterator[h.Finding]:
+def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
     far = (job.timeout_ms or h.DEFAULT_TIMEOUT_MS) * limits.timeout_share
     near = far if job.interval_ms is None else min(far, job.interval_ms * limits.interval_share)
@@ -110,7 +108,7 @@ def _timed(stretches: list[list[h.Checkpoint]]) -> list[h.Checkpoint]:
     return [c for stretch in stretches for c in stretch if h.elapsed_ms(c) is not None]
 
 
-def _climbing(job: h.Job, limits: Slow, far: float) -> list[h.Checkpoint]:
+def _climbing(job: h.Job, limits: Limits, far: float) -> list[h.Checkpoint]:
     """Return the completed checkpoints of the last stretch if the last `climb` only rise, to `far`."""
     every = _timed(h.steady_checkpoints(job, 0)[-1:])
     last = [_ms(c) for c in every[-int(limits.climb) :]]
@@ -175,7 +173,7 @@ def _median(values: h.Iterable[float | None]) -> float | None:
     return known[len(known) // 2] if known else None
 
 
-RULE: Final = h.Rule("CP104", judge, Slow)
+RULE: Final = h.Rule("CP104", judge, Limits)
 
 
 @once

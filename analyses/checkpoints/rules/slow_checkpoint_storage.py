@@ -48,9 +48,7 @@ from flowdiag.analyses.flink.tasks.pressure import median
 Rows = list[h.SubtaskCheckpoint]
 
 
-class SlowStorage(h.Limits):
-    """Thresholds of CP306."""
-
+class Limits(h.Limits):
     async_: float = h.limit(5000.0, "ms", "healthy storage needs this long only for gigabytes")
     share: float = h.limit(0.5, "share", "most of the time must go into writing, not into waiting")
     throughput: float = h.limit(
@@ -67,7 +65,7 @@ class SlowStorage(h.Limits):
     )
 
 
-def judge(job: h.Job, limits: SlowStorage) -> h.Iterator[h.Finding]:
+def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
     if unaligned(job, job.checkpoints):
         return
@@ -101,7 +99,7 @@ def _ms(row: h.SubtaskCheckpoint) -> float:
     return float(row.async_ms or 0)
 
 
-def _writing(rows: Rows, limits: SlowStorage) -> bool:
+def _writing(rows: Rows, limits: Limits) -> bool:
     """Whether writing is slow, dominates the time, and moves little data."""
     share = median(_ms(row) / max(1, row.end_to_end_ms or row.async_ms or 1) for row in rows)
     rate = median((row.bytes or 0) * 1000 / max(1, row.async_ms or 1) for row in rows)
@@ -112,7 +110,7 @@ def _writing(rows: Rows, limits: SlowStorage) -> bool:
     )
 
 
-def _one_taskmanager(rows: Rows, limits: SlowStorage) -> str | None:
+def _one_taskmanager(rows: Rows, limits: Limits) -> str | None:
     """Return the TaskManager whose subtasks all write slowly while all others are fast."""
     places: defaultdict[str, list[float]] = defaultdict(list)
     for row in rows:
@@ -182,7 +180,7 @@ def _finding(
 RULE: Final = h.Rule(
     "CP306",
     judge,
-    SlowStorage,
+    Limits,
     signals=(
         h.Signal("slow-everywhere", 3, "nearly all subtasks with state write slowly"),
         h.Signal(

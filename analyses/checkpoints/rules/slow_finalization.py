@@ -34,9 +34,7 @@ from typing import Final
 from flowdiag.analyses.flink import helpers as h
 
 
-class Slow(h.Limits):
-    """Thresholds of CP307."""
-
+class Limits(h.Limits):
     finalization: float = h.limit(3000.0, "ms", "writing one small file takes milliseconds")
     share: float = h.limit(
         0.25,
@@ -51,7 +49,7 @@ class Slow(h.Limits):
     )
 
 
-def judge(job: h.Job, limits: Slow) -> h.Iterator[h.Finding]:
+def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
     timed = [c for c in job.completed if c.finalization_ms is not None]
     slow = [c for c in timed if _is_slow(c, job.interval_ms, limits)]
@@ -81,11 +79,11 @@ def judge(job: h.Job, limits: Slow) -> h.Iterator[h.Finding]:
     )
 
 
-def _is_slow(checkpoint: h.Checkpoint, interval_ms: float | None, limits: Slow) -> bool:
+def _is_slow(checkpoint: h.Checkpoint, interval_ms: float | None, limits: Limits) -> bool:
     took = checkpoint.finalization_ms or 0
     whole = (checkpoint.duration_ms or 0) + took
     least = whole if interval_ms is None else min(whole, interval_ms)
     return took >= limits.finalization and took >= limits.share * least
 
 
-RULE: Final = h.Rule("CP307", judge, Slow, causes=("slow-metadata-writes",))
+RULE: Final = h.Rule("CP307", judge, Limits, causes=("slow-metadata-writes",))

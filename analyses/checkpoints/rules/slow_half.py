@@ -46,15 +46,13 @@ from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.tasks.topology import topology_of
 
 
-class SlowHalf(h.Limits):
-    """Thresholds of CP203."""
-
+class Limits(h.Limits):
     share: float = h.limit(
         0.5, "share", "only the part that takes most of the time is worth fixing first"
     )
 
 
-def judge(job: h.Job, limits: SlowHalf) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding, or one reason without a finding, per job with failed or slow checkpoints."""
     series = [e for e in h.episodes(job) if e.count(h.Status.EXPIRED)]
     expired = [c for e in series for c in e.checkpoints if c.status is h.Status.EXPIRED]
@@ -86,7 +84,7 @@ def judge(job: h.Job, limits: SlowHalf) -> h.Iterator[h.Finding | h.Inconclusive
         yield h.checkpoint_finding(job, sick, among=job.concluded, ongoing=ongoing, **fields)
 
 
-def _measured(job: h.Job, sick: list[h.Checkpoint], limits: SlowHalf) -> h.FindingFields | None:
+def _measured(job: h.Job, sick: list[h.Checkpoint], limits: Limits) -> h.FindingFields | None:
     """Return the half by the durations that subtasks measured themselves."""
     times = halves.times_by_half(job, sick)
     if times is None or times.share(times.longest) < limits.share:
@@ -155,4 +153,4 @@ def _actions(job: h.Job, half: str | None) -> tuple[h.Action, ...]:
     return (back, *h.shared_remedies(job, "overtake-if-it-works"))
 
 
-RULE: Final = h.Rule("CP203", judge, SlowHalf)
+RULE: Final = h.Rule("CP203", judge, Limits)

@@ -39,9 +39,7 @@ _WATCHDOG: Final = "task-never-ended"
 _KILLED: Final = "Flink's watchdog killed the whole TaskManager with all tasks on it."
 
 
-class Stuck(h.Limits):
-    """Thresholds of CP310."""
-
+class Limits(h.Limits):
     repeats: float = h.limit(
         2,
         "records",
@@ -49,7 +47,7 @@ class Stuck(h.Limits):
     )
 
 
-def judge(job: h.Job, limits: Stuck) -> h.Iterator[h.Finding]:
+def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     """One finding per subtask; one for all watchdog kills without a record that names the task."""
     groups: dict[tuple[str, int | None], list[h.Incident]] = {}
     ends: list[h.Incident] = []
@@ -109,7 +107,7 @@ def _method(incident: h.Incident) -> str:
 
 
 def _finding(
-    job: h.Job, group: list[h.Incident], end: h.Incident | None, limits: Stuck
+    job: h.Job, group: list[h.Incident], end: h.Incident | None, limits: Limits
 ) -> h.Finding:
     last, ends = group[-1], [end] if end is not None else []
     method = _method(last)
@@ -146,7 +144,7 @@ def _finding(
 RULE: Final = h.Rule(
     "CP310",
     judge,
-    Stuck,
+    Limits,
     signals=(
         h.Signal("stuck-task", 3, "the stack of the task's thread"),
         h.Signal("watchdog", 3, "the watchdog killed the TaskManager because a task did not end"),

@@ -52,9 +52,7 @@ from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS
 from flowdiag.parsers.flink.failures import failure_kind
 
 
-class Failed(h.Limits):
-    """Thresholds of CP301."""
-
+class Limits(h.Limits):
     repeated: float = h.limit(
         3,
         "checkpoints",
@@ -67,7 +65,7 @@ class Failed(h.Limits):
     )
 
 
-def judge(job: h.Job, limits: Failed) -> h.Iterator[h.Finding]:
+def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     """One finding per task and cause."""
     for failure in failures_of(job):
         votes = h.votes_for(failure.signals, RULE.signals)
@@ -94,7 +92,7 @@ def judge(job: h.Job, limits: Failed) -> h.Iterator[h.Finding]:
         yield from _failed_snapshots(job, limits)
 
 
-def _declined(job: h.Job, limits: Failed) -> h.Iterator[h.Finding]:
+def _declined(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     """Failed snapshots, by the checkpoints that were declined for them."""
     statuses = (h.Status.DECLINED, h.Status.FAILED)
     series = [e for e in h.episodes(job) if e.count(*statuses)]
@@ -139,7 +137,7 @@ def _declined(job: h.Job, limits: Failed) -> h.Iterator[h.Finding]:
     )
 
 
-def _failed_snapshots(job: h.Job, limits: Failed) -> h.Iterator[h.Finding]:
+def _failed_snapshots(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     """Failed snapshots in TaskManager logs, if the input shows no checkpoint."""
     by_subtask: dict[tuple[str, int | None], list[h.Incident]] = {}
     for incident in h.incidents(job, "async-failure", "snapshot-failed"):
@@ -175,7 +173,7 @@ def _failed_snapshots(job: h.Job, limits: Failed) -> h.Iterator[h.Finding]:
 RULE: Final = h.Rule(
     "CP301",
     judge,
-    Failed,
+    Limits,
     signals=(
         h.Signal("exception", 3, "the subtask's own exception, whose cause is not a consequence"),
         h.Signal("no-exception", 1, "it failed, and no input shows the exception"),

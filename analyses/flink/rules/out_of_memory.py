@@ -47,9 +47,7 @@ from flowdiag.analyses.flink.failures.exception_texts import exception_measureme
 from flowdiag.analyses.flink.failures.memory_pools import POOLS, Pool
 
 
-class OutOfMemory(h.Limits):
-    """Thresholds of CP303."""
-
+class Limits(h.Limits):
     heap_step: float = h.limit(0.25, "ratio", "add a quarter of the heap, then measure again")
     metaspace_step: float = h.limit(
         0.5, "ratio", "add half of the metaspace, which is small anyway"
@@ -66,13 +64,13 @@ class OutOfMemory(h.Limits):
 
 
 @singledispatch
-def judge(facts: Any, limits: OutOfMemory) -> h.Iterator[h.Finding]:
+def judge(facts: Any, limits: Limits) -> h.Iterator[h.Finding]:
     """One finding per TaskManager and kind of memory, by the facts of the topic."""
     raise TypeError(f"no topic judges {type(facts).__name__}")
 
 
 @judge.register
-def judge_crises(facts: h.ClusterFacts, limits: OutOfMemory) -> h.Iterator[h.Finding]:
+def judge_crises(facts: h.ClusterFacts, limits: Limits) -> h.Iterator[h.Finding]:
     """One finding per job, TaskManager and kind of memory, by the crises of the job."""
     groups: dict[tuple[int, str | None, str], list[h.Crisis]] = {}
     jobs = h.jobs_of(facts)
@@ -140,7 +138,7 @@ def _actions(job: h.Job, root: h.Incident, pool: Pool) -> tuple[h.Action, ...]:
 RULE: Final = h.Rule(
     "CP303",
     judge,
-    OutOfMemory,
+    Limits,
     signals=(
         h.Signal(
             "memory-error", 3, "the error or the container's diagnostics report that memory ran out"

@@ -65,9 +65,7 @@ from flowdiag.analyses.flink.failures.lost_taskmanagers import (
 from flowdiag.analyses.model.keys import Ref
 
 
-class ProcessLost(h.Limits):
-    """Thresholds of CP302."""
-
+class Limits(h.Limits):
     behind: float = h.limit(
         5,
         "s",
@@ -82,13 +80,13 @@ class ProcessLost(h.Limits):
 
 
 @singledispatch
-def judge(facts: Any, limits: ProcessLost) -> h.Iterator[h.Finding]:
+def judge(facts: Any, limits: Limits) -> h.Iterator[h.Finding]:
     """One finding per lost process, by the facts of the topic."""
     raise TypeError(f"no topic judges {type(facts).__name__}")
 
 
 @judge.register
-def judge_crises(facts: h.ClusterFacts, limits: ProcessLost) -> h.Iterator[h.Finding]:
+def judge_crises(facts: h.ClusterFacts, limits: Limits) -> h.Iterator[h.Finding]:
     """One finding per job and lost TaskManager, by the crises of the job."""
     for job in h.jobs_of(facts):
         groups: dict[Lost, list[h.Crisis]] = {}
@@ -147,7 +145,7 @@ def _records(group: list[h.Crisis]) -> h.Iterator[tuple[Ref | None, int | None]]
 RULE: Final = h.Rule(
     "CP302",
     judge,
-    ProcessLost,
+    Limits,
     signals=(
         h.Signal("heartbeat", 3, "its heartbeat timed out, or it is no longer reachable"),
         h.Signal("named-peer", 3, "tasks on other TaskManagers lost their connection to it"),

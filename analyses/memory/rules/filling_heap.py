@@ -40,9 +40,7 @@ from flowdiag.analyses.memory.advice import room_for_heap
 from flowdiag.analyses.memory.facts import share_in_full_collections
 
 
-class Filling(h.Limits):
-    """Thresholds of MM304."""
-
+class Limits(h.Limits):
     full: float = h.limit(0.85, "share", "above this share, collections run almost continuously")
     growth: float = h.limit(
         0.1, "share", "from the first quarter of the log to the last, as a share of the heap"
@@ -55,7 +53,7 @@ class Filling(h.Limits):
     )
 
 
-def judge(facts: h.MemoryFacts, limits: Filling) -> h.Iterator[h.Finding]:
+def judge(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:
     """One finding per process."""
     for process in facts.processes:
         usage = process.usage
@@ -76,7 +74,7 @@ def _finding(
     usage: h.Usage,
     maximum: int,
     left: float,
-    limits: Filling,
+    limits: Limits,
 ) -> h.Finding:
     full, worker = left >= limits.full, process.role == "taskmanager"
     first, last, most = map(h.fmt.size, (usage.floors[0], usage.floors[-1], maximum))
@@ -124,4 +122,4 @@ def _finding(
     return found if only is None else replace(found, job=only)
 
 
-RULE = h.Rule("MM304", judge, Filling, whole=True, causes=("garbage-collection", "out-of-memory"))
+RULE = h.Rule("MM304", judge, Limits, whole=True, causes=("garbage-collection", "out-of-memory"))

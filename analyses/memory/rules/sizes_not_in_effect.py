@@ -30,15 +30,13 @@ from flowdiag.analyses.memory import helpers as h
 from flowdiag.analyses.memory.advice import derive_with
 
 
-class NotInEffect(h.Limits):
-    """Thresholds of MM103."""
-
+class Limits(h.Limits):
     difference: float = h.limit(
         1, "MiB", "the sizes are exact, so a smaller difference is only rounding in the log"
     )
 
 
-def judge(facts: h.MemoryFacts, limits: NotInEffect) -> h.Iterator[h.Finding]:
+def judge(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:
     """One finding per process, and one per container that is smaller than its process."""
     for process in facts.processes:
         yield from _different_pools(process, int(limits.difference * h.model.MIB))
@@ -115,4 +113,4 @@ def _small_container(
     )
 
 
-RULE = h.Rule("MM103", judge, NotInEffect, whole=True, causes=("wrong-memory-options",))
+RULE = h.Rule("MM103", judge, Limits, whole=True, causes=("wrong-memory-options",))

@@ -30,13 +30,11 @@ from flowdiag.analyses.memory import helpers as h
 from flowdiag.analyses.memory.advice import enough_network, network_keys, proposal_action
 
 
-class Tight(h.Limits):
-    """Thresholds of MM202."""
-
+class Limits(h.Limits):
     usage: float = h.limit(150, "%", "Flink warns above 100%, and at 150% the job loses throughput")
 
 
-def judge(facts: h.MemoryFacts, limits: Tight) -> h.Iterator[h.Finding]:
+def judge(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:
     """One finding per job, with the worst TaskManager."""
     if any(needs.missing for needs in facts.buffers):
         return  # MM201 reports that even the required buffers do not fit
@@ -92,4 +90,4 @@ def _more_memory(facts: h.MemoryFacts, worst: h.Incident, job: h.JobFacts) -> h.
     )
 
 
-RULE = h.Rule("MM202", judge, Tight, whole=True)
+RULE = h.Rule("MM202", judge, Limits, whole=True)

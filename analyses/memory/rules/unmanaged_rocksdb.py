@@ -39,15 +39,13 @@ FIXED = (
 DEFAULT_SHARE = 0.4
 
 
-class Unmanaged(h.Limits):
-    """Thresholds of MM303."""
-
+class Limits(h.Limits):
     least: float = h.limit(
         64, "MiB", "per slot: a smaller size is not enough even for the write buffers"
     )
 
 
-def judge(facts: h.MemoryFacts, limits: Unmanaged) -> h.Iterator[h.Finding]:
+def judge(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:
     """One finding for the cluster, about the first affected process."""
     if "rocksdb" not in facts.backends.values():
         return
@@ -100,4 +98,4 @@ def _finding(process: h.MemoryProcess, managed: int | None, slots: int, *, off: 
     )
 
 
-RULE = h.Rule("MM303", judge, Unmanaged, whole=True, causes=("unmanaged-rocksdb",))
+RULE = h.Rule("MM303", judge, Limits, whole=True, causes=("unmanaged-rocksdb",))

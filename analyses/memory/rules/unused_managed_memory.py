@@ -30,15 +30,13 @@ from flowdiag.analyses.memory import helpers as h
 from flowdiag.analyses.memory.advice import current_pools, derive_with
 
 
-class Unused(h.Limits):
-    """Thresholds of MM302."""
-
+class Limits(h.Limits):
     share: float = h.limit(
         0.1, "share", "less than a tenth of Flink's memory does not justify a restart"
     )
 
 
-def judge(facts: h.MemoryFacts, limits: Unused) -> h.Iterator[h.Finding]:
+def judge(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:
     """One finding for all TaskManagers together."""
     if set(facts.backends.values()) != {"heap"}:
         return
@@ -82,4 +80,4 @@ def judge(facts: h.MemoryFacts, limits: Unused) -> h.Iterator[h.Finding]:
     )
 
 
-RULE = h.Rule("MM302", judge, Unused, whole=True, causes=("unused-memory",))
+RULE = h.Rule("MM302", judge, Limits, whole=True, causes=("unused-memory",))

@@ -43,9 +43,7 @@ from flowdiag.analyses.queues import gaps
 from flowdiag.analyses.queues import helpers as h
 
 
-class Pressed(h.Limits):
-    """Thresholds of BP101."""
-
+class Limits(h.Limits):
     lasted: float = h.limit(
         60, "s", "minimum duration; shorter waits come from bursts or from a job that warms up"
     )
@@ -63,7 +61,7 @@ class Pressed(h.Limits):
     )
 
 
-def judge(job: h.JobQueues, limits: Pressed) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield at most one finding per job, or the reason why the result is inconclusive."""
     if spells := h.serious_spells(job):
         if h.waiting_tasks(job):
@@ -83,7 +81,7 @@ def judge(job: h.JobQueues, limits: Pressed) -> h.Iterator[h.Finding | h.Inconcl
 
 
 def _unexplained(
-    job: h.JobQueues, windows: list[int], limits: Pressed
+    job: h.JobQueues, windows: list[int], limits: Limits
 ) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Report back pressure without a slow task downstream."""
     samples = list(chain.from_iterable(h.samples_in(job, windows).values()))
@@ -105,7 +103,7 @@ def _unexplained(
         yield _finding(job, first, last, state, note)
 
 
-def _is_burst(job: h.JobQueues, windows: list[int], first_us: int, limits: Pressed) -> bool:
+def _is_burst(job: h.JobQueues, windows: list[int], first_us: int, limits: Limits) -> bool:
     """Return whether back pressure that is over was rare, or began near a start."""
     near = any(abs(first_us - start) <= limits.near_start * 1e6 for start in job.starts_us)
     return near or len(windows) <= limits.isolated * len(job.windows)
@@ -151,4 +149,4 @@ def _finding(
     )
 
 
-RULE = h.Rule("BP101", judge, Pressed, core=True)
+RULE = h.Rule("BP101", judge, Limits, core=True)

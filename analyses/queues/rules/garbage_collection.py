@@ -29,9 +29,7 @@ from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.data import gc_share
 
 
-class Collecting(h.Limits):
-    """Thresholds of SK104."""
-
+class Limits(h.Limits):
     share: float = h.limit(
         0.2, "share", "minimum share of time in garbage collection; a few percent is normal"
     )
@@ -39,7 +37,7 @@ class Collecting(h.Limits):
     samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
 
 
-def judge(job: h.JobQueues, limits: Collecting) -> h.Iterator[h.Finding]:
+def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield one finding per TaskManager."""
     for name, reports in job.machines.items():
         share = gc_share(reports)
@@ -75,4 +73,4 @@ def _heap(reports: h.Sequence[h.Machine]) -> h.Iterator[h.Measurement]:
         yield h.measurement("heap-used", share, "share", over="of the largest heap, mean")
 
 
-RULE = h.Rule("SK104", judge, Collecting, causes=("garbage-collection",))
+RULE = h.Rule("SK104", judge, Limits, causes=("garbage-collection",))

@@ -33,9 +33,7 @@ from flowdiag.analyses.flink.tasks.pressure import BUSY, FULL, PRESSED
 from flowdiag.analyses.queues import helpers as h
 
 
-class Bottleneck(h.Limits):
-    """Thresholds of BP201."""
-
+class Limits(h.Limits):
     full: float = h.limit(
         FULL, "share", "minimum share of output buffers in use; half of them is normal"
     )
@@ -48,7 +46,7 @@ class Bottleneck(h.Limits):
     samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
 
 
-def judge(job: h.JobQueues, limits: Bottleneck) -> h.Iterator[h.Finding]:
+def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield one finding per job and edge."""
     windows = h.pressed_windows(job)
     if not windows or not h.has_task_order(job) or (job.version or (9, 0)) < (1, 9):
@@ -76,14 +74,14 @@ def _usage(job: h.JobQueues, load: h.Load, windows: list[int], pool: str) -> tup
 
 
 def _full_senders(
-    job: h.JobQueues, loads: h.Sequence[h.Load], windows: list[int], limits: Bottleneck
+    job: h.JobQueues, loads: h.Sequence[h.Load], windows: list[int], limits: Limits
 ) -> list[h.Load]:
     """Return the subtasks that wait with full output buffers."""
     waiting = [load for load in loads if load.waits and load.wait_measured]
     return [load for load in waiting if _usage(job, load, windows, "out_pool")[0] >= limits.full]
 
 
-def _is_free(job: h.JobQueues, load: h.Load, windows: list[int], limits: Bottleneck) -> bool:
+def _is_free(job: h.JobQueues, load: h.Load, windows: list[int], limits: Limits) -> bool:
     """Return whether a receiver with remote channels has free buffers and time."""
     capacity = job.capacity.get(load.key)
     if capacity is None or not capacity.remote or load.waits or not load.measured:
@@ -146,7 +144,7 @@ def _finding(
 RULE = h.Rule(
     "BP201",
     judge,
-    Bottleneck,
+    Limits,
     signals=(
         h.Signal("outputs-full", 1, "a sender waits, and its output buffers are in use"),
         h.Signal("inputs-empty", 1, "all receivers have free buffers and time"),

@@ -37,9 +37,7 @@ from typing import NamedTuple
 from flowdiag.analyses.queues import helpers as h
 
 
-class UsedUp(h.Limits):
-    """Thresholds of BP202."""
-
+class Limits(h.Limits):
     requested: float = h.limit(
         1.0, "share", "maximum share of the network memory; above 100%, Flink warns as well"
     )
@@ -61,7 +59,7 @@ class _Shortage(NamedTuple):
     exhausted: bool
 
 
-def judge(job: h.JobQueues, limits: UsedUp) -> h.Iterator[h.Finding]:
+def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield at most one finding per job."""
     short = [_shortage(name, reports, limits) for name, reports in job.machines.items()]
     found = sorted(filter(None, short), key=lambda s: (-(s.requested or 0.0), s.taskmanager))
@@ -69,7 +67,7 @@ def judge(job: h.JobQueues, limits: UsedUp) -> h.Iterator[h.Finding]:
         yield _finding(job, found, limits)
 
 
-def _finding(job: h.JobQueues, found: list[_Shortage], limits: UsedUp) -> h.Finding:
+def _finding(job: h.JobQueues, found: list[_Shortage], limits: Limits) -> h.Finding:
     loads = h.loads_in(job).values()
     waits = any(load.wait_measured and (load.pressed or 0.0) > limits.waits for load in loads)
     exhausted = any(shortage.exhausted for shortage in found)
@@ -105,7 +103,7 @@ def _finding(job: h.JobQueues, found: list[_Shortage], limits: UsedUp) -> h.Find
     )
 
 
-def _shortage(name: str, reports: h.Sequence[h.Machine], limits: UsedUp) -> _Shortage | None:
+def _shortage(name: str, reports: h.Sequence[h.Machine], limits: Limits) -> _Shortage | None:
     asked = h.merged_gauge(reports, "segments_requested")
     free = h.merged_gauge(reports, "segments_free")
     total = h.merged_gauge(reports, "segments")
@@ -135,4 +133,4 @@ def _shortage(name: str, reports: h.Sequence[h.Machine], limits: UsedUp) -> _Sho
     return _Shortage(name, requested, measurements, empty >= limits.samples)
 
 
-RULE = h.Rule("BP202", judge, UsedUp, causes=("network-memory",))
+RULE = h.Rule("BP202", judge, Limits, causes=("network-memory",))

@@ -39,15 +39,13 @@ from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.saturation import OLD_POOL, FullInput, full_inputs
 
 
-class Saturated(h.Limits):
-    """Thresholds of BP103."""
-
+class Limits(h.Limits):
     share: float = h.limit(
         0.5, "share", "minimum share of samples with full buffers; short bursts are normal"
     )
 
 
-def judge(job: h.JobQueues, limits: Saturated) -> h.Iterator[h.Finding]:
+def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield at most one finding per job."""
     spells = h.serious_spells(job)
     guilty = {load.key for spell in spells for load in spell.culprit_loads}
@@ -92,4 +90,4 @@ def _measured(job: h.JobQueues, full: FullInput, share: float) -> h.Measurement:
     return h.measurement("saturated-share", round(full.share, 4), "share", share, over=over)
 
 
-RULE = h.Rule("BP103", judge, Saturated)
+RULE = h.Rule("BP103", judge, Limits)

@@ -34,9 +34,7 @@ from flowdiag.analyses.flink.tasks.pressure import FULL
 from flowdiag.analyses.queues import helpers as h
 
 
-class Uneven(h.Limits):
-    """Thresholds of BP204."""
-
+class Limits(h.Limits):
     longest: float = h.limit(
         5,
         "buffers",
@@ -61,7 +59,7 @@ class Uneven(h.Limits):
     samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
 
 
-def judge(job: h.JobQueues, limits: Uneven) -> h.Iterator[h.Finding]:
+def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield at most one note per job."""
     if not job.gates:
         yield from _by_pools(job, limits)
@@ -95,7 +93,7 @@ def judge(job: h.JobQueues, limits: Uneven) -> h.Iterator[h.Finding]:
     )
 
 
-def _by_pools(job: h.JobQueues, limits: Uneven) -> h.Iterator[h.Finding]:
+def _by_pools(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     """Apply Flink's table: floating buffers in use, exclusive ones free, a task upstream waits."""
     windows = h.pressed_windows(job)
     if not windows or (job.version or (9, 0)) < (1, 9):
@@ -129,4 +127,4 @@ def _by_pools(job: h.JobQueues, limits: Uneven) -> h.Iterator[h.Finding]:
         return
 
 
-RULE = h.Rule("BP204", judge, Uneven)
+RULE = h.Rule("BP204", judge, Limits)

@@ -30,9 +30,7 @@ from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.skew import skew_score
 
 
-class Uneven(h.Limits):
-    """Thresholds of SK103."""
-
+class Limits(h.Limits):
     ratio: float = h.limit(
         3, "ratio", "minimum ratio to the mean of its siblings; key groups alone cause up to 1.5"
     )
@@ -52,7 +50,7 @@ AWAITED = (
 )
 
 
-def judge(job: h.JobQueues, limits: Uneven) -> h.Iterator[h.Finding]:
+def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield one note per task of a job without a slow task."""
     if h.find_spells(job):
         return  # the unevenness follows from the slow task, or is reported with it
@@ -99,4 +97,4 @@ def _is_awaited(job: h.JobQueues, task: str) -> bool:
     )
 
 
-RULE = h.Rule("SK103", judge, Uneven, causes=("data-skew",))
+RULE = h.Rule("SK103", judge, Limits, causes=("data-skew",))

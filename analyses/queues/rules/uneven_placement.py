@@ -37,9 +37,7 @@ from flowdiag.analyses.queues import helpers as h
 SPREAD = "cluster.evenly-spread-out-slots"
 
 
-class Uneven(h.Limits):
-    """Thresholds of SK105."""
-
+class Limits(h.Limits):
     ratio: float = h.limit(2, "ratio", "minimum ratio to the mean of the other TaskManagers")
     cpu: float = h.limit(0.9, "share", "minimum CPU load of the host; almost nothing is left")
     others_cpu: float = h.limit(
@@ -51,7 +49,7 @@ class Uneven(h.Limits):
     samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
 
 
-def judge(job: h.JobQueues, limits: Uneven) -> h.Iterator[h.Finding]:
+def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield at most one finding per job."""
     working, cpu = _working_subtasks(job, limits), _cpu_loads(job, limits)
     for name, count in working.most_common(1):
@@ -65,7 +63,7 @@ def judge(job: h.JobQueues, limits: Uneven) -> h.Iterator[h.Finding]:
             yield _finding(job, name, (count, mean), (cpu[name], rest), limits)
 
 
-def _working_subtasks(job: h.JobQueues, limits: Uneven) -> Counter[str]:
+def _working_subtasks(job: h.JobQueues, limits: Limits) -> Counter[str]:
     """Count the working subtasks on each TaskManager."""
     return Counter(
         load.taskmanager
@@ -74,7 +72,7 @@ def _working_subtasks(job: h.JobQueues, limits: Uneven) -> Counter[str]:
     )
 
 
-def _cpu_loads(job: h.JobQueues, limits: Uneven) -> dict[str, float]:
+def _cpu_loads(job: h.JobQueues, limits: Limits) -> dict[str, float]:
     """Return the mean CPU load of each TaskManager with enough samples."""
     gauges = {name: h.merged_gauge(reports, "cpu") for name, reports in job.machines.items()}
     return {name: g.mean for name, g in gauges.items() if g is not None and g.n >= limits.samples}
@@ -85,7 +83,7 @@ def _finding(
     name: str,
     working: tuple[int, float],
     cpu: tuple[float, float],
-    limits: Uneven,
+    limits: Limits,
 ) -> h.Finding:
     """Both pairs hold the value of this TaskManager and the average of the others."""
     (count, mean), (load, rest) = working, cpu
@@ -118,4 +116,4 @@ def _finding(
     )
 
 
-RULE = h.Rule("SK105", judge, Uneven, causes=("slow-taskmanager",))
+RULE = h.Rule("SK105", judge, Limits, causes=("slow-taskmanager",))

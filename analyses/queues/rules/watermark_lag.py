@@ -32,16 +32,14 @@ from flowdiag.analyses.queues import helpers as h
 END_OF_INPUT = 9e15  # larger watermarks mark the end of the input
 
 
-class Behind(h.Limits):
-    """Thresholds of SK106."""
-
+class Limits(h.Limits):
     behind: float = h.limit(
         60, "s", "minimum lag behind the median; event-time windows are rarely shorter"
     )
     samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
 
 
-def judge(job: h.JobQueues, limits: Behind) -> h.Iterator[h.Finding]:
+def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield at most one note per task."""
     for task in job.topology.tasks:
         lags = _steady_lags(job, task, limits.samples)
@@ -99,4 +97,4 @@ def _steady_lags(job: h.JobQueues, task: str, enough: float) -> dict[h.SubtaskKe
     }
 
 
-RULE = h.Rule("SK106", judge, Behind)
+RULE = h.Rule("SK106", judge, Limits)

@@ -19,7 +19,7 @@ def _most_frequent(errors: Iterable[str]) -> str:
 
 
 def failed_batches(
-    assessed: h.Assessed,
+    assessed: h.AssessedApplication,
     failed: tuple[h.Batch, ...],
     *,
     failed_share: float,
@@ -86,7 +86,7 @@ def _output_subject(app: h.ApplicationFacts, outputs: h.Sequence[h.Output]) -> h
     )
 
 
-def pasted_exceptions(assessed: h.Assessed, records: list[h.Record]) -> h.Finding:
+def pasted_exceptions(assessed: h.AssessedApplication, records: list[h.Record]) -> h.Finding:
     """Return the finding about a batch whose exception is the only input."""
     error = h.fmt.shorten(error_line(records[-1].cause), 200)
     return _exception_finding(
@@ -94,7 +94,7 @@ def pasted_exceptions(assessed: h.Assessed, records: list[h.Record]) -> h.Findin
     )
 
 
-def failed_tasks(assessed: h.Assessed, records: list[h.Record]) -> h.Finding:
+def failed_tasks(assessed: h.AssessedApplication, records: list[h.Record]) -> h.Finding:
     """Return the finding about task exceptions in a fragment without batches.
 
     Their batch failed for certain only if Spark aborted the job.
@@ -117,7 +117,7 @@ def failed_tasks(assessed: h.Assessed, records: list[h.Record]) -> h.Finding:
 
 
 def _exception_finding(
-    assessed: h.Assessed,
+    assessed: h.AssessedApplication,
     records: list[h.Record],
     failed: str,
     error: str,

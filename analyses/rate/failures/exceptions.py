@@ -10,8 +10,8 @@ from typing import Final
 from flowdiag.analyses.knowledge.exceptions import cause_of_class
 from flowdiag.analyses.model.finding import Action, Measurement
 from flowdiag.analyses.rate import helpers as h
+from flowdiag.analyses.rate.assessment import AssessedApplication
 from flowdiag.analyses.rate.facts import Record
-from flowdiag.analyses.rate.present import Assessed
 from flowdiag.parsers.exceptions import Classified
 
 
@@ -135,7 +135,7 @@ def recommended_options(text: str) -> dict[str, str]:
 
 
 def failure_actions(
-    assessed: Assessed, record: Record, error: str, usual: str
+    assessed: AssessedApplication, record: Record, error: str, usual: str
 ) -> tuple[Action, ...]:
     """Return the actions for an exception by its class; by its wording if the class is unknown."""
     found = classify_record(record)
@@ -157,7 +157,7 @@ def failure_actions(
 
 
 def exception_actions(
-    assessed: Assessed,
+    assessed: AssessedApplication,
     cause: str,
     names: tuple[str, ...],
     found: Classified | None,

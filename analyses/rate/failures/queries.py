@@ -8,7 +8,11 @@ from flowdiag.analyses.rate.failures.troubles import error_line, failure_rank
 
 
 def failed_query(
-    assessed: h.Assessed, query: h.QueryFacts, records: h.Sequence[h.Record], *, worked: float
+    assessed: h.AssessedApplication,
+    query: h.QueryFacts,
+    records: h.Sequence[h.Record],
+    *,
+    worked: float,
 ) -> h.Finding:
     """Return the finding about a query whose runs ended with an exception.
 

@@ -10,7 +10,12 @@ from flowdiag.analyses.rate.cores import free_cores
 
 
 def late_batches(
-    assessed: h.Assessed, state: h.StreamState, *, failing: float, few: float, delay: float
+    assessed: h.AssessedApplication,
+    state: h.StreamState,
+    *,
+    failing: float,
+    few: float,
+    delay: float,
 ) -> h.Finding:
     """Return the finding about an application whose delay grows.
 
@@ -76,7 +81,7 @@ def _measurements(state: h.StreamState, late: float, delay: float) -> h.Iterator
         )
 
 
-def _actions(assessed: h.Assessed, state: h.StreamState) -> h.Iterator[h.Action]:
+def _actions(assessed: h.AssessedApplication, state: h.StreamState) -> h.Iterator[h.Action]:
     app, line, able = assessed.app, state.line, state.headroom_per_s or 0.0
     if h.pid.enabled(app) is not True:
         # Spark's floor of 100 may exceed what the job can do, and its first batch has no limit.
@@ -108,7 +113,12 @@ def _actions(assessed: h.Assessed, state: h.StreamState) -> h.Iterator[h.Action]
 
 
 def drained_overload(
-    assessed: h.Assessed, state: h.StreamState, *, failing: float, before: float, settled: float
+    assessed: h.AssessedApplication,
+    state: h.StreamState,
+    *,
+    failing: float,
+    before: float,
+    settled: float,
 ) -> h.Finding | None:
     """Return the finding about the last overload that is over, or None.
 
@@ -182,7 +192,7 @@ def _last_overload(
 
 
 def _past_finding(
-    assessed: h.Assessed,
+    assessed: h.AssessedApplication,
     series: list[h.Batch],
     worst: float,
     **fields: Unpack[h.SubjectFields],

@@ -20,7 +20,9 @@ _PARTS: Final = {
 }
 
 
-def inconclusive(assessed: h.Assessed, query: h.QueryFacts, state: h.StreamState) -> h.Inconclusive:
+def inconclusive(
+    assessed: h.AssessedApplication, query: h.QueryFacts, state: h.StreamState
+) -> h.Inconclusive:
     """Return why a query cannot be judged, with the input or option that would help."""
     remedy = "a longer event log or driver log"
     reason = f"{query.label}: {state.because}"
@@ -34,7 +36,7 @@ def inconclusive(assessed: h.Assessed, query: h.QueryFacts, state: h.StreamState
 
 
 def late_query(
-    assessed: h.Assessed,
+    assessed: h.AssessedApplication,
     query: h.QueryFacts,
     state: h.StreamState,
     because: str,
@@ -112,7 +114,7 @@ def _measurements(state: h.StreamState, late: h.Sequence[h.Trigger]) -> h.Iterat
 
 
 def _actions(
-    assessed: h.Assessed,
+    assessed: h.AssessedApplication,
     state: h.StreamState,
     late: h.Sequence[h.Trigger],
     part: str,

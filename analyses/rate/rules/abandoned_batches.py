@@ -31,7 +31,9 @@ from __future__ import annotations
 from flowdiag.analyses.rate import helpers as h
 
 
-def judge(assessed: h.Assessed, limits: h.Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(
+    assessed: h.AssessedApplication, limits: h.Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one note per application with batches that never ended."""
     app = assessed.app
     left = h.batches.abandoned_batches(app)

@@ -46,9 +46,7 @@ _OPTIONS: Final = {"max-rate": h.pid.MAX_RATE, "max-per-partition": h.pid.MAX_PE
 _IN_TIME: Final = (h.Stability.THROTTLED, h.Stability.STABLE, h.Stability.BORDERLINE)
 
 
-class Capped(h.Limits):
-    """Limits of RT204."""
-
+class Limits(h.Limits):
     share: float = h.limit(
         h.defaults.NARROW,
         "share",
@@ -67,7 +65,9 @@ class Capped(h.Limits):
     )
 
 
-def judge(assessed: h.Assessed, limits: Capped) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per option that limits an application, and one per limited query."""
     late = h.late_window(assessed.app.completed)
     for state in assessed.dstreams:
@@ -112,7 +112,7 @@ def _fields(
     units: str,
     share: float | None,
     cap: h.defaults.Cap,
-    limits: Capped,
+    limits: Limits,
     **more: Unpack[h.SubjectFields],
 ) -> h.SubjectFields:
     use = h.fmt.percent(share) if share is not None else "an unknown share"
@@ -131,7 +131,9 @@ def _fields(
     return fields
 
 
-def _raise_rate(assessed: h.Assessed, state: h.StreamState, cap: h.defaults.Cap) -> h.Action:
+def _raise_rate(
+    assessed: h.AssessedApplication, state: h.StreamState, cap: h.defaults.Cap
+) -> h.Action:
     app, option, line = assessed.app, _OPTIONS[cap.kind], state.line
     streams = max(1, len({s.stream for b in app.batches for s in b.streams}))
     rate, model = 0.0, ""
@@ -157,11 +159,11 @@ def _raise_rate(assessed: h.Assessed, state: h.StreamState, cap: h.defaults.Cap)
 
 
 def _query_finding(
-    assessed: h.Assessed,
+    assessed: h.AssessedApplication,
     query: h.QueryFacts,
     state: h.StreamState,
     cap: h.defaults.Cap,
-    limits: Capped,
+    limits: Limits,
 ) -> h.Finding:
     late, option, files = h.late_triggers(query.triggers), None, query.file_limit or 0
     current = more = None
@@ -199,4 +201,4 @@ def _query_finding(
     return h.trigger_finding(assessed, query, late, **fields)
 
 
-RULE = h.Rule("RT204", judge, Capped, causes=("max-rate",))
+RULE = h.Rule("RT204", judge, Limits, causes=("max-rate",))

@@ -34,15 +34,15 @@ from flowdiag.analyses.rate import helpers as h
 OPTION: Final = "spark.streaming.concurrentJobs"
 
 
-class Overtaken(h.Limits):
-    """Limits of RT208."""
-
+class Limits(h.Limits):
     share: float = h.limit(
         0.1, "share", "minimum share of overtaken batches; a few ties do not affect the rate"
     )
 
 
-def judge(assessed: h.Assessed, limits: Overtaken) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per application whose estimators miss batches."""
     slots = h.batches.concurrent_jobs(assessed.app.settings)
     for estimator in assessed.estimators if slots > 1 else ():
@@ -84,4 +84,4 @@ def overtaken(estimator: h.Replay) -> tuple[int, int]:
     return missed, counted
 
 
-RULE = h.Rule("RT208", judge, Overtaken, causes=("concurrent-jobs",))
+RULE = h.Rule("RT208", judge, Limits, causes=("concurrent-jobs",))

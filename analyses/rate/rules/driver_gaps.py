@@ -35,9 +35,7 @@ from statistics import median
 from flowdiag.analyses.rate import helpers as h
 
 
-class Gaps(h.Limits):
-    """Limits of RT308."""
-
+class Limits(h.Limits):
     share: float = h.limit(0.5, "share", "minimum share of the batch without a running job")
     floor: float = h.limit(500, "ms", "starting and ending jobs takes only tens of milliseconds")
     batches: float = h.limit(0.6, "share", "minimum share of recent batches with such a gap")
@@ -47,7 +45,9 @@ class Gaps(h.Limits):
     )
 
 
-def judge(assessed: h.Assessed, limits: Gaps) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per application or query whose driver delays batches."""
     for flow in h.flows_of(assessed) if not assessed.app.lost else ():
         units = [unit for unit in flow.units if unit.gap_ms is not None and unit.rows]
@@ -78,4 +78,4 @@ def judge(assessed: h.Assessed, limits: Gaps) -> h.Iterator[h.Finding | h.Inconc
         )
 
 
-RULE = h.Rule("RT308", judge, Gaps, causes=("driver-gaps",))
+RULE = h.Rule("RT308", judge, Limits, causes=("driver-gaps",))

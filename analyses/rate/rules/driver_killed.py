@@ -57,13 +57,11 @@ _WELL: Final = (
 )
 
 
-class Killed(h.Limits):
-    """Limits of RT311."""
-
+class Limits(h.Limits):
     beyond: float = h.limit(600_000, "ms", "a running driver writes to its log more often")
 
 
-def judge(assessed: h.Assessed, limits: Killed) -> h.Iterator[h.Finding]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield one finding per application whose driver disappeared."""
     app = assessed.app
     lost = app.incidents_of(DISASSOCIATED)
@@ -112,7 +110,9 @@ def judge(assessed: h.Assessed, limits: Killed) -> h.Iterator[h.Finding]:
     )
 
 
-def _votes(assessed: h.Assessed, lost: h.Sequence[h.Record], limits: Killed) -> tuple[h.Vote, ...]:
+def _votes(
+    assessed: h.AssessedApplication, lost: h.Sequence[h.Record], limits: Limits
+) -> tuple[h.Vote, ...]:
     app, last = assessed.app, assessed.app.last_us
     texts: dict[str, str] = {}
     if "event-log" in app.origins:
@@ -135,7 +135,7 @@ def _votes(assessed: h.Assessed, lost: h.Sequence[h.Record], limits: Killed) -> 
     )
 
 
-def _successor(assessed: h.Assessed) -> h.ApplicationFacts | None:
+def _successor(assessed: h.AssessedApplication) -> h.ApplicationFacts | None:
     """Return the next application of the same name."""
     app = assessed.app
     if app.name is None or app.last_us is None:
@@ -144,4 +144,4 @@ def _successor(assessed: h.Assessed) -> h.ApplicationFacts | None:
     return min(later, key=lambda other: other.started_us or 0, default=None)
 
 
-RULE: Final = h.Rule("RT311", judge, Killed, signals=_SIGNALS, causes=("driver-killed",))
+RULE: Final = h.Rule("RT311", judge, Limits, signals=_SIGNALS, causes=("driver-killed",))

@@ -54,9 +54,7 @@ _BY_WHOM: Final = (
 )
 
 
-class Lost(h.Limits):
-    """Limits of RT304."""
-
+class Limits(h.Limits):
     ratio: float = h.limit(2.0, "ratio", "hosts of the same kind differ by only a fifth")
     stages: float = h.limit(10, "stages", "fewer stages may be chance")
     at_end: float = h.limit(
@@ -65,7 +63,9 @@ class Lost(h.Limits):
     quiet: float = h.limit(600_000, "ms", "without another loss, the application has recovered")
 
 
-def judge(assessed: h.Assessed, limits: Lost) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per slow executor, and one for all lost executors or blocks."""
     app = assessed.app
     if app.kind == "other" and app.application:
@@ -101,7 +101,7 @@ def judge(assessed: h.Assessed, limits: Lost) -> h.Iterator[h.Finding | h.Inconc
         yield _lost_blocks(assessed, removed, blocks, limits)
 
 
-def _removed(app: h.ApplicationFacts, executor: h.Executor, limits: Lost) -> bool:
+def _removed(app: h.ApplicationFacts, executor: h.Executor, limits: Limits) -> bool:
     """Return whether Spark removed the executor before the application began to stop."""
     removed, stopped = executor.removed_us, h.batches.stop_us(app)
     if removed is None or (stopped is not None and removed >= stopped):
@@ -110,7 +110,7 @@ def _removed(app: h.ApplicationFacts, executor: h.Executor, limits: Lost) -> boo
 
 
 def _severity(
-    app: h.ApplicationFacts, last_us: int, limits: Lost, *, blocks: bool
+    app: h.ApplicationFacts, last_us: int, limits: Limits, *, blocks: bool
 ) -> h.SubjectFields:
     """Return severity and state: recent losses are ongoing, and critical if blocks are lost."""
     recent = (app.last_us or 0) - last_us < limits.quiet * 1000
@@ -122,7 +122,10 @@ def _severity(
 
 
 def _lost_blocks(
-    assessed: h.Assessed, removed: list[h.Executor], blocks: h.Sequence[Trouble], limits: Lost
+    assessed: h.AssessedApplication,
+    removed: list[h.Executor],
+    blocks: h.Sequence[Trouble],
+    limits: Limits,
 ) -> h.Finding:
     """Return the finding about blocks that were lost although no executor failed."""
     app = assessed.app
@@ -157,7 +160,10 @@ def _lost_blocks(
 
 
 def _lost_executors(
-    assessed: h.Assessed, lost: list[h.Executor], gone: h.Sequence[Trouble], limits: Lost
+    assessed: h.AssessedApplication,
+    lost: list[h.Executor],
+    gone: h.Sequence[Trouble],
+    limits: Limits,
 ) -> h.Finding:
     app, times = assessed.app, [executor.removed_us or 0 for executor in lost]
     first, last = min(times), lost[times.index(max(times))]
@@ -218,6 +224,6 @@ def _block_names(blocks: list[Trouble]) -> str:
 RULE = h.Rule(
     "RT304",
     judge,
-    Lost,
+    Limits,
     causes=("slow-executor", "executor-lost", "out-of-memory", "blocks-lost"),
 )

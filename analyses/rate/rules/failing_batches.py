@@ -46,9 +46,7 @@ from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.failures import batches, queries
 
 
-class Failing(h.Limits):
-    """Limits of RT103."""
-
+class Limits(h.Limits):
     failed_share: float = h.limit(
         h.defaults.FAILED_SHARE, "share", "one lost batch in twenty is data loss, not an incident"
     )
@@ -67,7 +65,9 @@ class Failing(h.Limits):
     )
 
 
-def judge(assessed: h.Assessed, limits: Failing) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per application with failed batches, and one per failed query."""
     app = assessed.app
     failed = h.batches.failed_batches(app) if assessed.dstreams else ()
@@ -92,6 +92,6 @@ def judge(assessed: h.Assessed, limits: Failing) -> h.Iterator[h.Finding | h.Inc
 RULE = h.Rule(
     "RT103",
     judge,
-    Failing,
+    Limits,
     causes=(*dict.fromkeys(("failing-batches", *(word for word, _ in CAUSE_OF_CLASS.values()))),),
 )

@@ -64,9 +64,7 @@ from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.overload import batches, queries
 
 
-class Late(h.Limits):
-    """Limits of RT101."""
-
+class Limits(h.Limits):
     delay: float = h.limit(
         h.defaults.GROWN, "intervals", "a single long batch causes a shorter delay"
     )
@@ -96,7 +94,9 @@ class Late(h.Limits):
     )
 
 
-def judge(assessed: h.Assessed, limits: Late) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per application and query that falls behind."""
     for state in assessed.dstreams:
         if state.stability is h.Stability.INCONCLUSIVE:
@@ -128,4 +128,4 @@ def judge(assessed: h.Assessed, limits: Late) -> h.Iterator[h.Finding | h.Inconc
                 )
 
 
-RULE = h.Rule("RT101", judge, Late, core=True, causes=("overloaded",))
+RULE = h.Rule("RT101", judge, Limits, core=True, causes=("overloaded",))

@@ -45,9 +45,7 @@ SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 SHORTEST_MS: Final = 50  # shorter blocks cost more to schedule than they gain
 
 
-class Few(h.Limits):
-    """Limits of RT306."""
-
+class Limits(h.Limits):
     part: float = h.limit(
         0.5, "share", "maximum share of the free cores in use; above it, there is little to gain"
     )
@@ -61,7 +59,9 @@ class Few(h.Limits):
     )
 
 
-def judge(assessed: h.Assessed, limits: Few) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per application or query that leaves cores idle."""
     for flow in h.flows_of(assessed):
         cores = free_cores(assessed.app) if flow.query is None else cores_of(assessed.app)
@@ -80,7 +80,7 @@ def judge(assessed: h.Assessed, limits: Few) -> h.Iterator[h.Finding | h.Inconcl
 
 
 def _finding(
-    flow: h.Flow, few: list[tuple[h.Unit, h.StageLoad]], count: int, cores: int, limits: Few
+    flow: h.Flow, few: list[tuple[h.Unit, h.StageLoad]], count: int, cores: int, limits: Limits
 ) -> h.Finding:
     tasks = median(stage.tasks for _, stage in few)
     longest = h.fmt.duration(median(stage.longest_ms for _, stage in few))
@@ -121,4 +121,4 @@ def _actions(flow: h.Flow, cores: int) -> tuple[h.Action, ...]:
     return h.remedies("few-tasks", app, remedy, proposed=proposed, cores=str(cores))
 
 
-RULE = h.Rule("RT306", judge, Few, causes=("few-tasks",))
+RULE = h.Rule("RT306", judge, Limits, causes=("few-tasks",))

@@ -35,9 +35,7 @@ from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.advice import what_if
 
 
-class Fixed(h.Limits):
-    """Limits of RT202."""
-
+class Limits(h.Limits):
     cost: float = h.limit(
         h.COST, "share", "share of the interval; above it, almost no time is left for the records"
     )
@@ -54,7 +52,9 @@ class Fixed(h.Limits):
     )
 
 
-def judge(assessed: h.Assessed, limits: Fixed) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per application whose almost empty batches are too long."""
     for state in assessed.dstreams:
         cost = h.fixed_cost(
@@ -70,7 +70,9 @@ def judge(assessed: h.Assessed, limits: Fixed) -> h.Iterator[h.Finding | h.Incon
             yield _finding(assessed, state, cost, limits)
 
 
-def _finding(assessed: h.Assessed, state: h.StreamState, cost: float, limits: Fixed) -> h.Finding:
+def _finding(
+    assessed: h.AssessedApplication, state: h.StreamState, cost: float, limits: Limits
+) -> h.Finding:
     app, interval, line = assessed.app, state.interval_ms or 1, state.line
     explain = h.explanation("fixed-cost")
     if any(h.floor_share(estimator) > 0.5 for estimator in assessed.estimators):
@@ -108,4 +110,4 @@ def _finding(assessed: h.Assessed, state: h.StreamState, cost: float, limits: Fi
     )
 
 
-RULE = h.Rule("RT202", judge, Fixed, causes=("fixed-cost",))
+RULE = h.Rule("RT202", judge, Limits, causes=("fixed-cost",))

@@ -34,15 +34,15 @@ from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.stability import trend
 
 
-class Lag(h.Limits):
-    """Limits of RT105."""
-
+class Limits(h.Limits):
     share: float = h.limit(0.5, "share", "share of the interval that passes before the submission")
     floor: float = h.limit(500, "ms", "a busy driver is only tens of milliseconds late")
     fewest: float = h.limit(h.defaults.FEW, "batches", "fewer batches may be chance")
 
 
-def judge(assessed: h.Assessed, limits: Lag) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per application whose driver is late."""
     app = assessed.app
     late = [b for b in h.late_window(app.completed) if b.generation_lag_ms is not None]
@@ -67,4 +67,4 @@ def judge(assessed: h.Assessed, limits: Lag) -> h.Iterator[h.Finding | h.Inconcl
     )
 
 
-RULE = h.Rule("RT105", judge, Lag, causes=("generation-lag",))
+RULE = h.Rule("RT105", judge, Limits, causes=("generation-lag",))

@@ -32,15 +32,15 @@ from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.stability import Trend, trend
 
 
-class Growing(h.Limits):
-    """Limits of RT406."""
-
+class Limits(h.Limits):
     triggers: float = h.limit(12, "triggers", "the first triggers of any query fill its state")
     rise: float = h.limit(0.1, "share", "growth over the recent triggers, as a share of the state")
     floor: float = h.limit(10_000, "rows", "a smaller state fits on any executor")
 
 
-def judge(assessed: h.Assessed, limits: Growing) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per query whose state grows."""
     for query, _ in assessed.queries:
         late = [t for t in h.late_triggers(query.triggers) if t.rows and t.state_rows is not None]
@@ -53,7 +53,7 @@ def judge(assessed: h.Assessed, limits: Growing) -> h.Iterator[h.Finding | h.Inc
             yield _finding(assessed, query, late, slope, limits)
 
 
-def _growth(late: h.Sequence[h.Trigger], limits: Growing) -> Trend | None:
+def _growth(late: h.Sequence[h.Trigger], limits: Limits) -> Trend | None:
     """Return the growth of the state in rows per second, or None if it is too small."""
     last = late[-1].state_rows or 0
     slope = trend([t.time_us / 1e6 for t in late], [float(t.state_rows or 0) for t in late])
@@ -74,11 +74,11 @@ def removal_due(triggers: h.Sequence[h.Trigger]) -> bool:
 
 
 def _finding(
-    assessed: h.Assessed,
+    assessed: h.AssessedApplication,
     query: h.QueryFacts,
     late: h.Sequence[h.Trigger],
     slope: Trend,
-    limits: Growing,
+    limits: Limits,
 ) -> h.Finding:
     last = late[-1].state_rows or 0
     growth = slope.rise / max(1.0, last - slope.rise)
@@ -112,4 +112,4 @@ def _finding(
     )
 
 
-RULE = h.Rule("RT406", judge, Growing, causes=("growing-state",))
+RULE = h.Rule("RT406", judge, Limits, causes=("growing-state",))

@@ -30,14 +30,14 @@ from __future__ import annotations
 from flowdiag.analyses.rate import helpers as h
 
 
-class Hanging(h.Limits):
-    """Limits of RT104."""
-
+class Limits(h.Limits):
     intervals: float = h.limit(10.0, "intervals", "shorter stalls end on their own")
     ratio: float = h.limit(3.0, "ratio", "ratio to the longest earlier batch")
 
 
-def judge(assessed: h.Assessed, limits: Hanging) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per application with a batch that hangs at the end."""
     app = assessed.app
     unfinished = h.batches.unfinished_batches(app)
@@ -65,4 +65,4 @@ def judge(assessed: h.Assessed, limits: Hanging) -> h.Iterator[h.Finding | h.Inc
     )
 
 
-RULE = h.Rule("RT104", judge, Hanging, causes=("hanging-batch",))
+RULE = h.Rule("RT104", judge, Limits, causes=("hanging-batch",))

@@ -30,9 +30,7 @@ from __future__ import annotations
 from flowdiag.analyses.rate import helpers as h
 
 
-class Dropped(h.Limits):
-    """Limits of RT404."""
-
+class Limits(h.Limits):
     share: float = h.limit(0.001, "share", "one missing row in a thousand is worth reporting")
     recent: float = h.limit(
         5,
@@ -41,7 +39,9 @@ class Dropped(h.Limits):
     )
 
 
-def judge(assessed: h.Assessed, limits: Dropped) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per query that drops rows."""
     for query, _ in assessed.queries:
         dropped = [t for t in query.triggers if t.dropped]
@@ -72,4 +72,4 @@ def judge(assessed: h.Assessed, limits: Dropped) -> h.Iterator[h.Finding | h.Inc
         )
 
 
-RULE = h.Rule("RT404", judge, Dropped, causes=("late-rows",))
+RULE = h.Rule("RT404", judge, Limits, causes=("late-rows",))

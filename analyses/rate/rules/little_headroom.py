@@ -51,9 +51,7 @@ _TEXTS = {
 }
 
 
-class Tight(h.Limits):
-    """Limits of RT106."""
-
+class Limits(h.Limits):
     use: float = h.limit(
         h.defaults.NARROW, "share", "share of the interval; single batches vary by a fifth anyway"
     )
@@ -62,7 +60,9 @@ class Tight(h.Limits):
     )
 
 
-def judge(assessed: h.Assessed, limits: Tight) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per application or query that barely keeps up."""
     for flow in h.flows_of(assessed):
         state, query = flow.state, flow.query
@@ -90,4 +90,4 @@ def judge(assessed: h.Assessed, limits: Tight) -> h.Iterator[h.Finding | h.Incon
         )
 
 
-RULE = h.Rule("RT106", judge, Tight)
+RULE = h.Rule("RT106", judge, Limits)

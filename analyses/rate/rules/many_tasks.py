@@ -39,9 +39,7 @@ from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.cores import cores_of
 
 
-class Many(h.Limits):
-    """Limits of RT312."""
-
+class Limits(h.Limits):
     more: float = h.limit(4.0, "ratio", "tasks per core; up to three are recommended")
     part: float = h.limit(
         0.5,
@@ -62,7 +60,7 @@ class Many(h.Limits):
     )
 
 
-def judge(assessed: h.Assessed, limits: Many) -> h.Iterator[h.Finding]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield one finding per application or query whose tasks are almost empty."""
     cores = cores_of(assessed.app)
     for flow in h.flows_of(assessed):
@@ -83,7 +81,7 @@ def judge(assessed: h.Assessed, limits: Many) -> h.Iterator[h.Finding]:
 
 
 def _finding(
-    flow: h.Flow, many: list[tuple[h.Unit, h.StageLoad]], count: int, cores: int, limits: Many
+    flow: h.Flow, many: list[tuple[h.Unit, h.StageLoad]], count: int, cores: int, limits: Limits
 ) -> h.Finding:
     tasks = round(median(stage.tasks for _, stage in many))
     held = round(median(unit.records or 0 for unit, _ in many))
@@ -107,4 +105,4 @@ def _finding(
     )
 
 
-RULE = h.Rule("RT312", judge, Many, causes=("fixed-cost",))
+RULE = h.Rule("RT312", judge, Limits, causes=("fixed-cost",))

@@ -38,9 +38,7 @@ from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.cores import cores_of
 
 
-class Starved(h.Limits):
-    """Limits of RT313."""
-
+class Limits(h.Limits):
     waiting: float = h.limit(
         3, "batches", "minimum number of unfinished batches; one or two wait at every start"
     )
@@ -51,7 +49,7 @@ class Starved(h.Limits):
     )
 
 
-def judge(assessed: h.Assessed, limits: Starved) -> h.Iterator[h.Finding]:
+def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield at most one finding per application."""
     app, cores = assessed.app, cores_of(assessed.app)
     receivers = {
@@ -70,7 +68,7 @@ def judge(assessed: h.Assessed, limits: Starved) -> h.Iterator[h.Finding]:
 
 
 def _held_by_receivers(
-    assessed: h.Assessed, starts: list[h.Record], waiting: h.Sequence[h.Batch]
+    assessed: h.AssessedApplication, starts: list[h.Record], waiting: h.Sequence[h.Batch]
 ) -> h.Finding:
     cores = cores_of(assessed.app) or 0
     receivers, available = h.fmt.plural(len(starts), "receiver"), h.fmt.plural(cores, "core")
@@ -95,7 +93,7 @@ def _held_by_receivers(
     )
 
 
-def _refused(assessed: h.Assessed, refused: list[h.Record]) -> h.Finding:
+def _refused(assessed: h.AssessedApplication, refused: list[h.Record]) -> h.Finding:
     app = assessed.app
     quotas = app.incidents_of("pods-over-quota")
     last = max(record.time_us or 0 for record in refused)
@@ -158,4 +156,4 @@ def _resources(app: h.ApplicationFacts, quotas: list[h.Record]) -> str:
     return text
 
 
-RULE = h.Rule("RT313", judge, Starved, causes=("no-core-left",))
+RULE = h.Rule("RT313", judge, Limits, causes=("no-core-left",))

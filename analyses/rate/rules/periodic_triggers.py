@@ -42,9 +42,7 @@ _LOGS: Final = {
 }
 
 
-class Regular(h.Limits):
-    """Limits of RT408."""
-
+class Limits(h.Limits):
     ratio: float = h.limit(
         h.defaults.PERIODIC, "ratio", "minimum ratio of a long batch's duration to the median"
     )
@@ -56,7 +54,9 @@ class Regular(h.Limits):
     )
 
 
-def judge(assessed: h.Assessed, limits: Regular) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one note per query with such batches."""
     for query, state in assessed.queries:
         if query.real_time or state.stability is h.Stability.FAILING:
@@ -114,4 +114,4 @@ def compaction_option(
     return None
 
 
-RULE = h.Rule("RT408", judge, Regular)
+RULE = h.Rule("RT408", judge, Limits)

@@ -38,9 +38,7 @@ from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.advice import what_if
 
 
-class Floor(h.Limits):
-    """Limits of RT201."""
-
+class Limits(h.Limits):
     share: float = h.limit(
         h.defaults.MOSTLY, "share", "minimum share of recent updates that the floor limits"
     )
@@ -51,7 +49,9 @@ class Floor(h.Limits):
     )
 
 
-def judge(assessed: h.Assessed, limits: Floor) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per application whose floor is above its processing rate."""
     for state in assessed.dstreams:
         if state.stability is not h.Stability.OVERLOADED or h.fixed_cost(assessed, state):
@@ -65,7 +65,7 @@ def judge(assessed: h.Assessed, limits: Floor) -> h.Iterator[h.Finding | h.Incon
             yield _finding(assessed, state, held)
 
 
-def _exceeds(estimator: h.Replay, state: h.StreamState, limits: Floor) -> bool:
+def _exceeds(estimator: h.Replay, state: h.StreamState, limits: Limits) -> bool:
     """Return whether the floor is above the processing rate, and late batches are as large as it permits."""
     late, floor = estimator.updates[-6:], estimator.gains.min_rate
     rates = [step.processing_rate for step in late if step.processing_rate]
@@ -75,7 +75,9 @@ def _exceeds(estimator: h.Replay, state: h.StreamState, limits: Floor) -> bool:
     return median(s.observation.elements for s in late) >= limits.full * permitted
 
 
-def _finding(assessed: h.Assessed, state: h.StreamState, held: list[h.Replay]) -> h.Finding:
+def _finding(
+    assessed: h.AssessedApplication, state: h.StreamState, held: list[h.Replay]
+) -> h.Finding:
     app, floor = assessed.app, held[0].gains.min_rate
     late = [step for estimator in held for step in estimator.updates[-6:]]
     able = median(step.processing_rate for step in late if step.processing_rate)
@@ -106,4 +108,4 @@ def _finding(assessed: h.Assessed, state: h.StreamState, held: list[h.Replay]) -
     )
 
 
-RULE = h.Rule("RT201", judge, Floor, causes=("rate-floor",))
+RULE = h.Rule("RT201", judge, Limits, causes=("rate-floor",))

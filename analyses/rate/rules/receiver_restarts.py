@@ -34,9 +34,7 @@ from collections import defaultdict
 from flowdiag.analyses.rate import helpers as h
 
 
-class Restarts(h.Limits):
-    """Limits of RT302."""
-
+class Limits(h.Limits):
     restarts: float = h.limit(
         1, "restarts", "minimum number of restarts; a healthy receiver starts only once"
     )
@@ -45,7 +43,9 @@ class Restarts(h.Limits):
     )
 
 
-def judge(assessed: h.Assessed, limits: Restarts) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per stream whose receiver restarted."""
     streams: dict[str, list[h.Record]] = defaultdict(list)
     for record in assessed.app.receivers:
@@ -73,7 +73,7 @@ def restarts(records: list[h.Record]) -> list[h.Record]:
     return starts if stopped_before else starts[1:]
 
 
-def _stopped_again(assessed: h.Assessed, records: list[h.Record]) -> bool:
+def _stopped_again(assessed: h.AssessedApplication, records: list[h.Record]) -> bool:
     """Return whether the last record is a stop that Spark meant to follow with a restart."""
     logged = [record for record in records if record.fields.get("origin", "log") == "log"]
     last = next((record for record in reversed(logged) if record.what != "error"), None)
@@ -83,11 +83,11 @@ def _stopped_again(assessed: h.Assessed, records: list[h.Record]) -> bool:
 
 
 def _finding(
-    assessed: h.Assessed,
+    assessed: h.AssessedApplication,
     stream: str,
     again: list[h.Record],
     records: list[h.Record],
-    limits: Restarts,
+    limits: Limits,
 ) -> h.Finding:
     app, last, count = assessed.app, again[-1].time_us, len(again)
     times = "once" if count == 1 else f"{count} times"
@@ -120,4 +120,4 @@ def _finding(
     )
 
 
-RULE = h.Rule("RT302", judge, Restarts, causes=("receiver-restarts",))
+RULE = h.Rule("RT302", judge, Limits, causes=("receiver-restarts",))

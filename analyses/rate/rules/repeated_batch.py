@@ -31,9 +31,7 @@ from __future__ import annotations
 from flowdiag.analyses.rate import helpers as h
 
 
-class Repeated(h.Limits):
-    """Limits of RT409."""
-
+class Limits(h.Limits):
     tries: float = h.limit(
         3,
         "runs",
@@ -41,7 +39,9 @@ class Repeated(h.Limits):
     )
 
 
-def judge(assessed: h.Assessed, limits: Repeated) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per query, about its last repeated batch."""
     for query, _ in assessed.queries:
         again = [batch for batch, runs in query.tries.items() if runs >= limits.tries]
@@ -78,4 +78,4 @@ def _records_about(query: h.QueryFacts, batch: int) -> list[h.Trigger | h.Record
     return sorted([*near, *events], key=lambda item: item.time_us or 0)
 
 
-RULE = h.Rule("RT409", judge, Repeated, causes=("failing-batches",))
+RULE = h.Rule("RT409", judge, Limits, causes=("failing-batches",))

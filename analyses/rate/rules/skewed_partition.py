@@ -38,9 +38,7 @@ from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate import partitions as p
 
 
-class Skew(h.Limits):
-    """Limits of RT310."""
-
+class Limits(h.Limits):
     ratio: float = h.limit(
         3.0, "ratio", "minimum ratio to the mean of the others; evenly spread keys stay below it"
     )
@@ -69,7 +67,9 @@ class Skew(h.Limits):
     )
 
 
-def judge(assessed: h.Assessed, limits: Skew) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per application or query with such a partition."""
     least = p.Least(
         ratio=limits.ratio,
@@ -93,7 +93,7 @@ def judge(assessed: h.Assessed, limits: Skew) -> h.Iterator[h.Finding | h.Inconc
 
 
 def _of_batches(
-    assessed: h.Assessed, least: p.Least
+    assessed: h.AssessedApplication, least: p.Least
 ) -> tuple[p.Uneven | None, tuple[h.Evidence, ...]]:
     late = h.late_window(assessed.app.completed)
     counts = [p.records_by_partition(batch) for batch in late]
@@ -108,11 +108,11 @@ def _of_batches(
 
 
 def _finding(
-    assessed: h.Assessed,
+    assessed: h.AssessedApplication,
     query: str | None,
     found: p.Uneven,
     evidence: tuple[h.Evidence, ...],
-    limits: Skew,
+    limits: Limits,
 ) -> h.Finding:
     rest = found.others * (found.partitions - 1)
     share = h.fmt.percent(found.count / max(1.0, found.count + rest))
@@ -143,4 +143,4 @@ def _finding(
     )
 
 
-RULE = h.Rule("RT310", judge, Skew, causes=("data-skew",))
+RULE = h.Rule("RT310", judge, Limits, causes=("data-skew",))

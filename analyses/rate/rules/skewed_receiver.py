@@ -33,15 +33,15 @@ from __future__ import annotations
 from flowdiag.analyses.rate import helpers as h
 
 
-class Skew(h.Limits):
-    """Limits of RT301."""
-
+class Limits(h.Limits):
     ratio: float = h.limit(
         3.0, "ratio", "minimum ratio to the mean of the others; below it, the load is similar"
     )
 
 
-def judge(assessed: h.Assessed, limits: Skew) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per application with such a stream."""
     late = h.late_window(assessed.app.completed)
     totals, unit = totals_by_stream(assessed, late)
@@ -75,7 +75,9 @@ def judge(assessed: h.Assessed, limits: Skew) -> h.Iterator[h.Finding | h.Inconc
         )
 
 
-def totals_by_stream(assessed: h.Assessed, late: h.Sequence[h.Batch]) -> tuple[dict[int, int], str]:
+def totals_by_stream(
+    assessed: h.AssessedApplication, late: h.Sequence[h.Batch]
+) -> tuple[dict[int, int], str]:
     """Return the records of each stream, or the bytes of its blocks, with their unit."""
     totals: dict[int, int] = {}
     for batch in late:
@@ -87,4 +89,4 @@ def totals_by_stream(assessed: h.Assessed, late: h.Sequence[h.Batch]) -> tuple[d
     return {blocks.stream: blocks.bytes for blocks in assessed.app.blocks}, "bytes"
 
 
-RULE = h.Rule("RT301", judge, Skew, causes=("skewed-receiver",))
+RULE = h.Rule("RT301", judge, Limits, causes=("skewed-receiver",))

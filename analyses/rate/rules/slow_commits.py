@@ -43,9 +43,7 @@ _KINDS: Final = {
 }
 
 
-class Slow(h.Limits):
-    """Limits of RT407."""
-
+class Limits(h.Limits):
     share: float = h.limit(0.3, "share", "minimum share of the duration of a trigger")
     floor: float = h.limit(
         500, "ms", "minimum time per trigger; a commit to object storage takes a few hundred"
@@ -60,7 +58,9 @@ class Slow(h.Limits):
     )
 
 
-def judge(assessed: h.Assessed, limits: Slow) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield at most one finding for the state and one for the metadata of a query."""
     cores = cores_of(assessed.app)
     for query, state in assessed.queries:
@@ -103,4 +103,4 @@ def _actions(app: h.ApplicationFacts, last: h.Trigger, kind: str) -> tuple[h.Act
     return (h.Action(text=text, verify="walCommit and commitOffsets of the triggers"),)
 
 
-RULE = h.Rule("RT407", judge, Slow, causes=tuple(cause for _, cause in _KINDS.values()))
+RULE = h.Rule("RT407", judge, Limits, causes=tuple(cause for _, cause in _KINDS.values()))

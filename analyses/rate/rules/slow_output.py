@@ -29,9 +29,7 @@ from __future__ import annotations
 from flowdiag.analyses.rate import helpers as h
 
 
-class Slow(h.Limits):
-    """Limits of RT309."""
-
+class Limits(h.Limits):
     share: float = h.limit(0.7, "share", "minimum share of the time of all output operations")
     batches: float = h.limit(10, "batches", "minimum number of batches; fewer may be a coincidence")
     use: float = h.limit(
@@ -41,7 +39,9 @@ class Slow(h.Limits):
     )
 
 
-def judge(assessed: h.Assessed, limits: Slow) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per application with such an operation."""
     app = assessed.app
     operations = [one for one in app.operations if one.batches >= limits.batches]
@@ -80,4 +80,4 @@ def judge(assessed: h.Assessed, limits: Slow) -> h.Iterator[h.Finding | h.Inconc
         )
 
 
-RULE = h.Rule("RT309", judge, Slow, causes=("slow-output",))
+RULE = h.Rule("RT309", judge, Limits, causes=("slow-output",))

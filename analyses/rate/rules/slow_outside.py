@@ -55,9 +55,7 @@ _CHECK_STORAGE: Final = h.Action(
 )
 
 
-class Outside(h.Limits):
-    """Limits of RT305."""
-
+class Limits(h.Limits):
     share: float = h.limit(0.5, "share", "of the interval, for one checkpoint of the driver")
     writes: float = h.limit(3, "checkpoints", "fewer may be chance")
     mostly: float = h.limit(0.8, "share", "of the failures, with the same partition")
@@ -65,14 +63,16 @@ class Outside(h.Limits):
     quiet: float = h.limit(600_000, "ms", "since the last trouble: it has recovered")
 
 
-def judge(assessed: h.Assessed, limits: Outside) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per kind of trouble and application."""
     if assessed.app.kind != "other":
         yield from _kafka(assessed, limits)
         yield from _storage(assessed, limits)
 
 
-def _kafka(assessed: h.Assessed, limits: Outside) -> h.Iterator[h.Finding]:
+def _kafka(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield findings about polls that timed out, and about records that Kafka no longer has."""
     app = assessed.app
     polls, gone = troubles(app, POLL), troubles(app, GONE)
@@ -119,7 +119,7 @@ def _poll_pasted(app: h.ApplicationFacts) -> bool:
     )
 
 
-def _main_partition(of: h.Sequence[Trouble], limits: Outside) -> tuple[str | None, str]:
+def _main_partition(of: h.Sequence[Trouble], limits: Limits) -> tuple[str | None, str]:
     """Return the partition that most of the failures name, and a clause for the title."""
     named = Counter(trouble.what for trouble in of if trouble.what)
     if not named:
@@ -132,7 +132,7 @@ def _main_partition(of: h.Sequence[Trouble], limits: Outside) -> tuple[str | Non
     return None, f", of {len(named)} partitions"
 
 
-def _storage(assessed: h.Assessed, limits: Outside) -> h.Iterator[h.Finding]:
+def _storage(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Finding]:
     """Yield findings about the driver's slow checkpoints, and about failed writes."""
     app = assessed.app
     writes = app.incidents_of("graph-checkpoint")
@@ -175,9 +175,9 @@ def _storage(assessed: h.Assessed, limits: Outside) -> h.Iterator[h.Finding]:
 
 
 def _finding(
-    assessed: h.Assessed,
+    assessed: h.AssessedApplication,
     records: h.Sequence[Trouble | h.Record],
-    limits: Outside,
+    limits: Limits,
     *,
     partition: str | None = None,
     fatal: bool = False,
@@ -209,6 +209,6 @@ def _finding(
 RULE = h.Rule(
     "RT305",
     judge,
-    Outside,
+    Limits,
     causes=("slow-kafka", "offsets-out-of-range", "slow-metadata-writes"),
 )

@@ -38,9 +38,7 @@ from statistics import median
 from flowdiag.analyses.rate import helpers as h
 
 
-class Slow(h.Limits):
-    """Limits of RT303."""
-
+class Limits(h.Limits):
     ratio: float = h.limit(
         3.0,
         "ratio",
@@ -67,7 +65,9 @@ class Slow(h.Limits):
     )
 
 
-def judge(assessed: h.Assessed, limits: Slow) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per application or query whose batches wait for one task."""
     for flow in h.flows_of(assessed):
         units = [unit for unit in flow.units if unit.rows]
@@ -80,7 +80,7 @@ def judge(assessed: h.Assessed, limits: Slow) -> h.Iterator[h.Finding | h.Inconc
             yield _finding(flow, slow, len(units), limits)
 
 
-def _waits_for_task(lasted_ms: int, stage: h.StageLoad, limits: Slow) -> bool:
+def _waits_for_task(lasted_ms: int, stage: h.StageLoad, limits: Limits) -> bool:
     others_ms = stage.others_ms
     return others_ms is not None and stage.longest_ms >= max(
         limits.ratio * others_ms, limits.floor + others_ms, limits.part * lasted_ms
@@ -96,7 +96,7 @@ def skewed(stage: h.StageLoad, more: float = 2.0) -> bool | None:
 
 
 def _finding(
-    flow: h.Flow, slow: list[tuple[h.Unit, h.StageLoad]], count: int, limits: Slow
+    flow: h.Flow, slow: list[tuple[h.Unit, h.StageLoad]], count: int, limits: Limits
 ) -> h.Finding:
     stages = [stage for _, stage in slow]
     verdicts = [verdict for s in stages if (verdict := skewed(s, limits.more)) is not None]
@@ -168,4 +168,4 @@ def _task_subject(flow: h.Flow, stage: h.StageLoad, partition: int | None) -> h.
     )
 
 
-RULE = h.Rule("RT303", judge, Slow, causes=("data-skew", "stragglers"))
+RULE = h.Rule("RT303", judge, Limits, causes=("data-skew", "stragglers"))

@@ -35,9 +35,7 @@ from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.stability import Trend, trend
 
 
-class Stuck(h.Limits):
-    """Limits of RT405."""
-
+class Limits(h.Limits):
     triggers: float = h.limit(
         10,
         "triggers",
@@ -54,7 +52,9 @@ class Stuck(h.Limits):
     )
 
 
-def judge(assessed: h.Assessed, limits: Stuck) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per query whose watermark stalls or falls behind."""
     for query, _ in assessed.queries:
         late = [t for t in h.late_triggers(query.triggers) if t.watermark_us is not None and t.rows]
@@ -80,7 +80,7 @@ def judge(assessed: h.Assessed, limits: Stuck) -> h.Iterator[h.Finding | h.Incon
             )
 
 
-def _lag_growth(late: h.Sequence[h.Trigger], limits: Stuck) -> Trend | None:
+def _lag_growth(late: h.Sequence[h.Trigger], limits: Limits) -> Trend | None:
     """Return the growth of the gap to the newest event, in milliseconds per second, or None."""
     points = [
         (t.time_us / 1e6, (t.max_event_us - t.watermark_us) / 1000)
@@ -98,11 +98,11 @@ def _lag_growth(late: h.Sequence[h.Trigger], limits: Stuck) -> Trend | None:
 
 
 def _behind(
-    assessed: h.Assessed,
+    assessed: h.AssessedApplication,
     query: h.QueryFacts,
     late: h.Sequence[h.Trigger],
     slope: Trend,
-    limits: Stuck,
+    limits: Limits,
 ) -> h.Finding:
     last = max(0, (late[-1].max_event_us or 0) - (late[-1].watermark_us or 0)) / 1000
     rise, over = round(slope.rise), h.fmt.plural(len(late), "trigger")
@@ -123,4 +123,4 @@ def _behind(
     )
 
 
-RULE = h.Rule("RT405", judge, Stuck, causes=("stuck-watermark", "lagging-watermark"))
+RULE = h.Rule("RT405", judge, Limits, causes=("stuck-watermark", "lagging-watermark"))

@@ -37,9 +37,7 @@ from typing import Final
 from flowdiag.analyses.rate import helpers as h
 
 
-class Overhead(h.Limits):
-    """Limits of RT307."""
-
+class Limits(h.Limits):
     gc: float = h.limit(
         0.2,
         "share",
@@ -63,7 +61,7 @@ class Overhead(h.Limits):
 
 
 # Cause, value of a stage, its limit, unit, and text.
-_Kind = tuple[str, Callable[[h.StageLoad], float], Callable[[Overhead], float], str, str]
+_Kind = tuple[str, Callable[[h.StageLoad], float], Callable[[Limits], float], str, str]
 _KINDS: Final[tuple[_Kind, ...]] = (
     (
         "gc-pressure",
@@ -89,7 +87,9 @@ _KINDS: Final[tuple[_Kind, ...]] = (
 )
 
 
-def judge(assessed: h.Assessed, limits: Overhead) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per kind of overhead and application or query."""
     for flow in h.flows_of(assessed):
         units = [(unit, unit.stage) for unit in flow.units if unit.stage is not None]
@@ -115,4 +115,4 @@ def judge(assessed: h.Assessed, limits: Overhead) -> h.Iterator[h.Finding | h.In
             )
 
 
-RULE = h.Rule("RT307", judge, Overhead, causes=tuple(kind[0] for kind in _KINDS))
+RULE = h.Rule("RT307", judge, Limits, causes=tuple(kind[0] for kind in _KINDS))

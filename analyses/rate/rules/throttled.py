@@ -36,9 +36,7 @@ from flowdiag.analyses.rate.holding import deciding_term
 _STATES = (h.Stability.THROTTLED, h.Stability.STABLE, h.Stability.BORDERLINE)
 
 
-class Throttled(h.Limits):
-    """Limits of RT203."""
-
+class Limits(h.Limits):
     share: float = h.limit(
         h.defaults.MOSTLY, "share", "minimum share of recent batches that reach the permitted rate"
     )
@@ -49,7 +47,9 @@ class Throttled(h.Limits):
     )
 
 
-def judge(assessed: h.Assessed, limits: Throttled) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per application whose estimators limit the source."""
     late = h.late_window(assessed.app.completed)
     for state in assessed.dstreams:
@@ -95,7 +95,9 @@ def judge(assessed: h.Assessed, limits: Throttled) -> h.Iterator[h.Finding | h.I
         )
 
 
-def _actions(assessed: h.Assessed, state: h.StreamState, held: str) -> h.Iterator[h.Action]:
+def _actions(
+    assessed: h.AssessedApplication, state: h.StreamState, held: str
+) -> h.Iterator[h.Action]:
     app, line, able = assessed.app, state.line, state.headroom_per_s or 0.0
     unset = app.settings.get(h.pid.INITIAL_RATE) is None
     if held in ("delay", "floor") and line is not None and able and unset:
@@ -118,7 +120,7 @@ def _actions(assessed: h.Assessed, state: h.StreamState, held: str) -> h.Iterato
     yield from h.remedies("throttled", app, "cores", now=now + more)
 
 
-def _longer(assessed: h.Assessed, state: h.StreamState) -> h.Iterator[h.Action]:
+def _longer(assessed: h.AssessedApplication, state: h.StreamState) -> h.Iterator[h.Action]:
     """Yield the advice to use a longer interval if the model predicts a higher rate."""
     line, interval = state.line, state.interval_ms or 1000
     if line is None or line.base < 0.15 * interval:
@@ -137,4 +139,4 @@ def _longer(assessed: h.Assessed, state: h.StreamState) -> h.Iterator[h.Action]:
         )
 
 
-RULE = h.Rule("RT203", judge, Throttled, causes=("throttled",))
+RULE = h.Rule("RT203", judge, Limits, causes=("throttled",))

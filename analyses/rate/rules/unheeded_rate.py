@@ -37,9 +37,7 @@ from __future__ import annotations
 from flowdiag.analyses.rate import helpers as h
 
 
-class Unheeded(h.Limits):
-    """Limits of RT206."""
-
+class Limits(h.Limits):
     ratio: float = h.limit(
         2.0,
         "ratio",
@@ -50,7 +48,9 @@ class Unheeded(h.Limits):
     )
 
 
-def judge(assessed: h.Assessed, limits: Unheeded) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per application whose receivers ignore the rate."""
     app, done = assessed.app, h.late_window(assessed.app.completed)
     counted = [b for b in app.batches if b.records is not None]
@@ -86,7 +86,7 @@ def exceeds_rate(
 
 
 def _finding(
-    assessed: h.Assessed, batches: h.Sequence[h.Batch], subject: h.Subject, why: str
+    assessed: h.AssessedApplication, batches: h.Sequence[h.Batch], subject: h.Subject, why: str
 ) -> h.Finding:
     return h.application_finding(
         assessed,
@@ -102,4 +102,4 @@ def _finding(
     )
 
 
-RULE = h.Rule("RT206", judge, Unheeded, causes=("unheeded-rate",))
+RULE = h.Rule("RT206", judge, Limits, causes=("unheeded-rate",))

@@ -35,9 +35,7 @@ from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.model import kafka_ranges
 
 
-class First(h.Limits):
-    """Limits of RT207."""
-
+class Limits(h.Limits):
     ratio: float = h.limit(
         5.0, "ratio", "minimum ratio to the median of the later batches; bursts are smaller"
     )
@@ -49,7 +47,9 @@ class First(h.Limits):
     )
 
 
-def judge(assessed: h.Assessed, limits: First) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per application with such a first batch."""
     app = assessed.app
     filled = [b for b in app.completed if b.records]
@@ -67,7 +67,7 @@ def judge(assessed: h.Assessed, limits: First) -> h.Iterator[h.Finding | h.Incon
         yield _finding(assessed, first, took, later)
 
 
-def _finding(assessed: h.Assessed, first: h.Batch, took: int, later: float) -> h.Finding:
+def _finding(assessed: h.AssessedApplication, first: h.Batch, took: int, later: float) -> h.Finding:
     app, enabled = assessed.app, h.pid.enabled(assessed.app)
     lasting = any(h.batches.overloaded(state) for state in assessed.dstreams)
     option = h.pid.INITIAL_RATE if enabled else h.pid.MAX_PER_PARTITION
@@ -95,4 +95,4 @@ def _finding(assessed: h.Assessed, first: h.Batch, took: int, later: float) -> h
     )
 
 
-RULE = h.Rule("RT207", judge, First, causes=("unlimited-first-batch",))
+RULE = h.Rule("RT207", judge, Limits, causes=("unlimited-first-batch",))

@@ -37,9 +37,7 @@ from flowdiag.analyses.rate.advice import what_if
 from flowdiag.analyses.rate.stability import quantile
 
 
-class Swinging(h.Limits):
-    """Limits of RT205."""
-
+class Limits(h.Limits):
     swing: float = h.limit(
         0.5,
         "share",
@@ -56,7 +54,9 @@ class Swinging(h.Limits):
     updates: float = h.limit(8, "updates", "minimum number of updates; fewer may be a coincidence")
 
 
-def judge(assessed: h.Assessed, limits: Swinging) -> h.Iterator[h.Finding | h.Inconclusive]:
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per application whose rate oscillates."""
     for state in assessed.dstreams:
         for estimator in assessed.estimators:
@@ -87,12 +87,12 @@ def swing(estimator: h.Replay, fewest: float = 8) -> tuple[float, float] | None:
 
 
 def _finding(
-    assessed: h.Assessed,
+    assessed: h.AssessedApplication,
     state: h.StreamState,
     estimator: h.Replay,
     gain: str,
     found: tuple[float, float],
-    limits: Swinging,
+    limits: Limits,
 ) -> h.Finding:
     option, value = f"{h.pid.PREFIX}pid.{gain}", getattr(estimator.gains, gain)
     spread, turns = found
@@ -120,4 +120,4 @@ def _finding(
     )
 
 
-RULE = h.Rule("RT205", judge, Swinging, causes=("unstable-gains",))
+RULE = h.Rule("RT205", judge, Limits, causes=("unstable-gains",))

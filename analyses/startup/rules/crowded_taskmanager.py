@@ -32,9 +32,7 @@ from flowdiag.analyses.flink.options import at_least
 from flowdiag.analyses.startup import helpers as h
 
 
-class Crowded(h.Limits):
-    """Thresholds of ST303."""
-
+class Limits(h.Limits):
     ratio: float = h.limit(
         2,
         "ratio",
@@ -46,7 +44,7 @@ class Crowded(h.Limits):
     tasks: float = h.limit(4, "tasks", "two or three tasks on one TaskManager are normal")
 
 
-def judge(job: h.JobStarting, limits: Crowded) -> h.Iterator[h.Finding]:
+def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
     """One finding per job."""
     start = next((s for s in reversed(job.starts) if s.running_us is not None), None)
     if start is None:
@@ -84,4 +82,4 @@ def judge(job: h.JobStarting, limits: Crowded) -> h.Iterator[h.Finding]:
     )
 
 
-RULE: Final = h.Rule("ST303", judge, Crowded)
+RULE: Final = h.Rule("ST303", judge, Limits)

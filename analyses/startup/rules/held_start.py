@@ -44,9 +44,7 @@ _ADVICE: Final = (
 )
 
 
-class Held(h.Limits):
-    """Thresholds of ST101."""
-
+class Limits(h.Limits):
     grace: float = h.limit(60, "s", "process starts and state downloads may take this long")
     cancelled: float = h.limit(
         30, "s", "users wait longer than this before they cancel a job that does not recover"
@@ -56,7 +54,7 @@ class Held(h.Limits):
     )
 
 
-def judge(job: h.JobStarting, limits: Held) -> h.Iterator[h.Finding | Inconclusive]:
+def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding | Inconclusive]:
     """One finding per job that does not run at the end."""
     last = _last_start(job)
     ended = any(i.kind == "finished" for i in job.job.incidents)
@@ -166,5 +164,5 @@ def _why(last: h.Start) -> str | None:
 
 
 RULE: Final = h.Rule(
-    "ST101", judge, Held, core=True, causes=tuple(sorted(set(CAUSE_OF_FAILURE.values())))
+    "ST101", judge, Limits, core=True, causes=tuple(sorted(set(CAUSE_OF_FAILURE.values())))
 )

@@ -35,15 +35,13 @@ from flowdiag.analyses.flink.failures.silences import jobmanager_logged_until
 from flowdiag.analyses.startup import helpers as h
 
 
-class Late(h.Limits):
-    """Thresholds of ST203."""
-
+class Limits(h.Limits):
     late: float = h.limit(
         15, "s", "the TaskManagers of a cluster usually start within a few seconds of each other"
     )
 
 
-def judge(job: h.JobStarting, limits: Late) -> h.Iterator[h.Finding]:
+def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
     """One finding per start that waited."""
     for start in job.starts:
         step = start.step("slots")
@@ -92,4 +90,4 @@ def _finding(job: h.JobStarting, worker: h.Worker, late: float, begun: int) -> h
     )
 
 
-RULE: Final = h.Rule("ST203", judge, Late, causes=("late-taskmanager",))
+RULE: Final = h.Rule("ST203", judge, Limits, causes=("late-taskmanager",))

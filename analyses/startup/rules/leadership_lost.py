@@ -39,16 +39,14 @@ _LOCK: Final = ("leader-lock-lost",)
 _GRANTED: Final = ("leadership-session", "leadership-granted")
 
 
-class Lost(h.Limits):
-    """Thresholds of ST304."""
-
+class Limits(h.Limits):
     end: float = h.limit(
         15, "s", "a cluster that stops also revokes leaderships just before the end of its log"
     )
     after: float = h.limit(60, "s", "jobs are suspended within seconds after their leader is lost")
 
 
-def judge(facts: h.StartupFacts, limits: Lost) -> h.Iterator[h.Finding]:
+def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
     """One finding for the cluster."""
     signs = leadership_signs(facts)
     lost = incidents_by_template(facts, _REVOKED) or incidents_by_template(facts, _LOCK)
@@ -133,4 +131,4 @@ def _follows(incident: h.Incident, signs_us: Sequence[int], after_us: float) -> 
     return before > 0 and at - signs_us[before - 1] <= after_us
 
 
-RULE: Final = h.Rule("ST304", judge, Lost, whole=True, causes=("leadership-lost",))
+RULE: Final = h.Rule("ST304", judge, Limits, whole=True, causes=("leadership-lost",))

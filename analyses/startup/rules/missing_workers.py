@@ -36,15 +36,13 @@ from flowdiag.analyses.startup import helpers as h
 from flowdiag.parsers.flink.failures import failure_kind
 
 
-class Missing(h.Limits):
-    """Thresholds of ST202."""
-
+class Limits(h.Limits):
     wait: float = h.limit(
         60, "s", "containers start within a minute if the cluster has free capacity"
     )
 
 
-def judge(facts: h.StartupFacts, limits: Missing) -> h.Iterator[h.Finding]:
+def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
     """One finding for open requests, one for workers that ended before they registered."""
     running = _all_jobs_run(facts)
     since, until = facts.first_request_us, facts.last_us
@@ -149,4 +147,4 @@ def _dead(facts: h.StartupFacts, dead: list[h.Worker], when: str, *, running: bo
     )
 
 
-RULE: Final = h.Rule("ST202", judge, Missing, whole=True, causes=("no-container", "worker-failed"))
+RULE: Final = h.Rule("ST202", judge, Limits, whole=True, causes=("no-container", "worker-failed"))

@@ -39,15 +39,13 @@ _TIMEOUTS: Final = ("rpc-ask-timed-out", "rpc-invocation-timed-out")
 _PROPOSED_TIMEOUT_MS: Final = 60_000  # six times Flink's default
 
 
-class Troubled(h.Limits):
-    """Thresholds of ST306."""
-
+class Limits(h.Limits):
     timeouts: float = h.limit(
         3, "calls", "a busy process occasionally responds too late, which is harmless"
     )
 
 
-def judge(facts: h.StartupFacts, limits: Troubled) -> h.Iterator[h.Finding]:
+def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
     """One finding for quarantines, one for timeouts."""
     if quarantined := _before_shutdown(facts, _QUARANTINES):
         peer, _, count = _main_peer(quarantined)
@@ -130,4 +128,4 @@ def _finding(
     )
 
 
-RULE: Final = h.Rule("ST306", judge, Troubled, whole=True, causes=("rpc-trouble",))
+RULE: Final = h.Rule("ST306", judge, Limits, whole=True, causes=("rpc-trouble",))

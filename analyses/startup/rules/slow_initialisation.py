@@ -41,9 +41,7 @@ _WORK: Final = {
 }
 
 
-class Slow(h.Limits):
-    """Thresholds of ST301."""
-
+class Limits(h.Limits):
     slow: float = h.limit(
         10, "s", "opening connections takes a few seconds; ten seconds are worth a check"
     )
@@ -72,7 +70,7 @@ class _Slowest(NamedTuple):
         return self.took >= ratio * max(median(others or [0]), 1.0)
 
 
-def judge(job: h.JobStarting, limits: Slow) -> h.Iterator[h.Finding]:
+def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
     """One finding per job, for the slowest start."""
     slowest = (_slowest(job, start) for start in job.starts)
     slow = [each for each in slowest if each is not None and each.took >= limits.slow * 1000]
@@ -179,7 +177,7 @@ def _votes(
 RULE: Final = h.Rule(
     "ST301",
     judge,
-    Slow,
+    Limits,
     signals=(
         h.Signal(
             "far-above-the-others",

@@ -37,13 +37,11 @@ from flowdiag.analyses.startup import helpers as h
 _JUDGED: Final = ("submission", "resource-manager", "deployment")
 
 
-class Slow(h.Limits):
-    """Thresholds of ST302."""
-
+class Limits(h.Limits):
     slow: float = h.limit(30, "s", "each of these steps takes only seconds on an idle cluster")
 
 
-def judge(facts: h.StartupFacts, limits: Slow) -> h.Iterator[h.Finding]:
+def judge(facts: h.StartupFacts, limits: Limits) -> h.Iterator[h.Finding]:
     """One finding per step of the cluster, and one per job and step, for the longest of all starts."""
     longest = limits.slow * 1000
     for step in facts.cluster_steps:
@@ -98,4 +96,4 @@ def _finding(job: h.JobStarts | None, step: h.Step, longest: float) -> h.Finding
     )
 
 
-RULE: Final = h.Rule("ST302", judge, Slow, whole=True, causes=("slow-start",))
+RULE: Final = h.Rule("ST302", judge, Limits, whole=True, causes=("slow-start",))

@@ -39,9 +39,7 @@ from flowdiag.analyses.startup import helpers as h
 _ARBITRARY: Final = ("network-buffers", "no-resource")
 
 
-class Loop(h.Limits):
-    """Thresholds of ST102."""
-
+class Limits(h.Limits):
     restarts: float = h.limit(
         3, "restarts", "one restart after a failure is normal, but three without success are a loop"
     )
@@ -52,7 +50,7 @@ class Loop(h.Limits):
     )
 
 
-def judge(job: h.JobStarting, limits: Loop) -> h.Iterator[h.Finding]:
+def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
     """One finding per series."""
     slack_us = round(limits.slack * 1_000_000)
     for crisis in crises(job.job, job.cluster.common):
@@ -138,5 +136,5 @@ def _first_failure_place(job: h.JobStarts, root: h.Incident) -> tuple[h.Subject,
 
 
 RULE: Final = h.Rule(
-    "ST102", judge, Loop, causes=tuple(sorted({*CAUSE_OF_FAILURE.values(), "task-failure"}))
+    "ST102", judge, Limits, causes=tuple(sorted({*CAUSE_OF_FAILURE.values(), "task-failure"}))
 )

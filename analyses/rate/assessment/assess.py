@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.rate import replay as pid
+from flowdiag.analyses.rate.assessment.batches import dstream_state
+from flowdiag.analyses.rate.assessment.state import StreamState
+from flowdiag.analyses.rate.assessment.triggers import query_state
 from flowdiag.analyses.rate.facts import ApplicationFacts, QueryFacts, RateFacts
-from flowdiag.analyses.rate.present.batches import dstream_state
-from flowdiag.analyses.rate.present.state import StreamState
-from flowdiag.analyses.rate.present.triggers import query_state
 from flowdiag.analyses.rate.replay import Replay
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Assessed:
+class AssessedApplication:
     """An application with the states of its batches and queries."""
 
     app: ApplicationFacts
@@ -46,11 +46,11 @@ class Assessed:
 class Assessment:
     """The assessed applications that the rules of `rate` judge."""
 
-    applications: tuple[Assessed, ...]
+    applications: tuple[AssessedApplication, ...]
 
 
 def assess(facts: RateFacts, *, retention_ms: int | None = None) -> Assessment:
-    """Replay the estimators and judge the present of every application.
+    """Replay the estimators and judge the current state of every application.
 
     Args:
         facts: of all applications.
@@ -58,7 +58,7 @@ def assess(facts: RateFacts, *, retention_ms: int | None = None) -> Assessment:
     """
     return Assessment(
         applications=tuple(
-            Assessed(
+            AssessedApplication(
                 app=app,
                 estimators=(estimators := pid.replays(app)),
                 state=dstream_state(app, estimators, retention_ms) if app.batches else None,

@@ -8,8 +8,8 @@ from typing import Final, TypeVar
 
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.rate import replay as pid
+from flowdiag.analyses.rate.assessment.state import Cap
 from flowdiag.analyses.rate.facts import Batch, QueryFacts, Record, Trigger
-from flowdiag.analyses.rate.present.state import Cap
 from flowdiag.analyses.rate.stability import Line, Stability
 
 Unit = TypeVar("Unit", Batch, Trigger)

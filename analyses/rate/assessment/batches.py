@@ -10,12 +10,12 @@ from typing import Final
 
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.rate import replay as pid
+from flowdiag.analyses.rate.assessment import parts
+from flowdiag.analyses.rate.assessment import state as d
+from flowdiag.analyses.rate.assessment.caps import dstream_caps
+from flowdiag.analyses.rate.assessment.state import StreamState
 from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, Record
 from flowdiag.analyses.rate.limits import limit_of
-from flowdiag.analyses.rate.present import parts
-from flowdiag.analyses.rate.present import state as d
-from flowdiag.analyses.rate.present.caps import dstream_caps
-from flowdiag.analyses.rate.present.state import StreamState
 from flowdiag.analyses.rate.replay import Replay
 from flowdiag.analyses.rate.stability import Line, Stability, fit, trend
 

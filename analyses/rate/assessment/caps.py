@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from statistics import median
 
 from flowdiag.analyses.rate import replay as pid
+from flowdiag.analyses.rate.assessment.parts import records_of_stream
+from flowdiag.analyses.rate.assessment.state import AT_LIMIT, MOSTLY, NARROW, Cap
 from flowdiag.analyses.rate.facts import ApplicationFacts, Batch
-from flowdiag.analyses.rate.present.parts import records_of_stream
-from flowdiag.analyses.rate.present.state import AT_LIMIT, MOSTLY, NARROW, Cap
 from flowdiag.analyses.rate.replay import Replay
 
 

@@ -9,10 +9,10 @@ from math import gcd
 from statistics import median
 
 from flowdiag.analyses.model import fmt
+from flowdiag.analyses.rate.assessment import parts
+from flowdiag.analyses.rate.assessment import state as d
+from flowdiag.analyses.rate.assessment.state import Cap, Periodic, StreamState
 from flowdiag.analyses.rate.facts import QueryFacts, Trigger
-from flowdiag.analyses.rate.present import parts
-from flowdiag.analyses.rate.present import state as d
-from flowdiag.analyses.rate.present.state import Cap, Periodic, StreamState
 from flowdiag.analyses.rate.stability import Stability, fit, trend
 
 

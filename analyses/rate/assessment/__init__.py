@@ -5,13 +5,13 @@ triggers, without the cold ones at the start. Rules and report read the same `St
 cannot contradict each other.
 """
 
-from flowdiag.analyses.rate.present.assess import Assessed, Assessment, assess
-from flowdiag.analyses.rate.present.batches import late_window, stop_us
-from flowdiag.analyses.rate.present.state import Periodic, StreamState
-from flowdiag.analyses.rate.present.triggers import late_triggers
+from flowdiag.analyses.rate.assessment.assess import AssessedApplication, Assessment, assess
+from flowdiag.analyses.rate.assessment.batches import late_window, stop_us
+from flowdiag.analyses.rate.assessment.state import Periodic, StreamState
+from flowdiag.analyses.rate.assessment.triggers import late_triggers
 
 __all__ = [
-    "Assessed",
+    "AssessedApplication",
     "Assessment",
     "Periodic",
     "StreamState",
