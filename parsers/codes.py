@@ -1,16 +1,21 @@
 """Codes that have a meaning of their own: SQLSTATE, `ORA-01555`, `HTTP 403`, `exit code 137`, Kafka's errors, …
 
-Each family is a data file, `formats/codes-*.toml`, which cites its source. The error conditions and SQL states of
-Spark come from the installed PySpark. `codes_in` only accepts a number next to the words that make it a code.
+Each family is a data file, `formats/codes-*.toml`, which cites its source. The error conditions of Spark, and the
+descriptions of rare SQL states, come from the installed PySpark. `codes_in` only accepts a number next to the words
+that make it a code.
 """
 
 from __future__ import annotations
 
 import functools
+import json
 import pkgutil
 import re
 import tomllib
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from flowdiag.parsers.errors import FlowdiagError
@@ -19,7 +24,20 @@ _TEXT: Final = 16_384  # searched characters
 _MOST: Final = 8  # codes of one text
 _TEMPLATE: Final = 300
 
-_FAMILIES: Final = ("exit",)
+_FAMILIES: Final = (
+    "exit",
+    "kafka",
+    "sqlstate",
+    "oracle",
+    "mysql",
+    "sqlserver",
+    "delta",
+    "s3",
+    "http",
+    "grpc",
+    "kubernetes",
+    "errno",
+)
 
 
 class Code(NamedTuple):
@@ -40,15 +58,45 @@ class Code(NamedTuple):
     retriable: bool | None = None
 
 
-class _Family(NamedTuple):
+Entry = Mapping[str, Any]
+
+
+class Family(NamedTuple):
+    """A family of codes.
+
+    Attributes:
+        name: of the family.
+        title: what a reader calls one of its codes.
+        source: where the codes come from, with versions.
+        shown: how a code is written, with `{code}`.
+        patterns: of a code in a text, each with a group `code`.
+        asked: pattern of a question of a user.
+        codes: entries by code.
+        classes: entries by the beginning of a code.
+        aliases: codes by another name, such as a number or an exception class.
+        fallback: looks up a code without an entry.
+    """
+
     name: str
     title: str
     source: str
-    shown: str  # with {code}
-    patterns: tuple[re.Pattern[str], ...]  # each with a group `code`
+    shown: str
+    patterns: tuple[re.Pattern[str], ...]
     asked: re.Pattern[str]
-    codes: Mapping[str, Mapping[str, Any]]
-    classes: Mapping[str, Mapping[str, Any]]
+    codes: Mapping[str, Entry]
+    classes: Mapping[str, Entry]
+    aliases: Mapping[str, str]
+    fallback: Callable[[str], Entry | None]
+
+    def entry(self, code: str) -> Entry | None:
+        """Return the entry of a code, by its own name, the fallback or its class."""
+        found = self.codes.get(code) or self.fallback(code)
+        if found is None:
+            ends = range(len(code) - 1, 0, -1)
+            found = next(
+                (self.classes[code[:end]] for end in ends if code[:end] in self.classes), None
+            )
+        return found
 
 
 def codes_in(text: str) -> tuple[Code, ...]:
@@ -60,11 +108,12 @@ def codes_in(text: str) -> tuple[Code, ...]:
     ()
     """
     text = text[:_TEXT]
+    lower = text.lower()
     found: dict[tuple[str, str], tuple[int, Code]] = {}
     for family in families():
         for pattern in family.patterns:
             for match in pattern.finditer(text):
-                code = _code(family, match["code"])
+                code = _code(family, match["code"], lower)
                 if code is not None:
                     found.setdefault((family.name, code.code), (match.start("code"), code))
     return tuple(code for _, code in sorted(found.values(), key=lambda one: one[0]))[:_MOST]
@@ -77,50 +126,16 @@ def find_codes(words: str) -> tuple[Code, ...]:
     ['exit code 239']
     """
     words = " ".join(words.split())
-    found = (
-        _code(one, match["code"]) for one in families() if (match := one.asked.fullmatch(words))
-    )
+    matches = ((one, one.asked.fullmatch(words)) for one in families())
+    found = (_code(one, match["code"]) for one, match in matches if match is not None)
     return tuple(code for code in found if code is not None)
 
 
-@functools.cache
-def families() -> tuple[_Family, ...]:
-    """Return all families."""
-    return tuple(_family(name) for name in _FAMILIES)
-
-
-def _family(name: str) -> _Family:
-    file = f"formats/codes-{name}.toml"
-    data = pkgutil.get_data("flowdiag.parsers", file)
-    if data is None:
-        raise FlowdiagError(
-            f"the data file {file} is missing from the installation", hint="reinstall flowdiag"
-        )
-    entry = tomllib.loads(data.decode())
-    return _Family(
-        name=name,
-        title=entry["title"],
-        source=entry["source"],
-        shown=entry["shown"],
-        patterns=tuple(_pattern(one) for one in entry["patterns"]),
-        asked=_pattern(entry["asked"]),
-        codes=entry["codes"],
-        classes=entry.get("classes", {}),
-    )
-
-
-def _pattern(text: str) -> re.Pattern[str]:
-    return re.compile(text.replace("(?<code>", "(?P<code>"), re.ASCII)
-
-
-def _code(family: _Family, code: str) -> Code | None:
-    entry = family.codes.get(code)
-    if entry is None:
-        prefix = next(
-            (code[:n] for n in range(len(code), 0, -1) if code[:n] in family.classes), None
-        )
-        entry = family.classes[prefix] if prefix is not None else None
-    if entry is None:
+def _code(family: Family, name: str, near: str | None = None) -> Code | None:
+    """Return a code by name or alias. `near`: the text around it, in lower case, if it is not a question."""
+    code = family.aliases.get(name, name)
+    entry = family.entry(code)
+    if entry is None or (near is not None and entry.get("near", "") not in near):
         return None
     return Code(
         code=family.shown.format(code=code),
@@ -129,3 +144,109 @@ def _code(family: _Family, code: str) -> Code | None:
         check=entry.get("check", ""),
         retriable=entry.get("retriable"),
     )
+
+
+# --- families ---------------------------------------------------------------------------------------
+
+
+@functools.cache
+def families() -> tuple[Family, ...]:
+    """Return all families."""
+    return (*(_family(name) for name in _FAMILIES), _spark_conditions())
+
+
+def _family(name: str) -> Family:
+    file = f"formats/codes-{name}.toml"
+    data = pkgutil.get_data("flowdiag.parsers", file)
+    if data is None:
+        raise FlowdiagError(
+            f"the data file {file} is missing from the installation", hint="reinstall flowdiag"
+        )
+    table = tomllib.loads(data.decode())
+    numbers = table.get("numbers", {})
+    aliases = {key: code for key, code in numbers.items() if key != "patterns"}
+    aliases |= {entry["class"]: code for code, entry in table["codes"].items() if "class" in entry}
+    return Family(
+        name=name,
+        title=table["title"],
+        source=table["source"],
+        shown=table["shown"],
+        patterns=tuple(map(_pattern, (*table["patterns"], *numbers.get("patterns", ())))),
+        asked=_pattern(table["asked"]),
+        codes=table["codes"],
+        classes=table.get("classes", {}),
+        aliases=aliases,
+        fallback=_described_state if name == "sqlstate" else _no_entry,
+    )
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(text.replace("(?<code>", "(?P<code>"), re.ASCII)
+
+
+def _no_entry(_: str) -> None:
+    return None
+
+
+# --- PySpark's own tables ---------------------------------------------------------------------------
+
+_CONDITION: Final = r"(?<code>[A-Z][A-Z0-9_]{4,80}(?:\.[A-Z][A-Z0-9_]{2,80})?)"
+
+
+def _spark_conditions() -> Family:
+    return Family(
+        name="spark",
+        title="Spark error condition",
+        source="error/error-conditions.json of the installed PySpark",
+        shown="{code}",
+        patterns=(_pattern(rf"\[{_CONDITION}\]"),),
+        asked=_pattern(rf"\[?{_CONDITION}\]?"),
+        codes={},
+        classes={},
+        aliases={},
+        fallback=_condition,
+    )
+
+
+def _condition(code: str) -> Entry | None:
+    """Return an entry from the template of a condition: `MAIN` or `MAIN.SUB`."""
+    main, _, sub = code.partition(".")
+    known = _table("error-conditions.json").get(main)
+    if known is None:
+        return None
+    part = known.get("subClass", {}).get(sub, {}) if sub else {}
+    words = " ".join(" ".join((*known["message"], *part.get("message", ()))).split())
+    state = known.get("sqlState")
+    short = words if len(words) <= _TEMPLATE else f"{words[: _TEMPLATE - 1].rstrip()}…"
+    return {"means": f"{short.rstrip('.')}{f' (SQLSTATE {state})' if state else ''}"}
+
+
+def _described_state(code: str) -> Entry | None:
+    known = _table("error-states.json").get(code)
+    if known is None:
+        return None
+    words = " ".join(known["description"].split()).rstrip(".")
+    return {"means": words[:1].lower() + words[1:]}
+
+
+@functools.cache
+def _table(name: str) -> dict[str, Any]:
+    """Return a JSON table of the installed PySpark (4.0 or later); an empty one if it has none."""
+    for jar in _jars():
+        try:
+            with zipfile.ZipFile(jar) as archive:
+                found = json.loads(archive.read(f"error/{name}"))
+        except (OSError, KeyError, ValueError, zipfile.BadZipFile):
+            continue
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
+def _jars() -> Iterator[Path]:
+    """Yield the jars of PySpark that can have the tables, without an import of PySpark."""
+    try:
+        spec = find_spec("pyspark")
+    except (ImportError, ValueError):
+        return
+    for folder in (spec.submodule_search_locations or []) if spec is not None else []:
+        yield from sorted(Path(folder, "jars").glob("spark-common-utils_*.jar"))
