@@ -676,7 +676,7 @@ def time_range_mismatch(
     known = [us for us in times if us is not None]
     if span.low_us > span.high_us:
         return "the requested time range ends before it begins"
-    if not known or span.meets(min(known), max(known)):
+    if not known or span.overlaps(min(known), max(known)):
         return None
     return (
         "the requested time range contains none of the input, which covers"
@@ -688,7 +688,7 @@ def select_facts(topic: Topic, facts: Any, processes: Iterable[Process], options
     """Return the facts of the requested jobs and time range."""
     selection = options.selection
     if selection.job is not None:
-        keys = {job.key for job in topic.jobs(facts) if selection.wants(job.id, job.name)}
+        keys = {job.key for job in topic.jobs(facts) if selection.selects(job.id, job.name)}
         facts = topic.select_jobs(facts, keys.__contains__)
     span = span_of(topic, facts, processes, options)
     return facts if span is None else topic.select_span(facts, span)

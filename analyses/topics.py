@@ -29,7 +29,7 @@ def topic(name: str) -> Topic:
 
 def rules_of(name: str) -> tuple[Rule, ...]:
     """Return the rules of a topic in report order, followed by those of plug-ins. Imports nothing that measures."""
-    return (*own_rules_of(name), *(rule for rule, _ in _added().get(name, ())))
+    return (*own_rules_of(name), *(rule for rule, _ in _plugin_rules().get(name, ())))
 
 
 def own_rules_of(name: str) -> tuple[Rule, ...]:
@@ -58,7 +58,7 @@ _CODE: Final = re.compile(r"[A-Z]{2,12}[0-9]{3,5}")
 
 def brought_by(rule: Rule) -> str | None:
     """Return the package and version that provide a rule, or None for built-in rules."""
-    for rules in _added().values():
+    for rules in _plugin_rules().values():
         for added, package in rules:
             if added.code == rule.code:
                 return package
@@ -66,7 +66,7 @@ def brought_by(rule: Rule) -> str | None:
 
 
 @cache
-def _added() -> dict[str, tuple[tuple[Rule, str], ...]]:
+def _plugin_rules() -> dict[str, tuple[tuple[Rule, str], ...]]:
     """Return the rules of plug-ins, each with its package, by topic.
 
     Entry points are named after their topic, or `topic.anything`.

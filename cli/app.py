@@ -164,8 +164,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "please report it with the command line; --debug shows the traceback",
         )
         if "--debug" in given:
-            from flowdiag.analyses.report.faults import traced
+            from flowdiag.analyses.report.faults import masked_traceback
 
-            print(*traced(traceback.format_exc()), sep="\n", file=sys.stderr)
+            print(*masked_traceback(traceback.format_exc()), sep="\n", file=sys.stderr)
         return ExitCode.BUG
     return int(result or 0)

@@ -19,7 +19,13 @@ from flowdiag.analyses.model.zones import zone_name
 from flowdiag.cli.exit_codes import ExitCode, exit_code
 from flowdiag.cli.options import shared as o
 from flowdiag.cli.options.routing import refuse_servers
-from flowdiag.cli.options.settings import Effective, Format, Settings, Warm, resolve_settings
+from flowdiag.cli.options.settings import (
+    EffectiveSettings,
+    Format,
+    Settings,
+    Warm,
+    resolve_settings,
+)
 from flowdiag.cli.output.console import Progress, check_output, print_message, write_report
 from flowdiag.cli.render import check_format
 from flowdiag.cli.spark.launch import start_spark
@@ -203,7 +209,7 @@ def rule_settings(settings: Settings) -> tuple[Mapping[str, Mapping[str, float]]
     return overrides, chosen(settings.select, settings.ignore, rules)
 
 
-def show_config(found: Effective) -> ExitCode:
+def show_config(found: EffectiveSettings) -> ExitCode:
     """Print the effective settings with their sources.
 
     Raises:

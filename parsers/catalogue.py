@@ -372,7 +372,7 @@ def _of_plugin(plugin: Messages) -> Catalogue | None:
         templates = []
         for entry in document.get("message", ()):
             place = f"message '{entry.get('id', '?')}'"
-            templates.append(_checked(entry, engine))
+            templates.append(_checked_template(entry, engine))
         place = "its catalogue"
         ids = [template.id for template in templates]
         if len(set(ids)) < len(ids):
@@ -385,7 +385,7 @@ def _of_plugin(plugin: Messages) -> Catalogue | None:
     return Catalogue(tuple(templates), drift, engine)
 
 
-def _checked(entry: dict[str, Any], engine: str) -> Template:
+def _checked_template(entry: dict[str, Any], engine: str) -> Template:
     """Return the template of a plug-in after the checks that tests apply to built-in templates.
 
     Raises:

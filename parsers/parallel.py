@@ -74,7 +74,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parsed:
+class ParsedRows:
     """All parsed rows, in files.
 
     Args:
@@ -93,7 +93,7 @@ def parse_in_processes(
     processes: int,
     metrics: Collection[str] | None = None,
     on_progress: Callable[[float], None] = lambda share: None,
-) -> Parsed:
+) -> ParsedRows:
     """Parse tasks in this many processes, which all end before this function returns.
 
     The death of a process loses nothing: its unfinished task is parsed again, split by split.
@@ -118,7 +118,7 @@ def parse_in_processes(
     numbers = sorted(written)
     events = [file for number in numbers for file in _files(folder, "events", number)]
     series = [file for number in numbers for file in _files(folder, "metrics", number)]
-    return Parsed(
+    return ParsedRows(
         events=Rows(files=tuple(events), count=sum(written[n][0] for n in numbers)),
         metrics=Rows(files=tuple(series), count=sum(written[n][1] for n in numbers)),
     )

@@ -243,7 +243,7 @@ def _read_log(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:
             _add_reports(task)
             _add_tables(task)
         tally.error = stream_error(stream) or scanner.error
-        reader.look_at_edges()
+        reader.extend_time_range()
     finally:
         _count_lines(scanner, tally)
 

@@ -16,7 +16,7 @@ import pytest
 
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.report.build import failed_report
-from flowdiag.analyses.report.evidence import Key, Located
+from flowdiag.analyses.report.evidence import Key, LocatedRecord
 from flowdiag.analyses.report.faults import fault_of
 from flowdiag.analyses.report.privacy import Privacy
 from flowdiag.analyses.report.redact import clean, mask_secrets
@@ -75,7 +75,7 @@ def test_keys_that_flink_and_spark_hide(key: str) -> None:
 
 def report_with(text: str, **more: Any) -> Report:
     """Build a report with a text in every place that quotes a log, a configuration or a name."""
-    located: dict[Key, Located] = {(0, 1000, None): Located(1, clean(text))}
+    located: dict[Key, LocatedRecord] = {(0, 1000, None): LocatedRecord(1, clean(text))}
     finding = replace(
         reports.expired(),
         title=f"Title {text}",

@@ -62,8 +62,8 @@ def episode_culprits(job: JobFacts) -> tuple[EpisodeCulprit, ...]:
 
     If the culprit changes during a spell, each stage of the spell has its own answer.
     """
-    sick = [episode for episode in all_spells(job) if episode.count(Status.EXPIRED)]
-    return tuple(answer for spell in sick[-MOST_SPELLS:] for answer in _stages(job, spell))
+    expired = [episode for episode in all_spells(job) if episode.count(Status.EXPIRED)]
+    return tuple(answer for spell in expired[-MOST_SPELLS:] for answer in _stages(job, spell))
 
 
 def _stages(job: JobFacts, spell: Episode) -> tuple[EpisodeCulprit, ...]:
@@ -86,12 +86,12 @@ def _stages(job: JobFacts, spell: Episode) -> tuple[EpisodeCulprit, ...]:
         found = max(
             (cut for cut in cuts if cut), key=lambda cut: sum(map(_points, cut)), default=None
         )
-    if found is None and _sure(whole) is None:
-        found = _apart(job, spell, runs)
+    if found is None and _confident_culprit(whole) is None:
+        found = _split_by_stage(job, spell, runs)
     return found or (whole,)
 
 
-def _apart(
+def _split_by_stage(
     job: JobFacts, spell: Episode, runs: Sequence[_Run]
 ) -> tuple[EpisodeCulprit, ...] | None:
     """Return the answers for two stages of a spell that overlap.
@@ -113,14 +113,18 @@ def _apart(
         answer, end = more, end + 1
     while begin > end and _same(more := culprit_of(job, _part(spell, (begin - 1, last))), other):
         other, begin = more, begin - 1
-    if not _sure(answer) or not _sure(other) or _agree(answer, other):
+    if not _confident_culprit(answer) or not _confident_culprit(other) or _agree(answer, other):
         return None
     return answer, other
 
 
 def _same(one: EpisodeCulprit, other: EpisodeCulprit) -> bool:
     """Whether both answers name the same culprit."""
-    return _sure(one) is not None and _sure(other) is not None and _agree(one, other)
+    return (
+        _confident_culprit(one) is not None
+        and _confident_culprit(other) is not None
+        and _agree(one, other)
+    )
 
 
 def _cut(job: JobFacts, spell: Episode, bounds: Sequence[int]) -> tuple[EpisodeCulprit, ...] | None:
@@ -129,7 +133,7 @@ def _cut(job: JobFacts, spell: Episode, bounds: Sequence[int]) -> tuple[EpisodeC
         return None
     cuts = pairwise([0, *bounds, len(spell.checkpoints)])
     found = tuple(culprit_of(job, _part(spell, cut)) for cut in cuts)
-    if any(_sure(answer) is None for answer in found):
+    if any(_confident_culprit(answer) is None for answer in found):
         return None
     return None if any(_agree(one, other) for one, other in pairwise(found)) else found
 
@@ -174,7 +178,7 @@ def _runs(asked: Sequence[tuple[Piece, EpisodeCulprit]]) -> list[_Run]:
     """Join each piece with the pieces before it, unless it names another culprit."""
     runs: list[_Run] = []
     for piece, answer in asked:
-        if _sure(answer) is None:
+        if _confident_culprit(answer) is None:
             continue
         if runs and _agree(runs[-1].answer, answer):
             best = max(runs[-1].answer, answer, key=_points)
@@ -184,7 +188,7 @@ def _runs(asked: Sequence[tuple[Piece, EpisodeCulprit]]) -> list[_Run]:
     return runs
 
 
-def _sure(answer: EpisodeCulprit) -> NamedCulprit | None:
+def _confident_culprit(answer: EpisodeCulprit) -> NamedCulprit | None:
     """Return the culprit, if it has medium confidence at least."""
     found = answer.culprit
     return None if found is None or found.confidence is Confidence.LOW else found
@@ -207,7 +211,7 @@ def _bound(job: JobFacts, spell: Episode, before: _Run, after: _Run) -> int:
     while high - low >= 2 * _LEAST:
         middle = (low + high) // 2
         asked = culprit_of(job, _part(spell, (low, middle)))
-        if _sure(asked) is None:
+        if _confident_culprit(asked) is None:
             break
         if _agree(before.answer, asked):
             low = bound = middle
@@ -289,7 +293,7 @@ def sender_name(attempt: Attempt) -> str:
     return f"{name} on {fmt.place(attempt.taskmanager, attempt.host)}"
 
 
-def lasted(episode: Episode) -> str:
+def episode_text(episode: Episode) -> str:
     """Return the checkpoints of an episode, with their times, for readers."""
     first, last = episode.checkpoints[0], episode.checkpoints[-1]
     which = f"checkpoint {first.id}" if first is last else f"checkpoints {first.id} to {last.id}"
@@ -394,7 +398,7 @@ def _moves(job: JobFacts) -> Iterator[tuple[EpisodeCulprit, EpisodeCulprit]]:
 def history(job: JobFacts, series: Sequence[Episode]) -> Iterator[str]:
     """Yield when a culprit delayed checkpoints, and the culprits before and after it."""
     last = series[-1]
-    yield f"It delayed {' and '.join(lasted(episode) for episode in series[-3:])}."
+    yield f"It delayed {' and '.join(episode_text(episode) for episode in series[-3:])}."
     if len(series) > 3:
         yield f"Before that it delayed others, {len(series) - 3} times."
     for one, after in _moves(job):

@@ -49,12 +49,12 @@ def slowest(job: h.Job) -> list[h.Checkpoint]:
     return sorted(found, key=lambda c: (c.triggered_us or 0, c.run, c.id))
 
 
-def times_by_half(job: h.Job, sick: Sequence[h.Checkpoint]) -> Times | None:
+def times_by_half(job: h.Job, delayed: Sequence[h.Checkpoint]) -> Times | None:
     """Return the durations that the last subtask of each checkpoint measured itself; None without any."""
-    last = _last_subtasks(job, {c.id for c in sick})
+    last = _last_subtasks(job, {c.id for c in delayed})
     # In a failed checkpoint only subtasks that acknowledged have durations: the last one counts if
     # it was late itself.
-    expired = {c.id: c.duration_ms or 0 for c in reversed(sick) if c.status is h.Status.EXPIRED}
+    expired = {c.id: c.duration_ms or 0 for c in reversed(delayed) if c.status is h.Status.EXPIRED}
     late = [row for row in last if (row.end_to_end_ms or 0) >= expired.get(row.checkpoint, 0)]
     sums = dict.fromkeys(HALVES, 0.0)
     for row in late:
@@ -93,10 +93,10 @@ def half_by_shape(job: h.Job) -> str | None:
     )
 
 
-def delayed_barriers(job: h.Job, sick: Sequence[h.Checkpoint]) -> list[h.Incident]:
+def delayed_barriers(job: h.Job, delayed: Sequence[h.Checkpoint]) -> list[h.Incident]:
     """Return warnings of tasks that began a checkpoint half a minute after all its barriers (1.12+)."""
-    numbers = {c.id for c in sick}
-    low = min((c.triggered_us for c in sick if c.triggered_us is not None), default=None)
+    numbers = {c.id for c in delayed}
+    low = min((c.triggered_us for c in delayed if c.triggered_us is not None), default=None)
     return [
         i
         for i in h.incidents(job, "barrier-delayed")

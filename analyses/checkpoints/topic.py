@@ -130,7 +130,7 @@ class Checkpoints(FlinkTopic):
         self, outcomes: Sequence[RuleOutcome], facts: ClusterFacts
     ) -> Sequence[RuleOutcome]:
         """Make the first core rule inconclusive about jobs without findings that are not provably healthy."""
-        sick = {
+        failing_jobs = {
             finding.job
             for outcome in outcomes
             for finding in outcome.findings
@@ -141,7 +141,7 @@ class Checkpoints(FlinkTopic):
                 reason=why, remedy="add the JobManager's log of the following time", job=job.key
             )
             for job in facts.jobs
-            if job.key not in sick and (why := unproven(job)) is not None
+            if job.key not in failing_jobs and (why := why_not_healthy(job)) is not None
         )
         core = next(outcome for outcome in outcomes if outcome.core)
         return [
@@ -219,7 +219,7 @@ class Checkpoints(FlinkTopic):
 CHECKPOINTS: Final = Checkpoints()
 
 
-def unproven(job: JobFacts) -> str | None:
+def why_not_healthy(job: JobFacts) -> str | None:
     """Return why a job is not provably healthy; None if a checkpoint completed, and the last one did not fail.
 
     Checkpoints aborted by a cancel or a shutdown, or in flight at the end of the input, count neither way. A

@@ -117,7 +117,7 @@ def entries_of(text: str, path: str) -> tuple[Entry, ...]:
         number = line[1] if line else text.rstrip("\n").count("\n") + 1
         problem = f"{what[:1].lower()}{what[1:]}"
         raise FlowdiagError(f"'{path}', line {number}: not valid TOML: {problem}") from None
-    wrong = _Wrong(path, text)
+    wrong = _ErrorAtLine(path, text)
     for key in document:
         if key != _TABLE:
             raise wrong(f"unknown key '{key}'", None, key, hint=nearest(key, [_TABLE]))
@@ -134,7 +134,7 @@ def entries_of(text: str, path: str) -> tuple[Entry, ...]:
     return tuple(found.values())
 
 
-class _Wrong:
+class _ErrorAtLine:
     """Creates errors with the line of the problem."""
 
     def __init__(self, path: str, text: str) -> None:
@@ -163,7 +163,7 @@ class _Wrong:
         return FlowdiagError(f"{place}: {message}", hint=hint)
 
 
-def _entry(table: Mapping[str, Any], number: int, wrong: _Wrong) -> Entry:
+def _entry(table: Mapping[str, Any], number: int, wrong: _ErrorAtLine) -> Entry:
     for key in table:
         if key not in _KEYS:
             raise wrong(f"unknown key '{key}'", number, key, hint=nearest(key, _KEYS))
@@ -206,7 +206,7 @@ def _entry(table: Mapping[str, Any], number: int, wrong: _Wrong) -> Entry:
     )
 
 
-def _day(value: object, number: int, wrong: _Wrong) -> date:
+def _day(value: object, number: int, wrong: _ErrorAtLine) -> date:
     if isinstance(value, datetime):
         return value.date()
     if isinstance(value, date):
@@ -279,7 +279,7 @@ def _status(entry: Entry, seen: Sequence[Finding], today: date) -> tuple[Muting,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class WrittenBaseline:
     """The text of a new baseline, with the fingerprints of added, accepted and unseen entries."""
 
     text: str
@@ -297,7 +297,7 @@ def updated(
     reason: str | None,
     until: date | None,
     today: date,
-) -> Written:
+) -> WrittenBaseline:
     """Add the findings of reports to a baseline; its entries, comments and reasons stay.
 
     Args:
@@ -331,13 +331,13 @@ def updated(
     accepted = [
         str(table["fingerprint"])
         for table in tables
-        if _accepts(table, entries[table["fingerprint"]], seen, until, today)
+        if _renew_muting(table, entries[table["fingerprint"]], seen, until, today)
     ]
     for fingerprint in new:
         table = tomlkit.table() if isinstance(tables, tomlkit.items.AoT) else tomlkit.inline_table()
         table.update(_values(seen[fingerprint], reason, until))
         tables.append(table)
-    return Written(
+    return WrittenBaseline(
         text=tomlkit.dumps(document),
         added=tuple(new),
         accepted=tuple(accepted),
@@ -381,7 +381,7 @@ def _document(text: str) -> Any:
     return document
 
 
-def _accepts(
+def _renew_muting(
     table: MutableMapping[str, Any],
     entry: Entry,
     seen: Mapping[str, Sequence[Finding]],

@@ -93,7 +93,10 @@ def _same_here(finding: Finding, other: Finding) -> bool:
 
 
 def _same_place(finding: Finding, other: Finding) -> bool:
-    return _kin(finding) == _kin(other) and _at_one_place(finding.subject, other.subject) is True
+    return (
+        _are_related(finding) == _are_related(other)
+        and _at_one_place(finding.subject, other.subject) is True
+    )
 
 
 def _same_fingerprint(finding: Finding, other: Finding) -> bool:
@@ -101,16 +104,17 @@ def _same_fingerprint(finding: Finding, other: Finding) -> bool:
 
 
 def _elsewhere(finding: Finding, other: Finding) -> bool:
-    return _kin(finding) == _kin(other) and _moved(finding.subject, other.subject)
+    return _are_related(finding) == _are_related(other) and _moved(finding.subject, other.subject)
 
 
 def _of_another_name(finding: Finding, other: Finding) -> bool:
     return (
-        finding.subject.job_name != other.subject.job_name and _kin(finding)[1:] == _kin(other)[1:]
+        finding.subject.job_name != other.subject.job_name
+        and _are_related(finding)[1:] == _are_related(other)[1:]
     )
 
 
-def _kin(finding: Finding) -> tuple[str | None, ...]:
+def _are_related(finding: Finding) -> tuple[str | None, ...]:
     subject = finding.subject
     return (subject.job_name, finding.code, subject.task, subject.option)
 

@@ -48,7 +48,7 @@ from flowdiag.analyses.flink.judging import (
 from flowdiag.analyses.flink.options import names_of, option
 from flowdiag.analyses.knowledge.causes import CAUSES, SHARED, Remedy
 from flowdiag.analyses.knowledge.conditions import Setup, conditional, unknown_conditions
-from flowdiag.analyses.knowledge.option_types import Value, helps, write
+from flowdiag.analyses.knowledge.option_types import Value, is_improvement, write
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import (
@@ -492,7 +492,7 @@ def _action(
         if (
             raw is not None
             and action.proposed is not None
-            and not helps(remedy.only, action.option, raw.value, action.proposed, version)
+            and not is_improvement(remedy.only, action.option, raw.value, action.proposed, version)
         ):
             return None
     text = action.text.format(**fill) if fill else action.text

@@ -435,7 +435,9 @@ def number_of(option: str, text: str, version: Version | None = None) -> float |
         return None
 
 
-def helps(only: str | None, option: str, now: str, proposed: str, version: Version | None) -> bool:
+def is_improvement(
+    only: str | None, option: str, now: str, proposed: str, version: Version | None
+) -> bool:
     """Return whether a proposed value differs from the current one in the right direction.
 
     Args:

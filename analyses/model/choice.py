@@ -39,7 +39,7 @@ class Choice:
 
 def _closest(rule: Rule, words: Iterable[str]) -> str | None:
     """The most specific word that matches a rule."""
-    return max((word for word in words if means(word, rule)), key=_length, default=None)
+    return max((word for word in words if matches_rule(word, rule)), key=_length, default=None)
 
 
 def _length(word: str) -> int:
@@ -51,7 +51,7 @@ def _length(word: str) -> int:
     return min(len(word), 5)
 
 
-def means(word: str, rule: Rule) -> bool:
+def matches_rule(word: str, rule: Rule) -> bool:
     """Return whether a word is a rule's code, code prefix or name, in upper or lower case."""
     return rule.code.startswith(word.upper()) or rule.name == word.lower()
 
@@ -65,7 +65,7 @@ def chosen(select: Iterable[str], ignore: Iterable[str], rules: Sequence[Rule]) 
     choice = Choice(select=tuple(select), ignore=tuple(ignore))
     for todo, words in (("select", choice.select), ("ignore", choice.ignore)):
         for word in words:
-            if not any(means(word, rule) for rule in rules):
+            if not any(matches_rule(word, rule) for rule in rules):
                 raise FlowdiagError(f"there is no rule '{word}' to {todo}", hint=_near(word, rules))
     return choice
 

@@ -83,7 +83,7 @@ class Selection:
     until: Moment | None = None
     job: str | None = None
 
-    def wants(self, job_id: str | None, name: str | None) -> bool:
+    def selects(self, job_id: str | None, name: str | None) -> bool:
         """Return whether a job is selected by an id prefix, a name or a name glob, in upper or lower case.
 
         >>> Selection(job="OR*").wants("ab12", "Orders"), Selection(job="ab").wants("ab12", None)
@@ -104,7 +104,7 @@ class Selection:
             FlowdiagError: `--job` matches none of them.
         """
         known = list(dict.fromkeys(jobs))
-        if self.job is None or not known or any(self.wants(*job) for job in known):
+        if self.job is None or not known or any(self.selects(*job) for job in known):
             return
         listed = ", ".join(f"{name or 'unnamed'} ({job_id or 'no id'})" for job_id, name in known)
         raise FlowdiagError(f"no job matches '{self.job}'", hint=f"the input holds: {listed[:300]}")
@@ -141,7 +141,7 @@ class Span:
         """Return whether an instant is in the span. Records without a time always are."""
         return time_us is None or self.low_us <= time_us <= self.high_us
 
-    def meets(self, first_us: int | None, last_us: int | None) -> bool:
+    def overlaps(self, first_us: int | None, last_us: int | None) -> bool:
         """Return whether a period overlaps the span. An unknown end is open."""
         return (first_us is None or first_us <= self.high_us) and (
             last_us is None or last_us >= self.low_us

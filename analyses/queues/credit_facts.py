@@ -58,7 +58,7 @@ class ObservedTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
+class ObservedJob:
     """An observed job.
 
     Args:
@@ -164,7 +164,7 @@ def debloating_of(version: Version, target_ms: float) -> Debloating:
     return Debloating(target_ms=target_ms, start_bytes=start)
 
 
-def observe(job: JobQueues, options: Mapping[str, str]) -> Observed | None:
+def observe(job: JobQueues, options: Mapping[str, str]) -> ObservedJob | None:
     """Return the input of the model; None if the graph or every rate is unknown.
 
     Args:
@@ -195,7 +195,7 @@ def observe(job: JobQueues, options: Mapping[str, str]) -> Observed | None:
         return None
     patterns = {(up, down): word for up, down, word in graph.shipping}
     version = job.version or (1, 20)
-    return Observed(
+    return ObservedJob(
         tasks=tuple(tasks),
         edges=tuple((up, down, patterns.get((up, down), "HASH")) for up, down in graph.edges),
         flow=flow_of(options, version, _fewest_segments(job)),

@@ -15,7 +15,7 @@ from typing import Final
 
 from flowdiag.analyses.flink.tasks.buffers import Version
 from flowdiag.analyses.queues.credit_facts import (
-    Observed,
+    ObservedJob,
     ObservedSubtask,
     ObservedTask,
     debloating_of,
@@ -38,7 +38,7 @@ _QUICK: Final = 0.1  # of the time between records, for a task with only a known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class FitQuantity:
     """An observed quantity, and its value in the fitted model."""
 
     name: str
@@ -72,7 +72,7 @@ class Fit:
     flow: Flow
     version: Version
     bottleneck: str | None
-    compared: tuple[Compared, ...]
+    compared: tuple[FitQuantity, ...]
     scale: float
     overhead_ms: float
     notes: tuple[str, ...]
@@ -118,7 +118,7 @@ class Prediction:
     problem: str | None = None
 
 
-def fit(observed: Observed, *, interval_ms: float | None = None) -> Fit:
+def fit(observed: ObservedJob, *, interval_ms: float | None = None) -> Fit:
     """Derive the parameters of a job from a recorded run.
 
     Args:
@@ -283,7 +283,7 @@ def rescaled(job: Job, name: str, times: int) -> Job:
 # -- the parameters ------------------------------------------------------------------------------
 
 
-def _job(observed: Observed, notes: list[str]) -> Job:
+def _job(observed: ObservedJob, notes: list[str]) -> Job:
     tasks = {task.name: task for task in observed.tasks}
     has_input = {down for _, down, _ in observed.edges}
     found = []
@@ -329,7 +329,7 @@ def _in(task: ObservedTask) -> float | None:
     return _total([s.records_in for s in task.subtasks])
 
 
-def _sent(name: str, observed: Observed) -> float | None:
+def _sent(name: str, observed: ObservedJob) -> float | None:
     """Return the number of records that a task sent, else the number that its consumers received."""
     task = next(t for t in observed.tasks if t.name == name)
     if sent := _total([s.records_out for s in task.subtasks]):
@@ -344,7 +344,9 @@ def _sent(name: str, observed: Observed) -> float | None:
     return max(known) if known else None
 
 
-def _source_services(task: ObservedTask, observed: Observed, notes: list[str]) -> tuple[float, ...]:
+def _source_services(
+    task: ObservedTask, observed: ObservedJob, notes: list[str]
+) -> tuple[float, ...]:
     """Return the time between two records of a source without back pressure, for each subtask.
 
     Raises:
@@ -370,7 +372,7 @@ def _source_services(task: ObservedTask, observed: Observed, notes: list[str]) -
     return tuple(services)
 
 
-def _services(task: ObservedTask, observed: Observed, notes: list[str]) -> tuple[float, ...]:
+def _services(task: ObservedTask, observed: ObservedJob, notes: list[str]) -> tuple[float, ...]:
     if any(s.busy is not None for s in task.subtasks):
         known = {
             s.subtask_index: min(_SECOND, s.busy) / s.records_in
@@ -403,14 +405,14 @@ def _pressed(subtask: ObservedSubtask) -> bool:
     return (subtask.is_back_pressured or 0.0) >= _PRESSED
 
 
-def _ends_pressure(task: ObservedTask, observed: Observed) -> bool:
+def _ends_pressure(task: ObservedTask, observed: ObservedJob) -> bool:
     """Return whether tasks upstream are back-pressured and this one is not: it is the slow task."""
     before = {up for up, down, _ in observed.edges if down == task.name}
     above = any(_pressed(s) for t in observed.tasks if t.name in before for s in t.subtasks)
     return above and not any(_pressed(s) for s in task.subtasks)
 
 
-def _record_bytes(name: str, observed: Observed, notes: list[str]) -> float:
+def _record_bytes(name: str, observed: ObservedJob, notes: list[str]) -> float:
     downs = {down for up, down, _ in observed.edges if up == name}
     pairs = [
         (s.bytes_in, s.records_in)
@@ -427,7 +429,7 @@ def _record_bytes(name: str, observed: Observed, notes: list[str]) -> float:
     return DEFAULT_RECORD_BYTES
 
 
-def _selectivity(up: str, down: str, pattern: str, observed: Observed) -> float:
+def _selectivity(up: str, down: str, pattern: str, observed: ObservedJob) -> float:
     """Return the records on an edge per record that the upstream task receives, or sends if it is a source."""
     tasks = {task.name: task for task in observed.tasks}
     inputs = [u for u, d, _ in observed.edges if d == down]
@@ -457,7 +459,7 @@ def _shares(task: ObservedTask, pattern: str) -> tuple[float, ...]:
 # -- the quality of the fit ----------------------------------------------------------------------
 
 
-def _bottleneck(observed: Observed) -> str | None:
+def _bottleneck(observed: ObservedJob) -> str | None:
     """Return the task with the least time left that blocks the tasks upstream."""
     has_input = {down for _, down, _ in observed.edges}
     candidates: list[tuple[float, str]] = []
@@ -472,7 +474,7 @@ def _bottleneck(observed: Observed) -> str | None:
     return max(candidates)[1] if candidates else None
 
 
-def _compared(observed: Observed, outcome: Outcome, bottleneck: str | None) -> list[Compared]:
+def _compared(observed: ObservedJob, outcome: Outcome, bottleneck: str | None) -> list[FitQuantity]:
     by_name: Mapping[str, ObservedTask] = {task.name: task for task in observed.tasks}
     last = bottleneck or observed.tasks[-1].name
     figures: list[tuple[str, float | None, float | None]] = [
@@ -486,7 +488,7 @@ def _compared(observed: Observed, outcome: Outcome, bottleneck: str | None) -> l
             waited = max(0.0, observed.checkpoint_ms - (observed.overhead_ms or 0.0))
             figures.append(("barrier", waited, outcome.barrier_ms or None))
     return [
-        Compared(name=name, observed=value, modelled=modelled)
+        FitQuantity(name=name, observed=value, modelled=modelled)
         for name, value, modelled in figures
         if value and modelled is not None
     ]

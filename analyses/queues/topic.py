@@ -171,7 +171,7 @@ def _within(job: JobQueues, span: Span) -> JobQueues:
 
     def inside(sample: Sample) -> bool:
         last_us = sample.last_us if sample.last_us is not None else sample.first_us
-        return span.meets(sample.first_us, last_us)
+        return span.overlaps(sample.first_us, last_us)
 
     samples = {
         key: found

@@ -18,7 +18,7 @@ from flowdiag.analyses.knowledge.option_types import (
     BATCH_INTERVAL,
     TRIGGER_INTERVAL,
     Value,
-    helps,
+    is_improvement,
     shown,
     write,
 )
@@ -506,7 +506,7 @@ def _action(
     text = write(key, value) if key is not None and value is not None else None
     now = current_value(app, key) if key is not None else None
     known = (app.settings.get(key) or (now.value if now else None)) if key is not None else None
-    if text and known and key and not helps(remedy.only, key, known, text, None):
+    if text and known and key and not is_improvement(remedy.only, key, known, text, None):
         return None
     return Action(
         text=remedy.text.format(**fill) if fill else remedy.text,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Owned:
+class OwnedEvents:
     """Events of Spark, with their applications and instants.
 
     Args:
@@ -46,7 +46,7 @@ def owned_events(
     tz: str | None = None,
     progress: ProgressCallback = lambda stage: None,
     faults: Faults | None = None,
-) -> Owned:
+) -> OwnedEvents:
     """Parse the sources and assign each record to an application.
 
     Args:
@@ -79,7 +79,7 @@ def owned_events(
         # take longer than running it.
         resources.tune(sum(row["rows"] or 0 for row in surveyed))
     owners = _owners(surveyed, sources, tz, faults or Faults(resources.explained))
-    return Owned(
+    return OwnedEvents(
         events=measure.owned(events, owners),
         owners=owners,
         splits=tuple(row for row in surveyed if row["event"] == Event.SPLIT),

@@ -11,7 +11,7 @@ from flowdiag.analyses.rate.model import kafka_ranges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Least:
+class PartitionLimits:
     """Limits from which a partition has more than its share.
 
     Args:
@@ -65,7 +65,7 @@ def backlog_by_partition(trigger: Trigger) -> Mapping[str, int]:
     return behind
 
 
-def uneven_by_tasks(partitions: Sequence[Partition], least: Least) -> Uneven | None:
+def uneven_by_tasks(partitions: Sequence[Partition], least: PartitionLimits) -> Uneven | None:
     """Return the partition with more than its share by the mean of what tasks read, or None."""
     means = {one.name: round(one.records / max(1, one.tasks)) for one in partitions}
     found = uneven([means] * max(1, int(least.fewest)), least)
@@ -83,7 +83,7 @@ def uneven_by_tasks(partitions: Sequence[Partition], least: Least) -> Uneven | N
     )
 
 
-def _largest(counts: Mapping[str, int], least: Least) -> str | None:
+def _largest(counts: Mapping[str, int], least: PartitionLimits) -> str | None:
     """Return the partition with more than its share of one batch or trigger, or None."""
     first = max(sorted(counts), key=lambda name: counts[name])
     others = [count for name, count in counts.items() if name != first]
@@ -94,7 +94,7 @@ def _largest(counts: Mapping[str, int], least: Least) -> str | None:
     return first if stands_out else None
 
 
-def uneven(units: Sequence[Mapping[str, int]], least: Least) -> Uneven | None:
+def uneven(units: Sequence[Mapping[str, int]], least: PartitionLimits) -> Uneven | None:
     """Return the partition with more than its share in most of the batches or triggers, or None."""
     known = [counts for counts in units if counts and any(counts.values())]
     times = Counter(name for counts in known if (name := _largest(counts, least)))

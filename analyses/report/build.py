@@ -14,10 +14,10 @@ from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.report import verdicts as v
 from flowdiag.analyses.report import wire as w
 from flowdiag.analyses.report.advice import action_of, each_once, first_action
-from flowdiag.analyses.report.evidence import Key, Located
+from flowdiag.analyses.report.evidence import Key, LocatedRecord
 from flowdiag.analyses.report.faults import Faults
 from flowdiag.analyses.report.fingerprints import fingerprints
-from flowdiag.analyses.report.fitting import typed
+from flowdiag.analyses.report.fitting import quoted_inputs
 from flowdiag.analyses.report.privacy import LOCAL_USE, Privacy
 from flowdiag.analyses.report.redact import clean, cleaned, printable
 from flowdiag.analyses.report.stories import LinkedFindings, Pair
@@ -68,7 +68,7 @@ def report_of(
         faults: faults so far. New ones are added.
         progress: called with the name of the stage.
     """
-    from flowdiag.analyses.report.fitting import suggested
+    from flowdiag.analyses.report.fitting import suggested_commands
     from flowdiag.analyses.report.inputs import (
         describe_inputs,
         input_problems,
@@ -97,7 +97,9 @@ def report_of(
     suggestions: list[tuple[str, str]] = []
     if explain_inputs:
         suggestions = faults.run_or_default(
-            lambda: suggested(command, sources, options.named), suggestions, about="suggestions"
+            lambda: suggested_commands(command, sources, options.named),
+            suggestions,
+            about="suggestions",
         )
     doubtful = unrecognised(inputs, options.named)
     return ReportBuilder(
@@ -115,12 +117,12 @@ def report_of(
         topics=topics,
         warnings=faults.run_or_default(warnings, [], about="warnings"),
         errors=faults.found,
-        paths=typed(() if options.privacy.redact else options.named),
+        paths=quoted_inputs(() if options.privacy.redact else options.named),
         privacy=options.privacy,
     ).build()
 
 
-_Quotations = tuple[dict[Key, Located], list[tuple[int, InputNote]]]
+_Quotations = tuple[dict[Key, LocatedRecord], list[tuple[int, InputNote]]]
 
 
 def _quote(
@@ -236,7 +238,7 @@ class ReportBuilder:
     outcomes: Sequence[f.RuleOutcome]
     names: Mapping[JobKey, str | None]
     data: w.Data
-    located: Mapping[Key, Located]
+    located: Mapping[Key, LocatedRecord]
     assessed: bool
     calculated: bool = False
     doubts: Sequence[str] = ()
@@ -374,10 +376,10 @@ class ReportBuilder:
 
         If a job has a serious finding, its inconclusive rules are not worth listing.
         """
-        sick = {finding.job for _, finding in v.serious(v.pairs_of(self.outcomes))}
+        failing_jobs = {finding.job for _, finding in v.serious(v.pairs_of(self.outcomes))}
         for outcome in self.outcomes:
             for item in outcome.inconclusive if outcome.core else ():
-                if item.job not in sick and not (sick and item.job is None):
+                if item.job not in failing_jobs and not (failing_jobs and item.job is None):
                     yield item.reason
         if not self.assessed:
             yield from filter(None, (outcome.not_assessed_reason for outcome in self.outcomes))

@@ -110,7 +110,7 @@ def changes(before: Report | None, after: Report) -> list[Change]:
             )
         )
     order = list(Kind)
-    return sorted(changed, key=lambda each: (order.index(each.change), _gravity(each)))
+    return sorted(changed, key=lambda each: (order.index(each.change), _change_rank(each)))
 
 
 def _kind(was: Finding | None, now: Finding | None, after: Report) -> Kind | None:
@@ -145,7 +145,7 @@ def _weight(finding: Finding) -> tuple[bool, int]:
     return Standing(severity=finding.severity, state=finding.state).weight
 
 
-def _gravity(change: Change) -> tuple[bool, int]:
+def _change_rank(change: Change) -> tuple[bool, int]:
     standing = change.after or change.before
     lasts, weight = standing.weight if standing is not None else (False, 0)
     return not lasts, -weight

@@ -58,7 +58,9 @@ class DataDir:
         self._tables: tuple[Table, ...] = ()
         self._files: dict[str, list[tuple[str, int]]] = {}
         self._forget: Callable[[], object] = lambda: None
-        self._store = _Local(Path(path), self._shown) if path is not None else _Remote(where)
+        self._store = (
+            _LocalFolder(Path(path), self._shown) if path is not None else _RemoteFolder(where)
+        )
         self._store.check()
 
     def of(self, topics: Sequence[Topic], diagnosis: Callable[[], Report]) -> Report:
@@ -83,7 +85,7 @@ class DataDir:
         Raises:
             FlowdiagError: the folder is a local path.
         """
-        if isinstance(self._store, _Local) and not self._shown.lower().startswith("file:"):
+        if isinstance(self._store, _LocalFolder) and not self._shown.lower().startswith("file:"):
             raise FlowdiagError(
                 f"--data-dir: the executors of a cluster cannot write '{self._shown}'",
                 hint="use a URL: s3://, gs://, abfs://, hdfs://, or file:// for a shared path",
@@ -247,7 +249,7 @@ def _check_entries(shown: str, entries: Collection[str], manifest: bytes | None)
         raise _refused(shown, f"contains tables and another file: {others[0]}")
 
 
-class _Local:
+class _LocalFolder:
     """A local folder that appears when it is complete."""
 
     def __init__(self, path: Path, shown: str) -> None:
@@ -310,7 +312,7 @@ class _Local:
                 self._old.rename(self._path)
 
 
-class _Remote:
+class _RemoteFolder:
     """A folder behind a URL. It is complete when it has its manifest."""
 
     def __init__(self, url: str) -> None:

@@ -34,7 +34,7 @@ _READERS: Final = 2  # sources at once: reading and counting release the GIL
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class LocatedRecord:
     """The place of a record for readers: its 1-based line, cleaned text and time."""
 
     line: int
@@ -54,7 +54,7 @@ def locate(
     open_stream: Callable[[int], BinaryIO],
     zones: Mapping[int, int] = MappingProxyType({}),
     kinds: Mapping[int, str] = MappingProxyType({}),
-) -> tuple[dict[Key, Located], list[tuple[int, InputNote]]]:
+) -> tuple[dict[Key, LocatedRecord], list[tuple[int, InputNote]]]:
     """Find line and excerpt of every cited record.
 
     Args:
@@ -73,10 +73,10 @@ def locate(
     )
     for item in evidence:
         cited[item.source][item.offset].add(item.focus)
-    found: dict[Key, Located] = {}
+    found: dict[Key, LocatedRecord] = {}
     problems: list[tuple[int, InputNote]] = []
 
-    def read(source: int) -> list[tuple[Key, Located]]:
+    def read(source: int) -> list[tuple[Key, LocatedRecord]]:
         kind, zone, wanted = kinds.get(source, "log"), zones.get(source), cited[source]
         whole = kind in DOCUMENTS or kind == "prometheus"
         blocks = {at for at, focuses in wanted.items() if whole or focuses != {None}}
@@ -97,11 +97,13 @@ def locate(
     return found, problems
 
 
-def _quoted(record: bytes, line: int, focus: Focus | None, kind: str, zone: int | None) -> Located:
+def _quoted(
+    record: bytes, line: int, focus: Focus | None, kind: str, zone: int | None
+) -> LocatedRecord:
     """Quote the relevant part of a record, or its first line if that is not found."""
     from flowdiag.parsers import quotes
 
-    first = Located(line, excerpt(record), instant(record, zone))
+    first = LocatedRecord(line, excerpt(record), instant(record, zone))
     if kind == "spark-events":
         event = quotes.event_text(record.split(b"\n", 1)[0])
         return first if event is None else replace(first, excerpt=clean(event, EXCERPT_CHARACTERS))
@@ -116,7 +118,7 @@ def _quoted(record: bytes, line: int, focus: Focus | None, kind: str, zone: int 
     best, best_us = _nearest_sample(text, focus, zone)
     if best is None:
         return first
-    return Located(
+    return LocatedRecord(
         line + numbers(best.line),
         clean(best.text, EXCERPT_CHARACTERS),
         first.time_us if best_us is None else best_us,

@@ -164,7 +164,7 @@ def _fault(
     found: InternalFault, where: Where | None, source: str | None, about: str | None
 ) -> Fault:
     what = clean(found.what)
-    _log.debug("%s", "\n".join([*filter(None, (source, about)), *traced(found.trace)]))
+    _log.debug("%s", "\n".join([*filter(None, (source, about)), *masked_traceback(found.trace)]))
     subject = f"{clean(about)}: " if about else ""
     return Fault(
         source=source,
@@ -180,7 +180,7 @@ def _fault(
     )
 
 
-def traced(trace: str) -> Iterator[str]:
+def masked_traceback(trace: str) -> Iterator[str]:
     """Yield the lines of a traceback without secrets: exception texts may quote an input."""
     for line in mask_secrets(trace).rstrip().split("\n"):  # masked in one piece: keys span lines
         yield f"{' ' * (len(line) - len(line.lstrip()))}{clean(line)}"

@@ -193,7 +193,7 @@ _FINDS: Final = {
 }
 
 
-def suggested(
+def suggested_commands(
     command: str, sources: Sequence[Source], named: Sequence[str]
 ) -> list[tuple[str, str]]:
     """Return up to two other commands that fit, as (reason, command line), highest score first.
@@ -205,7 +205,7 @@ def suggested(
     """
     if command == EVERYTHING:
         return []  # all topics already ran
-    paths = typed(named)
+    paths = quoted_inputs(named)
     ranked = fits(sources)
     best = ranked[0].score if ranked else 0
     return [
@@ -215,7 +215,7 @@ def suggested(
     ][:2]
 
 
-def typed(named: Sequence[str]) -> str:
+def quoted_inputs(named: Sequence[str]) -> str:
     """Quote the inputs for a shell command line.
 
     >>> typed(["logs/", "my job.log"]), typed([])

@@ -143,7 +143,7 @@ def link_findings(
     for number, root in roots.items():
         if number != root:
             members[root].append(number)
-    competing = _competing(explained, roots)
+    competing = _competing_roots(explained, roots)
     stories = [
         LinkedFindings(
             root=ranked[root],
@@ -305,7 +305,7 @@ def _root(number: int, parents: Mapping[int, int]) -> int:
     return number
 
 
-def _competing(explained: Explained, roots: Mapping[int, int]) -> Mapping[int, set[int]]:
+def _competing_roots(explained: Explained, roots: Mapping[int, int]) -> Mapping[int, set[int]]:
     """By root, the roots of other stories that could explain one of its consequences, or the reverse."""
     found: defaultdict[int, set[int]] = defaultdict(set)
     for number, by in explained.items():

@@ -328,8 +328,8 @@ def tables_document() -> str:
     """docs/tables.md."""
     lines = [_HEAD]
     for table in TABLES:
-        whose = ", ".join(f"`{topic}`" for topic in table.topics) or "all topics"
-        lines += [f"## {table.name}", "", f"{table.about} Written by {whose}.", ""]
+        written_by = ", ".join(f"`{topic}`" for topic in table.topics) or "all topics"
+        lines += [f"## {table.name}", "", f"{table.about} Written by {written_by}.", ""]
         lines += ["| column | type | meaning |", "|---|---|---|"]
         for column in table.columns:
             kind = f"{column.type}{'' if column.nullable else ', never null'}"

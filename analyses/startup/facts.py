@@ -227,7 +227,7 @@ class JobStarts:
     ended_ref: Ref | None = None
 
     @property
-    def fine(self) -> bool:
+    def is_healthy(self) -> bool:
         """Whether the last start with tasks ran and nothing failed in it, or the job finished."""
         if self.ended in ("FINISHED", "FAILED"):
             return self.ended == "FINISHED"
@@ -260,7 +260,7 @@ class StartupFacts:
     @property
     def running(self) -> bool:
         """Whether every job runs at the end, or finished: its last start reached RUNNING."""
-        return bool(self.jobs) and all(job.fine for job in self.jobs)
+        return bool(self.jobs) and all(job.is_healthy for job in self.jobs)
 
     @property
     def processes(self) -> tuple[Process, ...]:

@@ -39,8 +39,8 @@ KEEPS: Final = frozenset(
 
 def keeps_from_running(incident: Incident) -> str | None:
     """Return the class of a job's or a pasted exception if it keeps a job from running."""
-    said = classify_incident(incident) if incident.kind in ("exception", "job-failure") else None
-    return said.name if said is not None and said.name in KEEPS else None
+    failure = classify_incident(incident) if incident.kind in ("exception", "job-failure") else None
+    return failure.name if failure is not None and failure.name in KEEPS else None
 
 
 def failure_text(incident: Incident) -> str | None:
@@ -81,14 +81,14 @@ def leadership_signs(facts: StartupFacts) -> list[Incident]:
         (incident.time_us, incident.ref): incident
         for incident in incidents_of(facts)
         if incident.time_us is not None
-        and (incident.text.get("template") in _SIGNS or _deposed(incident))
+        and (incident.text.get("template") in _SIGNS or _was_deposed(incident))
     }
     return sorted(seen.values(), key=lambda incident: incident.time_us or 0)
 
 
-def _deposed(incident: Incident) -> bool:
+def _was_deposed(incident: Incident) -> bool:
     """Whether a job was suspended because its JobManager is no longer the leader."""
     if incident.kind != "suspended" or not incident.cause:
         return False
-    said = classify([incident.text.get("exception") or "", incident.cause], "flink")
-    return said is not None and said.name == "leadership-lost"
+    failure = classify([incident.text.get("exception") or "", incident.cause], "flink")
+    return failure is not None and failure.name == "leadership-lost"

@@ -88,7 +88,7 @@ class Startup(FlinkTopic):
         return replace(
             facts,
             jobs=tuple(_within(job, span) for job in facts.jobs),
-            troubles=tuple(t for t in facts.troubles if span.meets(t.first_us, t.last_us)),
+            troubles=tuple(t for t in facts.troubles if span.overlaps(t.first_us, t.last_us)),
             common=replace(
                 common, incidents=tuple(i for i in common.incidents if span.has(i.time_us))
             ),
@@ -169,7 +169,7 @@ STARTUP: Final = Startup()
 def _ran(job: JobStarts) -> bool:
     """Whether a start reached RUNNING, or the job ended on purpose."""
     return (
-        job.fine
+        job.is_healthy
         or job.cancelled
         or job.ended is not None
         or any(start.running_us is not None for start in job.starts)
@@ -202,7 +202,7 @@ def _within(job: JobStarts, span: Span) -> JobStarts:
             ),
             last_us=span.last(common.last_us),
         ),
-        starts=tuple(s for s in job.starts if span.meets(s.started_us, s.ended_us)),
+        starts=tuple(s for s in job.starts if span.overlaps(s.started_us, s.ended_us)),
         ended=job.ended if ended else None,
         ended_cause=job.ended_cause if ended else None,
         cancelled=any(

@@ -23,7 +23,7 @@ COMPILE_SECONDS: Final = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exported:
+class ExportedFiles:
     """The written files.
 
     Attributes:
@@ -37,7 +37,7 @@ class Exported:
     spark: Path | None
 
 
-def export(folder: Path, *, spark_home: str | None = None) -> Exported:
+def export(folder: Path, *, spark_home: str | None = None) -> ExportedFiles:
     """Write the Python file, the Java source and, if a JDK and Spark's jars are found, the jar.
 
     Args:
@@ -62,8 +62,10 @@ def export(folder: Path, *, spark_home: str | None = None) -> Exported:
     else:
         why = _build(javac, jars, folder)
         if not why:
-            return Exported(files=(*written, folder / JAR), without_jar=None, spark=jars.parent)
-    return Exported(files=tuple(written), without_jar=why, spark=None)
+            return ExportedFiles(
+                files=(*written, folder / JAR), without_jar=None, spark=jars.parent
+            )
+    return ExportedFiles(files=tuple(written), without_jar=why, spark=None)
 
 
 def _copy(name: str, folder: Path) -> Path:

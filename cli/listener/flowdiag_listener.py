@@ -434,7 +434,7 @@ class _Writer:
         try:
             self._events.put_nowait((kind, read, event, _now()))
         except queue.Full:
-            self._lose()
+            self._count_lost()
 
     def close(self, timeout: float = CLOSE_SECONDS) -> None:
         """Write the queued events for at most `timeout` seconds."""
@@ -469,7 +469,7 @@ class _Writer:
 
     def _write(self, event: dict[str, Any]) -> None:
         if time.monotonic() < self._retry_at:
-            self._lose()
+            self._count_lost()
             return
         try:
             if self._file is None or self._written >= self._max_bytes:
@@ -486,7 +486,7 @@ class _Writer:
                     raise
             self._line(event)
         except Exception as error:  # noqa: BLE001 - the disk is full, or the folder is gone
-            self._lose()
+            self._count_lost()
             if self._retry_at == 0.0:
                 _complain(f"cannot write {self.path}: {error}")
             self._retry_at = time.monotonic() + RETRY_SECONDS
@@ -527,7 +527,7 @@ class _Writer:
         }
         self._line({**header, **self._application})
 
-    def _lose(self) -> None:
+    def _count_lost(self) -> None:
         with self._lost_lock:
             self._lost += 1
             self._lost_now += 1

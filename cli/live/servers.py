@@ -215,7 +215,7 @@ class Servers:
                 from flowdiag.parsers.live.event_logs import collect_event_logs
 
                 logs = await collect_event_logs(
-                    client, path, self._options.selection.wants, progress=progress
+                    client, path, self._options.selection.selects, progress=progress
                 )
                 if logs is not None:
                     return logs

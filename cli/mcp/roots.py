@@ -58,7 +58,7 @@ class Roots:
     def described(self) -> str:
         return ", ".join(map(str, self.folders))
 
-    def holds(self, path: Path) -> bool:
+    def contains(self, path: Path) -> bool:
         """Whether a path without links is below a root."""
         return any(path.is_relative_to(folder) for folder in self.folders)
 
@@ -94,7 +94,7 @@ class Roots:
 
     def _inside(self, path: Path) -> bool:
         try:
-            return self.holds(path.resolve(strict=True))
+            return self.contains(path.resolve(strict=True))
         except (OSError, RuntimeError):
             return False
 

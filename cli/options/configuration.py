@@ -7,24 +7,31 @@ from typing import Any, Final
 
 import msgspec
 
-from flowdiag.cli.options.settings import FILE, NOT_IN_FILE, Effective, Format, Given, Origin
+from flowdiag.cli.options.settings import (
+    FILE,
+    NOT_IN_FILE,
+    EffectiveSettings,
+    Format,
+    GivenValue,
+    Origin,
+)
 
 _WHERE: Final = 34  # column of the comments
 
 
-def render_settings(found: Effective) -> str:
+def render_settings(found: EffectiveSettings) -> str:
     if found.settings.format is Format.JSON:
         document = msgspec.json.encode(_document(found))
         return msgspec.json.format(document, indent=2).decode() + "\n"
     return "".join(f"{line}\n" for line in _lines(found))
 
 
-def _values(found: Effective) -> dict[str, Any]:
+def _values(found: EffectiveSettings) -> dict[str, Any]:
     values: dict[str, Any] = msgspec.to_builtins(found.settings)
     return {key: value for key, value in values.items() if key != "thresholds"}
 
 
-def _lines(found: Effective) -> Iterator[str]:
+def _lines(found: EffectiveSettings) -> Iterator[str]:
     if found.file is None:
         yield f"# no settings file: {FILE} is not in the working directory"
     else:
@@ -59,7 +66,7 @@ def _key(name: str) -> str:
     return name if name.replace("-", "").replace("_", "").isalnum() else _toml(name)
 
 
-def _document(found: Effective) -> dict[str, Any]:
+def _document(found: EffectiveSettings) -> dict[str, Any]:
     settings = {
         key: _with_origin(value, found.given.get(key)) for key, value in _values(found).items()
     }
@@ -74,7 +81,7 @@ def _document(found: Effective) -> dict[str, Any]:
     }
 
 
-def _with_origin(value: Any, given: Given | None) -> dict[str, Any]:
+def _with_origin(value: Any, given: GivenValue | None) -> dict[str, Any]:
     return {
         "value": value,
         "origin": Origin.DEFAULT if given is None else given.origin,

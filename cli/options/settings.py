@@ -161,7 +161,7 @@ class Origin(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class GivenValue:
     """A value from one layer; `where` is the flag, the variable or the file."""
 
     value: Any
@@ -175,11 +175,11 @@ class Given:
         return f"'{self.key}' in '{self.where}'" if self.origin is Origin.FILE else self.where
 
 
-Layer = dict[str, Given]  # by key
+Layer = dict[str, GivenValue]  # by key
 
 
 @dataclass(frozen=True, slots=True)
-class Effective:
+class EffectiveSettings:
     """The settings of one run; `given` has those that are not defaults, `file` the settings file."""
 
     settings: Settings
@@ -204,7 +204,7 @@ def resolve_settings(
     config: str | None = None,
     environ: Mapping[str, str] = os.environ,
     folder: Path | None = None,
-) -> Effective:
+) -> EffectiveSettings:
     """Merge the layers.
 
     Args:
@@ -221,9 +221,9 @@ def resolve_settings(
     for name, value in flags.items():
         if value is not None:
             key = name.replace("_", "-")
-            values[key] = Given(_split_list(key, value), Origin.FLAG, f"--{key}", key)
+            values[key] = GivenValue(_split_list(key, value), Origin.FLAG, f"--{key}", key)
     if _is_page(values.get("output")) and not _is_flag(values.get("format")):
-        values["format"] = Given(Format.HTML, Origin.FLAG, "--output", "format")
+        values["format"] = GivenValue(Format.HTML, Origin.FLAG, "--output", "format")
     try:
         settings = msgspec.convert({key: given.value for key, given in values.items()}, Settings)
     except msgspec.ValidationError as error:
@@ -238,15 +238,15 @@ def resolve_settings(
         parse_heap(settings.java_heap, values["java-heap"].place)
     if settings.stay is not None:
         parse_stay(settings.stay, values["stay"].place)
-    return Effective(settings=settings, given=values, file=file)
+    return EffectiveSettings(settings=settings, given=values, file=file)
 
 
-def _is_page(output: Given | None) -> bool:
+def _is_page(output: GivenValue | None) -> bool:
     """Return whether the output file is a web page by its name."""
     return output is not None and str(output.value).lower().endswith(_PAGES)
 
 
-def _is_flag(given: Given | None) -> bool:
+def _is_flag(given: GivenValue | None) -> bool:
     return given is not None and given.origin is Origin.FLAG
 
 
@@ -326,7 +326,7 @@ def _from_file(config: str | None, folder: Path) -> tuple[str | None, Layer]:
         if key not in keys:
             raise FlowdiagError(f"unknown key '{key}' in '{path}'", hint=nearest(key, keys))
     return str(path), {
-        key: Given(_split_list(key, value), Origin.FILE, str(path), key)
+        key: GivenValue(_split_list(key, value), Origin.FILE, str(path), key)
         for key, value in document.items()
     }
 
@@ -350,7 +350,7 @@ def _from_environment(environ: Mapping[str, str]) -> Layer:
             if not text.strip().isdecimal():
                 raise FlowdiagError(f"{name} is '{text}'", hint="write a number")
             value = int(text)
-        layer[key] = Given(_split_list(key, value), Origin.ENVIRONMENT, name, key)
+        layer[key] = GivenValue(_split_list(key, value), Origin.ENVIRONMENT, name, key)
     return layer
 
 

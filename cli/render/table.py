@@ -67,7 +67,7 @@ def _report(report: Report, page: Page, clock: words.Clock) -> str:
     if report.findings and in_full:
         parts += section("findings", lambda: [findings_block(report, page, clock)])
     if in_full:
-        parts += views.outlook(report, page, clock)
+        parts += views.forecast_blocks(report, page, clock)
     parts += section("rules", lambda: _rules(report.rules, page))
     notes = [words.ignored_rules(report.rules), words.hidden_findings(report)]
     lines = [g.line(text, "yellow") for text in [*notes, *words.baseline_lines(report)] if text]

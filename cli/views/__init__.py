@@ -44,6 +44,6 @@ def blocks(
                 yield from page.section(topic, make, lambda text: line(text, "red"))
 
 
-def outlook(report: Report, page: Page, clock: Clock) -> Iterator[RenderableType]:
+def forecast_blocks(report: Report, page: Page, clock: Clock) -> Iterator[RenderableType]:
     """Yield the predicted effect of remedies."""
     return blocks(report, page, clock, function="outlook")

@@ -293,7 +293,7 @@ def _managers(managers: Sequence[QueueTaskManager], page: Page) -> RenderableTyp
     return block("TaskManagers", Listing(shown, *TASKMANAGER_COLUMNS, heads="dim"))
 
 
-def outlook(report: Report, page: Page, clock: Clock) -> list[RenderableType]:
+def forecast_blocks(report: Report, page: Page, clock: Clock) -> list[RenderableType]:
     """Return the effect of common remedies, as the credit model predicts it."""
     jobs = report.data.what_if or []
     shown = jobs if page.verbose else jobs[: 2 if page.terse < 2 else 1]

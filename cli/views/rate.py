@@ -250,7 +250,9 @@ def _count(value: float | None) -> str | None:
 
 def _worst_batches(app: RateApplication, page: Page, clock: words.Clock) -> RenderableType | None:
     """Return a table of the failed and the longest batches."""
-    ranked = sorted((b for b in app.batches if b.processing_delay_ms is not None), key=_badness)
+    ranked = sorted(
+        (b for b in app.batches if b.processing_delay_ms is not None), key=_verdict_rank
+    )
     if not ranked or app.verdict == "healthy":
         return None
     return Listing(
@@ -264,7 +266,7 @@ def _worst_batches(app: RateApplication, page: Page, clock: words.Clock) -> Rend
     )
 
 
-def _badness(batch: RateBatch) -> tuple[int, float, float, int]:
+def _verdict_rank(batch: RateBatch) -> tuple[int, float, float, int]:
     return (
         -batch.failed_outputs,
         -(batch.processing_delay_ms or 0),

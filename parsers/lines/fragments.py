@@ -100,7 +100,7 @@ def group_fragments(fragments: Sequence[bytes], sample: bytes) -> list[list[byte
         fragments: distinct, `FRAGMENT` bytes long.
         sample: pieces from all over the text to search, because a single stretch can be atypical.
     """
-    sample = _thinned(sample, max(_LEAST_SAMPLE, int(_SAMPLE * (_FEW / len(fragments)) ** 2)))
+    sample = _thin_out(sample, max(_LEAST_SAMPLE, int(_SAMPLE * (_FEW / len(fragments)) ** 2)))
     buckets = dict(enumerate(_alone(fragments, sample)))
     heap = []
     for one, bucket in buckets.items():
@@ -139,7 +139,7 @@ def _cost(group: Sequence[bytes]) -> float:
     return 1.6 if len(group) <= _FAT else 25.0
 
 
-def _thinned(sample: bytes, size: int) -> bytes:
+def _thin_out(sample: bytes, size: int) -> bytes:
     """Return at most `size` bytes from all over the sample."""
     pieces = 64
     step = len(sample) // pieces

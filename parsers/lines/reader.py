@@ -292,7 +292,7 @@ class Reader:
         if head.clock is None:
             self._tally.add_time(head.local_us if head.local_us is not None else head.utc_us)
 
-    def look_at_edges(self) -> None:
+    def extend_time_range(self) -> None:
         """Extend the range of times by the first and last lines of the range, whether candidates or not."""
         scanner = self._scanner
         lines = scanner.first_bytes.split(b"\n")[:40]

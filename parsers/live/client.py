@@ -422,10 +422,10 @@ class Client:
         if self._has_credentials or got.host == named.hostname:
             return
         tail = path + (f"?{query}" if query else "")
-        came = got.raw_path.decode("ascii", "replace")
-        if came.endswith(tail):
+        path = got.raw_path.decode("ascii", "replace")
+        if path.endswith(tail):
             place = f"{got.scheme}://{got.netloc.decode('ascii', 'replace')}"
-            self.base = place + came[: len(came) - len(tail)].rstrip("/")
+            self.base = place + path[: len(path) - len(tail)].rstrip("/")
 
     def _describe_error(self, error: BaseException) -> tuple[str, str | None]:
         """Describe a transport error, with a hint if retrying cannot help."""

@@ -24,7 +24,7 @@ from flowdiag.parsers.sniff.signs import (
 )
 from flowdiag.parsers.sniff.verdict import Sample, Sniffed, not_read
 from flowdiag.parsers.sources.collected import MANIFEST_LINE, collected_kind
-from flowdiag.parsers.sources.printed import Printed
+from flowdiag.parsers.sources.printed import PrintedJson
 from flowdiag.parsers.spark.events import is_event_log
 from flowdiag.parsers.spark.rest import recognise_answer
 
@@ -154,7 +154,7 @@ def _spark_answer(kind: str) -> Sniffed:
     return Sniffed(kind="spark-rest", engine="spark", role="driver", url=url)
 
 
-def sniff_printed(printed: Printed) -> Sniffed | None:
+def sniff_printed(printed: PrintedJson) -> Sniffed | None:
     """Return the verdict on JSON printed by a terminal or a page: REST responses and query reports."""
     body = printed.data.strip()
     if (answer := recognise(body, printed.path or "")) is not None:

@@ -130,7 +130,7 @@ def _sniff_text(sample: Sample) -> Sniffed:
     for detect in _DETECTORS:
         if (verdict := detect(text)) is not None:
             return verdict
-    return _doubtful(
+    return _search_doubtful_text(
         sample, "damaged JSON" if text.is_json else "text, but it does not look like a log"
     )
 
@@ -202,9 +202,9 @@ def _sniff_settings_or_code(text: _Text) -> Sniffed | None:
         return None
     settings = sum(bool(_SETTING.match(line)) for line in text.lines)
     if settings > 0.8 * len(text.lines) and not text.is_json:
-        return _doubtful(text.sample, "looks like a configuration file")
+        return _search_doubtful_text(text.sample, "looks like a configuration file")
     if _CODE.search(text.data):
-        return _doubtful(text.sample, "looks like source code")
+        return _search_doubtful_text(text.sample, "looks like source code")
     return None
 
 
@@ -287,7 +287,7 @@ def _sniff_exceptions(sample: Sample) -> Sniffed | None:
     )
 
 
-def _doubtful(sample: Sample, reason: str) -> Sniffed:
+def _search_doubtful_text(sample: Sample, reason: str) -> Sniffed:
     """Search a text without signs of a log for known messages before rejecting it."""
     data = sample.head if sample.complete else sample.read(_DOUBTFUL_BYTES + 1)
     if len(data) > _DOUBTFUL_BYTES:

@@ -41,7 +41,7 @@ _REQUESTED: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Printed:
+class PrintedJson:
     """JSON values found in a text.
 
     Attributes:
@@ -57,7 +57,7 @@ class Printed:
     path: str | None
 
 
-def json_printed(data: bytes) -> Printed | None:
+def json_printed(data: bytes) -> PrintedJson | None:
     r"""Find the JSON values in a text; None if there are none.
 
     >>> json_printed(b"> GET /overview HTTP/1.1\n< HTTP/1.1 200 OK\n{}* Connection #0\n").path
@@ -99,7 +99,7 @@ def json_printed(data: bytes) -> Printed | None:
         blank[begin:end] = value.encode("latin-1")
         around[begin:end] = b" " * len(value)
     requested = {path.partition("?")[0] for path in _REQUESTED.findall(text)}
-    return Printed(
+    return PrintedJson(
         data=bytes(blank),
         around=bytes(around),
         values=tuple(begin for begin, _ in values),

@@ -76,14 +76,14 @@ def without_credentials(url: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundFile:
     """A file below a URL, and its size in bytes."""
 
     url: str
     size: int
 
 
-def list_files(url: str) -> list[Found]:
+def list_files(url: str) -> list[FoundFile]:
     """Return the files of a URL, sorted: the file itself, those below a folder, or the matches of a glob.
 
     Hidden files and folders (names with a leading dot) are ignored.
@@ -95,7 +95,7 @@ def list_files(url: str) -> list[Found]:
     scheme = _scheme(url)
     try:
         if _UNLISTABLE.fullmatch(scheme):
-            return [Found(url, _size(system.info(path)))]
+            return [FoundFile(url, _size(system.info(path)))]
         # A file name can contain the characters of a glob.
         listed: dict[str, Any]
         if system.exists(path):
@@ -116,7 +116,7 @@ def list_files(url: str) -> list[Found]:
         raise OSError(_clause(error)) from None
     top = len(path.rstrip("/"))
     found = [
-        Found(system.unstrip_protocol(name), _size(info))
+        FoundFile(system.unstrip_protocol(name), _size(info))
         for name, info in sorted(listed.items())
         if info.get("type") != "directory" and "/." not in name[top:]
     ]

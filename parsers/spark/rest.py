@@ -19,7 +19,7 @@ from flowdiag.parsers.errors import Unreadable
 from flowdiag.parsers.messages import MOMENT_MAX
 from flowdiag.parsers.rows import Event, Row
 from flowdiag.parsers.sources.collected import collected_of
-from flowdiag.parsers.sources.printed import Printed, json_printed
+from flowdiag.parsers.sources.printed import PrintedJson, json_printed
 from flowdiag.parsers.spark.events import settings_of
 from flowdiag.parsers.spark.progress import instant, progress_row
 
@@ -132,7 +132,7 @@ def _decoded(data: bytes) -> object:
         return None
 
 
-def _values(printed: Printed) -> list[tuple[int, bytes]]:
+def _values(printed: PrintedJson) -> list[tuple[int, bytes]]:
     """Return the offset and text of each value."""
     ends = [*printed.values[1:], len(printed.data)]
     pairs = zip(printed.values, ends, strict=True)

@@ -13,7 +13,7 @@ from flowdiag.analyses.model.finding import Evidence
 from flowdiag.analyses.model.keys import Process
 from flowdiag.analyses.report import evidence
 from flowdiag.analyses.report.build import clocks_ahead
-from flowdiag.analyses.report.evidence import Located, excerpt, locate
+from flowdiag.analyses.report.evidence import LocatedRecord, excerpt, locate
 from flowdiag.parsers.notes import InputNote, Kind
 
 
@@ -57,7 +57,7 @@ def test_a_missing_source_is_a_warning_not_an_error() -> None:
         return io.BytesIO(b"first\nsecond\n")
 
     found, problems = locate([Evidence(0, 6), Evidence(1, 0)], open_stream)
-    assert found == {(0, 6, None): Located(2, "second")}
+    assert found == {(0, 6, None): LocatedRecord(2, "second")}
     told = "cannot be read again for line numbers: gone"
     assert problems == [(1, InputNote(Kind.CHANGED, told))]
 

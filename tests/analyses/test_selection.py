@@ -74,13 +74,13 @@ def test_jobs() -> None:
         (None, ["orders", "clicks", None]),
     ]:
         selection = Selection(job=pattern)
-        assert [name for job_id, name in known if selection.wants(job_id, name)] == wanted
+        assert [name for job_id, name in known if selection.selects(job_id, name)] == wanted
         selection.require(known)
 
 
 def test_job_names_that_differ_only_in_case_all_match() -> None:
     selection = Selection(job="orders")
-    assert [name for name in ("Orders", "ORDERS", "order") if selection.wants(None, name)] == [
+    assert [name for name in ("Orders", "ORDERS", "order") if selection.selects(None, name)] == [
         "Orders",
         "ORDERS",
     ]

@@ -13,7 +13,7 @@ from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.model.keys import JobKey, Ref
 from flowdiag.analyses.report import wire
 from flowdiag.analyses.report.build import ReportBuilder
-from flowdiag.analyses.report.evidence import Key, Located
+from flowdiag.analyses.report.evidence import Key, LocatedRecord
 from flowdiag.analyses.report.privacy import LOCAL_USE, Privacy
 
 JOB = JobKey("", "a1b2c3d4e5f60718293a4b5c6d7e8f90")
@@ -220,14 +220,14 @@ def slow_taskmanager(**changes: object) -> f.Finding:
     return f.Finding(**{**values, **changes})  # type: ignore[arg-type]
 
 
-LOCATED: dict[Key, Located] = {
-    (0, 1000, None): Located(
+LOCATED: dict[Key, LocatedRecord] = {
+    (0, 1000, None): LocatedRecord(
         8812,
         "2018-11-29 18:43:04,123 INFO  o.a.f.r.checkpoint.CheckpointCoordinator - "
         "Checkpoint 224 of job a1b2 expired before completing.",
     ),
-    (0, 2000, None): Located(8990, "Checkpoint 225 of job a1b2 expired before completing."),
-    (0, 3000, None): Located(8991, "Late message for now expired checkpoint 224 from Map-2"),
+    (0, 2000, None): LocatedRecord(8990, "Checkpoint 225 of job a1b2 expired before completing."),
+    (0, 3000, None): LocatedRecord(8991, "Late message for now expired checkpoint 224 from Map-2"),
 }
 
 
@@ -245,7 +245,7 @@ def outcome(code: str, name: str, *results: f.Finding | f.Inconclusive) -> f.Rul
 def build(
     job: x.JobFacts | None,
     *outcomes: f.RuleOutcome,
-    located: dict[Key, Located] = LOCATED,
+    located: dict[Key, LocatedRecord] = LOCATED,
     privacy: Privacy = LOCAL_USE,
     warnings: tuple[wire.Note, ...] = (),
     **changes: object,
@@ -346,7 +346,9 @@ def hostile() -> wire.Report:
     evil = "[red]\x1b[31m</script><script>alert(1)</script>\u202e`|@all\n::error::x"
     facts = job_facts(sick=True)
     subject = f.Subject(kind="task", task=f"Map {evil}", job_id=JOB.job_id)
-    located: dict[Key, Located] = {(0, 1000, None): Located(1, f.Evidence.__name__ + evil)}
+    located: dict[Key, LocatedRecord] = {
+        (0, 1000, None): LocatedRecord(1, f.Evidence.__name__ + evil)
+    }
     return build(
         facts,
         outcome(

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from flowdiag.analyses.model.finding import Evidence
-from flowdiag.analyses.report.evidence import Located, locate
+from flowdiag.analyses.report.evidence import LocatedRecord, locate
 from flowdiag.parsers.focus import Focus
 from flowdiag.parsers.quotes import entry_text, event_text, samples_in
 
@@ -33,7 +33,7 @@ def _report(minute: int, busy: float, *, reporter: str = "Slf4jReporter") -> str
     )
 
 
-def _located(text: str, focus: Focus, kind: str = "log", offset: int = 0) -> Located:
+def _located(text: str, focus: Focus, kind: str = "log", offset: int = 0) -> LocatedRecord:
     found, problems = locate(
         [Evidence(0, offset, focus=focus)],
         lambda _: io.BytesIO(text.encode()),

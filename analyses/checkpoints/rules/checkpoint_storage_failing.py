@@ -105,7 +105,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
         # Without an exception the JobManager may have failed to write for another reason.
         confidence=h.Confidence.MEDIUM if found.exception is None else h.weigh(votes),
         rank=h.Rank.ROOT_CAUSE,
-        explain=_victims(found),
+        explain=_victims_text(found),
         measurements=(
             h.measurement("refused-taskmanagers", managers, "taskmanagers"),
             h.measurement("refused-subtasks", found.subtasks, "subtasks"),
@@ -133,7 +133,7 @@ def _unnumbered(job: h.Job, found: Refused, limits: Limits) -> dict[str, Any]:
     }
 
 
-def _victims(found: Refused) -> str:
+def _victims_text(found: Refused) -> str:
     """Return the victims and since when, for readers."""
     begun = min((r.time_us for r in found.refusals if r.time_us is not None), default=None)
     since = (

@@ -93,7 +93,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     timed = _timed(h.steady_checkpoints(job, h.WARM_UP))
     last = timed[-int(limits.checkpoints) :]
     at_the_end = len(last) >= limits.checkpoints and all(_ms(c) >= limit_ms for c in last)
-    if not at_the_end and (climbing := _climbing(job, limits, far)):
+    if not at_the_end and (climbing := _rising_checkpoints(job, limits, far)):
         timed, at_the_end = climbing, True
     slow = [c for c in timed if _ms(c) >= limit_ms]
     many = len(slow) >= max(limits.checkpoints, len(timed) * limits.slow_share)
@@ -108,7 +108,7 @@ def _timed(stretches: list[list[h.Checkpoint]]) -> list[h.Checkpoint]:
     return [c for stretch in stretches for c in stretch if h.elapsed_ms(c) is not None]
 
 
-def _climbing(job: h.Job, limits: Limits, far: float) -> list[h.Checkpoint]:
+def _rising_checkpoints(job: h.Job, limits: Limits, far: float) -> list[h.Checkpoint]:
     """Return the completed checkpoints of the last stretch if the last `climb` only rise, to `far`."""
     every = _timed(h.steady_checkpoints(job, 0)[-1:])
     last = [_ms(c) for c in every[-int(limits.climb) :]]

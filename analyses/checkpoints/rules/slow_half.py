@@ -56,12 +56,12 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
     """One finding, or one reason without a finding, per job with failed or slow checkpoints."""
     series = [e for e in h.episodes(job) if e.count(h.Status.EXPIRED)]
     expired = [c for e in series for c in e.checkpoints if c.status is h.Status.EXPIRED]
-    sick, slow = expired, None if expired else slow_finding(job)
+    delayed, slow = expired, None if expired else slow_finding(job)
     if slow is not None:
-        sick = halves.slowest(job)
-    if not sick:
+        delayed = halves.slowest(job)
+    if not delayed:
         return
-    fields = _measured(job, sick, limits) or _inferred(job, sick)
+    fields = _measured(job, delayed, limits) or _inferred(job, delayed)
     if fields is None:
         yield h.Inconclusive(
             reason="no input shows how long barriers, synchronous and asynchronous parts took",
@@ -71,22 +71,22 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
             job=job.key,
         )
         return
-    records = (*fields.get("evidence", ()), *h.end_records(sick))
+    records = (*fields.get("evidence", ()), *h.end_records(delayed))
     fields["evidence"] = tuple(dict.fromkeys(records))
     fields["rank"] = h.Rank.SYMPTOM
     fields["actions"] = _actions(job, fields["option"])
     if slow is None:
-        fields.update({"first_us": sick[0].triggered_us, "last_us": sick[-1].ended_us})
-        yield h.episode_finding(job, series, len(sick), fatal=False, **fields)
+        fields.update({"first_us": delayed[0].triggered_us, "last_us": delayed[-1].ended_us})
+        yield h.episode_finding(job, series, len(delayed), fatal=False, **fields)
     else:
         fields["severity"] = slow.severity
         ongoing = slow.state is h.State.ONGOING
-        yield h.checkpoint_finding(job, sick, among=job.concluded, ongoing=ongoing, **fields)
+        yield h.checkpoint_finding(job, delayed, among=job.concluded, ongoing=ongoing, **fields)
 
 
-def _measured(job: h.Job, sick: list[h.Checkpoint], limits: Limits) -> h.FindingFields | None:
+def _measured(job: h.Job, delayed: list[h.Checkpoint], limits: Limits) -> h.FindingFields | None:
     """Return the half by the durations that subtasks measured themselves."""
-    times = halves.times_by_half(job, sick)
+    times = halves.times_by_half(job, delayed)
     if times is None or times.share(times.longest) < limits.share:
         return None
     half, worst = times.longest, times.worst
@@ -111,9 +111,9 @@ def _measured(job: h.Job, sick: list[h.Checkpoint], limits: Limits) -> h.Finding
     }
 
 
-def _inferred(job: h.Job, sick: list[h.Checkpoint]) -> h.FindingFields | None:
+def _inferred(job: h.Job, delayed: list[h.Checkpoint]) -> h.FindingFields | None:
     """Return the half by the shape of missing acknowledgements, else by warnings of busy tasks."""
-    half = halves.half_by_shape(job) if sick[0].status is h.Status.EXPIRED else None
+    half = halves.half_by_shape(job) if delayed[0].status is h.Status.EXPIRED else None
     if half is not None:
         return {
             "title": f"The checkpoint time goes into {halves.HALVES[half]}, judging by the missing acknowledgements",
@@ -122,7 +122,7 @@ def _inferred(job: h.Job, sick: list[h.Checkpoint]) -> h.FindingFields | None:
             "option": half,
             "measurements": (),
         }
-    warnings = halves.delayed_barriers(job, sick)
+    warnings = halves.delayed_barriers(job, delayed)
     if not warnings:
         return None
     longest = h.fmt.duration(max(i.duration_ms or 0 for i in warnings))

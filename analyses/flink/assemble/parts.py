@@ -21,7 +21,7 @@ def parts_of(
     jobs: Jobs,
 ) -> list[SubtaskCheckpoint]:
     """Return the reports of subtasks with a known job, one per checkpoint and subtask."""
-    known = _Known(attempts, graphs, jobs)
+    known = _KnownPlaces(attempts, graphs, jobs)
     order = sorted(
         rows, key=lambda r: (r["checkpoint"], r["vertex_id"] or "", r["subtask_index"] or 0)
     )
@@ -29,7 +29,7 @@ def parts_of(
     return _merge_parts(part for part in found if part is not None)
 
 
-class _Known:
+class _KnownPlaces:
     """Vertices by id, jobs by task, and the last places of subtasks."""
 
     def __init__(
@@ -60,7 +60,7 @@ class _Known:
         return next(iter(owners)) if len(owners) == 1 else self._jobs.only
 
 
-def _part(row: Row, attempt: Attempt | None, known: _Known) -> SubtaskCheckpoint | None:
+def _part(row: Row, attempt: Attempt | None, known: _KnownPlaces) -> SubtaskCheckpoint | None:
     """Return one report; None if its job or its subtask is unknown."""
     job = known.job_of(row, attempt)
     task, vertex_id, subtask_index = row["task"], row["vertex_id"], row["subtask_index"]

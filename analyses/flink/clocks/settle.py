@@ -518,11 +518,11 @@ def _writer(
         dated=bool(row["dated"] or row["with_instant"]),
         first_us=_bound(min, row["utc_us"], row["shown_us"], clock.segments[0].shift_ms),
         last_us=_bound(max, row["last_utc_us"], row["last_shown_us"], clock.segments[-1].shift_ms),
-        heard=tuple(_heard(row, clock)),
+        heard=tuple(_record_spans(row, clock)),
     )
 
 
-def _heard(row: Mapping[str, Any], clock: Clock) -> Iterator[tuple[int, int]]:
+def _record_spans(row: Mapping[str, Any], clock: Clock) -> Iterator[tuple[int, int]]:
     """Yield the spans with records, as instants."""
     for low, high in merge_spans(row.get("heard", ())):
         if row["shown_us"] is None:

@@ -62,7 +62,7 @@ def logged_until(facts: ClusterFacts, taskmanager: str | None, since_us: int, un
         `until_us`, or the end of the last log that covers `since_us`; later logs of other processes do
         not cover the task. Without logs (REST alone) `until_us`.
     """
-    heard = _heard(facts)
+    heard = _record_spans(facts)
     if not heard:
         return until_us
     names = ["", *(other for other in (taskmanager, "?") if other and taskmanager is not None)]
@@ -80,7 +80,7 @@ _DRIFT_US = 1_000_000
 
 
 @once
-def _heard(facts: ClusterFacts) -> dict[str, list[Span]]:
+def _record_spans(facts: ClusterFacts) -> dict[str, list[Span]]:
     """Return the spans with records by TaskManager (`?`: no name), and under ``""`` of all JobManagers."""
     # Imported here: it loads Arrow, which a listing of rules does not need.
     from flowdiag.parsers.flink.marks import merge_spans

@@ -92,7 +92,7 @@ def find_culprit(case: Case) -> NamedCulprit | None:
     suspect, others, found = _first_with_cause(case, leading)
     if len(leading) > 1 and case.end is None and found.cause is None:
         return None  # a tie, and no input shows a cause
-    others += _companions(case, suspect_votes, (suspect, *others), found)
+    others += _similar_culprits(case, suspect_votes, (suspect, *others), found)
     suspect_votes += voting.supporting_votes(case, suspect)
     votes = [voting.vote_on(case, suspect, item) for item in suspect_votes]
     supporting = voting.supporting(suspect_votes, votes)
@@ -134,7 +134,7 @@ def _first_with_cause(
     return alike[0][0], tuple(suspect for suspect, _ in alike[1:]), alike[0][1]
 
 
-def _companions(
+def _similar_culprits(
     case: Case, suspect_votes: Sequence[SuspectVote], named: Sequence[Suspect], found: Diagnosis
 ) -> tuple[Suspect, ...]:
     """Return other subtasks of the same task with the same signals and cause as the culprit.

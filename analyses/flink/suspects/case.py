@@ -25,7 +25,7 @@ from flowdiag.analyses.flink.job import (
 )
 from flowdiag.analyses.flink.options import at_least
 from flowdiag.analyses.flink.suspects.acknowledgements import late_readings, reported_readings
-from flowdiag.analyses.flink.tasks.placement import SubtaskKey, place, whereabouts
+from flowdiag.analyses.flink.tasks.placement import SubtaskKey, place, subtask_places
 from flowdiag.analyses.flink.tasks.pressure import Load, Root, View
 from flowdiag.analyses.flink.tasks.topology import topology_of
 from flowdiag.analyses.model import fmt
@@ -100,7 +100,7 @@ class Case:
         self.timeout_ms = j.timeout_ms(job)
         self.unaligned = j.unaligned(job, episode.checkpoints)
         self.aborts_notified = at_least(job.version, 1, 11) is not False
-        self.where = whereabouts(job, episode.last_us).attempts
+        self.where = subtask_places(job, episode.last_us).attempts
         self.aborted_parts = _aborted_parts(job, episode, unaligned=self.unaligned)
         self.slow_parts = _slow_parts(self)
         self.collecting = _collecting(job, episode)

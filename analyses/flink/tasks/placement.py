@@ -146,7 +146,7 @@ def taskmanager_label(attempt: Attempt) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Whereabouts:
+class SubtaskPlaces:
     """The places of all subtasks of a job at one moment; `number` identifies the moment."""
 
     number: int
@@ -189,9 +189,9 @@ class PlaceHistory:
             for key, attempt in attempts.items()
             if (name := taskmanager_label(attempt)) is not None
         }
-        self._now = Whereabouts(0, attempts, labels)
+        self._now = SubtaskPlaces(0, attempts, labels)
 
-    def at(self, time_us: int | None) -> Whereabouts:
+    def at(self, time_us: int | None) -> SubtaskPlaces:
         """Return the places at a moment; the last known ones if undated."""
         number = len(self._times) if time_us is None else bisect(self._times, time_us)
         if number < self._now.number:
@@ -209,7 +209,7 @@ class PlaceHistory:
                     labels.pop(key, None)
                 else:
                     labels[key] = name
-            self._now = Whereabouts(number, attempts, labels)
+            self._now = SubtaskPlaces(number, attempts, labels)
         return self._now
 
 
@@ -218,7 +218,7 @@ def _history(job: JobFacts) -> PlaceHistory:
     return PlaceHistory(job.attempts)
 
 
-def whereabouts(job: JobFacts, time_us: int | None) -> Whereabouts:
+def subtask_places(job: JobFacts, time_us: int | None) -> SubtaskPlaces:
     return _history(job).at(time_us)
 
 
@@ -324,7 +324,7 @@ def _observed(
     for number, (late, last_us) in enumerate(groups):
         if not late:
             continue
-        there = whereabouts(job, last_us)
+        there = subtask_places(job, last_us)
         # The late message is more reliable than a deployment line.
         moved = {
             key: manager
@@ -369,7 +369,7 @@ def place(
     rows: list[Share] = []
     if not named_only or pattern is Pattern.ONE_TASKMANAGER:
         counted = Counter(
-            whereabouts(job, looked_at[-1].last_us if looked_at else None).labels.values()
+            subtask_places(job, looked_at[-1].last_us if looked_at else None).labels.values()
         )
         managers = sorted(set(counted).union(*(layout.managers for layout in layouts)))
         rows = _shares(

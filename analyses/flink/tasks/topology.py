@@ -58,10 +58,10 @@ class Topology:
         if task is None or task in self._order or not self.tasks:
             return task
         if task not in self._called:
-            self._called[task] = self._meant(task)
+            self._called[task] = self._matching_task(task)
         return self._called[task]
 
-    def _meant(self, task: str) -> str | None:
+    def _matching_task(self, task: str) -> str | None:
         """Return the task of the graph for a name in another spelling."""
         sign = _sign(task)
         if sign in self._by_sign:

@@ -85,7 +85,7 @@ def _with_old_heap(options: Options, process: str, key: str) -> Options:
         raise
     if heap is None:
         return options
-    options.say(
+    options.log(
         f"'{key}' is not specified, use the configured deprecated task manager heap value"
         f" ({human(heap)}) for it."
     )
@@ -115,7 +115,7 @@ def _taskmanager(options: Options) -> TaskManagerMemory:
             raise MemoryOptionError(_either(f"{TASK_HEAP} and {MANAGED}", FLINK, PROCESS))
     except MemoryOptionError as error:
         if options.version >= (1, 11):
-            raise error.within("TaskManager memory configuration failed: ") from None
+            raise error.wrapped_in("TaskManager memory configuration failed: ") from None
         raise
     return TaskManagerMemory(**pools, metaspace=metaspace, overhead=overhead)
 
@@ -143,7 +143,7 @@ def _from_parts(options: Options) -> dict[str, int]:
     elif _counts_buffers(options):
         network = _counted_buffers(options)
     else:
-        network = _network_range(options).beside("network memory", rest, options)
+        network = _network_range(options).rest_of_total("network memory", rest, options)
     return {**pools, "network": network}
 
 
@@ -222,7 +222,7 @@ def _check_network(options: Options, network: int, total: int) -> None:
             f" range [{human(allowed.low)}, {human(allowed.high)}]."
         )
     if NETWORK_FRACTION in options and network != share(total, allowed.fraction):
-        options.say(
+        options.log(
             f"The derived Network Memory size ({human(network)}) does not match the configured"
             f" Network Memory fraction ({allowed.fraction}) from the configured Total Flink Memory"
             f" size ({human(total)}). The derived Network Memory size will be used."
@@ -269,7 +269,7 @@ def _around(options: Options, prefix: str, flink: int) -> tuple[int, int]:
     process = f"{prefix}.process.size"
     if process not in options:
         allowed = _overhead_range(options, prefix)
-        return metaspace, allowed.beside("jvm overhead memory", flink + metaspace, options)
+        return metaspace, allowed.rest_of_total("jvm overhead memory", flink + metaspace, options)
     total = options.size(process)
     if total < flink + metaspace:
         if options.version < (1, 11):
@@ -290,7 +290,7 @@ def _around(options: Options, prefix: str, flink: int) -> tuple[int, int]:
         # Flink's own words, with their changes of 1.11 and (a typing error) of 1.15 or 1.16.
         what = "configured or default" if options.version >= (1, 11) else "configured"
         name = "Overhead" if options.version >= (1, 16) else "OVerhead"
-        options.say(
+        options.log(
             f"The derived JVM Overhead size ({human(overhead)}) does not match the {what} JVM"
             f" Overhead fraction ({allowed.fraction}) from the configured Total Process Memory size"
             f" ({human(total)}). The derived JVM {name} size will be used."
@@ -322,7 +322,7 @@ def _jobmanager(options: Options) -> JobManagerMemory:
     except MemoryOptionError as error:
         if options.version >= (2, 0):
             raise
-        raise error.within("JobManager memory configuration failed: ") from None
+        raise error.wrapped_in("JobManager memory configuration failed: ") from None
     return JobManagerMemory(
         heap=heap,
         off_heap=off_heap,
@@ -353,7 +353,7 @@ def _rest_off_heap(options: Options, heap: int, off_heap: int) -> int:
         return off_heap
     rest = total - heap
     if rest != off_heap:
-        options.say(
+        options.log(
             f"The Off-Heap Memory size ({human(rest)}) is derived the configured Total Flink Memory"
             f" size ({human(total)}) minus the configured JVM Heap Memory size ({human(heap)})."
             f" The default Off-Heap Memory size ({human(off_heap)}) is ignored."
@@ -374,7 +374,7 @@ def _rest_heap(options: Options, total: int) -> tuple[int, int]:
 
 def _check_heap(options: Options, heap: int) -> None:
     if heap < 128 * MIB:
-        options.say(
+        options.log(
             f"The configured or derived JVM heap memory size ({human(heap)}) is less than its"
             f" recommended minimum value ({human(128 * MIB)})",
             "WARN",

@@ -111,7 +111,7 @@ class Options:
     def flag(self, key: str) -> bool:
         return (self.raw(key) or "").strip().lower() == "true"
 
-    def say(self, text: str, level: str = "INFO") -> None:
+    def log(self, text: str, level: str = "INFO") -> None:
         remark = Remark(level=level, text=text)
         if remark not in self.remarks:
             self.remarks.append(remark)
@@ -133,7 +133,7 @@ class RangeFraction:
         else:
             return relative
         end = word.rsplit(" ", 1)[1]
-        options.say(
+        options.log(
             f"The derived from fraction {what} ({human(relative)}) is {word} value {human(bound)},"
             f" {end} value will be used instead"
         )
@@ -142,7 +142,7 @@ class RangeFraction:
     def of(self, what: str, base: int, options: Options) -> int:
         return self.clip(what, share(base, self.fraction), options)
 
-    def beside(self, what: str, rest: int, options: Options) -> int:
+    def rest_of_total(self, what: str, rest: int, options: Options) -> int:
         """Return the part of the total, of which `rest` remains without it."""
         factor = self.fraction / (1 - self.fraction)
         return self.clip(what, share(rest, factor), options)

@@ -31,7 +31,7 @@ class MemoryOptionError(ValueError):
         self.chain = chain
         self.bare = bare
 
-    def within(self, wrapper: str) -> MemoryOptionError:
+    def wrapped_in(self, wrapper: str) -> MemoryOptionError:
         """Return the error as the process prints it, with its own message in front."""
         return self if self.bare else MemoryOptionError(wrapper + self.chain[0], *self.chain)
 

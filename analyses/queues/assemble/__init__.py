@@ -45,7 +45,7 @@ def assemble_queues(rows: Sequence[Row], common: ClusterFacts, *, window_us: int
     machines: dict[str, list[Machine]] = defaultdict(list)
     for machine in sorted(map(machine_of, by_what["machine"]), key=lambda m: m.window):
         machines[machine.taskmanager].append(machine)
-    told: Row = by_what["names"][0] if by_what["names"] else {}
+    reports: Row = by_what["names"][0] if by_what["names"] else {}
     known = {job.key: job for job in common.jobs}
     for key, found in windows.items():
         if key not in known:
@@ -53,7 +53,7 @@ def assemble_queues(rows: Sequence[Row], common: ClusterFacts, *, window_us: int
     return QueueFacts(
         common=common,
         jobs=tuple(
-            _job(job, windows[key], gate_rows[key], machines, told, common, window_us)
+            _job(job, windows[key], gate_rows[key], machines, reports, common, window_us)
             for key, job in known.items()
         ),
     )
@@ -64,7 +64,7 @@ def _job(
     rows: Sequence[Row],
     gate_rows: Sequence[Row],
     machines: Mapping[str, Sequence[Machine]],
-    told: Row,
+    reports: Row,
     common: ClusterFacts,
     window_us: int,
 ) -> JobQueues:
@@ -72,9 +72,9 @@ def _job(
     topology = Topology(job)
     tasks = Tasks(job, topology)
     samples = samples_of(rows, tasks, Places(job))
-    version, version_from = version_by(job, common, told)
+    version, version_from = version_by(job, common, reports)
     if version_of(job.version) is None:
-        job = replace(job, version=printed_version(job, common, told))
+        job = replace(job, version=printed_version(job, common, reports))
     mine = {sample.taskmanager for each in samples.values() for sample in each}
     ours = {name: tuple(machines[name]) for name in sorted(machines.keys() & mine)}
     return JobQueues(

@@ -16,29 +16,35 @@ from flowdiag.analyses.queues.facts import Sample, options_of
 from flowdiag.parsers.units import version_of
 
 
-def version_by(job: JobFacts, common: ClusterFacts, told: Row) -> tuple[Version | None, str | None]:
+def version_by(
+    job: JobFacts, common: ClusterFacts, reports: Row
+) -> tuple[Version | None, str | None]:
     """Return the version from the input, else the oldest version that has all the metrics."""
-    said = printed_version(job, common, told)
-    if said is not None:
-        return version_of(said), "said"
-    names, reported = set(told.get("names") or ()), set(told.get("reported") or ())
+    printed = printed_version(job, common, reports)
+    if printed is not None:
+        return version_of(printed), "said"
+    names, reported = set(reports.get("names") or ()), set(reports.get("reported") or ())
     new, old = "Shuffle.Netty.Input.Buffers.inPoolUsage", "buffers.inPoolUsage"
     if new in reported and old not in reported:
         return (2, 0), "metrics"
-    for name, version in (
+    for name, since in (
         ("busyTimeMsPerSecond", (1, 13)),
         ("idleTimeMsPerSecond", (1, 11)),
         ("isBackPressured", (1, 10)),
         (new, (1, 9)),
     ):
         if name in names:
-            return version, "metrics"
+            return since, "metrics"
     return None, None
 
 
-def printed_version(job: JobFacts, common: ClusterFacts, told: Row) -> str | None:
+def printed_version(job: JobFacts, common: ClusterFacts, reports: Row) -> str | None:
     """Return the version that a log or an answer prints."""
-    known = (job.version, *(process.version for process in common.processes), told.get("version"))
+    known = (
+        job.version,
+        *(process.version for process in common.processes),
+        reports.get("version"),
+    )
     return next((text for text in known if version_of(text) is not None), None)
 
 

@@ -77,10 +77,10 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding | h.Inconclu
     if h.most_samples(job) < limits.samples and (windows or not explanation):
         yield gaps.too_few_samples(job, windows)
     elif windows and not explanation:
-        yield from _unexplained(job, windows, limits)
+        yield from _back_pressure_without_cause(job, windows, limits)
 
 
-def _unexplained(
+def _back_pressure_without_cause(
     job: h.JobQueues, windows: list[int], limits: Limits
 ) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Report back pressure without a slow task downstream."""

@@ -71,7 +71,7 @@ def judge(
     assessed: h.AssessedApplication, limits: Limits
 ) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per application or query with such a partition."""
-    least = p.Least(
+    least = p.PartitionLimits(
         ratio=limits.ratio,
         floor=limits.floor,
         partitions=limits.partitions,
@@ -93,7 +93,7 @@ def judge(
 
 
 def _of_batches(
-    assessed: h.AssessedApplication, least: p.Least
+    assessed: h.AssessedApplication, least: p.PartitionLimits
 ) -> tuple[p.Uneven | None, tuple[h.Evidence, ...]]:
     late = h.late_window(assessed.app.completed)
     counts = [p.records_by_partition(batch) for batch in late]

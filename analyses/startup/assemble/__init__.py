@@ -72,7 +72,7 @@ def assemble_startup(rows: Sequence[Row], common: ClusterFacts) -> StartupFacts:
         last_us=_last_us(marks, common),
         mode=mode_of(marks),
         troubles=tuple(sorted(troubles, key=_place)),
-        accepted_us=_accepted(marks),
+        accepted_us=_acceptance_times(marks),
         collecting=tuple(_collecting(rows)),
     )
 
@@ -88,7 +88,7 @@ def _last_us(marks: Iterable[Row], common: ClusterFacts) -> int | None:
     return max(times_us, default=None)
 
 
-def _accepted(marks: Iterable[Row]) -> dict[int, int]:
+def _acceptance_times(marks: Iterable[Row]) -> dict[int, int]:
     """Return when each client's log shows that a job was accepted."""
     found: dict[int, int] = {}
     for row in marks:

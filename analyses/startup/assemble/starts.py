@@ -15,7 +15,7 @@ from flowdiag.analyses.flink.failures.crises import RANKS, kind_of
 from flowdiag.analyses.flink.failures.silences import logged_until
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts, Status
 from flowdiag.analyses.model.keys import Ref
-from flowdiag.analyses.startup.assemble.steps import Begun, steps_of
+from flowdiag.analyses.startup.assemble.steps import RawStart, steps_of
 from flowdiag.analyses.startup.assemble.timeline import Row, Timeline, ref_of
 from flowdiag.analyses.startup.facts import (
     JobStarts,
@@ -249,7 +249,7 @@ def _start(
     # Cancelled tasks cut off the restores of the previous start.
     ready = min((t.deploying_us for t in tasks if t.deploying_us is not None), default=_NEVER)
     restores = tuple(_restored(lines.shared.restores.within(ready, until), complete=complete))
-    begun = Begun(
+    begun = RawStart(
         job=job,
         marks=within,
         tasks=tasks,

@@ -18,7 +18,7 @@ _NEVER: Final = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
+class RawStart:
     """One start, before it is split into steps.
 
     Args:
@@ -39,12 +39,12 @@ class Begun:
     complete: bool
 
 
-def steps_of(begun: Begun, asked: Timeline, completed: Sequence[int]) -> Iterator[Step]:
+def steps_of(begun: RawStart, requested: Timeline, completed: Sequence[int]) -> Iterator[Step]:
     """Yield the known steps in order.
 
     Args:
         begun: the start.
-        asked: workers of all jobs, by time of the request.
+        requested: workers of all jobs, by time of the request.
         completed: when the job's checkpoints completed.
     """
     tasks, horizon = begun.tasks, begun.horizon_us
@@ -56,7 +56,7 @@ def steps_of(begun: Begun, asked: Timeline, completed: Sequence[int]) -> Iterato
         return
     slots = _slots_step(begun.marks, scheduled, deploying, horizon, tasks)
     yield slots
-    yield from _workers_step(asked, begun.started_us, slots.ended_us or horizon)
+    yield from _workers_step(requested, begun.started_us, slots.ended_us or horizon)
     if not deploying:
         return
     yield from _own_steps(tasks, begun.logged_until)
@@ -66,7 +66,7 @@ def steps_of(begun: Begun, asked: Timeline, completed: Sequence[int]) -> Iterato
         yield from _first_checkpoint(begun.job, completed, running, horizon)
 
 
-def _until_ready(begun: Begun, ready: int | None) -> Iterator[Step]:
+def _until_ready(begun: RawStart, ready: int | None) -> Iterator[Step]:
     """Yield the steps before the first task is scheduled or deployed."""
     if not begun.cold:
         held = begun.horizon_us if ready is None else None
@@ -187,9 +187,9 @@ def _task_step(
     for task in tasks:
         end = ends(task)
         if end is None:
-            told = logged_until(task, begins(task))
-            held = max(held, told)
-            until = task.ended_us if task.ended_us is not None else told
+            logged_us = logged_until(task, begins(task))
+            held = max(held, logged_us)
+            until = task.ended_us if task.ended_us is not None else logged_us
             waiting.append((max(0, until - begins(task)), task))
         else:
             durations.append((max(0, end - begins(task)), task))
@@ -217,9 +217,9 @@ def _task_step(
 
 def _workers_step(workers: Timeline, begin: int, end: int) -> Iterator[Step]:
     """Yield the step from the request for each worker to its registration, part of the wait for slots."""
-    asked = [w for _, w in sorted(workers.within(begin, end + 1), key=itemgetter(0))]
+    requested = [w for _, w in sorted(workers.within(begin, end + 1), key=itemgetter(0))]
     yield from over_workers(
-        "workers", [(w, w.requested_us or 0, w.registered_us or w.ended_us) for w in asked], end
+        "workers", [(w, w.requested_us or 0, w.registered_us or w.ended_us) for w in requested], end
     )
 
 
