@@ -66,7 +66,7 @@ def installed(target: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def _forget() -> None:
-    topics._added.cache_clear()
+    topics._plugin_rules.cache_clear()
     plugins._found.cache_clear()
     catalogue._of_plugin.cache_clear()
     catalogue._catalogue.cache_clear()

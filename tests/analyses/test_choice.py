@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowdiag.analyses.diagnosis import InspectedInputs, Measured, report_on
-from flowdiag.analyses.model.choice import Choice, chosen, means
+from flowdiag.analyses.model.choice import Choice, chosen, matches_rule
 from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.rate.facts import RateFacts
@@ -76,7 +76,9 @@ def test_words_that_match_no_rule_are_refused(word: str, hint: str) -> None:
 
 @given(st.sampled_from(CODES), st.integers(1, 5))
 def test_every_code_prefix_matches(code: str, length: int) -> None:
-    assert means(code[:length], rule(code)) and means(code[:length].lower(), rule(code))
+    assert matches_rule(code[:length], rule(code)) and matches_rule(
+        code[:length].lower(), rule(code)
+    )
 
 
 JOB = Job(fixed_ms=60, per_record_ms=5)

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from flowdiag.analyses.flink.job import Checkpoint, Status, SubtaskCheckpoint
-from flowdiag.analyses.queues.credit_facts import Observed, observe
+from flowdiag.analyses.queues.credit_facts import ObservedJob, observe
 from flowdiag.analyses.queues.facts import JobQueues, options_of
 from tests.analyses.queues_workbench import MINUTE, Queues
 from tests.archives import unpacked
@@ -33,7 +33,7 @@ def pressed() -> Queues:
     return queues
 
 
-def seen(job: JobQueues) -> Observed:
+def seen(job: JobQueues) -> ObservedJob:
     found = observe(job, {})
     assert found is not None
     return found
@@ -118,4 +118,4 @@ def test_extractions_match_the_recordings(spark: SparkSession) -> None:
     found = discover([str(folder / "logs"), str(folder / "rest")])
     (job,) = measure((QUEUES,), found, lambda: spark).facts[QUEUES.name].jobs
     kept = json.loads((ROOT / "credits.json").read_bytes())["1.10.3/pressed"]["observed"]
-    assert observe(job, options_of(job.job)) == msgspec.convert(kept, Observed)
+    assert observe(job, options_of(job.job)) == msgspec.convert(kept, ObservedJob)

@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from flowdiag.analyses.queues.credit_facts import (
-    Observed,
+    ObservedJob,
     ObservedSubtask,
     ObservedTask,
     bytes_of,
@@ -34,9 +34,9 @@ Change = Callable[[Fit], dict[str, Any]]
 
 
 @cache
-def recorded(name: str) -> tuple[Observed, dict[str, Any]]:
+def recorded(name: str) -> tuple[ObservedJob, dict[str, Any]]:
     document = json.loads((ROOT / "credits.json").read_bytes())[name]
-    return msgspec.convert(document["observed"], Observed), document["real"]
+    return msgspec.convert(document["observed"], ObservedJob), document["real"]
 
 
 @cache
@@ -138,9 +138,9 @@ def test_the_model_reproduces_the_recorded_run(name: str) -> None:
 # -- a fit on made-up facts ------------------------------------------------------------------------
 
 
-def observed(**changes: Any) -> Observed:
+def observed(**changes: Any) -> ObservedJob:
     """Return two sources that are back-pressured half of the time, and a sink that is always busy."""
-    base = Observed(
+    base = ObservedJob(
         tasks=(
             ObservedTask(
                 name="Source: a",

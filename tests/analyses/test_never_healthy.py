@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flowdiag.analyses.checkpoints.topic import CHECKPOINTS, unproven
+from flowdiag.analyses.checkpoints.topic import CHECKPOINTS, why_not_healthy
 from flowdiag.analyses.diagnosis import Measured, judge_topic
 from flowdiag.analyses.flink.assemble import assemble
 from flowdiag.analyses.flink.clocks.settle import Clock, Segment, _given_clock
@@ -58,7 +58,7 @@ def test_a_completed_checkpoint_proves_health() -> None:
     bench.completes(3)
     bench.in_flight()
     assert verdict_of(bench).verdict is Verdict.HEALTHY
-    assert unproven(bench.job()) is None
+    assert why_not_healthy(bench.job()) is None
 
 
 def test_failure_counts_do_not_prove_health() -> None:
@@ -71,7 +71,7 @@ def test_failure_counts_do_not_prove_health() -> None:
             text={"failed": "124", "completed": "0"},
         )
     )
-    assert unproven(bench.job()) == "no checkpoint completed: 124 checkpoints failed"
+    assert why_not_healthy(bench.job()) == "no checkpoint completed: 124 checkpoints failed"
     assert verdict_of(bench).verdict is Verdict.INCONCLUSIVE
 
 
@@ -79,7 +79,7 @@ def test_a_deliberate_stop_is_reported_as_such() -> None:
     bench = Bench()
     bench.aborted("suspending")
     bench.incidents.append(Incident(kind="cancelled", time_us=T0 + SECOND, job=bench.key))
-    assert (unproven(bench.job()) or "").endswith("the job was stopped on purpose")
+    assert (why_not_healthy(bench.job()) or "").endswith("the job was stopped on purpose")
 
 
 def test_a_time_range_outside_the_input_is_not_assessed() -> None:

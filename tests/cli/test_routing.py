@@ -8,7 +8,7 @@ from xml.etree import ElementTree as Xml
 import pytest
 
 from flowdiag.analyses.memory.inputs import read_others
-from flowdiag.analyses.report.fitting import engines_of, fits, suggested
+from flowdiag.analyses.report.fitting import engines_of, fits, suggested_commands
 from flowdiag.analyses.topic_names import names_of
 from flowdiag.cli.options.routing import with_default_command
 from flowdiag.cli.render import junit
@@ -76,7 +76,7 @@ def test_the_fitting_command_is_detected(text: str, command: str, tmp_path: Path
     assert engines == {engine}
     assert command in names_of("diagnose", engines)
     assert {source.engine for source in owned if source.kind != "not-read"} <= {engine}
-    assert suggested("diagnose", sources, [str(path)]) == []
+    assert suggested_commands("diagnose", sources, [str(path)]) == []
 
 
 def test_a_path_alone_is_diagnosed(tmp_path: Path) -> None:
@@ -95,10 +95,10 @@ def test_another_command_is_suggested(tmp_path: Path) -> None:
     path = tmp_path / "a log.txt"
     path.write_text(RESTARTS)
     sources = discover([str(path)]).sources
-    ((text, line),) = suggested("checkpoints", sources, [str(path)])
+    ((text, line),) = suggested_commands("checkpoints", sources, [str(path)])
     assert "restarts" in text
     assert line == f"flowdiag startup '{path}'"
-    assert suggested("startup", sources, [str(path)]) == []
+    assert suggested_commands("startup", sources, [str(path)]) == []
 
 
 @pytest.mark.parametrize(

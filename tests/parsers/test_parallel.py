@@ -18,7 +18,7 @@ import pytest
 
 from flowdiag.parsers import parallel
 from flowdiag.parsers.errors import FlowdiagError
-from flowdiag.parsers.parallel import Parsed, parse_in_processes, parse_task
+from flowdiag.parsers.parallel import ParsedRows, parse_in_processes, parse_task
 from flowdiag.parsers.rows import EVENTS, Event
 from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import Split, parse_on_driver, plan_splits
@@ -40,7 +40,7 @@ def sorted_rows(table: pa.Table) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["source"], row["offset"], row["event"], str(row)))
 
 
-def without_marks(parsed: Parsed) -> pa.Table:
+def without_marks(parsed: ParsedRows) -> pa.Table:
     table = pa.concat_tables([parsed.events.table(), parsed.metrics.table()])
     return table.filter(pc.not_equal(table["event"], Event.MARKS.value))
 
