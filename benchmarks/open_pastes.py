@@ -1,0 +1,267 @@
+"""Judges the answers to failure texts from outside the catalogue: the open half of the paste benchmark.
+
+The texts and their expected answers are in `fixtures/pastes/open`, one file per group of components and half. The hash
+of a name decides its half. flowdiag is developed on `develop`; `run-only` is only run and counted.
+
+An expected answer names what a report must and must not contain:
+
+- `cause`: causes that fit. `unrecognised-failure` and the causes that only name the failed part always fit.
+- `deepest`: a fragment of the deepest message. A report quotes it, or names a fitting cause.
+- `names`: more that the report must contain: a user's frame, a table, a number. `a|b` accepts either.
+- `never`: what the report must not contain.
+- `failure = false`: the text has no failure, and the report must not find one.
+
+`engine` and `process` are the place of the failure. Advice for another engine or process is wrong.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from flowdiag.analyses.report.wire import Report
+from flowdiag.cli.exit_codes import exit_code
+from flowdiag.cli.options.settings import Settings
+
+FOLDER: Final = Path(__file__).parents[1] / "fixtures" / "pastes" / "open"
+HALVES: Final = ("develop", "run-only")
+VERDICTS: Final = ("right", "fair", "inconclusive", "silent", "wrong")
+
+HISTORY: Final[tuple[tuple[str, str, tuple[int, ...], tuple[int, ...]], ...]] = (
+    ("2026-11-24", "04f79fed", (35, 31, 6, 38, 14), (30, 44, 7, 29, 17)),
+)
+"""Earlier figures: date, commit, and the counts of `VERDICTS` for each half."""
+
+_FITTING: Final = {
+    "flink": frozenset({"unrecognised-failure", "restarts-used-up"}),
+    "spark": frozenset({"unrecognised-failure", "failing-batches"}),
+    "undecided": frozenset({"unrecognised-failure"}),
+}
+_TASKS: Final = (None, "taskmanager", "python-worker")  # processes for which task-failure fits
+
+_PROCESS_NAMES: Final = {
+    "jobmanager": r"jobmanager",
+    "taskmanager": r"taskmanager|\b(sub)?task\b",
+    "client": r"\bclient\b|\bsubmi",
+    "operator": r"\boperator\b|autoscaler",
+    "history-server": r"history ?server",
+    "driver": r"\bdriver\b|\bquery\b",
+    "executor": r"\bexecutor\b|\btask\b|\breceiver\b",
+    "am": r"application ?master|\bAM\b",
+    "python-worker": r"\bpython\b",
+}
+# Words that only make sense to users of the other engine, and option prefixes of other processes.
+_FLINK_PROCESSES: Final = r"taskmanager|jobmanager"
+_SPARK_PROCESSES: Final = r"\bexecutors?\b"
+_OTHER_ENGINE: Final = {
+    "flink": rf"\bspark\b|{_SPARK_PROCESSES}",
+    "spark": rf"\bflink\b|{_FLINK_PROCESSES}|\bsavepoint",
+    "undecided": rf"{_FLINK_PROCESSES}|{_SPARK_PROCESSES}|\bspark\.",
+}
+_OTHER_PROCESS: Final = {
+    "taskmanager": ("jobmanager.",),
+    "jobmanager": ("taskmanager.",),
+    "client": ("taskmanager.", "jobmanager."),
+    "operator": ("taskmanager.",),
+    "history-server": ("taskmanager.", "jobmanager."),
+    "driver": ("spark.executor.",),
+    "am": ("spark.executor.", "taskmanager."),
+    "executor": ("spark.driver.",),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenPaste:
+    """A text and the expected answer. The module docstring explains the fields."""
+
+    half: str
+    group: str
+    name: str
+    shape: str  # how the text looks
+    engine: str  # flink, spark, or undecided if the text does not show it
+    process: str | None
+    text: str
+    failure: bool = True
+    cause: tuple[str, ...] = ()
+    deepest: str = ""
+    names: tuple[str, ...] = ()
+    never: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenAnswer:
+    """One of `VERDICTS`, and the reason."""
+
+    verdict: str
+    why: str = ""
+
+
+def half_of(name: str) -> str:
+    """Return the half of the text with this name."""
+    return HALVES[hashlib.sha256(name.encode()).digest()[0] % 2]
+
+
+def open_pastes(*halves: str) -> list[OpenPaste]:
+    """Return the texts of these halves, or of both."""
+    return list(_load(halves or HALVES))
+
+
+def _load(halves: Iterable[str]) -> Iterator[OpenPaste]:
+    for half in halves:
+        for path in sorted((FOLDER / half).glob("*.toml")):
+            for entry in tomllib.loads(path.read_text())["paste"]:
+                right: dict[str, Any] = {
+                    key: tuple(value) if isinstance(value, list) else value
+                    for key, value in entry["right"].items()
+                }
+                yield OpenPaste(
+                    half=half,
+                    group=path.stem,
+                    name=entry["name"],
+                    shape=entry["shape"],
+                    engine=entry["engine"],
+                    process=entry.get("process"),
+                    text=entry["text"],
+                    **right,
+                )
+
+
+def judge_open(paste: OpenPaste, report: Report) -> OpenAnswer:
+    """Compare a report with the expected answer."""
+    if not paste.failure:
+        loud = [one.title for one in report.findings if one.severity != "info"]
+        return OpenAnswer(verdict="wrong" if loud else "right", why="; ".join(loud))
+    if exit_code(report, Settings()) == 0:
+        return OpenAnswer(verdict="wrong", why=f"{report.summary.verdict} and exit code 0")
+    if not report.findings:
+        return OpenAnswer(verdict="silent")
+    said = _flat(" ".join(_texts(report)))
+    if (fault := _fault(paste, report, said)) is not None:
+        return OpenAnswer(verdict="wrong", why=fault)
+    quoted = _flat(paste.deepest) in said
+    lacks = [words for words in paste.names if not any(_flat(w) in said for w in words.split("|"))]
+    if paste.process is not None and not re.search(
+        _PROCESS_NAMES[paste.process], said, re.IGNORECASE
+    ):
+        lacks.append(f"the process ({paste.process})")
+    if not lacks and (quoted or report.summary.cause in paste.cause):
+        return OpenAnswer(verdict="right")
+    if quoted:
+        return OpenAnswer(verdict="fair", why="lacks " + ", ".join(lacks))
+    return OpenAnswer(
+        verdict="inconclusive",
+        why=f"cause {report.summary.cause or 'none'}; lacks {', '.join([paste.deepest, *lacks])}",
+    )
+
+
+def _fault(paste: OpenPaste, report: Report, said: str) -> str | None:
+    """Return the first wrong statement of a report, or None."""
+    cause = report.summary.cause
+    fitting = _FITTING[paste.engine] | set(paste.cause)
+    if paste.process in _TASKS:
+        fitting |= {"task-failure"}
+    if cause is not None and cause not in fitting:
+        return f"cause {cause}"
+    text = _flat(paste.text)
+    for words in paste.never:
+        if _flat(words) in said:
+            return f"contains {words!r}"
+    for found in re.finditer(_OTHER_ENGINE[paste.engine], said):
+        if found[0] not in text:
+            return f"contains {found[0]!r} for a user of {paste.engine}"
+    prefixes = _OTHER_PROCESS.get(paste.process or "", ())
+    for finding in report.findings:
+        for action in finding.actions:
+            if action.option and action.option.startswith(prefixes) and action.option not in text:
+                return f"{action.option} for the {paste.process}"
+    return None
+
+
+def _texts(report: Report) -> Iterator[str]:
+    """Return all texts of a report except excerpts of the input."""
+    for finding in report.findings:
+        yield finding.title
+        yield finding.why or ""
+        subject = finding.subject
+        yield from (str(getattr(subject, name) or "") for name in subject.__struct_fields__)
+        yield from (f"{one.name} {one.value} {one.unit or ''}" for one in finding.measurements)
+        for action in finding.actions:
+            yield from (action.text, action.option or "", action.verify or "")
+    yield from (culprit.why for culprit in report.summary.culprits)
+    yield from (suggestion.text for suggestion in report.summary.suggestions)
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split()).lower()
+
+
+def answers_of(
+    corpus: Iterable[OpenPaste], report_of: Callable[[str], Report | None]
+) -> dict[OpenPaste, OpenAnswer]:
+    """Return the answers. A text that is not measured has none."""
+    reports = ((paste, report_of(paste.text)) for paste in corpus)
+    return {p: judge_open(p, report) for p, report in reports if report is not None}
+
+
+def section(answers: Mapping[OpenPaste, OpenAnswer]) -> list[str]:
+    """Render the part of the page about both halves, as lines."""
+    lines = [
+        "## Failures outside the catalogue",
+        "",
+        "Most of these failures were not in the catalogue when the texts were written. The texts follow public facts: classes,",
+        "messages and frames of the programs, in the shapes in which people paste them. Each expected answer was written before",
+        "the first run. flowdiag is developed on the first half. The second half is only run and counted. The hash of a text's",
+        "name decides its half.",
+        "",
+        "- *Right*: the report names the cause or quotes the deepest message. It names the engine, the process, the user's frame",
+        "  and the numbers that the text shows, and nothing in it is wrong.",
+        "- *Fair*: the report quotes the deepest message, but something else is missing.",
+        "- *Inconclusive*: the report finds a failure, but neither names its cause nor quotes the deepest message.",
+        "- *Silent*: the report finds no failure.",
+        "- *Wrong*: another cause, advice for another engine or process, or a healthy verdict. Also a failure found in a text",
+        "  without one.",
+        "",
+        *(f"**{_line(half, answers)}**  " for half in HALVES),
+        "",
+        "| components | " + " | ".join(f"{half}: {v}" for half in HALVES for v in VERDICTS) + " |",
+        "|---" * (len(HALVES) * len(VERDICTS) + 1) + "|",
+    ]
+    for group in sorted({paste.group for paste in answers}):
+        cells = [str(n) for half in HALVES for n in counts(answers, half, group)]
+        lines.append(f"| {group} | " + " | ".join(cells) + " |")
+    if HISTORY:
+        lines += ["", "Before:", ""]
+    for date, commit, *halves in HISTORY:
+        lines += [
+            f"- {date}, `{commit}`: " + "; ".join(map(_tally, HALVES, halves)),
+        ]
+    return [*lines, ""]
+
+
+def counts(
+    answers: Mapping[OpenPaste, OpenAnswer], half: str, group: str | None = None
+) -> tuple[int, ...]:
+    """Return the number of answers per verdict."""
+    number = Counter(
+        answer.verdict
+        for paste, answer in answers.items()
+        if paste.half == half and group in (None, paste.group)
+    )
+    return tuple(number[verdict] for verdict in VERDICTS)
+
+
+def _line(half: str, answers: Mapping[OpenPaste, OpenAnswer]) -> str:
+    numbers = counts(answers, half)
+    useful = 100 * sum(numbers[:2]) / max(sum(numbers), 1)
+    return f"{_tally(half, numbers)}; right or fair {useful:.0f}%."
+
+
+def _tally(half: str, numbers: Sequence[int]) -> str:
+    verdicts = ", ".join(f"{v} {n}" for v, n in zip(VERDICTS, numbers, strict=True))
+    return f"{half} ({sum(numbers)}): {verdicts}"

@@ -1,0 +1,71 @@
+"""Tests the open half of the paste benchmark: failure texts from outside the catalogue."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from benchmarks.open_pastes import (
+    HALVES,
+    OpenPaste,
+    answers_of,
+    counts,
+    half_of,
+    judge_open,
+    open_pastes,
+)
+from benchmarks.pastes import PAGE, PasteJudge
+from flowdiag.analyses.knowledge.causes import CAUSES
+
+PASTES: Final = open_pastes()
+SAMPLE: Final = open_pastes("develop")[::3]
+
+
+def test_every_text_lies_in_the_half_of_its_name() -> None:
+    assert len({paste.name for paste in PASTES}) == len(PASTES) >= 200
+    assert [paste.name for paste in PASTES if paste.half != half_of(paste.name)] == []
+
+
+@pytest.mark.parametrize("paste", PASTES, ids=lambda paste: paste.name)
+def test_an_expected_answer_is_possible(paste: OpenPaste) -> None:
+    assert paste.failure == bool(paste.deepest)
+    read = " ".join(paste.text.replace('\\"', '"').replace("\\n", " ").split())
+    assert " ".join(paste.deepest.split()) in read
+    assert set(paste.cause) <= set(CAUSES)
+
+
+def test_a_sample_of_the_first_half_gets_answers(tmp_path: Path) -> None:
+    answers = answers_of(SAMPLE, PasteJudge(tmp_path, None).report_on_text)
+    right, fair, _, _, wrong = counts(answers, "develop")
+    assert right + fair >= 0.45 * len(answers), answers
+    assert wrong <= 0.2 * len(answers), answers
+
+
+def test_a_wrong_engine_is_a_wrong_answer(tmp_path: Path) -> None:
+    report = PasteJudge(tmp_path, None).report_on_text(
+        "java.lang.OutOfMemoryError: Java heap space\n"
+        "\tat org.apache.flink.streaming.api.operators.StreamMap.processElement(StreamMap.java:38)\n"
+    )
+    assert report is not None
+    for engine, verdict in (("flink", "right"), ("spark", "wrong")):
+        paste = OpenPaste(
+            half="develop",
+            group="",
+            name="",
+            shape="",
+            engine=engine,
+            process=None,
+            text="",
+            cause=("out-of-memory",),
+            deepest="heap",
+        )
+        assert judge_open(paste, report).verdict == verdict
+
+
+def test_the_page_shows_both_halves() -> None:
+    page = PAGE.read_text()
+    for half in HALVES:
+        number = sum(paste.half == half for paste in PASTES)
+        assert f"**{half} ({number}): right " in page
