@@ -233,7 +233,7 @@ def proposal_action(process: MemoryProcess, proposal: Proposal, text: str) -> Ac
 _JOBMANAGER_HEAP: Final = Action(
     text="Increase the heap",
     option="jobmanager.memory.process.size",
-    measure="the heap in use after full collections: half as much again is enough",
+    measure="the heap in use after full collections; 1.5 times that size is enough",
     restart_needed=True,
 )
 

@@ -130,6 +130,6 @@ def _actions(
             proposal,
             "Increase this memory; the size of the process stays the same"
             if proposal.keeps_total
-            else "Increase this memory; the process has to grow",
+            else "Increase this memory; the process size grows with it",
         )
     yield h.Action(text=POOLS[kind].check)

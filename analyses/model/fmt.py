@@ -117,20 +117,19 @@ def chance(probability: float) -> str:
     """Format a p-value as a clause.
 
     >>> chance(0.75), chance(0.0031), chance(1e-7)
-    ('chance does as much 3 times in 4', 'chance does as much 1 time in 320', 'chance does as much less than 1 time in 1 000 000')
+    ('by chance 3 times in 4', 'by chance 1 time in 320', 'by chance less than 1 time in 1 000 000')
     """
-    does = "chance does as much"
     if probability >= 0.995:
-        return f"{does} nearly every time"
+        return "by chance almost every time"
     if probability >= 0.095:
         times, of = min(
             ((n, d) for d in (2, 3, 4, 5, 10) for n in range(1, d)),
             key=lambda pair: abs(pair[0] / pair[1] - probability),
         )
-        return f"{does} {plural(times, 'time')} in {of}"
+        return f"by chance {plural(times, 'time')} in {of}"
     if probability < 1e-6:
-        return f"{does} less than 1 time in {thousands(1_000_000)}"
-    return f"{does} 1 time in {thousands(float(f'{1 / probability:.2g}'))}"
+        return f"by chance less than 1 time in {thousands(1_000_000)}"
+    return f"by chance 1 time in {thousands(float(f'{1 / probability:.2g}'))}"
 
 
 def rate(per_s: float | None, noun: str = "records") -> str:

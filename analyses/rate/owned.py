@@ -71,7 +71,7 @@ def owned_events(
     progress("starting Spark")
     spark = session()
     resources.tune(found.rows)
-    progress("telling applications apart" if found.tasks is None else "reading")
+    progress("distinguishing applications" if found.tasks is None else "reading")
     events = frame_of(found, spark)
     if found.table is None:
         surveyed = survey(events)

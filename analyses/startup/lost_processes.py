@@ -24,7 +24,7 @@ class _Reason(NamedTuple):
 
 
 _REASONS: Final = {
-    "gone": _Reason("its process was gone", "taskmanager-lost", ("find-out", "spare-slots")),
+    "gone": _Reason("its process had ended", "taskmanager-lost", ("find-out", "spare-slots")),
     "paused": _Reason("it was paused", "process-paused", ("pause",)),
     "garbage": _Reason("it collected garbage", "garbage-collection", ("heap",)),
     "network": _Reason("the network between it and the JobManager failed", "network", ("between",)),
@@ -89,7 +89,7 @@ def _lost_worker(
         first_us=at,
         last_us=last,
         count=len(incidents),
-        explain="A process that does not answer for heartbeat.timeout (50 s) counts as lost, whatever the reason.",
+        explain="A process that does not respond within heartbeat.timeout (50 s) counts as lost, whatever the reason.",
         measurements=(h.measurement("losses", len(incidents), "times"),),
         # Both kinds: the first losses, then the records that show the reason.
         evidence=h.cite([*lost[:4], *supporting]),
@@ -213,7 +213,7 @@ def _unheard_master(facts: h.StartupFacts, troubles: list[h.Trouble]) -> h.Findi
         subject=worker if len(names) == 1 and not everywhere else None,
         title=f"{lost} missed the {master}'s heartbeats"
         + (": it was paused or cut off" if everywhere else f", including {names[0]}"),
-        why=f"the {master} did not answer {lost}",
+        why=f"the {master} did not respond to {lost}",
         cause=cause,
         rank=h.Rank.MECHANISM,
         first_us=min(times, default=None),

@@ -27,7 +27,9 @@ Paths = Annotated[
 ]
 For = Annotated[
     str | None,
-    _live_option("--for", metavar="TIME", help="How long to watch; 0 for one look (default: 60s)."),
+    _live_option(
+        "--for", metavar="TIME", help="How long to watch; 0 for a single sample (default: 60s)."
+    ),
 ]
 Keep = Annotated[
     str | None,

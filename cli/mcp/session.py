@@ -117,7 +117,7 @@ class Session:
                     answer = await self._request(request, progress)
             except TimeoutError:
                 raise FlowdiagError(
-                    f"no answer within {duration(self._timeout_s * 1000)}",
+                    f"no response within {duration(self._timeout_s * 1000)}",
                     hint="pass fewer inputs or a shorter period, or start the server with a longer --timeout",
                 ) from None
             except (anyio.BrokenResourceError, anyio.EndOfStream, anyio.IncompleteRead):

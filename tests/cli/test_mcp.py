@@ -136,7 +136,7 @@ def test_recordings_are_diagnosed_in_turn_and_slow_ones_time_out() -> None:
 
     async def hurry(client: Client) -> None:
         late = await client.call_tool("diagnose", {"paths": ["hot-key.tar.zst"]})
-        assert late.is_error and "no answer within 1 s" in text_of(late)
+        assert late.is_error and "no response within 1 s" in text_of(late)
 
     over_stdio(RECORDING, hurry, "--timeout", "1s")
 

@@ -137,7 +137,9 @@ def _signals(job: h.Job, found: stalls.Stalls, together_ms: float) -> dict[str, 
     if found.lapses:
         last = found.lapses[-1]
         lost = len({i.taskmanager for i in last})
-        texts["heartbeats-together"] = f"{lost} heartbeats lapsed within {together_ms / 1000:.0f} s"
+        texts["heartbeats-together"] = (
+            f"{lost} heartbeats timed out within {together_ms / 1000:.0f} s"
+        )
         if again := stalls.count_registered_again(job, last):
             texts["registered-again"] = f"{again} of them registered again"
     if found.overdue:

@@ -88,7 +88,7 @@ def _finding(job: h.Job, placed: Placement, share: Share, limits: Limits) -> h.F
         sum(e.count(h.Status.EXPIRED) for e in series),
         subject=h.taskmanager_subject(job, share.taskmanager, share.host),
         title=f"{share.late} late subtasks on {where}, {h.fmt.number(share.expected or 0)} expected",
-        why=f"{where}: {share.ratio} times the late subtasks its share explains;"
+        why=f"{where}: {share.ratio} times as many late subtasks as expected;"
         f" {h.fmt.chance(share.p_value or 0.0)}",
         cause="slow-taskmanager",
         confidence=h.weigh(votes),

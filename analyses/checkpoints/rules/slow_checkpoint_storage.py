@@ -167,7 +167,7 @@ def _finding(
         confidence=h.weigh(votes),
         rank=h.Rank.SHARED_MECHANISM,
         count=len(slow),
-        explain="Synchronous parts and barriers are fast. Writing takes the time, although little "
+        explain="Synchronous parts and barriers are fast. Writing is slow, although little "
         "data is written.",
         measurements=tuple(measurements),
         evidence=h.cite((row.cited, None) for rows in slow.values() for row in rows),

@@ -127,7 +127,7 @@ def _finding(
         ongoing=serious and not job.completed_after(last.time_us),
         share=len(group) / max(1, len(job.concluded)) if serious else 0.0,
         subject=h.subtask_subject(job, last),
-        title=f"{name} does not react to cancelling, {what}",
+        title=f"{name} does not react to cancellation, {what}",
         why=f"{name}: {what}" if serious else None,
         cause="task-hangs" if serious else None,
         confidence=h.weigh(votes),

@@ -59,7 +59,7 @@ POOLS: Final = {
         "A thread could not be started",
         "The process, its user or its container may not start more threads: a limit of the system, not "
         "of Flink's memory pools.",
-        "Raise the limit of threads (ulimit -u, the container's pids limit), and take a thread dump: "
+        "Raise the thread limit (ulimit -u, the container's pids limit), and take a thread dump: "
         "clients that are never closed leave threads behind",
         remedy="threads",
     ),

@@ -58,7 +58,7 @@ def judge(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:
     yield h.process_finding(
         process if len(idle) == 1 else None,
         severity=h.Severity.INFO,
-        title=f"{h.fmt.size(memory.managed)} of managed memory per TaskManager are unused: the state is on "
+        title=f"{h.fmt.size(memory.managed)} of managed memory per TaskManager is unused: the state is on "
         "the heap",
         cause="unused-memory",
         rank=h.Rank.CONSEQUENCE,

@@ -45,8 +45,8 @@ CHECKPOINTS = h.Action(
     command="checkpoints",
 )
 AWAITED = (
-    "Tasks upstream wait, so the subtask has no headroom. Too few samples of the task or of some of its "
-    "subtasks exist to determine whether they wait for this subtask."
+    "Tasks upstream wait, so the subtask has no headroom. There are too few "
+    "samples to determine whether they wait for this subtask."
 )
 
 

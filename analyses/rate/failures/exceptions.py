@@ -49,7 +49,7 @@ def driver_note(found: Classified | None) -> str:
     if found is None or found.values.get("where") != "driver":
         return ""
     by = ": a collect transfers the rows of all tasks to it" if "by" in found.values else ""
-    return f"The driver ran out of memory, not an executor{by}."
+    return f"The driver, not an executor, ran out of memory{by}."
 
 
 # Values of exceptions: measurement name and unit.

@@ -39,7 +39,7 @@ class Limits(h.Limits):
     share: float = h.limit(0.5, "share", "minimum share of the batch without a running job")
     floor: float = h.limit(500, "ms", "starting and ending jobs takes only tens of milliseconds")
     batches: float = h.limit(0.6, "share", "minimum share of recent batches with such a gap")
-    fewest: float = h.limit(h.defaults.FEW, "batches", "fewer batches may be chance")
+    fewest: float = h.limit(h.defaults.FEW, "batches", "fewer batches may be a coincidence")
     use: float = h.limit(
         h.defaults.NARROW, "share", "share of the interval; below it, there is time to spare"
     )

@@ -56,7 +56,7 @@ _BY_WHOM: Final = (
 
 class Limits(h.Limits):
     ratio: float = h.limit(2.0, "ratio", "hosts of the same kind differ by only a fifth")
-    stages: float = h.limit(10, "stages", "fewer stages may be chance")
+    stages: float = h.limit(10, "stages", "fewer stages may be a coincidence")
     at_end: float = h.limit(
         2000, "ms", "this close to its end, the application is already stopping"
     )

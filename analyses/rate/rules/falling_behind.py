@@ -71,9 +71,7 @@ class Limits(h.Limits):
     rise: float = h.limit(
         h.defaults.RISE, "intervals", "growth over the recent batches; less is noise"
     )
-    lost: float = h.limit(
-        h.defaults.LOST, "intervals", "no single batch can make up for such a delay"
-    )
+    lost: float = h.limit(h.defaults.LOST, "intervals", "no single batch causes such a delay")
     few: float = h.limit(h.defaults.LATE, "batches", "fewer batches may be a start that catches up")
     before: float = h.limit(3, "batches", "batches on time before an overload that has ended")
     settled: float = h.limit(

@@ -44,7 +44,7 @@ class Limits(h.Limits):
         "share",
         "share of the records of the largest batch; so few records cost little time",
     )
-    batches: float = h.limit(h.BATCHES, "batches", "fewer small batches may be chance")
+    batches: float = h.limit(h.BATCHES, "batches", "fewer small batches may be a coincidence")
     spread: float = h.limit(
         h.SPREAD,
         "share",

@@ -54,7 +54,7 @@ class Limits(h.Limits):
     share: float = h.limit(
         h.defaults.MOSTLY, "share", "minimum share of recent batches with so many tasks"
     )
-    fewest: float = h.limit(2, "batches", "a single batch may be chance")
+    fewest: float = h.limit(2, "batches", "a single batch may be a coincidence")
     use: float = h.limit(
         h.defaults.NARROW, "share", "share of the interval; below it, there is time to spare"
     )

@@ -91,7 +91,7 @@ def _finding(
         h.pid.MIN_RATE,
         title=f"minRate keeps the rate at {h.fmt.rate(floor)}, but the job only processes "
         f"{h.fmt.rate(able)}",
-        why=f"lets in {h.fmt.rate(floor)}, but the job only processes {h.fmt.rate(able)}",
+        why=f"permits {h.fmt.rate(floor)}, but the job only processes {h.fmt.rate(able)}",
         cause="rate-floor",
         # Without a fitted cost, small batches may cost as much.
         confidence=h.Confidence.HIGH if state.line is not None else h.Confidence.LOW,

@@ -57,10 +57,10 @@ _CHECK_STORAGE: Final = h.Action(
 
 class Limits(h.Limits):
     share: float = h.limit(0.5, "share", "of the interval, for one checkpoint of the driver")
-    writes: float = h.limit(3, "checkpoints", "fewer may be chance")
+    writes: float = h.limit(3, "checkpoints", "fewer may be a coincidence")
     mostly: float = h.limit(0.8, "share", "of the failures, with the same partition")
     at_end: float = h.limit(60_000, "ms", "before the end: the application is stopping")
-    quiet: float = h.limit(600_000, "ms", "since the last trouble: it has recovered")
+    quiet: float = h.limit(600_000, "ms", "since the last failure; after that, it has recovered")
 
 
 def judge(

@@ -69,5 +69,5 @@ def _part(group: Sequence[MemoryProcess], context: Context) -> Part:
         title=processes_title(group).removeprefix("Memory of "),
         lines=lines,
         figures=figures(memory(group, context.renderer)),
-        tables=[("Notes of Flink", remarks)] if remarks.rows else [],
+        tables=[("Messages from Flink", remarks)] if remarks.rows else [],
     )
