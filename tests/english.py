@@ -104,7 +104,7 @@ class Problem:
 
 
 def problems_in(piece: Text) -> Iterator[Problem]:
-    """Yield what reads badly in one piece of prose."""
+    """Yield the problems in one piece of prose."""
     text = _CODE.sub(lambda m: "\n" * m[0].count("\n") or "X", piece.text)
     plain = _QUOTED.sub("X", text)
     for pattern, use in _WORDS:

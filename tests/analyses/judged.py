@@ -1,4 +1,4 @@
-"""Letting rules judge facts as the flow does, without a report."""
+"""Helpers that run rules on facts as the main flow does, without a report."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def said_by(rule: Rule, facts: Any) -> list[Finding | Inconclusive]:
 
 
 def checked(outcomes: tuple[RuleOutcome, ...]) -> tuple[RuleOutcome, ...]:
-    """The same outcomes: whatever a test is about, no finding proposes what its engine refuses.
+    """Return the outcomes after a check: no finding may propose a value that its engine rejects.
 
     The texts must pass the wording checks, too.
     """

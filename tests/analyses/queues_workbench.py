@@ -1,4 +1,4 @@
-"""Queues made by hand: a job of four tasks, minute by minute."""
+"""Hand-written queue metrics: a job of four tasks, minute by minute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts about starts, made by hand: what the rules of `flowdiag startup` are tested on."""
+"""Hand-written facts about starts, for tests of the rules of `flowdiag startup`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ JOB = JobKey(cluster="c", job_id="ab" * 16)
 
 
 def task(index: int, *, taskmanager: str = "tm-1", at: float = 1.0, **more: Any) -> TaskTimes:
-    """A task that got to RUNNING."""
+    """Return a task that reached RUNNING."""
     us = BEGIN + round(at * SECOND)
     times: dict[str, Any] = {
         "scheduled_us": us,
@@ -48,7 +48,7 @@ def task(index: int, *, taskmanager: str = "tm-1", at: float = 1.0, **more: Any)
 
 
 def start(*tasks: TaskTimes, number: int = 0, at: float = 0.0, **more: Any) -> Start:
-    """A start; it ran where all of its tasks did."""
+    """Return a start; it succeeded if all of its tasks reached RUNNING."""
     running = [t.running_us for t in tasks if t.running_us is not None]
     ran = bool(tasks) and len(running) == len(tasks)
     values: dict[str, Any] = {
@@ -67,7 +67,7 @@ def start(*tasks: TaskTimes, number: int = 0, at: float = 0.0, **more: Any) -> S
 
 
 def incident(kind: str, at: float, cause: str | None = None, **more: Any) -> Incident:
-    """Something that happened to the job."""
+    """Return an incident of the job."""
     text = more.pop("text", {})
     return Incident(
         kind=kind,
@@ -89,7 +89,7 @@ def job(*starts: Start, incidents: tuple[Incident, ...] = (), **more: Any) -> Jo
 
 
 def trouble(kind: str, at: float = 5.0, count: int = 1, **more: Any) -> Trouble:
-    """A wording of trouble in one log."""
+    """Return a failure that one log reports."""
     us = BEGIN + round(at * SECOND)
     values: dict[str, Any] = {"times": (us,), "last_us": us, "ref": Ref(0, 7)}
     return Trouble(kind=kind, count=count, first_us=us, **(values | more))

@@ -1,4 +1,4 @@
-"""One input that is damaged or absurd does not end a command: from bytes to settled writers, without Spark."""
+"""A damaged or absurd input does not end a command: from bytes to settled writers, without Spark."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def batch(number: int) -> dict[str, object]:
 
 
 def test_answers_of_spark_under_any_name_and_without_times_are_put_together(tmp_path: Path) -> None:
-    """Output operations have no time but that of the file's name; two such files had no common one."""
+    """The only time of an output operation is in the file's name, so two such files had no common time."""
     operation = json.dumps([{"outputOpId": 0, "name": "x", "duration": 1}]).encode()
     files = {
         f"{T0}.json": operation,

@@ -1,4 +1,4 @@
-"""Known findings: read, muted, counted again, written."""
+"""Baselines: reading, muting, expiry and writing."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_what_is_not_muted_still_fails(tmp_path: Path) -> None:
 
 
 def test_what_is_muted_does_not_make_the_rest_assessed(tmp_path: Path) -> None:
-    """Another job of the same report could not be judged: without the finding that would be inconclusive."""
+    """Another job of the report could not be judged, so the report without the muted finding is inconclusive."""
     untold = f.Inconclusive(reason="no log of it", job=JobKey("", "9" * 32))
     one = report(expired(), more=(outcome("CP201", "slow-taskmanager", untold),))
     made = judged(one, entry(one), tmp_path)[1]
@@ -245,7 +245,7 @@ def test_a_redacted_report_shows_no_names_of_the_file(tmp_path: Path) -> None:
 
 
 def test_of_two_findings_with_one_fingerprint_the_worse_decides(tmp_path: Path) -> None:
-    """Reports of the first release had them."""
+    """Reports of the first release contained duplicate fingerprints."""
     import msgspec
 
     one = report(expired())

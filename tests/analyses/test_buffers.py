@@ -1,4 +1,4 @@
-"""The arithmetic of network buffers, against clusters that were run with too few of them."""
+"""The arithmetic of network buffers, compared with clusters that ran with too few of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from flowdiag.analyses.flink.tasks.buffers import (
 EDGES = [Edge("source", "enrich", "HASH"), Edge("enrich", "aggregate", "HASH")]
 EDGES.append(Edge("aggregate", "sink", "HASH"))
 PARALLELISM = {"source": 2, "enrich": 4, "aggregate": 6, "sink": 2}
-# Two slots each; what a cluster of 1.14 ran with 44 segments, and could not with 43.
+# Two slots each. A cluster of 1.14 ran with 44 segments, and could not run with 43.
 PLACEMENT = {
     ("source", 0): "one",
     ("source", 1): "three",
@@ -83,7 +83,7 @@ def test_two_edges_between_the_same_vertices_count_twice() -> None:
 def test_a_blocking_exchange_splits_a_job_into_regions() -> None:
     parallelism = {"map": 4, "reduce": 4}
     edges = [Edge("map", "reduce", "HASH", blocking=True)]
-    # Sorted partitions of four maps on one TaskManager; the reducers come when these are gone.
+    # Sorted partitions of four maps on one TaskManager; the reducers start after the maps have ended.
     assert worst_placement(parallelism, edges, 4, Settings.of({}, (1, 20)), (1, 20)) == 4 * 512
     few = Settings.of({"taskmanager.network.sort-shuffle.min-buffers": "8"}, (1, 20))
     assert worst_placement(parallelism, edges, 4, few, (1, 20)) == 4 * (4 * 2 + 1)

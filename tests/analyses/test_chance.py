@@ -1,4 +1,4 @@
-"""The test behind `flowdiag compare`: held against counting, and against series that only seem to differ."""
+"""The statistical test of `flowdiag compare`, checked by enumeration, and on series that only seem to differ."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from flowdiag.analyses.comparison.chance import (
 
 
 def few(rng: random.Random) -> list[float]:
-    """One to five values, among which ties are frequent."""
+    """Lists of one to five values with frequent ties."""
     return [float(rng.randint(0, 4)) for _ in range(rng.randint(1, 5))]
 
 
 def test_the_exact_test_is_what_all_orders_come_to() -> None:
-    """Of all ways to deal the same values out, how many part the sides as far; ties among them."""
+    """The p-value is the share of all assignments with at least this difference, ties included."""
     rng = random.Random(1)
     for _ in range(80):
         before, after = few(rng), few(rng)
@@ -57,7 +57,7 @@ def test_equal_values_on_both_sides_are_no_difference() -> None:
 
 
 def test_a_series_that_fell_sick_does_not_hide_it() -> None:
-    """The jump causes autocorrelation; the calm series shows the normal one."""
+    """The jump causes autocorrelation; the calm series shows the normal amount."""
     rng, seen = random.Random(5), 0
     for _ in range(50):
         calm = [rng.uniform(40, 60) for _ in range(30)]
@@ -81,7 +81,7 @@ def test_stretches_hold_every_value_once() -> None:
 
 @pytest.mark.parametrize("rho", [0.0, 0.6, 0.9])
 def test_chance_is_seldom_taken_for_a_change(rho: float) -> None:
-    """docs/compare.md has the figures, of more series; here a bound that a broken correction breaks."""
+    """docs/compare.md has figures from more series. This test has a bound that a broken correction exceeds."""
     rng, false = random.Random(11), 0
     for _ in range(200):
         before, after = _delays(rng, rho), _delays(rng, rho)
@@ -90,7 +90,9 @@ def test_chance_is_seldom_taken_for_a_change(rho: float) -> None:
         if count >= FEWEST:
             chance = rank_test(stretches(before, count), stretches(after, count))
             false += chance <= LEVEL
-    assert false <= 10  # of 200; without the stretches 60 to 120 where values resemble each other
+    assert (
+        false <= 10
+    )  # of 200; without stretches 60 to 120, because consecutive values resemble each other
 
 
 def test_without_stretches_alike_values_are_taken_for_many() -> None:

@@ -1,4 +1,4 @@
-"""CP101 to CP107 on facts made by hand."""
+"""CP101 to CP107 on hand-written facts."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_consequences_are_no_failures(reason: str) -> None:
 
 
 def test_slow_but_completing() -> None:
-    """48 to 85 seconds for a few kilobytes, nothing fails: the finding is the duration."""
+    """Checkpoints take 48 to 85 seconds for a few kilobytes and none fails: the finding is the duration."""
     job = Bench()
     job.completes(5)
     for lasted in (48, 85, 52, 61, 70, 49, 66, 58, 80, 71):
@@ -202,7 +202,7 @@ def test_slow_savepoint_and_warm_up_are_not_slow_checkpoints() -> None:
 def test_a_warm_up_that_rest_has_forgotten_is_not_counted_again(
     since_start_s: float, of: str
 ) -> None:
-    """REST keeps ten: the first of them are a warm-up only where the start is that near."""
+    """REST keeps ten checkpoints. The first of them are a warm-up only if the start is recent."""
     job = Bench(interval_s=3.0, timeout_s=60)
     job.next_id, job.now_s = 36, since_start_s
     job.happens("restored", 0.0)
@@ -249,7 +249,7 @@ def daily(number: int) -> float:
 
 
 def filling_up(number: int) -> float:
-    """The state of a job that began without any, for not yet two time constants."""
+    """Return the growing state of a job that started empty less than two time constants ago."""
     return 10**9 * (1 - math.exp(-(number + 1) / 60))
 
 
@@ -377,7 +377,7 @@ def test_rules_survive_facts_without_anything(rule: Rule) -> None:
 
 
 def undated() -> ClusterFacts:
-    """A log without a single time stamp."""
+    """Return a job from a log without timestamps."""
     job = Bench(timeout_s=10)
     job.completes(3)
     for checkpoint in job.expires(3):
@@ -443,7 +443,7 @@ def test_expiries_that_keep_to_a_time_of_day() -> None:
 
 
 def test_the_job_has_failed_is_a_consequence_only_if_it_has() -> None:
-    """1.9 prints this for every decline with a cause of its own, in REST and archives."""
+    """Flink 1.9 prints this for every decline with its own cause, in REST and archives."""
     job = Bench(version="1.9.3")
     job.completes(10)
     job.fails("The job has failed.", count=3)

@@ -1,4 +1,4 @@
-"""Ignored rules: without findings, listed, and never a reason for healthy."""
+"""Ignored rules have no findings, are listed, and never make a report healthy."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def rule(code: str) -> Rule:
         ([], ["RT1"], "--ignore RT1"),
         ([], ["falling-behind"], "--ignore falling-behind"),
         ([], ["CP"], None),
-        # The longer beginning decides, wherever it stands; between equals, ignoring wins.
+        # The longest prefix decides, in any order; on a tie, --ignore wins.
         (["RT1"], ["RT"], None),
         (["RT"], ["RT1"], "--ignore RT1"),
         (["RT101"], ["RT", "RT1"], None),
@@ -110,7 +110,7 @@ def test_an_ignored_rule_has_no_findings_and_is_listed() -> None:
     assert [f.code for f in found.findings] == [f.code for f in whole.findings if f.code != other]
     (said,) = [rule for rule in found.rules if rule.code == other]
     assert (said.status, said.reason) == ("ignored", f"--ignore {other}")
-    # What is left is what it was: the verdict, and the others' statuses.
+    # Everything else is unchanged: the verdict, and the statuses of the other rules.
     assert found.summary.verdict == whole.summary.verdict
     assert {**statuses(whole), other: "ignored"} == statuses(found)
 
@@ -134,7 +134,7 @@ def test_without_any_rule_nothing_is_healthy(app: object, choice: Choice) -> Non
 
 
 def test_ignoring_a_finding_does_not_make_a_job_healthy() -> None:
-    """Every set of rules with which no finding is left: none of them makes it healthy."""
+    """No set of ignored rules that removes all findings makes the job healthy."""
     spoke = dict.fromkeys(finding.code for finding in report(SICK, Choice()).findings)
     found = report(SICK, Choice(ignore=tuple(spoke)))
     assert found.findings == []

@@ -48,7 +48,7 @@ def test_a_pause_says_when_it_was() -> None:
 
 
 def sick_log(folder: Path, name: str, first_s: float, last_s: float) -> Path:
-    """A pause of 700 ms each second, from and until so many seconds of uptime."""
+    """Return a collector log with a pause of 700 ms each second between two uptimes."""
     lines = [
         UNIFIED.format(at=second, n=number, ms=700)
         for number, second in enumerate(range(int(first_s), int(last_s)))
@@ -59,7 +59,7 @@ def sick_log(folder: Path, name: str, first_s: float, last_s: float) -> Path:
 
 
 def told(folder: Path, *, begun_s: float = 0.0) -> tuple[Garbage, ...]:
-    """The garbage collection of a job on three TaskManagers, from the collector logs in a folder."""
+    """Return the garbage collection of a job on three TaskManagers, from the collector logs in a folder."""
     read = read_collectors(find([str(folder)], strict=False).sources)
     writers = [
         writer(

@@ -227,7 +227,7 @@ def test_a_side_that_was_not_assessed_is_no_side() -> None:
 
 
 def lasting(*durations: int, **more: Any) -> Report:
-    """A job whose checkpoints lasted so long."""
+    """Return a job with checkpoints of these durations."""
     made = [
         replace(reports.checkpoint(number), duration_ms=ms, **more)
         for number, ms in enumerate(durations)
@@ -295,7 +295,7 @@ def test_lists_that_were_cut_are_not_compared() -> None:
 
 
 def pressed(busy: float, skew: float, samples: int = 40) -> Report:
-    """A task of two subtasks, the first so busy."""
+    """Return a task of two subtasks, the first with this busy time."""
     subtasks = [_subtask(0, busy, samples), _subtask(1, 0.1, samples)]
     vertex = QueueVertex(
         job_id=JOB.job_id,
@@ -331,7 +331,7 @@ def test_busy_and_skewed_tasks_are_worse() -> None:
     assert measure(one, "back-pressured").change is Trend.SAME
     few = compare_reports(pressed(0.2, 5, samples=6), pressed(0.95, 80, samples=6))
     assert measure(few, "busy").change is Trend.UNKNOWN
-    assert not any(each.name == "skew" for each in few.measures)  # of a job that has just begun
+    assert not any(each.name == "skew" for each in few.measures)  # of a job that has just started
 
 
 # --- the document ---------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ NAMES = {JOB: "orders", OTHER: "orders"}
 
 
 def found(subtask: int | None = None, *, job: JobKey = JOB, **more: Any) -> f.Finding:
-    """A finding that accuses a subtask of skew."""
+    """Return a finding about a skewed subtask."""
     values: dict[str, Any] = {
         "job": job,
         "severity": f.Severity.WARNING,
@@ -73,7 +73,7 @@ def report(*outcomes: f.RuleOutcome, **more: Any) -> wire.Report:
 
 
 def document(made: wire.Report) -> Any:
-    """A report as programs read it, which fits the schema."""
+    """Return a report as programs read it, validated against the schema."""
     read = json.loads(encoding.encode(made))
     jsonschema.validate(read, transform.json_schema())
     return read
@@ -237,7 +237,7 @@ def test_reports_of_the_first_release_are_read() -> None:
 
 
 def fault(text: str = "oops") -> wire.Fault:
-    """A fault that came through a function of ours."""
+    """Return a fault with one of our functions in its stack."""
     broken = replace(found(), job=[text])  # type: ignore[arg-type]
     with pytest.raises(TypeError) as raised:
         marks(broken)

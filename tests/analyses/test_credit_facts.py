@@ -92,7 +92,7 @@ def test_earlier_checkpoints_do_not_count() -> None:
     facts = replace(job.job, checkpoints=checkpoints, subtask_checkpoints=parts)
     found = seen(replace(job, job=facts))
     assert found.checkpoint_ms == 6000.0
-    assert found.overhead_ms == 40.0  # 10 until it began, 30 of the sink's own
+    assert found.overhead_ms == 40.0  # 10 before it began, and 30 in the sink itself
     assert found.snapshot_ms == {"Sink: b": 2.0, "Source: a": 2.0}
     early = replace(job, job=replace(facts, checkpoints=checkpoints[:1]))
     assert seen(early).checkpoint_ms is None

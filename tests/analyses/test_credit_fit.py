@@ -1,4 +1,4 @@
-"""The credit model on real runs: fitted on one, it predicts another with changed settings.
+"""The credit model on real runs: fitted on one run, it predicts another run with changed settings.
 
 `credits.json` holds for each recording what flowdiag measured of it (`observed`), and what Flink's REST and metric
 reports show without flowdiag (`real`); see fixtures/credit_pairs.py.
@@ -71,7 +71,7 @@ def wide(fitted: Fit) -> dict[str, Any]:
 
 
 def slower(fitted: Fit) -> dict[str, Any]:
-    """The recorded change: 10 instead of 5 ms a record."""
+    """Return the recorded change: 10 instead of 5 ms per record."""
     tasks = tuple(
         replace(task, service_ms=tuple(ms + 5.0 for ms in task.service_ms))
         if task.name == SINK
@@ -85,7 +85,7 @@ PAIRS = [
     Pair("1.20.5/pressed", "1.20.5/pressed-more-buffers", more_buffers, ("barrier", "queue")),
     Pair("1.20.5/pressed", "1.20.5/pressed-debloated", debloated, ("barrier",)),
     Pair("1.20.5/pressed", "1.20.5/pressed-unaligned", unaligned, ("barrier",)),
-    # How keys spread over four subtasks is not known beforehand, and the fullest one delays barriers.
+    # The distribution of keys over four subtasks is unknown in advance, and the fullest subtask delays barriers.
     Pair("1.20.5/pressed", "1.20.5/pressed-wide", wide, ("throughput", "queue")),
     Pair("1.20.5/pressed", "1.20.5/pressed-slower", slower, ("barrier", "throughput")),
     Pair("2.3.0/pressed", "2.3.0/pressed-debloated", debloated, ("barrier",)),
@@ -235,7 +235,9 @@ def test_a_hot_key_stays_together() -> None:
     )
     (edge,) = rescaled(job, "b", 2).edges
     assert len(edge.shares) == 8 and sum(edge.shares) == pytest.approx(1.0)
-    assert max(edge.shares) > 0.5  # a quarter is even; the rest is one key
+    assert (
+        max(edge.shares) > 0.5
+    )  # a quarter of the records is evenly distributed; the rest has one key
     assert reference_task(None, job) == "b"
 
 

@@ -37,7 +37,7 @@ def chain(
     pattern: str = "HASH",
     legacy: bool = False,
 ) -> Job:
-    """A source and tasks behind it, all connected with all; `shares` of the last edge."""
+    """Return a source and downstream tasks, connected all-to-all; `shares` applies to the last edge."""
     names = [f"t{i}" for i in range(len(sizes))]
     tasks = tuple(
         Task(
@@ -115,7 +115,7 @@ def test_nothing_is_lost_and_nothing_is_lent_twice(job: Job, flow: Flow) -> None
 @slowly
 @given(jobs, flows)
 def test_barriers_pass_in_the_order_of_the_graph(job: Job, flow: Flow) -> None:
-    # An unaligned one may reach the end before all of a task's inputs have sent theirs.
+    # An unaligned barrier may reach the end before all inputs of a task have sent theirs.
     aligned = replace(flow, interval_ms=500.0, unaligned=False, aligned_timeout_ms=None)
     outcome = simulate(job, aligned, seconds=SECONDS)
     depth = {task.name: i for i, task in enumerate(job.tasks)}
@@ -183,7 +183,7 @@ def test_a_job_with_room_is_not_back_pressured() -> None:
     outcome = simulate(chain(rate=100.0), SMALL, seconds=20.0)
     assert last(outcome) == pytest.approx(100, rel=0.05)
     assert all(item.back_pressured < 0.02 for item in outcome.subtasks)
-    # Only what the flusher keeps back is before a barrier: a tenth of a second's ten records, of 5 ms.
+    # Only records that the flusher holds back precede a barrier: ten records of 5 ms in a tenth of a second.
     assert outcome.barrier_ms is not None and outcome.barrier_ms < 80
 
 
@@ -193,7 +193,7 @@ def test_back_pressure_goes_up_to_the_source_and_ends_at_the_slow_task() -> None
     (sink,) = outcome.of("t2")
     assert sink.busy > 0.99 and sink.back_pressured == 0
     assert all(item.back_pressured > 0.6 for name in ("t0", "t1") for item in outcome.of(name))
-    # Two remote channels of two buffers, and two that float.
+    # Two remote channels of two buffers, and two floating buffers.
     assert sink.capacity == 6 and sink.queue >= 5
 
 
@@ -201,7 +201,7 @@ def test_barrier_time_equals_the_time_to_process_queued_data() -> None:
     """Two tasks share one channel: all its buffers are full and ahead of the barrier."""
     job = chain(sizes=(1, 1), costs=(10.0,), rate=1000.0, size=4096.0)
     outcome = simulate(job, replace(SMALL, overdraft=0), seconds=30.0)
-    # 2 + 2 received, 4 in the producer's pool, each of one record of 10 ms.
+    # 2 + 2 received, 4 in the producer's pool, each with one record of 10 ms.
     assert outcome.barrier_ms == pytest.approx(80, abs=11)
 
 
@@ -224,7 +224,7 @@ def test_debloating_shrinks_queues_to_the_target() -> None:
     assert bloated.barrier_ms is not None and lean.barrier_ms is not None
     assert lean.barrier_ms < bloated.barrier_ms / 3
     (sink,) = lean.of("t2")
-    # 200 records a second: half a second of them, on both sides of its channels.
+    # 200 records per second: half a second of records, on both sides of its channels.
     assert 40 < sink.queued_records < 200
     assert last(lean) == pytest.approx(last(bloated), rel=0.05)
 

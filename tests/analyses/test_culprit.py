@@ -57,7 +57,7 @@ def downstream_late(job: Bench, checkpoint: Checkpoint, *tasks: str, after_s: fl
 
 
 def test_up_to_1_10_the_most_upstream_of_the_cascade() -> None:
-    """The culprit and everything downstream is late; some sinks even milliseconds before it."""
+    """The culprit and all downstream tasks are late; some sinks even some milliseconds before the culprit."""
     job, expired = sick("1.9.3")
     for checkpoint in expired:
         downstream_late(job, checkpoint, "aggregate", "Sink: deliver", after_s=5.995)
@@ -80,7 +80,7 @@ def test_one_late_subtask_alone_is_a_slow_snapshot() -> None:
 
 
 def test_from_1_11_a_vertex_late_as_a_whole_names_nobody() -> None:
-    """The culprit that delayed its barriers was notified of the abort, and is silent."""
+    """The culprit that delayed the barriers was notified of the abort, and sends nothing."""
     job, expired = sick("1.14.6")
     for checkpoint in expired:
         for index in range(1, 6):
@@ -105,7 +105,7 @@ def test_legacy_sources_waiting_for_the_lock_are_victims() -> None:
 
 
 def test_a_little_late_is_not_lagging() -> None:
-    """Its siblings may have been in time by as little as it was late."""
+    """Its siblings may have been on time by as small a margin."""
     job, expired = sick("1.9.3")
     for checkpoint in expired:
         job.is_late(checkpoint, "Sink: deliver", 0, 0.4)
@@ -127,7 +127,7 @@ def test_missing_here_and_everywhere_downstream() -> None:
 
 
 def test_the_frontier_moves_upstream_but_the_origin_counts() -> None:
-    """First one subtask and the sinks, then, with full queues, everything before it as well."""
+    """First one subtask and the sinks are late, then, with full queues, all upstream tasks as well."""
     job, expired = sick(count=8)
     for number, checkpoint in enumerate(expired):
         missing = [("aggregate", 3), *job.everyone("Sink: deliver")]
@@ -207,7 +207,7 @@ def test_data_skew_by_all_signals() -> None:
 
 
 def test_back_pressure_is_followed_past_a_busy_decoy() -> None:
-    """enrich (1/4) is busy, but its siblings wait: the pressure comes from further down."""
+    """enrich (1/4) is busy, but its siblings wait: the back pressure comes from further downstream."""
     job, _ = sick()
     skewed(job, "aggregate", 3)
     decoy = replace(job.loads[2], busy=780.0, back_pressured=190.0)
@@ -514,7 +514,7 @@ def test_hot_subtask_is_a_warning_although_all_checkpoints_complete() -> None:
 
 @pytest.mark.parametrize("siblings", [250.0, 350.0])
 def test_who_works_less_than_another_is_not_the_busiest(siblings: float) -> None:
-    """Without the order of the tasks: a harmless busy subtask has idle siblings, the hot key's work a little."""
+    """The order of the tasks is unknown: a harmless busy subtask has idle siblings, those of the hot key work a little."""
     job, _ = sick()
     job.with_graph = False
     job.loaded(
@@ -580,7 +580,7 @@ def test_back_pressure_that_ends_out_of_sight_is_not_healthy() -> None:
 
 
 def late_source(count: int = 4, **idle: Any) -> Bench:
-    """A source's acknowledgement comes first, those of all behind it in one burst."""
+    """Return late messages: a source first, then all downstream tasks in one burst."""
     job, expired = sick("1.14.6", count=count)
     for checkpoint in expired:
         job.is_late(checkpoint, "Source: orders", 1, 7.0)
@@ -622,7 +622,7 @@ def test_one_late_message_of_a_source_is_an_accident() -> None:
 
 
 def hot_by_metrics_alone(missing: str | None = None) -> Bench:
-    """Metrics show that enrich (3/4) is busy, and one TaskManager has none."""
+    """Return a job whose metrics show that enrich (3/4) is busy; one TaskManager has no metrics."""
     job, expired = sick()
     for checkpoint in expired if missing is not None else ():
         job.acknowledgements(checkpoint, missing=job.on(missing or ""))
@@ -653,7 +653,7 @@ def test_metrics_of_some_taskmanagers_are_less_sure() -> None:
 
 
 def test_who_is_measured_is_not_convicted_for_who_is_not() -> None:
-    """All missing acknowledgements are from TaskManagers without metrics: busy subtasks elsewhere were in time."""
+    """All missing acknowledgements are from TaskManagers without metrics: busy subtasks elsewhere were on time."""
     other = next(
         name for name in ("tm-1", "tm-2", "tm-3") if name != Bench().manager_of("enrich", 2)
     )
@@ -664,7 +664,7 @@ def test_who_is_measured_is_not_convicted_for_who_is_not() -> None:
 
 
 def console(*late: tuple[int, str, int]) -> Bench:
-    """Late messages alone: checkpoint, task and index of each."""
+    """Return a job with only late messages: checkpoint, task and index of each."""
     job = Bench(version=None)
     for number, task, index in late:
         job.is_late(replace(job.expires(1)[0], id=number, status=Status.IN_FLIGHT), task, index)

@@ -59,12 +59,12 @@ def test_the_numbers_of_an_exception_are_measurements() -> None:
     values = {one.name: (one.value, one.unit) for one in finding.measurements}
     assert values["needed"] == (17, "buffers")
     assert values["available"] == (9, "buffers")
-    # The exception names three options; the command that counts the buffers knows which, and how much.
+    # The exception names three options; the command that counts buffers knows which one to set, and the value.
     assert [(action.option, action.command) for action in finding.actions] == [(None, "memory")]
 
 
 def test_an_undated_failure_stands_where_it_is_written() -> None:
-    """An undated line of the end was taken for the first failure, and for the root."""
+    """An undated last line was mistaken for the first failure, and for the root."""
     job = Bench()
     job.completes(3)
     first = job.happens("task-failure", second=400, cause="java.lang.IllegalStateException: x")

@@ -1,4 +1,4 @@
-"""CP202 and CP301 to CP311 on facts made by hand."""
+"""CP202 and CP301 to CP311 on hand-written facts."""
 
 from __future__ import annotations
 
@@ -593,7 +593,7 @@ def test_how_many_must_write_slowly_is_a_limit(limit: str, value: float) -> None
 
 
 def stood_still(made_up: int, pause_s: float = 40.0) -> Bench:
-    """Nothing is triggered for a while, then what was due at once."""
+    """Return a job without triggers for a while, then with all due triggers at once."""
     job = Bench(interval_s=3)
     job.completes(20, lasted_s=0.1)
     job.now_s += pause_s
@@ -620,7 +620,7 @@ def test_triggers_that_are_made_up_for_are_a_jobmanager_that_stood_still() -> No
 
 
 def test_made_up_triggers_are_seen_where_nobody_tells_the_interval() -> None:
-    """Many short gaps are no short interval."""
+    """Many short gaps do not prove a short interval."""
     facts = stood_still(13).facts()
     (job,) = facts.jobs
     quartile = Setting(job=job.key, key="observed.interval_ms", value="50", source="observed")

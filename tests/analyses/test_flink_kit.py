@@ -131,7 +131,7 @@ def test_remedies_know_the_version_and_the_value_that_holds() -> None:
     assert advice.text.startswith("Check the host of tm-2: ")
     told = Present("10 min", Origin.DEFAULT)
     (given,) = shared_remedies(job_of(new), "more-time", current=told)
-    # What is configured wins over what the rule knows.
+    # The configured value overrides the value that the rule knows.
     assert (given.option, given.current) == ("execution.checkpointing.timeout", Present("10 min"))
     assert given.proposed is None and given.measure
 

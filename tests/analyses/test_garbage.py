@@ -24,7 +24,7 @@ def sick() -> Bench:
 
 
 def collecting(job: Bench, **shares: float) -> tuple[Garbage, ...]:
-    """Each TaskManager's collectors while checkpoints failed, by its number."""
+    """Return the garbage collection of each TaskManager while checkpoints failed."""
     first = job.checkpoints[5].triggered_us or 0
     return tuple(
         Garbage(
@@ -48,7 +48,7 @@ def found_culprit(job: Bench, garbage: tuple[Garbage, ...]) -> NamedCulprit | No
 
 
 def slow(job: Bench, manager: str) -> None:
-    """Everything on a TaskManager takes many times as long per record, and others wait for it."""
+    """Return a job in which every record on one TaskManager takes many times as long, and other tasks wait for it."""
     here = [who for who in job.on(manager) if not who[0].startswith("Source")]
     job.loaded(
         {

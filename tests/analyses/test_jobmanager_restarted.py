@@ -1,4 +1,4 @@
-"""CP313: a JobManager that is started again, or taken over from, while a job runs."""
+"""CP313: a JobManager restarts, or another takes over, while a job runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def told(facts: ClusterFacts) -> list[Finding]:
 
 
 def recovered(**restored: int) -> Bench:
-    """A job that ran, and begins again under its id some seconds after another election."""
+    """Return a job that resumes under the same ID some seconds after an election."""
     job = Bench()
     job.completes(5)
     job.now_s = DOWN + 20
@@ -66,7 +66,7 @@ def test_a_jobmanager_that_was_told_to_stop_is_worth_a_word() -> None:
 
 
 def _anew(second: float) -> tuple[JobFacts, JobFacts]:
-    """A job that ends without a word, and one of the same name that begins later."""
+    """Return a job without a recorded end, and a later job of the same name."""
     old, new = Bench(), Bench(key=JobKey("", "b" * 32), now_s=second)
     old.completes(5)
     new.happens("submitted")
@@ -76,7 +76,7 @@ def _anew(second: float) -> tuple[JobFacts, JobFacts]:
 
 def test_a_job_that_is_submitted_anew_has_another_id() -> None:
     old, new = _anew(DOWN + 10)
-    # Tasks fail when their heartbeats lapse, which may be after the election.
+    # Tasks fail when their heartbeats time out, which may be after the election.
     lapsed = Incident(
         kind="task-failure", time_us=T0 + round((DOWN + 5) * SECOND), text={"role": "taskmanager"}
     )

@@ -1,4 +1,4 @@
-"""Frames that are made once, whatever the number of queries over them."""
+"""Frames that are computed once, whatever the number of queries on them."""
 
 from __future__ import annotations
 

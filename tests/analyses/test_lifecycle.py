@@ -1,4 +1,4 @@
-"""Runs, duplicates, attempts and their places, measured on a handful of rows."""
+"""Runs, duplicates, attempts and their places, measured on a few rows."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def test_two_jobs_with_equal_tasks_are_told_apart_by_the_execution_graph(
 def test_two_jobs_with_equal_tasks_are_told_apart_by_when_they_began(
     apart_ms: int, told_apart: bool, events: Events, spark: SparkSession
 ) -> None:
-    """Before 1.16 no record of an attempt names its job; a guess would accuse the wrong TaskManager."""
+    """Before 1.16, no record of an attempt names its job; a guess would blame the wrong TaskManager."""
     other = "b" * 32
     rows: list[dict[str, Any]] = []
     for number, job_id in enumerate((JOB, other)):
@@ -284,7 +284,7 @@ def test_types_of_all_versions(printed: str | None, expected: str) -> None:
 def test_failures_without_a_reason_fail_where_the_next_one_counts_them(
     events: Events, spark: SparkSession
 ) -> None:
-    """A console without traces; what a stop aborts is not counted by Flink."""
+    """A console without stack traces; Flink does not count checkpoints that a stop aborts."""
 
     def failure(after_ms: int, checkpoint: int, before: int) -> dict[str, Any]:
         fields = {"consecutive": str(before)}

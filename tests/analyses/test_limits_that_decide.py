@@ -1,4 +1,4 @@
-"""Published limits are the ones that decide, and all evidence is counted: startup, memory, queues."""
+"""The published limits decide, and findings count all their evidence: startup, memory, queues."""
 
 from __future__ import annotations
 

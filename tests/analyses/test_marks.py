@@ -1,4 +1,4 @@
-"""The sum of the splits is independent of the cuts and of the parsing process."""
+"""The sum over the splits does not depend on the split offsets or the parsing process."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def found_in(events: pa.Table) -> tuple[list[Row], list[Marks]]:
 
 
 def cut(rows: Sequence[Row], *edges: int) -> Survey:
-    """Survey the rows as executors do: each range of them a split of its own."""
+    """Survey the rows as executors do: each range of rows is a split."""
     rare: list[Row] = []
     found = []
     for low, high in pairwise([0, *edges, len(rows)]):

@@ -1,4 +1,4 @@
-"""Memory from logs: the model against what ran, and the buffers that a job needs."""
+"""Memory from logs: the model compared with real processes, and the buffers that a job needs."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_the_proposed_setting_is_the_smallest_that_works(spark: SparkSession, fo
     report = _diagnose([unpacked(folder)], spark)
     finding = report.findings[0]
     assert (finding.code, finding.cause) == ("MM201", "insufficient-network-buffers")
-    # The maximum is what holds it: a tenth of the memory is far more.
+    # The maximum limits it: a tenth of the memory is far more.
     assert (finding.actions[0].option, finding.actions[0].proposed) == (
         "taskmanager.memory.network.max",
         confirmed["expected"]["network"],

@@ -1,4 +1,4 @@
-"""From rows to processes, without a JVM."""
+"""Assembly of processes from rows, without a JVM."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_the_operator_reports_kills() -> None:
 
 
 def test_a_fragment_of_a_log_lists_some_of_the_options() -> None:
-    """A process that logs has started: only files and the command line describe a planned start."""
+    """A process that writes a log has started; only files and the command line describe a planned start."""
     option = {"key": "taskmanager.memory.process.size", "value": "400m"}
     row = _row("configuration", event="configuration", fields=option)
     started = _row("process-started", event="process_started", fields={"component": "TaskManager"})

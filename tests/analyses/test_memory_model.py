@@ -1,4 +1,4 @@
-"""The model against what Flink's own calculators printed (`fixtures/recordings/memory`)."""
+"""The memory model, compared with the output of Flink's own calculators (`fixtures/recordings/memory`)."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ STANDALONE: dict[str, dict[str, Any]] = json.loads(ANSWERS["standalone/1.9.3.jso
 
 @pytest.mark.parametrize("name", sorted(STANDALONE))
 def test_the_start_scripts_of_standalone_taskmanagers(name: str) -> None:
-    """`bin/taskmanager.sh` of 1.9 printed these, from options and from variables."""
+    """`bin/taskmanager.sh` of 1.9 printed these flags, from options and from variables."""
     case = STANDALONE[name]
     derived = derive("taskmanager", case["options"] | case["environment"], "1.9.3", False)
     assert derived is not None

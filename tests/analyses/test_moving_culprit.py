@@ -1,4 +1,4 @@
-"""The culprit of each time: it moves, it recovers, it comes back, and several are sick at once."""
+"""Culprits over time: they move, recover, return, and several act at the same time."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ AFTER = {"enrich": ("aggregate", "Sink: deliver"), "aggregate": ("Sink: deliver"
 
 
 def stuck(job: Bench, checkpoints: list[Checkpoint], who: tuple[str, int]) -> None:
-    """A subtask and everything downstream acknowledged none of some checkpoints."""
+    """Make a subtask and all downstream tasks acknowledge none of some checkpoints."""
     for checkpoint in checkpoints:
         job.acknowledgements(checkpoint, [who, *job.everyone(*AFTER[who[0]])])
 
 
 def hot(job: Bench, checkpoints: list[Checkpoint], who: tuple[str, int], samples: int = 6) -> None:
-    """Metrics during some checkpoints: one subtask has a hot key."""
+    """Add metrics during some checkpoints: one subtask has a hot key."""
     task, _ = who
     known = list(job.loads)
     job.loaded(
@@ -71,7 +71,7 @@ def findings(job: Bench) -> list[Finding]:
 
 
 def moved(first: int = 6, then: int = 6) -> Bench:
-    """One series of expired checkpoints, delayed by one subtask and then by another."""
+    """Return one series of expired checkpoints, delayed by one subtask and then by another."""
     job = Bench(interval_s=30, timeout_s=60)
     job.completes(5)
     before = job.expires(first)
@@ -121,7 +121,7 @@ def test_who_is_sick_now_is_named_first_and_both_are_in_the_data() -> None:
 
 
 def test_where_both_are_at_work_between_two_stages_each_is_named_for_its_own() -> None:
-    """The first one's queue is not empty yet when the next one has a hot key: what lies between accuses both."""
+    """The queue of the first culprit is not empty when the second gets a hot key: the checkpoints in between point to both."""
     one, other = ("aggregate", 0), ("aggregate", 3)
     job = Bench(interval_s=30, timeout_s=60)
     job.completes(5)
@@ -167,7 +167,7 @@ def test_single_checkpoints_that_accuse_somebody_else_are_no_move() -> None:
 
 
 def test_metrics_of_another_time_name_nobody() -> None:
-    """There was a hot key long ago; only the acknowledgements show the present culprit."""
+    """The metrics show an old hot key; only the acknowledgements show the present culprit."""
     job = Bench(interval_s=30, timeout_s=60)
     job.completes(5)
     before = job.expires(4)
@@ -196,7 +196,7 @@ def test_who_recovered_and_came_back_is_one_finding_with_both_times() -> None:
 
 
 def test_sick_before_and_after_its_taskmanager_died_is_the_culprit() -> None:
-    """The subtask lives on elsewhere, and so do its metrics."""
+    """The subtask continues on another TaskManager, and so do its metrics."""
     job = Bench(interval_s=30, timeout_s=60)
     job.completes(5)
     before = job.expires(4)
@@ -245,7 +245,7 @@ def test_a_weak_vote_does_not_outrank_who_is_proven() -> None:
 
 
 def test_a_hot_key_and_a_failing_snapshot_are_both_named() -> None:
-    """Every other checkpoint is declined by one subtask, the others expire for another one."""
+    """One subtask declines every other checkpoint, and another makes the rest expire."""
     job = Bench(interval_s=30, timeout_s=60)
     job.completes(5)
     expired = []
@@ -312,7 +312,7 @@ def test_two_subtasks_with_the_same_problem_are_both_named() -> None:
 
 
 def test_a_completing_job_reports_the_sibling_that_was_busy_before() -> None:
-    """The latest numbers convict; over all samples two were busy for a part of the time each."""
+    """The latest numbers decide; over all samples, two subtasks were each busy for part of the time."""
     job = Bench()
     job.completes(6)
     hot(job, job.checkpoints, ("enrich", 3))
@@ -337,7 +337,7 @@ def _convicted(index: int) -> Any:
 def test_a_late_subtask_is_a_hint_while_another_taskmanager_is_lost(
     taskmanager: str | None, sure: bool
 ) -> None:
-    """Until heartbeats are missed, those that wait for a process that is gone look late themselves."""
+    """Until heartbeats time out, tasks that wait for a dead process look late themselves."""
     job = Bench(interval_s=5, timeout_s=10)
     job.completes(5)
     sick = job.expires(2)

@@ -1,4 +1,4 @@
-"""A redacted report contains no task names, and all of our own words."""
+"""A redacted report contains no task names, and all words of flowdiag itself."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ def test_a_failure_without_a_job_belongs_to_the_unnamed_job() -> None:
     (job,) = facts.jobs
     assert job.key == JobKey("", "")
     assert [i.kind for i in job.incidents] == ["taskmanager-lost"] * 2 + ["task-failure"]
-    assert job.incidents[0].taskmanager == "tm-3"  # as the next record names it
+    assert job.incidents[0].taskmanager == "tm-3"  # by the name in the next record
     assert not facts.incidents
     assert [(one.kind, one.count) for one in understood(facts)] == [
         ("failures of tasks", 1),

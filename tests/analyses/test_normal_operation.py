@@ -32,7 +32,7 @@ def serious(facts: ClusterFacts) -> list[Finding]:
 
 
 def begin(job: Bench) -> None:
-    """Submission: the first triggers come before all tasks run."""
+    """Submission: the first triggers precede the start of some tasks."""
     job.happens("submitted")
     job.happens("started", second=job.now_s + 0.1)
     job.happens("job-running", second=job.now_s + 0.2, text={"to_state": "RUNNING"})
@@ -56,7 +56,7 @@ def first_checkpoints_after_a_start(job: Bench) -> None:
 
 
 def catching_up_after_a_restore(job: Bench) -> None:
-    """The backlog is worked off at full speed: barriers wait, two or three checkpoints expire."""
+    """The job processes its backlog at full speed: barriers wait, and two or three checkpoints expire."""
     job.happens("restored", checkpoint=job.next_id)
     job.expires(3)
     job.completes(5, lasted_s=200)
@@ -168,7 +168,7 @@ def test_one_event(event: Callable[[Bench], None], version: str | None) -> None:
 
 @pytest.mark.parametrize("version", ["1.10.3", "1.20.5"])
 def test_an_event_right_after_the_start(version: str) -> None:
-    """A short log holds little that could dilute it."""
+    """A short log has few other records that could dilute it."""
     for event in (catching_up_after_a_restore, jobmanager_failover, slow_manual_savepoint, cancel):
         job = Bench(version=version)
         begin(job)
@@ -181,7 +181,7 @@ def test_an_event_right_after_the_start(version: str) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_healthy_week(seed: int) -> None:
-    """A checkpoint a minute with a daily rhythm, and every event at some time."""
+    """A checkpoint per minute with a daily rhythm, and every event at some time."""
     chance = random.Random(seed)
     job = Bench(version=chance.choice(["1.10.3", "1.14.6", "1.20.5", "2.3.0"]))
     begin(job)

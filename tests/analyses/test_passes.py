@@ -1,7 +1,7 @@
-"""However much is sick, everything is looked through as often as when little is.
+"""The number of passes over the facts does not grow with the number of problems.
 
-Counted are passes, not seconds: a rule that looks through all records for each spell, or at all jobs
-for each job, makes a sick week take minutes.
+The test counts passes instead of seconds. A rule that scans all records for each episode, or all jobs for
+each job, would need minutes for a bad week.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def job_of(bench: Bench, **more: Any) -> JobFacts:
 
 
 def sick(spells: int) -> ClusterFacts:
-    """So many spells, each with late messages, a decline, answers of REST, a failure and an abort."""
+    """Return a job with many episodes, each with late messages, a decline, REST responses, a failure and an abort."""
     bench = Bench(interval_s=10, timeout_s=10)
     for number in range(spells):
         bench.completes(6)
@@ -92,7 +92,7 @@ def test_more_spells_need_no_more_passes() -> None:
 
 
 def cluster(jobs: int) -> ClusterFacts:
-    """So many jobs, slow, failing or sick, and TaskManagers that belong to none of them."""
+    """Return a cluster of many slow or failing jobs, and TaskManagers that belong to none of them."""
     found = []
     for number in range(jobs):
         bench = Bench(interval_s=10, timeout_s=10, key=JobKey("", f"{number:032x}"))

@@ -1,4 +1,4 @@
-"""The estimator matches the vectors of Spark's own tests, and algebra."""
+"""The estimator matches the vectors of Spark's own tests, and a closed formula."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def test_tail_is_hypergeometric_for_one_vertex() -> None:
 
 
 def test_tail_convolves_vertices() -> None:
-    one = ([1, 0, 0], 1)  # one of three late, one of the three here
+    one = ([1, 0, 0], 1)  # one of three late, one of the three is here
     assert Tails().upper([one, one], 2) == pytest.approx(1 / 9)
     assert Tails().upper([one, one], 0) == 1.0
 
@@ -73,7 +73,7 @@ def test_victims_downstream_cancel() -> None:
         for i in range(n)
     )
     assert guilty.expected is not None and guilty.expected < guilty.late < guilty.expected + 1
-    # 9 distinct late subtasks, but only the draw of one out of four is informative.
+    # 9 distinct late subtasks, but only the choice of one out of four is informative.
     here = sum(job.manager_of("enrich", i) == guilty.taskmanager for i in range(4))
     assert guilty.p_value == pytest.approx(min(1.0, here / 4 * 3))
 

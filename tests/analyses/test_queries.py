@@ -1,4 +1,4 @@
-"""The queries in files: all names exist, and all placeholders are filled."""
+"""The queries in SQL files: all names exist, and all placeholders are filled."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COMPARED = re.compile(r"\bevent\s*(?:=|<>|(?:NOT\s+)?IN)\s*(\([^)]*\)|'[^']*')")
 
 
 class Spark:
-    """Answers every query with an empty frame, and remembers the text."""
+    """Returns an empty frame for every query, and records the query."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, set[str]]] = []
@@ -41,7 +41,7 @@ class Spark:
 
 
 class Frame:
-    """A frame that no Spark holds."""
+    """A frame without Spark."""
 
     columns = ("event", "time_us")
 

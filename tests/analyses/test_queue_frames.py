@@ -1,4 +1,4 @@
-"""How samples become windows."""
+"""Aggregation of samples into windows."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_windows_fold_gauges_and_counters(spark: SparkSession) -> None:
         sample("busyTimeMsPerSecond", 10.0, 1000.0, n=3),
         sample("busyTimeMsPerSecond", 10.5, 400.0, n=1),
         sample("busyTimeMsPerSecond", 11.0, 200.0, n=2),
-        # Two names of one gauge: the fuller one.
+        # Two names of one gauge: the one with more samples counts.
         sample(IN_POOL, 10.0, 0.5, n=4),
         sample("buffers.inPoolUsage", 10.0, 0.9, n=1),
         # A counter that restarts counts from zero; the log was passed twice.

@@ -262,7 +262,7 @@ def test_exhausted_segments_are_reported_without_request_metrics() -> None:
     slow = slow_sink(Queues(version="1.14.6", machines={"tm": empty})).job()
     assert (
         findings(slow)["BP202"].severity is Severity.INFO
-    )  # everything fills up before a slow sink
+    )  # all queues upstream of a slow sink fill up
 
 
 def test_full_inputs_are_listed_with_their_capacity() -> None:

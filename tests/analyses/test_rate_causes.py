@@ -336,7 +336,7 @@ def ranges(counts: Sequence[int]) -> StreamInput:
     [
         ((300, 9000, 310, 290), "orders-1"),
         ((3000, 4000, 3100, 2900), None),
-        ((3, 90, 3, 2), None),  # nothing to speak of
+        ((3, 90, 3, 2), None),  # negligible
         ((200, 9000), None),  # of two, one has more
     ],
 )

@@ -235,7 +235,7 @@ def test_blocks_partitions_jobs_and_operations_are_added_up(
     (app,) = facts_of(spark, *paths, tmp_path / f"driver-{name}.log").values()
     (partition,) = app.partitions
     assert (partition.name, partition.tasks, partition.records) == ("orders-3", 2, 80)
-    (blocks,) = app.blocks  # a replica is no second block
+    (blocks,) = app.blocks  # a replica is not a second block
     assert (blocks.stream, blocks.blocks, blocks.bytes) == (0, 2, 4096)
     assert {one.host: (one.free_bytes, one.bytes) for one in app.memory} == {
         "h1": (895, 4096),

@@ -53,7 +53,7 @@ SECRET = "hunter2ABCDEFghij"
             for start in ("glpat-", "github_pat_", "xoxb-", "ya29.", "sk-")
         ),
         f"AIza{SECRET}{SECRET}A",
-        f"pa\u017f\u017fword={SECRET}",  # letters that are an s where case does not matter
+        f"pa\u017f\u017fword={SECRET}",  # letters that equal an s in case-insensitive comparison
         f"api_\u212aey={SECRET}",
     ],
 )
@@ -176,7 +176,7 @@ def test_names_are_replaced_consistently() -> None:
     redacted = pseudonymise(document)
     finding = redacted["findings"][0]
     assert finding["code"] == "CP101" and finding["name"] == "checkpoint-expired"
-    assert finding["severity"] == "warning"  # the word of the contract, not the task
+    assert finding["severity"] == "warning"  # the keyword of the report contract, not the task
     assert finding["subject"] == {
         "kind": "task",
         "task": "task-1",

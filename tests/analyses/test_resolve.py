@@ -147,7 +147,7 @@ def test_a_taskmanager_in_another_zone_is_aligned_by_transitions(
     assert worker.clock.known_from == "transitions"
     assert worker.clock.zone_ms == 0
     assert worker.clock.drift_ms == 1980
-    # The drift is beyond what a message takes, so it is corrected.
+    # The drift exceeds the transfer time of a message, so it is corrected.
     assert instants(frame, writers, spark)[3:] == [
         us("2026-03-01T10:00:01.020"),
         us("2026-03-01T10:00:01.040"),
@@ -230,7 +230,7 @@ def test_without_a_banner_the_wording_tells_the_version(events: Events) -> None:
 def test_times_of_day_have_a_zone_of_the_world_and_the_day_of_their_triggers(
     events: Events, spark: SparkSession
 ) -> None:
-    """A shift that holds the days since 1970 is no zone, and no other file's either."""
+    """A shift that contains the days since 1970 is not a time zone, for this or any other file."""
     frame = events(
         trigger("1970-01-01T06:00:00", "2026-11-20T22:00:00", 1, clock="time-of-day"),
         {
@@ -250,7 +250,7 @@ def test_times_of_day_have_a_zone_of_the_world_and_the_day_of_their_triggers(
 def test_a_zone_is_never_further_than_the_world_is_wide(hours: int, days: int) -> None:
     shift = hours * 3_600_000 - days * 86_400_000
     zone = Clock(segments=(Segment(0, 0, shift),), known_from="trigger-timestamps").zone_ms
-    # Half a day to the east or to the west is the same time of day.
+    # Half a day east and half a day west give the same time of day.
     assert zone == hours * 3_600_000 or (abs(hours) == 12 and abs(zone) == 12 * 3_600_000)
 
 
@@ -269,7 +269,7 @@ def test_the_name_of_a_file_tells_the_day_of_its_times(events: Events, spark: Sp
 
 
 def test_records_without_any_time_keep_their_order(events: Events, spark: SparkSession) -> None:
-    """AWS Managed Flink's JSON has none: only triggers print one, behind the `@`."""
+    """AWS Managed Flink's JSON has no times: only triggers print one, after the `@`."""
     job = {"job_id": "a" * 32, "logger": "CheckpointCoordinator"}
     rows = []
     for epoch, number in enumerate((1, 2, 3, 1, 2)):  # the job was restarted after the third

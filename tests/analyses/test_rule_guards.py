@@ -1,4 +1,4 @@
-"""Guards for every rule of every topic: published limits and votes, causes as data."""
+"""Checks of every rule of every topic: published limits and votes, and causes as data."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def tree_of(module: ModuleType) -> ast.Module:
 
 
 def calls(tree: ast.AST, *names: str) -> Iterator[ast.Call]:
-    """Calls of functions by their plain names."""
+    """Return the calls of functions, by name."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
             yield node
@@ -65,7 +65,7 @@ def choices(value: ast.expr | None) -> Iterator[ast.expr]:
 
 
 def literals(value: ast.expr | None) -> Iterator[Any]:
-    """The literals among the choices of an expression; None is none."""
+    """Return the literals among the choices of an expression, without None."""
     for choice in choices(value):
         try:
             found = ast.literal_eval(choice)
@@ -92,7 +92,7 @@ def test_every_rule_file_is_registered_under_its_name() -> None:
 
 
 def fields_read(tree: ast.AST, name: str) -> set[str]:
-    """Fields that are read from what is called by a name."""
+    """Return the fields that code reads from a variable of this name."""
     return {
         node.attr
         for node in ast.walk(tree)
@@ -109,7 +109,7 @@ def imported(module: ModuleType, name: str) -> Any:
 
 
 def read_elsewhere(module: ModuleType) -> set[str]:
-    """Limits that shared functions read, which a rule hands its limits to."""
+    """Return the limits that shared functions read, if a rule passes its limits to them."""
     found: set[str] = set()
     for node in ast.walk(tree_of(module)):
         if not isinstance(node, ast.Call):
@@ -152,7 +152,7 @@ def test_every_limit_is_named_on_its_page(rule: Rule) -> None:
 
 
 def votes_of(tree: ast.AST) -> Iterator[tuple[str, list[int]]]:
-    """The votes that a rule casts itself: the signal, and the weights that stand with it."""
+    """Return the votes that a rule casts itself: the signal, and its weights."""
     for call in calls(tree, "Vote"):
         weights = [*literals(given(call, "weight"))]
         for signal in literals(given(call, "signal")):
@@ -206,7 +206,7 @@ def test_every_remedy_is_known(rule: Rule) -> None:
 
 
 def is_cut(value: ast.expr, assigned: dict[str, list[ast.expr]], depth: int = 3) -> bool:
-    """Whether an expression leaves something out of a list: a slice, or `sample_ends`."""
+    """Return whether an expression omits items of a list: a slice, or `sample_ends`."""
     for node in ast.walk(value):
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
             rest = node.slice.upper is None and not isinstance(node.slice.lower, ast.UnaryOp)

@@ -1,4 +1,4 @@
-"""A gap in a log is not a wait."""
+"""Gaps in logs do not count as waiting time."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_the_silence_itself_is_mentioned_where_checkpoints_were_due() -> None:
 
 
 def test_who_would_tell_of_a_task() -> None:
-    """The JobManager's log ends soon, the one of TaskManager 1 continues, that of 2 has a gap."""
+    """The JobManager's log ends early, the log of TaskManager 1 continues, and that of TaskManager 2 has a gap."""
 
     def process(role: str, name: str | None, first: int, last: int) -> Process:
         return Process(
@@ -153,7 +153,7 @@ def writers_of(*paths: Path) -> tuple[Writer, ...]:
 
 
 def written(path: Path, *minutes: float) -> Path:
-    """A JobManager's log with a completed checkpoint at each of these minutes."""
+    """Write a JobManager's log with a completed checkpoint at each of these minutes."""
     begun = datetime(2026, 11, 21, 12)
     lines = []
     for number, minute in enumerate(minutes, 1):
@@ -218,7 +218,7 @@ def test_a_batch_hangs_only_as_long_as_others_come(behind: list[Batch], hangs: b
 
 
 def _processes(*ends: tuple[str, float]) -> tuple[Process, ...]:
-    """Logs of TaskManagers from the beginning to some second."""
+    """Return processes with TaskManager logs from the beginning to the given second."""
     return tuple(
         Process(
             source=number,
@@ -243,7 +243,7 @@ def test_a_task_waits_as_long_as_its_log_goes_on(tells_until: float, held: bool)
 
 
 def test_tasks_of_which_no_log_tells_may_run() -> None:
-    """The JobManager's log begins later, that of the TaskManager contains some of the tasks."""
+    """The JobManager's log begins later, and the TaskManager's log contains some of the tasks."""
     begun = start(task(0), task(1), held="deployment", running_us=None, expected=6)
     seen = facts(job(begun), last_us=BEGIN + 300 * SECOND)
     common = replace(seen.common, has_jobmanager_log=True)

@@ -137,7 +137,7 @@ def test_written_starts(spark: SparkSession, folder: Path) -> None:
 
 
 def test_a_span_of_time_is_judged(spark: SparkSession) -> None:
-    """Up to the kill the recorded job was well; the restart comes after."""
+    """The recorded job was healthy before the kill; the restart follows."""
     folder = FIXTURES / "recordings/startup/1.20.5/slow-restore"
     kill = next(e["time"] for e in _truth(folder)["events"] if e["event"] == "kill")
     selection = Selection(until=Moment(utc_us=kill * 1000))

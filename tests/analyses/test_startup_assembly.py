@@ -1,4 +1,4 @@
-"""From rows to starts, without a JVM."""
+"""Assembly of starts from rows, without a JVM."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _times(number: int, at: int) -> dict[str, Any]:
 
 
 def test_tens_of_thousands_of_restarts_keep_the_last() -> None:
-    """The work grows with the number of records, and the list keeps the first, the held and the last."""
+    """The work grows only linearly, and the list keeps the first, the blocked and the last starts."""
     moments = [BEGIN + n * MINUTE for n in range(RESTARTS + 1)]
     rows = [_times(n, at) for n, at in enumerate(moments)]
     incidents = []
@@ -100,7 +100,7 @@ def _mark(template: str, second: int, *, source: int = 0, role: str = "unknown")
 
 
 def test_main_in_a_file_with_all_logs_is_not_a_clients() -> None:
-    """`cat *.log`: the JobManager runs main(), and what ends the file is no end of a client."""
+    """`cat *.log`: the JobManager runs main(), and the last records do not belong to a client."""
     started, later = _mark("client-program-started", 1), _mark("client-command", 60)
     (step,) = cluster_steps([started, later])
     assert (step.name, step.held_us) == ("client", later["time_us"])

@@ -1,4 +1,4 @@
-"""The rules of `flowdiag startup` on facts made by hand."""
+"""The rules of `flowdiag startup` on hand-written facts."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_calls_without_an_answer() -> None:
         RPC, w.facts(running, troubles=(w.trouble("rpc-ask-timed-out", count=9),))
     )
     assert finding.severity is Severity.WARNING
-    # Messages that never went out have no answer either.
+    # Messages that were never sent have no response either.
     assert w.findings(RPC, w.facts(running, troubles=(slow, _oversized()))) == []
 
 
@@ -221,7 +221,7 @@ def test_a_job_that_was_refused() -> None:
     )  # fmt: skip
     (finding,) = w.findings(SUBMISSION, w.facts(refused))
     assert finding.actions[0].option == "execution.savepoint.path"
-    # One that ran and failed was not refused.
+    # A job that ran and failed was not rejected.
     assert w.findings(SUBMISSION, w.facts(w.job(w.start(w.task(0)), ended="FAILED"))) == []
 
 

@@ -1,4 +1,4 @@
-"""CP312: errors that several tasks get from the storage are not the fault of a task."""
+"""CP312: if several tasks get the same storage error, no task is the culprit."""
 
 from __future__ import annotations
 

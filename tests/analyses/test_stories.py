@@ -33,7 +33,7 @@ def found(
     title: str = "title",
     **about: Any,
 ) -> Finding:
-    """A finding of some minutes."""
+    """Return a finding that lasts some minutes."""
     return Finding(
         job=job,
         severity=about.pop("severity", Severity.WARNING),
@@ -79,7 +79,7 @@ def test_relations_name_existing_rules_and_causes(relation: Relation) -> None:
     assert set(relation.causes) <= set(CAUSES)
     assert {*relation.rules, *relation.explain} <= set(RULES)
     assert relation.causes or relation.rules
-    # A rule that explains itself would fold one sick job's finding under another one's.
+    # A rule that explains itself would put the finding of one job under that of another.
     if not relation.same_cause and not relation.causes:
         assert set(relation.rules).isdisjoint(relation.explain)
     assert relation.source
@@ -183,7 +183,7 @@ def test_settings_come_after_events() -> None:
 
 
 def test_an_ongoing_finding_without_a_start_is_not_a_setting() -> None:
-    """Back pressure that still holds the source back stands before a backlog that was worked off."""
+    """Ongoing back pressure on the source ranks before a backlog that is already processed."""
     begun = found("throttled", kind="application", application="app-1")
     option: dict[str, Any] = {"kind": "option", "option": "maxRate", "application": "app-1"}
     stories_, known = told(

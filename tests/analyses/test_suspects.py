@@ -1,4 +1,4 @@
-"""One engine: the same job measured as `checkpoints` does and as `queues` does has one culprit and one cause."""
+"""`checkpoints` and `queues` find the same culprit and cause for the same job."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WORKS: Said = {"busy": 990.0, "idle": 10.0, "input_queue": 16.0, "in_pool": 1.0}
 
 
 def as_checkpoints_sees_it(job: JobQueues) -> JobFacts:
-    """The job with loads over all of its time, as `flowdiag checkpoints` measures them."""
+    """Return the job with loads over its whole time, as `flowdiag checkpoints` measures them."""
     rows = tuple(load_row(key, each) for key, each in sorted(samples_in(job, None).items()))
     return replace(job.job, loads=rows)
 
@@ -94,7 +94,7 @@ def test_one_fault_has_one_culprit_and_one_cause(
     by_checkpoints, by_queues = both(bench)
     assert by_queues is not None
     assert (by_queues.suspect, by_queues.cause) == (suspect, cause)
-    # Where checkpoints complete, buffer usage instead of times is no hot spot.
+    # While checkpoints complete, buffer usage without busy times is not a hot spot.
     if by_checkpoints is not None or version not in ("1.9.3", "1.10.3"):
         assert by_checkpoints is not None
         assert (by_checkpoints.suspect, by_checkpoints.cause) == (suspect, cause)
@@ -102,7 +102,7 @@ def test_one_fault_has_one_culprit_and_one_cause(
 
 @pytest.mark.parametrize("seed", range(60))
 def test_whatever_the_load_both_name_the_same(seed: int) -> None:
-    """Steady loads: what changes by the minute is seen by who looks at minutes only."""
+    """Steady loads, because only `queues` sees changes within minutes."""
     draw = random.Random(seed)
     bench = Queues(version=draw.choice(VERSIONS), managers=draw.randint(1, 4))
     first = draw.randrange(1, len(bench.tasks))
@@ -134,7 +134,7 @@ def test_every_vote_is_published_with_its_weight_or_less(seed: int) -> None:
 
 
 def test_a_sibling_that_reports_less_is_no_measure_of_skew() -> None:
-    """In a slow sink one subtask was seen three times as often as the other."""
+    """In a slow sink, one subtask reported three times as often as the other."""
     bench = Queues()
     slow_sink(bench)
     job = as_checkpoints_sees_it(bench.job())

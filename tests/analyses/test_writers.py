@@ -186,7 +186,7 @@ def load(first_us: int, last_us: int, **more: Any) -> dict[str, Any]:
 
 
 def loaded_jobs(loads: list[dict[str, Any]], second: str = "c") -> dict[str, int]:
-    """How many loads each of two jobs gets: one at 100 to 200, the other at 300 to 400."""
+    """Return how many loads each of two jobs gets: one from 100 to 200, the other from 300 to 400."""
     rows = [
         record(job_id, at, cluster=cluster)
         for job_id, cluster, times in ((JOB, "c", (100, 200)), (OTHER, second, (300, 400)))
@@ -202,7 +202,7 @@ def loaded_jobs(loads: list[dict[str, Any]], second: str = "c") -> dict[str, int
 
 def test_metrics_belong_to_the_job_of_that_name_that_ran_then() -> None:
     assert loaded_jobs([load(320, 380)]) == {"a": 0, "b": 1}
-    assert loaded_jobs([load(150, 380)]) == {"a": 0, "b": 0}  # mixed: of neither
+    assert loaded_jobs([load(150, 380)]) == {"a": 0, "b": 0}  # mixed: belongs to neither
     assert loaded_jobs([load(320, 380, job_name="payments")]) == {"a": 0, "b": 0}
 
 

@@ -1,4 +1,4 @@
-"""Facts made by hand, for rules and judgements that need no JVM."""
+"""Hand-written facts, for rules and judgements that need no JVM."""
 
 from __future__ import annotations
 

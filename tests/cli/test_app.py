@@ -355,7 +355,7 @@ def test_help_is_fast() -> None:
 
 
 class FakeTerminal(io.StringIO):
-    """A stream that claims to set_result a terminal."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True

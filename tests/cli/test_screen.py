@@ -1,6 +1,6 @@
 """The default report fits a screen or two on any terminal, and starts and ends with the most important facts.
 
-`reports.jsonl.zst` holds what recordings came to: `python -m benchmarks.reports sample FOLDER` writes it.
+`reports.jsonl.zst` contains reports of recordings: `python -m benchmarks.reports sample FOLDER` writes it.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def search(folder: Path, seconds: float, seed: int) -> int:
 
 
 def drawn(chance: Random) -> list[str]:
-    """Return a random command with options, to be followed by its path."""
+    """Return a random command with options but without a path."""
     options = [
         word for each in chance.sample(_OPTIONS, chance.choice((0, 0, 1, 3))) for word in each
     ]

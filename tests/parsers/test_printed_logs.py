@@ -60,7 +60,7 @@ def test_records_shipped_together_keep_their_process() -> None:
     shipped = [{"pod": f"tm-{number}", "message": f"{LOG[0]}\n{LOG[4]}"} for number in (1, 2)]
     for value in (shipped, {"entries": shipped}, {"batch": shipped}):
         events = read_document(json.dumps(value).encode()) or []
-        if events:  # in a list of an unknown name they are no log
+        if events:  # in a list of an unknown name they do not count as a log
             assert {event.process for event in events} == {"tm-1", "tm-2"}
 
 
