@@ -4,19 +4,26 @@ one folder.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from flowdiag.analyses.diagnosis import diagnose, report_on
 from flowdiag.analyses.model.options import Options
+from flowdiag.analyses.report.encoding import encode
 from flowdiag.analyses.report.fitting import engines_of
+from flowdiag.analyses.report.notebook import html_of, text_of
+from flowdiag.analyses.report.privacy import Privacy
+from flowdiag.analyses.report.pseudonyms import names_in
+from flowdiag.analyses.report.transform import decode
 from flowdiag.analyses.topic_names import EVERYTHING, names_of
 from flowdiag.analyses.topics import topic
-from flowdiag.cli.render import table
+from flowdiag.cli.render import RENDERERS, table
 from flowdiag.cli.render.page import Page
 from flowdiag.parsers.sources.discover import discover
 from tests.archives import unpacked
@@ -69,6 +76,42 @@ def test_the_first_incident_is_the_true_one(
     assert printed.count("\n") <= table.LINES
     if report.summary.stories:
         assert "Incidents" in printed
+
+
+@pytest.mark.parametrize("name", ["flink/1.20.5/hot-key", "spark/4.3.0/query-skewed"])
+def test_no_format_of_a_redacted_report_contains_a_name(
+    name: str, recorded: Callable[..., Recorded]
+) -> None:
+    names_of_topics = FLINK if name.startswith("flink") else ("rate",)
+    measured = recorded(unpacked(ROOT / name), topics=names_of_topics)
+    plain, redacted = (
+        report_on(
+            tuple(map(topic, names_of_topics)),
+            measured.inspected,
+            measured.measured,
+            replace(EVERY, privacy=Privacy(redact=redact)),
+        )
+        for redact in (False, True)
+    )
+    names = {name for _, name in names_in(msgspec.to_builtins(plain)) if not is_our_word(name)}
+    hosts = {name for name in names if "." in name and "/" not in name}
+    names |= {host.partition(".")[0] for host in hosts}
+    assert len(names) > 5
+    assert encode(decode(encode(redacted))) == encode(redacted)
+    shown = [render(redacted, Page(width=100)) for render in RENDERERS.values()]
+    for text in [*shown, html_of(redacted), text_of(redacted)]:
+        words = spoken(text)
+        assert [name for name in names if f" {spoken(name)} " in words] == []
+
+
+def is_our_word(name: str) -> bool:
+    """Return whether a name is also a word of our sentences, or too short to search for."""
+    return len(name) < 3 or name in ("aggregate", "driver", "orders")
+
+
+def spoken(text: str) -> str:
+    """Return the words of a text: all spellings of a name have the same."""
+    return f" {re.sub(r'[^a-z0-9]+', ' ', text.casefold())} ".replace("  ", " ")
 
 
 def test_two_engines_in_one_folder_are_two_incidents(spark: SparkSession) -> None:

@@ -11,7 +11,7 @@ import operator
 import re
 from collections.abc import Iterator, Mapping
 from copy import copy
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import Field, fields, is_dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -75,7 +75,7 @@ def _names(value: Any, field: str = "") -> Iterator[str]:
             yield value
     elif is_dataclass(value) and not isinstance(value, type):
         owner = type(value).__name__
-        for one in fields(value):
+        for one in filter(_is_input, fields(value)):
             named = one.name == "name" and owner in _NAMED
             yield from _names(getattr(value, one.name), "task" if named else one.name)
     elif isinstance(value, Mapping):
@@ -88,6 +88,11 @@ def _names(value: Any, field: str = "") -> Iterator[str]:
     elif isinstance(value, list | tuple | set | frozenset):
         for item in value:
             yield from _names(item)
+
+
+def _is_input(field: Field[Any]) -> bool:
+    """Return whether a field holds a fact, in contrast to answers that rules calculated earlier."""
+    return field.init
 
 
 def _marked(value: Any, known: set[str]) -> Any:
@@ -113,7 +118,7 @@ def _marked(value: Any, known: set[str]) -> Any:
 def _with_marked_fields(value: Any, known: set[str]) -> Any:
     changed = {
         one.name: new
-        for one in fields(value)
-        if one.init and (new := _marked(old := getattr(value, one.name), known)) is not old
+        for one in filter(_is_input, fields(value))
+        if (new := _marked(old := getattr(value, one.name), known)) is not old
     }
     return replace(value, **changed) if changed else value

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from flowdiag.analyses.model.finding import Measurement, Severity
-from flowdiag.analyses.report.redact import pseudonymise
+from flowdiag.analyses.report.pseudonyms import pseudonymise
 from flowdiag.analyses.report.wire import Report, Story
 from flowdiag.parsers.secrets import mask_credentials
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.names import BEGINS, ENDS, Name, with_names
 from flowdiag.analyses.rate.facts import RateFacts
-from flowdiag.analyses.report.redact import pseudonymise
+from flowdiag.analyses.report.pseudonyms import pseudonymise
 
 from . import rate_workbench as w
 
