@@ -69,10 +69,10 @@ _PAUSE: Final = re.compile(
     r"Pause (Full|Degenerated GC|Young|Initial Mark|Mixed)\b.{0,120}? ([0-9]{1,9})M->([0-9]{1,9})M"
     r"\(([0-9]{1,9})M\) ([0-9]{1,9}[.,][0-9]{1,6})ms"
 )
-# Up to Java 8 (-XX:+PrintGCDetails): the last sizes before the time are those of the whole heap; G1 prints
-# them on a separate line, after the line with the time.
+# Up to Java 8 (-XX:+PrintGCDetails): the last sizes on the line are those of the whole heap; G1 prints them on a
+# separate line, after the line with the time.
 _OLD: Final = re.compile(
-    r"\[(Full GC|GC)\b[^\n]{0,400}?\]? ([0-9]{1,12})([KM])->([0-9]{1,12})([KM])\(([0-9]{1,12})([KM])\)"
+    r"\[(Full GC|GC)(?![a-z])[^\n]{0,600}\]? ([0-9]{1,12})([KM])->([0-9]{1,12})([KM])\(([0-9]{1,12})([KM])\)"
     r"(?:, \[[^\]\n]{0,200}\])?, ([0-9]{1,9}[.,][0-9]{1,9}) secs\]"
 )
 _OLD_G1: Final = re.compile(
@@ -86,6 +86,15 @@ _OLD_HEAP: Final = re.compile(
 _CYCLE: Final = re.compile(
     r"\bGC\([0-9]{1,9}\) (?:[YO]: )?(?:Garbage Collection|Major Collection|Minor Collection)\b[^\n]{0,120}? "
     r"([0-9]{1,9})M\(([0-9]{1,3})%\)->([0-9]{1,9})M\([0-9]{1,3}%\)"
+)
+# Shenandoah frees memory while the threads run; its pauses print no sizes unless it falls behind.
+_CLEANUP: Final = re.compile(
+    r"\bGC\([0-9]{1,9}\) Concurrent cleanup\b[^\n]{0,40}? ([0-9]{1,9})M->([0-9]{1,9})M\(([0-9]{1,9})M\)"
+)
+# CMS stops all threads twice per cycle. These pauses free nothing.
+_CMS_STOP: Final = re.compile(
+    r"\[1 CMS-(?:initial-mark|remark): [0-9K()]{1,30}\] ([0-9]{1,12})K\(([0-9]{1,12})K\), "
+    r"([0-9]{1,9}[.,][0-9]{1,9}) secs\]"
 )
 # With a concurrent collector (ZGC), threads stall until the end of the cycle if memory runs out.
 _STALL: Final = re.compile(
@@ -288,58 +297,57 @@ def _time_of(line: str) -> tuple[float | None, int | None]:
 
 def _pauses_with_lines(text: str) -> Iterator[tuple[Pause, str]]:
     """Yield each pause with the line that contains its time."""
-    open_g1: tuple[bool, float, int, str] | None = None
+    open_g1: tuple[Pause, str] | None = None
     stalled = 0.0  # ms; threads that wait for the same cycle wait at the same time
     for start, line in _lines(text):
         line = line[:1000]
         if hit := _STALL.search(line):
-            stalled = max(stalled, float(hit[1].replace(",", ".")))
+            stalled = max(stalled, _number(hit[1]))
         if "->" not in line and " secs]" not in line:
             continue
-        if hit := _PAUSE.search(line):
-            before, after, heap = (int(hit[i]) * 1024**2 for i in (2, 3, 4))
-            pause = Pause(
-                full=hit[1] in ("Full", "Degenerated GC"),
-                before=before,
-                after=after,
-                heap=heap,
-                ms=float(hit[5].replace(",", ".")),
-                offset=start,
-            )
+        if pause := _pause_in(line, start):
             yield pause, line
         elif hit := _CYCLE.search(line):
-            share = max(1, int(hit[2]))
-            pause = Pause(
-                full=stalled > 0,
-                before=int(hit[1]) * 1024**2,
-                after=int(hit[3]) * 1024**2,
-                heap=int(hit[1]) * 1024**2 * 100 // share,
-                ms=stalled,
-                offset=start,
-            )
-            yield pause, line
+            before, share = int(hit[1]), max(1, int(hit[2]))
+            heap = max(before * 100 / share, int(hit[3]))
+            sizes = (f"{before}M", f"{hit[3]}M", f"{heap}M")
+            yield _pause(stalled > 0, sizes, stalled, start), line
             stalled = 0.0
-        elif hit := _OLD.search(line):
-            pause = Pause(
-                full=hit[1] == "Full GC",
-                before=int(hit[2]) * _SIZES[hit[3]],
-                after=int(hit[4]) * _SIZES[hit[5]],
-                heap=int(hit[6]) * _SIZES[hit[7]],
-                ms=float(hit[8].replace(",", ".")) * 1000,
-                offset=start,
-            )
-            yield pause, line
         elif hit := _OLD_G1.search(line):
-            open_g1 = (hit[1] == "Full GC", float(hit[2].replace(",", ".")) * 1000, start, line)
+            open_g1 = _pause(hit[1] == "Full GC", _NO_SIZES, _number(hit[2]) * 1000, start), line
         elif open_g1 is not None and (hit := _OLD_HEAP.search(line)):
-            sizes = [float(hit[i].replace(",", ".")) * _SIZES[hit[i + 1]] for i in (1, 3, 5)]
-            pause = Pause(
-                full=open_g1[0],
-                before=int(sizes[0]),
-                after=int(sizes[1]),
-                heap=int(sizes[2]),
-                ms=open_g1[1],
-                offset=open_g1[2],
-            )
-            yield pause, open_g1[3]
+            opened, timed = open_g1
+            sizes = (hit[1] + hit[2], hit[3] + hit[4], hit[5] + hit[6])
+            yield _pause(opened.full, sizes, opened.ms, opened.offset), timed
             open_g1 = None
+
+
+Sizes = tuple[str, str, str]
+"""The used heap before and after a pause, and the whole heap: `64M`, `0.0B`."""
+_NO_SIZES: Final[Sizes] = ("0B", "0B", "0B")
+
+
+def _pause_in(line: str, start: int) -> Pause | None:
+    """Return the pause that a line contains with time and sizes."""
+    if hit := _PAUSE.search(line):
+        full = hit[1] in ("Full", "Degenerated GC")
+        return _pause(full, (f"{hit[2]}M", f"{hit[3]}M", f"{hit[4]}M"), _number(hit[5]), start)
+    if hit := _CLEANUP.search(line):
+        return _pause(False, (f"{hit[1]}M", f"{hit[2]}M", f"{hit[3]}M"), 0.0, start)
+    if hit := _CMS_STOP.search(line):
+        used, ms = f"{hit[1]}K", _number(hit[3]) * 1000
+        return _pause(False, (used, used, f"{hit[2]}K"), ms, start)
+    if hit := _OLD.search(line):
+        sizes = (hit[2] + hit[3], hit[4] + hit[5], hit[6] + hit[7])
+        return _pause(hit[1] == "Full GC", sizes, _number(hit[8]) * 1000, start)
+    return None
+
+
+def _pause(full: bool, sizes: Sizes, ms: float, offset: int) -> Pause:
+    before, after, heap = (int(_number(size[:-1]) * _SIZES[size[-1]]) for size in sizes)
+    return Pause(full=full, before=before, after=after, heap=heap, ms=ms, offset=offset)
+
+
+def _number(text: str) -> float:
+    """Read a number with a decimal point or comma."""
+    return float(text.replace(",", "."))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -168,6 +169,24 @@ def test_a_degenerated_collection_stops_all_threads() -> None:
     ]
 
 
+def test_a_log_contains_the_collections_that_the_jvm_counted() -> None:
+    """Check the logs of five collectors of Java 17 and 25 against their MXBeans."""
+    folder = Path(__file__).parent / "data" / "gc"
+    counted = json.loads((folder / "counted.json").read_text())
+    for name, (collections, total_ms) in counted.items():
+        found = list(pauses((folder / f"{name}.log").read_text()))
+        if "Shenandoah" in name:  # a cycle frees memory once or twice
+            assert collections <= len(found) <= 2 * collections, name
+        elif "-Z" in name:
+            assert abs(len(found) - collections) <= 2, name  # the log goes on
+        else:
+            assert len(found) == collections, name
+            # The JVM counts whole milliseconds.
+            assert abs(sum(pause.ms for pause in found) - total_ms) <= len(found), name
+        assert all(pause.uptime_s and pause.time_us for pause in found), name
+        assert all(0 < pause.after <= pause.heap < 75 << 20 for pause in found), name
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=400))
 def test_no_text_raises(text: str) -> None:
@@ -190,6 +209,46 @@ def test_an_event_names_its_pod() -> None:
 @pytest.mark.parametrize(
     ("text", "full", "after", "heap", "ms"),
     [
+        (
+            (
+                "2018-05-22T02:31:33.064+0000: [GC (Allocation Failure) 2018-05-22T02:31:33.064+0000: [ParNew: "
+                "77824K->8202K(77824K), 0.0035546 secs] 1837015K->1768418K(3009812K), 0.0036089 secs]\n"
+            ),
+            False,
+            1768418 * 1024,
+            3009812 * 1024,
+            3.6089,
+        ),
+        (
+            (
+                "1.092: [Full GC (Allocation Failure) 1.092: [Tenured: 349499K->349393K(349568K), 0.0399489 secs] "
+                "506730K->372468K(506816K), [Metaspace: 3794K->3794K(1056768K)], 0.0399981 secs]\n"
+            ),
+            True,
+            372468 * 1024,
+            506816 * 1024,
+            39.9981,
+        ),
+        (
+            (
+                "4.148: [GC (CMS Final Remark) [YG occupancy: 97189 K (154880 K)]4.148: [Rescan (parallel) , 0.03 "
+                "secs][1 CMS-remark: 6878886K(8218240K)] 6986289K(8371584K), 0.2329748 secs]\n"
+            ),
+            False,
+            6986289 * 1024,
+            8371584 * 1024,
+            232.9748,
+        ),
+        (
+            (
+                "4.296: [GC4.296: [DefNew: 68160K->8512K(76672K), 0.0528470 secs] 68160K->11664K(1325760K), "
+                "0.0530640 secs] [Times: user=0.04 sys=0.00, real=0.05 secs]\n"
+            ),
+            False,
+            11664 * 1024,
+            1325760 * 1024,
+            53.064,
+        ),
         (
             (
                 "2022-05-06T10:00:00.123+0000: 12.345: [GC (Allocation Failure) [PSYoungGen: "
