@@ -81,9 +81,9 @@ def memory(given: Mapping[str, Any]) -> Mapping[str, Any]:
     role = "jobmanager" if given["jobmanager"] else "taskmanager"
     options = parse_definitions(given["define"] or ())
     if given["process_size"] is not None:
-        options[_total(role, version)] = given["process_size"]
+        options[_total(role, version)] = _with_unit("--process-size", given["process_size"])
     if given["flink_size"] is not None:
-        options[f"{role}.memory.flink.size"] = given["flink_size"]
+        options[f"{role}.memory.flink.size"] = _with_unit("--flink-size", given["flink_size"])
     if version is not None and not re.match(r"v?\d+\.\d+", version):
         raise FlowdiagError(f"'{version}' is not a Flink version", hint="write 1.20 or 2.0.1")
     if not given["paths"] and not options:
@@ -92,6 +92,24 @@ def memory(given: Mapping[str, Any]) -> Mapping[str, Any]:
             hint="flowdiag memory logs/ or flowdiag memory --process-size 4g --flink 1.20",
         )
     return {"memory": MemoryOptions(given=options, version=version, container=given["container"])}
+
+
+_FEWEST_BYTES: Final = 1 << 20
+
+
+def _with_unit(option: str, size: str) -> str:
+    """Return a size, unless it is too few bytes for any process.
+
+    Raises:
+        FlowdiagError: the unit is missing.
+    """
+    number = size.strip()
+    if number.isdecimal() and int(number) < _FEWEST_BYTES:
+        likely = "g" if int(number) < 128 else "m"
+        raise FlowdiagError(
+            f"{option} {number} is {number} bytes: add a unit", hint=f"{option} {number}{likely}"
+        )
+    return size
 
 
 def _total(role: str, flink: str | None) -> str:

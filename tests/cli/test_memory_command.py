@@ -54,8 +54,31 @@ def test_a_configuration_that_flink_rejects_is_a_finding(
 
 @pytest.mark.parametrize(
     "arguments",
-    [["memory"], ["memory", "-D", "x"], ["memory", "--process-size", "1g", "--flink", "x"]],
+    [
+        ["memory"],
+        ["memory", "-D", "x"],
+        ["memory", "--process-size", "1g", "--flink", "x"],
+        ["memory", "--process-size", "4"],
+        ["memory", "--flink-size", "1728"],
+    ],
 )
 def test_wrong_usage(arguments: list[str], capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     assert main(arguments) == 2
     assert capfdbinary.readouterr().err
+
+
+def test_a_size_without_a_unit_is_refused_with_a_likely_one(
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    assert main(["memory", "--process-size", "4"]) == 2
+    assert "--process-size 4g" in capfdbinary.readouterr().err.decode()
+
+
+def test_a_misspelt_option_is_named_with_the_known_one(
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    given = ["-D", "taskmanager.memory.managed.fraktion=0.2"]
+    assert main(["memory", "--process-size", "4g", *given]) == 0
+    assert (
+        "did you mean taskmanager.memory.managed.fraction" in capfdbinary.readouterr().err.decode()
+    )
