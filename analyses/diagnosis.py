@@ -216,6 +216,13 @@ class Topic:
         """Return whether the input held anything that the topic judges."""
         raise NotImplementedError
 
+    def is_fed(self, facts: Any) -> bool:
+        """Return whether the input could show a problem of this topic.
+
+        If it could not, `diagnose` reaches its verdict without the topic, and lists it as not asked.
+        """
+        return self.is_assessed(facts)
+
     def is_calculated(self, facts: Any) -> bool:
         """Return whether all facts are arithmetic about a planned configuration."""
         return False
@@ -386,7 +393,7 @@ def report_on(
                 topic_of(
                     result.name,
                     result.outcomes,
-                    assessed=result.assessed,
+                    assessed=result.fed if options.everything else result.assessed,
                     calculated=result.calculated,
                     failed=result.failed,
                 )
@@ -411,10 +418,10 @@ def _selectable_jobs(
 
 
 def _combined_outcomes(results: Sequence[TopicResult]) -> list[RuleOutcome]:
-    """All outcomes. A topic with nothing to judge does not make the assessed topics inconclusive."""
-    assessed = any(result.assessed for result in results)
+    """All outcomes. A topic without suitable input does not make the assessed topics inconclusive."""
+    fed = any(result.fed for result in results)
     return [
-        outcome if result.assessed or not assessed else replace(outcome, core=False)
+        outcome if result.fed or not fed else replace(outcome, core=False)
         for result in results
         for outcome in result.outcomes
     ]
@@ -526,6 +533,7 @@ class TopicResult:
     data: Data
     jobs: tuple[SelectableJob, ...] = ()
     assessed: bool = False
+    fed: bool = False
     calculated: bool = False
     notes: tuple[InputNote, ...] = ()
     failed: bool = False
@@ -612,6 +620,7 @@ def judge_topic(
         ),
         jobs=tuple(topic.jobs(facts)),
         assessed=mismatch is None and topic.is_assessed(facts),
+        fed=mismatch is None and topic.is_fed(facts),
         calculated=mismatch is None and topic.is_calculated(facts),
         notes=notes if mismatch is None or notes else (InputNote(Kind.OUTSIDE, mismatch),),
     )

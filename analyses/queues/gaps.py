@@ -53,6 +53,14 @@ def missing_metrics(job: JobQueues, known: float) -> Inconclusive | None:
     return Inconclusive(reason=reason, remedy=_COLLECT, job=job.job.key)
 
 
+def can_show_back_pressure(job: JobQueues) -> bool:
+    """Return whether there are samples of busy times or back pressure over time, or one in which a task waits."""
+    loads = loads_in(job).values()
+    if all(load.busy is None and load.pressed is None for load in loads):
+        return False
+    return has_samples_over_time(job) or any(load.waits and load.wait_measured for load in loads)
+
+
 def _single_answers(job: JobQueues) -> str:
     loads = [*loads_in(job).values()]
     wait = {load.key.task for load in loads if load.waits and load.wait_measured}

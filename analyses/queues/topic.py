@@ -16,6 +16,7 @@ from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.model.span import Span
 from flowdiag.analyses.queues.assemble import assemble_queues
 from flowdiag.analyses.queues.facts import JobQueues, QueueFacts, Sample
+from flowdiag.analyses.queues.gaps import can_show_back_pressure
 from flowdiag.analyses.queues.rules import RULES
 from flowdiag.analyses.report.wire import Data
 from flowdiag.parsers.notes import InputNote, Kind
@@ -135,6 +136,10 @@ class Queues(FlinkTopic):
     def is_assessed(self, facts: QueueFacts) -> bool:
         """Return whether there is a sample of any job."""
         return any(job.samples or job.totals for job in facts.jobs)
+
+    def is_fed(self, facts: QueueFacts) -> bool:
+        """Return whether a job has samples over time, or a single sample shows that tasks wait."""
+        return any(can_show_back_pressure(job) for job in facts.jobs)
 
     def notes(
         self, measured: QueueFacts, facts: QueueFacts, options: Options

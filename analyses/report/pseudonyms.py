@@ -203,7 +203,7 @@ class _Node(dict[str, "_Node"]):
 
     Args:
         pseudonym: of the name that ends here.
-        spaced: whether that name contains blanks.
+        spaced: whether that name contains a space.
     """
 
     pseudonym: str | None = None

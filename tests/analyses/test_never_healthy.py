@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
 from flowdiag.analyses.checkpoints.topic import CHECKPOINTS, why_not_healthy
-from flowdiag.analyses.diagnosis import Measured, judge_topic
+from flowdiag.analyses.diagnosis import InspectedInputs, Measured, judge_topic, report_on
 from flowdiag.analyses.flink.assemble import assemble
 from flowdiag.analyses.flink.clocks.settle import Clock, Segment, _given_clock
-from flowdiag.analyses.flink.job import ClusterFacts, Incident
+from flowdiag.analyses.flink.job import ClusterFacts, Incident, SubtaskLoad
 from flowdiag.analyses.flink.understood import understood
 from flowdiag.analyses.memory.facts import MemoryFacts, MemoryProcess
 from flowdiag.analyses.memory.topic import MEMORY
@@ -28,9 +29,12 @@ from flowdiag.analyses.report import build, verdicts, wire
 from flowdiag.analyses.report.build import unrecognised
 from flowdiag.analyses.startup.facts import StartupFacts
 from flowdiag.analyses.startup.topic import STARTUP
+from flowdiag.cli.render import table
+from flowdiag.cli.render.page import Page
 from flowdiag.parsers.rows import Event
 
 from ..cli import reports
+from .queues_workbench import Queues, facts_of
 from .workbench import SECOND, T0, Bench
 
 LONG_AFTER = Options(selection=Selection(since=Moment(utc_us=T0 + 10**15)))
@@ -115,6 +119,32 @@ def test_rules_about_ended_checkpoints_need_one() -> None:
     status = {outcome.code: outcome.status for outcome in outcomes}
     assert status["CP102"] is status["CP104"] is Status.NOT_ASSESSED
     assert status["CP311"] is Status.CLEAR
+
+
+def test_diagnose_does_not_ask_about_queues_that_no_input_shows() -> None:
+    bench = Bench()
+    bench.completes(3)
+    for waits, expected in ((20, "healthy"), (800, "inconclusive")):
+        load = partial(SubtaskLoad, job=None, taskmanager="taskmanager-1", host=None, samples=0)
+        queues = Queues(minutes=0)
+        queues.totals = [
+            load(
+                task="Source: orders", subtask_index=0, busy=20, back_pressured=waits, records_in=9
+            ),
+            load(task="enrich", subtask_index=0, busy=waits + 100, back_pressured=0, records_in=9),
+        ]
+        facts = {"checkpoints": bench.facts(), "queues": facts_of(queues.job())}
+        inputs = InspectedInputs(sources=(), to_scan=(), side_inputs={}, notes=())
+        report = report_on(
+            (CHECKPOINTS, QUEUES), inputs, Measured(facts=facts), Options(everything=True)
+        )
+        (topic,) = (each for each in report.topics if each.topic == "queues")
+        assert report.summary.verdict == expected
+        if expected == "healthy":
+            assert topic.status == "nothing" and "no samples over time" in (topic.reason or "")
+            assert "no samples over time" in table.render(report, Page(width=200))
+            alone = report_on((QUEUES,), inputs, Measured(facts=facts))
+            assert alone.summary.verdict == "inconclusive"
 
 
 def test_calculated_is_not_healthy() -> None:
