@@ -296,7 +296,8 @@ class _Pseudonyms:
 
     def _longest(self, text: str, words: list[re.Match[str]], first: int) -> tuple[str | None, int]:
         """Return the pseudonym of the longest name that begins with a word, and the place after its last word."""
-        node, found, spaced = self._root, (None, first), False
+        found: tuple[str | None, int] = (None, first)
+        node, spaced = self._root, False
         for place in range(first, len(words)):
             word = words[place]
             spaced = spaced or (place > first and _has_blank(text, words[place - 1], word))
