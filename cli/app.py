@@ -19,6 +19,7 @@ from flowdiag.cli.commands.explain import explain
 from flowdiag.cli.commands.listener import listener
 from flowdiag.cli.commands.mcp import mcp
 from flowdiag.cli.commands.memory import memory
+from flowdiag.cli.commands.next_evidence import next_evidence
 from flowdiag.cli.commands.queues import queues
 from flowdiag.cli.commands.rate import rate
 from flowdiag.cli.commands.render import render
@@ -52,6 +53,7 @@ app = typer.Typer(
 _DIAGNOSING: Final = (diagnose, checkpoints, rate, queues, startup, memory)
 for command in _DIAGNOSING:
     app.command(cls=HelpfulCommand)(command)
+app.command("next", cls=HelpfulCommand)(next_evidence)
 app.command(cls=ComparingCommand)(compare)
 for command in (baseline, rules, explain, render, schema, warm, mcp):
     app.command(cls=HelpfulCommand)(command)
@@ -64,7 +66,7 @@ _OUTPUT_GONE: Final = (errno.EBADF, errno.EIO)  # standard output or its termina
 
 _COMMANDS: Final = frozenset(
     {
-        *(each.callback.__name__ for each in app.registered_commands if each.callback),
+        *(each.name or each.callback.__name__ for each in app.registered_commands if each.callback),
         *(
             str(each.typer_instance.info.name)
             for each in app.registered_groups
@@ -106,6 +108,7 @@ def flowdiag(
       flowdiag rate eventlog/ listener/
       flowdiag startup logs/
       flowdiag memory --process-size 4g --flink 1.20
+      flowdiag next report.json
       flowdiag compare last-good.json logs/
       flowdiag explain CP101
     """

@@ -264,12 +264,11 @@ def run(
                 from flowdiag.cli.spark.cluster import check_paths
 
                 check_paths(settings.master, paths)
-            report = muting(
+            return muting(
                 report_on_paths(
                     name, paths, settings, fields, running, progress, spark_lines, inputs
                 )
             )
-            return report if inputs is None else with_rerun_command(report)
 
     code = deliver(name, settings, diagnosis)
     for line in spark_lines:
@@ -293,18 +292,6 @@ def muting_of(settings: Settings) -> Callable[[Report], Report]:
 
     known = KnownFindings.read(settings.baseline)
     return lambda report: with_baseline(report, known, date.today(), private=settings.redact)
-
-
-def with_rerun_command(report: Report) -> Report:
-    """Replace the command that verifies a remedy with `diagnose`, the only one that accepts servers."""
-    first = report.summary.first_action
-    if first is None:
-        return report
-    from msgspec.structs import replace as changed
-
-    _, _, paths = first.run.removeprefix("flowdiag ").partition(" ")
-    first = changed(first, run=f"flowdiag {report.tool.command} {paths}")
-    return changed(report, summary=changed(report.summary, first_action=first))
 
 
 def report_on_paths(

@@ -231,7 +231,6 @@ def report(*found: tuple[RuleOutcome, Finding], command: str = "checkpoints") ->
         data=Data(),
         located={},
         assessed=True,
-        paths="logs/",
     ).build()
 
 
@@ -268,11 +267,11 @@ def test_the_first_action_is_that_of_the_root_and_names_the_command_that_checks_
         finding("CP201", Action(text="Find the hot key"), rank=10, cause="data-skew"),
     )
     first = made.summary.first_action
-    assert first is not None and (first.code, first.run) == ("CP201", "flowdiag queues logs/")
-    assert words.first_steps(made) == ["first: Find the hot key", "then run: flowdiag queues logs/"]
+    assert first is not None and (first.code, first.run) == ("CP201", "flowdiag queues PATH…")
+    assert words.first_steps(made) == ["first: Find the hot key"]
     own = report(finding("RT101", Action(text="x"), cause="data-skew"), command="rate")
     assert own.summary.first_action is not None
-    assert own.summary.first_action.run == "flowdiag rate logs/"
+    assert own.summary.first_action.run == "flowdiag rate PATH…"
     remark = report(finding("CP104", Action(text="x"), severity=Severity.INFO))
     assert remark.summary.first_action is None and words.first_steps(remark) == []
 

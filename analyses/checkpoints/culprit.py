@@ -15,7 +15,6 @@ from typing import Final
 
 from flowdiag.analyses.flink.failures.episodes import Episode, all_spells, incidents
 from flowdiag.analyses.flink.job import Attempt, JobFacts, LateAcknowledgement, Status
-from flowdiag.analyses.flink.options import at_least
 from flowdiag.analyses.flink.suspects import NamedCulprit, find_culprit, same_culprit
 from flowdiag.analyses.flink.suspects.case import Case
 from flowdiag.analyses.flink.tasks.pressure import overall_view, unmonitored_end, view_during
@@ -37,13 +36,13 @@ _FEW: Final = 3  # samples: fewer show a moment, not a period
 class EpisodeCulprit:
     """The culprit of one spell of failed checkpoints.
 
-    Without a `culprit` it is inconclusive: `missing` is the reason, `remedy` the input that would help.
+    Without a `culprit` it is inconclusive: `missing` is the reason, `checks` the evidence that would help.
     """
 
     episode: Episode
     culprit: NamedCulprit | None = None
     missing: str | None = None
-    remedy: str | None = None
+    checks: tuple[str, ...] = ()
 
 
 def culprit_of(job: JobFacts, episode: Episode) -> EpisodeCulprit:
@@ -52,8 +51,8 @@ def culprit_of(job: JobFacts, episode: Episode) -> EpisodeCulprit:
     found = find_culprit(case)
     if found is not None:
         return EpisodeCulprit(episode=episode, culprit=found)
-    missing, remedy = _missing_input(case)
-    return EpisodeCulprit(episode=episode, missing=missing, remedy=remedy)
+    missing, checks = _missing_input(case)
+    return EpisodeCulprit(episode=episode, missing=missing, checks=checks)
 
 
 @once
@@ -317,7 +316,7 @@ def hot_spot(job: JobFacts) -> EpisodeCulprit | None:
         return EpisodeCulprit(
             episode=episode,
             missing=f"back pressure ends in {fmt.shorten(task)}, and the input does not cover all its subtasks",
-            remedy="add the logs of the missing TaskManagers",
+            checks=("other-taskmanager-logs", "longer-metrics"),
         )
     found = find_culprit(Case(job, episode, view, end=view.ends[0]))
     return None if found is None else EpisodeCulprit(episode=episode, culprit=found)
@@ -464,8 +463,8 @@ def _gaps_in_input(job: JobFacts) -> tuple[bool, bool]:
     return nameless, not any(row.samples > 1 for row in job.loads)
 
 
-def _missing_input(case: Case) -> tuple[str, str]:
-    """Return why no culprit is named, and the file or setting that would show one."""
+def _missing_input(case: Case) -> tuple[str, tuple[str, ...]]:
+    """Return why no culprit is named, and the evidence that would show one."""
     nameless, unsampled = _gaps_in_input(case.job)
     readings = [*case.late, *case.reported]
     if readings and all(reading.whole for reading in readings):
@@ -474,26 +473,12 @@ def _missing_input(case: Case) -> tuple[str, str]:
         reason = "the signals name different subtasks with the same weight"
     else:
         reason = "no input shows which subtask delayed the checkpoints"
-    wanted = []
+    checks = []
     if nameless:
         reason = "the late attempts have no name in the input"
-        wanted.append(
-            "the part of the JobManager's log with the deployments, or the TaskManagers' logs"
-        )
-    if unsampled:
-        busy = at_least(case.job.version, 1, 13)
-        wanted.append(
-            "TaskManager logs with metric reports (the Slf4jReporter)"
-            + ("" if busy is not False else ", which contain buffer usage before 1.13")
-        )
+        checks.append("deployments")
     if not case.reported:
-        wanted.append(
-            "the responses of /jobs/:id/checkpoints/details/:checkpoint/subtasks/:vertex while the "
-            "job runs, or its archive"
-        )
-    if not wanted:
-        wanted.append(
-            "DEBUG for org.apache.flink.streaming.runtime.tasks and "
-            "org.apache.flink.runtime.checkpoint"
-        )
-    return reason, f"add {' or '.join(wanted)}"
+        checks.append("checkpoint-subtasks")
+    if unsampled:
+        checks.append("task-metrics")
+    return reason, tuple(checks or ["thread-dump"])

@@ -137,9 +137,7 @@ class Checkpoints(FlinkTopic):
             if finding.severity is not Severity.INFO
         }
         doubts = tuple(
-            Inconclusive(
-                reason=why, remedy="add the JobManager's log of the following time", job=job.key
-            )
+            Inconclusive(reason=why, checks=("jobmanager-log-later",), job=job.key)
             for job in facts.jobs
             if job.key not in failing_jobs and (why := why_not_healthy(job)) is not None
         )

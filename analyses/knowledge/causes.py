@@ -1,7 +1,7 @@
 """The causes that findings name, with their explanations and remedies, loaded from the `.toml` files next to this.
 
-`CAUSES` has the words of `summary.cause`. They are stable, and new ones may be added. A remedy is one action
-against a cause. Rules fill in places, values and the option's key for the version in the input.
+`CAUSES` has the words of `summary.cause`. They are stable, and new ones may be added. A check separates causes. A
+remedy is one action against a cause. Rules fill in places, values and the option's key for the version in the input.
 
 A file is split at its `[cause]` headers, and a cause is parsed when it is first needed: a run needs a few of them.
 """
@@ -75,18 +75,70 @@ class Cause:
     Args:
         meaning: what is wrong, as one clause.
         explanation: the effect on the job, in a sentence or two. Empty if only the rule knows.
+        open_question: the question that remains even if the cause is certain: it is itself a consequence.
+        checks: by the name of a check, its result if this is the cause, and if it is not.
         remedies: by the name that rules use, in the order in which to try them.
         checked_by: the command that shows whether a remedy worked. None: the command that found the cause.
     """
 
     meaning: str
     explanation: str = ""
+    open_question: str | None = None
+    checks: dict[str, tuple[str, str]] = field(default_factory=dict)
     remedies: dict[str, Remedy] = field(default_factory=dict)
     checked_by: str | None = None
 
     def remedy(self, name: str) -> Remedy:
         """Return the remedy of that name, or raise KeyError."""
         return self.remedies[name]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """A sign that the inputs contain the answer of a check. Every field that is set must match one input.
+
+    Args:
+        kind, role: of the input, as in the report.
+        path: a regular expression for the path of a saved REST response.
+        reason: a part of the reason why the input is not read.
+        name: a part of its name.
+        collected: `flink` or `spark`: files of `flowdiag collect`, or a live server.
+        topic: a topic that was assessed, so that its metrics are there.
+        same: whether it must be from the TaskManager in question, if that is known.
+    """
+
+    kind: str | None = None
+    role: str | None = None
+    path: str | None = None
+    reason: str | None = None
+    name: str | None = None
+    collected: str | None = None
+    topic: str | None = None
+    same: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """A file or a command whose answer decides between causes.
+
+    Args:
+        what: the file or answer, as a noun phrase. Names in braces are filled in.
+        shows: its content, as a clause after "it shows".
+        command: how to get it, by deployment: `yarn`, `kubernetes`, or `any` for the others. `spark` precedes `any`.
+        cost: 1 for a stored file or one request, 2 for some minutes, 3 for access to a host or another system, 4 for
+            a restart or a large file.
+        engine: `flink` or `spark`; None for both.
+        given: signs that the inputs contain it already.
+        helps: prefixes of codes: it helps with the findings of these rules that name no cause.
+    """
+
+    what: str
+    shows: str
+    command: dict[str, str]
+    cost: int
+    engine: Literal["flink", "spark"] | None = None
+    given: tuple[Given, ...] = ()
+    helps: tuple[str, ...] = ()
 
 
 Entry = TypeVar("Entry")
@@ -146,6 +198,8 @@ def _typed(entry: dict[str, Any], kind: type[Entry]) -> Entry:
 CAUSES: Final[Mapping[str, Cause]] = _Table(Cause, _FILES)
 SHARED: Final[Mapping[str, Remedy]] = _Table(Remedy, ("shared",))
 """Remedies that several causes, or symptoms of any cause, have in common."""
+CHECKS: Final[Mapping[str, Check]] = _Table(Check, ("checks",))
+"""Checks by the name that causes and rules use."""
 
 
 def checking_command(cause: str | None) -> str | None:

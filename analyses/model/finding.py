@@ -354,11 +354,13 @@ class Inconclusive:
 
     Args:
         reason: what is missing, as one clause.
-        remedy: the file or setting that would help, or None.
+        checks: the evidence that would help, as names of `knowledge.causes.CHECKS`.
+        remedy: the option of flowdiag that would help, or None.
         job: the undecided job. None means all jobs.
     """
 
     reason: str
+    checks: tuple[str, ...] = ()
     remedy: str | None = None
     job: JobKey | None = None
 

@@ -19,11 +19,7 @@ from flowdiag.analyses.queues.root import (
     subtask_name,
 )
 
-_COLLECT: Final = (
-    "save metrics: `flowdiag collect` from a live cluster, metric reports in the logs (Slf4jReporter), or "
-    "Prometheus"
-)
-_MORE_SAMPLES: Final = "collect metrics for a few minutes, at least every 15 seconds"
+_MORE_SAMPLES: Final = ("longer-metrics",)
 _MOST_NAMED: Final = 3
 
 
@@ -50,7 +46,7 @@ def missing_metrics(job: JobQueues, known: float) -> Inconclusive | None:
         reason = f"the metrics of {size - len(job.samples)} of {size} subtasks are missing"
     else:
         return None
-    return Inconclusive(reason=reason, remedy=_COLLECT, job=job.job.key)
+    return Inconclusive(reason=reason, checks=_MORE_SAMPLES, job=job.job.key)
 
 
 def can_show_back_pressure(job: JobQueues) -> bool:
@@ -93,7 +89,7 @@ def too_few_samples(job: JobQueues, windows: Sequence[int]) -> Inconclusive:
         )
     else:
         reason = f"each subtask has at most {number}, too few to rule out back pressure"
-    return Inconclusive(reason=reason, remedy=_MORE_SAMPLES, job=job.job.key)
+    return Inconclusive(reason=reason, checks=_MORE_SAMPLES, job=job.job.key)
 
 
 def late_barriers(job: JobQueues, windows: Sequence[int]) -> Inconclusive | None:
@@ -105,8 +101,7 @@ def late_barriers(job: JobQueues, windows: Sequence[int]) -> Inconclusive | None
     return Inconclusive(
         reason=f"sources wait while no downstream task works: the barriers of {names} do not arrive, "
         "and data behind the other barriers is not read",
-        remedy="run `flowdiag checkpoints` to see which subtask blocks the checkpoints; a thread dump of its "
-        "TaskManager shows why",
+        checks=("checkpoint-subtasks", "thread-dump"),
         job=job.job.key,
     )
 
@@ -120,17 +115,18 @@ def unknown_root(job: JobQueues, windows: Sequence[int], *, few: bool) -> Inconc
         few: whether there are too few samples in them.
     """
     unseen = None
+    checks: tuple[str, ...]
     if few:
         reason = "tasks wait, but there are too few samples to find the task they wait for"
-        remedy = _MORE_SAMPLES
+        checks = _MORE_SAMPLES
     elif not has_task_order(job):
         reason = "tasks wait, but the logs and metrics do not show the order of the tasks"
-        remedy = "add the job graph: the response of /jobs/:id or /jobs/:id/plan, or the JobManager's log"
+        checks = ("job-graph", "jobmanager-log")
     elif unseen := unmonitored_end(loads_in(job, windows), job.topology):
         reason = (
             f"tasks wait for {fmt.shorten(unseen)}, but metrics of some of its subtasks are missing"
         )
-        remedy = "add the logs or metrics of every TaskManager"
+        checks = ("other-taskmanager-logs", *_MORE_SAMPLES)
     else:
         return None
-    return Inconclusive(reason=reason, remedy=remedy, job=job.job.key)
+    return Inconclusive(reason=reason, checks=checks, job=job.job.key)

@@ -48,13 +48,12 @@ def _same(action: f.Action, finding: f.Finding) -> Iterator[object]:
         yield action.option, finding.job
 
 
-def first_action(ranked: Sequence[Pair], command: str, paths: str) -> FirstAction | None:
+def first_action(ranked: Sequence[Pair], command: str) -> FirstAction | None:
     """Return the first remedy of the finding nearest to the root that has one.
 
     Args:
         ranked: the findings that count, nearest to the root first.
         command: the command of the report.
-        paths: the inputs as typed on a command line.
     """
     for outcome, finding in ranked:
         if finding.actions:
@@ -62,7 +61,7 @@ def first_action(ranked: Sequence[Pair], command: str, paths: str) -> FirstActio
             # All causes of Spark have one command, even if Flink has a cause of the same name.
             spark = outcome.code.startswith("RT")
             best = None if spark else checking_command(finding.cause)
-            run = f"flowdiag {action.command or best or command} {paths}"
+            run = f"flowdiag {action.command or best or command} PATH…"
             return FirstAction(code=outcome.code, action=action_of(action), run=run)
     return None
 

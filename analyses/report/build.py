@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from flowdiag.analyses.flink.clocks.settle import DRIFT_MS
+from flowdiag.analyses.knowledge.causes import CHECKS
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.model.keys import JobKey, Process
 from flowdiag.analyses.model.options import Options
@@ -17,10 +18,10 @@ from flowdiag.analyses.report.advice import action_of, each_once, first_action
 from flowdiag.analyses.report.evidence import Key, LocatedRecord
 from flowdiag.analyses.report.faults import Faults
 from flowdiag.analyses.report.fingerprints import fingerprints
-from flowdiag.analyses.report.fitting import quoted_inputs
 from flowdiag.analyses.report.privacy import LOCAL_USE, Privacy
 from flowdiag.analyses.report.redact import clean, cleaned, printable
 from flowdiag.analyses.report.stories import LinkedFindings, Pair
+from flowdiag.analyses.report.suggestions import Inputs, suggestions_for, wanted
 from flowdiag.analyses.report.transform import redacted, without_credentials
 from flowdiag.analyses.report.version import tool_version
 from flowdiag.analyses.topic_names import EVERYTHING
@@ -117,7 +118,6 @@ def report_of(
         topics=topics,
         warnings=faults.run_or_default(warnings, [], about="warnings"),
         errors=faults.found,
-        paths=quoted_inputs(() if options.privacy.redact else options.named),
         privacy=options.privacy,
     ).build()
 
@@ -228,9 +228,9 @@ class ReportBuilder:
         located: lines and excerpts of the cited records (`evidence.locate`).
         assessed, calculated: whether an input held what the command judges; whether all is arithmetic.
         doubts: why the verdict is not healthy even without findings: inputs that were not recognised.
-        understood, suggestions: kinds of records; evidence that would help, if the verdict needs it.
+        understood, suggestions: kinds of records; commands that fit the inputs better.
         topics, warnings, errors: the status of each topic; warnings about inputs; faults, which rule out healthy.
-        paths, privacy: the inputs as typed on a command line; how much log text to keep.
+        privacy: how much log text to keep.
     """
 
     command: str
@@ -247,7 +247,6 @@ class ReportBuilder:
     topics: Sequence[w.Topic] = ()
     warnings: Sequence[w.Note] = ()
     errors: Sequence[w.Fault] = ()
-    paths: str = "PATH…"
     privacy: Privacy = LOCAL_USE
     _faults: Faults = field(default_factory=Faults, init=False)
 
@@ -260,7 +259,7 @@ class ReportBuilder:
         )
         findings = self._findings()
         first = self._faults.run_or_default(
-            lambda: first_action(self._ranked(linked), self.command, self.paths),
+            lambda: first_action(self._ranked(linked), self.command),
             None,
             about="the first step",
         )
@@ -367,7 +366,7 @@ class ReportBuilder:
             stories=stories,
             not_assessed=clean(gaps[0]) if gaps and not inconclusive else None,
             understood=[self._understood(kind) for kind in self.understood],
-            suggestions=[*self.suggestions, *(self._missing_files() if inconclusive else ())],
+            suggestions=[*self.suggestions, *self._next_checks(linked, undecided=inconclusive)],
         )
 
     def _gaps(self) -> Iterator[str]:
@@ -394,25 +393,30 @@ class ReportBuilder:
             example=place.excerpt if place is not None and self.privacy.excerpts else None,
         )
 
-    def _missing_files(self) -> list[w.Suggestion]:
-        """At most three files that rules miss, those of core rules first."""
-        wants = dict.fromkeys(
-            (item.remedy or "", item.reason)
-            for outcome in sorted(self.outcomes, key=lambda outcome: not outcome.core)
-            for item in outcome.inconclusive
-            if item.remedy
-        )
-        return [
-            w.Suggestion(text=clean(reason), command=None, wants=clean(remedy))
-            for remedy, reason in wants
-        ][:3]
+    @cached_property
+    def _for_checks(self) -> Inputs:
+        assessed = {each.topic for each in self.topics if each.status is w.TopicStatus.ASSESSED}
+        return Inputs(inputs=self.inputs, topics=frozenset(assessed), data=self.data)
 
-    @staticmethod
-    def _rule(outcome: f.RuleOutcome) -> w.Rule:
-        reasons = dict.fromkeys(
-            f"{item.reason}; {item.remedy}" if item.remedy else item.reason
-            for item in outcome.inconclusive
+    def _next_checks(
+        self, linked: Sequence[LinkedFindings], *, undecided: bool
+    ) -> list[w.Suggestion]:
+        return self._faults.run_or_default(
+            lambda: suggestions_for(
+                linked, self.outcomes, self._for_checks, self._fingerprint_of, undecided=undecided
+            ),
+            [],
+            about="suggestions",
         )
+
+    def _reason(self, item: f.Inconclusive) -> str:
+        """Return why a rule is inconclusive, and the evidence or option that it needs."""
+        missing = [n for n in item.checks if not self._for_checks.answer(CHECKS[n], None)]
+        needs = f"add {' or '.join(map(wanted, missing))}" if missing else item.remedy
+        return f"{item.reason}; {needs}" if needs else item.reason
+
+    def _rule(self, outcome: f.RuleOutcome) -> w.Rule:
+        reasons = dict.fromkeys(map(self._reason, outcome.inconclusive))
         missing = outcome.not_assessed_reason if not outcome.findings else None
         return w.Rule(
             code=outcome.code,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from flowdiag.analyses.flink.clocks.settle import zone_name
 from flowdiag.analyses.model.keys import Process
 from flowdiag.analyses.report.redact import clean, printable
-from flowdiag.analyses.report.wire import Input, Note, iso
+from flowdiag.analyses.report.wire import DOCUMENTS, Input, Note, iso
 from flowdiag.analyses.report.wire import Process as WireProcess
 from flowdiag.parsers.notes import Kind
 
@@ -138,11 +138,16 @@ def _input(
         zone=_one({_zone(owner) for owner in owners}),
         zone_from=_one({owner.zone_from for owner in owners}),
         clock_offset_ms=_one({owner.clock_offset_ms for owner in owners}),
+        path=_rest_path(source),
         reason=clean(source.reason) if source.reason else None,
         error=_error(source, rows),
         samples=[clean(sample, 300) for sample in samples[:MAX_SAMPLES]] if excerpts else [],
         processes=[_process(owner) for owner in owners],
     )
+
+
+def _rest_path(source: Source) -> str | None:
+    return clean(source.url) if source.kind in DOCUMENTS and source.url else None
 
 
 def _error(source: Source, rows: Iterable[Mapping[str, str]]) -> str | None:

@@ -58,12 +58,13 @@ _CONTRACT: Final = frozenset(
     | {"scheduler", "scheduling_strategy", "failover_strategy", "restart_strategy", "until"}
 )
 _CONTRACT_BELOW: Final = frozenset(
-    {("tool", "command"), ("before", "command"), ("after", "command")}
+    {("tool", "command"), ("before", "command"), ("after", "command"), ("suggestions", "check")}
 )
 _TEXTS_BELOW: Final = frozenset({("attempts", "cause")})
 # The texts that rules write, in contrast to log text.
 _PROSE: Final = frozenset(
     {"title", "narrative", "why", "because", "explain", "population", "text", "risk", "verify"}
+    | {"wants", "decides"}
 )
 _COMMANDS: Final = frozenset({"run", "command"})  # command lines of flowdiag
 # The value of an option that is a name, by the end of the option's key.
@@ -143,7 +144,8 @@ _SHAPES: Final = tuple(
             r"\bflink-([a-z][\w.]*)-(?:taskexecutor|standalonesession|client|historyserver)\b",
         ),
         ("user", r"(?<![\w.@/:-])[\w.+-]+(?:/[\w.-]+)?@[A-Za-z][\w-]*(?:\.[\w-]+)+"),
-        ("url", r"(?i)\b(?:jdbc:)?[a-z][a-z0-9+.-]*://[^\s\"'<>)\],;|]+"),
+        # An address in capitals is one to fill in: http://JOBMANAGER:8081.
+        ("url", r"(?i)\b(?:jdbc:)?(?!\w+://(?-i:[A-Z_]+)[:/])[a-z][a-z0-9+.-]*://[^\s\"'<>)\],;|]+"),
         ("url", r"\bjdbc:[\w:]+:@[^\s\"'<>)\],;|]+"),
         ("bucket", r"(?i)\b(?:s3[an]?|gs|oss|cosn?|abfss?|wasbs?)://(?:[^@/\s]+@)?([\w.-]+)"),
         (
@@ -316,11 +318,13 @@ class _Pseudonyms:
 
 
 def _without_paths(command: str) -> str:
-    """Replace the inputs in a command line of flowdiag.
+    """Replace the inputs in a command line of flowdiag. The commands of suggestions have none.
 
     >>> _without_paths("flowdiag queues '/srv/my logs' jm.log --job 3")
     'flowdiag queues PATH… --job 3'
     """
+    if not command.startswith("flowdiag ") or "://" in command:
+        return command
     head, _, inputs = command.partition(" -")
     program = head.split(" ")[:2]
     shown = [*program, *(["PATH…"] if len(head.split(" ")) > len(program) else [])]

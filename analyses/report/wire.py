@@ -62,7 +62,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
 class Input(msgspec.Struct, frozen=True, kw_only=True):
     """One input, and how much of it was recognised.
 
-    If `kind` is `not-read`, `reason` explains why. `not_understood` counts lines with a known logger class but an
+    `path` is that of a saved REST response. If `kind` is `not-read`, `reason` explains why. `not_understood` counts lines with a known logger class but an
     unknown message. `samples` shows some of them.
     """
 
@@ -79,6 +79,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     zone: str | None
     zone_from: str | None = None
     clock_offset_ms: int | None
+    path: str | None = None
     reason: str | None = None
     error: str | None = None
     samples: list[str] = []
@@ -130,7 +131,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FirstAction(msgspec.Struct, frozen=True, kw_only=True):
-    """The first thing to do, the code of its finding, and the command that shows whether it worked."""
+    """The first thing to do, the code of its finding, and the command that shows in later inputs whether it worked."""
 
     code: str
     action: Action
@@ -201,11 +202,20 @@ class Understood(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
-    """Evidence that would help: a command that fits these inputs, or a missing file."""
+    """Evidence that would help, the most useful first.
+
+    `wants` is the evidence, `command` gets it, and `decides` is how its answer separates the explanations that remain.
+    `check` is its stable name, and `cost` is 1 (a stored file or a request) to 4 (a restart or a large file). `finding`
+    is the fingerprint of the finding in question. Without `wants`, `command` is a command of flowdiag that fits the inputs.
+    """
 
     text: str
     command: str | None
     wants: str | None
+    decides: str | None = None
+    check: str | None = None
+    cost: int | None = None
+    finding: str | None = None
 
 
 class Because(msgspec.Struct, frozen=True, kw_only=True):

@@ -107,7 +107,7 @@ class Startup(FlinkTopic):
         doubts = [
             Inconclusive(
                 reason="the input does not show that all tasks of the job reached RUNNING",
-                remedy="pass the JobManager's log up to the end of the start",
+                checks=("jobmanager-log-later",),
                 job=job.job.key,
             )
             for job in facts.jobs
@@ -117,7 +117,7 @@ class Startup(FlinkTopic):
             doubts.append(
                 Inconclusive(
                     reason="no job was started in the input",
-                    remedy="pass the JobManager's log from its beginning",
+                    checks=("jobmanager-log",),
                 )
             )
         return [

@@ -15,6 +15,8 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from flowdiag.analyses.comparison import wire
+from flowdiag.analyses.knowledge.causes import CHECKS
+from flowdiag.analyses.report.suggestions import wanted
 from flowdiag.analyses.report.tables import tables_document
 from flowdiag.analyses.report.transform import schema_text
 from flowdiag.cli.app import app
@@ -40,14 +42,19 @@ def documents(root: Path) -> Iterator[tuple[Path, str]]:
     yield root / "docs" / "comparison.schema.json", wire.schema_text()
     yield root / "docs" / "tables.md", tables_document()
     yield root / "docs" / "cli.md", commands_document()
-    for page in (root / "README.md", root / "docs" / "reliability.md"):
+    for name in ("README.md", "docs/reliability.md", "docs/next.md"):
+        page = root / name
         yield page, with_blocks(page.read_text(encoding="utf-8"))
 
 
 def with_blocks(text: str) -> str:
     """Return a page with its generated blocks replaced: `<!-- name: generated -->` to `<!-- /name -->`."""
     rows = "".join(f"| {int(code)} | {meaning} |\n" for code, meaning in MEANINGS.items())
-    blocks = {"exit-codes": f"| code | meaning |\n|--:|---|\n{rows}", "warnings": _warnings()}
+    blocks = {
+        "exit-codes": f"| code | meaning |\n|--:|---|\n{rows}",
+        "warnings": _warnings(),
+        "checks": _checks(),
+    }
     return _BLOCK.sub(lambda hit: f"{hit[1]}{blocks[hit[2]]}{hit[3]}", text)
 
 
@@ -70,6 +77,18 @@ def _help(command: Any, context: Any, path: str) -> Iterator[str]:
 def _warnings() -> str:
     rows = "".join(f"| `{kind}` | {meaning} |\n" for kind, meaning in notes.MEANINGS.items())
     return f"| kind | what it is about |\n|---|---|\n{rows}"
+
+
+def _checks() -> str:
+    rows = "".join(
+        f"| `{name}` | {wanted(name)} | {check.shows} | {check.cost} | `{_in_cell(check.command['any'])}` |\n"
+        for name, check in CHECKS.items()
+    )
+    return f"| check | evidence | shows | cost | command |\n|---|---|---|--:|---|\n{rows}"
+
+
+def _in_cell(command: str) -> str:
+    return command.replace("|", "\\|")
 
 
 def main() -> int:

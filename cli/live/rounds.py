@@ -196,7 +196,7 @@ class _RepeatedRounds:
                     [],
                     self.inputs,
                 )
-                report = self.muting(diagnosing.with_rerun_command(report))
+                report = self.muting(report)
         except InputError as trouble:
             if self.before is None:
                 raise

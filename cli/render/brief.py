@@ -98,9 +98,6 @@ def _lines(report: Report, page: Page, limits: _Limits) -> Iterator[str]:
     yield from _omitted(report, stories, limits)
     yield from _not_assessed(report, limits)
     yield from _notes(report, limits)
-    first = report.summary.first_action
-    if first is not None:
-        yield f"then check: {first.run}"
 
 
 def _culprits(report: Report, limits: _Limits) -> Iterator[str]:
@@ -170,12 +167,11 @@ def _not_assessed(report: Report, limits: _Limits) -> Iterator[str]:
 
 
 def _notes(report: Report, limits: _Limits) -> Iterator[str]:
-    """Yield the first suggestion, error and warning."""
-    for suggestion in report.summary.suggestions[:1]:
-        missing = f"run {suggestion.command}" if suggestion.command else suggestion.wants
-        yield f"to learn more: {words.truncate(missing or suggestion.text, limits.others)}"
+    """Yield the first error, the first warning and the next evidence to get."""
     for kind, notes in (("error", report.errors), ("warning", report.warnings)):
         for note in notes[:1]:
             more = f" (and {len(notes) - 1} more)" if len(notes) > 1 else ""
             where = f"{note.source}: " if note.source else ""
             yield f"{kind}: {words.truncate(where + note.message, limits.others)}{more}"
+    for line in words.next_steps(report):
+        yield words.truncate(line, limits.others)

@@ -146,7 +146,7 @@ def _verdict(report: Report, page: Page) -> RenderableType:
         missing = f"{words.missing_input(report)} Not assessed does not mean healthy."
         blocks.append(g.Indented(g.line(missing, "dim")))
     if not summary.assessed or summary.verdict == "inconclusive":
-        blocks += map(g.Indented, _recognised_and_missing(report, page))
+        blocks += map(g.Indented, _recognised(report, page))
     elif summary.verdict == "healthy" and not words.inconclusive_rules(report.rules):
         blocks.append(g.Indented(g.line(words.rule_tally(report.rules), "dim")))
     several = words.has_several_jobs(report)
@@ -163,14 +163,14 @@ def _verdict(report: Report, page: Page) -> RenderableType:
         ]
         blocks.append(g.Indented(g.Aligned(rows)))
     blocks += [
-        g.Indented(g.line(step if page.verbose else words.compact(step), "bold" if not n else ""))
+        g.Indented(g.line(step if page.verbose else words.compact_step(step), "" if n else "bold"))
         for n, step in enumerate(words.first_steps(report))
     ]
     return Group(*blocks)
 
 
-def _recognised_and_missing(report: Report, page: Page) -> Iterator[RenderableType]:
-    """Yield the records that flowdiag recognised, and the inputs that it suggests."""
+def _recognised(report: Report, page: Page) -> Iterator[RenderableType]:
+    """Yield the records that flowdiag recognised."""
     kinds = report.summary.understood
     if kinds:
         shown = kinds if page.verbose else kinds[: _RECOGNISED[page.terse]]
@@ -184,11 +184,6 @@ def _recognised_and_missing(report: Report, page: Page) -> Iterator[RenderableTy
         ]
         yield Group(g.line("recognised", "dim"), g.Indented(g.Aligned(rows)))
         yield from g.and_more(len(kinds) - len(shown))
-    for suggestion in report.summary.suggestions:
-        if suggestion.command:
-            yield g.line(f"{suggestion.text}: run {suggestion.command}")
-        elif suggestion.wants:
-            yield g.line(f"to learn more: {suggestion.wants}")
 
 
 def _example(text: str, page: Page) -> str:

@@ -18,6 +18,7 @@ from flowdiag.cli.render.page import PROSE, Page
 from flowdiag.cli.text.zones import shown_zone
 
 _BASELINE_ENTRIES: Final = 5  # shown of each status
+_RUN: Final = "run: "
 _ZONE = re.compile(r"UTC([+-])(\d\d):(\d\d)")
 
 
@@ -474,7 +475,11 @@ def _setting(item: w.Action | w.Change) -> str | None:
 
 
 def first_steps(report: w.Report) -> list[str]:
-    """Return the first action, the options it sets, and the command that checks its effect."""
+    """Return the first action with the options it sets, and the next evidence to get, with its command."""
+    return [*_first_action(report), *next_steps(report)]
+
+
+def _first_action(report: w.Report) -> list[str]:
     first = report.summary.first_action
     if first is None:
         return []
@@ -485,8 +490,35 @@ def first_steps(report: w.Report) -> list[str]:
         for each in changes
         if each.option and each.proposed
     ]
-    lines = [f"first: {text}", *([f"set {' and '.join(typed)}"] if typed else [])]
-    return [*lines, f"then run: {first.run}"]
+    return [f"first: {text}", *([f"set {' and '.join(typed)}"] if typed else [])]
+
+
+def next_evidence(report: w.Report) -> w.Suggestion | None:
+    """Return the suggestion that separates the explanations of the first incident; None if its cause is certain."""
+    stories, suggestions = report.summary.stories, report.summary.suggestions
+    one = suggestions[0] if suggestions else None
+    if one is None or not stories or one.finding in (None, stories[0].findings[0]):
+        return one
+    return None
+
+
+def next_steps(report: w.Report) -> list[str]:
+    """Return the next evidence to get, and the command for it."""
+    one = next_evidence(report)
+    if one is None:
+        return []
+    if one.check is None:
+        return [f"{one.text}: run {one.command}" if one.command else f"to learn more: {one.wants}"]
+    return [f"next: {one.text}", *([f"{_RUN}{one.command}"] if one.command else [])]
+
+
+def compact_step(step: str) -> str:
+    """Shorten a step for one line, except a command: people copy it.
+
+    >>> compact_step("run: jstack c89e4749f345cc86a5934b52b016abe9")
+    'run: jstack c89e4749f345cc86a5934b52b016abe9'
+    """
+    return step if step.startswith(_RUN) else compact(step)
 
 
 # --- jobs and applications ------------------------------------------------------------------------

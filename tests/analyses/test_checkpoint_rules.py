@@ -116,7 +116,7 @@ def test_nothing_says_how_checkpoints_ended() -> None:
     facts = job.facts(has_jobmanager_log=False, has_rest=False)
     (answer,) = said(checkpoint_expired.RULE, facts)
     assert isinstance(answer, Inconclusive)
-    assert "JobManager" in (answer.remedy or "")
+    assert "jobmanager-log" in answer.checks
 
 
 def test_late_acknowledgements_name_nobody() -> None:

@@ -66,7 +66,7 @@ def test_odd_numbers(seed: int) -> None:
     job = bench.job()
     accused = {culprit.subject.task for culprit in judged(job).culprits}
     assert accused <= {task for task, _ in tasks[1:]} | {None}  # never a source
-    assert all(item.reason and item.remedy for item in reasons(job))
+    assert all(item.reason and item.checks for item in reasons(job))
     facts = facts_of(job)
     for unicode in (True, False):
         page = Page(width=60, unicode=unicode, verbose=1)

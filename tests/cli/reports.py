@@ -328,7 +328,7 @@ def inconclusive() -> wire.Report:
             "checkpoint-expired",
             f.Inconclusive(
                 reason="no input shows how checkpoints ended",
-                remedy="add the JobManager's log",
+                checks=("checkpoint-statistics",),
                 job=JOB,
             ),
         ),

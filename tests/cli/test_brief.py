@@ -36,7 +36,6 @@ up to 4 in a row.
 execution.checkpointing.timeout: now 10 min (configured), try 20 min (needs a restart)
 
 1 of 3 rules are clear
-then check: flowdiag checkpoints PATH…
 """
     )
 

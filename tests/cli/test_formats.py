@@ -116,8 +116,6 @@ first: Raise the timeout if the slow part is slow for a good reason
 
 set execution.checkpointing.timeout to 20 min \\(now 10 min\\)
 
-then run: flowdiag checkpoints PATH…
-
 2 inputs, 2018-11-29 18:30:00 to 19:02:11 UTC+08:00
 
 - not read: `logs/core.4711`: binary data

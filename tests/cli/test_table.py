@@ -52,7 +52,6 @@ Verdict  failing: 1 critical, 1 warning · slow-taskmanager
       by placement  CP201, high confidence
   first: Raise the timeout if the slow part is slow for a good reason
   set execution.checkpointing.timeout to 20 min (now 10 min)
-  then run: flowdiag checkpoints PATH…
 """
 
 
@@ -148,10 +147,12 @@ Job  orders · a1b2c3d4e5f60718293a4b5c6d7e8f90 · Flink 1.18.1 · inconclusive
   … in flight
 
 Not assessed  1 of 2 rules are clear
-  CP101 checkpoint-expired  no input shows how checkpoints ended; add the JobManager's log
+  CP101 checkpoint-expired  no input shows how checkpoints ended; add the checkpoint history of the
+    job
 
 Verdict  inconclusive: no input shows how checkpoints ended
-  to learn more: add the JobManager's log
+  next: get the checkpoint history of the job. It shows duration, size and failures of each checkpoint
+  run: curl -s http://JOBMANAGER:8081/jobs/a1b2c3d4e5f60718293a4b5c6d7e8f90/checkpoints
 """
     )
 

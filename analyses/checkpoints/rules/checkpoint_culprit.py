@@ -122,7 +122,9 @@ def judge(job: h.Job, limits: h.Limits) -> h.Iterator[h.Finding | h.Inconclusive
             )
             yield h.job_finding(job, subject=slow.subject, **fields)
     elif job.late and not job.completed:
-        yield h.Inconclusive(reason=_ONLY_LATE, remedy=_INFO_LINES, job=job.key)
+        yield h.Inconclusive(
+            reason=_ONLY_LATE, checks=("jobmanager-log", "checkpoint-statistics"), job=job.key
+        )
 
 
 def _late_alone(job: h.Job, found: culprit.LateAlone) -> h.Finding:
@@ -163,7 +165,7 @@ def _saturated(
     found = answer.culprit
     if found is None:
         reason = answer.missing or "no signal"
-        yield h.Inconclusive(reason=reason, remedy=answer.remedy, job=job.key)
+        yield h.Inconclusive(reason=reason, checks=answer.checks, job=job.key)
         return
     # A whole task is also saturated while it catches up.
     whole = found.suspect.kind == "task" or found.cause == "slow-operator"
@@ -223,7 +225,7 @@ def _delayed(
         severity = severity_of(job, [answer.episode], expired, len(job.concluded))
         if severity is not h.Severity.INFO:
             reason = answer.missing or "no signal"
-            yield h.Inconclusive(reason=reason, remedy=answer.remedy, job=job.key)
+            yield h.Inconclusive(reason=reason, checks=answer.checks, job=job.key)
             return
 
 

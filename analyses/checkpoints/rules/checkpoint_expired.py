@@ -63,7 +63,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
         if not (job.checkpoints or job.cluster.has_jobmanager_log or job.cluster.has_rest):
             yield h.Inconclusive(
                 reason="no input shows how checkpoints ended",
-                remedy="add the JobManager's log, the responses of /jobs/:id/checkpoints, or the job's archive",
+                checks=("checkpoint-statistics", "jobmanager-log"),
                 job=job.key,
             )
         return

@@ -65,7 +65,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
     if not shares:
         yield h.Inconclusive(
             reason="no source acknowledged, and no input shows whether the sources are back-pressured",
-            remedy="add TaskManager logs with metric reports (back-pressured time, 1.13+)",
+            checks=("back-pressure", "task-metrics"),
             job=job.key,
         )
         return

@@ -24,7 +24,7 @@ def inconclusive(
     assessed: h.AssessedApplication, query: h.QueryFacts, state: h.StreamState
 ) -> h.Inconclusive:
     """Return why a query cannot be judged, with the input or option that would help."""
-    remedy = "a longer event log or driver log"
+    remedy: str | None = None
     reason = f"{query.label}: {state.because}"
     if query.real_time is None and "real-time" in state.because:
         remedy = "--real-time or --no-real-time"
@@ -32,7 +32,8 @@ def inconclusive(
         reason = f"{state.because} of {query.label}"
     elif state.interval_ms is None:
         remedy = "--trigger-interval"
-    return h.Inconclusive(reason=reason, remedy=remedy, job=assessed.key)
+    checks = () if remedy else ("later-events",)
+    return h.Inconclusive(reason=reason, checks=checks, remedy=remedy, job=assessed.key)
 
 
 def late_query(

@@ -98,8 +98,9 @@ def judge(
     """Yield one finding per application and query that falls behind."""
     for state in assessed.dstreams:
         if state.stability is h.Stability.INCONCLUSIVE:
-            remedy = "flowdiag listener export DIR writes a listener that records batches"
-            yield h.Inconclusive(reason=state.because, remedy=remedy, job=assessed.key)
+            yield h.Inconclusive(
+                reason=state.because, checks=("later-batches", "listener"), job=assessed.key
+            )
         elif h.batches.overloaded(state, delay=limits.delay, rise=limits.rise, lost=limits.lost):
             yield batches.late_batches(
                 assessed, state, failing=limits.failing, few=limits.few, delay=limits.delay

@@ -65,7 +65,7 @@ def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding | Inconclu
     if partial and all(task.running_us is not None for task in last.tasks):
         yield Inconclusive(
             reason=f"the logs show only {len(last.tasks)} of the job's {last.expected} tasks",
-            remedy="add the JobManager's log, or the logs of the other TaskManagers",
+            checks=("jobmanager-log", "other-taskmanager-logs"),
             job=job.job.key,
         )
         return

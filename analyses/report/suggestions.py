@@ -1,0 +1,367 @@
+"""Suggests the next evidence: the checks that separate the explanations that remain, the cheapest first.
+
+A check is a file or command in `knowledge/checks.toml`. Each cause lists the checks that confirm it or rule it out. A check
+whose answer is among the inputs is left out. A certain answer needs no check.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from shlex import quote
+from typing import Final
+
+from flowdiag.analyses.knowledge.causes import CAUSES, CHECKS, Check, Given
+from flowdiag.analyses.model import finding as f
+from flowdiag.analyses.report import wire as w
+from flowdiag.analyses.report.redact import clean
+from flowdiag.analyses.report.stories import LinkedFindings
+
+_LIMIT: Final = 1000  # characters
+_CONTAINER: Final = re.compile(r"container_(?:e\d+_)?(\d+_\d+)_\d\d_\d{6}")
+_APPLICATION: Final = re.compile(r"(?<![a-z])application_\d{10,}_\d+")
+_POD: Final = re.compile(r"[a-z0-9.-]+-(?:taskmanager-\d+-\d+|exec-\d+|[a-f0-9]{8,10}-[a-z0-9]{5})")
+_COLLECTED: Final = {"rest": "flink", "spark-rest": "spark"}  # by kind of input
+_URL: Final = re.compile(r"https?://[^!]+")
+_TICK: Final = re.compile(r"(?:^|[/!])tick-\d+\.json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """The inputs of a report, to decide which checks they answer and how the job is deployed.
+
+    Args:
+        inputs: as in the report.
+        topics: the topics that were assessed.
+        data: the tables of the report.
+    """
+
+    inputs: Sequence[w.Input]
+    topics: frozenset[str]
+    data: w.Data
+
+    def answer(self, check: Check, taskmanager: str | None) -> bool:
+        """Return whether the inputs contain the answer of a check about a TaskManager, if one is known."""
+        return any(
+            sign.topic in self.topics
+            if sign.topic is not None
+            else any(_is_sign(sign, item, taskmanager) for item in self.inputs)
+            for sign in check.given
+        )
+
+    @property
+    def names(self) -> Iterator[str]:
+        """The names that may show the deployment: of inputs, TaskManagers and hosts."""
+        for item in self.inputs:
+            yield item.source
+            for process in item.processes:
+                yield from filter(None, (process.taskmanager, process.host))
+
+    @property
+    def address(self) -> str | None:
+        """The address of the live server that was read."""
+        found = (_URL.match(item.source) for item in self.inputs)
+        return next((hit[0].rstrip("/") for hit in found if hit), None)
+
+    def failed_checkpoint(self, job_id: str | None) -> str | None:
+        """Return the last checkpoint of a job that did not complete."""
+        for job in self.data.jobs or ():
+            if job_id in (None, job.job_id):
+                failed = [c.id for c in job.checkpoints if c.status not in ("completed", "aborted")]
+                if failed:
+                    return str(failed[-1])
+        return None
+
+
+def _is_sign(sign: Given, item: w.Input, taskmanager: str | None) -> bool:
+    """Return whether an input has every property of a sign."""
+    roles = {item.role, *(process.role for process in item.processes)}
+    known = {name for process in item.processes for name in (process.taskmanager, process.host)}
+    collected = _COLLECTED.get(item.kind) if _TICK.search(item.source) else None
+    required = (
+        (sign.kind, lambda kind: kind == item.kind),
+        (sign.role, lambda role: role in roles),
+        (sign.path, lambda path: re.fullmatch(path, item.path or "") is not None),
+        (sign.reason, lambda reason: reason in (item.reason or "")),
+        (sign.name, lambda name: name in item.source),
+        (sign.collected, lambda engine: engine == collected),
+        (taskmanager if sign.same else None, lambda name: name in known),
+    )
+    return all(matches(value) for value, matches in required if value is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Fills names of the finding in question into checks.
+
+    Args:
+        subjects: of the finding, then of its consequences.
+        inputs: of the report.
+    """
+
+    subjects: Sequence[f.Subject]
+    inputs: Inputs
+
+    def _first(self, name: str) -> str | None:
+        return next((value for s in self.subjects if (value := getattr(s, name)) is not None), None)
+
+    @property
+    def taskmanager(self) -> str | None:
+        return self._first("taskmanager")
+
+    def deployment(self) -> str:
+        """Return `yarn`, `kubernetes`, or `any` if no name shows the deployment."""
+        names = [*self.inputs.names, *filter(None, map(self._first, _PLACES))]
+        if any(_CONTAINER.search(name) or _APPLICATION.search(name) for name in names):
+            return "yarn"
+        is_pod = any(
+            _POD.fullmatch(name) or name.startswith("spark-application-") for name in names
+        )
+        if is_pod or any(item.kind == "kubectl" for item in self.inputs.inputs):
+            return "kubernetes"
+        return "any"
+
+    def words(self) -> Mapping[str, str]:
+        """Return the names for readers."""
+        taskmanager, executor, task = map(self._first, ("taskmanager", "executor", "task"))
+        checkpoint = self.inputs.failed_checkpoint(self._first("job_id"))
+        host, stage = self._first("host"), self._first("stage")
+        named = f"TaskManager {taskmanager}" if taskmanager else "the TaskManager"
+        running = f"executor {executor}" if executor else "the executor"
+        process = named if taskmanager else running if executor else "the process"
+        return {
+            "taskmanager": named,
+            "executor_name": running,
+            "process": process,
+            "task": f"task {task}" if task else "the task",
+            "host": f"host {host}" if host else "the host",
+            "checkpoint_name": f"checkpoint {checkpoint}" if checkpoint else "a failed checkpoint",
+            "stage_name": f"stage {stage}" if stage is not None else "the slowest stage",
+        }
+
+    def ids(self) -> Mapping[str, str]:
+        """Return the ids for commands, quoted for a shell. An unknown one is in capitals."""
+        taskmanager, host = self.taskmanager, self._first("host")
+        address = self.inputs.address
+        container = taskmanager if taskmanager and _CONTAINER.fullmatch(taskmanager) else None
+        pod = next((n for n in (taskmanager, host) if n and _POD.fullmatch(n)), None)
+        partition = self._first("partition") or ""
+        job = self._first("job_id")
+        known = {
+            "job": job,
+            "vertex": self._first("vertex_id"),
+            "checkpoint": self.inputs.failed_checkpoint(job),
+            "taskmanager_id": taskmanager,
+            "container": container,
+            "pod": pod,
+            "application": self._application(),
+            "executor": self._first("executor"),
+            "stage": self._first("stage"),
+            "host_name": host,
+            "topic": partition.rpartition("-")[0] or None,
+            "flink": address,
+            "spark": address,
+            "jobmanager_pod": None,
+            "driver_pod": None,
+        }
+        return {
+            name: _UNKNOWN.get(name, name.upper()) if value is None else _argument(value)
+            for name, value in known.items()
+        }
+
+    def _application(self) -> str | None:
+        named = self._first("application")
+        for name in filter(None, [named, self.taskmanager, *self.inputs.names]):
+            if container := _CONTAINER.search(name):
+                return f"application_{container[1]}"
+            if application := _APPLICATION.search(name):
+                return application[0]
+        return named
+
+
+def _argument(value: object) -> str:
+    """Quote a name for a shell. A name that needs no quotes keeps its marks for `--redact`."""
+    quoted = quote(str(value))
+    return f"{value}" if quoted == value else quoted
+
+
+_PLACES: Final = ("taskmanager", "host", "application")
+_UNKNOWN: Final = {
+    "flink": "http://JOBMANAGER:8081",
+    "spark": "http://DRIVER:4040",
+    "job": "JOB_ID",
+    "vertex": "VERTEX_ID",
+    "checkpoint": "CHECKPOINT_ID",
+    "container": "CONTAINER_ID",
+    "application": "APPLICATION_ID",
+    "executor": "EXECUTOR_ID",
+    "stage": "STAGE_ID",
+    "host_name": "OTHER_HOST",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    """A question that the inputs leave open.
+
+    Args:
+        place: fills in names.
+        codes: the rules in question.
+        causes: the possible causes, the most probable first.
+        checks: the names of checks, if a rule lists them.
+        reason: why a rule is inconclusive.
+        fingerprint: of the finding in question.
+    """
+
+    place: _Place
+    codes: Sequence[str]
+    causes: Sequence[str] = ()
+    checks: Sequence[str] = ()
+    reason: str | None = None
+    fingerprint: str | None = None
+
+    @property
+    def engine(self) -> str:
+        return "spark" if self.codes[0].startswith("RT") else "flink"
+
+    def candidates(self) -> list[tuple[str, Check, str]]:
+        """Return the checks that help, each with its name and decision, the cheapest first."""
+        deciding = self.checks or dict.fromkeys(n for c in self.causes for n in CAUSES[c].checks)
+        found = self._usable(deciding)
+        if not found and not self.checks:
+            found = self._usable(
+                name
+                for name, check in CHECKS.items()
+                if any(code.startswith(check.helps) for code in self.codes if check.helps)
+            )
+        return sorted(found, key=lambda each: (each[1].cost, -self._decided_by(each[0])))
+
+    def _decided_by(self, name: str) -> int:
+        """Return how many of the possible causes a check confirms or rules out."""
+        return sum(name in CAUSES[cause].checks for cause in self.causes)
+
+    def _usable(self, names: Iterable[str]) -> list[tuple[str, Check, str]]:
+        inputs, taskmanager = self.place.inputs, self.place.taskmanager
+        return [
+            (name, check, self._decision(name, check))
+            for name in names
+            if (check := CHECKS[name]).engine in (None, self.engine)
+            and not inputs.answer(check, taskmanager)
+        ]
+
+    def _decision(self, name: str, check: Check) -> str:
+        clauses = [
+            f"confirms {cause} if {CAUSES[cause].checks[name][0]}, and rules it out if "
+            f"{CAUSES[cause].checks[name][1]}"
+            for cause in self.causes
+            if name in CAUSES[cause].checks
+        ]
+        return "; ".join(clauses) or self.reason or f"shows {check.shows}"
+
+
+def suggestions_for(
+    linked: Sequence[LinkedFindings],
+    outcomes: Sequence[f.RuleOutcome],
+    inputs: Inputs,
+    fingerprint_of: Mapping[int, str],
+    *,
+    undecided: bool,
+) -> list[w.Suggestion]:
+    """Return the checks that separate the explanations that remain.
+
+    Args:
+        linked: the stories, ranked.
+        outcomes: of all rules.
+        inputs: of the report.
+        fingerprint_of: the fingerprint of each finding, by its identity.
+        undecided: whether the verdict is inconclusive.
+    """
+    questions = [_question(each, inputs, fingerprint_of) for each in linked if not is_certain(each)]
+    found: dict[str, w.Suggestion] = {}
+    for question in [*questions, *(_of_rules(outcomes, inputs) if undecided else ())]:
+        for name, check, decision in question.candidates():
+            found.setdefault(name, _suggestion(question, name, check, decision))
+    return [*found.values(), *(_options(outcomes) if undecided else ())]
+
+
+def is_certain(story: LinkedFindings) -> bool:
+    """Whether no other cause could explain a story, and its cause is not itself a consequence."""
+    head = (story.culprit or story.root)[1]
+    cause = CAUSES.get(story.cause or "")
+    sure = head.confidence is f.Confidence.HIGH and not story.competing
+    return sure and cause is not None and cause.open_question is None
+
+
+def wanted(check: str) -> str:
+    """Return the answer of a check as a noun phrase, without names."""
+    return CHECKS[check].what.format_map(_Place((), _NOTHING).words())
+
+
+_NOTHING: Final = Inputs(inputs=(), topics=frozenset(), data=w.Data())
+
+
+def _question(
+    story: LinkedFindings, inputs: Inputs, fingerprint_of: Mapping[int, str]
+) -> _Question:
+    pairs = [*filter(None, [story.culprit]), *story.pairs]
+    causes = [story.cause, *(finding.cause for _, finding in story.competing)]
+    return _Question(
+        place=_Place([finding.subject for _, finding in pairs], inputs),
+        codes=[outcome.code for outcome, _ in story.pairs],
+        causes=[*dict.fromkeys(cause for cause in causes if cause is not None and cause in CAUSES)],
+        fingerprint=fingerprint_of[id(story.root[1])],
+    )
+
+
+def _of_rules(outcomes: Sequence[f.RuleOutcome], inputs: Inputs) -> Iterator[_Question]:
+    """Yield what inconclusive rules miss, core rules first; without any, what all rules miss."""
+    active = [outcome for outcome in outcomes if outcome.ignored is None]
+    ranked = sorted(active, key=lambda outcome: not outcome.core)
+    listed = False
+    for outcome in ranked:
+        for item in outcome.inconclusive:
+            listed = listed or bool(item.checks or item.remedy)
+            job = item.job.job_id if item.job is not None else None
+            if item.checks:
+                yield _Question(
+                    place=_Place([f.Subject(kind="job", job_id=job or None)], inputs),
+                    codes=[outcome.code],
+                    checks=item.checks,
+                    reason=item.reason,
+                )
+    if not listed:
+        for engine in (True, False):
+            codes = [o.code for o in active if o.code.startswith("RT") is engine]
+            if codes:
+                yield _Question(place=_Place((), inputs), codes=codes)
+
+
+def _options(outcomes: Sequence[f.RuleOutcome]) -> list[w.Suggestion]:
+    """Return the options of flowdiag that inconclusive rules need."""
+    wants = dict.fromkeys(
+        (item.remedy, item.reason)
+        for outcome in outcomes
+        for item in outcome.inconclusive
+        if item.remedy
+    )
+    return [
+        w.Suggestion(text=clean(reason), command=None, wants=clean(remedy))
+        for remedy, reason in wants
+    ]
+
+
+def _suggestion(question: _Question, name: str, check: Check, decision: str) -> w.Suggestion:
+    place = question.place
+    what = check.what.format_map(place.words())
+    keys = (place.deployment(), question.engine, "any")
+    command = next(check.command[key] for key in keys if key in check.command)
+    return w.Suggestion(
+        text=clean(f"get {what}. It shows {check.shows}", _LIMIT),
+        command=clean(command.format_map(place.ids()), _LIMIT),
+        wants=clean(what, _LIMIT),
+        decides=clean(decision, _LIMIT),
+        check=name,
+        cost=check.cost,
+        finding=question.fingerprint,
+    )

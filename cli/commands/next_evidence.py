@@ -1,0 +1,65 @@
+"""`flowdiag next`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import typer
+
+from flowdiag.cli.options import shared as o
+from flowdiag.cli.options.settings import Listing
+from flowdiag.cli.options.signature import Options, with_options
+
+_OPTIONS: Final[Options] = {
+    "tz": (o.Tz, None),
+    "strict_inputs": (o.StrictInputs, None),
+    "since": (o.Since, None),
+    "until": (o.Until, None),
+    "job": (o.Job, None),
+    "format": (
+        Annotated[
+            Listing,
+            typer.Option(
+                "--format",
+                "-f",
+                metavar="FORMAT",
+                help="table, json (default: table).",
+                rich_help_panel="Output",
+            ),
+        ],
+        Listing.TABLE,
+    ),
+    "output": (o.TextOutput, None),
+    "redact": (o.Redact, None),
+    "config": (o.Config, None),
+    "quiet": (o.Quiet, None),
+    "debug": (o.Debug, None),
+    "master": (o.Master, None),
+    "java_heap": (o.JavaHeap, None),
+}
+
+
+@with_options(_OPTIONS)
+def next_evidence(
+    paths: Annotated[
+        list[str],
+        typer.Argument(metavar="REPORT|PATH...", help="A report in JSON or HTML, or inputs."),
+    ],
+    **given: Any,
+) -> int:
+    """List the evidence to get next, with the command for each and how its answer decides.
+
+    \b
+    Examples:
+      flowdiag next report.json
+      flowdiag next logs/
+      flowdiag next report.json --format json | jq -r '.[0].command'
+
+    Lists files, REST responses, commands and thread dumps that would confirm or rule out the causes that remain, the
+    cheapest first. Leaves out evidence that is among the inputs. A certain answer needs none. See docs/next.md.
+
+    Inputs are diagnosed first, as by `diagnose`. The exit code is 0 for any verdict.
+    """
+    from flowdiag.cli.suggesting import run
+
+    return run(paths, given)
