@@ -145,7 +145,10 @@ _SHAPES: Final = tuple(
         ),
         ("user", r"(?<![\w.@/:-])[\w.+-]+(?:/[\w.-]+)?@[A-Za-z][\w-]*(?:\.[\w-]+)+"),
         # An address in capitals is one to fill in: http://JOBMANAGER:8081.
-        ("url", r"(?i)\b(?:jdbc:)?(?!\w+://(?-i:[A-Z_]+)[:/])[a-z][a-z0-9+.-]*://[^\s\"'<>)\],;|]+"),
+        (
+            "url",
+            r"(?i)\b(?:jdbc:)?(?!\w+://(?-i:[A-Z_]+)[:/])[a-z][a-z0-9+.-]*://[^\s\"'<>)\],;|]+",
+        ),
         ("url", r"\bjdbc:[\w:]+:@[^\s\"'<>)\],;|]+"),
         ("bucket", r"(?i)\b(?:s3[an]?|gs|oss|cosn?|abfss?|wasbs?)://(?:[^@/\s]+@)?([\w.-]+)"),
         (

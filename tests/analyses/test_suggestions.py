@@ -271,7 +271,11 @@ def test_a_live_server_is_named() -> None:
 
 
 def test_redaction_keeps_the_command_and_hides_the_names() -> None:
-    subject = {"kind": "taskmanager", "taskmanager": "orders-taskmanager-1-2", "host": "w7.acme.com"}
+    subject = {
+        "kind": "taskmanager",
+        "taskmanager": "orders-taskmanager-1-2",
+        "host": "w7.acme.com",
+    }
     made = built(found("CP201", "task-hangs", subject=subject), privacy=Privacy(redact=True))
     (dump, metrics, *_) = made.summary.suggestions
     assert dump.check == "thread-dump"
