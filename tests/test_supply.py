@@ -35,7 +35,7 @@ def locked(name: str) -> list[tuple[Requirement, int]]:
     return [(Requirement(line.split(" --hash")[0]), line.count("--hash=sha256:")) for line in lines]
 
 
-def asked() -> Iterator[Requirement]:
+def dev_requirements() -> Iterator[Requirement]:
     """Return the requirements of an environment with `.[dev]`."""
     yield from map(Requirement, PROJECT["dependencies"])
     yield from map(Requirement, PROJECT["optional-dependencies"]["dev"])
@@ -56,7 +56,7 @@ def test_the_lock_covers_all_requirements(python: str, system: str) -> None:
             name = canonicalize_name(requirement.name)
             assert name not in versions, "two versions for one system"
             (versions[name],) = (one.version for one in requirement.specifier)
-    for requirement in asked():
+    for requirement in dev_requirements():
         version = versions.get(canonicalize_name(requirement.name))
         assert version is not None, f"{requirement.name} is not locked: `make lock`"
         assert version in requirement.specifier, (

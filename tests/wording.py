@@ -58,7 +58,7 @@ def check_report(report: Report) -> None:
             assert not wrong_in(text), (finding.code, wrong_in(text), text)
 
 
-def check_said(code: str, said: Iterable[Finding | Inconclusive]) -> None:
+def check_results(code: str, said: Iterable[Finding | Inconclusive]) -> None:
     """Fail on the first bad sentence."""
     for item in said:
         for text in sentences(item):
@@ -70,4 +70,4 @@ def check_said(code: str, said: Iterable[Finding | Inconclusive]) -> None:
 def check(outcomes: Iterable[RuleOutcome]) -> None:
     """Check the sentences of rule outcomes."""
     for outcome in outcomes:
-        check_said(outcome.code, (*outcome.findings, *outcome.inconclusive))
+        check_results(outcome.code, (*outcome.findings, *outcome.inconclusive))

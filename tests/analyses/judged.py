@@ -34,7 +34,7 @@ def outcomes_of(rules: Iterable[Rule], facts: Any) -> tuple[RuleOutcome, ...]:
     return checked(apply(rules, facts, cases_of(facts)))
 
 
-def said_by(rule: Rule, facts: Any) -> list[Finding | Inconclusive]:
+def results_of(rule: Rule, facts: Any) -> list[Finding | Inconclusive]:
     """The results of one rule for each subject, with its default limits."""
     cases = (facts,) if rule.whole else cases_of(facts)
     said = [item for case in cases for item in rule.judge(case, rule.limits())]
@@ -57,6 +57,6 @@ def checked(outcomes: tuple[RuleOutcome, ...]) -> tuple[RuleOutcome, ...]:
 
 
 def _check(code: str, item: Finding | Inconclusive) -> None:
-    wording.check_said(code, [item])
+    wording.check_results(code, [item])
     if isinstance(item, Finding):
         assert not [*wrong_with(code, item.cause, map(action_of, item.actions))]

@@ -18,7 +18,7 @@ from flowdiag.analyses.startup.facts import (
     Worker,
 )
 
-from .judged import said_by
+from .judged import results_of
 
 BEGIN = 1_700_000_000_000_000
 SECOND = 1_000_000
@@ -112,4 +112,4 @@ def facts(*jobs: JobStarts, **more: Any) -> StartupFacts:
 
 def findings(rule: Rule, seen: StartupFacts) -> list[Finding]:
     """Return the findings of a rule with its default thresholds."""
-    return [said for said in said_by(rule, seen) if isinstance(said, Finding)]
+    return [result for result in results_of(rule, seen) if isinstance(result, Finding)]

@@ -42,7 +42,9 @@ def owners(folder: Path, **files: bytes) -> tuple[Owner, ...]:
 
 
 @pytest.mark.parametrize("absurd", ["9223372036854775807", "99999999999999999", "253402300800000"])
-def test_a_trigger_at_an_absurd_time_says_nothing_of_the_zone(absurd: str, tmp_path: Path) -> None:
+def test_a_trigger_at_an_absurd_time_does_not_determine_the_zone(
+    absurd: str, tmp_path: Path
+) -> None:
     said = [
         TRIGGERED.format(number, time)
         for number, time in enumerate(("1795240801000", absurd, "1795240803000"), 1)
@@ -67,7 +69,7 @@ def test_a_damaged_byte_in_an_event_log_costs_its_line(damage: bytes, tmp_path: 
     assert [row["event"] for row in table.to_pylist()] == ["spark_application", "split"]
 
 
-def test_an_event_log_of_one_damaged_line_is_put_aside(tmp_path: Path) -> None:
+def test_an_event_log_of_one_damaged_line_is_skipped(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b'{"Event":"Spark\xffListenerLogStart"}\n')
     (source,) = discover([str(tmp_path)]).sources
     assert source.kind == "not-read"
@@ -85,7 +87,7 @@ def batch(number: int) -> dict[str, object]:
     }
 
 
-def test_answers_of_spark_under_any_name_and_without_times_are_put_together(tmp_path: Path) -> None:
+def test_spark_responses_without_names_and_times_are_combined(tmp_path: Path) -> None:
     """The only time of an output operation is in the file's name, so two such files had no common time."""
     operation = json.dumps([{"outputOpId": 0, "name": "x", "duration": 1}]).encode()
     files = {

@@ -57,7 +57,7 @@ def judged(one: Report, text: str, tmp_path: Path, today: date = TODAY) -> tuple
     return made.summary.baseline.entries[0].status, made
 
 
-def test_what_is_muted_counts_for_the_verdict_only(tmp_path: Path) -> None:
+def test_muted_findings_count_for_the_verdict_only(tmp_path: Path) -> None:
     one = report(expired())
     status, made = judged(one, entry(one), tmp_path)
     assert status is Muting.MUTED and muted(made) == {one.findings[0].fingerprint}
@@ -68,14 +68,14 @@ def test_what_is_muted_counts_for_the_verdict_only(tmp_path: Path) -> None:
     jsonschema.validate(json.loads(encode(made)), json_schema())
 
 
-def test_what_is_not_muted_still_fails(tmp_path: Path) -> None:
+def test_findings_that_are_not_muted_still_fail(tmp_path: Path) -> None:
     one = failing()
     fingerprint = next(found for found in one.findings if found.code == "CP101").fingerprint
     text = entry(one, fingerprint=f'"{fingerprint}"')
     assert exit_code(judged(one, text, tmp_path)[1], Settings()) is ExitCode.FOUND
 
 
-def test_what_is_muted_does_not_make_the_rest_assessed(tmp_path: Path) -> None:
+def test_muting_does_not_make_the_rest_assessed(tmp_path: Path) -> None:
     """Another job of the report could not be judged, so the report without the muted finding is inconclusive."""
     untold = f.Inconclusive(reason="no log of it", job=JobKey("", "9" * 32))
     one = report(expired(), more=(outcome("CP201", "slow-taskmanager", untold),))
@@ -104,7 +104,7 @@ def test_what_is_muted_does_not_make_the_rest_assessed(tmp_path: Path) -> None:
         ({"fingerprint": '"0123456789abcdef"', "job": '"bills"'}, TODAY, Muting.NOT_ASSESSED),
     ],
 )
-def test_what_becomes_of_an_entry(
+def test_the_status_of_an_entry(
     changes: dict[str, str], today: date, status: Muting, tmp_path: Path
 ) -> None:
     one = report(expired())
@@ -171,7 +171,7 @@ def write(text: str, *reports: Report, **more: Any) -> Any:
     return updated(text, "known.toml", reports, **options)
 
 
-def test_what_is_written_mutes_what_it_was_written_for(tmp_path: Path) -> None:
+def test_a_written_baseline_mutes_its_findings(tmp_path: Path) -> None:
     one = failing()
     made = write("", one)
     assert len(made.added) == len(one.findings) == 2
@@ -198,7 +198,7 @@ def test_an_array_of_inline_tables_is_a_baseline_too(tmp_path: Path) -> None:
     assert len(known(made.text, tmp_path).entries) == 2
 
 
-def test_what_got_worse_or_is_past_is_muted_anew(tmp_path: Path) -> None:
+def test_worse_or_expired_findings_are_muted_again(tmp_path: Path) -> None:
     one = report(expired(severity=f.Severity.CRITICAL))
     text = entry(one, severity='"warning"', until="2026-12-01")
     assert judged(one, text, tmp_path)[0] is Muting.EXPIRED
@@ -216,7 +216,7 @@ def test_nothing_is_muted_without_a_reason() -> None:
             write("", failing(), **{missing: None})
 
 
-def test_what_is_gone_is_said_and_stays() -> None:
+def test_entries_of_missing_findings_are_reported_and_stay() -> None:
     one = report(expired())
     made = write(entry(one), report(), reason=None, until=None)
     assert made.unseen == (one.findings[0].fingerprint,) and made.text == entry(one)
@@ -244,7 +244,7 @@ def test_a_redacted_report_shows_no_names_of_the_file(tmp_path: Path) -> None:
     assert "secret" not in encode(made).decode()
 
 
-def test_of_two_findings_with_one_fingerprint_the_worse_decides(tmp_path: Path) -> None:
+def test_the_worse_of_two_findings_with_one_fingerprint_decides(tmp_path: Path) -> None:
     """Reports of the first release contained duplicate fingerprints."""
     import msgspec
 

@@ -27,7 +27,7 @@ def few(rng: random.Random) -> list[float]:
     return [float(rng.randint(0, 4)) for _ in range(rng.randint(1, 5))]
 
 
-def test_the_exact_test_is_what_all_orders_come_to() -> None:
+def test_the_exact_test_equals_enumeration() -> None:
     """The p-value is the share of all assignments with at least this difference, ties included."""
     rng = random.Random(1)
     for _ in range(80):
@@ -56,7 +56,7 @@ def test_equal_values_on_both_sides_are_no_difference() -> None:
     assert rank_test([0.0] * 5, [0.0] * 5) == 1.0
 
 
-def test_a_series_that_fell_sick_does_not_hide_it() -> None:
+def test_a_jump_within_a_series_does_not_hide_a_change() -> None:
     """The jump causes autocorrelation; the calm series shows the normal amount."""
     rng, seen = random.Random(5), 0
     for _ in range(50):
@@ -80,7 +80,7 @@ def test_stretches_hold_every_value_once() -> None:
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.6, 0.9])
-def test_chance_is_seldom_taken_for_a_change(rho: float) -> None:
+def test_false_positives_are_rare(rho: float) -> None:
     """docs/compare.md has figures from more series. This test has a bound that a broken correction exceeds."""
     rng, false = random.Random(11), 0
     for _ in range(200):
@@ -95,7 +95,7 @@ def test_chance_is_seldom_taken_for_a_change(rho: float) -> None:
     )  # of 200; without stretches 60 to 120, because consecutive values resemble each other
 
 
-def test_without_stretches_alike_values_are_taken_for_many() -> None:
+def test_without_stretches_similar_values_count_too_often() -> None:
     """The correction limits false positives over many tests."""
     rng = random.Random(11)
     pairs = [(_delays(rng, 0.9), _delays(rng, 0.9)) for _ in range(100)]

@@ -26,16 +26,16 @@ from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
 from flowdiag.analyses.model.finding import Finding, Inconclusive, Severity, State
 from flowdiag.analyses.model.rule import Rule
 
-from .judged import said_by
+from .judged import results_of
 from .workbench import Bench
 
 
-def said(rule: Rule, facts: ClusterFacts) -> list[Finding | Inconclusive]:
-    return list(said_by(rule, facts))
+def results(rule: Rule, facts: ClusterFacts) -> list[Finding | Inconclusive]:
+    return list(results_of(rule, facts))
 
 
 def finding(rule: Rule, facts: ClusterFacts) -> Finding:
-    found = said(rule, facts)
+    found = results(rule, facts)
     assert len(found) == 1, found
     assert isinstance(found[0], Finding)
     return found[0]
@@ -111,10 +111,10 @@ def test_actions_name_the_options_of_the_version(version: str, keys: set[str | N
     assert {a.option for a in finding(checkpoint_expired.RULE, job.facts()).actions} == keys
 
 
-def test_nothing_says_how_checkpoints_ended() -> None:
+def test_no_input_shows_how_checkpoints_ended() -> None:
     job = Bench()
     facts = job.facts(has_jobmanager_log=False, has_rest=False)
-    (answer,) = said(checkpoint_expired.RULE, facts)
+    (answer,) = results(checkpoint_expired.RULE, facts)
     assert isinstance(answer, Inconclusive)
     assert "jobmanager-log" in answer.checks
 
@@ -161,7 +161,7 @@ def test_consequences_are_no_failures(reason: str) -> None:
     job.completes(10)
     job.fails(reason, count=3)
     for rule in (checkpoint_declined.RULE, checkpoint_expired.RULE):
-        assert said(rule, job.facts()) == []
+        assert results(rule, job.facts()) == []
 
 
 def test_slow_but_completing() -> None:
@@ -173,7 +173,7 @@ def test_slow_but_completing() -> None:
     found = finding(slow_checkpoint.RULE, job.facts())
     assert (found.severity, found.state) == (Severity.WARNING, State.ONGOING)
     assert value(found, "longest-duration") == 85_000
-    assert said(checkpoint_expired.RULE, job.facts()) == []
+    assert results(checkpoint_expired.RULE, job.facts()) == []
 
 
 def test_slow_checkpoints_are_all_cited_the_longest_first() -> None:
@@ -195,7 +195,7 @@ def test_slow_savepoint_and_warm_up_are_not_slow_checkpoints() -> None:
     job.completes(30)
     job.completes(1, lasted_s=300, kind="savepoint")
     job.completes(30)
-    assert said(slow_checkpoint.RULE, job.facts()) == []
+    assert results(slow_checkpoint.RULE, job.facts()) == []
 
 
 @pytest.mark.parametrize(("since_start_s", "of"), [(35.0, "8"), (2.0, "3")])
@@ -215,7 +215,7 @@ def test_a_warm_up_that_rest_has_forgotten_is_not_counted_again(
 def test_short_intervals_are_no_finding() -> None:
     job = Bench(interval_s=1.0, timeout_s=60)
     job.completes(100, lasted_s=0.9)
-    assert said(slow_checkpoint.RULE, job.facts()) == []
+    assert results(slow_checkpoint.RULE, job.facts()) == []
 
 
 def test_growing_size_and_duration() -> None:
@@ -224,7 +224,7 @@ def test_growing_size_and_duration() -> None:
     for number in range(100):
         job.completes(1, lasted_s=1 + number * 0.2, size=10**8 + number * 10**7)
     duration, size = (
-        f for f in said(growing_checkpoint.RULE, job.facts()) if isinstance(f, Finding)
+        f for f in results(growing_checkpoint.RULE, job.facts()) if isinstance(f, Finding)
     )
     assert duration.title.startswith("Checkpoint duration grew ")
     assert "reach the timeout" in duration.explain
@@ -254,11 +254,11 @@ def filling_up(number: int) -> float:
 
 
 @pytest.mark.parametrize("shape", [levelling_off, flat, one_outlier, daily, filling_up])
-def test_what_is_no_growth(shape: Callable[[int], float]) -> None:
+def test_series_without_growth(shape: Callable[[int], float]) -> None:
     job = Bench()
     for number in range(105):
         job.completes(1, size=round(shape(number)))
-    assert said(growing_checkpoint.RULE, job.facts()) == []
+    assert results(growing_checkpoint.RULE, job.facts()) == []
 
 
 @pytest.mark.parametrize(("hours", "growth"), [(11, False), (30, True), (3, True)])
@@ -267,7 +267,7 @@ def test_the_rising_flank_of_a_day_is_no_growth(hours: int, growth: bool) -> Non
     count = 60 * hours
     for number in range(count):
         job.completes(1, lasted_s=5 + 10 * number / count)
-    assert bool(said(growing_checkpoint.RULE, job.facts())) == growth
+    assert bool(results(growing_checkpoint.RULE, job.facts())) == growth
 
 
 def test_growth_does_not_cross_a_restore() -> None:
@@ -275,7 +275,7 @@ def test_growth_does_not_cross_a_restore() -> None:
     job.completes(60, size=10**8)
     job.happens("restored")
     job.completes(60, size=10**9)
-    assert said(growing_checkpoint.RULE, job.facts()) == []
+    assert results(growing_checkpoint.RULE, job.facts()) == []
 
 
 def test_triggers_only() -> None:
@@ -290,7 +290,7 @@ def test_one_in_flight_at_the_end_is_no_finding() -> None:
     job = Bench()
     job.completes(3)
     job.in_flight(1)
-    assert said(checkpoint_never_completes.RULE, job.facts()) == []
+    assert results(checkpoint_never_completes.RULE, job.facts()) == []
 
 
 def test_in_progress_for_hours() -> None:
@@ -304,7 +304,7 @@ def test_in_progress_for_hours() -> None:
     patient = checkpoint_never_completes.RULE.limits.with_settings({"stuck": 100.0})
     assert list(checkpoint_never_completes.RULE.judge(same, patient)) == []
     job.happens("cancelled")
-    assert said(checkpoint_never_completes.RULE, job.facts()) == []
+    assert results(checkpoint_never_completes.RULE, job.facts()) == []
 
 
 def test_checkpointing_is_off() -> None:
@@ -330,7 +330,7 @@ def test_finished_source_refuses_every_trigger() -> None:
     found = finding(checkpoint_not_triggered.RULE, job.facts())
     assert (found.severity, found.cause) == (Severity.CRITICAL, "finished-tasks")
     job.happens("finished", second=90_000, text={"to_state": "FINISHED"})
-    assert said(checkpoint_not_triggered.RULE, job.facts()) == []
+    assert results(checkpoint_not_triggered.RULE, job.facts()) == []
 
 
 def test_a_bounded_job_may_be_cut_off_before_its_end() -> None:
@@ -352,7 +352,7 @@ def test_triggers_refused_at_a_start_are_ordinary() -> None:
         job.happens("not-triggered", second=number, cause="is not being executed at the moment")
     job.now_s = 10
     job.completes(20)
-    assert said(checkpoint_not_triggered.RULE, job.facts()) == []
+    assert results(checkpoint_not_triggered.RULE, job.facts()) == []
 
 
 def test_silence() -> None:
@@ -372,7 +372,7 @@ def test_rules_survive_facts_without_anything(rule: Rule) -> None:
         Bench().facts(has_jobmanager_log=False),
         undated(),
     ):
-        for item in said(rule, facts):
+        for item in results(rule, facts):
             assert isinstance(item, Finding | Inconclusive)
 
 
@@ -452,4 +452,4 @@ def test_the_job_has_failed_is_a_consequence_only_if_it_has() -> None:
     for checkpoint in job.checkpoints[-3:]:
         job.happens("task-failure", task="enrich", subtask_index=0)
         job.incidents[-1] = replace(job.incidents[-1], time_us=checkpoint.ended_us)
-    assert said(checkpoint_declined.RULE, job.facts()) == []
+    assert results(checkpoint_declined.RULE, job.facts()) == []

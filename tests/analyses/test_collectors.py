@@ -33,7 +33,7 @@ UNIFIED = (
 )
 
 
-def test_a_pause_says_when_it_was() -> None:
+def test_a_pause_has_a_time() -> None:
     (up,) = pauses(UNIFIED.format(at=50.093, n=3, ms=474.6) + "\n")
     assert (up.uptime_s, up.time_us) == (50.093, None)
     (dated,) = pauses(
@@ -47,7 +47,7 @@ def test_a_pause_says_when_it_was() -> None:
     assert (old.uptime_s, old.time_us, old.ms) == (12.345, 1_795_373_359_123_000, 500.0)
 
 
-def sick_log(folder: Path, name: str, first_s: float, last_s: float) -> Path:
+def pausing_log(folder: Path, name: str, first_s: float, last_s: float) -> Path:
     """Return a collector log with a pause of 700 ms each second between two uptimes."""
     lines = [
         UNIFIED.format(at=second, n=number, ms=700)
@@ -58,7 +58,7 @@ def sick_log(folder: Path, name: str, first_s: float, last_s: float) -> Path:
     return path
 
 
-def told(folder: Path, *, begun_s: float = 0.0) -> tuple[Garbage, ...]:
+def garbage_of(folder: Path, *, begun_s: float = 0.0) -> tuple[Garbage, ...]:
     """Return the garbage collection of a job on three TaskManagers, from the collector logs in a folder."""
     read = read_collectors(find([str(folder)], strict=False).sources)
     writers = [
@@ -81,27 +81,27 @@ def told(folder: Path, *, begun_s: float = 0.0) -> tuple[Garbage, ...]:
 def test_it_belongs_to_the_taskmanager_of_its_name_and_to_the_time_of_its_log(
     tmp_path: Path,
 ) -> None:
-    sick_log(tmp_path, "gc-host-tm-2.log", 60, 240)
-    found = told(tmp_path)
+    pausing_log(tmp_path, "gc-host-tm-2.log", 60, 240)
+    found = garbage_of(tmp_path)
     assert {item.taskmanager for item in found} == {"tm-2"}
     assert [round(item.gc_ms / item.span_ms, 1) for item in found] == [0.0, 0.7, 0.7, 0.7]
     assert found[0].first_us == T0
 
 
-def test_a_log_whose_first_files_are_gone_ends_with_its_collector(tmp_path: Path) -> None:
-    sick_log(tmp_path, "gc-host-tm-2.log", 3_400, 3_700)
-    found = told(tmp_path, begun_s=300.0)
+def test_a_rotated_collector_log_ends_with_its_last_pause(tmp_path: Path) -> None:
+    pausing_log(tmp_path, "gc-host-tm-2.log", 3_400, 3_700)
+    found = garbage_of(tmp_path, begun_s=300.0)
     assert found[-1].last_us == pytest.approx(T0 + 600 * SECOND, abs=2 * SECOND)
 
 
 @pytest.mark.parametrize("name", ["gc.log", "gc-jobmanager.log", "gc-tm-9.log"])
-def test_a_log_of_nobody_names_nobody(name: str, tmp_path: Path) -> None:
-    sick_log(tmp_path, name, 60, 240)
-    assert told(tmp_path) == ()
+def test_a_log_without_a_process_names_no_taskmanager(name: str, tmp_path: Path) -> None:
+    pausing_log(tmp_path, name, 60, 240)
+    assert garbage_of(tmp_path) == ()
 
 
 def test_metrics_come_first(tmp_path: Path) -> None:
-    sick_log(tmp_path, "gc-tm-2.log", 60, 240)
+    pausing_log(tmp_path, "gc-tm-2.log", 60, 240)
     read = read_collectors(find([str(tmp_path)], strict=False).sources)
     measured = Garbage(
         taskmanager="tm-2",

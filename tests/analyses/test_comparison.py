@@ -53,7 +53,7 @@ def measure(one: Comparison, name: str) -> Measure:
     return next(each for each in one.measures if each.name == name)
 
 
-def test_what_only_one_side_has_is_new_or_gone() -> None:
+def test_findings_of_one_side_are_new_or_gone() -> None:
     one = compare_reports(report(), report(expired()))
     assert [found.change for found in one.findings] == [Change.NEW]
     assert one.regression and one.conclusive and one.verdict is Trend.WORSE
@@ -114,7 +114,7 @@ def test_a_move_does_not_hide_that_it_got_worse() -> None:
     assert (found.change, found.moved) == (Change.WORSE, True)
 
 
-def test_of_two_subtasks_the_one_that_stays_is_known_by_its_place() -> None:
+def test_a_remaining_subtask_is_recognised_by_its_place() -> None:
     """The first of several has the plain fingerprint: here the second one takes it over."""
     both = report(at(subtask_index=0), at(subtask_index=2))
     one = compare_reports(both, report(at(subtask_index=2)))
@@ -126,7 +126,7 @@ def test_of_two_subtasks_the_one_that_stays_is_known_by_its_place() -> None:
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_what_a_side_could_not_tell_is_neither_new_nor_gone(turned: bool) -> None:
+def test_findings_that_a_side_could_not_assess_are_neither_new_nor_gone(turned: bool) -> None:
     untold = build(
         job_facts(sick=False),
         outcome("CP101", "checkpoint-expired", f.Inconclusive(reason="no log", job=JOB)),
@@ -158,7 +158,7 @@ def test_a_job_that_is_not_there_did_not_get_well() -> None:
     assert changes["invoices"] is Change.NOT_COMPARABLE
 
 
-def test_what_min_severity_left_out_is_not_gone() -> None:
+def test_findings_hidden_by_min_severity_are_not_gone() -> None:
     remark = expired(severity=f.Severity.INFO)
     shown = at_least(report(remark), f.Severity.WARNING)
     assert change_of(report(remark), shown).change is Change.NOT_COMPARABLE
@@ -169,7 +169,7 @@ def test_a_remark_makes_no_regression() -> None:
     assert [found.change for found in one.findings] == [Change.NEW] and not one.regression
 
 
-def test_inputs_that_do_not_name_the_job_are_still_of_it() -> None:
+def test_inputs_without_a_job_name_belong_to_the_job() -> None:
     nameless = expired(subject=f.Subject(kind="job", job_id=JOB.job_id))
     facts = job_facts(sick=False, name=None)
     said = outcome("CP101", "checkpoint-expired", nameless)

@@ -141,7 +141,7 @@ def test_the_same_gives_the_same(job: Job, flow: Flow) -> None:
 
 @slowly
 @given(jobs, flows)
-def test_no_more_comes_out_than_the_slowest_lets_through(job: Job, flow: Flow) -> None:
+def test_the_slowest_task_limits_the_throughput(job: Job, flow: Flow) -> None:
     outcome = simulate(job, flow, seconds=SECONDS)
     for task in job.tasks[1:]:
         most = sum(1000.0 / s if s else 1e12 for s in task.service_ms)

@@ -16,33 +16,35 @@ from flowdiag.analyses.flink.suspects.case import Suspect
 from flowdiag.analyses.flink.suspects.signals import SIGNALS
 from flowdiag.analyses.model.finding import Confidence, Finding, Inconclusive, Severity, State
 
-from .judged import said_by
+from .judged import results_of
 from .workbench import Bench
 
 HOT = Suspect("enrich", 2)
 SECOND = Suspect("aggregate", 3)
 
 
-def asked(job: Bench, **more: Any) -> EpisodeCulprit:
+def answer_for(job: Bench, **more: Any) -> EpisodeCulprit:
     facts = job.job(**more)
     return culprit_of(facts, spells(episodes(facts), facts)[-1])
 
 
 def judged(job: Bench, **more: Any) -> NamedCulprit:
-    found = asked(job, **more).culprit
+    found = answer_for(job, **more).culprit
     assert found is not None
     return found
 
 
 def nobody(job: Bench) -> bool:
-    return asked(job).culprit is None
+    return answer_for(job).culprit is None
 
 
 def signals(culprit: NamedCulprit) -> dict[str, int]:
     return {vote.signal: vote.weight for vote in culprit.votes}
 
 
-def sick(version: str = "1.20.5", count: int = 6, **more: Any) -> tuple[Bench, list[Checkpoint]]:
+def expiring_job(
+    version: str = "1.20.5", count: int = 6, **more: Any
+) -> tuple[Bench, list[Checkpoint]]:
     job = Bench(version=version, interval_s=3, timeout_s=8, **more)
     job.completes(6)
     return job, job.expires(count)
@@ -58,7 +60,7 @@ def downstream_late(job: Bench, checkpoint: Checkpoint, *tasks: str, after_s: fl
 
 def test_up_to_1_10_the_most_upstream_of_the_cascade() -> None:
     """The culprit and all downstream tasks are late; some sinks even some milliseconds before the culprit."""
-    job, expired = sick("1.9.3")
+    job, expired = expiring_job("1.9.3")
     for checkpoint in expired:
         downstream_late(job, checkpoint, "aggregate", "Sink: deliver", after_s=5.995)
         job.is_late(checkpoint, "enrich", 2, 6.0)
@@ -71,7 +73,7 @@ def test_up_to_1_10_the_most_upstream_of_the_cascade() -> None:
 
 
 def test_one_late_subtask_alone_is_a_slow_snapshot() -> None:
-    job, expired = sick("1.9.3")
+    job, expired = expiring_job("1.9.3")
     for checkpoint in expired:
         job.is_late(checkpoint, "aggregate", 3, 6.0)
     found = judged(job)
@@ -79,26 +81,26 @@ def test_one_late_subtask_alone_is_a_slow_snapshot() -> None:
     assert found.half == "snapshot"
 
 
-def test_from_1_11_a_vertex_late_as_a_whole_names_nobody() -> None:
+def test_from_1_11_a_whole_late_vertex_names_no_culprit() -> None:
     """The culprit that delayed the barriers was notified of the abort, and sends nothing."""
-    job, expired = sick("1.14.6")
+    job, expired = expiring_job("1.14.6")
     for checkpoint in expired:
         for index in range(1, 6):
             job.is_late(checkpoint, "aggregate", index, 3.0)
-    found = asked(job)
+    found = answer_for(job)
     assert found.culprit is None
     assert "task-metrics" in found.checks
 
 
 def test_victims_take_turns() -> None:
-    job, expired = sick("1.20.5")
+    job, expired = expiring_job("1.20.5")
     for number, checkpoint in enumerate(expired):
         job.is_late(checkpoint, "enrich", number % 4, 9.0)
     assert nobody(job)
 
 
 def test_legacy_sources_waiting_for_the_lock_are_victims() -> None:
-    job, expired = sick("1.12.5")
+    job, expired = expiring_job("1.12.5")
     for checkpoint in expired:
         job.is_late(checkpoint, "Source: orders", 0, 7.0)
     assert nobody(job)
@@ -106,10 +108,10 @@ def test_legacy_sources_waiting_for_the_lock_are_victims() -> None:
 
 def test_a_little_late_is_not_lagging() -> None:
     """Its siblings may have been on time by as small a margin."""
-    job, expired = sick("1.9.3")
+    job, expired = expiring_job("1.9.3")
     for checkpoint in expired:
         job.is_late(checkpoint, "Sink: deliver", 0, 0.4)
-    found = asked(job).culprit
+    found = answer_for(job).culprit
     assert found is None or found.suspect.kind == "task"
 
 
@@ -117,7 +119,7 @@ def test_a_little_late_is_not_lagging() -> None:
 
 
 def test_missing_here_and_everywhere_downstream() -> None:
-    job, expired = sick()
+    job, expired = expiring_job()
     for checkpoint in expired:
         missing = [("enrich", 2), *job.everyone("aggregate", "Sink: deliver")]
         job.acknowledgements(checkpoint, missing)
@@ -128,7 +130,7 @@ def test_missing_here_and_everywhere_downstream() -> None:
 
 def test_the_frontier_moves_upstream_but_the_origin_counts() -> None:
     """First one subtask and the sinks are late, then, with full queues, all upstream tasks as well."""
-    job, expired = sick(count=8)
+    job, expired = expiring_job(count=8)
     for number, checkpoint in enumerate(expired):
         missing = [("aggregate", 3), *job.everyone("Sink: deliver")]
         if number >= 2:
@@ -138,7 +140,7 @@ def test_the_frontier_moves_upstream_but_the_origin_counts() -> None:
 
 
 def test_a_sink_that_is_late_as_a_whole() -> None:
-    job, expired = sick()
+    job, expired = expiring_job()
     for checkpoint in expired:
         job.acknowledgements(checkpoint, job.everyone("Sink: deliver"))
     found = judged(job)
@@ -147,7 +149,7 @@ def test_a_sink_that_is_late_as_a_whole() -> None:
 
 
 def test_a_middle_vertex_late_as_a_whole_is_a_hint_at_most() -> None:
-    job, expired = sick()
+    job, expired = expiring_job()
     for checkpoint in expired:
         job.acknowledgements(checkpoint, job.everyone("aggregate", "Sink: deliver"))
     assert judged(job).confidence is Confidence.LOW
@@ -155,7 +157,7 @@ def test_a_middle_vertex_late_as_a_whole_is_a_hint_at_most() -> None:
 
 @pytest.mark.parametrize("part", ["sync", "async"])
 def test_measured_durations_are_proof(part: str) -> None:
-    job, expired = sick()
+    job, expired = expiring_job()
     for checkpoint in expired:
         job.acknowledgements(
             checkpoint, special={("enrich", 2): {f"{part}_ms": 12_000, "end_to_end_ms": 12_050}}
@@ -184,7 +186,7 @@ def skewed(job: Bench, task: str, index: int) -> None:
 
 
 def test_data_skew_by_all_signals() -> None:
-    job, expired = sick()
+    job, expired = expiring_job()
     for checkpoint in expired:
         job.is_late(checkpoint, "enrich", 2)
         downstream_late(job, checkpoint, "aggregate", "Sink: deliver")
@@ -208,7 +210,7 @@ def test_data_skew_by_all_signals() -> None:
 
 def test_back_pressure_is_followed_past_a_busy_decoy() -> None:
     """enrich (1/4) is busy, but its siblings wait: the back pressure comes from further downstream."""
-    job, _ = sick()
+    job, _ = expiring_job()
     skewed(job, "aggregate", 3)
     decoy = replace(job.loads[2], busy=780.0, back_pressured=190.0)
     assert (decoy.task, decoy.subtask_index) == ("enrich", 0)
@@ -219,7 +221,7 @@ def test_back_pressure_is_followed_past_a_busy_decoy() -> None:
 
 
 def test_a_harmless_busy_subtask_is_not_named_with_confidence() -> None:
-    job, expired = sick()
+    job, expired = expiring_job()
     for checkpoint in expired:
         job.acknowledgements(
             checkpoint, [("enrich", 2), *job.everyone("aggregate", "Sink: deliver")]
@@ -231,7 +233,7 @@ def test_a_harmless_busy_subtask_is_not_named_with_confidence() -> None:
 
 
 def test_slow_sink_is_a_task() -> None:
-    job, expired = sick()
+    job, expired = expiring_job()
     job.acknowledgements(expired[0], job.everyone("Sink: deliver"))
     job.loaded(
         {
@@ -244,9 +246,9 @@ def test_slow_sink_is_a_task() -> None:
     assert (found.cause, found.subject and found.subject.kind) == ("slow-operator", "task")
 
 
-def test_busy_sink_with_an_unknown_sibling_is_not_convicted_alone() -> None:
+def test_a_busy_sink_with_an_unknown_sibling_is_no_hot_subtask() -> None:
     """Without one TaskManager's log, half of a slow task looks like one hot subtask."""
-    job, expired = sick()
+    job, expired = expiring_job()
     job.acknowledgements(expired[0], job.everyone("Sink: deliver"))
     job.loaded(
         {
@@ -257,14 +259,14 @@ def test_busy_sink_with_an_unknown_sibling_is_not_convicted_alone() -> None:
     job.loads = [
         load for load in job.loads if (load.task, load.subtask_index) != ("Sink: deliver", 1)
     ]
-    found = asked(job).culprit
+    found = answer_for(job).culprit
     assert found is None or (
         found.suspect != Suspect("Sink: deliver", 0) or found.confidence is Confidence.LOW
     )
 
 
 def test_slow_machine_by_time_per_record() -> None:
-    job, expired = sick()
+    job, expired = expiring_job()
     slow = job.on("tm-2")
     inner = [who for who in slow if not who[0].startswith("Source")]
     for checkpoint in expired:
@@ -284,7 +286,7 @@ def test_slow_machine_by_time_per_record() -> None:
 
 
 def test_hang_is_busy_without_records() -> None:
-    job, expired = sick()
+    job, expired = expiring_job()
     for checkpoint in expired:
         job.acknowledgements(
             checkpoint, [("enrich", 2), *job.everyone("aggregate", "Sink: deliver")]
@@ -305,7 +307,7 @@ def test_hang_is_busy_without_records() -> None:
     ("busy", "cause"), [(850.0, "slow-sync-snapshot"), (3.0, "slow-async-snapshot")]
 )
 def test_halves_of_a_snapshot_by_busy_time(busy: float, cause: str) -> None:
-    job, expired = sick()
+    job, expired = expiring_job()
     for checkpoint in expired:
         job.is_late(checkpoint, "enrich", 2, 6.0)
         job.acknowledgements(checkpoint, [("enrich", 2)])
@@ -318,7 +320,7 @@ def test_halves_of_a_snapshot_by_busy_time(busy: float, cause: str) -> None:
     ("queue", "cause"), [(12.0, "slow-sync-snapshot"), (2.0, "slow-async-snapshot")]
 )
 def test_halves_of_a_snapshot_by_queues_before_1_11(queue: float, cause: str) -> None:
-    job, expired = sick("1.10.3")
+    job, expired = expiring_job("1.10.3")
     for checkpoint in expired:
         job.is_late(checkpoint, "enrich", 2, 6.0)
         job.acknowledgements(checkpoint, [("enrich", 2)])
@@ -336,7 +338,7 @@ def test_halves_of_a_snapshot_by_queues_before_1_11(queue: float, cause: str) ->
 
 
 def test_cut_off_asynchronous_part() -> None:
-    job, expired = sick("1.18.1")
+    job, expired = expiring_job("1.18.1")
     for checkpoint in expired:
         job.incidents.append(
             replace(
@@ -355,8 +357,8 @@ def test_cut_off_asynchronous_part() -> None:
     assert (found.suspect, found.cause) == (HOT, "slow-async-snapshot")
 
 
-def test_abort_notifications_support_but_do_not_convict_a_machine() -> None:
-    job, expired = sick("1.18.1")
+def test_abort_notifications_alone_name_no_taskmanager() -> None:
+    job, expired = expiring_job("1.18.1")
     for checkpoint in expired[:3]:
         job.happens(
             "abort-notified",
@@ -372,7 +374,7 @@ def test_abort_notifications_support_but_do_not_convict_a_machine() -> None:
 
 
 def test_stuck_stack_is_proof() -> None:
-    job, _ = sick()
+    job, _ = expiring_job()
     job.happens(
         "task-stuck",
         task="enrich",
@@ -387,7 +389,7 @@ def test_stuck_stack_is_proof() -> None:
 
 
 def test_disagreement_lowers_the_confidence() -> None:
-    job, expired = sick("1.9.3")
+    job, expired = expiring_job("1.9.3")
     for checkpoint in expired:
         job.is_late(checkpoint, "enrich", 0, 6.0)
         downstream_late(job, checkpoint, "aggregate", "Sink: deliver")
@@ -405,20 +407,20 @@ def test_disagreement_lowers_the_confidence() -> None:
 
 
 def test_no_signal_no_culprit() -> None:
-    job, _ = sick()
-    found = asked(job)
+    job, _ = expiring_job()
+    found = answer_for(job)
     assert found.culprit is None
     assert found.missing and found.checks
 
 
-def test_a_tie_names_nobody() -> None:
-    job, expired = sick()
+def test_a_tie_names_no_culprit() -> None:
+    job, expired = expiring_job()
     job.acknowledgements(expired[0], [("enrich", 0), ("enrich", 1)])
     assert nobody(job)
 
 
-def test_hints_alone_are_never_high() -> None:
-    job, expired = sick(count=1)
+def test_hints_alone_never_give_high_confidence() -> None:
+    job, expired = expiring_job(count=1)
     checkpoint = expired[0]
     job.is_late(checkpoint, "enrich", 2, 9.0)
     job.acknowledgements(checkpoint, [("enrich", 2)])
@@ -430,7 +432,7 @@ def test_hints_alone_are_never_high() -> None:
 
 def test_names_cut_off_by_metrics_are_joined() -> None:
     long = "Window(" + "TumblingEventTimeWindows(60000), " * 5 + ")"
-    job, expired = sick(tasks=(("Source: orders", 2), (long, 4), ("Sink: out", 2)))
+    job, expired = expiring_job(tasks=(("Source: orders", 2), (long, 4), ("Sink: out", 2)))
     for checkpoint in expired:
         job.acknowledgements(checkpoint, [(long, 2), *job.everyone("Sink: out")])
     job.loaded(
@@ -446,7 +448,7 @@ def test_names_cut_off_by_metrics_are_joined() -> None:
 
 
 def test_without_a_graph_sources_come_first() -> None:
-    job, expired = sick(with_graph=False)
+    job, expired = expiring_job(with_graph=False)
     for checkpoint in expired:
         job.acknowledgements(
             checkpoint, [("enrich", 2), *job.everyone("aggregate", "Sink: deliver")]
@@ -458,13 +460,13 @@ def test_without_a_graph_sources_come_first() -> None:
 
 
 def test_rule_names_culprit_cause_and_votes() -> None:
-    job, expired = sick()
+    job, expired = expiring_job()
     for checkpoint in expired:
         job.acknowledgements(
             checkpoint, [("enrich", 2), *job.everyone("aggregate", "Sink: deliver")]
         )
     skewed(job, "enrich", 2)
-    (found,) = said_by(checkpoint_culprit.RULE, job.facts())
+    (found,) = results_of(checkpoint_culprit.RULE, job.facts())
     assert isinstance(found, Finding)
     assert (found.severity, found.state) == (Severity.CRITICAL, State.ONGOING)
     assert (found.cause, found.confidence) == ("data-skew", Confidence.HIGH)
@@ -472,13 +474,13 @@ def test_rule_names_culprit_cause_and_votes() -> None:
     assert found.title == "enrich (3/4) delayed 6 checkpoints (data-skew)"
     assert found.evidence and found.actions[0].text.startswith("Find the hot key")
     assert {vote.signal for vote in found.votes} <= {signal.name for signal in SIGNALS}
-    (half,) = said_by(slow_half.RULE, job.facts())
+    (half,) = results_of(slow_half.RULE, job.facts())
     assert isinstance(half, Finding) and "waiting for barriers" in half.title
 
 
 def test_rule_is_inconclusive_with_a_remedy() -> None:
-    job, _ = sick()
-    (answer,) = said_by(checkpoint_culprit.RULE, job.facts())
+    job, _ = expiring_job()
+    (answer,) = results_of(checkpoint_culprit.RULE, job.facts())
     assert isinstance(answer, Inconclusive)
     assert answer.job == job.key and answer.checks
 
@@ -491,7 +493,7 @@ def test_failures_with_few_successes_between_are_one_spell() -> None:
             job.acknowledgements(
                 checkpoint, [("enrich", 2), *job.everyone("aggregate", "Sink: deliver")]
             )
-    (found,) = said_by(checkpoint_culprit.RULE, job.facts())
+    (found,) = results_of(checkpoint_culprit.RULE, job.facts())
     assert isinstance(found, Finding)
     assert found.count == 5
 
@@ -503,7 +505,7 @@ def test_hot_subtask_is_a_warning_although_all_checkpoints_complete() -> None:
     found = hot_spot(job.job())
     assert found is not None and found.culprit is not None
     assert found.culprit.suspect == HOT
-    (said,) = said_by(checkpoint_culprit.RULE, job.facts())
+    (said,) = results_of(checkpoint_culprit.RULE, job.facts())
     assert isinstance(said, Finding)
     assert (said.severity, said.state, said.cause) == (
         Severity.WARNING,
@@ -513,9 +515,9 @@ def test_hot_subtask_is_a_warning_although_all_checkpoints_complete() -> None:
 
 
 @pytest.mark.parametrize("siblings", [250.0, 350.0])
-def test_who_works_less_than_another_is_not_the_busiest(siblings: float) -> None:
+def test_a_less_busy_subtask_is_not_the_culprit(siblings: float) -> None:
     """The order of the tasks is unknown: a harmless busy subtask has idle siblings, those of the hot key work a little."""
-    job, _ = sick()
+    job, _ = expiring_job()
     job.with_graph = False
     job.loaded(
         {
@@ -536,19 +538,19 @@ def test_healthy_loads_are_no_hot_spot() -> None:
     job.completes(30)
     job.loaded({("aggregate", 0): {"busy": 700.0, "records_in": 2500.0}})
     assert hot_spot(job.job()) is None
-    assert list(said_by(checkpoint_culprit.RULE, job.facts())) == []
+    assert list(results_of(checkpoint_culprit.RULE, job.facts())) == []
 
 
 def test_half_by_the_warning_about_delayed_barriers() -> None:
-    job, expired = sick()
+    job, expired = expiring_job()
     job.happens("barrier-delayed", checkpoint=expired[2].id, duration_ms=41_000)
-    (half,) = said_by(slow_half.RULE, job.facts())
+    (half,) = results_of(slow_half.RULE, job.facts())
     assert isinstance(half, Finding)
     assert half.title == "Tasks began a checkpoint up to 41 s after its barriers arrived"
 
 
 def test_a_hang_and_a_slow_subtask_look_alike_in_totals() -> None:
-    job, expired = sick()
+    job, expired = expiring_job()
     for checkpoint in expired:
         job.acknowledgements(
             checkpoint, [("enrich", 2), *job.everyone("aggregate", "Sink: deliver")]
@@ -571,7 +573,7 @@ def test_back_pressure_that_ends_out_of_sight_is_not_healthy() -> None:
     job.completes(30)
     skewed(job, "enrich", 2)
     job.loads = [load for load in job.loads if load.taskmanager != job.manager_of("enrich", 2)]
-    (answer,) = said_by(checkpoint_culprit.RULE, job.facts())
+    (answer,) = results_of(checkpoint_culprit.RULE, job.facts())
     assert isinstance(answer, Inconclusive)
     assert answer.checks == ("other-taskmanager-logs", "longer-metrics")
 
@@ -581,7 +583,7 @@ def test_back_pressure_that_ends_out_of_sight_is_not_healthy() -> None:
 
 def late_source(count: int = 4, **idle: Any) -> Bench:
     """Return late messages: a source first, then all downstream tasks in one burst."""
-    job, expired = sick("1.14.6", count=count)
+    job, expired = expiring_job("1.14.6", count=count)
     for checkpoint in expired:
         job.is_late(checkpoint, "Source: orders", 1, 7.0)
         downstream_late(job, checkpoint, "enrich", "aggregate", "Sink: deliver", after_s=7.05)
@@ -604,7 +606,7 @@ def test_a_source_behind_back_pressure_is_a_victim() -> None:
             ("enrich", 2): {"busy": 995.0, "idle": 5.0},
         }
     )
-    found = asked(pressed).culprit
+    found = answer_for(pressed).culprit
     assert found is None or found.suspect.task != "Source: orders"
 
 
@@ -623,7 +625,7 @@ def test_one_late_message_of_a_source_is_an_accident() -> None:
 
 def hot_by_metrics_alone(missing: str | None = None) -> Bench:
     """Return a job whose metrics show that enrich (3/4) is busy; one TaskManager has no metrics."""
-    job, expired = sick()
+    job, expired = expiring_job()
     for checkpoint in expired if missing is not None else ():
         job.acknowledgements(checkpoint, missing=job.on(missing or ""))
     job.loaded(
@@ -652,7 +654,7 @@ def test_metrics_of_some_taskmanagers_are_less_sure() -> None:
     assert sum(signals(part).values()) < sum(signals(whole).values())
 
 
-def test_who_is_measured_is_not_convicted_for_who_is_not() -> None:
+def test_measured_subtasks_are_not_blamed_for_unmeasured_ones() -> None:
     """All missing acknowledgements are from TaskManagers without metrics: busy subtasks elsewhere were on time."""
     other = next(
         name for name in ("tm-1", "tm-2", "tm-3") if name != Bench().manager_of("enrich", 2)
@@ -673,11 +675,11 @@ def console(*late: tuple[int, str, int]) -> Bench:
     return job
 
 
-def test_who_alone_is_late_for_several_checkpoints_is_named_with_low_confidence() -> None:
+def test_the_only_late_subtask_of_several_checkpoints_has_low_confidence() -> None:
     job = console(
         (7, "enrich", 2), (8, "enrich", 2), (9, "enrich", 2), (9, "aggregate", 1), (11, "enrich", 2)
     )
-    (finding,) = said_by(checkpoint_culprit.RULE, job.facts())
+    (finding,) = results_of(checkpoint_culprit.RULE, job.facts())
     assert isinstance(finding, Finding)
     assert finding.subject.subtask_index == 2
     assert finding.confidence is Confidence.LOW
@@ -693,8 +695,8 @@ def test_who_alone_is_late_for_several_checkpoints_is_named_with_low_confidence(
         [(n, "enrich", 2) for n in (1, 2, 3)] + [(n, "enrich", i) for n in (4, 5, 6, 7) for i in (0, 1)],
     ],
 )  # fmt: skip
-def test_otherwise_late_messages_alone_name_nobody(late: list[tuple[int, str, int]]) -> None:
+def test_otherwise_late_messages_alone_name_no_culprit(late: list[tuple[int, str, int]]) -> None:
     job = console(*late)
     assert late_alone(job.job()) is None
-    (said,) = said_by(checkpoint_culprit.RULE, job.facts())
+    (said,) = results_of(checkpoint_culprit.RULE, job.facts())
     assert isinstance(said, Inconclusive)

@@ -63,7 +63,7 @@ def test_the_numbers_of_an_exception_are_measurements() -> None:
     assert [(action.option, action.command) for action in finding.actions] == [(None, "memory")]
 
 
-def test_an_undated_failure_stands_where_it_is_written() -> None:
+def test_an_undated_failure_keeps_its_position() -> None:
     """An undated last line was mistaken for the first failure, and for the root."""
     job = Bench()
     job.completes(3)

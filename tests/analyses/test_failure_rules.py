@@ -28,7 +28,7 @@ from flowdiag.analyses.model.finding import Confidence, Finding, Inconclusive, S
 from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.report.verdicts import judge
 
-from .judged import cases_of, outcomes_of, said_by
+from .judged import cases_of, outcomes_of, results_of
 from .workbench import Bench
 
 LOST = (
@@ -45,7 +45,7 @@ USER = "java.lang.IllegalStateException: cannot parse amount of order 7"
 
 
 def findings(rule: Rule, facts: ClusterFacts) -> list[Finding]:
-    said = list(said_by(rule, facts))
+    said = list(results_of(rule, facts))
     assert all(isinstance(item, Finding) for item in said), said
     return [item for item in said if isinstance(item, Finding)]
 
@@ -96,7 +96,7 @@ def test_user_code_in_a_restart_loop() -> None:
     assert loop.title.startswith("6 failures within 1 min without a completed checkpoint")
 
 
-def test_one_failure_that_is_over_is_information() -> None:
+def test_one_past_failure_is_information() -> None:
     job = Bench()
     job.completes(300)
     fails(job, job.now_s, "enrich", 1, USER)
@@ -146,7 +146,7 @@ def test_declines_of_one_subtask_with_its_cause() -> None:
     assert found.confidence is Confidence.HIGH
 
 
-def test_declines_of_everybody_name_nobody_alone() -> None:
+def test_declines_of_all_subtasks_name_no_single_culprit() -> None:
     job = Bench()
     job.completes(5)
     for checkpoint in job.declined(6):
@@ -169,7 +169,7 @@ def test_declines_on_one_machine() -> None:
     assert (found.subject.kind, found.subject.taskmanager) == ("taskmanager", "tm-2")
 
 
-def test_decline_without_reason_takes_the_taskmanagers_word() -> None:
+def test_a_decline_without_a_reason_uses_the_taskmanagers_log() -> None:
     job = Bench(version="1.10.3")
     job.completes(5)
     for checkpoint in job.declined(3):
@@ -182,7 +182,7 @@ def test_decline_without_reason_takes_the_taskmanagers_word() -> None:
     assert found.cause == "snapshot-exception" and "cannot parse" in (found.why or "")
 
 
-def test_who_never_acknowledged_is_accused_where_nothing_names_the_decliner() -> None:
+def test_a_subtask_that_never_acknowledged_is_the_decliner() -> None:
     job = Bench()
     job.completes(5)
     for number, checkpoint in enumerate(job.declined(4, reason="Checkpoint was declined.")):
@@ -209,7 +209,7 @@ def test_snapshots_that_failed_by_a_taskmanager_alone() -> None:
     assert (found.subject.task, found.cause) == ("aggregate", "snapshot-exception")
 
 
-def test_declines_of_closing_sources_are_nobody() -> None:
+def test_declines_of_closing_sources_have_no_culprit() -> None:
     job = Bench()
     job.completes(5)
     for checkpoint in job.declined(2, reason="Checkpoint was declined (task is closing)"):
@@ -468,7 +468,7 @@ def test_source_that_holds_the_lock() -> None:
     job.loaded({("Source: orders", None): {"busy": None, "back_pressured": 980.0}})
     assert findings(no_source_acknowledged.RULE, job.facts()) == []
     job.loads.clear()
-    (answer,) = said_by(no_source_acknowledged.RULE, job.facts())
+    (answer,) = results_of(no_source_acknowledged.RULE, job.facts())
     assert isinstance(answer, Inconclusive)
 
 
@@ -592,7 +592,7 @@ def test_how_many_must_write_slowly_is_a_limit(limit: str, value: float) -> None
     assert with_limits(storage_throttled.RULE, job.facts(), **{limit: value}) == []
 
 
-def stood_still(made_up: int, pause_s: float = 40.0) -> Bench:
+def paused_jobmanager(made_up: int, pause_s: float = 40.0) -> Bench:
     """Return a job without triggers for a while, then with all due triggers at once."""
     job = Bench(interval_s=3)
     job.completes(20, lasted_s=0.1)
@@ -604,8 +604,8 @@ def stood_still(made_up: int, pause_s: float = 40.0) -> Bench:
     return job
 
 
-def test_triggers_that_are_made_up_for_are_a_jobmanager_that_stood_still() -> None:
-    job = stood_still(13)
+def test_a_burst_of_missed_triggers_proves_a_stalled_jobmanager() -> None:
+    job = paused_jobmanager(13)
     found = one(jobmanager_stalled.RULE, job.facts())
     assert (found.cause, found.state, found.severity, found.confidence) == (
         "jobmanager-stalled",
@@ -619,9 +619,9 @@ def test_triggers_that_are_made_up_for_are_a_jobmanager_that_stood_still() -> No
     assert [c.code for c in judge(outcomes).culprits] == ["CP305"]
 
 
-def test_made_up_triggers_are_seen_where_nobody_tells_the_interval() -> None:
+def test_a_burst_of_missed_triggers_needs_no_known_interval() -> None:
     """Many short gaps do not prove a short interval."""
-    facts = stood_still(13).facts()
+    facts = paused_jobmanager(13).facts()
     (job,) = facts.jobs
     quartile = Setting(job=job.key, key="observed.interval_ms", value="50", source="observed")
     unknown = replace(facts, jobs=(replace(job, settings=(quartile,)),))
@@ -630,4 +630,4 @@ def test_made_up_triggers_are_seen_where_nobody_tells_the_interval() -> None:
 
 @pytest.mark.parametrize(("made_up", "pause_s"), [(0, 40.0), (1, 40.0), (3, 40.0), (1, 3.0)])
 def test_a_pause_without_making_up_is_no_stand_still(made_up: int, pause_s: float) -> None:
-    assert findings(jobmanager_stalled.RULE, stood_still(made_up, pause_s).facts()) == []
+    assert findings(jobmanager_stalled.RULE, paused_jobmanager(made_up, pause_s).facts()) == []

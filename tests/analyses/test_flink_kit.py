@@ -60,7 +60,7 @@ def test_a_taskmanager_is_known_by_its_id_by_its_host_or_not_at_all() -> None:
     assert nobodys.job is None and nobodys.subject.job_id is None
 
 
-def test_what_follows_from_checkpoints_yields_to_what_is_said() -> None:
+def test_printed_options_override_inferred_ones() -> None:
     bench = Bench()
     completed = bench.completes(4)
     found = checkpoint_finding(job_of(bench), completed[:2], among=completed, ongoing=False, **SAID)
@@ -119,7 +119,7 @@ def test_votes_have_the_weights_that_are_published() -> None:
         votes_for({"idle": "1/4"}, table)
 
 
-def test_remedies_know_the_version_and_the_value_that_holds() -> None:
+def test_remedies_fit_the_version_and_the_current_value() -> None:
     new, old = Bench(version="1.20.5"), Bench(version="1.9.3")
     for bench in (new, old):
         bench.completes(1)

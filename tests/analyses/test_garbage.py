@@ -11,12 +11,12 @@ from flowdiag.analyses.flink.suspects import NamedCulprit
 from flowdiag.analyses.flink.suspects.case import Suspect
 from flowdiag.analyses.model.finding import Confidence, Finding, Severity
 
-from .judged import said_by
+from .judged import results_of
 from .queues_workbench import MINUTE, Queues, judged
 from .workbench import SECOND, Bench
 
 
-def sick() -> Bench:
+def expiring_job() -> Bench:
     job = Bench(interval_s=30, timeout_s=60)
     job.completes(5)
     job.expires(6)
@@ -60,7 +60,7 @@ def slow(job: Bench, manager: str) -> None:
 
 
 def test_a_slow_machine_that_collects_garbage_is_called_that() -> None:
-    job = sick()
+    job = expiring_job()
     slow(job, "tm-2")
     found = found_culprit(job, collecting(job, tm_1=0.02, tm_2=0.7, tm_3=0.03))
     assert found is not None
@@ -71,19 +71,19 @@ def test_a_slow_machine_that_collects_garbage_is_called_that() -> None:
 
 
 def test_its_collectors_alone_are_an_indication() -> None:
-    job = sick()
+    job = expiring_job()
     found = found_culprit(job, collecting(job, tm_1=0.02, tm_2=0.7, tm_3=0.03))
     assert found is not None
     assert (found.suspect.taskmanager, found.confidence) == ("tm-2", Confidence.MEDIUM)
 
 
-def test_where_all_collect_alike_none_is_the_slow_one() -> None:
-    job = sick()
+def test_equal_garbage_collection_everywhere_names_no_taskmanager() -> None:
+    job = expiring_job()
     assert found_culprit(job, collecting(job, tm_1=0.5, tm_2=0.6, tm_3=0.55)) is None
 
 
-def test_what_it_collected_at_another_time_does_not_count() -> None:
-    job = sick()
+def test_garbage_collection_at_another_time_does_not_count() -> None:
+    job = expiring_job()
     before = tuple(
         replace(item, first_us=item.first_us - 3600 * SECOND, last_us=item.last_us - 3600 * SECOND)
         for item in collecting(job, tm_1=0.02, tm_2=0.7)
@@ -96,29 +96,29 @@ def test_checkpoints_that_are_slow_and_complete_have_a_culprit() -> None:
     job.completes(5)
     job.completes(20, lasted_s=5)
     spent = collecting(job, tm_1=0.02, tm_2=0.7, tm_3=0.03)
-    (found,) = said_by(checkpoint_culprit.RULE, job.facts(jobs=(job.job(garbage=spent),)))
+    (found,) = results_of(checkpoint_culprit.RULE, job.facts(jobs=(job.job(garbage=spent),)))
     assert isinstance(found, Finding)
     assert (found.subject.taskmanager, found.cause) == ("tm-2", "garbage-collection")
     assert (found.severity, found.confidence) == (Severity.WARNING, Confidence.MEDIUM)
 
 
-def test_what_it_collected_before_they_were_slow_does_not_count() -> None:
+def test_garbage_collection_before_the_slowdown_does_not_count() -> None:
     job = Bench(interval_s=3, timeout_s=60)
     job.completes(200)
     job.completes(20, lasted_s=5)
     spent = collecting(job, tm_1=0.02, tm_2=0.7, tm_3=0.03)
-    assert said_by(checkpoint_culprit.RULE, job.facts(jobs=(job.job(garbage=spent),))) == []
+    assert results_of(checkpoint_culprit.RULE, job.facts(jobs=(job.job(garbage=spent),))) == []
 
 
-def test_nobody_is_accused_of_checkpoints_that_are_fast() -> None:
+def test_fast_checkpoints_have_no_culprit() -> None:
     job = Bench(interval_s=3, timeout_s=60)
     job.completes(25)
     spent = collecting(job, tm_1=0.02, tm_2=0.7, tm_3=0.03)
-    assert said_by(checkpoint_culprit.RULE, job.facts(jobs=(job.job(garbage=spent),))) == []
+    assert results_of(checkpoint_culprit.RULE, job.facts(jobs=(job.job(garbage=spent),))) == []
 
 
 def test_a_hot_key_on_it_stays_a_hot_key() -> None:
-    job = sick()
+    job = expiring_job()
     manager = job.manager_of("enrich", 2).replace("-", "_")
     for checkpoint in job.checkpoints[5:]:
         job.acknowledgements(

@@ -27,7 +27,7 @@ def elected(second: float, source: int = 0, template: str = "leadership-granted"
     )
 
 
-def told(facts: ClusterFacts) -> list[Finding]:
+def findings_of(facts: ClusterFacts) -> list[Finding]:
     outcomes = outcomes_of(RULES, facts)
     assert all(culprit.subject.kind == "process" for culprit in judge(outcomes).culprits)
     return [f for outcome in outcomes if outcome.code == "CP313" for f in outcome.findings]
@@ -44,9 +44,9 @@ def recovered(**restored: int) -> Bench:
     return job
 
 
-def test_a_job_that_is_recovered_goes_on_under_its_id() -> None:
+def test_a_recovered_job_keeps_its_id() -> None:
     job = recovered(checkpoint=5)
-    (finding,) = told(job.facts(incidents=(elected(-30), elected(DOWN), elected(DOWN + 1))))
+    (finding,) = findings_of(job.facts(incidents=(elected(-30), elected(DOWN), elected(DOWN + 1))))
     assert (finding.cause, finding.state) == ("jobmanager-lost", State.RECOVERED)
     assert (finding.severity, finding.subject.kind) == (Severity.WARNING, "process")
     assert (finding.first_us, finding.count) == (job.at(241), 1)
@@ -58,14 +58,14 @@ def test_a_job_that_is_recovered_goes_on_under_its_id() -> None:
     assert "1 min 29 s after the last record" in finding.title
 
 
-def test_a_jobmanager_that_was_told_to_stop_is_worth_a_word() -> None:
+def test_a_stopped_jobmanager_is_mentioned() -> None:
     job = recovered(checkpoint=5)
     job.happens("suspended", DOWN - 20)
-    (finding,) = told(job.facts(incidents=(elected(DOWN),)))
+    (finding,) = findings_of(job.facts(incidents=(elected(DOWN),)))
     assert finding.severity is Severity.INFO
 
 
-def _anew(second: float) -> tuple[JobFacts, JobFacts]:
+def _resubmitted(second: float) -> tuple[JobFacts, JobFacts]:
     """Return a job without a recorded end, and a later job of the same name."""
     old, new = Bench(), Bench(key=JobKey("", "b" * 32), now_s=second)
     old.completes(5)
@@ -74,15 +74,15 @@ def _anew(second: float) -> tuple[JobFacts, JobFacts]:
     return old.job(), new.job(first_us=new.at(second))
 
 
-def test_a_job_that_is_submitted_anew_has_another_id() -> None:
-    old, new = _anew(DOWN + 10)
+def test_a_resubmitted_job_has_another_id() -> None:
+    old, new = _resubmitted(DOWN + 10)
     # Tasks fail when their heartbeats time out, which may be after the election.
     lapsed = Incident(
         kind="task-failure", time_us=T0 + round((DOWN + 5) * SECOND), text={"role": "taskmanager"}
     )
     old = replace(old, incidents=(*old.incidents, lapsed), last_us=lapsed.time_us)
     facts = Bench().facts(jobs=(old, new), incidents=(elected(-30), elected(DOWN, source=1)))
-    (finding,) = told(facts)
+    (finding,) = findings_of(facts)
     assert (finding.job, finding.state) == (new.key, State.RECOVERED)
     assert f"resubmitted, not recovered. Its old ID is {'a' * 32}" in finding.explain
 
@@ -92,17 +92,17 @@ def test_a_job_that_is_submitted_anew_has_another_id() -> None:
     [("another", 10.0, False), ("orders", 9000.0, False), ("orders", 10.0, True)],
 )
 def test_logs_of_two_clusters_are_no_restart(name: str, later_s: float, elsewhere: bool) -> None:
-    old, new = _anew(DOWN + later_s)
+    old, new = _resubmitted(DOWN + later_s)
     attempts = [replace(a, taskmanager=f"far-{a.taskmanager}") for a in new.attempts]
     new = replace(new, name=name, attempts=tuple(attempts) if elsewhere else new.attempts)
     at = elected(DOWN + later_s - 5, source=1)
-    assert told(Bench().facts(jobs=(old, new), incidents=(elected(-30), at))) == []
+    assert findings_of(Bench().facts(jobs=(old, new), incidents=(elected(-30), at))) == []
 
 
 def test_a_job_that_is_not_heard_of_again_in_the_log_of_the_new_start() -> None:
     job = Bench()
     job.completes(5)
-    (finding,) = told(job.facts(incidents=(elected(-30), elected(DOWN))))
+    (finding,) = findings_of(job.facts(incidents=(elected(-30), elected(DOWN))))
     assert (finding.state, finding.severity) == (State.ONGOING, Severity.WARNING)
     assert "do not show whether the job came back" in finding.explain
 
@@ -111,12 +111,12 @@ def test_a_job_that_ended_before_is_not_concerned() -> None:
     job = Bench()
     job.completes(5)
     job.happens("cancelled", DOWN - 10)
-    assert told(job.facts(incidents=(elected(-30), elected(DOWN)))) == []
+    assert findings_of(job.facts(incidents=(elected(-30), elected(DOWN)))) == []
 
 
-def test_an_election_beside_a_job_that_goes_on_is_none_of_its_business() -> None:
+def test_an_election_does_not_concern_a_job_that_continues() -> None:
     job = Bench()
     job.completes(10)
-    assert told(job.facts(incidents=(elected(-30), elected(DOWN)))) == []
+    assert findings_of(job.facts(incidents=(elected(-30), elected(DOWN)))) == []
     revoked = elected(DOWN, template="leadership-revoked")
-    assert told(recovered().facts(incidents=(elected(-30), revoked))) == []
+    assert findings_of(recovered().facts(incidents=(elected(-30), revoked))) == []

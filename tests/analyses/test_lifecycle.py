@@ -98,7 +98,7 @@ def test_a_late_message_without_its_expiry_is_kept_as_unmatched(
 
 
 @pytest.mark.spark
-def test_ids_that_begin_anew_are_another_run(events: Events, spark: SparkSession) -> None:
+def test_ids_that_start_over_are_another_run(events: Events, spark: SparkSession) -> None:
     frame = events(
         line("checkpoint_completed", 0, 500, duration_ms=5),  # its trigger is cut off
         line("checkpoint_triggered", 60_000, 1),
@@ -117,7 +117,7 @@ def test_ids_that_begin_anew_are_another_run(events: Events, spark: SparkSession
 
 
 @pytest.mark.spark
-def test_a_record_that_stands_twice_counts_once(events: Events, spark: SparkSession) -> None:
+def test_a_repeated_record_counts_once(events: Events, spark: SparkSession) -> None:
     rows = [
         line("checkpoint_triggered", 0, 1),
         line("checkpoint_expired", 8000, 1),
@@ -184,7 +184,7 @@ def test_lines_of_1_4_take_their_job_from_the_job_lines(
 
 
 @pytest.mark.spark
-def test_two_jobs_with_equal_tasks_are_told_apart_by_the_execution_graph(
+def test_the_execution_graph_distinguishes_jobs_with_equal_tasks(
     events: Events, spark: SparkSession
 ) -> None:
     other = "b" * 32
@@ -207,7 +207,7 @@ def test_two_jobs_with_equal_tasks_are_told_apart_by_the_execution_graph(
 
 @pytest.mark.spark
 @pytest.mark.parametrize(("apart_ms", "told_apart"), [(3000, True), (20, False)])
-def test_two_jobs_with_equal_tasks_are_told_apart_by_when_they_began(
+def test_start_times_distinguish_jobs_with_equal_tasks(
     apart_ms: int, told_apart: bool, events: Events, spark: SparkSession
 ) -> None:
     """Before 1.16, no record of an attempt names its job; a guess would blame the wrong TaskManager."""
@@ -281,7 +281,7 @@ def test_types_of_all_versions(printed: str | None, expected: str) -> None:
 
 
 @pytest.mark.spark
-def test_failures_without_a_reason_fail_where_the_next_one_counts_them(
+def test_failures_without_a_reason_count_with_the_next_one(
     events: Events, spark: SparkSession
 ) -> None:
     """A console without stack traces; Flink does not count checkpoints that a stop aborts."""
@@ -306,7 +306,7 @@ def test_failures_without_a_reason_fail_where_the_next_one_counts_them(
 
 
 @pytest.mark.spark
-def test_a_failure_names_who_declined_where_no_decline_is_told(
+def test_a_failure_names_the_decliner_without_a_decline(
     events: Events, spark: SparkSession
 ) -> None:
     fields = {"consecutive": "0", "named_task": "enrich", "named_subtask": "4/4"}

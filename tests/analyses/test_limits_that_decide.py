@@ -38,7 +38,7 @@ from tests.analyses.queues_workbench import Queues
 WAITS: dict[str, Any] = {"back_pressured": 700.0, "is_back_pressured": 1.0, "out_pool": 1.0}
 
 
-def said(rule: Rule, facts: Any, **limits: float) -> list[Finding]:
+def findings_of(rule: Rule, facts: Any, **limits: float) -> list[Finding]:
     """Return the findings of a rule with a user's limits."""
     cases = (facts,) if rule.whole else cases_of(facts)
     return [
@@ -66,12 +66,12 @@ def _revoked(*times: float) -> Any:
 
 
 def test_a_leadership_that_ends_with_the_input_is_not_lost() -> None:
-    assert not said(LEADERSHIP, _revoked(590))
-    assert said(LEADERSHIP, _revoked(590), end=5)
+    assert not findings_of(LEADERSHIP, _revoked(590))
+    assert findings_of(LEADERSHIP, _revoked(590), end=5)
 
 
 def test_all_lost_leaderships_are_evidence() -> None:
-    (finding,) = said(LEADERSHIP, _revoked(*range(100, 130)))
+    (finding,) = findings_of(LEADERSHIP, _revoked(*range(100, 130)))
     assert (finding.evidence_count, len(finding.reported_evidence), finding.count) == (
         30,
         MAX_CITED,
@@ -82,18 +82,18 @@ def test_all_lost_leaderships_are_evidence() -> None:
 def test_a_few_tasks_are_no_crowd() -> None:
     workers = tuple(w.worker(f"tm-{n}") for n in range(5))
     seen = w.facts(w.job(w.start(*(w.task(n) for n in range(3)))), workers=workers)
-    assert not said(CROWDED, seen)
-    (finding,) = said(CROWDED, seen, tasks=3)
+    assert not findings_of(CROWDED, seen)
+    (finding,) = findings_of(CROWDED, seen, tasks=3)
     assert finding.evidence_count == 3
 
 
-def test_who_fails_soon_never_ran() -> None:
+def test_a_job_that_fails_soon_never_ran() -> None:
     failed = w.start(w.task(0), failed_us=w.BEGIN + 10 * w.SECOND)
     again = w.start(w.task(0, at=100, running_us=None), number=1, at=100.0)
     seen = w.facts(w.job(failed, again))
-    (finding,) = said(HELD, seen)
+    (finding,) = findings_of(HELD, seen)
     assert finding.title.endswith("for 10 min")
-    (finding,) = said(HELD, seen, stable=5)
+    (finding,) = findings_of(HELD, seen, stable=5)
     assert finding.title.endswith("for 8 min 20 s")
 
 
@@ -103,12 +103,12 @@ def test_restarts_near_the_last_failure_belong_to_the_loop() -> None:
     )
     starts = [w.start(w.task(0), number=n, at=at) for n, at in ((0, 0), (1, 9.5), (2, 10), (3, 11))]
     seen = w.facts(w.job(*starts, incidents=failures))
-    (finding,) = said(LOOP, seen)
+    (finding,) = findings_of(LOOP, seen)
     assert finding.count == 3
-    assert not said(LOOP, seen, slack=0.1)
+    assert not findings_of(LOOP, seen, slack=0.1)
 
 
-def test_what_happened_near_a_loss_says_why() -> None:
+def test_events_near_a_loss_explain_it() -> None:
     lost = w.incident(
         "taskmanager-lost",
         60,
@@ -118,8 +118,8 @@ def test_what_happened_near_a_loss_says_why() -> None:
     )
     ended = w.worker("tm-1", ended_us=w.BEGIN + 130 * w.SECOND)
     seen = w.facts(w.job(w.start(w.task(0)), incidents=(lost,)), workers=(ended,))
-    assert not said(HEARTBEATS, seen)[0].votes
-    (finding,) = said(HEARTBEATS, seen, near=80)
+    assert not findings_of(HEARTBEATS, seen)[0].votes
+    (finding,) = findings_of(HEARTBEATS, seen, near=80)
     assert [vote.signal for vote in finding.votes] == ["container-ended"]
 
 
@@ -132,8 +132,8 @@ def test_a_process_may_notice_late() -> None:
     )
     own = w.trouble("master-heartbeat-lost", 500, taskmanager="tm-1")
     seen = w.facts(w.job(w.start(w.task(0)), incidents=(lost,)), troubles=(own,))
-    assert said(HEARTBEATS, seen)[0].cause == "process-paused"
-    assert said(HEARTBEATS, seen, notice=300)[0].cause == "taskmanager-lost"
+    assert findings_of(HEARTBEATS, seen)[0].cause == "process-paused"
+    assert findings_of(HEARTBEATS, seen, notice=300)[0].cause == "taskmanager-lost"
 
 
 def test_reading_state_is_the_reason_from_a_share_on() -> None:
@@ -146,14 +146,14 @@ def test_reading_state_is_the_reason_from_a_share_on() -> None:
         handles=1,
     )
     seen = w.facts(w.job(w.start(slow, restores=(read,))))
-    assert said(INITIALISATION, seen)[0].cause == "slow-open"
-    assert said(INITIALISATION, seen, reading=0.4)[0].cause == "slow-restore"
+    assert findings_of(INITIALISATION, seen)[0].cause == "slow-open"
+    assert findings_of(INITIALISATION, seen, reading=0.4)[0].cause == "slow-restore"
 
 
 def test_all_refusals_of_slots_are_counted() -> None:
     refused = tuple(w.incident("no-resource", 1.0 + n, "no slots") for n in range(40))
     held = w.start(number=0, steps=(), held="slots")
-    (finding,) = said(SLOTS, w.facts(w.job(held, incidents=refused)))
+    (finding,) = findings_of(SLOTS, w.facts(w.job(held, incidents=refused)))
     assert (finding.evidence_count, len(finding.reported_evidence)) == (40, 6)
     assert finding.actions[0].option == "taskmanager.numberOfTaskSlots"
 
@@ -161,7 +161,7 @@ def test_all_refusals_of_slots_are_counted() -> None:
 def test_all_workers_that_ended_are_evidence() -> None:
     workers = tuple(w.worker(f"w-{n}", ended_us=w.BEGIN + n, ref=Ref(0, n)) for n in range(20))
     dead = tuple(replace(worker, registered_us=None) for worker in workers)
-    (finding,) = said(WORKERS, w.facts(workers=dead))
+    (finding,) = findings_of(WORKERS, w.facts(workers=dead))
     assert (finding.evidence_count, len(finding.reported_evidence)) == (20, MAX_CITED)
 
 
@@ -176,15 +176,15 @@ def _memory(*incidents: Incident, **more: Any) -> MemoryFacts:
 
 def test_all_failures_for_buffers_are_counted() -> None:
     failures = [w.incident("network-buffers", float(n), "Insufficient number") for n in range(30)]
-    (finding,) = said(BUFFERS, _memory(*failures))
+    (finding,) = findings_of(BUFFERS, _memory(*failures))
     assert (finding.evidence_count, len(finding.reported_evidence)) == (30, 8)
 
 
 def test_all_warnings_of_tight_memory_are_evidence() -> None:
     warned = [w.incident("network-memory", float(n), text={"usage": "120"}) for n in range(30)]
-    (finding,) = said(TIGHT, _memory(*warned))
+    (finding,) = findings_of(TIGHT, _memory(*warned))
     assert (finding.evidence_count, finding.severity.value) == (30, "info")
-    assert said(TIGHT, _memory(*warned), usage=110)[0].severity.value == "warning"
+    assert findings_of(TIGHT, _memory(*warned), usage=110)[0].severity.value == "warning"
 
 
 def test_a_larger_pool_leaves_enough_heap_or_the_process_grows() -> None:
@@ -200,10 +200,10 @@ def test_a_larger_pool_leaves_enough_heap_or_the_process_grows() -> None:
         "out-of-memory", 5.0, "java.lang.OutOfMemoryError: Metaspace", taskmanager="tm-1"
     )
     facts = _memory(full, processes=(process,))
-    (finding,) = said(RAN_OUT, facts)
-    (larger,) = said(RAN_OUT, facts, heap_left=1)
+    (finding,) = findings_of(RAN_OUT, facts)
+    (larger,) = findings_of(RAN_OUT, facts, heap_left=1)
     assert "stays the same" in finding.actions[0].text
-    assert "has to grow" in larger.actions[0].text
+    assert "size grows" in larger.actions[0].text
 
 
 # --- queues ---------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from flowdiag.analyses.memory.out_of_memory import RULE as RAN_OUT
 from flowdiag.analyses.memory.rules.rejected_memory_options import RULE as REFUSED
 from flowdiag.analyses.memory.rules.sizes_not_in_effect import RULE as SIZES
 
-from .judged import said_by
+from .judged import results_of
 
 MIB = 1024 * 1024
 
@@ -62,7 +62,7 @@ def test_a_pod_smaller_than_its_process() -> None:
         pod = _row("pod-creating", 5, taskmanager="tm-1", fields={"resource": f"{megabytes},1.0"})
         facts = _facts(started, pod, version="1.20.5")
         assert facts.processes[0].container_limit == int(megabytes) * MIB
-        assert len(list(said_by(SIZES, facts))) == expected
+        assert len(list(results_of(SIZES, facts))) == expected
 
 
 def test_the_operator_reports_kills() -> None:
@@ -73,7 +73,7 @@ def test_the_operator_reports_kills() -> None:
     )
     facts = _facts(row, row, version="1.20.5")
     assert [kill.reason for kill in facts.kills] == ["OOMKilled"]
-    assert len(list(said_by(RAN_OUT, facts))) == 1
+    assert len(list(results_of(RAN_OUT, facts))) == 1
 
 
 def test_a_fragment_of_a_log_lists_some_of_the_options() -> None:
@@ -84,6 +84,6 @@ def test_a_fragment_of_a_log_lists_some_of_the_options() -> None:
     facts = _facts(started, row, version="1.20.5")
     assert facts.processes[0].derived is not None
     assert facts.processes[0].derived.error
-    assert not list(said_by(REFUSED, facts))
+    assert not list(results_of(REFUSED, facts))
     given = {"taskmanager.memory.managed.fraction": "0.4"}
-    assert list(said_by(REFUSED, _facts(started, row, given=given, version="1.20.5")))
+    assert list(results_of(REFUSED, _facts(started, row, given=given, version="1.20.5")))

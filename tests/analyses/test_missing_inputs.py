@@ -10,7 +10,7 @@ from flowdiag.parsers.sources.open import Source
 from .workbench import Bench
 
 
-def told(job: Bench, *managers: str) -> list[str]:
+def warnings_of(job: Bench, *managers: str) -> list[str]:
     processes = tuple(
         Process(source=n, label=name, role="taskmanager", cluster="", taskmanager=name)
         for n, name in enumerate(managers)
@@ -18,7 +18,7 @@ def told(job: Bench, *managers: str) -> list[str]:
     return [str(remark) for remark in missing_inputs(job.facts(processes=processes))]
 
 
-def sick() -> Bench:
+def failing_job() -> Bench:
     job = Bench()
     job.completes(3)
     job.expires(3)
@@ -27,22 +27,24 @@ def sick() -> Bench:
 
 
 def test_taskmanagers_without_a_log_are_listed() -> None:
-    assert told(sick(), "tm-1") == ["no log of 2 of the 3 TaskManagers that ran tasks: tm-2, tm-3"]
-    assert told(sick(), "tm-1", "tm-2", "tm-3") == []
+    assert warnings_of(failing_job(), "tm-1") == [
+        "no log of 2 of the 3 TaskManagers that ran tasks: tm-2, tm-3"
+    ]
+    assert warnings_of(failing_job(), "tm-1", "tm-2", "tm-3") == []
 
 
 def test_without_any_taskmanager_log_none_is_missing() -> None:
-    assert told(sick()) == []
+    assert warnings_of(failing_job()) == []
 
 
 def test_expired_checkpoints_without_metrics_of_their_time() -> None:
-    job = sick()
+    job = failing_job()
     job.loads.clear()
-    (said,) = told(job, "tm-1", "tm-2", "tm-3")
+    (said,) = warnings_of(job, "tm-1", "tm-2", "tm-3")
     assert said.startswith("the TaskManagers' logs contain no metrics from the time")
     well = Bench()
     well.completes(5)
-    assert told(well, "tm-1", "tm-2", "tm-3") == []
+    assert warnings_of(well, "tm-1", "tm-2", "tm-3") == []
 
 
 def source(index: int, name: str) -> Source:

@@ -17,7 +17,7 @@ from flowdiag.analyses.model.finding import Confidence, Finding, Severity, State
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.report.verdicts import judge
 
-from .judged import outcomes_of, said_by
+from .judged import outcomes_of, results_of
 from .workbench import SECOND, T0, Bench
 
 FIRST, THEN = ("enrich", 2), ("aggregate", 3)
@@ -66,7 +66,7 @@ def named(facts: JobFacts) -> list[tuple[Any, Any, int, int, State]]:
 
 
 def findings(job: Bench) -> list[Finding]:
-    said = said_by(checkpoint_culprit.RULE, job.facts())
+    said = results_of(checkpoint_culprit.RULE, job.facts())
     return [item for item in said if isinstance(item, Finding)]
 
 
@@ -102,7 +102,7 @@ def test_the_report_shows_the_time_of_each_culprit_and_its_successor() -> None:
     assert one.last_us == other.first_us == T0 + 510 * SECOND
 
 
-def test_who_is_sick_now_is_named_first_and_both_are_in_the_data() -> None:
+def test_the_current_culprit_comes_first_and_both_are_in_the_data() -> None:
     facts = moved().facts()
     outcomes = outcomes_of(RULES, facts)
     culprits = judge(outcomes).culprits
@@ -120,7 +120,7 @@ def test_who_is_sick_now_is_named_first_and_both_are_in_the_data() -> None:
     ]
 
 
-def test_where_both_are_at_work_between_two_stages_each_is_named_for_its_own() -> None:
+def test_each_culprit_is_named_for_its_own_stage_despite_overlap() -> None:
     """The queue of the first culprit is not empty when the second gets a hot key: the checkpoints in between point to both."""
     one, other = ("aggregate", 0), ("aggregate", 3)
     job = Bench(interval_s=30, timeout_s=60)
@@ -156,7 +156,7 @@ def test_one_culprit_stays_one() -> None:
     assert named(job.job()) == [(Suspect(*FIRST), "data-skew", 6, 25, State.ONGOING)]
 
 
-def test_single_checkpoints_that_accuse_somebody_else_are_no_move() -> None:
+def test_single_checkpoints_with_another_culprit_are_no_move() -> None:
     job = Bench(interval_s=30, timeout_s=60)
     job.completes(5)
     expired = job.expires(12)
@@ -166,7 +166,7 @@ def test_single_checkpoints_that_accuse_somebody_else_are_no_move() -> None:
     assert [(who, cause) for who, cause, *_ in named(job.job())] == [(Suspect(*FIRST), "data-skew")]
 
 
-def test_metrics_of_another_time_name_nobody() -> None:
+def test_old_metrics_name_no_culprit() -> None:
     """The metrics show an old hot key; only the acknowledgements show the present culprit."""
     job = Bench(interval_s=30, timeout_s=60)
     job.completes(5)
@@ -181,7 +181,7 @@ def test_metrics_of_another_time_name_nobody() -> None:
     ]
 
 
-def test_who_recovered_and_came_back_is_one_finding_with_both_times() -> None:
+def test_a_returning_culprit_is_one_finding_with_both_times() -> None:
     job = Bench(interval_s=30, timeout_s=60)
     for _ in range(2):
         job.completes(6)
@@ -195,7 +195,7 @@ def test_who_recovered_and_came_back_is_one_finding_with_both_times() -> None:
     assert "It is over: checkpoint 21 completed." in found.explain
 
 
-def test_sick_before_and_after_its_taskmanager_died_is_the_culprit() -> None:
+def test_a_culprit_remains_after_its_taskmanager_died() -> None:
     """The subtask continues on another TaskManager, and so do its metrics."""
     job = Bench(interval_s=30, timeout_s=60)
     job.completes(5)
@@ -226,7 +226,7 @@ def test_sick_before_and_after_its_taskmanager_died_is_the_culprit() -> None:
     assert answer.culprit.subject.taskmanager == "tm-9"
 
 
-def test_a_weak_vote_does_not_outrank_who_is_proven() -> None:
+def test_a_weak_vote_does_not_outrank_a_proven_culprit() -> None:
     """Two jobs of a session cluster: one has a hot key and recovers at times, the other fails without a known culprit."""
     proven = moved(4, 4)
     proven.completes(1)

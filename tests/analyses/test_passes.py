@@ -65,7 +65,7 @@ def job_of(bench: Bench, **more: Any) -> JobFacts:
     return JobFacts(**(values | counted(job, *LISTS)))
 
 
-def sick(spells: int) -> ClusterFacts:
+def many_episodes(spells: int) -> ClusterFacts:
     """Return a job with many episodes, each with late messages, a decline, REST responses, a failure and an abort."""
     bench = Bench(interval_s=10, timeout_s=10)
     for number in range(spells):
@@ -86,7 +86,7 @@ def sick(spells: int) -> ClusterFacts:
 
 
 def test_more_spells_need_no_more_passes() -> None:
-    few, many = passes(sick(8)), passes(sick(16))
+    few, many = passes(many_episodes(8)), passes(many_episodes(16))
     assert few == many
     assert few["late"] > 0
 
@@ -125,7 +125,7 @@ def test_more_jobs_need_no_more_passes() -> None:
     )
 
 
-@pytest.mark.parametrize("facts", [sick(3), cluster(4)], ids=["spells", "jobs"])
+@pytest.mark.parametrize("facts", [many_episodes(3), cluster(4)], ids=["spells", "jobs"])
 def test_cached_values_do_not_change_results(facts: ClusterFacts) -> None:
     first = outcomes_of(CHECKPOINT_RULES, facts)
     assert outcomes_of(CHECKPOINT_RULES, facts) == first

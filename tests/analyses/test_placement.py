@@ -94,7 +94,7 @@ def test_slow_machine() -> None:
     assert first.p_value == pytest.approx(3 / comb(9, 3) ** 2, rel=1e-2)
 
 
-def test_repeats_in_several_episodes_are_one_draw() -> None:
+def test_repetitions_in_several_episodes_count_once() -> None:
     """The same subtask late in ten episodes must not look like ten independent draws."""
     job = Bench(tasks=(("map", 9),), timeout_s=10)
     for _ in range(10):
@@ -120,7 +120,7 @@ def test_no_p_value_below_five_subtasks() -> None:
     assert sum(share.late for share in placed.shares) == 4
 
 
-def test_whole_vertices_name_nobody() -> None:
+def test_whole_vertices_name_no_taskmanager() -> None:
     job = Bench(timeout_s=10)
     for checkpoint in job.expires(2):
         for index in range(2):

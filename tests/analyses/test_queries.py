@@ -143,7 +143,7 @@ def test_every_file_is_asked(spark: Spark) -> None:
         views.SQL,
     ],
 )
-def test_what_is_fixed_is_used(queries: Queries) -> None:
+def test_fixed_parameters_are_used(queries: Queries) -> None:
     folder = ROOT.joinpath(*queries.package.split(".")[2:], "sql")
     used = {
         name for file in folder.glob("*.sql") for name in re.findall(r"\{(\w+)\}", file.read_text())
@@ -152,7 +152,7 @@ def test_what_is_fixed_is_used(queries: Queries) -> None:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parts[-3]}/{file.stem}")
-def test_a_file_says_what_a_row_is_and_names_known_events(file: Path) -> None:
+def test_a_query_file_describes_its_row_and_names_known_events(file: Path) -> None:
     text = file.read_text()
     head = text[: len(text) - len(sql._HEAD.sub("", text))]
     assert head.startswith("-- One row "), "a comment on top says what a row is"

@@ -154,7 +154,7 @@ def test_a_taskmanager_in_another_zone_is_aligned_by_transitions(
     ]
 
 
-def test_a_lone_log_is_assumed_to_be_utc_and_says_so(events: Events) -> None:
+def test_a_lone_log_is_assumed_to_be_utc_with_a_note(events: Events) -> None:
     frame = events(running("2026-03-01T10:00:03", "1", "Task"))
     assert settle(frame)[Stream(0, None)].clock.known_from == "assumed"
 
@@ -166,7 +166,7 @@ def test_a_named_zone_overrides_what_is_inferred(events: Events, spark: SparkSes
     assert instants(frame, writers, spark, tz="Europe/Berlin") == [us("2026-07-01T10:00:00")]
 
 
-def test_a_carrier_with_a_zone_tells_the_zone_of_the_inner_time(events: Events) -> None:
+def test_a_carrier_with_a_zone_determines_the_zone_of_the_inner_time(events: Events) -> None:
     frame = events(
         {
             "event": "job_state",
@@ -179,7 +179,7 @@ def test_a_carrier_with_a_zone_tells_the_zone_of_the_inner_time(events: Events) 
     assert (clock.zone_ms, clock.known_from) == (19_800_000, "carrier")
 
 
-def test_section_headers_name_the_owner_of_what_follows(events: Events) -> None:
+def test_section_headers_name_the_owner_of_the_following_records(events: Events) -> None:
     container = "container_e05_1543000000000_0007_01_000002"
     frame = events(
         {"event": "section", "process": container},
@@ -214,7 +214,7 @@ def test_a_stray_zone_is_no_change_of_summer_time() -> None:
     )
 
 
-def test_without_a_banner_the_wording_tells_the_version(events: Events) -> None:
+def test_without_a_banner_the_wording_shows_the_version(events: Events) -> None:
     frame = events(
         trigger("2018-11-29T18:43:44.624", "2018-11-29T10:43:44.622", 225),
         {"event": "checkpoint_completed", "checkpoint": 225, "job_id": "a" * 32},
@@ -254,7 +254,9 @@ def test_a_zone_is_never_further_than_the_world_is_wide(hours: int, days: int) -
     assert zone == hours * 3_600_000 or (abs(hours) == 12 and abs(zone) == 12 * 3_600_000)
 
 
-def test_the_name_of_a_file_tells_the_day_of_its_times(events: Events, spark: SparkSession) -> None:
+def test_the_name_of_a_file_contains_the_day_of_its_times(
+    events: Events, spark: SparkSession
+) -> None:
     said = {"event": "job_state", "logger": "ExecutionGraph", "clock": "time-of-day"}
     frame = events(
         {**said, "local_us": us("1970-01-01T23:59:58")},

@@ -33,7 +33,7 @@ ROWS = st.fixed_dictionaries(
 
 
 @given(st.lists(st.lists(ROWS, max_size=4), max_size=4))
-def test_rows_are_what_went_into_the_table(parts: list[list[dict[str, object]]]) -> None:
+def test_rows_equal_the_table(parts: list[list[dict[str, object]]]) -> None:
     """A run of rows with an empty column next to runs with values."""
     table = pa.Table.from_batches(
         [pa.RecordBatch.from_pylist(part, schema=SCHEMA) for part in parts], schema=SCHEMA

@@ -101,7 +101,7 @@ def test_the_silence_itself_is_mentioned_where_checkpoints_were_due() -> None:
     assert not list(silence_notes(rare))
 
 
-def test_who_would_tell_of_a_task() -> None:
+def test_logs_that_would_mention_a_task() -> None:
     """The JobManager's log ends early, the log of TaskManager 1 continues, and that of TaskManager 2 has a gap."""
 
     def process(role: str, name: str | None, first: int, last: int) -> Process:
@@ -133,16 +133,16 @@ def test_who_would_tell_of_a_task() -> None:
         ),
     )
 
-    def told(name: str | None, since: int, until: int = 9000) -> int:
+    def logged_until_s(name: str | None, since: int, until: int = 9000) -> int:
         return logged_until(facts, name, since * SECOND, until * SECOND) // SECOND
 
-    assert told(None, 20) == 30
-    assert told("tm-1", 20) == 500
-    assert told("tm-1", 20, until=40) == 40
-    assert told("tm-2", 20) == 100
-    assert told("tm-2", 8200) == 9000
-    assert told("tm-3", 20) == 30
-    assert told("tm-3", 400) == 400  # no log covers it
+    assert logged_until_s(None, 20) == 30
+    assert logged_until_s("tm-1", 20) == 500
+    assert logged_until_s("tm-1", 20, until=40) == 40
+    assert logged_until_s("tm-2", 20) == 100
+    assert logged_until_s("tm-2", 8200) == 9000
+    assert logged_until_s("tm-3", 20) == 30
+    assert logged_until_s("tm-3", 400) == 400  # no log covers it
     assert logged_until(ClusterFacts(jobs=(), processes=()), "tm-1", 0, 7) == 7  # no logs: REST
 
 
@@ -169,20 +169,20 @@ def written(path: Path, *minutes: float) -> Path:
 
 
 @pytest.mark.parametrize("until_minute", [9, 11, 60 * 30])
-def test_a_silence_is_measured_from_what_logs_hold(tmp_path: Path, until_minute: int) -> None:
+def test_a_silence_is_measured_within_the_logs(tmp_path: Path, until_minute: int) -> None:
     log = written(tmp_path / "jobmanager.log", 0, 1, 2, 2 + until_minute, 3 + until_minute)
     facts = assemble([], [], writers_of(log))
     found = [i.duration_ms for i in facts.incidents if i.kind == "silent"]
     assert found == ([] if until_minute < 10 else [until_minute * 60_000])
 
 
-def test_parts_of_one_log_fill_each_others_holes(tmp_path: Path) -> None:
+def test_parts_of_one_log_fill_each_others_gaps(tmp_path: Path) -> None:
     first = written(tmp_path / "jobmanager.log.1", 0, 5, 30)
     second = written(tmp_path / "jobmanager.log", 10, 15, 20, 25)
     assert not [i for i in assemble([], [], writers_of(first, second)).incidents]
 
 
-def test_until_when_a_log_tells() -> None:
+def test_the_end_of_a_log() -> None:
     bench = Bench()
     facts = with_hole(bench.facts(), silent(bench, 100, 200))
     at = bench.at
@@ -234,7 +234,7 @@ def _processes(*ends: tuple[str, float]) -> tuple[Process, ...]:
 
 
 @pytest.mark.parametrize(("tells_until", "held"), [(5, False), (300, True)])
-def test_a_task_waits_as_long_as_its_log_goes_on(tells_until: float, held: bool) -> None:
+def test_a_task_waits_until_its_log_ends(tells_until: float, held: bool) -> None:
     stuck = task(1, taskmanager="tm-2", initializing_us=None, running_us=None)
     begun = start(task(0), stuck, held="deployment", running_us=None, expected=2)
     seen = facts(job(begun), last_us=BEGIN + 300 * SECOND)
@@ -242,7 +242,7 @@ def test_a_task_waits_as_long_as_its_log_goes_on(tells_until: float, held: bool)
     assert bool(findings(HELD, replace(seen, common=common))) is held
 
 
-def test_tasks_of_which_no_log_tells_may_run() -> None:
+def test_tasks_without_a_log_may_run() -> None:
     """The JobManager's log begins later, and the TaskManager's log contains some of the tasks."""
     begun = start(task(0), task(1), held="deployment", running_us=None, expected=6)
     seen = facts(job(begun), last_us=BEGIN + 300 * SECOND)

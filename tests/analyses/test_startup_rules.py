@@ -33,7 +33,7 @@ def _lost(at: float = 60.0) -> Incident:
 # --- heartbeats ----------------------------------------------------------------------------------
 
 
-def test_a_taskmanager_that_stood_still_notices_late() -> None:
+def test_a_paused_taskmanager_notices_the_timeout_late() -> None:
     own = w.trouble(
         "master-heartbeat-lost", 85, taskmanager="tm-1", values={"master": "JobManager"}
     )
@@ -50,7 +50,7 @@ def test_both_sides_at_once_is_the_network() -> None:
     assert finding.cause == "network"
 
 
-def test_its_own_tasks_tell_when_it_noticed() -> None:
+def test_its_own_tasks_show_when_it_noticed() -> None:
     """TaskManagers of 1.12 log no missed heartbeat, but cancel their tasks."""
     late = w.task(0, own_ended_us=w.BEGIN + 90 * w.SECOND)
     (finding,) = w.findings(HEARTBEATS, w.facts(w.job(w.start(late), incidents=(_lost(),))))
@@ -82,7 +82,7 @@ def test_a_container_that_ended_was_gone() -> None:
     assert (finding.cause, finding.votes[0].signal) == ("taskmanager-lost", "container-ended")
 
 
-def test_without_its_log_nothing_is_said_about_why() -> None:
+def test_without_its_log_the_reason_is_unknown() -> None:
     (finding,) = w.findings(HEARTBEATS, w.facts(w.job(w.start(w.task(0)), incidents=(_lost(),))))
     assert finding.votes == ()
     assert "do not show why" in finding.title
@@ -94,7 +94,7 @@ def test_taskmanagers_that_leave_after_the_job_are_no_trouble() -> None:
     assert w.findings(HEARTBEATS, seen) == []
 
 
-def test_a_jobmanager_that_nobody_hears() -> None:
+def test_a_jobmanager_that_all_taskmanagers_lose() -> None:
     names = ("tm-1", "tm-2", "tm-3")
     seen = w.facts(
         w.job(w.start(w.task(0))),
@@ -153,7 +153,7 @@ def test_a_frame_that_is_too_large() -> None:
     assert (finding.option, finding.actions[0].proposed) == ("pekko.framesize", "41943040b")
 
 
-def test_a_frame_is_told_by_the_exception_of_a_task() -> None:
+def test_the_exception_of_a_task_shows_an_oversized_frame() -> None:
     """Up to 1.14, the sender receives the error, and the task fails with it."""
     text = "java.io.IOException: The rpc invocation size 95074 exceeds the maximum akka framesize."
     failed = w.incident("task-failure", 3, text)
@@ -207,7 +207,7 @@ def test_a_client_that_waited_for_its_job() -> None:
     assert w.findings(SUBMISSION, w.facts(ran, troubles=(told,))) == []
 
 
-def test_yarn_says_what_it_has() -> None:
+def test_yarn_reports_its_largest_container() -> None:
     failed = w.trouble("client-failed", cause="YarnDeploymentException: x")
     queue = w.trouble("yarn-queue-missing", values={"queue": "nightly", "queues": "default"})
     (finding,) = w.findings(SUBMISSION, w.facts(troubles=(failed, queue)))
@@ -257,29 +257,31 @@ def test_a_missing_class_is_one_finding() -> None:
 # --- the operator --------------------------------------------------------------------------------
 
 
-def _told(kind: str, at: float, **values: str) -> Trouble:
+def _trouble(kind: str, at: float, **values: str) -> Trouble:
     return w.trouble(kind, at, resource="default/orders", values=values)
 
 
-def test_what_the_operator_could_not_do() -> None:
-    crash = _told("operator-event-warning", 5, reason="IMAGEPULLBACKOFF", said="[main] pull failed")
+def test_failures_of_the_operator() -> None:
+    crash = _trouble(
+        "operator-event-warning", 5, reason="IMAGEPULLBACKOFF", said="[main] pull failed"
+    )
     (finding,) = w.findings(OPERATOR, w.facts(troubles=(crash,)))
     assert (finding.severity, finding.subject.job_name) == (Severity.CRITICAL, "orders")
     assert "image" in finding.actions[0].text
-    better = _told("operator-status", 60, state="STABLE", said="stable")
+    better = _trouble("operator-status", 60, state="STABLE", said="stable")
     (finding,) = w.findings(OPERATOR, w.facts(troubles=(crash, better)))
     assert (finding.severity, finding.state) == (Severity.WARNING, State.RECOVERED)
 
 
 def test_an_operator_that_is_content() -> None:
-    fine = _told("operator-event", 5, reason="SUBMIT", said="Starting deployment")
+    fine = _trouble("operator-event", 5, reason="SUBMIT", said="Starting deployment")
     assert w.findings(OPERATOR, w.facts(troubles=(fine,))) == []
 
 
 # --- workers -------------------------------------------------------------------------------------
 
 
-def test_what_was_asked_for_against_what_there_is() -> None:
+def test_requested_and_available_resources() -> None:
     large = w.trouble(
         "yarn-request-too-large",
         values={"asked": "<memory:12288, vCores:4>", "offered": "<memory:8192, vCores:4>"},
@@ -295,7 +297,7 @@ def test_what_was_asked_for_against_what_there_is() -> None:
 
 
 @pytest.mark.parametrize(("read_s", "cause"), [(18, "slow-restore"), (1, "slow-open")])
-def test_its_taskmanagers_lines_tell_reading_from_opening(read_s: int, cause: str) -> None:
+def test_lines_of_its_taskmanager_distinguish_reading_from_opening(read_s: int, cause: str) -> None:
     slow = w.task(0, running_us=w.BEGIN + 21 * w.SECOND)
     fast = [w.task(n, taskmanager="tm-2") for n in (1, 2, 3)]
     begun = w.BEGIN + w.SECOND

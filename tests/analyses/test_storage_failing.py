@@ -98,7 +98,7 @@ def test_the_jobmanager_alone_is_enough() -> None:
     assert culprits(job) == [("CP312", "storage", None, None)]
 
 
-def test_where_nobody_says_who_was_refused_it_is_a_hint() -> None:
+def test_storage_errors_without_a_task_are_a_hint() -> None:
     """A log at WARN: `Failed to trigger or complete checkpoint`, and the deepest cause."""
     job = Bench(interval_s=30, timeout_s=60)
     job.completes(5)
@@ -116,7 +116,7 @@ def test_it_is_over_once_checkpoints_complete() -> None:
     assert found.culprits[0].state is State.RECOVERED
 
 
-def test_a_hot_key_beside_it_is_named_as_well() -> None:
+def test_a_simultaneous_hot_key_is_named_as_well() -> None:
     job = Bench(interval_s=30, timeout_s=60)
     job.completes(5)
     for _ in range(4):
@@ -153,7 +153,7 @@ def found_by(job: Bench) -> Finding:
     return finding
 
 
-def test_who_cannot_finalize_tells_of_the_storage_without_an_exception_below() -> None:
+def test_a_failed_finalization_points_to_the_storage() -> None:
     job = Bench()
     job.completes(5)
     for number in (6, 7, 8):
@@ -171,7 +171,7 @@ def test_who_cannot_finalize_tells_of_the_storage_without_an_exception_below() -
 
 
 @pytest.mark.parametrize(("cause", "word"), WORDS)
-def test_what_fails_before_it_has_a_number_counts(cause: str, word: str) -> None:
+def test_checkpoints_that_fail_before_they_have_a_number_count(cause: str, word: str) -> None:
     job = Bench()
     job.completes(5)
     for minute in range(4):
@@ -186,7 +186,7 @@ def test_what_fails_before_it_has_a_number_counts(cause: str, word: str) -> None
     assert found_by(job).state is State.RECOVERED
 
 
-def test_what_is_not_triggered_for_another_reason_is_no_storage() -> None:
+def test_checkpoints_not_triggered_for_other_reasons_are_no_storage_failure() -> None:
     job = Bench()
     job.completes(5)
     for minute in range(4):
@@ -195,7 +195,7 @@ def test_what_is_not_triggered_for_another_reason_is_no_storage() -> None:
     assert not [f for o in outcomes if o.code == "CP312" for f in o.findings]
 
 
-def test_what_fails_before_any_task_is_asked_is_no_matter_of_finished_tasks() -> None:
+def test_early_trigger_failures_are_not_due_to_finished_tasks() -> None:
     job = Bench()
     job.completes(5)
     for minute in range(6):

@@ -49,7 +49,7 @@ def found(
     )
 
 
-def told(*said: tuple[str, Finding]) -> tuple[list[Story], dict[str, str]]:
+def stories_and_codes(*said: tuple[str, Finding]) -> tuple[list[Story], dict[str, str]]:
     """The stories of a report, and the codes of its findings by their fingerprints."""
     outcomes = [
         RuleOutcome(code=code, name=code.lower(), title=code, core=False, findings=(finding,))
@@ -101,7 +101,7 @@ def test_expiries_full_queues_and_a_restart_are_one_story() -> None:
         "subtask_index": 0,
         "taskmanager": "tm-2",
     }
-    (story,), known = told(
+    (story,), known = stories_and_codes(
         ("CP101", found(at=(2, 10), severity=Severity.CRITICAL, title="9 of 15 expired")),
         ("BP103", found(at=(1, 10), title="the input of enrich (1/4) is full", **enrich)),
         ("SK101", found("data-skew", rank=15, title="enrich (1/4) is hot", **enrich)),
@@ -118,7 +118,7 @@ def test_expiries_full_queues_and_a_restart_are_one_story() -> None:
 
 def test_garbage_collection_explains_slow_tasks() -> None:
     on: dict[str, Any] = {"taskmanager": "tm-2"}
-    stories_, known = told(
+    stories_, known = stories_and_codes(
         ("CP201", found("slow-taskmanager", kind="taskmanager", rank=20, at=(3, 9), **on)),
         ("CP101", found(at=(4, 9))),
         ("SK104", found("garbage-collection", kind="taskmanager", rank=25, at=(2, 9), **on)),
@@ -132,7 +132,7 @@ def test_garbage_collection_explains_slow_tasks() -> None:
 
 
 def test_a_host_is_not_blamed_for_tasks_elsewhere() -> None:
-    stories_, _ = told(
+    stories_, _ = stories_and_codes(
         ("SK104", found("garbage-collection", kind="taskmanager", taskmanager="tm-1")),
         ("CP201", found("slow-subtask", kind="subtask", task="enrich", taskmanager="tm-2")),
     )
@@ -140,7 +140,7 @@ def test_a_host_is_not_blamed_for_tasks_elsewhere() -> None:
 
 
 def test_jobs_are_separate_stories() -> None:
-    stories_, known = told(
+    stories_, known = stories_and_codes(
         ("SK101", found("data-skew", task="a", rank=15)),
         ("CP101", found(job=OTHER)),
         ("CP103", found(job=OTHER)),
@@ -149,7 +149,7 @@ def test_jobs_are_separate_stories() -> None:
 
 
 def test_a_finding_that_ended_long_before_explains_nothing() -> None:
-    stories_, _ = told(
+    stories_, _ = stories_and_codes(
         ("SK101", found("data-skew", task="a", at=(0, 5), state=State.RECOVERED)),
         ("CP101", found(at=(60, 70))),
     )
@@ -157,7 +157,7 @@ def test_a_finding_that_ended_long_before_explains_nothing() -> None:
 
 
 def test_a_later_finding_does_not_explain_an_earlier_one() -> None:
-    stories_, _ = told(
+    stories_, _ = stories_and_codes(
         ("CP302", found("taskmanager-lost", kind="taskmanager", taskmanager="tm-1", at=(30, 31))),
         ("CP311", found(at=(1, 2), state=State.RECOVERED)),
     )
@@ -165,7 +165,7 @@ def test_a_later_finding_does_not_explain_an_earlier_one() -> None:
 
 
 def test_competing_explanations_are_both_listed() -> None:
-    stories_, known = told(
+    stories_, known = stories_and_codes(
         ("BP104", found("task-hangs", kind="subtask", task="a", subtask_index=1, rank=15)),
         ("BP102", found("slow-operator", kind="task", task="b", rank=16)),
         ("CP101", found(severity=Severity.CRITICAL)),
@@ -175,7 +175,7 @@ def test_competing_explanations_are_both_listed() -> None:
 
 
 def test_settings_come_after_events() -> None:
-    stories_, known = told(
+    stories_, known = stories_and_codes(
         ("MM303", found("unmanaged-rocksdb", job=None, at=None, kind="taskmanager")),
         ("CP302", found("taskmanager-lost", state=State.RECOVERED, taskmanager="tm-1")),
     )
@@ -186,7 +186,7 @@ def test_an_ongoing_finding_without_a_start_is_not_a_setting() -> None:
     """Ongoing back pressure on the source ranks before a backlog that is already processed."""
     begun = found("throttled", kind="application", application="app-1")
     option: dict[str, Any] = {"kind": "option", "option": "maxRate", "application": "app-1"}
-    stories_, known = told(
+    stories_, known = stories_and_codes(
         ("RT205", replace(found("max-rate", **option), first_us=None)),
         ("RT101", found("overloaded", kind="application", state=State.RECOVERED)),
         ("RT203", replace(begun, first_us=None)),
@@ -196,7 +196,7 @@ def test_an_ongoing_finding_without_a_start_is_not_a_setting() -> None:
 
 def test_a_driver_that_works_alone_explains_an_overload() -> None:
     query: dict[str, Any] = {"kind": "query", "query": "orders"}
-    (story,), known = told(
+    (story,), known = stories_and_codes(
         ("RT101", found("overloaded", rank=40, **query)),
         ("RT308", replace(found("driver-gaps", rank=20, **query), first_us=None)),
     )
@@ -226,7 +226,7 @@ def test_the_culprit_of_more_checkpoints_comes_first() -> None:
 
 
 def test_info_findings_are_in_no_story() -> None:
-    assert told(("CP104", found(severity=Severity.INFO)))[0] == []
+    assert stories_and_codes(("CP104", found(severity=Severity.INFO)))[0] == []
 
 
 _FINDINGS = st.lists(
@@ -258,7 +258,7 @@ _FINDINGS = st.lists(
 def test_every_finding_is_in_one_story_and_every_chain_ends_at_its_root(
     said: list[tuple[str, Finding]],
 ) -> None:
-    stories_, known = told(*said)
+    stories_, known = stories_and_codes(*said)
     assert len(known) == len(said)  # no two have the same fingerprint
     marks = [mark for story in stories_ for mark in story.findings]
     assert sorted(marks) == sorted(known)
@@ -290,7 +290,7 @@ def test_many_jobs_cost_as_much_as_each_alone(monkeypatch: pytest.MonkeyPatch) -
         for number in range(jobs):
             job = JobKey("", f"{number:032x}")
             said += [("SK101", found("data-skew", job=job)), ("CP101", found(job=job))]
-        assert len(told(*said)[0]) == jobs
+        assert len(stories_and_codes(*said)[0]) == jobs
         return compared
 
     monkeypatch.setattr(stories, "_fits", counting)

@@ -101,7 +101,7 @@ def test_one_fault_has_one_culprit_and_one_cause(
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_whatever_the_load_both_name_the_same(seed: int) -> None:
+def test_both_topics_agree_for_any_load(seed: int) -> None:
     """Steady loads, because only `queues` sees changes within minutes."""
     draw = random.Random(seed)
     bench = Queues(version=draw.choice(VERSIONS), managers=draw.randint(1, 4))
@@ -149,7 +149,7 @@ def test_a_sibling_that_reports_less_is_no_measure_of_skew() -> None:
     assert answer.culprit.suspect == Suspect("Sink: deliver")
 
 
-def test_every_cause_says_what_it_means_and_what_to_do() -> None:
+def test_every_cause_has_a_meaning_and_remedies() -> None:
     assert all(CAUSES[cause].explanation and CAUSES[cause].remedies for cause in CULPRIT_CAUSES)
 
 

@@ -47,7 +47,7 @@ def writer(source: int, role: str, cluster: str = "logs", **more: Any) -> Writer
     return Writer(**(values | more))
 
 
-def test_parts_of_a_rolled_log_know_what_the_oldest_says() -> None:
+def test_parts_of_a_rolled_log_share_facts_of_the_oldest() -> None:
     newest = writer(0, "taskmanager", first_us=300)
     middle = writer(1, "unknown", first_us=200, taskmanager="tm-1", host="worker-1")
     oldest = writer(
@@ -63,7 +63,7 @@ def test_parts_of_a_rolled_log_know_what_the_oldest_says() -> None:
         )
 
 
-def test_a_process_that_came_back_as_another_version_is_not_told_the_future() -> None:
+def test_a_restarted_process_of_another_version_does_not_change_earlier_parts() -> None:
     parts = [
         writer(0, "jobmanager", first_us=100),
         writer(1, "jobmanager", first_us=200, version="1.18.1"),
@@ -101,7 +101,7 @@ names = st.text("ab/", max_size=6)
 
 
 @given(managers=st.sets(names, min_size=2), worker=names)
-def test_the_jobmanager_whose_name_begins_most_like_it_is_taken(
+def test_the_jobmanager_with_the_most_similar_name_is_chosen(
     managers: set[str], worker: str
 ) -> None:
     def alike(name: str) -> int:
@@ -215,6 +215,6 @@ def test_metrics_given_twice_count_once() -> None:
     assert loaded_jobs(twice) == {"a": 0, "b": 1}
 
 
-def test_a_job_that_was_not_seen_at_work_is_not_called_healthy() -> None:
+def test_a_job_without_observed_work_is_not_healthy() -> None:
     (job,) = checkpoint_data(ClusterFacts(jobs=(Bench().job(),), processes=()), ())
     assert job.verdict == Verdict.INCONCLUSIVE
