@@ -90,6 +90,7 @@ _KEYS: Final[dict[str, tuple[tuple[Version, Version | None, str], ...]]] = {
     ),
     "metaspace": (((1, 10), None, "taskmanager.memory.jvm-metaspace.size"),),
     "direct": (((1, 10), None, "taskmanager.memory.task.off-heap.size"),),
+    "rest-content": (((1, 5), None, "rest.server.max-content-length"),),
     "frame-size": (((1, 0), (1, 17), "akka.framesize"), ((1, 18), None, "pekko.framesize")),
     "slots": (((1, 0), None, "taskmanager.numberOfTaskSlots"),),
     "jobmanager-memory": (

@@ -52,7 +52,8 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "two-writers": ("two-writers", ()),
     "schema-changed": ("schema-changed", ()),
     "checkpoint-changed": ("query-changed", ()),
-    "frame-too-large": ("frame-too-large", ()),
+    "frame-too-large": ("frame-too-large", ("larger", "smaller")),
+    "rest-message-too-large": ("frame-too-large", ("rest",)),
     "class-loading": ("class-loading", ("missing", "conflict")),  # `flink.linkage` decides
     "invalid-sql": ("invalid-sql", ()),
     "invalid-options": ("invalid-options", ()),
