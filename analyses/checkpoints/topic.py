@@ -285,12 +285,14 @@ def failing_spans(facts: ClusterFacts) -> list[tuple[int, int]]:
 
 
 def window_us(facts: ClusterFacts, spans: Sequence[tuple[int, int]]) -> int | None:
-    """Return the window length for metrics of failing checkpoints; None if none failed.
+    """Return the window length for metrics of failing or pending checkpoints; None if there are none.
 
     A minute, the usual reporting interval, or a multiple that limits the windows of all subtasks.
     """
     if not spans:
-        return None
+        if not any(c.status is Status.IN_FLIGHT for job in facts.jobs for c in job.checkpoints):
+            return None
+        spans = [(job.first_us or 0, job.last_us or 0) for job in facts.jobs]
     subtasks = sum(len({(a.task, a.subtask_index) for a in job.attempts}) for job in facts.jobs)
     most = min(MOST_WINDOWS, max(1, MOST_LOADS // max(subtasks, 1)))
     lasted = sum(high - low for low, high in spans)

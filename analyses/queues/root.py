@@ -38,6 +38,7 @@ from flowdiag.analyses.flink.tasks.pressure import (
     slow_taskmanager_of_task,
     unblocked_sources,
 )
+from flowdiag.analyses.flink.tasks.standstill import Standstill, Step, most, standstill_in
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Confidence, State, Vote
@@ -74,7 +75,7 @@ class Spell:
         whole: whether all subtasks of the vertex are busy.
         before: the tasks that wait for it, and the largest share of the time that a subtask of each waits.
         samples: of the subtask with the fewest.
-        fatal: whether no checkpoint completes at the end of the input.
+        fatal: whether no checkpoint completes, or no record moves, at the end of the input.
         then: the culprit after the end of the spell, if others continue to wait.
     """
 
@@ -575,7 +576,8 @@ def _judge_root(
         resumed=_resumed(job, first_us),
         ended_by_start=state is State.RECOVERED and _near_end(job, last_us),
         draining=_draining(job, windows),
-        fatal=state is State.ONGOING and completes_no_checkpoint(job),
+        fatal=state is State.ONGOING
+        and (completes_no_checkpoint(job) or stands_still(job) is not None),
     )
 
 
@@ -699,6 +701,24 @@ def completes_no_checkpoint(job: JobQueues) -> bool:
     """Return whether no checkpoint completes at the end, by the rules of `flowdiag checkpoints`."""
     series = [e for e in spells(episodes(job.job), job.job) if e.checkpoints]
     return bool(series) and j.fatal_at_end(job.job, series)
+
+
+@once
+def stands_still(job: JobQueues) -> Standstill | None:
+    """Return the time in which no record moves at the end of the metrics; None if any does."""
+    steps = {
+        (key.task, key.subtask_index): [
+            Step(
+                sample.first_us,
+                sample.last_us,
+                most(sample.increases.get("records_in"), sample.increases.get("records_out")),
+            )
+            for sample in each
+            if sample.first_us is not None and sample.last_us is not None
+        ]
+        for key, each in job.samples.items()
+    }
+    return standstill_in({key: each for key, each in steps.items() if each}, job.topology)
 
 
 def awaits_barrier(job: JobQueues, windows: Sequence[int]) -> tuple[SubtaskKey, ...]:

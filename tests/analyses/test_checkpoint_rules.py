@@ -301,7 +301,9 @@ def test_in_progress_for_hours() -> None:
     found = finding(checkpoint_never_completes.RULE, job.facts())
     assert found.title.startswith("Checkpoint 4 has been in progress for ")
     (same,) = jobs_of(job.facts())
-    patient = checkpoint_never_completes.RULE.limits.with_settings({"stuck": 100.0})
+    patient = checkpoint_never_completes.RULE.limits.with_settings(
+        {"stuck": 100.0, "usual": 100_000.0}
+    )
     assert list(checkpoint_never_completes.RULE.judge(same, patient)) == []
     job.happens("cancelled")
     assert results(checkpoint_never_completes.RULE, job.facts()) == []

@@ -6,6 +6,7 @@ The subtask, task or TaskManager that made checkpoints expire, its cause (`data-
 `slow-operator`, `slow-taskmanager`, `slow-sync-snapshot`, `slow-async-snapshot`, `slow-subtask`), the vote
 of every signal, and the confidence. Even if all checkpoints complete, it also reports:
 
+- a subtask that delays a checkpoint in progress, if that one is overdue (CP106)
 - a saturated subtask whose upstream waits, as happens with unaligned checkpoints. The confidence is lower
   if the logs and metrics show no checkpoint.
 - a slow TaskManager, if checkpoints are slow (CP104)
@@ -82,7 +83,7 @@ from typing import Final, Unpack
 
 from msgspec import structs
 
-from flowdiag.analyses.checkpoints import culprit
+from flowdiag.analyses.checkpoints import culprit, pending
 from flowdiag.analyses.checkpoints.rules.slow_checkpoint import slow_finding
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.judging import severity_of
@@ -90,6 +91,7 @@ from flowdiag.analyses.flink.suspects import NamedCulprit, culprit_measurements
 from flowdiag.analyses.flink.suspects.causes import CULPRIT_CAUSES
 from flowdiag.analyses.flink.suspects.remedies import explanation, remedies_for
 from flowdiag.analyses.flink.suspects.signals import SIGNALS
+from flowdiag.analyses.flink.tasks.standstill import standstill
 from flowdiag.analyses.model.finding import MAX_CITED
 
 _ONLY_LATE: Final = "late messages name the late subtasks, but no line shows how the checkpoints ended or which tasks wait"
@@ -105,6 +107,8 @@ def judge(job: h.Job, limits: h.Limits) -> h.Iterator[h.Finding | h.Inconclusive
         yield _late_alone(job, alone)
     elif found:
         yield from _delayed(job, found)
+    elif (waits := pending.pending(job)) is not None and (by := pending.culprit(job)) is not None:
+        yield _overdue(job, by, waits)
     elif (answer := culprit.hot_spot(job)) is not None:
         yield from _saturated(job, answer)
     elif (late := slow_finding(job)) is not None and late.severity is not h.Severity.INFO:
@@ -157,6 +161,22 @@ def _late_alone(job: h.Job, found: culprit.LateAlone) -> h.Finding:
         ),
         votes=votes,
     )
+
+
+def _overdue(job: h.Job, found: NamedCulprit, waits: pending.Pending) -> h.Finding:
+    """Report who delays a checkpoint that has not expired yet."""
+    name, age = f"checkpoint {waits.checkpoint.id}", h.fmt.duration(waits.age_ms)
+    fields = _fields(
+        job,
+        found,
+        f"blocks {name}, which has been in progress for {age}",
+        explain=explanation(found),
+        severity=h.Severity.CRITICAL if standstill(job) is not None else h.Severity.WARNING,
+        state=h.State.ONGOING,
+        first_us=waits.checkpoint.triggered_us,
+        last_us=waits.until_us,
+    )
+    return h.job_finding(job, subject=found.subject, **fields)
 
 
 def _saturated(

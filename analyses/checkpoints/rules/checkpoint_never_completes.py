@@ -3,28 +3,31 @@
 What it reports
 ---------------
 - A job whose log shows triggers but neither completions nor failures.
-- A checkpoint in progress for much longer than the timeout.
+- A checkpoint in progress for much longer than the timeout, or than the completed ones took.
 - A job that runs for hours without a single trigger.
 
 Why it matters
 --------------
-In the first two cases the JobManager hangs, or part of the log is missing. Without a completed checkpoint the
-job starts from scratch after its next failure. In the third case checkpointing is off, which may or may not
-be intended.
+If checkpoints never end, the JobManager hangs, or part of the log is missing. Without a completed checkpoint the
+job starts from scratch after its next failure. An overdue checkpoint shows that a task hangs or waits, long
+before the timeout does. If checkpointing is off, this may or may not be intended.
 
 How it decides
 --------------
 - Never completes: at least `triggers` checkpoints were triggered, and none ended.
 - Stuck: the last trigger is older than `stuck` times the timeout (10 minutes if unknown), and the job's log
   continues.
+- Overdue: the last trigger is older than `least`, and than `usual` times the longest completed checkpoint (or the
+  interval if none completed). The log, or the ticks of a collection, must continue. The finding is
+  critical if no record moves in the job.
 - Off: tasks ran for `hours-without` hours, and the JobManager's log contains no trigger.
 
-Checkpoints that were interrupted by a cancellation, a stop or the end of the job do not count. Nor does a
-checkpoint that is still in progress when the input ends.
+Checkpoints that were interrupted by a cancellation, a stop or the end of the job do not count.
 
 What to do
 ----------
-Take a thread dump of the JobManager. It shows whether the checkpoint coordinator waits for metadata storage,
+Overdue checkpoint: take a thread dump of the TaskManager whose subtask has not acknowledged it. CP201 names it.
+Otherwise take a thread dump of the JobManager. It shows whether the checkpoint coordinator waits for metadata storage,
 an operator coordinator or a master hook. If the log was filtered, pass the whole log.
 
 False alarms
@@ -37,19 +40,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from flowdiag.analyses.checkpoints.pending import LEAST_MS, TIMES, Pending, pending
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.failures.silences import jobmanager_logged_until
 from flowdiag.analyses.flink.judging import ended_or_last
+from flowdiag.analyses.flink.tasks.standstill import standstill
 
-_ENDINGS: Final = (
-    "cancelled",
-    "finished",
-    "job-failure",
-    "coordinator-stopped",
-    "restart",
-    "restored",
-    "leadership",
-)
 _HANGING: Final = (
     h.Action(
         text="Take a thread dump of the JobManager and check the checkpoint coordinator's threads",
@@ -70,6 +66,12 @@ class Limits(h.Limits):
     stuck: float = h.limit(
         2.0, "ratio", "multiple of the timeout; a healthy coordinator expires the checkpoint at 1.0"
     )
+    usual: float = h.limit(
+        TIMES, "ratio", "multiple of the longest completed checkpoint; back pressure can double one"
+    )
+    least: float = h.limit(
+        LEAST_MS / 1000, "s", "shorter waits are common: a large snapshot, or a burst of records"
+    )
     hours_without: float = h.limit(
         2.0, "hours", "some jobs use intervals above one hour, but hardly any above two hours"
     )
@@ -77,69 +79,118 @@ class Limits(h.Limits):
 
 def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     """At most one finding per job."""
-    pending = [
+    fields = _only_triggers(job, limits) or _in_progress(job, limits) or _off(job, limits)
+    if fields is not None:
+        defaults: h.FindingFields = {
+            "severity": h.Severity.CRITICAL,
+            "state": h.State.ONGOING,
+            "rank": h.Rank.SYMPTOM,
+            "last_us": job.last_us,
+            "actions": _HANGING,
+        }
+        yield h.job_finding(job, **(defaults | fields))
+
+
+def _only_triggers(job: h.Job, limits: NeverCompletes) -> h.FindingFields | None:
+    triggered = [
         c for c in job.in_order if c.triggered_us is not None and c.status is h.Status.IN_FLIGHT
     ]
-    timeout = job.timeout_ms or h.DEFAULT_TIMEOUT_MS
-    deployed = [(a.ref, a.deployed_us) for a in job.attempts if a.deployed_us is not None]
-    fields: h.FindingFields = {
-        "severity": h.Severity.CRITICAL,
-        "state": h.State.ONGOING,
-        "rank": h.Rank.SYMPTOM,
-        "last_us": job.last_us,
-        "actions": _HANGING,
+    if len(triggered) < limits.triggers or job.concluded:
+        return None
+    return {
+        "title": f"{len(triggered)} checkpoints were triggered, none completed and none failed",
+        "explain": "The log shows only the triggers. The same log would report a checkpoint that "
+        "exceeds its timeout as expired. So either the JobManager hangs, or the log is incomplete.",
+        "first_us": triggered[0].triggered_us,
+        "last_us": triggered[-1].triggered_us,
+        "count": len(triggered),
+        "measurements": (
+            h.measurement("triggered-checkpoints", len(triggered), "checkpoints"),
+            h.measurement("completed-checkpoints", 0, "checkpoints"),
+        ),
+        "evidence": h.cite((c.trigger_ref, c.triggered_us) for c in triggered),
     }
-    if len(pending) >= limits.triggers and not job.concluded:
-        fields |= {
-            "title": f"{len(pending)} checkpoints were triggered, none completed and none failed",
-            "explain": "The log shows only the triggers. The same log would report a checkpoint that "
-            "exceeds its timeout as expired. So either the JobManager hangs, or the log is incomplete.",
-            "first_us": pending[0].triggered_us,
-            "last_us": pending[-1].triggered_us,
-            "count": len(pending),
-            "measurements": (
-                h.measurement("triggered-checkpoints", len(pending), "checkpoints"),
-                h.measurement("completed-checkpoints", 0, "checkpoints"),
+
+
+def _in_progress(job: h.Job, limits: NeverCompletes) -> h.FindingFields | None:
+    found, timeout = pending(job), job.timeout_ms or h.DEFAULT_TIMEOUT_MS
+    if found is None:
+        return None
+    if found.age_ms > limits.stuck * timeout:
+        return _stuck(found, timeout, limits)
+    if found.age_ms >= found.limit_ms(limits.usual, limits.least * 1000):
+        return _overdue(job, found, timeout, limits)
+    return None
+
+
+def _stuck(found: Pending, timeout_ms: float, limits: NeverCompletes) -> h.FindingFields:
+    """Return the fields about a checkpoint that the coordinator should have expired."""
+    last, age = found.checkpoint, found.age_ms
+    return {
+        "title": f"Checkpoint {last.id} has been in progress for {h.fmt.duration(age)}",
+        "explain": f"It neither completed nor expired, although the timeout is {h.fmt.duration(timeout_ms)} "
+        "and the log continues. Either the coordinator hangs, or log lines are missing.",
+        "first_us": last.triggered_us,
+        "measurements": (h.measurement("in-progress", age, "ms", limits.stuck * timeout_ms),),
+        "evidence": h.cite([(last.trigger_ref, last.triggered_us)]),
+    }
+
+
+def _overdue(
+    job: h.Job, found: Pending, timeout_ms: float, limits: NeverCompletes
+) -> h.FindingFields:
+    """Return the fields about a checkpoint that takes far longer than usual."""
+    last, still = found.checkpoint, standstill(job)
+    usual = "the interval is" if not job.completed else "completed ones took at most"
+    title = f"Checkpoint {last.id} has been in progress for {h.fmt.duration(found.age_ms)}"
+    if last.acknowledged is not None and last.subtasks:
+        title += f", acknowledged by {last.acknowledged} of {last.subtasks} subtasks"
+    explain = f"It expires after {h.fmt.duration(timeout_ms)} at the earliest."
+    if still is not None:
+        title += "; no record moves"
+        explain += (
+            f" No subtask received or emitted a record for {h.fmt.duration(still.lasted_ms)}."
+        )
+    return {
+        "severity": h.Severity.CRITICAL if still is not None else h.Severity.WARNING,
+        "title": title,
+        "explain": explain,
+        "first_us": last.triggered_us,
+        "last_us": found.until_us,
+        "measurements": (
+            h.measurement(
+                "in-progress",
+                round(found.age_ms),
+                "ms",
+                found.limit_ms(limits.usual, limits.least * 1000),
             ),
-            "evidence": h.cite((c.trigger_ref, c.triggered_us) for c in pending),
-        }
-    elif (age := _age_ms(job, pending)) is not None and age > limits.stuck * timeout:
-        last = pending[-1]
-        fields |= {
-            "title": f"Checkpoint {last.id} has been in progress for {h.fmt.duration(age)}",
-            "explain": f"It neither completed nor expired, although the timeout is {h.fmt.duration(timeout)} "
-            "and the log continues. Either the coordinator hangs, or log lines are missing.",
-            "first_us": last.triggered_us,
-            "measurements": (h.measurement("in-progress", age, "ms", limits.stuck * timeout),),
-            "evidence": h.cite([(last.trigger_ref, last.triggered_us)]),
-        }
-    elif (hours := _hours_without(job)) is not None and hours >= limits.hours_without:
-        fields |= {
-            "severity": h.Severity.INFO,
-            "title": f"Tasks ran for {hours:.1f} h and no checkpoint was triggered: checkpointing is off",
-            "explain": "Without checkpoints the job restarts with empty state after a failure. That is fine "
-            "for batch jobs and for jobs without state.",
-            "first_us": min(time for _, time in deployed),
-            "measurements": (h.measurement("hours-running", hours, "hours", limits.hours_without),),
-            "evidence": h.cite(deployed),
-            "actions": h.shared_remedies(job, "switch-on"),
-        }
-    else:
-        return
-    yield h.job_finding(job, **fields)
+            h.measurement("usual", found.usual_ms, "ms", over=usual),
+        ),
+        "evidence": h.cite([(last.trigger_ref, last.triggered_us)]),
+        "actions": (
+            h.Action(
+                text="Take a thread dump of a TaskManager whose subtasks have not acknowledged the checkpoint",
+                verify="no task waits for a response, a lock or a buffer",
+            ),
+        ),
+    }
 
 
-def _age_ms(job: h.Job, pending: list[h.Checkpoint]) -> float | None:
-    """Return the age of the checkpoint in progress; None without one, or if the job ended."""
-    if not pending or job.last_us is None:
+def _off(job: h.Job, limits: NeverCompletes) -> h.FindingFields | None:
+    hours = _hours_without(job)
+    if hours is None or hours < limits.hours_without:
         return None
-    last = pending[-1]
-    since = last.triggered_us or 0
-    if any(i.time_us is None or i.time_us >= since for i in h.incidents(job, *_ENDINGS)):
-        return None
-    if any((c.run, c.id) > (last.run, last.id) for c in job.checkpoints if c.status != last.status):
-        return None
-    return (jobmanager_logged_until(job.cluster, since, job.last_us) - since) / 1000
+    deployed = [(a.ref, a.deployed_us) for a in job.attempts if a.deployed_us is not None]
+    return {
+        "severity": h.Severity.INFO,
+        "title": f"Tasks ran for {hours:.1f} h and no checkpoint was triggered: checkpointing is off",
+        "explain": "Without checkpoints the job restarts with empty state after a failure. That is fine "
+        "for batch jobs and for jobs without state.",
+        "first_us": min(time for _, time in deployed),
+        "measurements": (h.measurement("hours-running", hours, "hours", limits.hours_without),),
+        "evidence": h.cite(deployed),
+        "actions": h.shared_remedies(job, "switch-on"),
+    }
 
 
 def _hours_without(job: h.Job) -> float | None:

@@ -231,7 +231,7 @@ def _only_late_source(case: Case) -> Iterator[SuspectVote]:
     if len(tally) != 1:
         return
     ((key, often),) = tally.items()
-    if often >= _REPEATED and not _waits(case, key):
+    if often >= case.fewest and not _waits(case, key):
         yield _vote_for_source(
             case, key, f"the only source late or missing in {often}", often, refs
         )

@@ -70,7 +70,13 @@ class Case:
     """The facts of one span that signals and causes share."""
 
     def __init__(
-        self, job: JobFacts, episode: Episode, view: View, *, end: Root | None = None
+        self,
+        job: JobFacts,
+        episode: Episode,
+        view: View,
+        *,
+        end: Root | None = None,
+        fewest: int = 2,
     ) -> None:
         """Collect the facts.
 
@@ -80,7 +86,10 @@ class Case:
             view: the loads of the span.
             end: the end of back pressure that the case is about: one of its subtasks is the culprit,
                 and the other signals decide which.
+            fewest: checkpoints that show a source to be late: a single one may be an accident, unless it
+                stays in progress.
         """
+        self.fewest = fewest
         self.job = job
         self.episode = episode
         self.view = view

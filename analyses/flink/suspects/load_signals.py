@@ -15,7 +15,6 @@ from flowdiag.analyses.model.finding import Evidence
 
 HALF_FULL: Final = 0.5
 """Of the input buffers, on average: with peaks of `FULL` a subtask does not keep up."""
-_REPEATED: Final = 2  # checkpoints
 
 
 def cited_work(loads: Iterable[Load]) -> tuple[Evidence, ...]:
@@ -145,7 +144,7 @@ def all_idle(case: Case) -> bool:
     sources = case.topology.sources
     if not all(p.is_idle(load) for load in sampled if load.key.task not in sources):
         return False
-    aligned = not case.unaligned and len(case.expired) >= _REPEATED
+    aligned = not case.unaligned and len(case.expired) >= case.fewest
     if aligned and p.unblocked_sources(case.loads, case.topology):
         return True
     return not any(load.waits and load.wait_measured for load in case.loads.values())

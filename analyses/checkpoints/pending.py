@@ -1,0 +1,125 @@
+"""A checkpoint that stays in progress.
+
+With the default timeout of ten minutes, a task that hangs fails no checkpoint for ten minutes. The age of the
+checkpoint in progress shows the hang much earlier.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from flowdiag.analyses.flink import helpers as h
+from flowdiag.analyses.flink.failures.silences import jobmanager_logged_until
+from flowdiag.analyses.flink.suspects import NamedCulprit, find_culprit
+from flowdiag.analyses.flink.suspects.case import Case
+from flowdiag.analyses.flink.tasks.pressure import view_during
+from flowdiag.analyses.flink.tasks.standstill import standstill
+from flowdiag.analyses.model.derived import once
+
+LEAST_MS: Final = 60_000.0
+"""Shorter waits are common: a large snapshot, or a moment of back pressure."""
+TIMES: Final = 3.0
+"""Multiple of the longest completed checkpoint, or of the interval if no input shows one."""
+_ENDINGS: Final = (
+    "cancelled",
+    "finished",
+    "job-failure",
+    "coordinator-stopped",
+    "restart",
+    "restored",
+    "leadership",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """The checkpoint in progress at the end of the input.
+
+    Args:
+        checkpoint: the checkpoint.
+        until_us: when the input last shows that it is in progress.
+        usual_ms: the duration of the longest completed checkpoint, or else the interval.
+    """
+
+    checkpoint: h.Checkpoint
+    until_us: int
+    usual_ms: float | None
+
+    @property
+    def age_ms(self) -> float:
+        return (self.until_us - (self.checkpoint.triggered_us or 0)) / 1000
+
+    def limit_ms(self, times: float = TIMES, least_ms: float = LEAST_MS) -> float:
+        """Return the age from which the checkpoint is overdue."""
+        return max(least_ms, times * (self.usual_ms or 0.0))
+
+
+@once
+def pending(job: h.Job) -> Pending | None:
+    """Return the last checkpoint if it is in progress, and no event of the job ended it."""
+    last = _last_in_progress(job)
+    if last is None:
+        return None
+    took = [ms for c in job.completed if not c.is_savepoint and (ms := h.elapsed_ms(c)) is not None]
+    return Pending(
+        checkpoint=last,
+        until_us=_in_progress_until(job, last.triggered_us or 0),
+        usual_ms=max(took, default=job.interval_ms),
+    )
+
+
+def _last_in_progress(job: h.Job) -> h.Checkpoint | None:
+    waiting = [c for c in job.in_order if c.status is h.Status.IN_FLIGHT]
+    last = waiting[-1] if waiting else None
+    if last is None or last.triggered_us is None or job.last_us is None:
+        return None
+    since = last.triggered_us
+    if any(i.time_us is None or i.time_us >= since for i in h.incidents(job, *_ENDINGS)):
+        return None
+    later = (c for c in job.checkpoints if (c.run, c.id) > (last.run, last.id))
+    return None if any(c.status is not last.status for c in later) else last
+
+
+def _in_progress_until(job: h.Job, since_us: int) -> int:
+    """Return the last time at which the JobManager still reported the checkpoint as in progress.
+
+    A collection stores no unchanged response again, but the values of metrics with each tick.
+    """
+    until = jobmanager_logged_until(job.cluster, since_us, job.last_us or since_us)
+    logs = {process.source for process in job.cluster.processes}
+    collected = [
+        load.last_us
+        for load in job.loads
+        if load.last_us is not None and load.ref is not None and load.ref.source not in logs
+    ]
+    return max([until, *collected]) if job.cluster.has_rest else until
+
+
+@once
+def culprit(job: h.Job) -> NamedCulprit | None:
+    """Return who delays the overdue checkpoint; None if no checkpoint is overdue, or without a culprit.
+
+    The checkpoint is judged as if it had expired at the end of the input. If no record moves, only the metrics
+    of that time count: a subtask that hangs has received records before.
+    """
+    found = pending(job)
+    if found is None or found.age_ms < found.limit_ms():
+        return None
+    expired = replace(
+        found.checkpoint,
+        status=h.Status.EXPIRED,
+        ended_us=found.until_us,
+        duration_ms=round(found.age_ms),
+    )
+    episode = h.Episode(
+        job=job.key,
+        checkpoints=(expired,),
+        recovered=None,
+        warm_up=False,
+        since_us=expired.triggered_us,
+    )
+    still = standstill(job)
+    since = expired.triggered_us or 0
+    since = since if still is None else max(since, still.since_us)
+    return find_culprit(Case(job, episode, view_during(job, since, found.until_us), fewest=1))

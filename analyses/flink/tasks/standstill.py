@@ -1,0 +1,74 @@
+"""A job in which no record moves: no subtask receives or emits one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from flowdiag.analyses.flink.job import JobFacts
+from flowdiag.analyses.flink.tasks.pressure import KNOWN_SIBLINGS
+from flowdiag.analyses.flink.tasks.topology import Topology, topology_of
+from flowdiag.analyses.model.derived import once
+
+LEAST_US: Final = 20_000_000
+"""Two refreshes of the JobManager's metrics: a shorter time may lie between two values of a counter."""
+
+
+class Step(NamedTuple):
+    """The records that a subtask received or emitted in one window of the metrics."""
+
+    first_us: int
+    last_us: int
+    records: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Standstill:
+    """The time at the end of the metrics in which no record moves."""
+
+    since_us: int
+    until_us: int
+
+    @property
+    def lasted_ms(self) -> float:
+        return (self.until_us - self.since_us) / 1000
+
+
+@once
+def standstill(job: JobFacts) -> Standstill | None:
+    """Return the time in which no record moves at the end of the metrics; None if any does, or if it is short."""
+    steps: defaultdict[tuple[str, int], list[Step]] = defaultdict(list)
+    for row in job.loads:
+        if row.first_us is not None and row.last_us is not None:
+            records = most(row.records_in, row.records_out)
+            steps[row.task, row.subtask_index].append(Step(row.first_us, row.last_us, records))
+    return standstill_in(steps, topology_of(job))
+
+
+def standstill_in(
+    steps: Mapping[tuple[str, int], Sequence[Step]], topology: Topology
+) -> Standstill | None:
+    """Return the same from the steps of each subtask; None if too few subtasks have any."""
+    if not steps or len(steps) < KNOWN_SIBLINGS * sum(topology.parallelism.values()):
+        return None
+    since = max(_still_since(each) for each in steps.values())
+    until = max(step.last_us for each in steps.values() for step in each)
+    return Standstill(since, until) if until - since >= LEAST_US else None
+
+
+def most(*counts: float | None) -> float | None:
+    """Return the largest known count."""
+    return max((count for count in counts if count is not None), default=None)
+
+
+def _still_since(steps: Sequence[Step]) -> int:
+    """Return the time since which the counters of a subtask have not changed."""
+    ordered = sorted(steps)
+    since = ordered[-1].last_us
+    for step in reversed(ordered):
+        if step.records is None or step.records > 0:
+            break
+        since = step.first_us
+    return since

@@ -1,0 +1,82 @@
+"""A checkpoint that stays in progress is reported long before it expires."""
+
+from __future__ import annotations
+
+import pytest
+
+from flowdiag.analyses.checkpoints.rules import checkpoint_culprit, checkpoint_never_completes
+from flowdiag.analyses.flink.job import ClusterFacts, SubtaskCheckpoint, SubtaskLoad
+from flowdiag.analyses.model.finding import Finding, Severity
+
+from .judged import said_by
+from .workbench import SECOND, Bench
+
+
+def hanging(lasts_s: float, *, moving: bool = False, takes_s: float = 1.0) -> ClusterFacts:
+    """`enrich (1/4)` hangs since the checkpoint in progress; ticks show counters that (do not) change."""
+    job = Bench(interval_s=10)
+    job.completes(5, lasted_s=takes_s)
+    (last,) = job.in_flight()
+    begun = last.triggered_us or 0
+    for task, index in job.everyone():
+        reached = task.startswith("Source") or (task == "enrich" and index)
+        job.rows.append(
+            SubtaskCheckpoint(
+                job=job.key,
+                checkpoint=last.id,
+                vertex_id=None,
+                task=task,
+                subtask_index=index,
+                acknowledged=bool(reached),
+                end_to_end_ms=100 if reached else None,
+            )
+        )
+        hangs = (task, index) == ("enrich", 0)
+        waits = task.startswith("Source") or (task == "enrich" and not hangs)
+        job.loads.append(
+            SubtaskLoad(
+                job=job.key,
+                task=task,
+                subtask_index=index,
+                taskmanager=job.manager_of(task, index),
+                host=None,
+                samples=6,
+                busy=1000.0 if hangs else 0.0,
+                back_pressured=1000.0 if waits else 0.0,
+                records_in=100.0 if moving and not hangs else 0.0,
+                records_out=0.0,
+                ref=job.ref(),
+                first_us=begun + 5 * SECOND,
+                last_us=begun + round(lasts_s * SECOND),
+            )
+        )
+    return job.facts()
+
+
+def found(rule: object, facts: ClusterFacts) -> Finding | None:
+    said = said_by(rule, facts)  # type: ignore[arg-type]
+    return said[0] if said and isinstance(said[0], Finding) else None
+
+
+def test_the_time_of_the_last_tick_shows_its_age_and_the_culprit() -> None:
+    facts = hanging(160)
+    age = found(checkpoint_never_completes.RULE, facts)
+    assert age is not None
+    assert age.severity is Severity.CRITICAL
+    assert age.title == ("Checkpoint 6 has been in progress for 2 min 40 s; no record moves")
+    who = found(checkpoint_culprit.RULE, facts)
+    assert who is not None
+    assert (who.severity, who.cause) == (Severity.CRITICAL, "task-hangs")
+    assert who.title.startswith("enrich (1/4) blocks checkpoint 6, which has been in progress for")
+
+
+def test_it_is_a_warning_while_records_move() -> None:
+    age = found(checkpoint_never_completes.RULE, hanging(160, moving=True))
+    assert age is not None
+    assert age.severity is Severity.WARNING
+    assert "no record moves" not in age.title
+
+
+@pytest.mark.parametrize(("lasts_s", "takes_s"), [(50, 1), (160, 60)])
+def test_a_short_or_usual_wait_is_no_finding(lasts_s: float, takes_s: float) -> None:
+    assert found(checkpoint_never_completes.RULE, hanging(lasts_s, takes_s=takes_s)) is None
