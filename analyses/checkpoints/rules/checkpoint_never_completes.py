@@ -91,7 +91,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
         yield h.job_finding(job, **(defaults | fields))
 
 
-def _only_triggers(job: h.Job, limits: NeverCompletes) -> h.FindingFields | None:
+def _only_triggers(job: h.Job, limits: Limits) -> h.FindingFields | None:
     triggered = [
         c for c in job.in_order if c.triggered_us is not None and c.status is h.Status.IN_FLIGHT
     ]
@@ -112,7 +112,7 @@ def _only_triggers(job: h.Job, limits: NeverCompletes) -> h.FindingFields | None
     }
 
 
-def _in_progress(job: h.Job, limits: NeverCompletes) -> h.FindingFields | None:
+def _in_progress(job: h.Job, limits: Limits) -> h.FindingFields | None:
     found, timeout = pending(job), job.timeout_ms or h.DEFAULT_TIMEOUT_MS
     if found is None:
         return None
@@ -123,7 +123,7 @@ def _in_progress(job: h.Job, limits: NeverCompletes) -> h.FindingFields | None:
     return None
 
 
-def _stuck(found: Pending, timeout_ms: float, limits: NeverCompletes) -> h.FindingFields:
+def _stuck(found: Pending, timeout_ms: float, limits: Limits) -> h.FindingFields:
     """Return the fields about a checkpoint that the coordinator should have expired."""
     last, age = found.checkpoint, found.age_ms
     return {
@@ -136,9 +136,7 @@ def _stuck(found: Pending, timeout_ms: float, limits: NeverCompletes) -> h.Findi
     }
 
 
-def _overdue(
-    job: h.Job, found: Pending, timeout_ms: float, limits: NeverCompletes
-) -> h.FindingFields:
+def _overdue(job: h.Job, found: Pending, timeout_ms: float, limits: Limits) -> h.FindingFields:
     """Return the fields about a checkpoint that takes far longer than usual."""
     last, still = found.checkpoint, standstill(job)
     usual = "the interval is" if not job.completed else "completed ones took at most"
@@ -176,7 +174,7 @@ def _overdue(
     }
 
 
-def _off(job: h.Job, limits: NeverCompletes) -> h.FindingFields | None:
+def _off(job: h.Job, limits: Limits) -> h.FindingFields | None:
     hours = _hours_without(job)
     if hours is None or hours < limits.hours_without:
         return None
