@@ -168,8 +168,10 @@ def failures_of(job: h.Job) -> list[TaskFailure]:
     """Return the crises whose root is an exception of the job itself, by cause and task."""
     groups: dict[tuple[str | None, str | None], list[h.Crisis]] = {}
     for crisis in job.crises:
-        alone = crisis.kind in _WITHOUT_RECORDS and all(
-            failure.incident.kind in _OF_JOBS for failure in crisis.failures
+        ended = crisis.final and crisis.kind == "jobmanager-lost"
+        alone = ended or (
+            crisis.kind in _WITHOUT_RECORDS
+            and all(failure.incident.kind in _OF_JOBS for failure in crisis.failures)
         )
         if crisis.kind in _CAUSES or alone:
             key = (_cause_of(crisis)[0], crisis.root.incident.task)

@@ -46,6 +46,14 @@ _WORDS: Final = {
 }
 
 
+_COUNTED_PER_JOB: Final = (
+    "cancelled",
+    "finished",
+    "suspended",
+    "job-running",
+)  # not per transition
+
+
 def understood(facts: ClusterFacts) -> tuple[Understood, ...]:
     """Return the recognised kinds, in the order of their first record."""
     groups: dict[str, list[tuple[int | None, Ref | None]]] = {}
@@ -84,6 +92,10 @@ def _records(facts: ClusterFacts) -> Iterator[tuple[str, int | None, Ref | None]
 
 
 def _incidents(incidents: Iterable[Incident]) -> Iterator[tuple[str, int | None, Ref | None]]:
+    counted = set()
     for incident in incidents:
-        if incident.kind in _WORDS:
-            yield _WORDS[incident.kind], incident.time_us, incident.ref
+        if incident.kind not in _WORDS or (incident.kind, incident.job) in counted:
+            continue
+        if incident.kind in _COUNTED_PER_JOB and incident.job is not None:
+            counted.add((incident.kind, incident.job))
+        yield _WORDS[incident.kind], incident.time_us, incident.ref

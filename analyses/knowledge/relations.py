@@ -234,7 +234,7 @@ RELATIONS: Final = (
         rules=("CP301", "CP303", "MM201", "ST201", "ST104", "ST307"),
         explain=("ST103",),
         same_cause=True,
-        clause="the submission fails with it",
+        clause="the job does not run because of it",
         source="the response to the submission is the job's first failure; flink.md 3.3",
     ),
     Relation(

@@ -139,7 +139,7 @@ def _rule_names(rules: list[Rule]) -> Text:
 
 
 def _verdict(report: Report, page: Page) -> RenderableType:
-    """Return the last block: the verdict, the culprits in ascending order, and the first steps."""
+    """Return the last block: the verdict, the culprits, and the first steps."""
     summary = report.summary
     blocks: list[RenderableType] = [_verdict_line(report, g.heading("Verdict"))]
     if not summary.assessed:
@@ -159,7 +159,7 @@ def _verdict(report: Report, page: Page) -> RenderableType:
                 Text(f"{number}.", "bold" if number == 1 else "dim"),
                 _culprit(culprit, page, jobs if several else []),
             )
-            for number, (culprit, jobs) in reversed(shown)
+            for number, (culprit, jobs) in shown
         ]
         blocks.append(g.Indented(g.Aligned(rows)))
     blocks += [

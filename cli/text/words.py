@@ -104,7 +104,7 @@ def time_span(report: w.Report, clock: Clock) -> str:
     firsts = [first for first, _ in spans if first]
     lasts = [last for _, last in spans if last]
     if not firsts or not lasts:
-        return "no dated records"
+        return "no dated record recognised"
     start, end = clock.show(min(firsts)), clock.show(max(lasts))
     return f"{start} to {end[11:] if start[:10] == end[:10] else end} {clock.name}"
 
@@ -283,9 +283,9 @@ def culprit_line(culprit: w.Culprit) -> str:
     if subject.task is not None:
         task = fmt.subtask_of(subject.task, subject.subtask_index, subject.parallelism)
         if why.startswith((f"{task} ", f"{task}: ")):
-            head, colon, rest = why.partition(": ")
-            missing = known is not None and known not in why and colon
-            return f"{head} on {_place(subject)}: {rest}" if missing else why
+            end = why.find(": ", len(task))  # a task may be named `Source: orders`
+            missing = known is not None and known not in why and end >= 0
+            return f"{why[:end]} on {_place(subject)}{why[end:]}" if missing else why
     kinds = {
         "option": (subject.option, "option"),
         "taskmanager": (known, "TaskManager"),

@@ -71,7 +71,7 @@ def application(batches: Sequence[Batch] = (), **values: Any) -> ApplicationFact
         last_us=values.pop(
             "last_us", max([b.end_ms or b.time_ms for b in batches], default=T0) * 1000
         ),
-        origins=frozenset({"listener"}),
+        origins=values.pop("origins", frozenset({"listener"})),
         **values,
     )
 

@@ -482,6 +482,18 @@ def test_late_rows() -> None:
     assert w.codes(app) == ["RT404"] and w.cause(app) == "late-rows"
 
 
+def test_rows_that_operators_drop_are_no_share_of_the_rows_read() -> None:
+    """A join multiplies rows: its operator may drop more rows than the query read."""
+    state = ({"rows": 500, "dropped": 90},)
+    triggers = [w.trigger(n, 500, rows=12, state=state) for n in range(30)]
+    outcomes = w.outcomes(w.application(queries=(w.query(triggers),)))
+    (finding,) = [one for outcome in outcomes for one in outcome.findings]
+    assert "in 30 of 30 triggers" in finding.title
+    assert "%" not in finding.title
+    rare = [replace(t, state=state if n == 4 else ()) for n, t in enumerate(triggers)]
+    assert w.codes(w.application(queries=(w.query(rare),))) == []
+
+
 def test_a_stalled_watermark() -> None:
     triggers = [
         w.trigger(n, 500, watermark_us=1, max_event_us=(w.T0 + n) * 1000) for n in range(30)

@@ -65,8 +65,8 @@ def _verdict_flaws(report: Report, lines: list[str]) -> Iterator[str]:
     numbers = [
         int(hit) for hit in re.findall(r"^  (\d+)\.  ", "\n".join(lines[start:]), re.MULTILINE)
     ]
-    if numbers != sorted(numbers, reverse=True):
-        yield f"the first culprit is not the last one output: {numbers}"
+    if numbers != sorted(numbers):
+        yield f"the culprits are not in order: {numbers}"
 
 
 def _lost_words(report: Report, page: Page) -> Iterator[str]:

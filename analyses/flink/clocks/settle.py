@@ -537,7 +537,8 @@ def _instant(shown_us: int, clock: Clock) -> int:
 
 
 def version_by_wording(oldest: int, newest: int) -> str | None:
-    """Return the range of versions that print these messages; None if it is too wide.
+    """Return the range of versions that print these messages; None if it is too wide or if the messages contradict
+    each other.
 
     Rules need to know whether it is at least 1.11, which notifies tasks of aborted checkpoints.
 
@@ -545,7 +546,11 @@ def version_by_wording(oldest: int, newest: int) -> str | None:
     ('1.11 to 1.13', '1.16 or later', None)
     >>> version_by_wording(0, 105)
     '1.4 to 1.5'
+    >>> version_by_wording(111, 105) is None
+    True
     """
+    if oldest > newest:
+        return None
     if newest <= 110 or oldest >= 111:
         low, high = (f"{bound // 100}.{bound % 100}" for bound in (max(oldest, 104), newest))
         if newest >= 999:

@@ -133,6 +133,8 @@ def _lost_blocks(
     last = max(block.time_us or 0 for block in blocks)
     streams = {name.split("-")[1] for name in names if name.count("-") >= 2}
     subject, how = h.application_subject(app), "although no executor was lost: memory evicted them"
+    if not app.executors and app.origins.isdisjoint(("log", "event-log")):
+        how = "and only the driver's log shows whether an executor was lost"
     if removed:
         subject, executor = h.executor_subject(app, removed[-1]), removed[-1]
         reason = h.fmt.shorten(executor.reason or "", 80)

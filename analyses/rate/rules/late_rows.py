@@ -10,10 +10,10 @@ The rows are missing from the results, and Spark reports no error.
 
 How it decides
 --------------
-The rule divides `numRowsDroppedByWatermark` (`numLateInputs` before 3.1.1) by the number of rows read,
-both over all triggers. The result must be at least `share`. An operator after a shuffle counts its own
-input, so rows that were aggregated before the shuffle count as one. The finding is recovered if none of
-the last `recent` triggers dropped a row.
+The rule adds up `numRowsDroppedByWatermark` (`numLateInputs` before 3.1.1) of all triggers. An operator counts
+its own input, so after an aggregation or a join the count has no share in the rows that the query read. The
+rule therefore counts triggers: at least `share` of the triggers that read rows must drop some. The finding is
+recovered if none of the last `recent` triggers dropped a row.
 
 What to do
 ----------
@@ -31,7 +31,9 @@ from flowdiag.analyses.rate import helpers as h
 
 
 class Limits(h.Limits):
-    share: float = h.limit(0.001, "share", "one missing row in a thousand is worth reporting")
+    share: float = h.limit(
+        0.05, "share", "of the triggers that read rows; a rare late row is normal for most sources"
+    )
     recent: float = h.limit(
         5,
         "triggers",
@@ -45,28 +47,28 @@ def judge(
     """Yield one finding per query that drops rows."""
     for query, _ in assessed.queries:
         dropped = [t for t in query.triggers if t.dropped]
-        rows = sum(t.rows or 0 for t in query.triggers)
-        lost = sum(t.dropped for t in dropped)
-        if not lost or lost < limits.share * max(rows, 1):
+        reading = sum(bool(t.rows) or bool(t.dropped) for t in query.triggers)
+        if not dropped or len(dropped) < limits.share * reading:
             continue
-        share = min(1.0, lost / max(rows, 1))
+        lost = h.fmt.plural(sum(t.dropped for t in dropped), "late row")
         ongoing = any(t.dropped for t in query.triggers[-max(1, int(limits.recent)) :])
         state = h.State.ONGOING if ongoing else h.State.RECOVERED
-        of = f"{h.fmt.thousands(lost)} of {h.fmt.plural(rows, 'row')}"
+        of = f"{len(dropped)} of {h.fmt.plural(reading, 'trigger')}"
         yield h.trigger_finding(
             assessed,
             query,
             dropped,
-            severity=h.grade(state=state, share=share),
+            severity=h.grade(state=state, share=len(dropped) / reading),
             state=state,
-            title=f"{h.fmt.capital(query.label)} dropped {of} ({h.fmt.share(share)}) that arrived "
-            "later than the watermark allows",
-            why=f"dropped {of} as too late",
+            title=f"{h.fmt.capital(query.label)} dropped {lost} in {of} that read rows",
+            why=f"its stateful operators dropped {lost} in {of}",
             cause="late-rows",
             rank=h.Rank.ROOT_CAUSE,
             measurements=(
-                h.measurement("dropped-rows", lost, "rows"),
-                h.measurement("dropped-share", round(share, 5), "share", limits.share),
+                h.measurement("dropped-rows", sum(t.dropped for t in dropped), "rows"),
+                h.measurement(
+                    "dropping-triggers", round(len(dropped) / reading, 5), "share", limits.share
+                ),
             ),
             actions=h.remedies("late-rows", assessed.app),
         )
