@@ -17,7 +17,7 @@ from flowdiag.analyses.flink.assemble.collectors import (
     with_collectors,
 )
 from flowdiag.analyses.flink.failures.episodes import in_order
-from flowdiag.analyses.flink.failures.silences import silence_notes
+from flowdiag.analyses.flink.failures.silences import hole_notes, silence_notes
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, Status
 from flowdiag.analyses.flink.missing import missing_inputs
 from flowdiag.analyses.flink.settled import Settled, rows_of
@@ -195,6 +195,7 @@ class Checkpoints(FlinkTopic):
     ) -> Iterable[InputNote]:
         """Warn of holes, of missing logs, and of a requested time without any of the checkpoints."""
         yield from silence_notes(facts)
+        yield from hole_notes(facts)
         yield from missing_inputs(measured)
         wanted = {job.key for job in facts.jobs}
         times = [

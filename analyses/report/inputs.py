@@ -67,15 +67,19 @@ def input_problems(inputs: Iterable[Input]) -> list[Note]:
 
 
 def missing_parts(inputs: Iterable[Input]) -> list[Note]:
-    """Return warnings about gaps in rolled files: `x.log.1` and `x.log.3` without `x.log.2`."""
+    """Return warnings about gaps in rolled files: `x.log.1` and `x.log.3`, or `x.log` and `x.log.2`, without the rest."""
+    names: set[str] = set()
     series: defaultdict[tuple[str, str], dict[int, str]] = defaultdict(dict)
     for item in inputs:
+        names.add(item.source)
         found = _ROLLED.fullmatch(item.source)
         if found is not None:
             series[found["name"], found["packed"] or ""][int(found["number"])] = item.source
     notes = []
     for (name, packed), known in series.items():
-        gone = [n for n in range(min(known), max(known)) if n not in known]
+        # The log itself continues the first rolled file, or the last one.
+        first = 1 if name in names and not packed else min(known)
+        gone = [n for n in range(first, max(known)) if n not in known]
         if gone and len(gone) <= len(known):
             shown = ", ".join(f"{_base(name)}.{n}{packed}" for n in gone[:MAX_SAMPLES])
             more = f" and {len(gone) - MAX_SAMPLES} more" if len(gone) > MAX_SAMPLES else ""

@@ -77,6 +77,10 @@ def test_a_gap_in_rolled_files_is_a_warning() -> None:
         ("a/x.log.1", "some of its rolled files are missing: x.log.3")
     ]
     assert parts("x.log", "x.log.1", "x.log.2") == []
+    assert parts("x.log", "x.log.2") == [
+        ("x.log.2", "some of its rolled files are missing: x.log.1")
+    ]
+    assert parts("x.log.2", "x.log.3") == []
     assert parts("c!x.log.7.gz", "c!x.log.9.gz") == [
         ("c!x.log.7.gz", "some of its rolled files are missing: x.log.8.gz")
     ]

@@ -15,6 +15,7 @@ from flowdiag.analyses.flink.assemble import assemble
 from flowdiag.analyses.flink.clocks.settle import Writer, settle
 from flowdiag.analyses.flink.clocks.survey import survey
 from flowdiag.analyses.flink.failures.silences import (
+    hole_notes,
     jobmanager_logged_until,
     logged_until,
     silence_notes,
@@ -63,6 +64,25 @@ def a_record(bench: Bench, at_s: float) -> None:
     bench.incidents.append(
         Incident(kind="checkpoint-counts", time_us=bench.at(at_s), job=bench.key, ref=bench.ref())
     )
+
+
+def without(facts: ClusterFacts, first: int, last: int) -> ClusterFacts:
+    """Remove the records of some checkpoints, as if a rolled file were missing."""
+    (job,) = facts.jobs
+    kept = tuple(c for c in job.checkpoints if not first <= c.id <= last)
+    return replace(facts, jobs=(replace(job, checkpoints=kept),), has_jobmanager_log=True)
+
+
+def test_missing_numbers_of_checkpoints_are_a_hole() -> None:
+    bench = Bench()
+    bench.completes(20)
+    (note,) = hole_notes(without(bench.facts(), 6, 12))
+    assert note.kind is Kind.GAP and "checkpoints 6 to 12" in str(note)
+    assert [
+        *hole_notes(without(bench.facts(), 6, 7))
+    ] == []  # some numbers belong to failed triggers
+    assert [*hole_notes(replace(without(bench.facts(), 6, 12), has_jobmanager_log=False))] == []
+    assert [*hole_notes(without(bench.facts(), 0, 0))] == []
 
 
 def test_checkpoints_that_are_missing_were_not_missed() -> None:

@@ -8,6 +8,7 @@ reports mention the silence itself.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from flowdiag.analyses.flink.failures.episodes import beginnings
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts
@@ -124,6 +125,37 @@ def silence_notes(facts: ClusterFacts) -> Iterator[InputNote]:
                 f"the JobManager's log is silent from {iso(begun)} to {iso(ended)}"
                 f" ({fmt.duration(lasted)}), with checkpoints before and after. Lines are missing, or"
                 " the JobManager stalled. flowdiag does not count this time as waiting",
+                first_us=begun,
+                last_us=ended,
+            )
+
+
+def hole_notes(facts: ClusterFacts) -> Iterator[InputNote]:
+    """Yield a warning for each gap in the numbers of checkpoints: lines of the JobManager's log are missing.
+
+    A stalled JobManager triggers no checkpoint, so the next one has the next number.
+    """
+    if not facts.has_jobmanager_log:
+        return
+    silent = [i.time_us for i in _of_jobmanagers(facts) if i.time_us is not None]
+    for job in facts.jobs:
+        interval = interval_ms(job)
+        dated = sorted(
+            (c.run, c.id, c.triggered_us) for c in job.checkpoints if c.triggered_us is not None
+        )
+        for (run, before, begun), (other, after, ended) in pairwise(dated):
+            missing = after - before - 1
+            if run != other or missing < _MISSED or interval is None:
+                continue
+            # Shorter: several triggers failed. Longer than usual: `silence_notes` mentions it.
+            if ended - begun < missing * interval * 500 or any(
+                begun <= us < ended for us in silent
+            ):
+                continue
+            yield InputNote(
+                Kind.GAP,
+                f"checkpoints {before + 1} to {after - 1} of {job.name or 'the job'} are in no input: lines of"
+                f" the JobManager's log are missing between {iso(begun)} and {iso(ended)}. Add the rolled file",
                 first_us=begun,
                 last_us=ended,
             )
