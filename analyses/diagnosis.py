@@ -219,7 +219,7 @@ class Topic:
     def is_fed(self, facts: Any) -> bool:
         """Return whether the input could show a problem of this topic.
 
-        If it could not, `diagnose` reaches its verdict without the topic, and lists it as not asked.
+        If it could not, `diagnose` reaches its verdict without the topic, and lists it as a topic without input.
         """
         return self.is_assessed(facts)
 

@@ -152,7 +152,7 @@ def _of_the_browser(reports: list[Named], folder: Path) -> list[str]:
     found = []
     with browsing(program) as browser:
         for name, report in reports:
-            sheets = _ALONE + _BESIDE * (max(1, _patients(report)) - 1)
+            sheets = _ALONE + _BESIDE * (max(1, _jobs_in_report(report)) - 1)
             page = folder / f"{name}.html"
             found += [f"{name}: {flaw}" for flaw in flaws(browser, page, sheets=sheets)]
             sys.stderr.write(".")
@@ -160,7 +160,7 @@ def _of_the_browser(reports: list[Named], folder: Path) -> list[str]:
     return found
 
 
-def _patients(report: Report) -> int:
+def _jobs_in_report(report: Report) -> int:
     """Count the jobs and applications in a report."""
     data = report.data
     jobs = {job.job_id for job in data.jobs or ()} | {one.job_id for one in data.attempts or ()}

@@ -198,7 +198,7 @@ def _filled(kept: Any) -> Any:
 
 @lru_cache(maxsize=1)  # the topics of an input are adjacent
 def _unpacked(path: Path) -> dict[str, str]:
-    """Map the files of an input by name to their present place: the measuring process unpacked
+    """Map the files of an input by name to their current place: the measuring process unpacked
     them elsewhere.
     """
     return {source.name: source.path for source in discover([str(path)]).sources}

@@ -93,7 +93,7 @@ def flowdiag(
     ] = False,
     show_config: ShowConfig = False,
 ) -> None:
-    """Find the culprit when a Flink or Spark streaming job is sick.
+    """Find the culprit when a Flink or Spark streaming job is unhealthy.
 
     Not sure which command you need? Just pass a path or a URL: flowdiag then runs `diagnose`.
 
@@ -139,7 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return ExitCode.USAGE
     except (KeyboardInterrupt, typer.Abort):
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:  # the reader of a pipe, such as `head`, is done
+    except BrokenPipeError:  # the reader of a pipe, such as `head`, has closed it
         discard_stdout()
         return ExitCode.CLEAR
     except Exception as error:  # noqa: BLE001 - the last place that can report it as a bug

@@ -136,7 +136,7 @@ GRAMMARS: Final[tuple[tuple[str, Callable[[str], bool]], ...]] = (
 )
 
 
-def is_taken(option: str, value: str) -> bool:
+def is_accepted(option: str, value: str) -> bool:
     """Return whether the engine accepts the value of an option.
 
     Raises:
@@ -179,7 +179,7 @@ def wrong_with(code: str, cause: str | None, actions: Iterable[Action]) -> Itera
         if action.proposed is not None and action.proposed == action.current:
             yield f"{text} is {action.current} already"
         for option, value in _values(action):
-            if not is_taken(option, value):
+            if not is_accepted(option, value):
                 yield f"{text}: {value!r} is refused"
         if re.search(r"\{\w+\}", action.text):
             yield f"{text}: a name in braces is left"

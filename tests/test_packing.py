@@ -15,10 +15,10 @@ from fixtures.packing import (
     WINDOW_LOG,
     add,
     archive_of,
-    came_from,
     members,
     pack,
     provenances,
+    store_provenance,
     unpack,
 )
 from flowdiag.parsers.sources.discover import discover
@@ -69,9 +69,9 @@ def test_the_same_files_give_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_recordings_of_one_folder_share_a_provenance_file(tmp_path: Path) -> None:
-    came_from(tmp_path / "1.20.5" / "hot-key", {"flink": "1.20.5", "seed": 1})
-    came_from(tmp_path / "1.20.5" / "hang", {"flink": "1.20.5", "events": [{"t": 1}]})
-    came_from(tmp_path / "1.20.5" / "hot-key", {"flink": "1.20.5", "seed": 2})
+    store_provenance(tmp_path / "1.20.5" / "hot-key", {"flink": "1.20.5", "seed": 1})
+    store_provenance(tmp_path / "1.20.5" / "hang", {"flink": "1.20.5", "events": [{"t": 1}]})
+    store_provenance(tmp_path / "1.20.5" / "hot-key", {"flink": "1.20.5", "seed": 2})
     assert provenances(tmp_path / "1.20.5") == {
         "hang": {"flink": "1.20.5", "events": [{"t": 1}]},
         "hot-key": {"flink": "1.20.5", "seed": 2},

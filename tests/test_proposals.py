@@ -37,7 +37,7 @@ from flowdiag.analyses.report.wire import Data, Report
 from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.cli.text import words
 
-from .proposals import disagreeing, is_taken, wrong, wrong_with
+from .proposals import disagreeing, is_accepted, wrong, wrong_with
 from .recordings import is_rare
 
 if TYPE_CHECKING:
@@ -67,11 +67,11 @@ def test_the_engine_accepts_every_written_value(option: str) -> None:
                 text = write(option, value, version)
             except ValueError:
                 continue  # the option has no value of this kind, so none is printed
-            assert is_taken(option, text), text
+            assert is_accepted(option, text), text
             written += 1
     words_of = TYPES[option].name.split(" | ")
     for word in words_of if len(words_of) > 1 else ():
-        assert is_taken(option, write(option, word, (2, 3)))
+        assert is_accepted(option, write(option, word, (2, 3)))
         written += 1
     assert written or TYPES[option].name == "class"
 
@@ -90,7 +90,7 @@ def test_the_engine_accepts_every_written_value(option: str) -> None:
     ],
 )
 def test_values_that_the_engine_rejects_are_refused(option: str, text: str) -> None:
-    assert not is_taken(option, text)
+    assert not is_accepted(option, text)
     assert accepted(option, text) is None
     with pytest.raises(ValueError, match="does not take"):
         write(option, text)

@@ -1,4 +1,4 @@
-"""Finds the culprit when a Flink or Spark streaming job is sick: a command and a library (docs/library.md).
+"""Finds the culprit when a Flink or Spark streaming job is unhealthy: a command and a library (docs/library.md).
 
 `flowdiag.cli`, `flowdiag.analyses` and `flowdiag.parsers` are top-level folders of the repository. This folder
 contains the package itself, for `import flowdiag` and `python -m flowdiag`. Public names are imported on first

@@ -107,7 +107,7 @@ def diagnose(
         paths: the inputs.
         topics: any of checkpoints, rate, queues, memory, startup (default: all that the inputs allow).
         spark: your session (default: the active session, else one of flowdiag's own).
-        since, until: time to judge; names and hosts still come from the whole input.
+        since, until: time range to diagnose; names and hosts still come from the whole input.
         job: only this job or application: prefix of its id, or glob of its name.
         tz: time zone of the logs, if it cannot be inferred: Asia/Shanghai, +08:00.
         thresholds: values by rule (code or name) and name of the threshold.

@@ -1,1 +1,1 @@
-"""`flowdiag checkpoints`: who holds the checkpoints of a Flink job, by all signals."""
+"""`flowdiag checkpoints`: the subtask, task or TaskManager that delays the checkpoints of a Flink job."""

@@ -24,10 +24,12 @@ from flowdiag.analyses.model.finding import Confidence
 from flowdiag.analyses.model.rule import Signal
 
 MOST_SPELLS: Final = 40
-"""Only so many spells are judged, the last ones: they show the present problem."""
+"""Only the last spells are judged: they show the current problem."""
 _PIECES: Final = 8  # of a spell, judged separately
 _LEAST: Final = 2  # expired checkpoints in a piece: one may be an accident
-_NOT_ALWAYS: Final = 900.0  # ms of busy time a second: a subtask that is always saturated has more
+_NOT_ALWAYS: Final = (
+    900.0  # ms of busy time per second: a subtask that is always saturated has more
+)
 _HEARTBEAT_US: Final = 60_000_000  # heartbeat.timeout, 50 s, and its check
 _FEW: Final = 3  # samples: fewer show a moment, not a period
 
@@ -244,7 +246,7 @@ LATE_ALONE: Final = Signal(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateAlone:
-    """A subtask that alone was late for several checkpoints, without a line that shows their triggers.
+    """The only late subtask of several checkpoints, without a line that shows their triggers.
 
     Args:
         attempt: the subtask.

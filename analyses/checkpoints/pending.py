@@ -84,7 +84,7 @@ def _last_in_progress(job: h.Job) -> h.Checkpoint | None:
 def _in_progress_until(job: h.Job, since_us: int) -> int:
     """Return the last time at which the JobManager still reported the checkpoint as in progress.
 
-    A collection stores no unchanged response again, but the values of metrics with each tick.
+    A collection does not store unchanged responses again, but it stores metrics with each tick.
     """
     until = jobmanager_logged_until(job.cluster, since_us, job.last_us or since_us)
     logs = {process.source for process in job.cluster.processes}
@@ -98,7 +98,7 @@ def _in_progress_until(job: h.Job, since_us: int) -> int:
 
 @once
 def culprit(job: h.Job) -> NamedCulprit | None:
-    """Return who delays the overdue checkpoint; None if no checkpoint is overdue, or without a culprit.
+    """Return the culprit of the overdue checkpoint; None without an overdue checkpoint or a culprit.
 
     The checkpoint is judged as if it had expired at the end of the input. If no record moves, only the metrics
     of that time count: a subtask that hangs has received records before.

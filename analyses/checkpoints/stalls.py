@@ -1,4 +1,4 @@
-"""Signs that the JobManager itself paused: lapsed heartbeats, late expiries, bursts of triggers, long gaps."""
+"""Signs that the JobManager itself paused: heartbeat timeouts, late expiries, bursts of triggers, long gaps."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Stalls:
     """The signs that the JobManager of a job paused.
 
     Args:
-        lapses: groups of heartbeats that lapsed together.
+        lapses: groups of heartbeats that timed out together.
         overdue: checkpoints that expired too late.
         bursts: gaps after which the missed triggers followed.
         gaps: pauses without a reason; only a hint in addition to the others.
@@ -118,12 +118,12 @@ def count_taskmanagers(job: h.Job) -> int:
 def lapses_together(
     job: h.Job, *, taskmanagers: float, share: float, together_ms: float
 ) -> list[list[h.Incident]]:
-    """Return groups of heartbeats that lapsed within `together_ms`, of enough TaskManagers each.
+    """Return groups of heartbeats that timed out within `together_ms`, each of enough TaskManagers.
 
     Args:
         job: the job and its cluster.
         taskmanagers, share: least number, and least share of all TaskManagers.
-        together_ms: since the first lapse of the group.
+        together_ms: since the first timeout of the group.
     """
     lost = sorted(
         [*_lapsed_heartbeats(job.incidents), *_unassigned(job.cluster).lost],
@@ -143,7 +143,7 @@ def lapses_together(
 
 
 def count_registered_again(job: h.Job, group: Sequence[h.Incident]) -> int:
-    """Count the TaskManagers of a group of lapses that registered again: they were never gone."""
+    """Count the TaskManagers of a group that registered again: they were alive all the time."""
     registered = (
         *h.incidents(job, "taskmanager-registered"),
         *_unassigned(job.cluster).registered,

@@ -57,7 +57,7 @@ def takeovers(job: h.Job, successor_s: float) -> list[Takeover]:
 
     Args:
         job: the job and its cluster.
-        successor_s: a resubmitted job begins so long after the last record of its predecessor, at most.
+        successor_s: maximum time between the last record of a job and the start of its successor.
     """
     found = [*_taken_over(job), *_resubmitted(job, successor_s)]
     return sorted(found, key=lambda takeover: takeover.at_us)

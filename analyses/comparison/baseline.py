@@ -284,7 +284,7 @@ class WrittenBaseline:
 
     text: str
     added: tuple[str, ...]
-    accepted: tuple[str, ...]  # known entries that are muted again in their present state
+    accepted: tuple[str, ...]  # known entries that are muted again in their current state
     unseen: tuple[str, ...]
 
 
@@ -301,7 +301,7 @@ def updated(
     """Add the findings of reports to a baseline; its entries, comments and reasons stay.
 
     Args:
-        text: the present content; empty for a new file.
+        text: the current content; empty for a new file.
         path: of the file, for errors.
         reports: their findings become known.
         least: minimum severity of added findings.
@@ -403,7 +403,7 @@ def _renew_muting(
 
 
 def _values(some: Sequence[Finding], reason: str | None, until: date | None) -> dict[str, Any]:
-    """Return an entry for findings with the same fingerprint, in their present state."""
+    """Return an entry for findings with the same fingerprint, in their current state."""
     finding = max(some, key=lambda each: each.severity.weight)
     values = {
         "fingerprint": finding.fingerprint,

@@ -1,7 +1,7 @@
 """Queries as files: `sql/*.sql` of a package, each with a comment on top that describes a row.
 
 A query contains placeholders in braces. The package's `Queries` fill in values that are the same in every
-run, such as lists of events. `run` receives the frames and the text of the present run. The queries are
+run, such as lists of events. `run` receives the frames and the text of the current run. The queries are
 SQL text, because `Column` objects take a call into the JVM per operator. Six thousand calls took over a
 second of a run that should last three.
 """

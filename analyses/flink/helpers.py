@@ -388,7 +388,7 @@ def shared_remedies(
         job: has the version, settings and state.
         names: of the remedies.
         proposed: a value for this job.
-        current: the present value, if no input contains it.
+        current: the current value, if no input contains it.
     """
     setup = judging.setup_of(job)
     advice = [_action(SHARED[name], job, setup, proposed, current, {}) for name in names]
@@ -409,7 +409,7 @@ def remedies(
     current: Mapping[str, Present] | None = None,
     **fill: str,
 ) -> tuple[Action, ...]:
-    """Return the remedies of a cause for this job: options of its version, with their present values.
+    """Return the remedies of a cause for this job: options of its version, with their current values.
 
     Remedies are left out if the version lacks their option, if it has the value already, or if their
     conditions do not hold.
@@ -419,7 +419,7 @@ def remedies(
         job: has the version, settings and state.
         names: of the remedies; none: all.
         proposed: values for this job, by remedy.
-        current: present values by remedy, if no input contains them.
+        current: current values by remedy, if no input contains them.
         fill: replaces the names in braces.
     """
     table, setup = CAUSES[cause].remedies or {}, judging.setup_of(job)

@@ -161,7 +161,7 @@ def elapsed_ms(checkpoint: Checkpoint) -> float | None:
 def interval_ms(job: JobFacts) -> float | None:
     """Return the configured checkpoint interval, or else the lower quartile of the gaps between triggers.
 
-    A running checkpoint or a pause delays triggers, and nothing hurries them: short gaps equal the
+    A running checkpoint or a pause delays triggers, and nothing advances them, so short gaps equal the
     configured interval.
     """
     known = setting(job, *INTERVAL_KEYS)

@@ -299,7 +299,7 @@ def network_memory_actions(
 
 
 def size_option(action: Action, needs: BufferNeeds | None, job: JobFacts | None) -> str:
-    """Return the option that sets the number of buffers, whichever bound is in the way.
+    """Return the option that sets the number of buffers, whichever bound limits it.
 
     The fingerprint of a finding contains this option.
     """

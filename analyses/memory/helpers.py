@@ -119,10 +119,10 @@ def remedy_action(
 
     Args:
         cause, name: a key of `causes.CAUSES`, and of its remedies.
-        option, current, proposed: the option to set, its present value and the value to try.
+        option, current, proposed: the option to set, its current value and the value to try.
         version: of Flink.
         together: options to set with it.
-        configured: present values of all options.
+        configured: current values of all options.
         fill: replaces the names in braces.
     """
     remedy = CAUSES[cause].remedy(name)
@@ -158,7 +158,7 @@ def changes(
 
     Args:
         options: with the values to try.
-        configured: present values of all options.
+        configured: current values of all options.
         version: of Flink.
     """
     return tuple(

@@ -1,4 +1,4 @@
-"""One outcome per rule, although several topics judge it: findings about the same records become one."""
+"""Merges the outcomes of rules that several topics judge: findings about the same records become one."""
 
 from __future__ import annotations
 

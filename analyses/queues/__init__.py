@@ -1,1 +1,1 @@
-"""`flowdiag queues`: full queues, spent credits, and where the back pressure starts."""
+"""`flowdiag queues`: full queues, used credits, and the task where back pressure starts."""

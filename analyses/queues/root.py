@@ -134,9 +134,9 @@ class Spell:
 
     @property
     def ordinary(self) -> bool:
-        """Whether this is the usual cost of a start, a restore or a rescaling: working off a backlog.
+        """Whether this is the usual cost of a start, a restore or a rescaling: processing a backlog.
 
-        A task that works off its backlog is busy in all of its subtasks and catches up. Skewed or slow
+        A task that processes its backlog is busy in all of its subtasks and catches up. Skewed or slow
         subtasks are not part of that, unless they recover soon. No spell is ordinary if it is `fatal`.
         """
         if self.fatal:

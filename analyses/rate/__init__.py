@@ -1,1 +1,1 @@
-"""`flowdiag rate`: why a Spark streaming application cannot keep up, or is held back."""
+"""`flowdiag rate`: why a Spark streaming application cannot keep up, or what limits it."""

@@ -27,7 +27,7 @@ MORE: Final = 2.0  # times the sustainable rate: a limited source has more
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """The outcomes of the present and of the changed settings, by the model."""
+    """The outcomes of the current and of the changed settings, by the model."""
 
     before: Outcome
     after: Outcome
@@ -87,12 +87,12 @@ def settings_from(
 
 
 def offered_per_s(taken_per_s: float | None, sustains_per_s: float | None, *, held: bool) -> float:
-    """Return the rate that the source offers: the present rate, or twice the sustainable rate if limited.
+    """Return the rate that the source offers: the current rate, or twice the sustainable rate if limited.
 
     Args:
-        taken_per_s: the present median.
+        taken_per_s: the current median.
         sustains_per_s: the highest rate that fits into the interval.
-        held: whether a limit or the estimator determines the present rate.
+        held: whether a limit or the estimator determines the current rate.
 
     >>> offered_per_s(90.0, 100.0, held=True), offered_per_s(90.0, 100.0, held=False)
     (200.0, 90.0)
@@ -103,7 +103,7 @@ def offered_per_s(taken_per_s: float | None, sustains_per_s: float | None, *, he
 def predict(
     assessed: AssessedApplication, state: StreamState, **changes: object
 ) -> Prediction | None:
-    """Run the application's load through the model, with the present and with changed settings.
+    """Run the application's load through the model, with the current and with changed settings.
 
     Args:
         assessed: the application.
@@ -134,7 +134,7 @@ def predict(
     return Prediction(
         before=before,
         after=after,
-        text=f"The model ({error}) predicts {_words(after)}; with the present settings, {_words(before)}",
+        text=f"The model ({error}) predicts {_words(after)}; with the current settings, {_words(before)}",
     )
 
 

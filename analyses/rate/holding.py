@@ -1,4 +1,4 @@
-"""The reason for the rate of an input stream, as a word and a sentence.
+"""The reason for the rate of an input stream, as a keyword and a sentence.
 
 The words: `source` (the source delivers less), `floor`, `delay`, `processing` (what the estimator computes from),
 `max-rate`, `max-per-partition`, `first-batch` (no estimate yet, nothing limits it), `not-enabled`,

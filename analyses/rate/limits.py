@@ -22,7 +22,7 @@ class Limit:
 
     Args:
         kind: `memory`, `retention`, or `source` (files and similar).
-        left_ms: time left at the present slope; None if unknown.
+        left_ms: time left at the current slope; None if unknown.
         text: the same in a sentence.
     """
 
@@ -52,7 +52,7 @@ def limit_of(
     Args:
         app: its streams, and the blocks of its receivers.
         slope: of the delay, milliseconds per millisecond.
-        delay_ms: the present delay.
+        delay_ms: the current delay.
         retention_ms: of the topics; None: Kafka's default.
     """
     if slope is None or not slope.rises:

@@ -200,7 +200,7 @@ def _shared(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
     batches = len(set(one["batches"] or ()) & set(other["batches"] or ()))
     if not batches and one["batches"] and other["batches"]:
         # One may begin later: its first batch times are within the span of the other.
-        # REST responses have batch times, and perhaps no other times.
+        # REST responses have batch times, and may have no other times.
         first, last = min(other["batches"]), max(other["batches"])
         if other["first_us"] is not None:
             first, last = other["first_us"] // 1000, other["last_us"] // 1000

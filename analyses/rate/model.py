@@ -1,6 +1,6 @@
 """Simulates other settings: a model of receivers, queue and job.
 
-The job has a cost per batch and per record (`cost_line`). Receivers let through what the token bucket
+The job has a cost per batch and per record (`cost_line`). Receivers accept as many records as the token bucket
 permits (`token_bucket`), and batches queue for one worker. When a batch completes, the estimator computes
 and the limit changes (`pid`). Kafka's direct stream has no bucket: its share by lag follows the source of
 Spark 2.4 to 4.3 (catalogue/spark.md 1.4).

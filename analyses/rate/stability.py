@@ -72,7 +72,7 @@ def trend(xs: Sequence[float], ys: Sequence[float]) -> Trend | None:
     True
     """
     step = max(1, -(-len(xs) // MOST_POINTS))
-    # From the end, because the present counts.
+    # From the end, because the latest points count.
     points = sorted(zip(xs, ys, strict=True))[::-1][::step][::-1]
     n = len(points)
     if n < 4:

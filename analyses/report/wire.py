@@ -532,7 +532,7 @@ class PidStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Keeping(msgspec.Struct, frozen=True, kw_only=True):
-    """How a stream or a query keeps up. `use` is processing time over interval, as medians of the present."""
+    """How a stream or a query keeps up. `use` is processing time over interval, as medians of the recent units."""
 
     stability: str
     because: str
@@ -549,7 +549,7 @@ class Keeping(msgspec.Struct, frozen=True, kw_only=True):
     sustainable_per_s: float | None
     records_per_s: float | None
     limit: str | None = None  # what ends a growing delay: memory, retention, source
-    to_limit_ms: int | None = None  # at the present slope
+    to_limit_ms: int | None = None  # at the current slope
 
 
 class RateStream(msgspec.Struct, frozen=True, kw_only=True):

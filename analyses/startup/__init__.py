@@ -1,1 +1,1 @@
-"""`flowdiag startup`: how a Flink job got to RUNNING, and what held it."""
+"""`flowdiag startup`: how a Flink job reached RUNNING, and the step that blocked it."""

@@ -66,7 +66,7 @@ class StartWorker(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskManagerShare(msgspec.Struct, frozen=True, kw_only=True):
-    """How many tasks of a job one TaskManager ran."""
+    """The number of tasks of a job that one TaskManager ran."""
 
     taskmanager: str
     host: str | None

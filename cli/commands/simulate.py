@@ -200,8 +200,8 @@ def credits(**given: Any) -> int:
       flowdiag simulate credits --from collected/ --buffers-per-channel 4 --format json
 
     The model covers the pools, credits, backlogs and barriers of every subtask and channel. It shows throughput, queues
-    and the duration of a checkpoint. With --from, it first plays the job as it ran, which shows the quality of the
-    fit, then the usual remedies, and the given settings.
+    and the duration of a checkpoint. With --from, it first simulates the job as recorded, which shows how well the
+    model fits, then the usual remedies and your settings.
     """
     from flowdiag.cli.simulations.credits import CreditFlags, run_credits
 

@@ -296,7 +296,7 @@ def _cut(text: str) -> str:
 
 
 def _fields_of(source: Any, kind: Callable[..., T], **changed: Any) -> T:
-    """Copy the fields of a report's struct that an answer has, except the changed ones; enums become words."""
+    """Copy the fields that a report's struct and an answer share, except the changed ones; enums become words."""
     fields = {name: getattr(source, name) for name in get_type_hints(kind) if name not in changed}
     enum_words = {name: value.value for name, value in fields.items() if isinstance(value, Enum)}
     return kind(**fields | enum_words | changed)

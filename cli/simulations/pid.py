@@ -70,7 +70,7 @@ def run_pid(flags: PidFlags) -> ExitCode:
 
 
 def workload(flags: PidFlags) -> Workload:
-    """Return the cost of a batch, the input rate and the present settings.
+    """Return the cost of a batch, the input rate and the current settings.
 
     Raises:
         FlowdiagError: the cost of a record is unknown, or a value is invalid.

@@ -216,7 +216,7 @@ def _rate_charts(app: RateApplication, page: Page) -> list[RenderableType]:
 
 def _rate_limits(app: RateApplication, page: Page) -> Iterator[RenderableType]:
     for stream in app.streams:
-        # Most sources are limited by their own data, which is not worth a line.
+        # Most sources are limited by their own data: no line mentions that.
         if stream.held_because and (page.verbose or stream.held_by not in _UNLIMITED):
             of_stream = (
                 f" of {stream.name or f'stream {stream.stream_id}'}" if len(app.streams) > 1 else ""

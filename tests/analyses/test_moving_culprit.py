@@ -167,7 +167,7 @@ def test_single_checkpoints_with_another_culprit_are_no_move() -> None:
 
 
 def test_old_metrics_name_no_culprit() -> None:
-    """The metrics show an old hot key; only the acknowledgements show the present culprit."""
+    """The metrics show an old hot key; only the acknowledgements show the current culprit."""
     job = Bench(interval_s=30, timeout_s=60)
     job.completes(5)
     before = job.expires(4)

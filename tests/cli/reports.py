@@ -123,7 +123,7 @@ def late(attempt: x.Attempt, number: int) -> x.LateAcknowledgement:
     )
 
 
-def job_facts(*, sick: bool, **more: object) -> x.JobFacts:
+def job_facts(*, failing: bool, **more: object) -> x.JobFacts:
     """A job whose last four checkpoints but one expired, or a healthy one."""
     statuses = {number: x.Status.COMPLETED for number in range(32)}
     if sick:
@@ -138,7 +138,7 @@ def job_facts(*, sick: bool, **more: object) -> x.JobFacts:
         "version": "1.18.1",
         "checkpoints": tuple(checkpoint(number, status) for number, status in statuses.items()),
         "attempts": tuple(placed),
-        "late": tuple(late(attempt, 24) for attempt in slow) if sick else (),
+        "late": tuple(late(attempt, 24) for attempt in slow) if failing else (),
     }
     return x.JobFacts(**{**values, **more})  # type: ignore[arg-type]
 

@@ -164,7 +164,7 @@ def _late_alone(job: h.Job, found: culprit.LateAlone) -> h.Finding:
 
 
 def _overdue(job: h.Job, found: NamedCulprit, waits: pending.Pending) -> h.Finding:
-    """Report who delays a checkpoint that has not expired yet."""
+    """Report the culprit of a checkpoint that has not expired yet."""
     name, age = f"checkpoint {waits.checkpoint.id}", h.fmt.duration(waits.age_ms)
     fields = _fields(
         job,
@@ -239,7 +239,7 @@ def _delayed(
             evidence_total=len(cited) + len(ended),
         )
         yield h.episode_finding(job, series, expired, subject=best.subject, **fields)
-    # A short spell, or one among named ones, needs no answer of its own.
+    # A short spell, or one among named ones, needs no separate answer.
     for answer in () if named else reversed(found):
         expired = answer.episode.count(h.Status.EXPIRED)
         severity = severity_of(job, [answer.episode], expired, len(job.concluded))

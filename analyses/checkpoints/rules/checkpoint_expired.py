@@ -79,7 +79,7 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
         limits.at_the_end,
         "since the last completed checkpoint",
     )
-    # CP201 carries the remedies for a named culprit; without one, no option is known to help.
+    # CP201 has the remedies for a named culprit; without one, no option is known to help.
     named = names_culprit(job)
     current = h.Present(h.fmt.duration(timeout), h.Origin.OBSERVED) if timeout else None
     yield h.episode_finding(

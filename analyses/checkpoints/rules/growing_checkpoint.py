@@ -103,7 +103,7 @@ def _growth(
     points: list[tuple[h.Checkpoint, float]],
     limits: Limits,
 ) -> h.Iterator[h.Finding]:
-    """Yield the growth in a stretch, unless any criterion of the page is missed."""
+    """Yield the growth in a stretch if it meets all criteria of the page."""
     checkpoints, values = [c for c, _ in points], [value for _, value in points]
     first, last = checkpoints[0].triggered_us, checkpoints[-1].triggered_us
     if first is None or last is None or (span_ms := (last - first) / 1000) < limits.span:

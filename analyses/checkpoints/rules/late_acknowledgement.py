@@ -95,7 +95,7 @@ def judge(job: h.Job, limits: h.Limits) -> h.Iterator[h.Finding]:
 
 
 def _sender(attempt: h.Attempt) -> tuple[str, int | None]:
-    """Return task and subtask index; an attempt without a name counts as a sender of its own."""
+    """Return task and subtask index; an attempt without a name counts as a separate sender."""
     if attempt.task is None:
         return attempt.attempt_id, None
     return attempt.task, attempt.subtask_index

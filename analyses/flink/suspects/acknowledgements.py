@@ -9,7 +9,7 @@ Three shapes distinguish faults (measured on recorded clusters, ten Flink versio
 - *uniform*: whole vertices are late or missing, and no subtask stands out
 
 Late messages name only subtasks that acknowledged after the expiry. The path of the barriers partly
-shows the rest: no subtask is in time if all subtasks of an upstream vertex were late.
+shows the rest: no subtask is on time if all subtasks of an upstream vertex were late.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Shape(StrEnum):
 
     SLOW_SNAPSHOT = "slow-snapshot"
     STUCK_BARRIER = "stuck-barrier"
-    ONE_LATE = "one-late"  # one of the two above: no input shows whether downstream was in time
+    ONE_LATE = "one-late"  # one of the two above: no input shows whether downstream was on time
     UNIFORM = "uniform"
     UNKNOWN = "unknown"
 
@@ -53,9 +53,9 @@ class Shape(StrEnum):
 class Reading:
     """The shape of one checkpoint.
 
-    `task` is the frontier: the most upstream vertex that was not in time. `laggards` are its
+    `task` is the frontier: the most upstream vertex that was not on time. `laggards` are its
     subtasks that lag far behind their siblings. `whole` means that there are none: the vertex is
-    probably late as a whole. `overdue` holds all its subtasks that were not in time.
+    probably late as a whole. `overdue` holds all its subtasks that were not on time.
     """
 
     checkpoint: Checkpoint
@@ -68,7 +68,7 @@ class Reading:
 
 
 NEVER: Final = float("inf")
-# Milliseconds after the trigger; inf: never. A subtask that was in time at an unknown moment counts as
+# Milliseconds after the trigger; inf: never. A subtask that was on time at an unknown moment counts as
 # just in time, so that no conclusion rests on how early it was.
 Times = Mapping[SubtaskKey, float]
 
@@ -157,7 +157,7 @@ class _Vertex:
 def _complete(
     late: Times, topology: Topology, limit: float, *, notified: bool
 ) -> tuple[dict[str, _Vertex], bool]:
-    """Infer whether subtasks without a late message were in time or never acknowledged.
+    """Infer whether subtasks without a late message were on time or never acknowledged.
 
     Args:
         late: milliseconds after the trigger.
@@ -279,7 +279,7 @@ def _cited(
 
 
 def _laggards(vertex: _Vertex, limit: float) -> frozenset[SubtaskKey]:
-    """Return the subtasks of a vertex that were not in time, and much later than their siblings.
+    """Return the subtasks of a vertex that were not on time, and much later than their siblings.
 
     A subtask that never acknowledged was at least as late as the expiry, and later than late siblings.
     """

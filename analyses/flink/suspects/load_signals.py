@@ -56,7 +56,7 @@ def _most_skewed(case: Case, root: Root) -> list[Load]:
 
 
 def skew(case: Case, load: Load) -> float | None:
-    """Return a subtask's data against its siblings', unless its records cost that much more."""
+    """Return a subtask's data relative to its siblings', unless its records are that much more expensive."""
     members = case.members(load.key.task)
     ratio = p.data_ratio(load, members, case.size(load.key.task))
     cost = p.cost_ratio(load, members)
@@ -190,7 +190,7 @@ def of_a_subtask(case: Case, suspect: Suspect) -> Iterator[SuspectVote]:
 
 
 def of_several(case: Case, suspect: Suspect, worst: Load) -> Iterator[SuspectVote]:
-    """Support the vote for a whole task or of a TaskManager."""
+    """Support the vote for a whole task or a TaskManager."""
     root = case.end_of(worst.key.task)
     if suspect.kind == "task" and root is not None and root.whole:
         text = f"{len(root.subtasks)} of {root.siblings} subtasks are equally busy"

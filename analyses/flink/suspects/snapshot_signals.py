@@ -14,7 +14,7 @@ from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.model import fmt
 
 SNAPSHOT_SHARE: Final = 0.3
-"""Share of time; below this, synchronous snapshots cost the usual."""
+"""Share of time; below this, synchronous snapshots have their normal cost."""
 
 
 def snapshot_duration(case: Case) -> Iterator[SuspectVote]:

@@ -66,7 +66,7 @@ def supporting_votes(case: Case, suspect: Suspect) -> list[SuspectVote]:
 
 
 def leading_suspects(case: Case, suspect_votes: Sequence[SuspectVote]) -> tuple[Suspect, ...]:
-    """Return the suspect with the most weight, several at a tie, none if no suspect stands out.
+    """Return the suspect with the most weight, several in case of a tie, none if no suspect stands out.
 
     A TaskManager on which every record is slow explains its subtasks, unless the leading one has more
     to do than its siblings.
@@ -89,7 +89,7 @@ def leading_suspects(case: Case, suspect_votes: Sequence[SuspectVote]) -> tuple[
 def _resolve_tie(
     case: Case, suspect_votes: Sequence[SuspectVote], tied: Sequence[Suspect]
 ) -> tuple[Suspect, ...]:
-    """Return the tied suspects that are the culprits; one alone always is."""
+    """Return the tied suspects that are the culprits; a single suspect always is."""
     taskmanagers_tied = [suspect for suspect in tied if suspect.kind == "taskmanager"]
     if len(taskmanagers_tied) == 1:
         (taskmanager,) = taskmanagers_tied
@@ -156,7 +156,7 @@ def _are_all_culprits(
 ) -> bool:
     """Whether tied suspects are all culprits: one signal votes for them all, and all of them are busy.
 
-    They must be a minority of one task: a majority is no exception.
+    They must be a minority of one task: a majority is not an anomaly.
     """
     task = tied[0].task
     return (

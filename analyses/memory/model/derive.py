@@ -36,7 +36,7 @@ def taskmanager_memory(
 
     Args:
         options: configuration keys and their texts.
-        version: of Flink; below 1.10 the model of those times.
+        version: of Flink; below 1.10 the old model.
         container: on YARN, Kubernetes or Mesos, where an old heap option means the whole container.
     """
     view = Options(options, version)

@@ -21,7 +21,7 @@ from flowdiag.analyses.memory.model.sizes import (
 Version = tuple[int, int]
 LATEST: Final[Version] = (2, 3)
 
-# What Float.parseFloat takes, but for its hexadecimal and named forms.
+# The syntax of Float.parseFloat, except its hexadecimal and named forms.
 _FLOAT: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFdD]?")
 _INTEGER: Final = re.compile(r"[+-]?\d+")
 
@@ -143,7 +143,7 @@ class RangeFraction:
         return self.clip(what, share(base, self.fraction), options)
 
     def rest_of_total(self, what: str, rest: int, options: Options) -> int:
-        """Return the part of the total, of which `rest` remains without it."""
+        """Return this part of a total, if `rest` remains for it."""
         factor = self.fraction / (1 - self.fraction)
         return self.clip(what, share(rest, factor), options)
 

@@ -84,7 +84,7 @@ def _more_memory(facts: h.MemoryFacts, worst: h.Incident, job: h.JobFacts) -> h.
         option=high,
         proposed=h.write(high, size, h.version_of(job.version)) if size else None,
         measure=None if size else "RequestedMemoryUsage of the TaskManager",
-        # The other bound is unknown and may be in the way: Flink always accepts both together.
+        # The other bound is unknown and may conflict: Flink always accepts both together.
         together=h.changes({low: size}, {}, job.version) if size else (),
         restart_needed=True,
     )

@@ -11,7 +11,7 @@ The simulation moves parcels (several records) through the job's subtasks as Fli
 - A local channel has no buffers of its own: its consumer reads the producer's buffers.
 - Buffers are sent when they are full, or when the flusher passes (`execution.buffer-timeout`).
 - An aligned barrier waits in the queues like data, and its channel then waits for the others; it needs no
-  buffer and no credit. An unaligned one overtakes what waits, and leaves with the first that arrives.
+  buffer and no credit. An unaligned barrier overtakes the queued data, and the first one to arrive is forwarded at once.
 - Debloating shrinks new buffers to the data that the consumer processes in the target time
   (`BufferDebloater`, `BufferSizeEMA`, 1.14+).
 - If a TaskManager has too few segments, its pools share them (`NetworkBufferPool.redistributeBuffers`).

@@ -25,7 +25,7 @@ _FEWEST_PARCELS: Final = 8  # fewest parcels per buffer
 
 
 def parcel(job: Job, flow: Flow, end_ms: float) -> int:
-    """Return how many records move together: few for a smooth flow, many for a fast simulation."""
+    """Return the number of records that move together: few for a smooth flow, many for a fast simulation."""
     rates = flow_rates(job)
     share = limit(job)
     processed = sum(rates.values()) * share * end_ms / 1000.0

@@ -33,7 +33,7 @@ RULES: Final[tuple[Rule, ...]] = (
     network_memory_used_up.RULE,
     shared_connection.RULE,
     uneven_channels.RULE,
-    # SK1xx: who gets more, or is slower
+    # SK1xx: uneven or slow subtasks
     data_skew.RULE,
     slow_taskmanager.RULE,
     uneven_load.RULE,

@@ -1,6 +1,6 @@
 """How well batches and triggers keep up: one word per stream, and the numbers behind it.
 
-The verdict describes the present: medians and robust slopes (`stability`) over the last batches or
+The verdict describes the current state: medians and robust slopes (`stability`) over the last batches or
 triggers, without the cold ones at the start. Rules and report read the same `StreamState`, so they
 cannot contradict each other.
 """

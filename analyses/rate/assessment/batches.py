@@ -66,7 +66,7 @@ def split_at_gaps(batches: Sequence[Batch]) -> tuple[tuple[Batch, ...], ...]:
 
 
 def late_window(batches: Sequence[Batch]) -> tuple[Batch, ...]:
-    """Return the present: the last third of the warm batches after the last gap, at least `LATE`."""
+    """Return the recent batches: the last third of the warm ones after the last gap, at least `LATE`."""
     *before, last = split_at_gaps(batches)
     warm = last[d.COLD :] if not before and len(last) > d.COLD + d.FEW else last
     return tuple(warm[-max(d.LATE, len(warm) // 3) :])
@@ -278,7 +278,7 @@ def _limit_set(app: ApplicationFacts) -> str | None:
 
 
 def _overruns_at_end(app: ApplicationFacts, interval: int) -> int:
-    """Return how many batches at the end overrun, each waiting longer than the one before.
+    """Return the number of batches at the end that overrun, each waiting longer than the one before.
 
     The stream has begun to fall behind, but the input ends too early to call it overloaded.
     """
@@ -338,7 +338,7 @@ def overloaded(
     Args:
         state: of batches.
         delay: intervals from which growth is an overload.
-        rise: intervals that the delay must grow by within the present.
+        rise: intervals that the delay must grow by within the recent batches.
         lost: intervals from which a delay that does not fall is an overload if batches queue.
     """
     interval, late = state.interval_ms, state.delay_ms
@@ -355,7 +355,7 @@ def overloaded(
 def _delay_ms(
     app: ApplicationFacts, waits: Sequence[float], waiting: Sequence[Batch]
 ) -> float | None:
-    """Return the present delay: the median of the last waits, or the age of the oldest queued batch."""
+    """Return the current delay: the median of the last waits, or the age of the oldest queued batch."""
     delay = float(median(waits[-3:])) if waits else None
     # The last time of any batch: the application may end later without harm.
     last_ms = max((b.end_ms or b.submission_ms or b.time_ms for b in app.batches), default=None)

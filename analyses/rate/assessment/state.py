@@ -8,16 +8,16 @@ from typing import Final
 from flowdiag.analyses.rate.limits import Limit
 from flowdiag.analyses.rate.stability import Line, Stability, Trend
 
-# The extent of the present, and the minimum to judge it.
+# The number of recent units, and the minimum to judge them.
 COLD: Final = 2  # batches at the beginning that load classes and compile
 FEW: Final = 5  # completed batches; fewer are not judged
-LATE: Final = 12  # minimum size of the present, which is a third of all
+LATE: Final = 12  # minimum number of recent units, which are a third of all
 # Defaults of the limits that rules publish: the words of `data` always go by these.
 SILENT: Final = 10  # intervals without a batch: the input has a gap
 SILENCE_MS: Final = 600_000  # minimum length of a gap
 GROWN: Final = 2.0  # intervals of delay from which growth is an overload
 LOST: Final = 5.0  # intervals of delay that are an overload even without growth
-RISE: Final = 0.5  # intervals that the delay has to rise by within the present
+RISE: Final = 0.5  # intervals that the delay has to rise by within the recent batches
 NARROW: Final = 0.8  # of the interval: above it, headroom is low
 AT_LIMIT: Final = 0.85  # of the permitted records, that a batch has to hold to be "at the limit"
 MOSTLY: Final = 0.6  # of the recent batches
@@ -82,10 +82,10 @@ class StreamState:
         stability: the word.
         because: one clause with the number that decided.
         interval_ms: batch or trigger interval; None where not known.
-        processing_ms: median of the present.
+        processing_ms: median of the recent units.
         use: processing over interval; of a query that pauses, over the time from one trigger to the next.
         pauses: for queries, whether triggers overrun and wait for rows all the same.
-        delay_ms: how late the present is: the wait of the last batch, or the age of the oldest queued.
+        delay_ms: the current delay: the wait of the last batch, or the age of the oldest queued.
         delay_trend: trend of the waits, milliseconds per millisecond.
         queued: batches that were waiting when the input ended.
         behind_since_ms: batch time at which the delay began to grow permanently.

@@ -26,7 +26,7 @@ def split_triggers_at_gaps(triggers: Sequence[Trigger]) -> tuple[tuple[Trigger, 
 
 
 def late_triggers(triggers: Sequence[Trigger]) -> tuple[Trigger, ...]:
-    """Return the present: the last third of the triggers after the last gap, at least `LATE`.
+    """Return the recent triggers: the last third after the last gap, at least `LATE`.
 
     The first trigger of each run is cold and left out.
     """

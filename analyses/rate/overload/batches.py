@@ -75,7 +75,7 @@ def _measurements(state: h.StreamState, late: float, delay: float) -> h.Iterator
         slope, over = round(state.delay_trend.slope, 3), f"95% between {low:.3f} and {high:.3f}"
         yield h.measurement("growth", slope, "s of delay per s", over=over)
     if state.headroom_per_s is not None:
-        over = f"the present rate is {h.fmt.rate(state.records_per_s)}"
+        over = f"the current rate is {h.fmt.rate(state.records_per_s)}"
         yield h.measurement(
             "sustainable-rate", round(state.headroom_per_s, 1), "records/s", over=over
         )

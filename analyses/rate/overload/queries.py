@@ -108,7 +108,7 @@ def _measurements(state: h.StreamState, late: h.Sequence[h.Trigger]) -> h.Iterat
     over = f"median of {h.fmt.plural(len(late), 'trigger')}"
     yield h.measurement("trigger-duration", state.processing_ms, "ms", state.interval_ms, over=over)
     if state.headroom_per_s is not None:
-        over = f"the present rate is {h.fmt.rate(state.records_per_s)}"
+        over = f"the current rate is {h.fmt.rate(state.records_per_s)}"
         yield h.measurement("sustainable-rate", round(state.headroom_per_s, 1), "rows/s", over=over)
     if state.backlog is not None and late and late[-1].backlog is not None:
         yield h.measurement("backlog", late[-1].backlog, "rows")

@@ -49,7 +49,7 @@ RULES: Final[tuple[Rule, ...]] = (
     generation_lag.RULE,
     little_headroom.RULE,
     abandoned_batches.RULE,
-    # RT2xx: what holds the rate
+    # RT2xx: what limits the rate
     rate_floor.RULE,
     fixed_batch_cost.RULE,
     throttled.RULE,
@@ -58,7 +58,7 @@ RULES: Final[tuple[Rule, ...]] = (
     unheeded_rate.RULE,
     unlimited_first_batch.RULE,
     concurrent_jobs.RULE,
-    # RT3xx: who is slow
+    # RT3xx: slow parts
     skewed_receiver.RULE,
     receiver_restarts.RULE,
     slow_task.RULE,

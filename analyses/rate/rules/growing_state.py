@@ -69,7 +69,7 @@ def removal_due(triggers: h.Sequence[h.Trigger]) -> bool:
         return True
     half = (triggers[-1].time_us - triggers[0].time_us) // 2
     newest = max((t.max_event_us or 0 for t in triggers), default=0)
-    # The watermark has passed the rows from the beginning of the present.
+    # The watermark has passed the rows of the first recent trigger.
     return bool(newest) and marks[-1] >= newest - half and marks[-1] - marks[0] > half
 
 

@@ -24,7 +24,7 @@ class RawStart:
     Args:
         marks: records up to the next start.
         horizon_us: last record of the JobManager about it, for steps without an end.
-        told_until: the last record about a task since a moment.
+        logged_until: the last record about a task since a moment.
         complete: all tasks reached RUNNING.
     """
 

@@ -39,7 +39,7 @@ RULES: Final[tuple[Rule, ...]] = (
     slow_step.RULE,
     crowded_taskmanager.RULE,
     leadership_lost.RULE,
-    # CP302 and ST306 on: processes that do not answer each other
+    # CP302 and ST306 on: processes that do not respond to each other
     lost_processes.RULE,
     rpc_trouble.RULE,
     frame_too_large.RULE,
