@@ -123,10 +123,10 @@ def late(attempt: x.Attempt, number: int) -> x.LateAcknowledgement:
     )
 
 
-def job_facts(*, failing: bool, **more: object) -> x.JobFacts:
+def job_facts(*, is_failing: bool, **more: object) -> x.JobFacts:
     """A job whose last four checkpoints but one expired, or a healthy one."""
     statuses = {number: x.Status.COMPLETED for number in range(32)}
-    if sick:
+    if is_failing:
         statuses |= dict.fromkeys(range(24, 28), x.Status.EXPIRED)
         statuses |= {29: x.Status.DECLINED, 31: x.Status.IN_FLIGHT}
     placed = attempts()
@@ -138,7 +138,7 @@ def job_facts(*, failing: bool, **more: object) -> x.JobFacts:
         "version": "1.18.1",
         "checkpoints": tuple(checkpoint(number, status) for number, status in statuses.items()),
         "attempts": tuple(placed),
-        "late": tuple(late(attempt, 24) for attempt in slow) if failing else (),
+        "late": tuple(late(attempt, 24) for attempt in slow) if is_failing else (),
     }
     return x.JobFacts(**{**values, **more})  # type: ignore[arg-type]
 
@@ -268,7 +268,7 @@ def build(
 def failing(**more: object) -> wire.Report:
     """Return a report with a slow TaskManager and its consequences."""
     return build(
-        job_facts(sick=True),
+        job_facts(is_failing=True),
         outcome("CP101", "checkpoint-expired", expired()),
         outcome("CP104", "checkpoint-growing"),
         outcome("CP201", "slow-taskmanager", slow_taskmanager()),
@@ -283,7 +283,7 @@ def many(count: int) -> wire.Report:
         key = JobKey("", f"{number:032x}")
         name = f"orders-{number}"
         kind = number % 10
-        facts = job_facts(sick=kind < 7, key=key, name=name)
+        facts = job_facts(is_failing=kind < 7, key=key, name=name)
         moved = [replace(one, job=key) for one in facts.checkpoints]
         jobs.append(replace(facts, checkpoints=tuple(moved), late=(), attempts=()))
         names[key] = name
@@ -313,7 +313,7 @@ def many(count: int) -> wire.Report:
 def healthy() -> wire.Report:
     """Return a report without findings."""
     return build(
-        job_facts(sick=False),
+        job_facts(is_failing=False),
         outcome("CP101", "checkpoint-expired"),
         outcome("CP201", "slow-taskmanager"),
     )
@@ -322,7 +322,7 @@ def healthy() -> wire.Report:
 def inconclusive() -> wire.Report:
     """Return a report with an inconclusive core rule."""
     return build(
-        job_facts(sick=False, checkpoints=(checkpoint(0, x.Status.IN_FLIGHT),)),
+        job_facts(is_failing=False, checkpoints=(checkpoint(0, x.Status.IN_FLIGHT),)),
         outcome(
             "CP101",
             "checkpoint-expired",
@@ -344,7 +344,7 @@ def nothing() -> wire.Report:
 def hostile() -> wire.Report:
     """Return a report with injection attempts in names and texts."""
     evil = "[red]\x1b[31m</script><script>alert(1)</script>\u202e`|@all\n::error::x"
-    facts = job_facts(sick=True)
+    facts = job_facts(is_failing=True)
     subject = f.Subject(kind="task", task=f"Map {evil}", job_id=JOB.job_id)
     located: dict[Key, LocatedRecord] = {
         (0, 1000, None): LocatedRecord(1, f.Evidence.__name__ + evil)
