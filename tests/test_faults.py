@@ -324,7 +324,7 @@ def test_a_parser_that_fails_is_in_the_report(logs: Path, spark: Any) -> None:
 def measured(*jobs: str, **more: Any) -> tuple[InspectedInputs, Measured]:
     facts = ClusterFacts(
         jobs=tuple(
-            reports.job_facts(sick=False, key=JobKey("", job), name=f"{SECRET}-{job[0]}")
+            reports.job_facts(is_failing=False, key=JobKey("", job), name=f"{SECRET}-{job[0]}")
             for job in jobs
         ),
         processes=(),

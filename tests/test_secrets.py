@@ -87,7 +87,7 @@ def report_with(text: str, **more: Any) -> Report:
         measurements=(f.Measurement(name="x", value=text, population=text),),
     )
     return reports.build(
-        reports.job_facts(sick=True),
+        reports.job_facts(is_failing=True),
         reports.outcome("CP101", "checkpoint-expired", finding),
         located=located,
         samples=[clean(text)],
@@ -129,7 +129,7 @@ def test_no_format_shows_a_secret_in_a_name(form: Format) -> None:
         text, secret = secret_of(kind, 7)
         subject = f.Subject(kind="task", task=text, host=text, job_id=reports.JOB.job_id)
         report = reports.build(
-            reports.job_facts(sick=True, name=text),
+            reports.job_facts(is_failing=True, name=text),
             reports.outcome(
                 "CP101", "checkpoint-expired", replace(reports.expired(), subject=subject)
             ),

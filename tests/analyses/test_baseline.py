@@ -29,7 +29,9 @@ TODAY, LATER = date(2027, 1, 15), date(2027, 1, 31)
 
 def report(*findings: f.Finding, more: tuple[f.RuleOutcome, ...] = ()) -> Report:
     return build(
-        job_facts(sick=bool(findings)), outcome("CP101", "checkpoint-expired", *findings), *more
+        job_facts(is_failing=bool(findings)),
+        outcome("CP101", "checkpoint-expired", *findings),
+        *more,
     )
 
 
@@ -220,7 +222,7 @@ def test_entries_of_missing_findings_are_reported_and_stay() -> None:
     one = report(expired())
     made = write(entry(one), report(), reason=None, until=None)
     assert made.unseen == (one.findings[0].fingerprint,) and made.text == entry(one)
-    other = build(job_facts(sick=False), outcome("CP201", "slow-taskmanager"))
+    other = build(job_facts(is_failing=False), outcome("CP201", "slow-taskmanager"))
     assert not write(entry(one), other, reason=None, until=None).unseen  # it did not look
 
 

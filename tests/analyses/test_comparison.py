@@ -36,7 +36,9 @@ from ..cli.reports import JOB, build, expired, job_facts, outcome, slow_taskmana
 
 def report(*findings: f.Finding, sick: bool = False, **more: Any) -> Report:
     """A report with these findings of rule CP101."""
-    return build(job_facts(sick=sick), outcome("CP101", "checkpoint-expired", *findings), **more)
+    return build(
+        job_facts(is_failing=sick), outcome("CP101", "checkpoint-expired", *findings), **more
+    )
 
 
 def change_of(before: Report, after: Report, **more: Any) -> Any:
@@ -128,7 +130,7 @@ def test_a_remaining_subtask_is_recognised_by_its_place() -> None:
 @pytest.mark.parametrize("turned", [False, True])
 def test_findings_that_a_side_could_not_assess_are_neither_new_nor_gone(turned: bool) -> None:
     untold = build(
-        job_facts(sick=False),
+        job_facts(is_failing=False),
         outcome("CP101", "checkpoint-expired", f.Inconclusive(reason="no log", job=JOB)),
     )
     sides = (report(expired()), untold) if turned else (untold, report(expired()))
@@ -139,7 +141,7 @@ def test_findings_that_a_side_could_not_assess_are_neither_new_nor_gone(turned: 
 
 
 def test_a_rule_that_was_not_heard_or_is_not_known_cannot_be_compared() -> None:
-    without = build(job_facts(sick=False), outcome("CP201", "slow-taskmanager"))
+    without = build(job_facts(is_failing=False), outcome("CP201", "slow-taskmanager"))
     found = change_of(report(expired()), without)
     assert found.change is Change.NOT_COMPARABLE and "no rule CP101" in (found.reason or "")
 
@@ -171,7 +173,7 @@ def test_a_remark_makes_no_regression() -> None:
 
 def test_inputs_without_a_job_name_belong_to_the_job() -> None:
     nameless = expired(subject=f.Subject(kind="job", job_id=JOB.job_id))
-    facts = job_facts(sick=False, name=None)
+    facts = job_facts(is_failing=False, name=None)
     said = outcome("CP101", "checkpoint-expired", nameless)
     before = build(facts, said)
     before = msgspec.structs.replace(
@@ -190,7 +192,9 @@ def test_other_commands_engines_and_jobs_are_refused() -> None:
     spark = msgspec.structs.replace(report(), data=wire.Data(applications=[_application()]))
     with pytest.raises(FlowdiagError, match="one side is about Flink"):
         compare_reports(report(), spark)
-    renamed = build(job_facts(sick=False, name="orders-2"), outcome("CP101", "checkpoint-expired"))
+    renamed = build(
+        job_facts(is_failing=False, name="orders-2"), outcome("CP101", "checkpoint-expired")
+    )
     with pytest.raises(FlowdiagError, match="'orders', after about 'orders-2'"):
         compare_reports(report(), renamed)
 
@@ -208,7 +212,7 @@ def _application() -> wire.RateApplication:
 
 def test_a_renamed_job_can_be_compared_on_demand() -> None:
     key = JobKey("", "9" * 32)
-    facts = job_facts(sick=False, key=key, name="orders-2")
+    facts = job_facts(is_failing=False, key=key, name="orders-2")
     moved = expired(job=key, subject=f.Subject(kind="job", job_id=key.job_id, job_name="orders-2"))
     renamed = build(facts, outcome("CP101", "checkpoint-expired", moved))
     one = compare_reports(report(expired()), renamed, same_job=True)
@@ -232,7 +236,7 @@ def lasting(*durations: int, **more: Any) -> Report:
         replace(reports.checkpoint(number), duration_ms=ms, **more)
         for number, ms in enumerate(durations)
     ]
-    facts = job_facts(sick=False, checkpoints=tuple(made))
+    facts = job_facts(is_failing=False, checkpoints=tuple(made))
     return build(facts, outcome("CP101", "checkpoint-expired"))
 
 

@@ -238,7 +238,7 @@ def test_a_failed_checkpoint_is_named() -> None:
     from flowdiag.analyses.flink.job import ClusterFacts, Status
 
     two = (checkpoint(0, Status.COMPLETED), checkpoint(1, Status.EXPIRED))
-    facts = job_facts(sick=True, checkpoints=two)
+    facts = job_facts(is_failing=True, checkpoints=two)
     data = wire.Data(jobs=checkpoint_data(ClusterFacts(jobs=(facts,), processes=()), ()))
     slow = found("CP306", "slow-async-snapshot", confidence=Confidence.LOW)
     (breakdown,) = (

@@ -199,7 +199,7 @@ def test_a_missing_input_among_others(
 def test_a_damaged_input_with_strict_inputs(log: str, set_diagnosis: Callable[[Any], Any]) -> None:
     set_diagnosis(
         reports.build(
-            reports.job_facts(sick=False), reports.outcome("CP101", "x"), error="ends early"
+            reports.job_facts(is_failing=False), reports.outcome("CP101", "x"), error="ends early"
         )
     )
     assert main(["checkpoints", log]) == 0

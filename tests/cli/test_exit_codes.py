@@ -15,14 +15,14 @@ from . import reports
 def only(severity: f.Severity, state: f.State = f.State.RECOVERED) -> Report:
     finding = reports.expired(severity=severity, state=state)
     return reports.build(
-        reports.job_facts(sick=True), reports.outcome("CP101", "checkpoint-expired", finding)
+        reports.job_facts(is_failing=True), reports.outcome("CP101", "checkpoint-expired", finding)
     )
 
 
 def with_finding_and_inconclusive_rule(severity: f.Severity) -> Report:
     doubt = f.Inconclusive(reason="no REST responses", job=reports.JOB)
     return reports.build(
-        reports.job_facts(sick=True),
+        reports.job_facts(is_failing=True),
         reports.outcome("CP101", "checkpoint-expired", reports.expired(severity=severity)),
         reports.outcome("CP201", "slow-taskmanager", doubt),
     )

@@ -216,7 +216,7 @@ def test_verbose_lists_every_rule() -> None:
 def test_many_checkpoints_share_cells_and_the_worst_is_shown() -> None:
     many = [reports.checkpoint(number) for number in range(3000)]
     many[1234] = reports.checkpoint(1234, x.Status.FAILED)
-    report = reports.build(reports.job_facts(sick=False, checkpoints=tuple(many)))
+    report = reports.build(reports.job_facts(is_failing=False, checkpoints=tuple(many)))
     shown = at_100(report)
     assert "one cell shows the worst of 7 checkpoints" in shown
     assert shown.count("F") >= 1
@@ -225,7 +225,7 @@ def test_many_checkpoints_share_cells_and_the_worst_is_shown() -> None:
 
 def test_restarts_separate_the_timeline() -> None:
     runs = [reports.checkpoint(n, run=1 + n // 3) for n in range(6)]
-    job = reports.build(reports.job_facts(sick=False, checkpoints=tuple(runs))).data.jobs
+    job = reports.build(reports.job_facts(is_failing=False, checkpoints=tuple(runs))).data.jobs
     assert job is not None
     picture = timeline(job[0].checkpoints, clock_of(reports.healthy()), 80)
     assert [cell.kind for cell in picture.rows[0].cells] == [
@@ -281,7 +281,7 @@ def test_input_problems_take_one_line_per_kind() -> None:
 
 def test_documents_are_cited_by_byte_and_dated_by_content() -> None:
     report = reports.build(
-        reports.job_facts(sick=True),
+        reports.job_facts(is_failing=True),
         reports.outcome("CP101", "checkpoint-expired", reports.expired()),
         kind="archive",
         source="archive.json",

@@ -178,7 +178,7 @@ def test_a_log_contains_the_collections_that_the_jvm_counted() -> None:
         if "Shenandoah" in name:  # a cycle frees memory once or twice
             assert collections <= len(found) <= 2 * collections, name
         elif "-Z" in name:
-            assert abs(len(found) - collections) <= 2, name  # the log goes on
+            assert abs(len(found) - collections) <= 2, name  # the log continues
         else:
             assert len(found) == collections, name
             # The JVM counts whole milliseconds.
