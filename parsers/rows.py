@@ -177,9 +177,11 @@ class Event(StrEnum):
     SPARK_JOB = "spark_job"  # fields.what: started | ended
     SPARK_STAGE = "spark_stage"  # a completed stage
     SPARK_TASKS = "spark_tasks"  # sums over its tasks on one executor in one split
+    SPARK_TASK = "spark_task"  # a task with only one end in a split; fields.what: started | ended
     SPARK_EXECUTOR = "spark_executor"  # fields.what: added | removed
     SPARK_QUERY = "spark_query"  # fields.what: started | idle | terminated
     SPARK_PROGRESS = "spark_progress"  # one trigger of a query
+    SPARK_TRIGGER = "spark_trigger"  # its files: fields.what: offsets | commits, fields.folder
     SPARK_PID = "spark_pid"  # output of the rate estimator
     SPARK_RATE_LIMIT = "spark_rate_limit"  # a receiver applies a new limit
     SPARK_RANGE = "spark_range"  # a task of a direct stream reads offsets of a topic's partition

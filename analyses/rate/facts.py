@@ -57,6 +57,51 @@ class Work:
 
     jobs: int
     busy_ms: int | None
+    start_ms: int | None = None  # of the first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTask:
+    """A task of a batch or trigger that started and has not ended when the input ends.
+
+    `ended` counts the ended tasks of its stage, and `longest_ms` is the longest of them.
+    """
+
+    task_id: str
+    stage: int
+    index: int
+    stage_name: str | None = None
+    executor: str | None = None
+    host: str | None = None
+    since_us: int | None = None
+    ended: int = 0
+    longest_ms: int | None = None
+    ref: Ref | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTrigger:
+    """The last trigger of a query, if the input has its beginning but no end.
+
+    Args:
+        batch: its id.
+        since_us: when its offsets were written, or its first job began.
+        until_us: the end of the input, or of the query.
+        work: its jobs; None if the input has no jobs.
+        tasks: those that have not ended, from an event log.
+    """
+
+    batch: int
+    since_us: int
+    until_us: int
+    work: Work | None = None
+    tasks: tuple[OpenTask, ...] = ()
+    ref: Ref | None = None
+
+    @property
+    def lasted_ms(self) -> int:
+        """How long it has been running when the input ends."""
+        return max(0, self.until_us - self.since_us) // 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +185,7 @@ class Batch:
     streams: tuple[StreamInput, ...] = ()
     stage: StageLoad | None = None
     work: Work | None = None
+    open_tasks: tuple[OpenTask, ...] = ()
     approximate: bool = False
     ref: Ref | None = None
 
@@ -178,6 +224,7 @@ class Output:
     name: str | None
     duration_ms: int | None
     failure: str | None
+    time_us: int | None = None  # when it failed
     ref: Ref | None = None
 
 
@@ -287,6 +334,7 @@ class QueryFacts:
     tries: Mapping[int, int] = field(default_factory=dict)  # runs by batch id, of those tried twice
     file_limit: int | None = None  # maxFilesPerTrigger, as the source logs it
     files_taken: tuple[int, ...] = ()  # new files per trigger, as the source logs them
+    unfinished: OpenTrigger | None = None
 
     @property
     def label(self) -> str:
@@ -321,6 +369,7 @@ class ApplicationFacts:
     started_us: int | None = None
     ended_us: int | None = None
     last_us: int | None = None
+    stopped_us: int | None = None  # when its stop began, as `present.endings` finds it
     origins: frozenset[str] = frozenset()  # listener | rest | log | event-log
     damaged: bool = False  # one of its inputs is cut
 

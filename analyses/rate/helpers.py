@@ -59,12 +59,15 @@ from flowdiag.analyses.rate.facts import (
     ApplicationFacts,
     Batch,
     Executor,
+    OpenTask,
+    OpenTrigger,
     Operation,
     Output,
     QueryFacts,
     Record,
     StageLoad,
     Trigger,
+    Work,
 )
 from flowdiag.analyses.rate.replay import Replay
 from flowdiag.analyses.rate.stability import Stability
@@ -549,6 +552,8 @@ __all__ = [
     "TRIGGER_INTERVAL",
     "Inconclusive",
     "Limits",
+    "OpenTask",
+    "OpenTrigger",
     "Operation",
     "Output",
     "Rule",

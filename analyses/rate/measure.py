@@ -41,6 +41,7 @@ SINGLE: Final = (
     Event.SPARK_EXECUTOR,
     Event.SPARK_QUERY,
     Event.SPARK_PROGRESS,
+    Event.SPARK_TRIGGER,
     Event.SPARK_PID,
     Event.SPARK_RATE_LIMIT,
     Event.SPARK_DROPPED,
@@ -283,6 +284,7 @@ _PARTS: Final[Mapping[str, AbstractSet[str]]] = {
     "memory": {Event.SPARK_BLOCK},
     "stage": {Event.SPARK_TASKS},
     "executor": {Event.SPARK_TASKS},
+    "task": {Event.SPARK_TASK},
     "single": frozenset(),
 }
 # Kinds that queries skip if there are none.
@@ -293,6 +295,7 @@ _OPTIONAL_KINDS: Final = (
     Event.SPARK_OUTPUT,
     Event.SPARK_RANGE,
     Event.SPARK_STAGE,
+    Event.SPARK_TASK,
     Event.SPARK_TASKS,
 )
 
@@ -301,7 +304,7 @@ def facts_frame(events: DataFrame, present: AbstractSet[str] | None = None) -> D
     """Return all rows for `flowdiag.analyses.rate.assemble`: (what, row as JSON).
 
     The parts are `batch` per (application, batch time), `output` per failed output operation, and `stage` for
-    the worst stage of each batch or trigger with `work` for its jobs. Totals are `executor`, `operation` per
+    the worst stage of each batch or trigger with `work` for its jobs and `task` per open task. Totals are `executor`, `operation` per
     output operation, `blocks` per receiver, `memory` per host, and `range` per topic partition. `single` has
     unchanged records.
 

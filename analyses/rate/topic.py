@@ -76,6 +76,7 @@ class Spark:
             options,
             sorted({owner.application for owner in owners}),
             faults,
+            _input_ends(owned.splits, owners),
         )
         return Measured(
             facts=dict.fromkeys(names, facts),
@@ -92,6 +93,7 @@ def _assembled(
     options: Options,
     applications: Sequence[str],
     faults: Faults,
+    ends_us: Mapping[str, int],
 ) -> RateFacts:
     """Return the facts of the applications, without applications that trigger a bug."""
     user = UserSettings(
@@ -106,11 +108,24 @@ def _assembled(
             rows if whole else [row for row in rows if JSON.decode(row[1]).get("app", "") in some],
             damaged=damaged,
             user=user,
+            ends_us=ends_us,
         )
 
     return faults.run_skipping_failures(
         applications, of_some, Where.MEASURE, about=lambda name: f"application {name}"
     )[0]
+
+
+def _input_ends(splits: Sequence[Mapping[str, Any]], owners: Sequence[Owner]) -> dict[str, int]:
+    """Return the last time of each application's inputs, including lines that flowdiag does not read."""
+    last_parts = {owner.source: owner for owner in owners}
+    ends: dict[str, int] = {}
+    for split in splits:
+        owner, text = last_parts.get(split["source"]), (split["fields"] or {}).get("last_us", "")
+        if owner is not None and text.isdecimal():
+            end = int(text) - (owner.shift_ms * 1000 if owner.shift_from is not None else 0)
+            ends[owner.application] = max(end, ends.get(owner.application, end))
+    return ends
 
 
 SPARK: Final = Spark()

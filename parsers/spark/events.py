@@ -19,7 +19,7 @@ from flowdiag.parsers.rows import Event, Row, Tally
 from flowdiag.parsers.spark.causes import shorten
 from flowdiag.parsers.spark.lines import FIRST_KEY, EventScanner
 from flowdiag.parsers.spark.progress import instant, progress_row
-from flowdiag.parsers.spark.tasks import TASK_END, TaskSum
+from flowdiag.parsers.spark.tasks import TASK_END, OpenTasks, TaskSum
 
 # Event names as they appear in lines; the listener's names are distinct words, too.
 _LOGGED: Final = (
@@ -30,6 +30,7 @@ _LOGGED: Final = (
     "SparkListenerJobStart",
     "SparkListenerJobEnd",
     "SparkListenerStageCompleted",
+    "SparkListenerTaskStart",
     "SparkListenerTaskEnd",
     "SparkListenerExecutorAdded",
     "SparkListenerExecutorRemoved",
@@ -109,10 +110,16 @@ class _StageCompleted(msgspec.Struct):
 _STAGE_COMPLETED = msgspec.json.Decoder(_StageCompleted)
 
 
+class _StageName(msgspec.Struct):
+    stage: int = msgspec.field(name="Stage ID", default=-1)
+    name: str = msgspec.field(name="Stage Name", default="")
+
+
 class _JobStart(msgspec.Struct):
     job: int = msgspec.field(name="Job ID")
     submitted: int | None = msgspec.field(name="Submission Time", default=None)
     stages: list[int] = msgspec.field(name="Stage IDs", default_factory=list)
+    infos: list[_StageName] = msgspec.field(name="Stage Infos", default_factory=list)
     properties: dict[str, Any] | None = msgspec.field(name="Properties", default=None)
 
 
@@ -156,6 +163,7 @@ class EventReader:
         """Start without lines; `tally` counts the event lines as rows are consumed."""
         self._source = source
         self._tasks: dict[tuple[int, int, str], TaskSum] = {}
+        self._open = OpenTasks()
         self._tally = tally
 
     def scanner(self, stream: BinaryIO, start: int = 0, end: int = -1) -> EventScanner:
@@ -194,7 +202,7 @@ class EventReader:
             else:
                 who = _EVENT_NAME.decode(line.data)
                 name = who.Event or who.event
-            if name == "SparkListenerTaskEnd":
+            if name in ("SparkListenerTaskStart", "SparkListenerTaskEnd"):
                 self._tally.candidates -= 1  # `_add_task` counts it
                 self._add_task(line.data, line.offset)
                 return []
@@ -221,6 +229,8 @@ class EventReader:
         )
 
     def _add_task(self, data: bytes | memoryview, offset: int) -> None:
+        if self._open.add_start(data, offset):
+            return
         self._tally.candidates += 1
         try:
             end = TASK_END.decode(data)
@@ -229,6 +239,7 @@ class EventReader:
             return
         self._tally.recognised += 1
         info = end.info
+        self._open.add_end(info.task, offset)
         key = (end.stage, end.attempt, info.executor)
         total = self._tasks.get(key)
         if total is None:
@@ -240,9 +251,11 @@ class EventReader:
         keys = [key for key in self._tasks if stage is None or key[:2] == stage]
         rows = []
         for key in keys:
-            row = self._tasks.pop(key).row(key)
+            rows.append(self._tasks.pop(key).row(key))
+        if stage is None:
+            rows += self._open.rows()
+        for row in rows:
             row["source"] = self._source
-            rows.append(row)
         return rows
 
 
@@ -366,6 +379,9 @@ def _job_start(data: bytes) -> list[Row]:
         "batch_id": text("streaming.sql.batchId"),
         "call_site": _text(text("callSite.short"), 200),
         "stages": msgspec.json.encode(event.stages).decode(),
+        "stage_name": _text(max(event.infos, key=lambda one: one.stage).name, 300)
+        if event.infos
+        else None,
     }
     return [
         _row(

@@ -1,7 +1,7 @@
 """Finds the relevant lines of an event log by their beginnings.
 
 Spark writes the event name first, so a few bytes decide whether a line is relevant. A literal search through
-whole lines, as for logs, would take twice as long as decoding the hits. Task ends, nearly all of an event log, are
+whole lines, as for logs, would take twice as long as decoding the hits. Task events, nearly all of an event log, are
 passed on inside the read buffer without copying.
 """
 
@@ -25,15 +25,17 @@ FIRST_KEY: Final = re.compile(
 )
 """Beginning of a line whose first key is the event name."""
 
+TASK_START: Final = b"SparkListenerTaskStart"
 TASK_END: Final = b"SparkListenerTaskEnd"
-_TASK_LINE: Final = b'{"Event":"SparkListenerTaskEnd",'  # as Spark writes it
+# As Spark writes them.
+_TASK_LINES: Final = (b'{"Event":"SparkListenerTaskEnd",', b'{"Event":"SparkListenerTaskStart",')
 _QUERY: Final = b"StreamingQueryListener$Query"  # within the name of a class
 
 TakeTask = Callable[[bytes | memoryview, int], None]
 
 
 class EventScanner(LineScanner):
-    """Iterates over the relevant lines of one byte range, except task ends.
+    """Iterates over the relevant lines of one byte range, except task events.
 
     A line without the event name as first key is relevant if `matcher` finds a match in it.
 
@@ -41,7 +43,7 @@ class EventScanner(LineScanner):
         stream, start, end, buffer_bytes: as for `LineScanner`.
         matcher: for lines without the event name as first key.
         event_names: relevant events.
-        take_task: receives each task end line with its offset, in the order of the stream; the bytes are only
+        take_task: receives each line of a task event with its offset, in the order of the stream; the bytes are only
             valid during the call.
     """
 
@@ -80,18 +82,20 @@ class EventScanner(LineScanner):
                 end = find(b"\n", position, stop)
                 if end < 0:
                     end = stop
-                if begins(_TASK_LINE, position) and end - position <= LINE_BYTES:
+                if begins(_TASK_LINES, position) and end - position <= LINE_BYTES:
                     take(view[position:end], base + position)
                     position = end + 1
                     continue
                 head = FIRST_KEY.match(buffer, position, end)
                 name = head[1] if head is not None else None
-                if name == TASK_END and end - position <= LINE_BYTES:
+                if name in (TASK_START, TASK_END) and end - position <= LINE_BYTES:
                     take(view[position:end], base + position)
                 elif (
                     self._matcher.find(view[position : min(end, position + HEAD_BYTES)])
                     if name is None
-                    else name in self._event_names or name == TASK_END or _QUERY in name
+                    else name in self._event_names
+                    or name in (TASK_START, TASK_END)
+                    or _QUERY in name
                 ):
                     return self._line(position, end), end + 1
                 position = end + 1

@@ -1,6 +1,10 @@
-"""Task ends in an event log, and their sums."""
+"""Task events in an event log: the sums of ended tasks, and the tasks that have not ended."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 
@@ -8,6 +12,7 @@ from flowdiag.parsers.rows import Event, Row
 
 
 class _TaskInfo(msgspec.Struct, gc=False):
+    task: int = msgspec.field(name="Task ID", default=-1)
     index: int = msgspec.field(name="Index", default=-1)
     launched: int = msgspec.field(name="Launch Time", default=0)
     finished: int = msgspec.field(name="Finish Time", default=0)
@@ -50,6 +55,60 @@ class TaskEnd(msgspec.Struct, gc=False):
 
 
 TASK_END = msgspec.json.Decoder(TaskEnd)
+_TASK_ID: Final = re.compile(rb'"Task ID"\s{0,4}:\s{0,4}([0-9]{1,18})\s{0,4},')
+_IS_START: Final = re.compile(rb'\{\s{0,16}"Event"\s{0,4}:\s{0,4}"SparkListenerTaskStart"')
+_MOST_OPEN: Final = 10_000  # tasks that run at the same time
+
+
+class OpenTasks:
+    """The tasks of a split that start without an end, and those that end without a start."""
+
+    __slots__ = ("_ended", "_started")
+
+    def __init__(self) -> None:
+        self._started: dict[int, tuple[int, bytes]] = {}
+        self._ended: dict[int, int] = {}
+
+    def add_start(self, data: bytes | memoryview, offset: int) -> bool:
+        """Remember a line if it starts a task; decoding waits, because nearly all tasks end."""
+        if _IS_START.match(data) is None:
+            return False
+        found = _TASK_ID.search(data)
+        if found is not None and len(self._started) < _MOST_OPEN:
+            self._started[int(found[1])] = (offset, bytes(data))
+        return True
+
+    def add_end(self, task: int, offset: int) -> None:
+        if self._started.pop(task, None) is None and 0 <= task and len(self._ended) < _MOST_OPEN:
+            self._ended[task] = offset
+
+    def rows(self) -> Iterator[Row]:
+        """Yield and drop a row for each of these tasks."""
+        for task, (offset, line) in self._started.items():
+            try:
+                begun = TASK_END.decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                continue
+            info = begun.info
+            fields = {"what": "started", "task_id": task, "executor": info.executor}
+            yield {
+                "offset": offset,
+                "event": Event.SPARK_TASK.value,
+                "checkpoint": begun.stage,
+                "attempt": begun.attempt,
+                "subtask_index": info.index,
+                "host": info.host or None,
+                "utc_us": info.launched * 1000 or None,
+                "fields": {name: str(value) for name, value in fields.items()},
+            }
+        for task, offset in self._ended.items():
+            yield {
+                "offset": offset,
+                "event": Event.SPARK_TASK.value,
+                "fields": {"what": "ended", "task_id": str(task)},
+            }
+        self._started.clear()
+        self._ended.clear()
 
 
 class TaskSum:

@@ -9,7 +9,7 @@ import pytest
 
 from flowdiag.analyses.model.finding import Finding, Severity, State
 from flowdiag.analyses.model.options import Options
-from flowdiag.analyses.rate.assessment import StreamState, late_triggers, late_window, stop_us
+from flowdiag.analyses.rate.assessment import StreamState, late_triggers, late_window
 from flowdiag.analyses.rate.facts import (
     ApplicationFacts,
     Batch,
@@ -156,7 +156,7 @@ def test_an_executor_removed_during_a_stop_is_not_lost() -> None:
 def test_a_context_stopped_before_another_began_is_not_the_end() -> None:
     batches = [w.batch(n) for n in range(60)]
     app = w.application(batches, incidents=(w.record("stop-receivers", at=10_000),))
-    assert stop_us(app) is None
+    assert w.assessed(app).applications[0].app.stopped_us is None
     lost = replace(LOST, removed_us=(w.T0 + 40_000) * 1000)
     assert found(replace(app, executors=(lost,)), "RT304") != []
 

@@ -81,7 +81,7 @@ def totals(rows: list[Json]) -> Counter[tuple[int, str, str]]:
             for name in ("tasks", "total_ms", "records"):
                 key = (row["checkpoint"], row["fields"]["executor"], name)
                 found[key] += int(row["fields"][name])
-        elif row["event"] != "split":
+        elif row["event"] not in ("split", "spark_task"):  # tasks that a cut separates
             found[row["offset"], row["event"], ""] += 1
     return found
 
@@ -102,6 +102,37 @@ def test_any_split_gives_the_same_sums(
     events = [HEAD, job(0, [0, 1, 2, 3], 4000), *(task(*one) for one in tasks)]
     path = write(tmp_path_factory.mktemp("cut") / "log", events)
     assert totals(rows_of(path, size)) == totals(rows_of(path))
+
+
+def test_only_tasks_without_an_end_remain(tmp_path: Path) -> None:
+    def begun(number: int) -> Json:
+        info = {
+            "Task ID": number,
+            "Index": number,
+            "Launch Time": 1000,
+            "Executor ID": "2",
+            "Host": "h",
+        }
+        return {
+            "Event": "SparkListenerTaskStart",
+            "Stage ID": 7,
+            "Stage Attempt ID": 0,
+            "Task Info": info,
+        }
+
+    def open_tasks(size: int) -> Counter[str]:
+        rows = [row for row in rows_of(path, size) if row["event"] == "spark_task"]
+        return Counter(row["fields"]["task_id"] for row in rows)
+
+    path = write(
+        tmp_path / "log", [HEAD, begun(1), begun(2), task(7, 1, 300), begun(3), task(7, 3, 5)]
+    )
+    assert open_tasks(10_000) == {"2": 1}
+    # Of a task that a cut separates, both ends are known, so that they can be joined.
+    for size in (100, 300, 500):
+        assert {number: count % 2 for number, count in open_tasks(size).items() if count % 2} == {
+            "2": 1
+        }
 
 
 def test_tasks_are_summed_by_stage_and_executor(tmp_path: Path) -> None:

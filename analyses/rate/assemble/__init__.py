@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.rate.assemble.batches import batches_of, interval_of, outputs_of
 from flowdiag.analyses.rate.assemble.queries import queries_of
-from flowdiag.analyses.rate.assemble.rows import JSON, Row, field_of, records_of, stage_of, what_of
+from flowdiag.analyses.rate.assemble.rows import (
+    JSON,
+    Row,
+    Unit,
+    field_of,
+    open_task_of,
+    records_of,
+    stage_of,
+    what_of,
+)
 from flowdiag.analyses.rate.assemble.sums import (
     blocks_of,
     executors_of,
@@ -17,7 +27,7 @@ from flowdiag.analyses.rate.assemble.sums import (
     operations_of,
     partitions_of,
 )
-from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, RateFacts, Work
+from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, OpenTask, RateFacts, Work
 from flowdiag.analyses.rate.measure import UNKNOWN
 from flowdiag.parsers.rows import Event
 
@@ -42,6 +52,7 @@ def assemble(
     damaged: Iterable[str] = (),
     *,
     user: UserSettings | None = None,
+    ends_us: Mapping[str, int] = MappingProxyType({}),
 ) -> RateFacts:
     """Return the facts in the rows of `measure.facts_frame`.
 
@@ -49,6 +60,7 @@ def assemble(
         rows: (what, row as JSON).
         damaged: keys of applications with a truncated input.
         user: settings from the user.
+        ends_us: last times of the inputs, by key of the application.
     """
     user = user or UserSettings()
     by_app: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
@@ -58,13 +70,18 @@ def assemble(
     cut = set(damaged)
     return RateFacts(
         applications=tuple(
-            _application(key, kinds, key in cut, user) for key, kinds in sorted(by_app.items())
+            _application(key, kinds, key in cut, user, ends_us.get(key))
+            for key, kinds in sorted(by_app.items())
         )
     )
 
 
 def _application(
-    key: str, kinds: Mapping[str, list[Row]], damaged: bool, user: UserSettings
+    key: str,
+    kinds: Mapping[str, list[Row]],
+    damaged: bool,
+    user: UserSettings,
+    end_us: int | None,
 ) -> ApplicationFacts:
     singles: dict[str, list[Row]] = defaultdict(list)
     order = sorted(
@@ -83,7 +100,7 @@ def _application(
     }
     work = {
         (row.get("batch"), row.get("run_id"), row.get("batch_id")): Work(
-            jobs=row["jobs"], busy_ms=row.get("busy")
+            jobs=row["jobs"], busy_ms=row.get("busy"), start_ms=row.get("start")
         )
         for row in kinds.get("work", ())
     }
@@ -91,7 +108,9 @@ def _application(
     settings = _settings(singles[Event.SPARK_SETTINGS], user)
     raw = sorted(kinds.get("batch", ()), key=lambda row: row["batch"])
     interval, interval_from = interval_of(about, raw)
-    batches = batches_of(raw, by_batch, work, singles, interval)
+    tasks = _open_tasks(kinds.get("task", ()))
+    batches = batches_of(raw, by_batch, work, tasks, singles, interval)
+    last_us = _last_us(order, batches, end_us)
     real_time = _real_time(singles, settings, user)
     return ApplicationFacts(
         key=JobKey("", key),
@@ -111,7 +130,9 @@ def _application(
         blocks=blocks_of(kinds.get("blocks", ())),
         partitions=partitions_of(kinds.get("range", ())),
         memory=memory_of(kinds.get("memory", ())),
-        queries=queries_of(singles, by_trigger, work, user.trigger_interval_ms, real_time),
+        queries=queries_of(
+            singles, by_trigger, work, tasks, user.trigger_interval_ms, real_time, last_us
+        ),
         receivers=records_of(singles[Event.SPARK_RECEIVER]),
         limits=records_of(singles[Event.SPARK_RATE_LIMIT]),
         traces=records_of(singles[Event.SPARK_PID]),
@@ -119,16 +140,29 @@ def _application(
         incidents=records_of(singles[Event.SPARK_INCIDENT]),
         started_us=min(_dated(about, "started"), default=None),
         ended_us=max(_dated(about, "ended"), default=None),
-        last_us=_last_us(order, batches),
+        last_us=last_us,
         origins=_origins(raw, about),
         damaged=damaged,
     )
 
 
-def _last_us(rows: Iterable[Row], batches: Iterable[Batch]) -> int | None:
-    """Return the time of the last record, or of the last end of a batch."""
+def _open_tasks(rows: Iterable[Row]) -> dict[Unit, tuple[OpenTask, ...]]:
+    """Return the tasks without an end, by batch or trigger."""
+    tasks: dict[Unit, list[OpenTask]] = defaultdict(list)
+    for row in rows:
+        unit = (row.get("batch"), row.get("run_id"), row.get("batch_id"))
+        tasks[unit].append(open_task_of(row))
+    return {
+        unit: tuple(sorted(some, key=lambda task: (task.since_us or 0, task.index)))
+        for unit, some in tasks.items()
+    }
+
+
+def _last_us(rows: Iterable[Row], batches: Iterable[Batch], end_us: int | None) -> int | None:
+    """Return the end of the input: the last record, or the last end of a batch."""
     times = [row["time_us"] for row in rows if row.get("time_us")]
     times += [batch.end_ms * 1000 for batch in batches if batch.end_ms is not None]
+    times += [] if end_us is None else [end_us]
     return max(times, default=None)
 
 

@@ -12,8 +12,15 @@ from statistics import median
 
 import msgspec
 
-from flowdiag.analyses.rate.assemble.rows import JSON, Row, field_of, optional_ref_of
-from flowdiag.analyses.rate.facts import Batch, Output, StageLoad, StreamInput, Work
+from flowdiag.analyses.rate.assemble.rows import JSON, Row, Unit, field_of, optional_ref_of
+from flowdiag.analyses.rate.facts import (
+    Batch,
+    OpenTask,
+    Output,
+    StageLoad,
+    StreamInput,
+    Work,
+)
 from flowdiag.parsers.rows import Event
 
 
@@ -39,7 +46,8 @@ def interval_of(about: Sequence[Row], batches: Sequence[Row]) -> tuple[int | Non
 def batches_of(
     rows: Iterable[Row],
     stages: Mapping[int, StageLoad],
-    work: Mapping[tuple[int | None, str | None, str | None], Work],
+    work: Mapping[Unit, Work],
+    tasks: Mapping[Unit, tuple[OpenTask, ...]],
     singles: Mapping[str, Sequence[Row]],
     interval_ms: int | None,
 ) -> tuple[Batch, ...]:
@@ -48,12 +56,17 @@ def batches_of(
     Args:
         rows: of batches, in order.
         stages: the worst stage, by batch time.
-        work: the jobs, by (batch time, run, batch id).
+        work: the jobs of each batch.
+        tasks: the tasks of each batch that have not ended.
         singles: records by kind of event.
         interval_ms: between batches.
     """
     batches = tuple(
-        _batch(row, stages.get(row["batch"]), work.get((row["batch"], None, None))) for row in rows
+        replace(
+            _batch(row, stages.get(row["batch"]), work.get((row["batch"], None, None))),
+            open_tasks=tasks.get((row["batch"], None, None), ()),
+        )
+        for row in rows
     )
     rest_streams = _rest_inputs(singles[Event.SPARK_RECEIVER], interval_ms)
     if rest_streams:
@@ -191,6 +204,7 @@ def outputs_of(rows: Iterable[Row]) -> tuple[Output, ...]:
             name=row.get("name"),
             duration_ms=row.get("duration"),
             failure=row.get("cause"),
+            time_us=row.get("failed_us"),
             ref=optional_ref_of(row),
         )
         for row in sorted(rows, key=lambda row: (row["batch"], row.get("output") or ""))

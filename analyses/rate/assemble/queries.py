@@ -4,35 +4,43 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import reduce
 from itertools import pairwise
 from math import gcd
 from statistics import median
 from typing import Final
 
-from flowdiag.analyses.rate.assemble.rows import JSON, Row, field_of, records_of, ref_of
-from flowdiag.analyses.rate.facts import QueryFacts, StageLoad, Trigger, Work
+from flowdiag.analyses.rate.assemble.rows import JSON, Row, Unit, field_of, records_of, ref_of
+from flowdiag.analyses.rate.assemble.unfinished import (
+    QueryRows,
+    files_by_folder,
+    unfinished_trigger,
+)
+from flowdiag.analyses.rate.facts import OpenTask, QueryFacts, StageLoad, Trigger, Work
 from flowdiag.parsers.rows import Event
 
 
 def queries_of(
     singles: Mapping[str, Sequence[Row]],
     stages: Mapping[tuple[str, str | None], StageLoad],
-    work: Mapping[tuple[int | None, str | None, str | None], Work],
+    work: Mapping[Unit, Work],
+    tasks: Mapping[Unit, tuple[OpenTask, ...]],
     interval_ms: int | None,
     real_time: tuple[bool | None, str | None],
+    end_us: int | None,
 ) -> tuple[QueryFacts, ...]:
     """Return the queries, by ID.
 
     Args:
         singles: records by kind of event.
         stages: the worst stage, by (run, batch id).
-        work: the jobs, by (batch time, run, batch id).
+        work: the jobs of each trigger.
+        tasks: the tasks of each trigger that have not ended.
         interval_ms: of the triggers, from the user.
         real_time: whether they run in real-time mode, and the source of that.
+        end_us: the end of the input, or the stop of the application.
     """
-    queries: dict[str, _Query] = defaultdict(_Query)
+    queries: dict[str, QueryRows] = defaultdict(QueryRows)
     # The log has only the beginning of the report: complete reports are better evidence.
     for row in sorted(singles[Event.SPARK_PROGRESS], key=lambda r: r.get("template") is not None):
         query, run = queries[field_of(row, "id")], field_of(row, "run_id")
@@ -49,6 +57,9 @@ def queries_of(
         query.events.append(row)
     _add_late(queries, singles[Event.SPARK_INCIDENT])
     sources = _Sources(singles[Event.SPARK_INCIDENT], alone=len(queries) == 1)
+    files = files_by_folder(singles[Event.SPARK_TRIGGER])
+    for query in queries.values():
+        query.add_files(files, alone=len(queries) == 1)
     result = []
     for identity, query in sorted(queries.items()):
         mine = tuple(sorted(query.triggers.values(), key=lambda t: (t.time_us, t.batch or 0)))
@@ -69,6 +80,7 @@ def queries_of(
                 real_time_from=mode[1],
                 file_limit=sources.file_limit,
                 files_taken=sources.files_taken,
+                unfinished=unfinished_trigger(query, mine, work, tasks, end_us),
             )
         )
     return tuple(result)
@@ -77,7 +89,7 @@ def queries_of(
 _MOSTLY_LATE: Final = 0.5
 
 
-def _add_late(queries: dict[str, _Query], incidents: Iterable[Row]) -> None:
+def _add_late(queries: dict[str, QueryRows], incidents: Iterable[Row]) -> None:
     """Add the late triggers of a log at WARN, which has no progress reports."""
     if len(queries) > 1 or any(query.triggers for query in queries.values()):
         return
@@ -118,20 +130,6 @@ def _late(incidents: Iterable[Row]) -> list[Trigger]:
     return found if lasted > _MOSTLY_LATE * (end - begin) else []
 
 
-@dataclass(slots=True)
-class _Query:
-    """The records of one query; triggers by (run, batch, start)."""
-
-    name: str | None = None
-    runs: dict[str, None] = field(default_factory=dict)
-    triggers: dict[tuple[str, int | None, int], Trigger] = field(default_factory=dict)
-    events: list[Row] = field(default_factory=list)
-
-    def add(self, row: Row, run: str) -> None:
-        self.name = self.name or row.get("job_name") or None
-        self.runs[run] = None
-
-
 class _Sources:
     """Source lines in the driver's log.
 
@@ -168,7 +166,7 @@ class _Sources:
 def _tries(
     triggers: Sequence[Trigger],
     runs: Iterable[str],
-    work: Mapping[tuple[int | None, str | None, str | None], Work],
+    work: Mapping[Unit, Work],
 ) -> dict[int, int]:
     """Return the number of runs that began each batch, for batches of several runs.
 

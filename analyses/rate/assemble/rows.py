@@ -8,9 +8,11 @@ from typing import Any, Final
 import msgspec
 
 from flowdiag.analyses.model.keys import Ref
-from flowdiag.analyses.rate.facts import Record, StageLoad
+from flowdiag.analyses.rate.facts import OpenTask, Record, StageLoad
 
 Row = Mapping[str, Any]
+Unit = tuple[int | None, str | None, str | None]
+"""A batch or trigger: the batch time, or the run and the batch id."""
 
 JSON: Final = msgspec.json.Decoder()
 
@@ -52,6 +54,22 @@ def records_of(rows: Iterable[Row]) -> tuple[Record, ...]:
             ref=ref_of(row),
         )
         for row in rows
+    )
+
+
+def open_task_of(row: Row) -> OpenTask:
+    """Return a task without an end."""
+    return OpenTask(
+        task_id=row["task_id"],
+        stage=row["stage"],
+        index=row.get("index") or 0,
+        stage_name=row.get("name"),
+        executor=row.get("executor"),
+        host=row.get("host"),
+        since_us=row.get("since"),
+        ended=row.get("ended") or 0,
+        longest_ms=row.get("longest"),
+        ref=optional_ref_of(row),
     )
 
 

@@ -6,7 +6,7 @@ cannot contradict each other.
 """
 
 from flowdiag.analyses.rate.assessment.assess import AssessedApplication, Assessment, assess
-from flowdiag.analyses.rate.assessment.batches import late_window, stop_us
+from flowdiag.analyses.rate.assessment.batches import late_window
 from flowdiag.analyses.rate.assessment.state import Periodic, StreamState
 from flowdiag.analyses.rate.assessment.triggers import late_triggers
 
@@ -18,5 +18,4 @@ __all__ = [
     "assess",
     "late_triggers",
     "late_window",
-    "stop_us",
 ]

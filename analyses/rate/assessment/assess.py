@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate.assessment.batches import dstream_state
+from flowdiag.analyses.rate.assessment.endings import without_effects_of_stop
 from flowdiag.analyses.rate.assessment.state import StreamState
 from flowdiag.analyses.rate.assessment.triggers import query_state
 from flowdiag.analyses.rate.facts import ApplicationFacts, QueryFacts, RateFacts
@@ -56,6 +57,7 @@ def assess(facts: RateFacts, *, retention_ms: int | None = None) -> Assessment:
         facts: of all applications.
         retention_ms: of the topics; None: Kafka's default.
     """
+    applications = tuple(map(without_effects_of_stop, facts.applications))
     return Assessment(
         applications=tuple(
             AssessedApplication(
@@ -63,8 +65,8 @@ def assess(facts: RateFacts, *, retention_ms: int | None = None) -> Assessment:
                 estimators=(estimators := pid.replays(app)),
                 state=dstream_state(app, estimators, retention_ms) if app.batches else None,
                 queries=tuple((query, query_state(query)) for query in app.queries),
-                others=tuple(one for one in facts.applications if one is not app),
+                others=tuple(one for one in applications if one is not app),
             )
-            for app in facts.applications
+            for app in applications
         )
     )

@@ -13,6 +13,7 @@ from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate.assessment import parts
 from flowdiag.analyses.rate.assessment import state as d
 from flowdiag.analyses.rate.assessment.caps import dstream_caps
+from flowdiag.analyses.rate.assessment.endings import harmless_failure
 from flowdiag.analyses.rate.assessment.state import StreamState
 from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, Record
 from flowdiag.analyses.rate.limits import limit_of
@@ -21,15 +22,11 @@ from flowdiag.analyses.rate.stability import Line, Stability, fit, trend
 
 # Failures of a cancelled stage, a speculative copy, or an attempt that committed late.
 _ENDED_ON_PURPOSE: Final = ("TaskKilled", "TaskCommitDenied")
-_STOPS: Final = ("stop-receivers", "stop-generator", "stop-context", "stop-executors")
-_AFTER_US: Final = 10_000_000  # batches may still begin this long after a stop
 
 
 def failed_batches(app: ApplicationFacts) -> tuple[Batch, ...]:
-    """Return the batches with a failed output, except for failures caused by a stop."""
-    return tuple(
-        b for b in app.completed if b.failed_outputs and not parts.harmless_failure(b.reason)
-    )
+    """Return the batches with a failed output."""
+    return tuple(b for b in app.completed if b.failed_outputs)
 
 
 def failed_tasks(app: ApplicationFacts) -> list[Record]:
@@ -45,7 +42,7 @@ def failed_tasks(app: ApplicationFacts) -> list[Record]:
         if record.template in ("task-lost", "task-exception")
         and record.cause
         and not record.cause.startswith(_ENDED_ON_PURPOSE)
-        and not parts.harmless_failure(record.cause)
+        and not harmless_failure(record.cause)
     ]
 
 
@@ -132,20 +129,6 @@ def contiguous_until_ms(app: ApplicationFacts, since_ms: int) -> int:
             break
         until = moment
     return until
-
-
-def stop_us(app: ApplicationFacts) -> int | None:
-    """Return when the stop of the application began, if known: executors go with it, and tasks fail.
-
-    One process may stop a context and start another, so a stop followed by new batches does not count.
-    """
-    begun = [batch.time_ms * 1000 for batch in app.batches]
-    begun += [trigger.time_us for query in app.queries for trigger in query.triggers]
-    stops = [record.time_us for record in app.incidents if record.template in _STOPS]
-    stops += [r.time_us for r in app.receivers if (r.cause or "").startswith("Stopped by driver")]
-    stops.append(app.ended_us)
-    least = max(begun, default=0) - _AFTER_US
-    return min((us for us in stops if us is not None and us >= least), default=None)
 
 
 # -- the verdict ---------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Helpers for batches and triggers alike: failures caused by a stop, gaps, and clauses for verdicts."""
+"""Helpers for batches and triggers alike: gaps, exceptions, and clauses for verdicts."""
 
 from __future__ import annotations
 
@@ -16,15 +16,6 @@ Unit = TypeVar("Unit", Batch, Trigger)
 Verdict = tuple[object, Stability, str]
 """A condition, the verdict if it holds, and the reason."""
 
-_STOP_MESSAGES: Final = (
-    "sparkcontext was shut down",
-    "sparkcontext is shutting down",
-    "cancelled because sparkcontext",
-    "sparkcontext was stopped",
-    "as part of cancellation",
-    "cancelled part of cancelled job group",
-    "part of cancelled job group",
-)
 _CAPS: Final = {
     "pid": "the estimator's rate",
     "max-rate": pid.MAX_RATE,
@@ -32,12 +23,6 @@ _CAPS: Final = {
     "rows": "a fixed number of rows",
     "files": "maxFilesPerTrigger",
 }
-
-
-def harmless_failure(reason: str | None) -> bool:
-    """Return whether a stop caused the failure: stopping a context cancels its running jobs."""
-    text = (reason or "").lower()
-    return any(message in text for message in _STOP_MESSAGES)
 
 
 def records_of_stream(batches: Iterable[Batch], stream: int) -> list[int]:
@@ -69,11 +54,7 @@ def cap_clause(caps: Sequence[Cap]) -> str:
 
 def exception_records(query: QueryFacts) -> tuple[Record, ...]:
     """Return the records of runs that an exception ended; listener and event log may both have one."""
-    return tuple(
-        record
-        for record in query.events
-        if record.what == "terminated" and record.cause and not harmless_failure(record.cause)
-    )
+    return tuple(record for record in query.events if record.what == "terminated" and record.cause)
 
 
 def too_few_clause(count: int, noun: str, several: str, *, after_gap: bool) -> str:

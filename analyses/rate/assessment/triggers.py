@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import gcd
-from statistics import median
+from statistics import median, median_low
 
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.rate.assessment import parts
@@ -244,7 +244,7 @@ def runs_back_to_back(
     """
     gaps = _pauses_ms(late)
     lasted = [t.duration_ms or 0 for t in late]
-    return bool(gaps) and median(gaps) <= pause_ms and median(lasted) >= long_ms
+    return bool(gaps) and median_low(gaps) <= pause_ms and median(lasted) >= long_ms
 
 
 def ended_when_drained(query: QueryFacts) -> bool:

@@ -103,7 +103,7 @@ def judge(
 
 def _removed(app: h.ApplicationFacts, executor: h.Executor, limits: Limits) -> bool:
     """Return whether Spark removed the executor before the application began to stop."""
-    removed, stopped = executor.removed_us, h.batches.stop_us(app)
+    removed, stopped = executor.removed_us, app.stopped_us
     if removed is None or (stopped is not None and removed >= stopped):
         return False
     return app.ended_us is None or removed <= app.ended_us - limits.at_end * 1000

@@ -2,22 +2,32 @@
 
 What it reports
 ---------------
-A batch that has been running for many intervals, with no other batch running.
+A batch or trigger that has been running for many intervals, with no other one running: since when, and which
+task, stage and executor has not ended. If no Spark job runs either, the driver waits in the sink.
 
 Why it matters
 --------------
-Batches run one after the other, so every batch behind a hanging one waits.
+The batches of an application, and the triggers of a query, run one after the other. Every one behind a hanging
+one waits.
 
 How it decides
 --------------
-The oldest unfinished batch began more than `intervals` before the last record of the input, and has taken
+Batches: the oldest unfinished batch began more than `intervals` before the last record of the input, and has taken
 `ratio` times as long as any earlier batch. RT101 covers batches that only wait, and RT107 covers batches
 that later ones overtook.
 
+Triggers: the offsets of the last trigger were written, or its first job began, but no commit, progress report or
+exception followed. The time from there to the end of the input, to the stop of the application or of the query,
+is at least `least`, at least `ratio` times as long as any earlier trigger, and at least `missed` intervals if the
+trigger interval is known. The first trigger of a run is cold, so it does not count if there are others. Without an earlier trigger, it is at least `alone`. A shorter time is inconclusive if nothing
+else shows how the query does. Queries in real-time mode are left out.
+
+An event log shows the tasks that started and did not end. They are compared with the ended tasks of the same stage.
+
 What to do
 ----------
-Take a thread dump of the executors, and look for a call without a timeout in the output function.
-Speculation helps against a slow host, not against a lock.
+Take a thread dump of the process that is named, and look for a call without a timeout. Speculation helps against a
+slow host, not against a lock.
 
 False alarms
 ------------
@@ -27,42 +37,169 @@ driver, and do not count.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from flowdiag.analyses.rate import helpers as h
 
 
 class Limits(h.Limits):
     intervals: float = h.limit(10.0, "intervals", "shorter stalls end on their own")
     ratio: float = h.limit(3.0, "ratio", "ratio to the longest earlier batch")
+    missed: float = h.limit(5.0, "intervals", "a query in trouble misses some triggers in a row")
+    least: float = h.limit(
+        20_000, "ms", "garbage collection and slow storage delay a trigger for seconds"
+    )
+    alone: float = h.limit(
+        180_000, "ms", "a first trigger starts the Python workers and reads a backlog"
+    )
 
 
 def judge(
     assessed: h.AssessedApplication, limits: Limits
 ) -> h.Iterator[h.Finding | h.Inconclusive]:
-    """Yield one finding per application with a batch that hangs at the end."""
+    """Yield one finding per application with a batch that hangs at the end, and one per such query."""
     app = assessed.app
-    unfinished = h.batches.unfinished_batches(app)
-    running = [b for b in unfinished if b.state == "processing" and b.start_ms is not None]
-    if not running or not app.interval_ms or app.last_us is None:
-        return
+    if (hanging := _hanging_batch(app, limits)) is not None:
+        yield hanging_batch(assessed, *hanging)
+    for query, state in assessed.queries:
+        last = query.unfinished
+        if last is None or query.real_time or h.parts.exception_records(query):
+            continue
+        longest = _longest_ms(query.triggers)
+        least = max(
+            limits.least,
+            limits.ratio * longest if longest else limits.alone,
+            limits.missed * (query.trigger_interval_ms or 0),
+        )
+        if last.lasted_ms >= least:
+            yield hanging_trigger(assessed, query, last, longest)
+        elif state.stability is h.Stability.INCONCLUSIVE and app.stopped_us is None:
+            yield h.Inconclusive(
+                reason=f"batch {last.batch} of {query.label} was still running when the input ended, "
+                f"{h.fmt.duration(last.lasted_ms)} after its start",
+                remedy="a later copy of the logs",
+                job=assessed.key,
+            )
+
+
+def _longest_ms(triggers: h.Sequence[h.Trigger]) -> int:
+    """Return the longest earlier trigger, without the cold ones if there are others."""
+    warm = [b for a, b in pairwise(triggers) if a.run_id == b.run_id]
+    return max((t.duration_ms or 0 for t in warm or triggers), default=0)
+
+
+def _hanging_batch(app: h.ApplicationFacts, limits: Limits) -> tuple[h.Batch, int, int] | None:
+    """Return the batch that hangs, how long it has run, and the longest earlier batch."""
+    running = [
+        batch
+        for batch in h.batches.unfinished_batches(app)
+        if batch.state == "processing" and batch.start_ms is not None
+    ]
+    ends = [us for us in (app.last_us, app.stopped_us) if us is not None]
+    if not running or not app.interval_ms or not ends:
+        return None
     oldest = min(running, key=lambda b: b.start_ms or 0)
     begun = oldest.start_ms or 0
-    ran = min(app.last_us // 1000, h.batches.contiguous_until_ms(app, begun)) - begun
+    ran = min(min(ends) // 1000, h.batches.contiguous_until_ms(app, begun)) - begun
     longest = max((b.processing_ms or 0 for b in app.completed), default=0)
-    if ran < max(limits.intervals * app.interval_ms, limits.ratio * longest):
-        return
-    yield h.batch_finding(
-        assessed,
-        [oldest],
-        severity=h.Severity.CRITICAL,
-        title=f"A batch has been running for {h.fmt.duration(ran)}; the longest earlier batch took "
-        f"{h.fmt.duration(longest)}",
-        why=f"one batch has been running for {h.fmt.duration(ran)}",
-        cause="hanging-batch",
-        rank=h.Rank.ROOT_CAUSE,
-        last_us=app.last_us,
-        measurements=(h.measurement("running-for", ran, "ms", longest or None),),
-        actions=h.remedies("hanging-batch", app),
-    )
+    enough = max(limits.intervals * app.interval_ms, limits.ratio * longest)
+    return (oldest, ran, longest) if ran >= enough else None
+
+
+def hanging_batch(
+    assessed: h.AssessedApplication, batch: h.Batch, ran: int, longest: int
+) -> h.Finding:
+    """Return the finding about a batch of an application."""
+    what = _what_runs(batch.open_tasks, batch.work)
+    fields: h.SubjectFields = {
+        "title": f"A batch has been running for {h.fmt.duration(ran)}{what}; "
+        f"the longest earlier batch took {h.fmt.duration(longest)}",
+        "why": f"one batch has been running for {h.fmt.duration(ran)}{what}",
+    }
+    common = _common(assessed, None, batch.open_tasks, batch.work, ran, longest)
+    return h.batch_finding(assessed, [batch], **(common | fields))
+
+
+def hanging_trigger(
+    assessed: h.AssessedApplication, query: h.QueryFacts, last: h.OpenTrigger, longest: int
+) -> h.Finding:
+    """Return the finding about the last trigger of a query."""
+    lasted, what = h.fmt.duration(last.lasted_ms), _what_runs(last.tasks, last.work)
+    than = f"; the longest earlier batch took {h.fmt.duration(longest)}" if longest else ""
+    running = f"of {query.label} has been running for {lasted}{what}"
+    records = [(last.ref, last.since_us), *((task.ref, task.since_us) for task in last.tasks)]
+    fields: h.SubjectFields = {
+        "title": f"Batch {last.batch} {running}{than}",
+        "why": f"batch {last.batch} {running}",
+        "first_us": last.since_us,
+        "evidence": h.cite(records),
+    }
+    common = _common(assessed, query, last.tasks, last.work, last.lasted_ms, longest)
+    return h.query_finding(assessed, query, **(common | fields))
+
+
+def _what_runs(tasks: h.Sequence[h.OpenTask], work: h.Work | None) -> str:
+    """Return what has not ended, in a clause."""
+    if tasks:
+        task = tasks[0]
+        name = f" ({h.fmt.shorten(task.stage_name, 60)})" if task.stage_name else ""
+        others = f" and {h.fmt.plural(len(tasks) - 1, 'other task')}" if len(tasks) > 1 else ""
+        ended = f", while {task.ended} of its stage ended" if task.ended else ""
+        return (
+            f": task {task.index} of stage {task.stage}{name} on executor {task.executor}{others} "
+            f"{'have' if others else 'has'} not ended{ended}"
+        )
+    if work is None:
+        return ""
+    if work.busy_ms is not None:
+        return ": no Spark job runs, so the driver waits in the sink"
+    return ": a job of it has no running task"
+
+
+def _common(
+    assessed: h.AssessedApplication,
+    query: h.QueryFacts | None,
+    tasks: h.Sequence[h.OpenTask],
+    work: h.Work | None,
+    ran: int,
+    longest: int,
+) -> h.SubjectFields:
+    """Return the fields that batches and triggers share."""
+    app = assessed.app
+    subject = h.query_subject(app, query) if query else h.application_subject(app)
+    remedy = "thread-dumps"
+    if tasks:
+        subject = h.Subject(
+            kind="task",
+            job_name=app.name,
+            application=app.application,
+            query=subject.query,
+            stage=tasks[0].stage,
+            subtask_index=tasks[0].index,
+            executor=tasks[0].executor,
+            host=tasks[0].host,
+        )
+    elif work is not None and work.busy_ms is not None:
+        remedy = "driver"
+    siblings = max((task.longest_ms or 0 for task in tasks), default=0)
+    return {
+        "subject": subject,
+        "severity": h.Severity.CRITICAL,
+        "cause": "hanging-batch",
+        "rank": h.Rank.ROOT_CAUSE,
+        "last_us": app.last_us,
+        "measurements": (
+            h.measurement(
+                "running-for", ran, "ms", longest or None, over="the longest earlier batch"
+            ),
+            *(
+                [h.measurement("longest-ended-task", siblings, "ms", over="of the same stage")]
+                if siblings
+                else []
+            ),
+        ),
+        "actions": h.remedies("hanging-batch", app, remedy),
+    }
 
 
 RULE = h.Rule("RT104", judge, Limits, causes=("hanging-batch",))

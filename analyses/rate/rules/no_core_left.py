@@ -57,7 +57,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Findi
         for record in reversed(app.receivers)
         if record.what == "started" and (stream := record.fields.get("stream"))
     }
-    waiting, stopped = h.batches.unfinished_batches(app), h.batches.stop_us(app)
+    waiting, stopped = h.batches.unfinished_batches(app), app.stopped_us
     ran = sum(stopped is None or (b.end_ms or 0) * 1000 < stopped for b in app.completed)
     refused = app.incidents_of("no-resources")
     held = cores is not None and len(receivers) >= cores and len(waiting) >= limits.waiting

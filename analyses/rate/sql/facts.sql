@@ -30,7 +30,7 @@ WITH told AS (
   FROM told GROUP BY app, epoch_ms
 ), work AS (
   SELECT app, batch, run_id, batch_id, count(*) AS jobs,
-    IF(count(end) = count(*), sum(end - start), NULL) AS busy
+    IF(count(end) = count(*), sum(end - start), NULL) AS busy, min(start) AS start
   FROM {jobs} WHERE batch IS NOT NULL OR run_id IS NOT NULL
   GROUP BY app, batch, run_id, batch_id
 ), blocks AS (
@@ -45,11 +45,13 @@ WITH told AS (
 ), outputs AS (
   SELECT app, epoch_ms AS batch, fields['output'] AS output,
     max(fields['name']) AS name, max(duration_ms) AS duration, max(cause) AS cause,
+    max(time_us) FILTER (WHERE cause IS NOT NULL) AS failed_us,
     min_by(struct(source, offset), cause IS NULL) AS ref
   FROM {events} WHERE {spark_output}
   GROUP BY app, epoch_ms, fields['output']
 ), stage_of_job AS (
-  SELECT app, CAST(stage AS BIGINT) AS stage, min_by(struct(batch, run_id, batch_id), job) AS of
+  SELECT app, CAST(stage AS BIGINT) AS stage,
+    min_by(struct(batch, run_id, batch_id, name), job) AS of
   FROM (SELECT *, explode(from_json(stages, 'array<bigint>')) AS stage FROM {jobs}
         WHERE batch IS NOT NULL OR run_id IS NOT NULL)
   GROUP BY app, stage
@@ -74,6 +76,12 @@ WITH told AS (
   FROM {tasks} AS r JOIN stage_tasks AS s ON s.app = r.app AND s.stage = r.stage
   JOIN stage_of_job AS j ON j.app = s.app AND j.stage = s.stage
   WHERE r.tasks > 0 GROUP BY r.app, r.executor, r.stage
+), open_tasks AS (
+  SELECT app, fields['task_id'] AS task_id, max(checkpoint) AS stage, max(subtask_index) AS index,
+    max(host) AS host, max(fields['executor']) AS executor, max(time_us) AS since,
+    min(struct(source, offset)) AS ref
+  FROM {events} WHERE {spark_task} GROUP BY app, fields['task_id']
+  HAVING count_if(fields['what'] = 'ended') = 0
 ), loads AS (
   SELECT app, executor, max(host) AS host, sum(tasks) AS tasks, sum(total) AS total,
     count_if(all_tasks > tasks) AS stages,

@@ -10,6 +10,7 @@ SELECT app, checkpoint AS job,
   max(fields['failed']) = 'true' AS failed,
   max(cause) AS cause,
   max(fields['stages']) AS stages,
+  max(fields['stage_name']) AS name,
   min(struct(source, offset)) AS ref
 FROM {events} WHERE {spark_job}
 GROUP BY app, checkpoint

@@ -1,0 +1,109 @@
+"""The last trigger of a query, if the input has its beginning but no end."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from flowdiag.analyses.rate.assemble.rows import Row, Unit, field_of, ref_of, what_of
+from flowdiag.analyses.rate.facts import OpenTask, OpenTrigger, Trigger, Work
+
+
+@dataclass(slots=True)
+class QueryRows:
+    """The records of one query; triggers by (run, batch, start)."""
+
+    name: str | None = None
+    runs: dict[str, None] = field(default_factory=dict)
+    triggers: dict[tuple[str, int | None, int], Trigger] = field(default_factory=dict)
+    events: list[Row] = field(default_factory=list)
+    files: list[Row] = field(default_factory=list)  # offsets and commits
+
+    def add(self, row: Row, run: str) -> None:
+        self.name = self.name or row.get("job_name") or None
+        self.runs[run] = None
+
+    def add_files(self, by_folder: Mapping[str, list[Row]], *, alone: bool) -> None:
+        """Add the rows about offsets and commits, which name the folder but no query."""
+        folders = {field_of(row, "folder").rstrip("/") for row in self.events} - {""}
+        if not folders and alone and len(by_folder) == 1:
+            folders = set(by_folder)
+        for folder in sorted(folders):
+            self.files += by_folder.get(folder, ())
+
+
+def files_by_folder(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """Group the rows about offsets and commits by their checkpoint folder."""
+    found: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[field_of(row, "folder").rstrip("/")].append(row)
+    return found
+
+
+def unfinished_trigger(
+    query: QueryRows,
+    triggers: Sequence[Trigger],
+    work: Mapping[Unit, Work],
+    tasks: Mapping[Unit, tuple[OpenTask, ...]],
+    end_us: int | None,
+) -> OpenTrigger | None:
+    """Return the last trigger of the latest run if it began and did not end.
+
+    Args:
+        query: its records.
+        triggers: those with progress, in order.
+        work: the jobs of each trigger.
+        tasks: the tasks of each trigger that have not ended.
+        end_us: the end of the input, or the stop of the application.
+    """
+    run = _latest_run(query, triggers)
+    stops = [
+        row["time_us"]
+        for row in query.events
+        if what_of(row) == "terminated" and field_of(row, "run_id") == run and row.get("time_us")
+    ]
+    until = min([*stops, *([] if end_us is None else [end_us])], default=None)
+    began = _beginnings(query, work, run)
+    commits = [row.get("checkpoint") for row in query.files if what_of(row) == "commits"]
+    done = [number for number in (*commits, *(t.batch for t in triggers)) if number is not None]
+    last = max(began, default=-1)
+    if until is None or last < 0 or last <= max(done, default=-1):
+        return None
+    since, ref = began[last]
+    unit = (None, run, str(last))
+    return OpenTrigger(
+        batch=last,
+        since_us=since,
+        until_us=until,
+        work=work.get(unit),
+        tasks=tasks.get(unit, ()),
+        ref=ref_of(ref) if ref is not None else next((t.ref for t in tasks.get(unit, ())), None),
+    )
+
+
+def _latest_run(query: QueryRows, triggers: Sequence[Trigger]) -> str | None:
+    """Return the run that started last, or that of the last trigger."""
+    started = [
+        (row.get("time_us") or 0, field_of(row, "run_id"))
+        for row in query.events
+        if what_of(row) == "started"
+    ]
+    started += [(t.time_us, t.run_id) for t in triggers[-1:]]
+    return max(started)[1] if started else next(reversed(query.runs), None)
+
+
+def _beginnings(
+    query: QueryRows, work: Mapping[Unit, Work], run: str | None
+) -> dict[int, tuple[int, Row | None]]:
+    """Return the first time of each trigger of a run, with its record in the log if there is one."""
+    began: dict[int, tuple[int, Row | None]] = {}
+    for row in query.files:
+        number, time_us = row.get("checkpoint"), row.get("time_us")
+        if what_of(row) == "offsets" and number is not None and time_us is not None:
+            began.setdefault(number, (time_us, row))
+    for (_, of_run, batch), jobs in work.items():
+        if of_run == run and batch is not None and batch.isdecimal() and jobs.start_ms is not None:
+            since, record = began.get(int(batch), (jobs.start_ms * 1000, None))
+            began[int(batch)] = (min(since, jobs.start_ms * 1000), record)
+    return began

@@ -1,0 +1,121 @@
+"""The end of an application, and the failures that it causes.
+
+A stop cancels running jobs, closes channels and interrupts threads. Each of them fails with an exception of its
+own, which says nothing about the application before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, QueryFacts, Record
+
+_STOPS: Final = (
+    "stop-receivers",
+    "stop-generator",
+    "stop-context",
+    "stop-executors",
+    "stop-by-hook",
+    "context-stopped",
+    "python-process-gone",
+)
+_AFTER_US: Final = 10_000_000  # batches may still begin this long after a stop
+_BEFORE_US: Final = 10_000_000  # the Python process ends before the JVM notices
+# Messages that name a stop as their reason.
+_OF_A_STOP: Final = (
+    "sparkcontext was shut down",
+    "sparkcontext is shutting down",
+    "cancelled because sparkcontext",
+    "sparkcontext was stopped",
+    "as part of cancellation",
+    "cancelled part of cancelled job group",
+    "part of cancelled job group",
+)
+# Messages of a lost peer or a cancelled thread: right before a stop they belong to it.
+_OF_AN_END: Final = (
+    "received empty command",
+    "obtaining a new communication channel",
+    "obtain a new communication channel",
+    "error while sending a command",
+    "answer from java side is empty",
+    "stopped sparkcontext",
+    "stopped streamingcontext",
+    "interruptedexception",
+    "closedbyinterruptexception",
+    "keyboardinterrupt",
+    "rpcenvstoppedexception",
+    "rpcenv already stopped",
+)
+
+
+def harmless_failure(reason: str | None) -> bool:
+    """Return whether a failure names a stop as its reason: stopping a context cancels its running jobs."""
+    text = (reason or "").lower()
+    return any(message in text for message in _OF_A_STOP)
+
+
+def stop_us(app: ApplicationFacts) -> int | None:
+    """Return when the stop of the application began, if known: executors go with it, and tasks fail.
+
+    One process may stop a context and start another, so a stop followed by new batches does not count.
+    """
+    begun = [batch.time_ms * 1000 for batch in app.batches]
+    begun += [trigger.time_us for query in app.queries for trigger in query.triggers]
+    stops = [record.time_us for record in app.incidents if record.template in _STOPS]
+    stops += [r.time_us for r in app.receivers if (r.cause or "").startswith("Stopped by driver")]
+    stops.append(app.ended_us)
+    least = max(begun, default=0) - _AFTER_US
+    return min((us for us in stops if us is not None and us >= least), default=None)
+
+
+def without_effects_of_stop(app: ApplicationFacts) -> ApplicationFacts:
+    """Return the application without the failures that its own stop caused."""
+    stop = stop_us(app)
+    # A log at WARN has no stop, but ends with it.
+    end = stop if stop is not None or app.kind == "other" else app.last_us
+
+    def caused(time_us: int | None, text: str | None) -> bool:
+        """Return whether the stop caused a failure with this text."""
+        if not text or harmless_failure(text):
+            return bool(text)
+        if end is None or (time_us is not None and time_us < end - _BEFORE_US):
+            return False
+        after = stop is not None and time_us is not None and time_us >= stop
+        return after or any(message in text.lower() for message in _OF_AN_END)
+
+    def quiet(record: Record) -> Record:
+        return replace(record, cause=None) if caused(record.time_us, record.cause) else record
+
+    def settled(query: QueryFacts) -> QueryFacts:
+        last = query.unfinished
+        if last is not None and stop is not None:
+            last = replace(last, until_us=min(last.until_us, stop))
+        return replace(query, events=tuple(map(quiet, query.events)), unfinished=last)
+
+    # A failed batch has no end in the log; its outputs have the time of the failure.
+    failed = {output.batch_ms: output.time_us for output in app.outputs if output.time_us}
+
+    def failed_us(batch: Batch) -> int | None:
+        end = None if batch.end_ms is None else batch.end_ms * 1000
+        return failed.get(batch.time_ms, end)
+
+    return replace(
+        app,
+        stopped_us=stop,
+        batches=tuple(
+            replace(batch, failed_outputs=0)
+            if batch.failed_outputs and caused(failed_us(batch), batch.reason)
+            else batch
+            for batch in app.batches
+        ),
+        outputs=tuple(
+            output for output in app.outputs if not caused(output.time_us, output.failure)
+        ),
+        incidents=tuple(
+            record
+            for record in app.incidents
+            if record.template in _STOPS or not caused(record.time_us, record.cause)
+        ),
+        queries=tuple(map(settled, app.queries)),
+    )
