@@ -1,7 +1,7 @@
 """The end of an application, and the failures that it causes.
 
 A stop cancels running jobs, closes channels and interrupts threads. Each of them fails with an exception of its
-own, which says nothing about the application before.
+own. None of these is the cause of anything.
 """
 
 from __future__ import annotations

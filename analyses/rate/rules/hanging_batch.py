@@ -17,9 +17,9 @@ Batches: the oldest unfinished batch began more than `intervals` before the last
 that later ones overtook.
 
 Triggers: the offsets of the last trigger were written, or its first job began, but no commit, progress report or
-exception followed. The time from there to the end of the input, to the stop of the application or of the query,
-is at least `least`, at least `ratio` times as long as any earlier trigger, and at least `missed` intervals if the
-trigger interval is known. The first trigger of a run is cold, so it does not count if there are others. Without an earlier trigger, it is at least `alone`. A shorter time is inconclusive if nothing
+exception followed. Its time counts to the end of the input, or to the stop of the application or query. It is at
+least `least`, and `ratio` times as long as any earlier trigger. It is at least `missed` intervals if the trigger
+interval is known. The first trigger of a run is cold, so it does not count if there are others. Without an earlier trigger, it is at least `alone`. A shorter time is inconclusive if nothing
 else shows how the query does. Queries in real-time mode are left out.
 
 An event log shows the tasks that started and did not end. They are compared with the ended tasks of the same stage.
@@ -142,7 +142,7 @@ def _what_runs(tasks: h.Sequence[h.OpenTask], work: h.Work | None) -> str:
     """Return what has not ended, in a clause."""
     if tasks:
         task = tasks[0]
-        name = f" ({h.fmt.shorten(task.stage_name, 60)})" if task.stage_name else ""
+        name = f" ({h.fmt.shorten(task.stage_name, 60)})" if _names_code(task) else ""
         others = f" and {h.fmt.plural(len(tasks) - 1, 'other task')}" if len(tasks) > 1 else ""
         ended = f", while {task.ended} of its stage ended" if task.ended else ""
         return (
@@ -154,6 +154,14 @@ def _what_runs(tasks: h.Sequence[h.OpenTask], work: h.Work | None) -> str:
     if work.busy_ms is not None:
         return ": no Spark job runs, so the driver waits in the sink"
     return ": a job of it has no running task"
+
+
+def _names_code(task: h.OpenTask) -> bool:
+    """Return whether the name of the stage shows the user's code, not the gateway that calls it."""
+    name = task.stage_name or ""
+    return bool(name) and not any(
+        word in name for word in ("py4j", "NativeMethodAccessorImpl", "<unknown>")
+    )
 
 
 def _common(
