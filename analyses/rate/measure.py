@@ -304,9 +304,9 @@ def facts_frame(events: DataFrame, present: AbstractSet[str] | None = None) -> D
     """Return all rows for `flowdiag.analyses.rate.assemble`: (what, row as JSON).
 
     The parts are `batch` per (application, batch time), `output` per failed output operation, and `stage` for
-    the worst stage of each batch or trigger. `work` has its jobs, and `task` its open tasks. Totals are `executor`, `operation` per
-    output operation, `blocks` per receiver, `memory` per host, and `range` per topic partition. `single` has
-    unchanged records.
+    the worst stage of each batch or trigger. `work` has its jobs, and `task` its open tasks. Totals are
+    `executor`, `operation` per output operation, `blocks` per receiver, `memory` per host, and `range` per
+    topic partition. `single` has unchanged records.
 
     Args:
         events: of `owned`.

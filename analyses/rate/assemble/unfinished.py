@@ -58,28 +58,39 @@ def unfinished_trigger(
         end_us: the end of the input, or the stop of the application.
     """
     run = _latest_run(query, triggers)
-    stops = [
-        row["time_us"]
-        for row in query.events
-        if what_of(row) == "terminated" and field_of(row, "run_id") == run and row.get("time_us")
-    ]
-    until = min([*stops, *([] if end_us is None else [end_us])], default=None)
-    began = _beginnings(query, work, run)
-    commits = [row.get("checkpoint") for row in query.files if what_of(row) == "commits"]
-    done = [number for number in (*commits, *(t.batch for t in triggers)) if number is not None]
+    began, until = _beginnings(query, work, run), _until(query, run, end_us)
     last = max(began, default=-1)
-    if until is None or last < 0 or last <= max(done, default=-1):
+    if until is None or last < 0 or last <= _last_ended(query, triggers):
         return None
-    since, ref = began[last]
+    since, row = began[last]
     unit = (None, run, str(last))
+    open_tasks = tasks.get(unit, ())
+    refs = [task.ref for task in open_tasks] if row is None else [ref_of(row)]
     return OpenTrigger(
         batch=last,
         since_us=since,
         until_us=until,
         work=work.get(unit),
-        tasks=tasks.get(unit, ()),
-        ref=ref_of(ref) if ref is not None else next((t.ref for t in tasks.get(unit, ())), None),
+        tasks=open_tasks,
+        ref=next(iter(refs), None),
     )
+
+
+def _until(query: QueryRows, run: str | None, end_us: int | None) -> int | None:
+    """Return the end of a run: of the query, or of the input."""
+    stops = [
+        row["time_us"]
+        for row in query.events
+        if what_of(row) == "terminated" and field_of(row, "run_id") == run and row.get("time_us")
+    ]
+    return min([*stops, *([] if end_us is None else [end_us])], default=None)
+
+
+def _last_ended(query: QueryRows, triggers: Sequence[Trigger]) -> int:
+    """Return the last trigger with a commit or a progress report; -1 without one."""
+    commits = [row.get("checkpoint") for row in query.files if what_of(row) == "commits"]
+    numbers = (*commits, *(trigger.batch for trigger in triggers))
+    return max((number for number in numbers if number is not None), default=-1)
 
 
 def _latest_run(query: QueryRows, triggers: Sequence[Trigger]) -> str | None:

@@ -6,7 +6,7 @@ own. None of these is the cause of anything.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, QueryFacts, Record
@@ -69,53 +69,57 @@ def stop_us(app: ApplicationFacts) -> int | None:
     return min((us for us in stops if us is not None and us >= least), default=None)
 
 
-def without_effects_of_stop(app: ApplicationFacts) -> ApplicationFacts:
-    """Return the application without the failures that its own stop caused."""
-    stop = stop_us(app)
-    # A log at WARN has no stop, but ends with it.
-    end = stop if stop is not None or app.kind == "other" else app.last_us
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    """The stop of an application, or the end of its log if that has no stop: a log at WARN ends with it."""
 
-    def caused(time_us: int | None, text: str | None) -> bool:
+    stop_us: int | None
+    end_us: int | None
+
+    def caused(self, time_us: int | None, text: str | None) -> bool:
         """Return whether the stop caused a failure with this text."""
         if not text or harmless_failure(text):
             return bool(text)
-        if end is None or (time_us is not None and time_us < end - _BEFORE_US):
+        if self.end_us is None or (time_us is not None and time_us < self.end_us - _BEFORE_US):
             return False
-        after = stop is not None and time_us is not None and time_us >= stop
+        after = self.stop_us is not None and time_us is not None and time_us >= self.stop_us
         return after or any(message in text.lower() for message in _OF_AN_END)
 
-    def quiet(record: Record) -> Record:
-        return replace(record, cause=None) if caused(record.time_us, record.cause) else record
+    def settle_record(self, record: Record) -> Record:
+        if not self.caused(record.time_us, record.cause):
+            return record
+        return replace(record, cause=None)
 
-    def settled(query: QueryFacts) -> QueryFacts:
+    def settle_query(self, query: QueryFacts) -> QueryFacts:
         last = query.unfinished
-        if last is not None and stop is not None:
-            last = replace(last, until_us=min(last.until_us, stop))
-        return replace(query, events=tuple(map(quiet, query.events)), unfinished=last)
+        if last is not None and self.stop_us is not None:
+            last = replace(last, until_us=min(last.until_us, self.stop_us))
+        return replace(query, events=tuple(map(self.settle_record, query.events)), unfinished=last)
 
+    def settle_batch(self, batch: Batch, failed_us: int | None) -> Batch:
+        """Return the batch, without its failure if the stop caused it."""
+        if failed_us is None and batch.end_ms is not None:
+            failed_us = batch.end_ms * 1000
+        if not batch.failed_outputs or not self.caused(failed_us, batch.reason):
+            return batch
+        return replace(batch, failed_outputs=0)
+
+
+def without_effects_of_stop(app: ApplicationFacts) -> ApplicationFacts:
+    """Return the application without the failures that its own stop caused."""
+    stop = stop_us(app)
+    ending = _Ending(stop, stop if stop is not None or app.kind == "other" else app.last_us)
     # A failed batch has no end in the log; its outputs have the time of the failure.
     failed = {output.batch_ms: output.time_us for output in app.outputs if output.time_us}
-
-    def failed_us(batch: Batch) -> int | None:
-        end = None if batch.end_ms is None else batch.end_ms * 1000
-        return failed.get(batch.time_ms, end)
-
     return replace(
         app,
         stopped_us=stop,
-        batches=tuple(
-            replace(batch, failed_outputs=0)
-            if batch.failed_outputs and caused(failed_us(batch), batch.reason)
-            else batch
-            for batch in app.batches
-        ),
-        outputs=tuple(
-            output for output in app.outputs if not caused(output.time_us, output.failure)
-        ),
+        batches=tuple(ending.settle_batch(b, failed.get(b.time_ms)) for b in app.batches),
+        outputs=tuple(o for o in app.outputs if not ending.caused(o.time_us, o.failure)),
         incidents=tuple(
             record
             for record in app.incidents
-            if record.template in _STOPS or not caused(record.time_us, record.cause)
+            if record.template in _STOPS or not ending.caused(record.time_us, record.cause)
         ),
-        queries=tuple(map(settled, app.queries)),
+        queries=tuple(map(ending.settle_query, app.queries)),
     )

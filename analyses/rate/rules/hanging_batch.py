@@ -142,7 +142,7 @@ def _what_runs(tasks: h.Sequence[h.OpenTask], work: h.Work | None) -> str:
     """Return what has not ended, in a clause."""
     if tasks:
         task = tasks[0]
-        name = f" ({h.fmt.shorten(task.stage_name, 60)})" if _names_code(task) else ""
+        name = f" ({h.fmt.shorten(code, 60)})" if (code := _code_of(task)) else ""
         others = f" and {h.fmt.plural(len(tasks) - 1, 'other task')}" if len(tasks) > 1 else ""
         ended = f", while {task.ended} of its stage ended" if task.ended else ""
         return (
@@ -156,12 +156,11 @@ def _what_runs(tasks: h.Sequence[h.OpenTask], work: h.Work | None) -> str:
     return ": a job of it has no running task"
 
 
-def _names_code(task: h.OpenTask) -> bool:
-    """Return whether the name of the stage shows the user's code, not the gateway that calls it."""
+def _code_of(task: h.OpenTask) -> str:
+    """Return the name of the stage if it shows the user's code, not the gateway that calls it."""
     name = task.stage_name or ""
-    return bool(name) and not any(
-        word in name for word in ("py4j", "NativeMethodAccessorImpl", "<unknown>")
-    )
+    gateways = ("py4j", "NativeMethodAccessorImpl", "<unknown>")
+    return "" if any(word in name for word in gateways) else name
 
 
 def _common(
