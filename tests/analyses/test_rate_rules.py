@@ -239,9 +239,15 @@ def test_cancelled_tasks_did_not_fail(cause: str) -> None:
 
 
 def test_failed_tasks_of_an_application_are_not_failed_batches() -> None:
-    """Batches show whether a retry succeeded."""
+    """Batches show whether a retry succeeded. The exception stays visible."""
     lost = (w.record("task-lost", cause="KeyError: 'amount'", task_id="3"),)
-    assert w.codes(w.application([w.batch(n) for n in range(30)], incidents=lost)) == []
+    app = w.application([w.batch(n) for n in range(30)], incidents=lost)
+    (found,) = [f for o in w.outcomes(app) for f in o.findings]
+    assert (found.severity, found.state) == (Severity.INFO, State.RECOVERED)
+    assert found.title == "1 task failed, and a retry succeeded: KeyError: 'amount'"
+    assert w.verdict(app) == "healthy"
+    late = (w.record("task-lost", at=9_999, cause="KeyError: 'amount'", task_id="3"),)
+    assert w.codes(w.application([w.batch(n) for n in range(3)], incidents=late)) == []
     assert w.codes(w.application([], incidents=lost)) == []
 
 

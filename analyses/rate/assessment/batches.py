@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from statistics import median
@@ -34,16 +34,34 @@ def failed_tasks(app: ApplicationFacts) -> list[Record]:
 
     Batches and queries show themselves whether a retry of the task succeeded.
     """
-    if app.application or app.kind != "other":
-        return []
+    return [] if app.application or app.kind != "other" else [*_task_exceptions(app)]
+
+
+def retried_tasks(app: ApplicationFacts) -> list[Record]:
+    """Return the task exceptions after which batches or triggers completed: a retry succeeded."""
+    ends = [(batch.end_ms or 0) * 1000 for batch in app.completed if not batch.failed_outputs]
+    ends += [
+        trigger.time_us + (trigger.duration_ms or 0) * 1000
+        for query in app.queries
+        for trigger in query.triggers
+    ]
+    last = max(ends, default=0)
     return [
+        record
+        for record in _task_exceptions(app)
+        if (record.time_us or last) < last and not str(record.cause).startswith("ExecutorLost")
+    ]
+
+
+def _task_exceptions(app: ApplicationFacts) -> Iterator[Record]:
+    return (
         record
         for record in app.incidents
         if record.template in ("task-lost", "task-exception")
         and record.cause
         and not record.cause.startswith(_ENDED_ON_PURPOSE)
         and not harmless_failure(record.cause)
-    ]
+    )
 
 
 def split_at_gaps(batches: Sequence[Batch]) -> tuple[tuple[Batch, ...], ...]:

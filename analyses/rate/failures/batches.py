@@ -116,6 +116,21 @@ def failed_tasks(assessed: h.AssessedApplication, records: list[h.Record]) -> h.
     )
 
 
+def retried_tasks(assessed: h.AssessedApplication, records: list[h.Record]) -> h.Finding:
+    """Return the finding about task exceptions that a retry overcame."""
+    tasks = len({record.fields.get("task_id") for record in records})
+    error = h.fmt.shorten(_most_frequent(error_line(record.cause) for record in records), 200)
+    return _exception_finding(
+        assessed,
+        records,
+        f"{h.fmt.plural(tasks, 'task')} failed, and a retry succeeded",
+        error,
+        "No batch was lost, but a task that fails four times ends its batch.",
+        severity=h.Severity.INFO,
+        state=h.State.RECOVERED,
+    )
+
+
 def _exception_finding(
     assessed: h.AssessedApplication,
     records: list[h.Record],

@@ -28,6 +28,7 @@ has recovered if it completes `worked` triggers after the last exception.
 
 Log fragments without an application, batch or query: task exceptions count. The finding is critical if
 Spark aborted the job. Otherwise it is a warning with medium confidence, because a retry may have succeeded.
+In an application whose batches and queries do not fail, a task that failed and succeeded in a retry is an info.
 
 What to do
 ----------
@@ -84,9 +85,12 @@ def judge(
         yield batches.pasted_exceptions(assessed, pasted)
     elif tasks := h.batches.failed_tasks(app):
         yield batches.failed_tasks(assessed, tasks)
+    ended = {query.id: h.parts.exception_records(query) for query, _ in assessed.queries}
     for query, _ in assessed.queries:
-        if ended := h.parts.exception_records(query):
-            yield queries.failed_query(assessed, query, ended, worked=limits.worked)
+        if ended[query.id]:
+            yield queries.failed_query(assessed, query, ended[query.id], worked=limits.worked)
+    if not failed and not any(ended.values()) and (retried := h.batches.retried_tasks(app)):
+        yield batches.retried_tasks(assessed, retried)
 
 
 RULE = h.Rule(
