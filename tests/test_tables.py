@@ -43,7 +43,7 @@ class Named:
 
 def facts(checkpoints: int = 3) -> ClusterFacts:
     job = reports.job_facts(
-        sick=True, checkpoints=tuple(reports.checkpoint(n) for n in range(checkpoints))
+        is_failing=True, checkpoints=tuple(reports.checkpoint(n) for n in range(checkpoints))
     )
     return ClusterFacts(jobs=(job,), processes=())
 
