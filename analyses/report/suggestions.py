@@ -298,6 +298,11 @@ def wanted(check: str) -> str:
     return CHECKS[check].what.format_map(_Place((), _NOTHING).words())
 
 
+def command_of(check: str) -> str:
+    """Return the command of a check for an unknown deployment, with names in capitals to fill in."""
+    return CHECKS[check].command["any"].format_map(_Place((), _NOTHING).ids())
+
+
 _NOTHING: Final = Inputs(inputs=(), topics=frozenset(), data=w.Data())
 
 

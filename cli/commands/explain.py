@@ -13,19 +13,26 @@ from flowdiag.cli.options.completion import complete_rule
 def explain(
     rule: Annotated[
         str,
-        typer.Argument(metavar="RULE", help="Code or name.", autocompletion=complete_rule),
+        typer.Argument(
+            metavar="RULE|CAUSE",
+            help="Code or name of a rule, or a cause.",
+            autocompletion=complete_rule,
+        ),
     ],
     output: o.TextOutput = None,
 ) -> int:
-    """Explain a rule: what it means, how it decides, what to do.
+    """Explain a rule or a cause: what it means, what to do, how it decides.
 
     \b
     Examples:
       flowdiag explain CP101
       flowdiag explain checkpoint-expired
+      flowdiag explain data-skew
+
+    The first lines are those to act on. The details follow.
     """
-    from flowdiag.cli.docs.manual import find_rule, rule_page, show, warn_of_plugins
+    from flowdiag.cli.docs.manual import explanation, show, warn_of_plugins
 
     warn_of_plugins()  # first: a rejected plug-in may be the reason why the rule is unknown
-    show(rule_page(find_rule(rule)), output)
+    show(explanation(rule), output)
     return 0

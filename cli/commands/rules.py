@@ -11,6 +11,10 @@ from flowdiag.cli.options.settings import Listing
 
 
 def rules(
+    about: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[WORD]...", help="Codes, prefixes, names, causes or commands."),
+    ] = None,
     format: Annotated[
         Listing,
         typer.Option(
@@ -23,18 +27,27 @@ def rules(
     ] = Listing.TABLE,
     output: o.TextOutput = None,
 ) -> int:
-    """List every rule.
+    """List all rules by command, or those about a cause.
 
     \b
     Examples:
       flowdiag rules
+      flowdiag rules data-skew
+      flowdiag rules startup
       flowdiag rules --format json | jq '.[] | select(.core) | .code'
       flowdiag explain CP101
 
     JSON also contains each rule's command, thresholds, votes, causes and page.
     """
-    from flowdiag.cli.docs.manual import list_of_rules, rules_as_json, show, warn_of_plugins
+    from flowdiag.cli.docs.manual import (
+        list_of_rules,
+        rules_about,
+        rules_as_json,
+        show,
+        warn_of_plugins,
+    )
 
-    show(rules_as_json() if format is Listing.JSON else list_of_rules(), output)
+    listed = rules_about(about or ())
+    show(rules_as_json(listed) if format is Listing.JSON else list_of_rules(listed), output)
     warn_of_plugins()
     return 0

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from typing import Any, Final
 
-from flowdiag.analyses.knowledge.causes import CAUSES
-from flowdiag.analyses.model.choice import nearest_rule
+from flowdiag.analyses.knowledge.causes import CAUSES, CHECKS
+from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.choice import matches_rule
 from flowdiag.analyses.model.rule import HEADINGS, Rule, sections
+from flowdiag.analyses.report.suggestions import command_of, wanted
 from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import all_rules, brought_by, own_rules_of, rules_of
 from flowdiag.cli.output.console import print_message, use_colour, write_report
@@ -18,6 +21,7 @@ from flowdiag.cli.text.words import quantity
 from flowdiag.parsers.errors import FlowdiagError
 
 _FILLED: Final = re.compile(r"\{\w+\}")
+_TO_DO: Final = HEADINGS[3]
 _BOLD: Final = ("\x1b[1m", "\x1b[0m")
 
 
@@ -34,30 +38,63 @@ def warn_of_plugins() -> None:
         print_message("warning", text)
 
 
-def find_rule(word: str) -> Rule:
-    """Return a rule by its code or name.
+def explanation(word: str) -> str:
+    """Return the page of a rule, by its code or name, or of a cause. If a word names both, the cause follows the rule.
 
     Raises:
-        FlowdiagError: no such rule exists.
+        FlowdiagError: no such rule or cause exists.
     """
-    known = {key.lower(): rule for rule in all_rules() for key in (rule.code, rule.name)}
-    if word.lower() in known:
-        return known[word.lower()]
-    near = nearest_rule(word, all_rules())
-    hint = f"did you mean {near.code} ({near.name})?" if near else None
-    raise FlowdiagError(f"there is no rule '{word}'", hint=hint or "flowdiag rules lists all")
+    word = word.lower()
+    found = [rule_page(rule) for rule in all_rules() if word in (rule.code.lower(), rule.name)]
+    if word in CAUSES:
+        found.append("\n".join(_cause_lines(word)) + "\n")
+    if not found:
+        raise FlowdiagError(f"there is no rule or cause '{word}'", hint=_near(word))
+    return "\n\n".join(found)
 
 
-def list_of_rules() -> str:
-    """Return one line per rule: code, name, title."""
-    width = max((len(rule.name) for rule in all_rules()), default=0)
-    return "".join(f"{rule.code}  {rule.name:<{width}}  {rule.title}\n" for rule in all_rules())
+def _near(word: str) -> str:
+    """Return the rule, cause or command that is most similar to a word, as a hint."""
+    rules = {key.lower(): key for rule in all_rules() for key in (rule.code, rule.name)}
+    known = {**rules, **{key: key for key in (*CAUSES, *ENGINES)}}
+    near = get_close_matches(word.lower(), known, n=1)
+    return f"did you mean '{known[near[0]]}'?" if near else "flowdiag rules lists all rules"
 
 
-def rules_as_json() -> str:
+def rules_about(words: Sequence[str]) -> list[tuple[str, Rule]]:
+    """Return rules with their commands: those with a code, code prefix, name, cause or command among the words, or all.
+
+    Raises:
+        FlowdiagError: a word matches no rule.
+    """
+    commands = {rule.code: name for name in reversed(ENGINES) for rule in rules_of(name)}
+    listed = [(commands[rule.code], rule) for rule in all_rules()]
+
+    def matches(word: str, command: str, rule: Rule) -> bool:
+        return matches_rule(word, rule) or word.lower() in (command, *rule.causes)
+
+    for word in words:
+        if not any(matches(word, *each) for each in listed):
+            raise FlowdiagError(f"no rule is about '{word}'", hint=_near(word))
+    return [each for each in listed if not words or any(matches(word, *each) for word in words)]
+
+
+def list_of_rules(listed: Sequence[tuple[str, Rule]]) -> str:
+    """Return one line per rule, under the name of its command: code, name, title."""
+    width = max((len(rule.name) for _, rule in listed), default=0)
+    groups = []
+    for command in ENGINES:
+        rules = [rule for name, rule in listed if name == command]
+        lines = "".join(f"  {rule.code}  {rule.name:<{width}}  {rule.title}\n" for rule in rules)
+        groups += (
+            [f"flowdiag {command}: {fmt.plural(len(rules), 'rule')}\n{lines}"] if rules else []
+        )
+    return "\n".join(groups)
+
+
+def rules_as_json(listed: Sequence[tuple[str, Rule]]) -> str:
     """Return a JSON list of rules with the content of `explain`."""
-    topics = {rule.code: (name, rule) for name in reversed(ENGINES) for rule in rules_of(name)}
-    rules = [_as_json(*topics[rule.code]) for rule in all_rules()]
+    rules = [_as_json(*each) for each in listed]
     return json.dumps(rules, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -90,8 +127,71 @@ def _field(heading: str) -> str:
 
 
 def rule_page(rule: Rule) -> str:
-    """Render a rule: its page, thresholds, votes and causes."""
-    return "\n".join(_lines(rule, heading="{}", item="  {}")) + "\n"
+    """Render a rule: five lines to act on, then its page, thresholds, votes and causes."""
+    details = [*_lines(rule, heading="{}", item="  {}", title=False)]
+    details = details[2:] if details[0] == rule.title + "." else details
+    summary = _summary_of_rule(rule)
+    return "\n".join([f"{rule.code} {rule.name}", "", *summary, "", *details]) + "\n"
+
+
+def _summary_of_rule(rule: Rule) -> list[str]:
+    """Return five lines to act on, as far as the page has them."""
+    parts = sections(rule.page)
+    engine = "spark" if rule.code.startswith("RT") else "flink"
+    causes = [word for word in rule.causes if word in CAUSES]
+    lines = {
+        "means": rule.title,
+        "matters": _first_sentence(parts.get("Why it matters", "")),
+        "do": _first_sentence(parts.get(_TO_DO, "")),
+        "check": _check_line(causes[0], engine) if causes else "",
+        "beware": _first_sentence(parts.get("False alarms", "")),
+    }
+    return [f"{label:<9}{text}" for label, text in lines.items() if text]
+
+
+def _cause_lines(word: str) -> Iterator[str]:
+    """Yield five lines to act on, then the checks and remedies of a cause."""
+    cause = CAUSES[word]
+    codes = [rule.code for rule in all_rules() if word in rule.causes]
+    remedies = [_FILLED.sub("…", remedy.text) for remedy in cause.remedies.values()]
+    lines = {
+        "means": cause.meaning,
+        "rules": ", ".join(codes),
+        "do": remedies[0] if remedies else "",
+        "check": _check_line(word, None),
+        "then": f"find out {cause.open_question}" if cause.open_question else "",
+    }
+    yield from (f"Cause {word}", "")
+    yield from (f"{label:<9}{text}" for label, text in lines.items() if text)
+    if cause.explanation:
+        yield from ("", cause.explanation)
+    if remedies:
+        yield from ("", _TO_DO, "")
+        yield from (f"  {number}. {text}" for number, text in enumerate(remedies, 1))
+    yield from ("", "Evidence")
+    for name, (confirms, refutes) in cause.checks.items():
+        yield from ("", f"  {fmt.capital(wanted(name))}: {command_of(name)}")
+        yield from (f"    confirms it if {confirms}", f"    rules it out if {refutes}")
+
+
+def _first_sentence(text: str) -> str:
+    """Return the first sentence of a text in one line.
+
+    >>> _first_sentence("- Add slots. Or\\nwait.")
+    'Add slots.'
+    """
+    flat = " ".join(text.split("\n\n", 1)[0].split()).removeprefix("- ").removeprefix("1. ")
+    return re.split(r"(?<=[.!?])\s", flat, maxsplit=1)[0]
+
+
+def _check_line(word: str, engine: str | None) -> str:
+    """Return the cheapest check of a cause, with the result that confirms it."""
+    checks = CAUSES[word].checks
+    usable = [n for n in checks if engine is None or CHECKS[n].engine in (None, engine)]
+    if not usable:
+        return ""
+    name = min(usable, key=lambda name: CHECKS[name].cost)
+    return f"get {wanted(name)}: it is {word} if {checks[name][0]}"
 
 
 def rules_document() -> str:
@@ -136,7 +236,7 @@ def show(text: str, output: str | None = None) -> None:
         FlowdiagError: the file cannot be written.
     """
     if output in (None, "-") and use_colour(sys.stdout):
-        bold = {*HEADINGS, "Thresholds", "Votes", "Causes", text.split("\n", 1)[0]}
+        bold = {*HEADINGS, "Thresholds", "Votes", "Causes", "Evidence", text.split("\n", 1)[0]}
         text = "".join(
             f"{_BOLD[0]}{line.rstrip()}{_BOLD[1]}\n" if line.rstrip() in bold else line
             for line in text.splitlines(keepends=True)

@@ -232,9 +232,9 @@ class _Tools:
         self, rule: Annotated[str, Field(description="Code or name: CP101, checkpoint-expired.")]
     ) -> CallToolResult:
         """Explain a rule of flowdiag: its meaning, its criteria, its limits, and the remedies."""
-        from flowdiag.cli.docs.manual import find_rule, rule_page
+        from flowdiag.cli.docs.manual import explanation
 
-        page = _call(lambda: rule_page(find_rule(rule)))
+        page = _call(lambda: explanation(rule))
         return CallToolResult(content=[TextContent(type="text", text=_cut(page))])
 
     async def evidence(

@@ -11,6 +11,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.report.encoding import encode
 from flowdiag.analyses.report.transform import json_schema
 from flowdiag.analyses.topic_names import ENGINES
@@ -80,3 +81,40 @@ def test_rule_names_are_completed() -> None:
     assert [word for word, _ in complete_rule("checkpoint-e")] == ["checkpoint-expired"]
     assert [word for word, _ in complete_rules("bp1,cp10")][:2] == ["bp1,cp101", "bp1,cp102"]
     assert len(complete_rule("")) == len(all_rules()) and complete_rule("x") == []
+
+
+def test_rules_are_grouped_by_command_and_found_by_cause(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["rules", "kafka-timeout", "RT4"]) == 0
+    printed = capsys.readouterr().out
+    heads = [line for line in printed.splitlines() if line and not line.startswith(" ")]
+    assert [head.split(":")[0] for head in heads] == [
+        "flowdiag checkpoints",
+        "flowdiag rate",
+    ]
+    assert "CP301  task-failure" in printed and "SK101" not in printed
+    assert main(["rules", "startup", "-f", "json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert {item["command"] for item in listed} == {"startup"}
+    assert main(["rules", "kafka-timout"]) == 2
+    assert "kafka-timeout" in capsys.readouterr().err
+
+
+def test_explain_knows_causes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "kafka-timeout"]) == 0
+    printed = capsys.readouterr().out
+    assert "means    Kafka does not respond in time or is unreachable" in printed
+    assert "rules    CP301, " in printed and "nc -vz SERVICE_HOST PORT" in printed
+    assert main(["explain", "data-skew"]) == 0  # a rule and a cause
+    printed = capsys.readouterr().out
+    assert printed.index("SK101 data-skew") < printed.index("Cause data-skew")
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
+def test_a_page_opens_with_lines_to_act_on(rule: Rule) -> None:
+    head, blank, *lines = rule_page(rule).splitlines()
+    opening = lines[: lines.index("")]
+    assert (head, blank) == (f"{rule.code} {rule.name}", "")
+    assert 3 <= len(opening) <= 5 and opening[0] == f"means    {rule.title}"
+    assert any(line.startswith("do       ") for line in opening)

@@ -148,10 +148,11 @@ Job  orders · a1b2c3d4e5f60718293a4b5c6d7e8f90 · Flink 1.18.1 · inconclusive
 
 Not assessed  1 of 2 rules are clear
   CP101 checkpoint-expired  no input shows how checkpoints ended; add the checkpoint history of the
-    job
+                            job
 
 Verdict  inconclusive: no input shows how checkpoints ended
-  next: get the checkpoint history of the job. It shows duration, size and failures of each checkpoint
+  next: get the checkpoint history of the job. It shows duration, size and failures of each
+  checkpoint
   run: curl -s http://JOBMANAGER:8081/jobs/a1b2c3d4e5f60718293a4b5c6d7e8f90/checkpoints
 """
     )
