@@ -188,6 +188,7 @@ def _texts(report: Report) -> Iterator[str]:
     for finding in report.findings:
         yield finding.title
         yield finding.why or ""
+        yield finding.explain
         subject = finding.subject
         yield from (str(getattr(subject, name) or "") for name in subject.__struct_fields__)
         yield from (f"{one.name} {one.value} {one.unit or ''}" for one in finding.measurements)

@@ -12,6 +12,7 @@ from flowdiag.analyses.flink.failures.linkage import linkage
 from flowdiag.analyses.flink.judging import without_package
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.knowledge.exceptions import cause_of_class
+from flowdiag.analyses.knowledge.message_advice import with_advice
 from flowdiag.parsers.exceptions import Classified, is_root_cause, task_named_in
 
 # The cause by the kind of a crisis' root.
@@ -123,7 +124,7 @@ class TaskFailure:
         elif self.root.task is None:
             event, end = "The job failed", " for good" if end else ""
         times = f", {self.restarts} restarts" if self.restarts > 1 else ""
-        detail = f": {h.fmt.shorten(without_package(text), 100)}" if text else ""
+        detail = f": {h.fmt.shorten(without_package(text), 160)}" if text else ""
         return f"{event}{times}{end}{detail}"
 
     @property
@@ -160,8 +161,10 @@ class TaskFailure:
         """The remedies of the cause, and the options that the exception itself names."""
         known = h.remedies(self.cause, job, *self.remedies) if self.cause is not None else ()
         # A command that counts the need is more precise than the options that the exception names.
-        counted = any(action.command for action in known)
-        return known if counted else (*known, *option_actions(self.exception, known))
+        if not any(action.command for action in known):
+            known = (*known, *option_actions(self.exception, known))
+        texts = (self.root.text.get("exception"), self.root.cause)
+        return with_advice(known, "\n".join(filter(None, texts)), self.text)
 
 
 def failures_of(job: h.Job) -> list[TaskFailure]:

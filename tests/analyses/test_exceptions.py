@@ -60,7 +60,9 @@ def test_the_numbers_of_an_exception_are_measurements() -> None:
     assert values["needed"] == (17, "buffers")
     assert values["available"] == (9, "buffers")
     # The exception names three options; the command that counts buffers knows which one to set, and the value.
-    assert [(action.option, action.command) for action in finding.actions] == [(None, "memory")]
+    count, quote = finding.actions
+    assert (count.option, count.command) == (None, "memory")
+    assert "taskmanager.memory.network.fraction" in quote.text
 
 
 def test_an_undated_failure_keeps_its_position() -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from flowdiag.analyses.knowledge.exceptions import cause_of_class
+from flowdiag.analyses.knowledge.message_advice import with_advice
 from flowdiag.analyses.model.finding import Action, Measurement
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.assessment import AssessedApplication
@@ -140,9 +141,10 @@ def failure_actions(
     """Return the actions for an exception by its class; by its wording if the class is unknown."""
     found = classify_record(record)
     cause, names = cause_of_exception(found)
+    text = "\n".join(filter(None, (record.fields.get("exception"), record.cause)))
     if cause != "failing-batches":
-        return exception_actions(assessed, cause, names, found, record)
-    text = f"{record.fields.get('exception', '')}\n{record.cause or ''}"
+        known = exception_actions(assessed, cause, names, found, record)
+        return with_advice(known, text, error)
     offered = tuple(
         Action(
             text=f"Decide whether to set {option} to {value}, as the exception suggests",
@@ -153,7 +155,8 @@ def failure_actions(
         for option, value in recommended_options(text).items()
     )
     names = failure_remedies(error, usual)
-    return offered or exception_actions(assessed, cause, names, found, record)
+    known = offered or exception_actions(assessed, cause, names, found, record)
+    return with_advice(known, text, error)
 
 
 def exception_actions(

@@ -39,6 +39,7 @@ from flowdiag.analyses.flink.failures.exception_texts import exception_measureme
 from flowdiag.analyses.flink.judging import without_package
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS, cause_of_class
+from flowdiag.analyses.knowledge.message_advice import with_advice
 from flowdiag.analyses.startup import helpers as h
 from flowdiag.analyses.startup.failures import KEEPS, keeps_from_running
 
@@ -104,7 +105,7 @@ def _of_job(facts: h.StartupFacts, job: h.JobStarts, troubles: list[h.Trouble]) 
     return h.start_finding(
         job,
         ongoing=not h.ran_after(facts, job.ended_us),
-        title=f"{h.fmt.shorten(name, 40)} was refused: {h.fmt.shorten(reason, 100)}",
+        title=f"{h.fmt.shorten(name, 40)} was refused: {h.fmt.shorten(reason, 160)}",
         why=h.fmt.shorten(reason, 160),
         cause="submission-failed",
         rank=h.Rank.ROOT_CAUSE,
@@ -112,7 +113,7 @@ def _of_job(facts: h.StartupFacts, job: h.JobStarts, troubles: list[h.Trouble]) 
         measurements=(h.measurement("submissions", 1, "submissions"),),
         evidence=h.cite([(job.ended_ref, job.ended_us), *((t.ref, t.first_us) for t in troubles)]),
         ranked=True,
-        actions=h.remedies("submission-failed", h.UNKNOWN_JOB, *_remedies(reason)),
+        actions=_actions(reason),
     )
 
 
@@ -142,7 +143,9 @@ def _of_exceptions(job: h.JobStarts) -> h.Iterator[h.Finding]:
             explain=CAUSES[cause].explanation,
             measurements=tuple(exception_measurements(classify_incident(incidents[-1]))),
             evidence=h.cite((one.ref, one.time_us) for one in incidents),
-            actions=(*known, *option_actions(classify_incident(incidents[-1]), known)),
+            actions=with_advice(
+                (*known, *option_actions(classify_incident(incidents[-1]), known)), text
+            ),
         )
 
 
@@ -157,7 +160,7 @@ def _of_troubles(facts: h.StartupFacts, troubles: list[h.Trouble]) -> h.Finding:
         None,
         troubles,
         ongoing=not h.ran_after(facts, max(t.last_us or 0 for t in troubles)),
-        title=f"{what}: {h.fmt.shorten(reason, 110)}{hint}",
+        title=f"{what}: {h.fmt.shorten(reason, 160)}{hint}",
         why=h.fmt.shorten(reason, 160),
         cause="submission-failed",
         rank=h.Rank.ROOT_CAUSE,
@@ -165,7 +168,7 @@ def _of_troubles(facts: h.StartupFacts, troubles: list[h.Trouble]) -> h.Finding:
         count=count,  # client, Dispatcher and JobMaster log the same submissions
         measurements=(h.measurement("submissions", count, "submissions"),),
         evidence=h.cite((t.ref, t.first_us) for t in (*troubles, *yarn)),
-        actions=h.remedies("submission-failed", h.UNKNOWN_JOB, *_remedies(reason)),
+        actions=_actions(reason),
     )
 
 
@@ -176,6 +179,11 @@ def _yarn_text(trouble: h.Trouble) -> str:
     requested = values.get("asked") or f"{values.get('asked_mb')} MB"
     offered = values.get("offered") or f"{values.get('offered_mb')} MB"
     return f"{requested} requested, {offered} offered"
+
+
+def _actions(reason: str) -> tuple[h.Action, ...]:
+    known = h.remedies("submission-failed", h.UNKNOWN_JOB, *_remedies(reason))
+    return known if reason == _UNKNOWN else with_advice(known, reason)
 
 
 def _remedies(reason: str) -> tuple[str, ...]:

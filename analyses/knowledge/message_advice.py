@@ -1,0 +1,84 @@
+"""Advice that the message of an exception contains.
+
+Many messages say how to fix the failure: they name an option, a statement or a next step. Reports quote it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Final
+
+from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.finding import Action
+
+_QUOTE: Final = 300  # characters of quoted advice
+_ERROR: Final = 160  # characters of a quoted error
+
+_SENTENCE: Final = re.compile(r"(?<=[.!?;])\s+(?=[A-Z\"'`(])|\n+|(?<=\.)\s*(?=Hint:)")
+_FRAME: Final = re.compile(r"^\s*(?:at [\w$.]+[(]|\.\.\. \d+ more|File \")", re.MULTILINE)
+# An imperative at the start of a sentence, or after an introduction: "To ignore it, set …".
+_VERBS: Final = (
+    r"set|increase|reduce|lower|enable|disable|specify|configure|consider|ensure|make\ sure|upgrade|downgrade"
+    r"|restart(?!\ count)|retry|correct|adjust|provide|remove|use(?!\ of)|change(?!\ (?:event|stream))"
+    r"|check(?!\ constraint)|add|install|delete|run|try|define|create|grant|rename|register|free"
+)
+_ADVICE: Final = re.compile(
+    rf"""^(?:(?:hint|note|solution)\s*:\s*)?(?:{_VERBS})\s+[\w'"`(./\[]
+    |,\s+(?:you\ (?:can|could|may|should|must|need\ to)\s+)?(?:{_VERBS})\s+[\w'"`(./]
+    |\bplease\s+[a-z]
+    |\byou\s+(?:can|could|should|must|need\ to|may\ (?:want|need))\s
+    |\b(?:can|could|must|should)\ be\ (?:fixed|avoided|solved|resolved|increased|set|changed|enabled)\b
+    |\b(?:by|try|consider)\ (?:setting|increasing|enabling|adding|using|specifying|disabling|restarting)\b
+    |\btry_\w+
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_CLASS: Final = re.compile(r"\A(?:Caused by: )?(?:[\w$]+\.)+[\w$]+(?::\s|\Z)")
+_POINTERS: Final = re.compile(
+    r"the error in the (?:stack trace below|deepest cause of the stack trace)"
+)
+
+
+def advice_in(text: str) -> str:
+    """Return the sentences of a message that contain advice; empty without any.
+
+    >>> advice_in("Detected deleted data. If you'd like to ignore deletes, set the option 'ignoreDeletes' to 'true'.")
+    "If you'd like to ignore deletes, set the option 'ignoreDeletes' to 'true'."
+    >>> advice_in("java.io.IOException: Too few buffers. You can increase this number with 'a.b.fraction'.")
+    "You can increase this number with 'a.b.fraction'."
+    >>> advice_in("java.net.ConnectException: Connection refused"), advice_in("Use of closed connection")
+    ('', '')
+    """
+    found: list[str] = []
+    for sentence in _SENTENCE.split(_message(text)):
+        line = " ".join(_CLASS.sub("", sentence.strip()).split())
+        if line and line not in found and _ADVICE.search(line):
+            found.append(line)
+    return fmt.shorten(" ".join(found), _QUOTE)
+
+
+def _message(text: str) -> str:
+    """Return a text without stack frames."""
+    return "\n".join(line for line in text.split("\n") if not _FRAME.match(line))
+
+
+def with_advice(actions: tuple[Action, ...], text: str, error: str = "") -> tuple[Action, ...]:
+    """Return the actions with the advice in the message, and with the error where they refer to it.
+
+    Args:
+        actions: of the finding.
+        text: the exception with its message.
+        error: the decisive line of it; empty: the text.
+    """
+    quoted = f'"{fmt.shorten(" ".join((error or text).split()), _ERROR)}"'
+    quoted = quoted.replace("\\", r"\\")
+    known = tuple(
+        replace(action, text=_POINTERS.sub(quoted, action.text)) if (error or text) else action
+        for action in actions
+    )
+    if not (advice := advice_in(text)):
+        return known
+    quote = Action(text=f'Consider the advice in the error: "{advice}"')
+    counted = any(action.command for action in known)  # more precise than the message
+    return (*known, quote) if counted else (quote, *known)

@@ -1,0 +1,40 @@
+"""Tests the advice that reports quote from messages of exceptions."""
+
+from __future__ import annotations
+
+import pytest
+
+from flowdiag.analyses.knowledge.message_advice import advice_in, with_advice
+from flowdiag.analyses.model.finding import Action
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        (
+            "org.example.TooFew: 3 of 5 slots. You can increase this number by setting 'a.slots'.\n"
+            "\tat org.example.Pool.use(Pool.java:3)",
+            "You can increase this number by setting 'a.slots'.",
+        ),
+        (
+            "ERROR: all replication slots are in use\n  Hint: Free one or increase max_slots.",
+            "Hint: Free one or increase max_slots.",
+        ),
+        (
+            "x.IllegalStateException: Cannot process snapshot 7, to ignore it, set skip=true",
+            "Cannot process snapshot 7, to ignore it, set skip=true",
+        ),
+        ("java.io.IOException: Connection reset by peer", ""),
+        ("Set(orders-0) are gone", ""),
+        ("check constraint violated", ""),
+        ("Use of closed network connection", ""),
+    ],
+)
+def test_the_advice_of_a_message(text: str, advice: str) -> None:
+    assert advice_in(text) == advice
+
+
+def test_the_error_replaces_the_pointer_to_it() -> None:
+    fix = Action(text="Fix the error in the stack trace below")
+    (action,) = with_advice((fix,), "a.b.Full: no room\n\tat a.B.c(B.java:1)", "a.b.Full: no room")
+    assert action.text == 'Fix "a.b.Full: no room"'
