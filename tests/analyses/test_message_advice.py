@@ -12,8 +12,10 @@ from flowdiag.analyses.model.finding import Action
     ("text", "advice"),
     [
         (
-            "org.example.TooFew: 3 of 5 slots. You can increase this number by setting 'a.slots'.\n"
-            "\tat org.example.Pool.use(Pool.java:3)",
+            (
+                "org.example.TooFew: 3 of 5 slots. You can increase this number by setting 'a.slots'.\n"
+                "\tat org.example.Pool.use(Pool.java:3)"
+            ),
             "You can increase this number by setting 'a.slots'.",
         ),
         (
