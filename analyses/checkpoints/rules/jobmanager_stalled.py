@@ -16,7 +16,7 @@ How it decides
 Any of these is enough:
 
 - The heartbeats of at least `taskmanagers` TaskManagers, and of at least `share` of all TaskManagers, time out
-  within `together`. A TaskManager that registers again under the same ID was never gone, which raises the
+  within `together`. A TaskManager that registers again under the same ID was never lost, which raises the
   confidence.
 - A checkpoint expires too late, by at least `overdue` and at least `overdue-share` of the timeout. The timer
   runs in the JobManager, and no other process can delay it.

@@ -2,7 +2,7 @@
 
 What it reports
 ---------------
-Completed checkpoints whose finalisation took long. In this step, after the last acknowledgement, the JobManager
+Completed checkpoints whose finalisation took a long time. In this step, after the last acknowledgement, the JobManager
 writes the metadata and completes the checkpoint.
 
 Why it matters
