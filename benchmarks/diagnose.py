@@ -106,7 +106,7 @@ def _judged_report(folder: Path, report: Report) -> JudgedReport:
 
 def _head() -> list[str]:
     return [
-        "# How right `flowdiag diagnose` is",
+        "# Accuracy of `flowdiag diagnose`",
         "",
         "Written by `python -m benchmarks.diagnose --cost --write`. The first incident of every recording, with all of its",
         "files, is compared with the truth that the job itself wrote.",

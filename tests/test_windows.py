@@ -163,7 +163,7 @@ CUT_LINES: Final = {
         "checkpoint": 16,
         "job_id": None,
     },
-    # A truncated time is no time.
+    # A truncated time is not a time.
     "2026-11-21 00:20:15,456 INFO  org.apache.flink.runtime.checkpoint.CheckpointCoordinator [] - "
     "Triggering checkpoint 16 @ 17952204": None,
 }

@@ -133,7 +133,7 @@ _FILES: Final = (
 )
 _LABELS: Final = r"[a-z0-9-]+(?:\.[a-z0-9-]+)*"
 _NO_PACKAGE: Final = r"(?!(?:org|com|io|net|java|javax|scala|sun|jdk)\.)"
-# What has the shape of a name. A group is the name; without one, all of it.
+# Texts with the shape of a name. A group is the name; without one, the whole text.
 _SHAPES: Final = tuple(
     (kind, re.compile(shape))
     for kind, shape in (

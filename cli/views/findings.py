@@ -126,7 +126,7 @@ def _essentials(finding: Finding, page: Page, paths: words.Paths, several: bool)
 
 
 def _measured(finding: Finding) -> str:
-    """Return the measurements in one line, without what they were measured over."""
+    """Return the measurements in one line, without their population."""
     return " · ".join(
         words.measurement(msgspec.structs.replace(item, population=None))
         for item in finding.measurements

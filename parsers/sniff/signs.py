@@ -153,7 +153,7 @@ class Signs:
     """Signs of the writer of a text, found in one pass.
 
     Attributes:
-        says_something: one of Flink's messages is in it.
+        says_something: whether it contains a message of Flink.
         engine: flink, spark or unknown.
     """
 
