@@ -153,7 +153,7 @@ class Signs:
     """Signs of the writer of a text, found in one pass.
 
     Attributes:
-        says_something: whether it contains a message of Flink.
+        holds_flink_message: whether it contains a message of Flink.
         engine: flink, spark or unknown.
     """
 
