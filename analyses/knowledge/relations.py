@@ -122,7 +122,7 @@ RELATIONS: Final = (
     ),
     Relation(
         name="back-pressure",
-        causes=_SLOW,
+        causes=(*_SLOW, "checkpoint-lock-held"),
         explain=("BP101", "BP103", "BP203", "BP204", "SK103", "SK106"),
         clause="its input queues fill up, and upstream tasks wait",
         source="credit-based flow control: no credit without a free buffer; flink.md 7.3",

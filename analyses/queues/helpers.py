@@ -48,6 +48,7 @@ from flowdiag.analyses.queues.judging import (
     taskmanager_subject,
     waiting_tasks,
 )
+from flowdiag.analyses.queues.movement import Silence, silence_of, stands_still
 from flowdiag.analyses.queues.proof import (
     GC_TIME,
     WAITING,
@@ -130,3 +131,15 @@ def records_of(
 def tasks_wait(job: JobQueues) -> bool:
     """Return whether any subtask is measured to wait most of the time."""
     return any(load.waits and load.wait_measured for load in loads_in(job).values())
+
+
+def works_or_waits(job: JobQueues) -> bool:
+    """Return whether any subtask works or waits most of the time."""
+    return any(load.works or (load.waits and load.wait_measured) for load in loads_in(job).values())
+
+
+def has_ended(job: JobQueues) -> bool:
+    """Return whether the job was cancelled, finished or failed for good."""
+    return any(
+        i.kind in ("cancelled", "finished") for i in job.job.incidents
+    ) or judging.job_failed(job.job)

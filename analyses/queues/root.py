@@ -8,9 +8,10 @@ spell. The blame depends on the numbers of the whole spell, never on a single wi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from math import inf
 from typing import Final
 
 from flowdiag.analyses.flink import judging as j
@@ -18,6 +19,7 @@ from flowdiag.analyses.flink.failures.episodes import Episode, all_spells, episo
 from flowdiag.analyses.flink.job import JobFacts, Status, SubtaskLoad
 from flowdiag.analyses.flink.suspects import NamedCulprit, find_culprit, same_culprit
 from flowdiag.analyses.flink.suspects.case import Case, Suspect, sync_share
+from flowdiag.analyses.flink.suspects.load_signals import HALF_FULL
 from flowdiag.analyses.flink.suspects.snapshot_signals import SNAPSHOT_SHARE
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.flink.tasks.pressure import (
@@ -38,21 +40,27 @@ from flowdiag.analyses.flink.tasks.pressure import (
     slow_taskmanager_of_task,
     unblocked_sources,
 )
-from flowdiag.analyses.flink.tasks.standstill import Standstill, Step, most, standstill_in
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Confidence, State, Vote
 from flowdiag.analyses.queues.facts import Gauge, JobQueues, Sample, merge_gauges
+from flowdiag.analyses.queues.movement import is_draining, stands_still
+from flowdiag.analyses.queues.starts import age_us, begins_near, restarted_at_end, resumed
 
 ENOUGH_TIMES: Final = 2
 """Busy and back-pressured times are means over seconds: one may be a burst, two are evidence if others wait."""
 BRIDGE: Final = 1
 """Windows without the root that a spell may contain."""
 FEW_SAMPLES: Final = 3
-NEAR_START_US: Final = 120_000_000
 CATCH_UP_US: Final = 600_000_000
 WARM_UP_US: Final = 60_000_000
 SHORT_US: Final = 300_000_000
+BLOCKED: Final = 0.9
+"""Share of the time: a source that waits this long reads nothing like what it could."""
+SATURATED: Final = 0.9
+"""Share of the time that every subtask of a saturated task is busy."""
+PARTLY: Final = 0.1
+"""Share of the time that upstream tasks wait for a saturated task, at least: its input is full now and then."""
 FILLED: Final = 0.25
 """Share of a queue's capacity, on average: a subtask that keeps up empties its input between two samples."""
 MOST_CHANCE_LATE: Final = 2
@@ -75,6 +83,8 @@ class Spell:
         whole: whether all subtasks of the vertex are busy.
         before: the tasks that wait for it, and the largest share of the time that a subtask of each waits.
         samples: of the subtask with the fewest.
+        age_us: time from the last start of the job to the end of the spell; infinite if unknown.
+        blocks_sources: whether a source is back-pressured all the time.
         fatal: whether no checkpoint completes, or no record moves, at the end of the input.
         then: the culprit after the end of the spell, if others continue to wait.
     """
@@ -90,6 +100,8 @@ class Spell:
     last_us: int | None
     samples: int
     state: State
+    age_us: float = inf
+    blocks_sources: bool = False
     after_start: bool = False
     resumed: bool = False
     ended_by_start: bool = False
@@ -137,7 +149,9 @@ class Spell:
         """Whether this is the usual cost of a start, a restore or a rescaling: processing a backlog.
 
         A task that processes its backlog is busy in all of its subtasks and catches up. Skewed or slow
-        subtasks are not part of that, unless they recover soon. No spell is ordinary if it is `fatal`.
+        subtasks are not part of that, unless they recover soon. No spell is ordinary if it is `fatal`. An
+        ongoing one is only ordinary in a young job, and never if it blocks the sources of a new job. The
+        number of samples shows nothing about the age.
         """
         if self.fatal:
             return False
@@ -149,10 +163,11 @@ class Spell:
             return (self.after_start or self.ended_by_start) and (
                 self.whole or self.lasted_us <= SHORT_US
             )
-        mild = self.cause in (None, "slow-operator")
+        if self.cause not in (None, "slow-operator"):
+            return False
         if self.resumed:
-            return mild and self.lasted_us < CATCH_UP_US
-        return mild and self.after_start and self.lasted_us < WARM_UP_US and self.samples < 10
+            return self.age_us < CATCH_UP_US
+        return self.age_us < WARM_UP_US and not self.blocks_sources
 
 
 @once
@@ -302,7 +317,11 @@ def find_roots(job: JobQueues, loads: Loads) -> list[Root]:
     if has_task_order(job):
         found = roots(loads, job.topology)
         known = {root.task for root in found}
-        behind = [*_lagging_subtasks(job, loads, bool(found)), *_slow_taskmanagers(job, loads)]
+        behind = [
+            *_lagging_subtasks(job, loads, bool(found)),
+            *_slow_taskmanagers(job, loads),
+            *_saturated_tasks(job, loads),
+        ]
         return found + [root for root in behind if root.task not in known]
     return _roots_without_order(job, loads)
 
@@ -350,6 +369,28 @@ def _slow_taskmanagers(job: JobQueues, loads: Loads) -> list[Root]:
         slow.sort(key=lambda load: (-(load.busy or 0.0), load.key))
         found.append(_root(job, slow, members, (), awaited=False))
     return found
+
+
+def _saturated_tasks(job: JobQueues, loads: Loads) -> Iterator[Root]:
+    """Yield tasks whose subtasks are all busy all the time, and whose input is full.
+
+    Upstream tasks that are almost as slow wait only for a part of the time, or not at all yet.
+    """
+    grouped = by_task(loads)
+    for task, members in grouped.items():
+        upstream = job.topology.upstream.get(task, ())
+        before = [load for name in upstream for load in grouped.get(name, ())]
+        complete = len(members) >= job.topology.parallelism.get(task, 0)
+        if not before or not complete or not all(map(_is_saturated, members)):
+            continue
+        awaited = any(load.wait_measured and (load.pressed or 0.0) >= PARTLY for load in before)
+        full = sum((load.buffers or 0.0) >= HALF_FULL for load in members)
+        if awaited or full * 2 > len(members):
+            yield _root(job, members, members, before, awaited=awaited)
+
+
+def _is_saturated(load: Load) -> bool:
+    return load.measured and load.works and (load.busy or 0.0) >= SATURATED
 
 
 def _has_long_queue(job: JobQueues, load: Load, members: Sequence[Load]) -> bool:
@@ -572,10 +613,12 @@ def _judge_root(
         last_us=last_us,
         samples=samples,
         state=state,
-        after_start=_is_near(job.starts_us, first_us, NEAR_START_US),
-        resumed=_resumed(job, first_us),
-        ended_by_start=state is State.RECOVERED and _near_end(job, last_us),
-        draining=_draining(job, windows),
+        age_us=age_us(job, last_us),
+        blocks_sources=_blocks_sources(job, loads),
+        after_start=begins_near(job.starts_us, first_us),
+        resumed=resumed(job, first_us),
+        ended_by_start=state is State.RECOVERED and restarted_at_end(job, last_us),
+        draining=is_draining(held),
         fatal=state is State.ONGOING
         and (completes_no_checkpoint(job) or stands_still(job) is not None),
     )
@@ -645,52 +688,13 @@ def _state(job: JobQueues, windows: Sequence[int] | None) -> State:
     return State.RECOVERED if later and max(later) >= FEW_SAMPLES else State.ONGOING
 
 
-def _is_near(times: Iterable[int], us: int | None, distance: int) -> bool:
-    return us is not None and any(
-        0 <= us - start + distance // 2 <= 1.5 * distance for start in times
+def _blocks_sources(job: JobQueues, loads: Loads) -> bool:
+    """Return whether a subtask of a source is back-pressured all the time."""
+    return any(
+        load.wait_measured and (load.pressed or 0.0) >= BLOCKED
+        for load in loads.values()
+        if load.key.task in job.topology.sources
     )
-
-
-def _near_end(job: JobQueues, last_us: int | None) -> bool:
-    """Return whether the job restarted as the spell ended."""
-    return last_us is not None and any(
-        -job.window_us <= start - last_us <= NEAR_START_US for start in job.starts_us
-    )
-
-
-_RESUMING: Final = frozenset({"restored", "restart", "job-restarting"})
-
-
-def _resumed(job: JobQueues, first_us: int | None) -> bool:
-    """Return whether the job was running before and restarted shortly before the spell."""
-    if first_us is None:
-        return False
-    times = [
-        incident.time_us
-        for incident in job.job.incidents
-        if incident.kind in _RESUMING and incident.time_us is not None
-    ]
-    first_sample = min(
-        (s.first_us for each in job.samples.values() for s in each if s.first_us is not None),
-        default=first_us,
-    )
-    times += [start for start in job.starts_us if start > first_sample + job.window_us]
-    return _is_near(times, first_us, NEAR_START_US)
-
-
-def _draining(job: JobQueues, windows: Sequence[int] | None) -> bool:
-    """Return whether the sources' backlog shrinks during the spell: catching up is healthy."""
-    held = samples_in(job, windows)
-    ordered: dict[int, float] = defaultdict(float)
-    for each in held.values():
-        for sample in each:
-            for name in ("pending", "fetch_lag_ms"):
-                gauge = sample.gauges.get(name)
-                if gauge is not None and gauge.mean > 0:
-                    ordered[sample.window] += gauge.mean
-                    break
-    values = [ordered[window] for window in sorted(ordered)]
-    return len(values) >= 3 and values[-1] < 0.8 * values[0] and values[-1] < max(values[1:-1])
 
 
 def subtask_name(job: JobQueues, key: SubtaskKey) -> str:
@@ -701,24 +705,6 @@ def completes_no_checkpoint(job: JobQueues) -> bool:
     """Return whether no checkpoint completes at the end, by the rules of `flowdiag checkpoints`."""
     series = [e for e in spells(episodes(job.job), job.job) if e.checkpoints]
     return bool(series) and j.fatal_at_end(job.job, series)
-
-
-@once
-def stands_still(job: JobQueues) -> Standstill | None:
-    """Return the time in which no record moves at the end of the metrics; None if any does."""
-    steps = {
-        (key.task, key.subtask_index): [
-            Step(
-                sample.first_us,
-                sample.last_us,
-                most(sample.increases.get("records_in"), sample.increases.get("records_out")),
-            )
-            for sample in each
-            if sample.first_us is not None and sample.last_us is not None
-        ]
-        for key, each in job.samples.items()
-    }
-    return standstill_in({key: each for key, each in steps.items() if each}, job.topology)
 
 
 def awaits_barrier(job: JobQueues, windows: Sequence[int]) -> tuple[SubtaskKey, ...]:

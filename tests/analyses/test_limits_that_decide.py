@@ -230,6 +230,12 @@ def test_limits_of_garbage_collection() -> None:
     assert finding.severity.value == "warning"
     assert of(GARBAGE, bench, heavy=0.9)[0].severity.value == "info"
     assert not of(GARBAGE, bench, samples=1000)
+    assert not of(GARBAGE, bench, seconds=1000)
+    full = Queues(
+        machines={"taskmanager-1": {"gc_ms": 18_000.0, "heap_used": 95.0, "heap_max": 100.0}}
+    )
+    assert of(GARBAGE, full)[0].severity.value == "warning"
+    assert of(GARBAGE, full, full=0.99)[0].severity.value == "info"
     assert finding.evidence_count == len(
         {m.ref for m in bench.job().machines["taskmanager-1"]} - {None}
     )

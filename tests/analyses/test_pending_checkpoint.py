@@ -8,7 +8,7 @@ from flowdiag.analyses.checkpoints.rules import checkpoint_culprit, checkpoint_n
 from flowdiag.analyses.flink.job import ClusterFacts, SubtaskCheckpoint, SubtaskLoad
 from flowdiag.analyses.model.finding import Finding, Severity
 
-from .judged import said_by
+from .judged import results_of
 from .workbench import SECOND, Bench
 
 
@@ -54,8 +54,8 @@ def hanging(lasts_s: float, *, moving: bool = False, takes_s: float = 1.0) -> Cl
 
 
 def found(rule: object, facts: ClusterFacts) -> Finding | None:
-    said = said_by(rule, facts)  # type: ignore[arg-type]
-    return said[0] if said and isinstance(said[0], Finding) else None
+    results = results_of(rule, facts)  # type: ignore[arg-type]
+    return results[0] if results and isinstance(results[0], Finding) else None
 
 
 def test_the_time_of_the_last_tick_shows_its_age_and_the_culprit() -> None:

@@ -511,3 +511,87 @@ def test_bursts_that_saturate_all_tasks_have_no_culprit() -> None:
     bench.says("aggregate", busy=500.0, idle=500.0, input_queue=6.0, in_pool=0.4)
     found = judged(bench.job())
     assert (found.verdict, found.culprits) == (Verdict.HEALTHY, ())
+
+
+@pytest.mark.parametrize("samples", [2, 4, 5, 7, 12])
+@pytest.mark.parametrize("started", [-3.0, -1.5, -0.5])
+def test_the_same_minute_gives_the_same_verdict_with_any_number_of_samples(
+    samples: int, started: float
+) -> None:
+    bench = Queues(minutes=1, per_minute=samples)
+    bench.starts.append(bench.at(started))
+    found = judged(slow_sink(bench).job())
+    assert (found.verdict, found.cause) == (Verdict.DEGRADED, "slow-operator")
+
+
+def saturated(bench: Queues, **upstream: float) -> Queues:
+    """Every subtask of `aggregate` is busy and its input full; `enrich` waits for a part of the time."""
+    bench.says("aggregate", busy=990.0, idle=10.0, in_pool=0.9)
+    return bench.says("enrich", busy=700.0, idle=120.0, **upstream)
+
+
+@pytest.mark.parametrize("waits", [0.0, 180.0])
+def test_a_task_that_is_busy_in_all_subtasks_is_the_culprit_although_nobody_waits_most_of_the_time(
+    waits: float,
+) -> None:
+    job = saturated(Queues(), back_pressured=waits).job()
+    finding = findings(job)["BP102"]
+    assert (finding.severity, finding.subject.task) == (Severity.WARNING, "aggregate")
+    assert ("while upstream waits" in (finding.why or "")) is bool(waits)
+
+
+def test_a_busy_task_that_empties_its_input_is_no_culprit() -> None:
+    bench = Queues().says("aggregate", busy=950.0, idle=50.0, in_pool=0.1)
+    assert findings(bench.job()) == {}
+
+
+def test_a_busy_task_is_no_culprit_while_its_job_is_young() -> None:
+    bench = Queues(minutes=1)
+    bench.starts.append(bench.at(-0.1))
+    assert findings(saturated(bench).job())["BP102"].severity is Severity.INFO
+
+
+def test_a_full_heap_that_is_collected_a_third_of_the_time_is_a_warning_after_four_samples() -> (
+    None
+):
+    machine = {"gc_ms": 18_000.0, "heap_used": 95.0, "heap_max": 100.0}
+    finding = findings(Queues(minutes=1, per_minute=4, machines={"taskmanager-1": machine}).job())[
+        "SK104"
+    ]
+    assert finding.severity is Severity.WARNING
+    assert finding.title.endswith("30% of its time in garbage collection, and its heap is 95% full")
+
+
+def quiet(bench: Queues, **window: float) -> Queues:
+    """A job whose sources emit and whose `aggregate` receives records but emits none."""
+    bench.says("Source: orders", records_out=1000.0)
+    bench.says("enrich", records_out=1000.0)
+    bench.says("Sink: deliver", records_in=0.0, records_out=0.0)
+    return bench.says("aggregate", records_out=0.0, **window)
+
+
+def test_a_task_whose_watermark_does_not_advance_emits_nothing() -> None:
+    finding = findings(quiet(Queues(minutes=2), watermark=1.68e12).job())["BP105"]
+    assert (finding.severity, finding.cause) == (Severity.WARNING, "stuck-watermark")
+    assert (
+        finding.title
+        == "aggregate has emitted nothing for 1 min 50 s: its watermark does not advance"
+    )
+
+
+def test_a_job_without_output_is_not_healthy() -> None:
+    bench = quiet(Queues(minutes=2))
+    for minute in range(2):
+        bench.says("aggregate", minutes=[minute], watermark=1.68e12 + minute * 60_000)
+    for job in (bench.job(), quiet(Queues(minutes=2)).job()):
+        assert judged(job).verdict is Verdict.INCONCLUSIVE
+        assert reasons(job)[0].reason.startswith("aggregate received 12 000 records in 1 min 50 s")
+
+
+def test_a_job_in_which_no_record_moves_is_not_healthy() -> None:
+    bench = Queues(minutes=2)
+    for task, _ in bench.tasks:
+        bench.says(task, records_in=0.0, records_out=0.0)
+    assert judged(bench.job()).verdict is Verdict.INCONCLUSIVE
+    bench.says("Source: orders", 0, records_out=1.0)
+    assert judged(bench.job()).verdict is Verdict.HEALTHY

@@ -11,6 +11,7 @@ from flowdiag.analyses.queues.rules import (
     garbage_collection,
     network_bottleneck,
     network_memory_used_up,
+    no_output,
     saturated_input_queue,
     shared_connection,
     slow_operator,
@@ -28,6 +29,7 @@ RULES: Final[tuple[Rule, ...]] = (
     slow_operator.RULE,
     saturated_input_queue.RULE,
     slow_subtask.RULE,
+    no_output.RULE,
     # BP2xx: the network
     network_bottleneck.RULE,
     network_memory_used_up.RULE,

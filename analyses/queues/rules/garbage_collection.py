@@ -11,8 +11,8 @@ Tasks pause during garbage collection, so every subtask on this TaskManager is s
 How it decides
 --------------
 flowdiag divides the increase of the collection time by the time between samples. The share must be at least
-`share`, over at least `samples`. The finding is a warning if tasks wait, or if the share is at least
-`heavy`. Otherwise, it is a note.
+`share`, over at least `seconds` and `samples`. The finding is a warning if tasks wait, if the share is at least `heavy`, or
+if the heap is filled to `full` on average. Otherwise, it is a note.
 
 What to do
 ----------
@@ -34,7 +34,15 @@ class Limits(h.Limits):
         0.2, "share", "minimum share of time in garbage collection; a few percent is normal"
     )
     heavy: float = h.limit(0.4, "share", "share of time that is a warning even if no task waits")
-    samples: float = h.limit(5, "samples", "minimum number of samples; fewer may be misleading")
+    full: float = h.limit(
+        0.85,
+        "share",
+        "mean share of the heap in use; above it, each collection frees less and less",
+    )
+    samples: float = h.limit(2, "samples", "minimum number of samples; one shows no increase")
+    seconds: float = h.limit(
+        20, "s", "the counters are exact, but a single long collection fills a shorter time"
+    )
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
@@ -43,34 +51,43 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         share = gc_share(reports)
         if share is None or share < limits.share:
             continue
-        if sum(report.samples for report in reports) < limits.samples:
+        samples = sum(report.samples for report in reports)
+        seconds = sum(report.span_ms or 0.0 for report in reports) / 1000
+        if samples < limits.samples or seconds < limits.seconds:
             continue
         place, percent = h.place_of(job, name), h.fmt.percent(share)
-        serious = share >= limits.heavy or h.tasks_wait(job)
+        used = _heap_used(reports)
+        full = used is not None and used >= limits.full
+        serious = share >= limits.heavy or full or h.tasks_wait(job)
+        heap = f", and its heap is {h.fmt.percent(used)} full" if used is not None and full else ""
         yield h.taskmanager_finding(
             job,
             name,
             severity=h.Severity.WARNING if serious else h.Severity.INFO,
-            title=f"{place} spends {percent} of its time in garbage collection",
-            why=f"{place}: {percent} of its time is spent in garbage collection",
+            title=f"{place} spends {percent} of its time in garbage collection{heap}",
+            why=f"{place}: {percent} of its time is spent in garbage collection{heap}",
             cause="garbage-collection",
             confidence=h.Confidence.MEDIUM,
             rank=h.Rank.BOTTLENECK_SIGN,
             measurements=(
                 h.measurement("gc-share", round(share, 4), "share", limits.share),
-                *_heap(reports),
+                *_heap(used),
             ),
             evidence=h.records_of(reports, h.GC_TIME),
             actions=h.remedies("garbage-collection", job.job, "heap"),
         )
 
 
-def _heap(reports: h.Sequence[h.Machine]) -> h.Iterator[h.Measurement]:
+def _heap(used: float | None) -> h.Iterator[h.Measurement]:
+    if used is not None:
+        yield h.measurement("heap-used", round(used, 4), "share", over="of the largest heap, mean")
+
+
+def _heap_used(reports: h.Sequence[h.Machine]) -> float | None:
+    """Return the mean share of the heap in use; None if unknown."""
     used = h.merged_gauge(reports, "heap_used")
     most = h.merged_gauge(reports, "heap_max")
-    if used and most and most.mean > 0:
-        share = round(used.mean / most.mean, 4)
-        yield h.measurement("heap-used", share, "share", over="of the largest heap, mean")
+    return used.mean / most.mean if used and most and most.mean > 0 else None
 
 
 RULE = h.Rule("SK104", judge, Limits, causes=("garbage-collection",))

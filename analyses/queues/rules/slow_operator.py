@@ -18,6 +18,9 @@ records or bytes. The evidence must cover several windows with at least five sam
 1.13, which has no busy or back-pressured times, the rule uses buffer usage and gives it less
 weight.
 
+A task also counts if all its subtasks are busy at least 90% of the time. In addition, upstream tasks must wait at
+least 10% of the time, or most of its inputs must be half full on average.
+
 The suspect and the cause are determined as in `checkpoint-culprit`, with the same signals in the same
 order. Here, the candidates are the subtasks of the task where the back pressure starts.
 

@@ -1,0 +1,57 @@
+"""Whether a moment lies near a start, a restore or a restart of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import inf
+from typing import Final
+
+from flowdiag.analyses.queues.facts import JobQueues
+
+NEAR_START_US: Final = 120_000_000
+
+_RESUMING: Final = frozenset({"restored", "restart", "job-restarting"})
+
+
+def begins_near(times: Iterable[int], us: int | None) -> bool:
+    """Return whether a moment lies up to two minutes after one of some starts, or one minute before."""
+    return us is not None and any(
+        -NEAR_START_US // 2 <= us - start <= NEAR_START_US for start in times
+    )
+
+
+def age_us(job: JobQueues, us: int | None) -> float:
+    """Return the age of the job at a moment, since its last start."""
+    starts = [*job.starts_us, *_resumed_us(job)]
+    if us is None:
+        return inf
+    return min((us - start for start in starts if start <= us), default=inf)
+
+
+def restarted_at_end(job: JobQueues, last_us: int | None) -> bool:
+    """Return whether the job restarted as the spell ended."""
+    return last_us is not None and any(
+        -job.window_us <= start - last_us <= NEAR_START_US for start in job.starts_us
+    )
+
+
+def resumed(job: JobQueues, first_us: int | None) -> bool:
+    """Return whether the job was running before and restarted shortly before the spell."""
+    if first_us is None:
+        return False
+    times = _resumed_us(job)
+    first_sample = min(
+        (s.first_us for each in job.samples.values() for s in each if s.first_us is not None),
+        default=first_us,
+    )
+    times += [start for start in job.starts_us if start > first_sample + job.window_us]
+    return begins_near(times, first_us)
+
+
+def _resumed_us(job: JobQueues) -> list[int]:
+    """Return when the job was restored or restarted."""
+    return [
+        incident.time_us
+        for incident in job.job.incidents
+        if incident.kind in _RESUMING and incident.time_us is not None
+    ]
