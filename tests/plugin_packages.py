@@ -84,11 +84,11 @@ _GOOD = {
         )
 
 
-        class Refused(Limits):
-            refusals: float = limit(2, "records", "one may be a race with somebody who makes room")
+        class StorageLimits(Limits):
+            refusals: float = limit(2, "records", "a single one may be a race with a cleanup")
 
 
-        def judge(job: Job, limits: Refused) -> Iterator[Finding]:
+        def judge(job: Job, limits: StorageLimits) -> Iterator[Finding]:
             found = [
                 each
                 for each in incidents(job, "external-failure")
@@ -100,12 +100,12 @@ _GOOD = {
                     found,
                     ongoing=True,
                     title=f"Acme's storage refused {len(found)} checkpoints",
-                    explain="Checkpoints fail until somebody makes room.",
+                    explain="Checkpoints fail until space is available.",
                     cause="acme-quota",
                 )
 
 
-        RULE = Rule("ACME101", judge, Refused, causes=("acme-quota",))
+        RULE = Rule("ACME101", judge, StorageLimits, causes=("acme-quota",))
     ''',
 }
 _GOOD_POINTS = """
