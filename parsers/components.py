@@ -115,14 +115,14 @@ def process_of(
     """
     links = links_of(chain, lines)
     for link in reversed(links):
-        # The lowest frames are those of the thread, and show whose thread it is.
-        for method in reversed(link.methods):
-            found = _process_named(method)
-            if found is not None:
-                return found
         for process in _processes():
             if any(text.search(link.text[:_TEXT]) for text in process.texts):
                 return process
+    # The lowest frames are those of the thread, and show whose thread it is.
+    methods = (method for link in reversed(links) for method in reversed(link.methods))
+    found = next(filter(None, map(_process_named, methods)), None)
+    if found is not None:
+        return found
     return _process_named(logger or "")
 
 
@@ -149,7 +149,8 @@ def component_named(name: str) -> Component | None:
 
 
 def _process_named(name: str) -> Component | None:
-    return _longest(_process_prefixes(), name)
+    found = _longest(_prefixes(), name)
+    return found if found is not None and found.role == "process" else None
 
 
 def _longest(prefixes: dict[str, Component], name: str) -> Component | None:
@@ -169,11 +170,6 @@ def _prefixes() -> dict[str, Component]:
 @functools.cache
 def _processes() -> tuple[Component, ...]:
     return tuple(each for each in components().values() if each.role == "process")
-
-
-@functools.cache
-def _process_prefixes() -> dict[str, Component]:
-    return {name: each for each in _processes() for name in each.packages}
 
 
 def _by_text(text: str) -> Component | None:
@@ -201,8 +197,10 @@ def _by_methods(methods: Sequence[str]) -> tuple[Component | None, bool]:
 # --- traces -----------------------------------------------------------------------------------------
 
 _METHOD: Final = re.compile(
-    r"\s{0,40}(?:at\s{1,8})?(?:[\w.$@-]{0,80}/{1,2}){0,2}((?:[\w$-]{1,120}\.){1,24}[\w$<>-]{1,160})\([^()\n]{1,200}\)"
+    r"\s{0,40}(?P<at>at\s{1,8})?(?:[\w.$@-]{0,80}/{1,2}){0,2}(?P<name>(?:[\w$-]{1,120}\.){1,24}[\w$<>-]{1,160})"
+    r"(?:\([^()\n]{1,200}\)|(?(at)(?:\([^()\n]{0,200})?\s{0,8}\Z|(?!)))"
 )
+"""A stack frame; a terminal may have wrapped its line."""
 _CAUSE: Final = re.compile(r"\s{0,40}(?:Caused by|Wrapped by): ")
 _CLASS: Final = re.compile(r"(?:[a-z_]\w{0,80}\.){1,16}[\w$]{1,160}")
 
@@ -231,6 +229,8 @@ def _blocks(lines: Iterable[str]) -> Iterator[Link]:
         indent = len(line) - len(line.lstrip())
         if line.lstrip().startswith("Suppressed: "):
             suppressed = indent
+        elif line.startswith("Driver stacktrace"):
+            suppressed = -1  # Spark's frames of the driver follow those of the task
         elif suppressed is not None and indent > suppressed:
             continue
         elif cause := _CAUSE.match(line):
@@ -239,7 +239,7 @@ def _blocks(lines: Iterable[str]) -> Iterator[Link]:
             block, suppressed = Link(line[cause.end() :].strip(), []), None
         elif (found := _METHOD.match(line)) is not None:
             if suppressed is None and len(block.methods) < _FRAMES:
-                block.methods.append(found[1])
+                block.methods.append(found["name"])
         elif not block.methods and not block.text:
             block = Link(line.strip(), [])
     if block.text or block.methods:

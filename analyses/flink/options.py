@@ -97,6 +97,16 @@ _KEYS: Final[dict[str, tuple[tuple[Version, Version | None, str], ...]]] = {
         ((1, 0), (1, 10), "jobmanager.heap.size"),
         ((1, 11), None, "jobmanager.memory.process.size"),
     ),
+    "jobmanager-heap": (
+        ((1, 0), (1, 10), "jobmanager.heap.size"),
+        ((1, 11), None, "jobmanager.memory.heap.size"),
+    ),
+    "jobmanager-metaspace": (((1, 11), None, "jobmanager.memory.jvm-metaspace.size"),),
+    "jobmanager-direct": (((1, 11), None, "jobmanager.memory.off-heap.size"),),
+    "client-options": (
+        ((1, 0), (1, 10), "env.java.opts"),
+        ((1, 11), None, "env.java.opts.client"),
+    ),
     "local-recovery": (((1, 0), None, "state.backend.local-recovery"),),
     "savepoint-path": (((1, 0), None, "execution.savepoint.path"),),
     "savepoint-ignore-unclaimed": (((1, 0), None, "execution.savepoint.ignore-unclaimed-state"),),

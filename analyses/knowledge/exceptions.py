@@ -17,12 +17,14 @@ CAUSE_OF_FAILURE: Final = {
 """The cause of each kind of failure (`flink.crises.kind_of`)."""
 
 CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
+    "network-memory-missing": ("out-of-memory", ("network-fraction", "network-max")),
     "metaspace-full": ("out-of-memory", ("more", "spark-overhead")),
     "direct-memory-full": ("out-of-memory", ("more", "spark-overhead")),
     "threads-used-up": ("out-of-memory", ("more", "spark-overhead")),
     "native-memory-full": ("out-of-memory", ("spare-room", "spark-overhead")),
     "jvm-crashed": ("jvm-crashed", ()),
     "heap-full": ("out-of-memory", ("more", "spark-heap")),
+    "virtual-memory-exceeded": ("out-of-memory", ("virtual-memory",)),
     "container-killed": ("out-of-memory", ("more", "spark-overhead")),
     "memory-full": ("out-of-memory", ("more", "spark-heap")),
     "network-buffers": ("insufficient-network-buffers", ("count",)),
@@ -36,6 +38,7 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "kafka-timeout": ("kafka-timeout", ()),
     "offsets-gone": ("offsets-out-of-range", ("retention",)),
     "offsets-went-back": ("offsets-went-back", ()),
+    "hdfs-no-datanode": ("storage-failure", ("datanodes",)),
     "storage-full": ("storage-failure", ("full",)),
     "storage-denied": ("storage-failure", ("denied",)),
     "storage-throttled": ("storage-failure", ("throttled",)),
@@ -54,6 +57,7 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "checkpoint-changed": ("query-changed", ()),
     "frame-too-large": ("frame-too-large", ("larger", "smaller")),
     "rest-message-too-large": ("frame-too-large", ("rest",)),
+    "unsupported-java": ("unsupported-java", ()),
     "class-loading": ("class-loading", ("missing", "conflict")),  # `flink.linkage` decides
     "invalid-sql": ("invalid-sql", ()),
     "invalid-options": ("invalid-options", ()),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Unpack
 
 from flowdiag.analyses.flink.helpers import explanation, measurement, votes_for
-from flowdiag.analyses.flink.job import Incident, JobFacts
+from flowdiag.analyses.flink.job import UNKNOWN_JOB, Incident, JobFacts
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.knowledge.option_types import Value, accepted, shown, write
 from flowdiag.analyses.memory import model

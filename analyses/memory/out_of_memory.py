@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.flink.failures.crises import memory_kind
+from flowdiag.analyses.flink.failures.crises import (
+    classify_incident,
+    memory_kind,
+    memory_kind_of_text,
+)
+from flowdiag.analyses.flink.failures.exception_texts import exception_measurements
 from flowdiag.analyses.flink.failures.memory_pools import POOLS
+from flowdiag.analyses.flink.failures.memory_processes import (
+    TASKMANAGER,
+    MemoryProcess,
+    process_of_incident,
+    process_of_pod,
+    remedies_of,
+    title_of,
+)
+from flowdiag.analyses.flink.helpers import remedies
 from flowdiag.analyses.flink.judging import job_failed
 from flowdiag.analyses.flink.rules.out_of_memory import RULE, Limits, judge
 from flowdiag.analyses.memory import advice
@@ -20,6 +34,9 @@ _SIZES: Final = {
     "direct": ("direct-memory", "direct"),
     "container": ("process-size", "process"),
 }
+
+_NUMBERED: Final = ("network", "virtual")
+"""Kinds of memory whose errors contain sizes that the configuration does not."""
 
 
 @judge.register
@@ -37,13 +54,14 @@ def judge_pools(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:
     for (place, kind), members in sorted(groups.items(), key=lambda g: (g[0][0] or "", g[0][1])):
         incidents = [incident for _, incident in members]
         yield _finding(facts, place, kind, members[0][0], incidents, (), limits)
-    by_pod: dict[str | None, list[h.Kill]] = {}
+    by_pod: dict[tuple[str | None, str], list[h.Kill]] = {}
     for kill in facts.kills:
         if kill.for_memory:
-            by_pod.setdefault(kill.pod, []).append(kill)
-    for pod, kills in by_pod.items():
-        if (pod, "container") not in groups:
-            yield _finding(facts, pod, "container", None, [], kills, limits)
+            kind = "virtual" if memory_kind_of_text(kill.text) == "virtual" else "container"
+            by_pod.setdefault((kill.pod, kind), []).append(kill)
+    for (pod, kind), kills in by_pod.items():
+        if (pod, kind) not in groups:
+            yield _finding(facts, pod, kind, None, [], kills, limits)
 
 
 def _finding(
@@ -55,19 +73,20 @@ def _finding(
     kills: h.Sequence[h.Kill],
     limits: Limits,
 ) -> h.Finding:
-    process = _process(facts, place)
+    holder = process_of_incident(incidents[-1]) if incidents else process_of_pod(place)
+    of_worker = holder is TASKMANAGER
+    process = _process(facts, place) if of_worker else None
     times = [i.time_us for i in incidents if i.time_us is not None]
     text = incidents[-1].cause if incidents else kills[-1].text
     text = text or ("the container was killed" if kind == "container" else "ran out")
     proposal = _proposal(facts, process, kind, limits)
     host = incidents[0].host if incidents else None
-    where = h.fmt.place(place, host) if place or host else "a TaskManager"
+    where = h.fmt.place(place, host) if of_worker and (place or host) else holder.what
     return h.place_finding(
         job,
-        place,
-        host,
+        *((place, host) if of_worker else (None, None)),
         severity=h.Severity.CRITICAL if job is None or job_failed(job) else h.Severity.WARNING,
-        title=f"{POOLS[kind].title} on {where}: {h.fmt.shorten(text, 80)}",
+        title=f"{title_of(kind, where, of_worker=of_worker)}: {h.fmt.shorten(text, 80)}",
         why=f"{where}: {h.fmt.shorten(text, 120)}",
         cause="out-of-memory",
         rank=h.Rank.FATAL,
@@ -76,11 +95,14 @@ def _finding(
         last_us=max(times, default=None),
         count=len(incidents) + len(kills),
         explain=POOLS[kind].explanation,
-        measurements=tuple(_measurements(process, kind, kills)),
+        measurements=(
+            *_measurements(process, kind, kills),
+            *(_numbers(incidents[-1]) if kind in _NUMBERED and incidents else ()),
+        ),
         evidence=h.cite((i.ref, i.time_us) for i in incidents)
         + tuple(h.Evidence(*kill.ref, None) for kill in kills),
         ranked=True,
-        actions=tuple(_actions(process, kind, proposal)),
+        actions=tuple(_actions(process, kind, proposal, holder, job)),
     )
 
 
@@ -121,8 +143,16 @@ def _measurements(
             yield h.measurement("exit-code", kill.exit_code)
 
 
+def _numbers(incident: h.Incident) -> h.Iterator[h.Measurement]:
+    return exception_measurements(classify_incident(incident))
+
+
 def _actions(
-    process: h.MemoryProcess | None, kind: str, proposal: advice.Proposal | None
+    process: h.MemoryProcess | None,
+    kind: str,
+    proposal: advice.Proposal | None,
+    holder: MemoryProcess,
+    job: h.JobFacts | None,
 ) -> h.Iterator[h.Action]:
     if proposal is not None and process is not None:
         yield advice.proposal_action(
@@ -132,4 +162,8 @@ def _actions(
             if proposal.keeps_total
             else "Increase this memory; the process size grows with it",
         )
-    yield h.Action(text=POOLS[kind].check)
+    if kind == "network" or holder is not TASKMANAGER:
+        names = remedies_of(kind, holder)
+        yield from remedies("out-of-memory", job or h.UNKNOWN_JOB, *names)
+    else:
+        yield h.Action(text=POOLS[kind].check)

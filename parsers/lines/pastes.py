@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from flowdiag.parsers.components import process_of
 from flowdiag.parsers.exceptions import (
     Classified,
     classify,
@@ -36,7 +37,7 @@ from flowdiag.parsers.lines.traces import (
 )
 from flowdiag.parsers.messages import parse_task
 from flowdiag.parsers.rows import Event, Row
-from flowdiag.parsers.spark.causes import full_heap, python_frame
+from flowdiag.parsers.spark.causes import full_heap, python_frame, without_lost_task
 
 PASTE_BYTES: Final = 256 * 1024
 """Texts up to this size are searched completely, larger ones only before the first header."""
@@ -101,9 +102,17 @@ class Pasted:
             if found is not None:
                 return found._replace(link=len(self.chain))
         found = classify(self.chain, engine) or classify(self.glued, engine)
-        if found is not None and found.kind == "out-of-memory" and engine != "flink":
-            found.values.update(full_heap((*self.lines[:1], self.thread or "", *self.lines[1:])))
+        if found is not None and found.kind == "out-of-memory":
+            found.values.update(self._process(engine))
         return found
+
+    def _process(self, engine: str | None) -> Mapping[str, str]:
+        """Return the process whose memory ran out, as values, if the trace shows it."""
+        process = process_of(self.chain, self.lines)
+        values: dict[str, str] = {} if process is None else {"process": process.name}
+        if engine == "flink":
+            return values
+        return {**values, **full_heap((*self.lines[:1], self.thread or "", *self.lines[1:]))}
 
     def cause(self, found: Classified | None, *, outer: bool) -> tuple[str, int]:
         """Return class and message of the decisive exception and its offset: the classified one or the deepest."""
@@ -111,11 +120,7 @@ class Pasted:
             return self.python, self.offset if self.python_at is None else self.python_at
         decisive = found is not None and not outer and found.link < len(self.chain)
         link = found.link if decisive and found is not None else -1
-        text = self.chain[link]
-        lost = _LOST_TASK.search(text[:_MESSAGE])
-        if lost is not None and text[lost.end() :].strip():
-            text = text[lost.end() :]
-        return python_root(text), self.at[link]
+        return python_root(without_lost_task(self.chain[link][:_MESSAGE])), self.at[link]
 
     @property
     def user_frame(self) -> str | None:
@@ -142,7 +147,10 @@ class Pasted:
         return "flink" if flink >= spark else "spark"
 
 
-_OF_SPARK: Final = re.compile(r"(?i:py4j)|pyspark|StreamingQuery|\[STREAM_FAILED\]")
+_OF_SPARK: Final = re.compile(
+    r"(?i:py4j)|pyspark|StreamingQuery|\[STREAM_FAILED\]|Structured Streaming|\(TID \d"
+    r"|Job aborted due to stage failure"
+)
 
 
 # --- formatting -----------------------------------------------------------------------------------
@@ -478,12 +486,6 @@ def classify_text(text: str | None, engine: str) -> Classified | None:
 
 
 # Spark's text before the exception of a task or the fate of its executor.
-_LOST_TASK = re.compile(
-    r"most recent failure: Lost task [0-9.]{1,20} in stage [0-9.]{1,20} \(TID [0-9]{1,12}\)"
-    r"(?: \([^()\n]{0,200}\))?: "
-)
-
-
 class _Segments:
     """Splits a text into exceptions."""
 

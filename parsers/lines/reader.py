@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from flowdiag.parsers.catalogue import Recognised
+from flowdiag.parsers.components import process_of
 from flowdiag.parsers.exceptions import classify, task_named_in
 from flowdiag.parsers.flink.metric_reports import MetricFolder
 from flowdiag.parsers.flink.statistics_dump import parse_dump
@@ -172,6 +173,8 @@ class Reader:
             self._add_diagnostics(record, row)
         if found.template.id == "jvm-crashed":
             self._add_crash(record, row)
+        if found.template.id == "out-of-memory":
+            self._add_process(record, row)
         return row
 
     def _message_on_line(self, record: Record, state: _State) -> Recognised | None:
@@ -449,6 +452,19 @@ class Reader:
         row["cause"] = (row["cause"] + "".join(parts))[:CAUSE_CHARACTERS]
         row["fields"] = {"exception": row["cause"]}
 
+    def _add_process(self, record: Record, row: dict[str, Any]) -> None:
+        """Add the process whose memory ran out, by the record above and the stack frames below."""
+        before = self._scanner.preceding()
+        above = None if before is None else prefix.parse(before.data.decode("utf-8", "replace"))
+        lines = [record.head.text]
+        for line in islice(self._scanner.following(), TRACE_LINES):
+            lines.append(line.data.decode("utf-8", "replace"))
+            if not is_trace_line(lines[-1]):
+                break
+        process = process_of((), lines, above.logger if above is not None else None)
+        if process is not None:
+            row["fields"] = {**(row.get("fields") or {}), "process": process.name}
+
     def _add_trace(self, record: Record, row: dict[str, Any]) -> None:
         lines = list(self._continuation(record))
         trace = read_trace(lines, row.get("cause") or "")
@@ -585,6 +601,9 @@ def _trace_fields(
         extra |= full_heap(lines)
     if of_spark and (frame := python_frame(lines)) is not None:
         extra["python_frame"] = frame
+    if not of_spark and any("MemoryError" in text for text in trace.chain):
+        process = process_of((), lines, row.get("logger"))
+        extra |= {} if process is None else {"process": process.name}
     if trace.exception is not None:
         extra["exception"] = trace.exception
         if row["event"] == Event.JOB_STATE and _GIVEN_UP in trace.exception:

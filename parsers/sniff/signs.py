@@ -38,9 +38,10 @@ FLINK_WORDS: Final = (
 SPARK_WORDS: Final = (
     b"org.apache.spark", b"org/apache/spark", b"o.a.s.s.", b"SparkContext", b"DAGScheduler",
     b"TaskSetManager", b"MicroBatchExecution", b"JobGenerator", b"ReceiverTracker",
-    b"CoarseGrainedExecutorBackend", b"BlockManager", b"SparkListener", b"JobScheduler: ",
+    b"CoarseGrainedExecutorBackend", b" BlockManager: ", b"BlockManagerInfo", b"SparkListener", b"JobScheduler: ",
     b"PIDRateEstimator", b"ProcessingTimeExecutor", b"ReceiverSupervisorImpl", b"ProgressReporter",
     b"TaskSchedulerImpl", b"YarnScheduler", b"YarnClusterScheduler", b"YarnAllocator",
+    b"Job aborted due to stage failure", b" (TID ", b"Structured Streaming", b"pyspark",
 )  # fmt: skip
 # SeaTunnel's own engine also has a CheckpointCoordinator; on Flink, SeaTunnel writes Flink's logs.
 _SEATUNNEL: Final = (b"org.apache.seatunnel.engine.", b"o.a.s.e.s.", b"hz.main.seaTunnel")

@@ -65,7 +65,24 @@ def decisive_exception(chain: Sequence[str]) -> str | None:
     found = classify(chain, "spark") if len(chain) > 1 else None
     if found is not None and is_root_cause(found.name) and not is_wrapper(found.name):
         return chain[found.link]
-    return chain[-1] if chain else None
+    return without_lost_task(chain[-1]) if chain else None
+
+
+_LOST_TASK: Final = re.compile(
+    r"most recent failure: Lost task [0-9.]{1,20} in stage [0-9.]{1,20} \(TID [0-9]{1,12}(?:, [^()\n]{0,200})?\)"
+    r"(?: \([^()\n]{0,200}\))?: "
+)
+
+
+def without_lost_task(text: str) -> str:
+    """Return the failure of a task without Spark's words before it; any other text unchanged.
+
+    >>> without_lost_task("a.SparkException: Job aborted due to stage failure: Task 3 in stage 1.0 failed 4 times, "
+    ...     "most recent failure: Lost task 3.3 in stage 1.0 (TID 88, worker-3, executor 2): a.B: / by zero")
+    'a.B: / by zero'
+    """
+    found = _LOST_TASK.search(text)
+    return text if found is None else text[found.end() :] if text[found.end() :].strip() else text
 
 
 _OUT_OF_MEMORY: Final = "OutOfMemoryError"

@@ -47,6 +47,7 @@ from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.knowledge.exceptions import cause_of_class
 
 _WORDS: Final = {
+    "hdfs-no-datanode": "has no DataNode left for a block",
     "storage-full": "is full",
     "storage-denied": "denies access",
     "storage-throttled": "throttles",

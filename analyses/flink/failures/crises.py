@@ -232,17 +232,26 @@ _VALUES: Final = frozenset(
         "serializer",
         "state",
         "tried",
+        "missing",
+        "excluded",
+        "class_version",
+        "package",
     }
 )
 # Kinds of memory, with the texts that identify them.
 _MEMORY: Final = (
+    ("network", "segments for NetworkBufferPool"),
     ("native", "Native memory allocation|insufficient memory for the Java"),
     ("metaspace", "Metaspace|PermGen"),
     ("direct", "Direct buffer memory|OutOfDirectMemoryError|direct out-of-memory"),
     ("threads", "native thread"),
     (
+        "virtual",
+        r"(?:beyond|exceeding) (?:the '?)?virtual|virtual-memory-exceeded|exit ?(?:code|status)[:=]? ?-103",
+    ),
+    (
         "container",
-        r"physical|OOMKilled|virtual|Exit (?:code|status):? ?-?1(?:03|04|37)|memory limit",
+        r"physical|OOMKilled|Exit (?:code|status):? ?-?1(?:04|37)|memory limit",
     ),
     ("heap", "heap space|GC overhead|array size exceeds"),
 )
@@ -252,16 +261,22 @@ def memory_kind(incident: Incident) -> str:
     """Return the kind of memory that ran out, from the text of the record.
 
     Returns:
-        heap, metaspace, direct, container, native (the system refused memory to the JVM), threads (the
-        process reached its thread limit), or unknown.
+        heap, metaspace, direct, network (buffers), container, virtual (YARN's limit of address space),
+        native (the system refused memory to the JVM), threads (the process reached its thread limit), or
+        unknown.
     """
-    text = " ".join((incident.cause or "", *incident.text.values()))
-    for kind, pattern in _MEMORY:
-        if re.search(pattern, text, re.IGNORECASE):
-            return kind
+    kind = memory_kind_of_text(" ".join((incident.cause or "", *incident.text.values())))
+    if kind is not None:
+        return kind
     if incident.kind in _FAILURES:  # the record of a killed container contains it
         return "heap" if incident.kind == "task-failure" else "unknown"
     return "container"
+
+
+def memory_kind_of_text(text: str) -> str | None:
+    """Return the kind of memory that a text names, as in `memory_kind`; None if it names none."""
+    kinds = (kind for kind, pattern in _MEMORY if re.search(pattern, text, re.IGNORECASE))
+    return next(kinds, None)
 
 
 def crises(job: JobFacts, facts: ClusterFacts | None = None) -> tuple[Crisis, ...]:

@@ -15,6 +15,8 @@ _NUMBERS: Final = {
     "available": ("available", None),
     "total": ("total", None),
     "used": ("used", None),
+    "missing": ("missing", None),
+    "excluded": ("excluded", "DataNodes"),
     "waited_ms": ("waited", "ms"),
     "waited_s": ("waited", "s"),
     "from": ("lost-offset", None),
@@ -23,6 +25,8 @@ _NUMBERS: Final = {
 }
 _UNITS: Final = {
     "network-buffers": "buffers",
+    "network-memory-missing": "MB",
+    "hdfs-no-datanode": "DataNodes",
     "not-enough-slots": "slots",
     "direct-memory-full": "bytes",
     "memory-full": "bytes",

@@ -47,6 +47,18 @@ POOLS: Final = {
         "(state.backend.rocksdb.memory.managed). With glibc, use jemalloc",
         "overhead",
     ),
+    "virtual": Pool(
+        "The container was killed for its virtual memory",
+        "YARN counts reserved address space here. Java and glibc reserve far more than they use, so the "
+        "process need not lack memory.",
+        "Set yarn.nodemanager.vmem-check-enabled to false, or raise yarn.nodemanager.vmem-pmem-ratio",
+        remedy="virtual-memory",
+    ),
+    "network": Pool(
+        "The JVM could not reserve the memory for the network buffers",
+        "A TaskManager reserves all its network memory as direct memory when it starts.",
+        "Compare the network memory with the free memory of the host and with -XX:MaxDirectMemorySize",
+    ),
     "native": Pool(
         "The system had no memory left for the JVM",
         "The JVM requested memory from the system and got none: the host or the container is full, "

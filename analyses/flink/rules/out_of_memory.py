@@ -44,7 +44,13 @@ from typing import Any, Final
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.failures.crises import classify_incident, memory_kind
 from flowdiag.analyses.flink.failures.exception_texts import exception_measurements, option_actions
-from flowdiag.analyses.flink.failures.memory_pools import POOLS, Pool
+from flowdiag.analyses.flink.failures.memory_pools import POOLS
+from flowdiag.analyses.flink.failures.memory_processes import (
+    TASKMANAGER,
+    process_of_incident,
+    remedies_of,
+    title_of,
+)
 
 
 class Limits(h.Limits):
@@ -83,7 +89,9 @@ def judge_crises(facts: h.ClusterFacts, limits: Limits) -> h.Iterator[h.Finding]
     for (number, place, kind), group in groups.items():
         job, last, pool = jobs[number], group[-1], POOLS[kind]
         root = last.root.incident
-        where = h.fmt.place(root.taskmanager, root.host)
+        process = process_of_incident(root)
+        of_worker = process is TASKMANAGER
+        where = h.fmt.place(root.taskmanager, root.host) if of_worker else process.what
         text = h.exception_text(root.cause)
         lost = root.taskmanager is not None and any(
             root.taskmanager in (f.incident.taskmanager, f.incident.text.get("lost_taskmanager"))
@@ -99,27 +107,32 @@ def judge_crises(facts: h.ClusterFacts, limits: Limits) -> h.Iterator[h.Finding]
         yield h.crisis_finding(
             job,
             group,
-            subject=h.taskmanager_subject(job, root.taskmanager, root.host),
-            title=f"{pool.title} on {where}{h.outcome_text(last)}",
+            subject=h.taskmanager_subject(
+                job, *((root.taskmanager, root.host) if of_worker else (None, None))
+            ),
+            title=f"{title_of(kind, where, of_worker=of_worker)}{h.outcome_text(last)}",
             why=f"{where}: {h.fmt.shorten(text, 120)}" if place is not None else None,
             cause="out-of-memory",
             confidence=h.weigh(votes),
             rank=h.Rank.FATAL,
-            option=h.option(pool.option, job.version) if pool.option is not None else None,
+            option=h.option(pool.option, job.version) if pool.option and of_worker else None,
             explain=f"{pool.explanation} Later failures are consequences.",
             measurements=(
                 h.measurement("memory-errors", len(group), "times", over=kind),
                 *exception_measurements(classify_incident(root)),
             ),
-            actions=_actions(job, root, pool),
+            actions=_actions(job, root, kind),
             votes=votes,
         )
 
 
-def _actions(job: h.Job, root: h.Incident, pool: Pool) -> tuple[h.Action, ...]:
+def _actions(job: h.Job, root: h.Incident, kind: str) -> tuple[h.Action, ...]:
     """Propose more of the memory that ran out if that helps, and how to find out what fills it."""
+    pool, process = POOLS[kind], process_of_incident(root)
     if pool.remedy is not None:
         return h.remedies("out-of-memory", job, pool.remedy)
+    if kind == "network" or process is not TASKMANAGER:
+        return h.remedies("out-of-memory", job, *remedies_of(kind, process))
     # The error may recommend an option of another process.
     named = tuple(option_actions(classify_incident(root), ()))
     more: tuple[h.Action, ...] = ()

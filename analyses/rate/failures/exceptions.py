@@ -32,7 +32,7 @@ def classify_record(record: Record) -> Classified | None:
 
 
 _OF_CODE: Final = ("failing-batches", "no-connection-left", "service-unreachable")
-_HEAP: Final = ("where", "by")
+_HEAP: Final = ("where", "by", "process")
 
 
 def cause_of_exception(found: Classified | None) -> tuple[str, tuple[str, ...]]:
@@ -40,14 +40,41 @@ def cause_of_exception(found: Classified | None) -> tuple[str, tuple[str, ...]]:
     if found is None:
         return "failing-batches", ()
     cause, names = cause_of_class(found.name, "failing-batches")
-    if cause == "out-of-memory" and found.values.get("where") == "driver":
+    if cause == "out-of-memory" and _is_of_driver(found):
         return cause, ("spark-driver-heap",)
+    if cause == "class-loading":
+        return cause, _linkage_remedies(found)
     return cause, names
+
+
+_OF_SCALA: Final = re.compile(r"scala[./]|\bscala\$")
+_PACKAGES: Final = {
+    "kafka": "org.apache.spark:spark-sql-kafka-0-10_2.12:VERSION (or _2.13)",
+    "avro": "org.apache.spark:spark-avro_2.12:VERSION (or _2.13)",
+    "protobuf": "org.apache.spark:spark-protobuf_2.12:VERSION (or _2.13)",
+    "com.databricks.spark.avro": "org.apache.spark:spark-avro_2.12:VERSION (or _2.13)",
+}
+"""The packages of Spark's data sources, by the name of the source."""
+
+
+def _linkage_remedies(found: Classified) -> tuple[str, ...]:
+    """Return the remedies for a missing class of Spark: its package, or another Scala version."""
+    if found.values.get("identifier", "").lower().rstrip(".") in _PACKAGES:
+        return ("spark-source",)
+    return (
+        ("spark-scala",)
+        if _OF_SCALA.match(found.values.get("class_name", ""))
+        else ("spark-package",)
+    )
+
+
+def _is_of_driver(found: Classified) -> bool:
+    return found.values.get("where") == "driver" or found.values.get("process") == "spark-driver"
 
 
 def driver_note(found: Classified | None) -> str:
     """Return the note for an exception of the driver; empty for others."""
-    if found is None or found.values.get("where") != "driver":
+    if found is None or not _is_of_driver(found):
         return ""
     by = ": a collect transfers the rows of all tasks to it" if "by" in found.values else ""
     return f"The driver, not an executor, ran out of memory{by}."
@@ -167,7 +194,8 @@ def exception_actions(
     record: Record | None = None,
 ) -> tuple[Action, ...]:
     """Return the remedies for the cause with the user's code, and the options in the exception."""
-    known = h.remedies(cause, assessed.app, *names)
+    source = found.values.get("identifier", "").lower().rstrip(".") if found is not None else ""
+    known = h.remedies(cause, assessed.app, *names, package=_PACKAGES.get(source, ""))
     frame = record.fields.get("python_frame") if record is not None else None
     if frame and known and cause in _OF_CODE:
         known = (replace(known[0], text=f"{known[0].text}; it was raised in {frame}"), *known[1:])

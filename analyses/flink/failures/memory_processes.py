@@ -1,0 +1,95 @@
+"""The process whose memory ran out: what a title calls it, and the remedies for its memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from flowdiag.analyses.flink.failures.memory_pools import POOLS
+from flowdiag.analyses.flink.job import Incident
+
+
+class MemoryProcess(NamedTuple):
+    """A process with its own memory options.
+
+    Args:
+        what: for titles.
+        remedies: of `out-of-memory`, by kind of memory. A kind without remedies has no option.
+    """
+
+    what: str
+    remedies: Mapping[str, tuple[str, ...]] = {}
+
+
+TASKMANAGER: Final = MemoryProcess("a TaskManager")
+_JOBMANAGER: Final = MemoryProcess(
+    "the JobManager",
+    {
+        "heap": ("jobmanager-heap", "find-growth"),
+        "metaspace": ("jobmanager-metaspace", "find-growth"),
+        "direct": ("jobmanager-direct", "find-growth"),
+        "container": ("jobmanager-size", "find-growth"),
+    },
+)
+_MASTER: Final = _JOBMANAGER._replace(what="the application master, Flink's JobManager")
+_ANY_MASTER: Final = MemoryProcess(
+    "the application master: Flink's JobManager, or Spark's driver in cluster mode",
+    {kind: ("master-size",) for kind in POOLS},
+)
+_CLIENT: Final = MemoryProcess("the client that submits the job", {"heap": ("client-heap",)})
+_UNKNOWN: Final = MemoryProcess("a Flink process", {kind: ("find-process",) for kind in POOLS})
+_BY_COMPONENT: Final = {
+    "flink-taskmanager": TASKMANAGER,
+    "flink-jobmanager": _JOBMANAGER,
+    "flink-client": _CLIENT,
+    "flink-kubernetes-operator": MemoryProcess("Flink's Kubernetes operator"),
+    "flink-history-server": MemoryProcess("Flink's history server"),
+}
+# YARN's first container of an application runs its master.
+_FIRST_CONTAINER: Final = re.compile(r"container_(?:e\d{1,6}_)?\d{10,16}_\d{4,8}_\d{2,4}_0{5}1\b")
+_OF_MASTER: Final = re.compile(r"\bAM Container for appattempt")
+_OPTION: Final = re.compile(r"\b(?P<process>jobmanager|taskmanager)\.(?:memory|heap)\.")
+
+
+def remedies_of(kind: str, process: MemoryProcess) -> tuple[str, ...]:
+    """Return the remedies of `out-of-memory` for a kind of memory outside of a TaskManager's pools."""
+    if kind == "network":
+        return ("network-fraction", "network-max")
+    return process.remedies.get(kind, ("find-growth",))
+
+
+def title_of(kind: str, where: str, *, of_worker: bool) -> str:
+    """Return the title for a kind of memory that ran out, with the place.
+
+    >>> title_of("container", "the JobManager", of_worker=False)
+    'The container was killed for its memory (the JobManager)'
+    """
+    title = POOLS[kind].title
+    if of_worker:
+        return f"{title} on {where}"
+    return f"{title} ({where})" if kind in ("container", "virtual") else f"{title} in {where}"
+
+
+def process_of_pod(name: str | None) -> MemoryProcess:
+    """Return the process in a pod or container, by its name."""
+    if name is not None and _FIRST_CONTAINER.search(name):
+        return _ANY_MASTER
+    return TASKMANAGER
+
+
+def process_of_incident(incident: Incident) -> MemoryProcess:
+    """Return the process whose memory ran out: by its container, its stack, its place or the options it names."""
+    text = " ".join(filter(None, (incident.cause, incident.text.get("exception"))))
+    container = " ".join((incident.taskmanager or "", incident.text.get("container", ""), text))
+    if _FIRST_CONTAINER.search(container) or _OF_MASTER.search(text):
+        return _MASTER
+    known = _BY_COMPONENT.get(incident.text.get("process", ""))
+    if known is not None:
+        return known
+    if incident.taskmanager or incident.host or incident.task or incident.kind == "task-failure":
+        return TASKMANAGER
+    named = _OPTION.search(text)
+    if named is not None:
+        return _BY_COMPONENT[f"flink-{named['process']}"]
+    return TASKMANAGER if "container_" in container else _UNKNOWN
