@@ -222,28 +222,36 @@ def links_of(chain: Sequence[str], lines: Iterable[str] = ()) -> list[Link]:
 
 
 def _blocks(lines: Iterable[str]) -> Iterator[Link]:
-    """Yield the exceptions of a stack trace in printed order. Suppressed exceptions are left out."""
+    """Yield the exceptions of a stack trace in printed order."""
     block = Link("", [])
-    suppressed: int | None = None
-    for line in lines:
-        indent = len(line) - len(line.lstrip())
-        if line.lstrip().startswith("Suppressed: "):
-            suppressed = indent
-        elif line.startswith("Driver stacktrace"):
-            suppressed = -1  # Spark's frames of the driver follow those of the task
-        elif suppressed is not None and indent > suppressed:
-            continue
-        elif cause := _CAUSE.match(line):
+    for line in _without_other_traces(lines):
+        cause = _CAUSE.match(line)
+        if cause is not None:
             if block.text or block.methods:
                 yield block
-            block, suppressed = Link(line[cause.end() :].strip(), []), None
+            block = Link(line[cause.end() :].strip(), [])
         elif (found := _METHOD.match(line)) is not None:
-            if suppressed is None and len(block.methods) < _FRAMES:
-                block.methods.append(found["name"])
+            block.methods.append(found["name"])
+            del block.methods[_FRAMES:]
         elif not block.methods and not block.text:
             block = Link(line.strip(), [])
     if block.text or block.methods:
         yield block
+
+
+def _without_other_traces(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines outside suppressed exceptions, and without the driver's frames below those of a Spark task."""
+    limit: int | None = None  # lines with a deeper indentation are left out
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        if _CAUSE.match(line) is not None and (limit is None or indent <= max(limit, 0)):
+            limit = None
+        if line.lstrip().startswith("Suppressed: "):
+            limit = indent
+        elif line.startswith("Driver stacktrace"):
+            limit = -1
+        elif limit is None:
+            yield line
 
 
 def _class_of(text: str) -> str:

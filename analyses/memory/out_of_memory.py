@@ -54,14 +54,19 @@ def judge_pools(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:
     for (place, kind), members in sorted(groups.items(), key=lambda g: (g[0][0] or "", g[0][1])):
         incidents = [incident for _, incident in members]
         yield _finding(facts, place, kind, members[0][0], incidents, (), limits)
-    by_pod: dict[tuple[str | None, str], list[h.Kill]] = {}
+    for (pod, kind), kills in _kills_by_pod(facts).items():
+        if (pod, kind) not in groups:
+            yield _finding(facts, pod, kind, None, [], kills, limits)
+
+
+def _kills_by_pod(facts: h.MemoryFacts) -> dict[tuple[str | None, str], list[h.Kill]]:
+    """Return the killed containers by pod and kind of memory."""
+    found: dict[tuple[str | None, str], list[h.Kill]] = {}
     for kill in facts.kills:
         if kill.for_memory:
             kind = "virtual" if memory_kind_of_text(kill.text) == "virtual" else "container"
-            by_pod.setdefault((kill.pod, kind), []).append(kill)
-    for (pod, kind), kills in by_pod.items():
-        if (pod, kind) not in groups:
-            yield _finding(facts, pod, kind, None, [], kills, limits)
+            found.setdefault((kill.pod, kind), []).append(kill)
+    return found
 
 
 def _finding(
@@ -81,7 +86,7 @@ def _finding(
     text = text or ("the container was killed" if kind == "container" else "ran out")
     proposal = _proposal(facts, process, kind, limits)
     host = incidents[0].host if incidents else None
-    where = h.fmt.place(place, host) if of_worker and (place or host) else holder.what
+    where = _place(place, host, holder)
     return h.place_finding(
         job,
         *((place, host) if of_worker else (None, None)),
@@ -95,10 +100,7 @@ def _finding(
         last_us=max(times, default=None),
         count=len(incidents) + len(kills),
         explain=POOLS[kind].explanation,
-        measurements=(
-            *_measurements(process, kind, kills),
-            *(_numbers(incidents[-1]) if kind in _NUMBERED and incidents else ()),
-        ),
+        measurements=(*_measurements(process, kind, kills), *_numbers(incidents, kind)),
         evidence=h.cite((i.ref, i.time_us) for i in incidents)
         + tuple(h.Evidence(*kill.ref, None) for kill in kills),
         ranked=True,
@@ -143,8 +145,14 @@ def _measurements(
             yield h.measurement("exit-code", kill.exit_code)
 
 
-def _numbers(incident: h.Incident) -> h.Iterator[h.Measurement]:
-    return exception_measurements(classify_incident(incident))
+def _place(place: str | None, host: str | None, holder: MemoryProcess) -> str:
+    of_known_worker = holder is TASKMANAGER and (place or host)
+    return h.fmt.place(place, host) if of_known_worker else holder.what
+
+
+def _numbers(incidents: h.Sequence[h.Incident], kind: str) -> h.Iterator[h.Measurement]:
+    if kind in _NUMBERED and incidents:
+        yield from exception_measurements(classify_incident(incidents[-1]))
 
 
 def _actions(

@@ -601,9 +601,8 @@ def _trace_fields(
         extra |= full_heap(lines)
     if of_spark and (frame := python_frame(lines)) is not None:
         extra["python_frame"] = frame
-    if not of_spark and any("MemoryError" in text for text in trace.chain):
-        process = process_of((), lines, row.get("logger"))
-        extra |= {} if process is None else {"process": process.name}
+    if not of_spark:
+        extra |= _memory_process(trace, lines, row.get("logger"))
     if trace.exception is not None:
         extra["exception"] = trace.exception
         if row["event"] == Event.JOB_STATE and _GIVEN_UP in trace.exception:
@@ -614,6 +613,13 @@ def _trace_fields(
     if row["event"] in _NAMING and len(trace.chain) > 2:
         extra |= _named_task(trace.chain)
     return extra
+
+
+def _memory_process(trace: Trace, lines: list[str], logger: str | None) -> dict[str, str]:
+    """Return the process whose memory ran out, as fields."""
+    ran_out = any("MemoryError" in text for text in trace.chain)
+    process = process_of((), lines, logger) if ran_out else None
+    return {} if process is None else {"process": process.name}
 
 
 def _named_task(chain: Iterable[str]) -> dict[str, str]:
