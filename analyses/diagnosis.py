@@ -146,6 +146,8 @@ class Topic:
     rules: tuple[Rule, ...]
     required_data: str
     """The data that the topic judges, in a few words: "a checkpoint event"."""
+    required: Mapping[str, tuple[Callable[[Any], bool], str]] = {}
+    """By `Rule.needs`: whether the facts hold the data that rules need, and a clause for facts that do not."""
 
     def side_inputs(self, sources: Sequence[Source], options: Options) -> SideInputs:
         """Read the inputs that the scan skips. Most topics have none."""
@@ -188,8 +190,9 @@ class Topic:
         return outcomes
 
     def why_not_assessed(self, rule: Rule, facts: Any) -> str | None:
-        """Return the missing subject of a rule as one clause, or None if the facts contain one."""
-        return None
+        """Return the facts that a rule needs and the input lacks, as one clause, or None."""
+        holds, clause = self.required.get(rule.needs or "", (None, ""))
+        return None if holds is None or holds(facts) else clause
 
     def data(
         self,

@@ -21,7 +21,14 @@ from flowdiag.analyses.flink.failures.silences import hole_notes, silence_notes
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, Status
 from flowdiag.analyses.flink.missing import missing_inputs
 from flowdiag.analyses.flink.settled import Settled, rows_of
-from flowdiag.analyses.flink.topic import FLINK, FlinkTopic, Row, named_jobs
+from flowdiag.analyses.flink.topic import (
+    FLINK,
+    UNDATED,
+    FlinkTopic,
+    Row,
+    has_dated_records,
+    named_jobs,
+)
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Inconclusive, RuleOutcome, Severity
 from flowdiag.analyses.model.keys import JobKey
@@ -34,15 +41,10 @@ if TYPE_CHECKING:
     from flowdiag.analyses.engine.reading import ProgressCallback
     from flowdiag.analyses.flink.clocks.settle import Writer
     from flowdiag.analyses.model.columns import Rows
-    from flowdiag.analyses.model.rule import Rule
     from flowdiag.parsers.sources.open import Source
 
 # Metrics are judged while checkpoints fail, including this time before the trigger.
 BEFORE_TRIGGER_US: Final = 5_000_000
-# Rules that only judge checkpoints that ended.
-_OF_ENDED: Final = frozenset(
-    {"CP101", "CP102", "CP103", "CP104", "CP105", "CP202", "CP203", "CP304", "CP307"}
-)
 # Spans closer together are joined.
 APART_US: Final = 60_000_000
 # Longer lists become one span, because each span is a condition in a query plan.
@@ -53,6 +55,25 @@ MOST_WINDOWS: Final = 120
 MOST_LOADS: Final = 100_000
 
 
+def _has_ended(facts: ClusterFacts) -> bool:
+    checkpoints = (checkpoint for job in facts.jobs for checkpoint in job.checkpoints)
+    return any(checkpoint.status is not Status.IN_FLIGHT for checkpoint in checkpoints)
+
+
+def _has_checkpoints(facts: ClusterFacts) -> bool:
+    return any(job.checkpoints or job.late or job.declines for job in facts.jobs)
+
+
+_REQUIRED: Final = {
+    "checkpoints": (
+        _has_checkpoints,
+        "the input contains no checkpoint",
+    ),
+    "ended-checkpoints": (_has_ended, "no checkpoint ended in the input"),
+    "dated-records": (has_dated_records, UNDATED),
+}
+
+
 class Checkpoints(FlinkTopic):
     """Facts: `ClusterFacts`, with the loads of subtasks while checkpoints failed."""
 
@@ -60,6 +81,7 @@ class Checkpoints(FlinkTopic):
     required_data = "a checkpoint event"
     engine = FLINK
     rules = RULES
+    required = _REQUIRED
 
     def metrics(self) -> Collection[str]:
         """Return the metrics that show how busy a subtask is."""
@@ -148,14 +170,6 @@ class Checkpoints(FlinkTopic):
             else outcome
             for outcome in outcomes
         ]
-
-    def why_not_assessed(self, rule: Rule, facts: ClusterFacts) -> str | None:
-        """Return why a rule about ended checkpoints has nothing to judge."""
-        if rule.code not in _OF_ENDED:
-            return None
-        if any(c.status is not Status.IN_FLIGHT for job in facts.jobs for c in job.checkpoints):
-            return None
-        return "no checkpoint ended in the input"
 
     def data(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from flowdiag.analyses.diagnosis import Measured, SelectableJob, Session, Topic
 from flowdiag.analyses.engine.frames import kept
@@ -210,6 +210,14 @@ def _facts(
 
 
 FLINK = Flink()
+
+UNDATED: Final = "the input has no log records with times"
+
+
+def has_dated_records(facts: ClusterFacts) -> bool:
+    """Return whether any record has a time: a few undated lines do not show what did not happen."""
+    processes = (process.last_us for process in facts.processes)
+    return any(us is not None for us in (*processes, *(job.last_us for job in facts.jobs)))
 
 
 def named_jobs(jobs: Iterable[JobFacts]) -> list[SelectableJob]:

@@ -205,6 +205,14 @@ RELATIONS: Final = (
         source="the failed region restarts from the last checkpoint; flink.md 2.5, 3.6",
     ),
     Relation(
+        name="tasks-lost",
+        causes=("out-of-memory",),
+        rules=("CP303",),
+        explain=("CP301", "CP302", "ST301", *_RESTARTS),
+        clause="its tasks fail with it, and the job restarts",
+        source="Task.run, FatalExitExceptionHandler: the process ends, its region restarts; flink.md 2.5, 3.6",
+    ),
+    Relation(
         name="tasks-cannot-start",
         causes=(
             "insufficient-network-buffers",
@@ -267,6 +275,14 @@ RELATIONS: Final = (
         explain=("RT103", "RT104", "RT107", "RT303", "RT409"),
         clause="its tasks fail or take longer",
         source="SparkListenerExecutorRemoved, SparkListenerTaskEnd; spark.md 5.3",
+    ),
+    Relation(
+        name="batches-fail",
+        rules=("RT305",),
+        explain=("RT103", "RT304", "RT409"),
+        same_cause=True,
+        clause="batches fail because of it",
+        source="KafkaDataConsumer throws in the task of the batch; spark.md 3.1, 4.3",
     ),
     Relation(
         name="batch-repeated",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from flowdiag.analyses.diagnosis import SelectableJob, SideInputs
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.flink.settled import Settled
-from flowdiag.analyses.flink.topic import FLINK, FlinkTopic, Row, named_jobs
+from flowdiag.analyses.flink.topic import FLINK, UNDATED, FlinkTopic, Row, named_jobs
 from flowdiag.analyses.memory.assemble import assemble_memory
 from flowdiag.analyses.memory.facts import MemoryFacts
 from flowdiag.analyses.memory.inputs import OtherInputs, read_others
@@ -30,6 +30,13 @@ if TYPE_CHECKING:
     from flowdiag.parsers.sources.open import Source
 
 
+def _is_dated(facts: MemoryFacts) -> bool:
+    return any(job.last_us is not None for job in facts.jobs)
+
+
+_REQUIRED: Final = {"dated-records": (_is_dated, UNDATED)}
+
+
 class Memory(FlinkTopic):
     """Facts: `MemoryFacts`."""
 
@@ -37,6 +44,7 @@ class Memory(FlinkTopic):
     required_data = "a memory option or size"
     engine = FLINK
     rules = RULES
+    required = _REQUIRED
     checkpoints = False
 
     def metrics(self) -> Collection[str]:

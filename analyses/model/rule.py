@@ -131,6 +131,7 @@ class Rule:
         core: whether it may make the verdict inconclusive.
         whole: whether it judges all facts at once instead of one subject at a time.
         causes: the words of `causes.CAUSES` that its findings may have.
+        needs: the facts without which it is never clear, a key of `Topic.required`. None: what the topic requires.
     """
 
     code: str
@@ -140,6 +141,7 @@ class Rule:
     core: bool = False
     whole: bool = False
     causes: tuple[str, ...] = ()
+    needs: str | None = None
 
     @property
     def name(self) -> str:

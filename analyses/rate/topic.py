@@ -131,6 +131,20 @@ def _input_ends(splits: Sequence[Mapping[str, Any]], owners: Sequence[Owner]) ->
 SPARK: Final = Spark()
 
 
+def _has_batches(facts: Assessment) -> bool:
+    return any(each.app.batches for each in facts.applications)
+
+
+def _has_triggers(facts: Assessment) -> bool:
+    return any(query.triggers for each in facts.applications for query in each.app.queries)
+
+
+_REQUIRED: Final = {
+    "batches": (_has_batches, "the input contains no batch of a DStream"),
+    "triggers": (_has_triggers, "the input contains no trigger of a query"),
+}
+
+
 class Rate(Topic):
     """The topic; its facts are `RateFacts`, and its rules judge an `Assessment`."""
 
@@ -138,6 +152,7 @@ class Rate(Topic):
     required_data = "a batch or a trigger"
     engine = SPARK
     rules = RULES
+    required = _REQUIRED
 
     def jobs(self, facts: RateFacts) -> Iterable[SelectableJob]:
         return [

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 from flowdiag.analyses.diagnosis import SelectableJob
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.flink.settled import Settled
-from flowdiag.analyses.flink.topic import FLINK, FlinkTopic, Row, named_jobs
+from flowdiag.analyses.flink.topic import (
+    FLINK,
+    UNDATED,
+    FlinkTopic,
+    Row,
+    has_dated_records,
+    named_jobs,
+)
 from flowdiag.analyses.model.finding import Inconclusive, RuleOutcome
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.model.options import Options
@@ -28,6 +35,20 @@ if TYPE_CHECKING:
     from flowdiag.parsers.sources.open import Source
 
 
+def _has_starts(facts: StartupFacts) -> bool:
+    return any(job.starts for job in facts.jobs)
+
+
+def _is_dated(facts: StartupFacts) -> bool:
+    return facts.last_us is not None or has_dated_records(facts.common)
+
+
+_REQUIRED: Final = {
+    "starts": (_has_starts, "the input contains no start of a job"),
+    "dated-records": (_is_dated, UNDATED),
+}
+
+
 class Startup(FlinkTopic):
     """Facts: `StartupFacts`."""
 
@@ -35,6 +56,7 @@ class Startup(FlinkTopic):
     required_data = "the start of a cluster or of a job"
     engine = FLINK
     rules = RULES
+    required = _REQUIRED
 
     def metrics(self) -> Collection[str]:
         """Return the metrics of garbage collections."""

@@ -10,17 +10,21 @@ from collections.abc import Iterator
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
 from flowdiag import analyses
+from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.model.finding import Rank
 from flowdiag.analyses.model.rule import Limits, Rule, sections
+from flowdiag.analyses.rate.assessment.assess import assess
+from flowdiag.analyses.rate.facts import RateFacts
+from flowdiag.analyses.startup.assemble import assemble_startup
 from flowdiag.analyses.topic_names import ENGINES
-from flowdiag.analyses.topics import all_rules
+from flowdiag.analyses.topics import all_rules, own_rules_of, topic
 
 HOME = Path(analyses.__file__).parent
 RULES = all_rules()
@@ -307,3 +311,27 @@ def test_no_rule_imports_another_topic(rule: Rule) -> None:
         and name.split(".")[2] in set(TOPICS) - {own}
     ]
     assert not foreign, f"of another topic: {foreign}"
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_every_need_is_known_and_an_empty_input_meets_none(name: str) -> None:
+    own = topic(name)
+    needs = {rule.needs for rule in own_rules_of(name) if rule.needs}
+    assert needs <= own.required.keys()
+    nothing: Any = {
+        "checkpoints": ClusterFacts(jobs=(), processes=()),
+        "startup": assemble_startup([], ClusterFacts(jobs=(), processes=())),
+        "rate": assess(RateFacts(applications=())),
+        "memory": SimpleNamespace(jobs=()),
+    }
+    for rule in own_rules_of(name):
+        if rule.needs:
+            assert own.why_not_assessed(rule, nothing[name])
+
+
+def test_undated_lines_clear_no_rule_about_failures() -> None:
+    """Four lines of a stack trace do not show which other failures happened."""
+    facts = ClusterFacts(jobs=(), processes=())
+    rules = [rule for rule in own_rules_of("checkpoints") if rule.needs == "dated-records"]
+    reasons = {topic("checkpoints").why_not_assessed(rule, facts) for rule in rules}
+    assert len(rules) > 8 and reasons == {"the input has no log records with times"}

@@ -309,3 +309,23 @@ def test_shared_subjects_need_the_same_names() -> None:
     assert not shares(names(task="a"), names(task="b"))
     assert shares(names(taskmanager="tm-1"), names(taskmanager="tm-1"))
     assert not shares(names(taskmanager="tm-1"), names(taskmanager="tm-2"))
+
+
+def test_records_that_kafka_deleted_and_the_failed_batches_are_one_incident() -> None:
+    cause = "offsets-out-of-range"
+    told, known = stories_and_codes(
+        ("RT305", found(cause, rank=10, kind="partition", partition="orders-3")),
+        ("RT103", found(cause, rank=30)),
+    )
+    assert [codes(story, known) for story in told] == [["RT305", "RT103"]]
+
+
+def test_a_process_out_of_memory_and_the_restarts_after_it_are_one_incident() -> None:
+    told, known = stories_and_codes(
+        ("CP303", found("out-of-memory", rank=9, kind="taskmanager", taskmanager="tm-1")),
+        ("CP301", found("task-failure", rank=10, at=(1, 10))),
+        ("CP311", found(at=(1, 20))),
+        ("ST102", found("task-failure", at=(1, 20))),
+    )
+    assert [codes(story, known)[0] for story in told] == ["CP303"]
+    assert len(told[0].findings) == 4

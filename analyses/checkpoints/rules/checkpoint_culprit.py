@@ -280,5 +280,10 @@ def _fields(
 
 
 RULE: Final = h.Rule(
-    "CP201", judge, signals=(*SIGNALS, culprit.LATE_ALONE), core=True, causes=CULPRIT_CAUSES
+    "CP201",
+    judge,
+    signals=(*SIGNALS, culprit.LATE_ALONE),
+    core=True,
+    causes=CULPRIT_CAUSES,
+    needs="checkpoints",
 )

@@ -128,4 +128,4 @@ def _explanation(decliners: Counter[str], causes: Counter[str]) -> str:
     )
 
 
-RULE: Final = h.Rule("CP103", judge, Limits, core=True)
+RULE: Final = h.Rule("CP103", judge, Limits, core=True, needs="ended-checkpoints")

@@ -144,4 +144,4 @@ def _time_of_day(expired: list[h.Checkpoint]) -> str:
     )
 
 
-RULE: Final = h.Rule("CP101", judge, Limits, core=True)
+RULE: Final = h.Rule("CP101", judge, Limits, core=True, needs="ended-checkpoints")

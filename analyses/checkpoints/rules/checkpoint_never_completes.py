@@ -201,4 +201,4 @@ def _hours_without(job: h.Job) -> float | None:
     return (jobmanager_logged_until(job.cluster, begun, end) - begun) / 3_600_000_000
 
 
-RULE: Final = h.Rule("CP106", judge, Limits)
+RULE: Final = h.Rule("CP106", judge, Limits, needs="checkpoints")

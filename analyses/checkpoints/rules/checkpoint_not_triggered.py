@@ -200,4 +200,4 @@ def _refusal_finding(job: h.Job, refused: list[h.Incident], limits: Limits) -> h
     )
 
 
-RULE: Final = h.Rule("CP107", judge, Limits, causes=("finished-tasks",))
+RULE: Final = h.Rule("CP107", judge, Limits, causes=("finished-tasks",), needs="dated-records")

@@ -180,4 +180,5 @@ RULE: Final = h.Rule(
         h.Signal("again", 1, "more than one checkpoint failed with it"),
     ),
     causes=("storage-failure",),
+    needs="dated-records",
 )

@@ -174,4 +174,4 @@ def kendall(values: h.Sequence[float]) -> float:
     return sum((right > left) - (right < left) for left, right in pairs) / max(1, len(pairs))
 
 
-RULE: Final = h.Rule("CP105", judge, Limits)
+RULE: Final = h.Rule("CP105", judge, Limits, needs="ended-checkpoints")

@@ -110,4 +110,4 @@ def _resumption(job: h.Job, last: Takeover, done: h.Checkpoint | None) -> str:
     return f"{how} The first checkpoint completed {since} after the election."
 
 
-RULE: Final = h.Rule("CP313", judge, Limits, causes=("jobmanager-lost",))
+RULE: Final = h.Rule("CP313", judge, Limits, causes=("jobmanager-lost",), needs="dated-records")

@@ -180,4 +180,5 @@ RULE: Final = h.Rule(
         ),
     ),
     causes=("jobmanager-stalled",),
+    needs="dated-records",
 )

@@ -148,4 +148,4 @@ def _measurements(
         yield h.measurement("unknown-attempts", nameless, "messages", over=over)
 
 
-RULE: Final = h.Rule("CP102", judge)
+RULE: Final = h.Rule("CP102", judge, needs="ended-checkpoints")

@@ -178,4 +178,5 @@ RULE: Final = h.Rule(
         h.Signal("gap-exceeds-timeout", 2, "no checkpoint completed for longer than the timeout"),
     ),
     causes=("lost-transactions",),
+    needs="dated-records",
 )

@@ -138,4 +138,5 @@ RULE: Final = h.Rule(
         h.Signal("sources-not-back-pressured", 2, "their metrics show no back pressure"),
     ),
     causes=("checkpoint-lock-held",),
+    needs="checkpoints",
 )

@@ -83,4 +83,4 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     )
 
 
-RULE: Final = h.Rule("CP311", judge, Limits)
+RULE: Final = h.Rule("CP311", judge, Limits, needs="dated-records")

@@ -137,4 +137,5 @@ RULE: Final = h.Rule(
         ),
     ),
     causes=("slow-taskmanager",),
+    needs="ended-checkpoints",
 )

@@ -173,7 +173,7 @@ def _median(values: h.Iterable[float | None]) -> float | None:
     return known[len(known) // 2] if known else None
 
 
-RULE: Final = h.Rule("CP104", judge, Limits)
+RULE: Final = h.Rule("CP104", judge, Limits, needs="ended-checkpoints")
 
 
 @once

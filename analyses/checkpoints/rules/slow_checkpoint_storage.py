@@ -190,4 +190,5 @@ RULE: Final = h.Rule(
         ),
     ),
     causes=("slow-checkpoint-storage", "slow-taskmanager"),
+    needs="checkpoints",
 )

@@ -86,4 +86,6 @@ def _is_slow(checkpoint: h.Checkpoint, interval_ms: float | None, limits: Limits
     return took >= limits.finalization and took >= limits.share * least
 
 
-RULE: Final = h.Rule("CP307", judge, Limits, causes=("slow-metadata-writes",))
+RULE: Final = h.Rule(
+    "CP307", judge, Limits, causes=("slow-metadata-writes",), needs="ended-checkpoints"
+)

@@ -153,4 +153,4 @@ def _actions(job: h.Job, half: str | None) -> tuple[h.Action, ...]:
     return (back, *h.shared_remedies(job, "overtake-if-it-works"))
 
 
-RULE: Final = h.Rule("CP203", judge, Limits)
+RULE: Final = h.Rule("CP203", judge, Limits, needs="ended-checkpoints")

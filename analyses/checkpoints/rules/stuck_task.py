@@ -150,4 +150,5 @@ RULE: Final = h.Rule(
         h.Signal("watchdog", 3, "the watchdog killed the TaskManager because a task did not end"),
     ),
     causes=("task-hangs",),
+    needs="dated-records",
 )

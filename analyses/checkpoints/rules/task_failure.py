@@ -190,4 +190,5 @@ RULE: Final = h.Rule(
         ),
     ),
     causes=(*dict.fromkeys((*JOB_FAULTS, *(word for word, _ in CAUSE_OF_CLASS.values()))),),
+    needs="dated-records",
 )

@@ -160,4 +160,5 @@ RULE: Final = h.Rule(
     ),
     whole=True,
     causes=("out-of-memory",),
+    needs="dated-records",
 )

@@ -172,4 +172,5 @@ RULE: Final = h.Rule(
         "network",
         "process-paused",
     ),
+    needs="dated-records",
 )

@@ -61,4 +61,4 @@ def judge(
     )
 
 
-RULE = h.Rule("RT107", judge)
+RULE = h.Rule("RT107", judge, needs="batches")

@@ -84,4 +84,4 @@ def overtaken(estimator: h.Replay) -> tuple[int, int]:
     return missed, counted
 
 
-RULE = h.Rule("RT208", judge, Limits, causes=("concurrent-jobs",))
+RULE = h.Rule("RT208", judge, Limits, causes=("concurrent-jobs",), needs="batches")

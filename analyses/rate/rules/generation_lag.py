@@ -67,4 +67,4 @@ def judge(
     )
 
 
-RULE = h.Rule("RT105", judge, Limits, causes=("generation-lag",))
+RULE = h.Rule("RT105", judge, Limits, causes=("generation-lag",), needs="batches")

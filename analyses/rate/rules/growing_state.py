@@ -112,4 +112,4 @@ def _finding(
     )
 
 
-RULE = h.Rule("RT406", judge, Limits, causes=("growing-state",))
+RULE = h.Rule("RT406", judge, Limits, causes=("growing-state",), needs="triggers")

@@ -74,4 +74,4 @@ def judge(
         )
 
 
-RULE = h.Rule("RT404", judge, Limits, causes=("late-rows",))
+RULE = h.Rule("RT404", judge, Limits, causes=("late-rows",), needs="triggers")

@@ -114,4 +114,4 @@ def compaction_option(
     return None
 
 
-RULE = h.Rule("RT408", judge, Limits)
+RULE = h.Rule("RT408", judge, Limits, needs="triggers")

@@ -108,4 +108,4 @@ def _finding(
     )
 
 
-RULE = h.Rule("RT201", judge, Limits, causes=("rate-floor",))
+RULE = h.Rule("RT201", judge, Limits, causes=("rate-floor",), needs="batches")

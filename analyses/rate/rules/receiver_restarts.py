@@ -120,4 +120,4 @@ def _finding(
     )
 
 
-RULE = h.Rule("RT302", judge, Limits, causes=("receiver-restarts",))
+RULE = h.Rule("RT302", judge, Limits, causes=("receiver-restarts",), needs="batches")

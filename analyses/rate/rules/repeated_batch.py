@@ -78,4 +78,4 @@ def _records_about(query: h.QueryFacts, batch: int) -> list[h.Trigger | h.Record
     return sorted([*near, *events], key=lambda item: item.time_us or 0)
 
 
-RULE = h.Rule("RT409", judge, Limits, causes=("failing-batches",))
+RULE = h.Rule("RT409", judge, Limits, causes=("failing-batches",), needs="triggers")

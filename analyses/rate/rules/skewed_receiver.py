@@ -89,4 +89,4 @@ def totals_by_stream(
     return {blocks.stream: blocks.bytes for blocks in assessed.app.blocks}, "bytes"
 
 
-RULE = h.Rule("RT301", judge, Limits, causes=("skewed-receiver",))
+RULE = h.Rule("RT301", judge, Limits, causes=("skewed-receiver",), needs="batches")

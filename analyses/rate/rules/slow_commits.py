@@ -103,4 +103,6 @@ def _actions(app: h.ApplicationFacts, last: h.Trigger, kind: str) -> tuple[h.Act
     return (h.Action(text=text, verify="walCommit and commitOffsets of the triggers"),)
 
 
-RULE = h.Rule("RT407", judge, Limits, causes=tuple(cause for _, cause in _KINDS.values()))
+RULE = h.Rule(
+    "RT407", judge, Limits, causes=tuple(cause for _, cause in _KINDS.values()), needs="triggers"
+)

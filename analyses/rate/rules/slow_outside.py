@@ -1,4 +1,4 @@
-"""Kafka or metadata writes delay batches.
+"""Kafka deleted records before they were read, or Kafka or metadata writes delay batches.
 
 What it reports
 ---------------

@@ -123,4 +123,6 @@ def _behind(
     )
 
 
-RULE = h.Rule("RT405", judge, Limits, causes=("stuck-watermark", "lagging-watermark"))
+RULE = h.Rule(
+    "RT405", judge, Limits, causes=("stuck-watermark", "lagging-watermark"), needs="triggers"
+)

@@ -139,4 +139,4 @@ def _longer(assessed: h.AssessedApplication, state: h.StreamState) -> h.Iterator
         )
 
 
-RULE = h.Rule("RT203", judge, Limits, causes=("throttled",))
+RULE = h.Rule("RT203", judge, Limits, causes=("throttled",), needs="batches")

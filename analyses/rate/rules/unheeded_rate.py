@@ -102,4 +102,4 @@ def _finding(
     )
 
 
-RULE = h.Rule("RT206", judge, Limits, causes=("unheeded-rate",))
+RULE = h.Rule("RT206", judge, Limits, causes=("unheeded-rate",), needs="batches")

@@ -95,4 +95,4 @@ def _finding(assessed: h.AssessedApplication, first: h.Batch, took: int, later: 
     )
 
 
-RULE = h.Rule("RT207", judge, Limits, causes=("unlimited-first-batch",))
+RULE = h.Rule("RT207", judge, Limits, causes=("unlimited-first-batch",), needs="batches")

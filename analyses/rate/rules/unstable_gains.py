@@ -120,4 +120,4 @@ def _finding(
     )
 
 
-RULE = h.Rule("RT205", judge, Limits, causes=("unstable-gains",))
+RULE = h.Rule("RT205", judge, Limits, causes=("unstable-gains",), needs="batches")

@@ -82,4 +82,4 @@ def judge(job: h.JobStarting, limits: Limits) -> h.Iterator[h.Finding]:
     )
 
 
-RULE: Final = h.Rule("ST303", judge, Limits)
+RULE: Final = h.Rule("ST303", judge, Limits, needs="starts")

@@ -101,4 +101,4 @@ def _proposed_size(size: int | None) -> int | None:
     return min(enough, _LARGEST)
 
 
-RULE: Final = h.Rule("ST307", judge, whole=True, causes=("frame-too-large",))
+RULE: Final = h.Rule("ST307", judge, whole=True, causes=("frame-too-large",), needs="dated-records")

@@ -164,5 +164,10 @@ def _why(last: h.Start) -> str | None:
 
 
 RULE: Final = h.Rule(
-    "ST101", judge, Limits, core=True, causes=tuple(sorted(set(CAUSE_OF_FAILURE.values())))
+    "ST101",
+    judge,
+    Limits,
+    core=True,
+    causes=tuple(sorted(set(CAUSE_OF_FAILURE.values()))),
+    needs="starts",
 )

@@ -90,4 +90,4 @@ def _finding(job: h.JobStarting, worker: h.Worker, late: float, begun: int) -> h
     )
 
 
-RULE: Final = h.Rule("ST203", judge, Limits, causes=("late-taskmanager",))
+RULE: Final = h.Rule("ST203", judge, Limits, causes=("late-taskmanager",), needs="starts")

@@ -131,4 +131,6 @@ def _follows(incident: h.Incident, signs_us: Sequence[int], after_us: float) -> 
     return before > 0 and at - signs_us[before - 1] <= after_us
 
 
-RULE: Final = h.Rule("ST304", judge, Limits, whole=True, causes=("leadership-lost",))
+RULE: Final = h.Rule(
+    "ST304", judge, Limits, whole=True, causes=("leadership-lost",), needs="dated-records"
+)

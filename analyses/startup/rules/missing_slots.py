@@ -126,4 +126,4 @@ def _numbers(job: h.JobStarting, short: list[h.Start]) -> tuple[int | None, int 
     return (latest.required if latest else None) or widest, latest.acquired if latest else None
 
 
-RULE: Final = h.Rule("ST201", judge, causes=("not-enough-slots",))
+RULE: Final = h.Rule("ST201", judge, causes=("not-enough-slots",), needs="starts")

@@ -147,4 +147,6 @@ def _dead(facts: h.StartupFacts, dead: list[h.Worker], when: str, *, running: bo
     )
 
 
-RULE: Final = h.Rule("ST202", judge, Limits, whole=True, causes=("no-container", "worker-failed"))
+RULE: Final = h.Rule(
+    "ST202", judge, Limits, whole=True, causes=("no-container", "worker-failed"), needs="starts"
+)

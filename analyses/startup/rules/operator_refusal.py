@@ -106,4 +106,6 @@ def _remedy(text: str) -> str:
     return "high-availability" if "HA" in text else "events"
 
 
-RULE: Final = h.Rule("ST105", judge, whole=True, causes=("deployment-failed", "out-of-memory"))
+RULE: Final = h.Rule(
+    "ST105", judge, whole=True, causes=("deployment-failed", "out-of-memory"), needs="dated-records"
+)

@@ -128,4 +128,6 @@ def _finding(
     )
 
 
-RULE: Final = h.Rule("ST306", judge, Limits, whole=True, causes=("rpc-trouble",))
+RULE: Final = h.Rule(
+    "ST306", judge, Limits, whole=True, causes=("rpc-trouble",), needs="dated-records"
+)

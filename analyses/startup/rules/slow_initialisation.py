@@ -191,4 +191,5 @@ RULE: Final = h.Rule(
         ),
     ),
     causes=("slow-open", "slow-restore"),
+    needs="starts",
 )

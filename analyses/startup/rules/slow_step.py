@@ -96,4 +96,4 @@ def _finding(job: h.JobStarts | None, step: h.Step, longest: float) -> h.Finding
     )
 
 
-RULE: Final = h.Rule("ST302", judge, Limits, whole=True, causes=("slow-start",))
+RULE: Final = h.Rule("ST302", judge, Limits, whole=True, causes=("slow-start",), needs="starts")

@@ -136,5 +136,9 @@ def _first_failure_place(job: h.JobStarts, root: h.Incident) -> tuple[h.Subject,
 
 
 RULE: Final = h.Rule(
-    "ST102", judge, Limits, causes=tuple(sorted({*CAUSE_OF_FAILURE.values(), "task-failure"}))
+    "ST102",
+    judge,
+    Limits,
+    causes=tuple(sorted({*CAUSE_OF_FAILURE.values(), "task-failure"})),
+    needs="starts",
 )

@@ -203,4 +203,5 @@ RULE: Final = h.Rule(
     causes=tuple(
         dict.fromkeys(("submission-failed", *(CAUSE_OF_CLASS[name][0] for name in sorted(KEEPS))))
     ),
+    needs="dated-records",
 )
