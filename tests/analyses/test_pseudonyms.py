@@ -141,6 +141,8 @@ WITHOUT_NAMES: Final = (
     "taskmanager.memory.process.size: 4gb, spark.streaming.backpressure.pid.minRate=100",
     "Set `state.backend.rocksdb.memory.managed` to `true`: 8.0 s of the 10 s interval, 3 of 4 subtasks",
     "jobmanager.rpc.address: localhost",
+    "curl -o jobmanager.log http://JOBMANAGER:8081/jobmanager/log",
+    "kubectl logs JOBMANAGER_POD > jobmanager.log",
     "MapPartitionsRDD[4] at map at NativeMethodAccessorImpl.java:0",
 )
 
