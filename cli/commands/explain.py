@@ -11,28 +11,30 @@ from flowdiag.cli.options.completion import complete_rule
 
 
 def explain(
-    rule: Annotated[
-        str,
+    words: Annotated[
+        list[str],
         typer.Argument(
-            metavar="RULE|CAUSE",
-            help="Code or name of a rule, or a cause.",
+            metavar="RULE|CAUSE|CODE",
+            help="Code or name of a rule, a cause, a code in a failure text, or a component.",
             autocompletion=complete_rule,
         ),
     ],
     output: o.TextOutput = None,
 ) -> int:
-    """Explain a rule or a cause: what it means, what to do, how it decides.
+    """Explain a rule, a cause or a code: what it means, what to do, how it decides.
 
     \b
     Examples:
       flowdiag explain CP101
       flowdiag explain checkpoint-expired
       flowdiag explain data-skew
+      flowdiag explain ORA-01555
+      flowdiag explain exit 239
 
     The first lines are those to act on. The details follow.
     """
     from flowdiag.cli.docs.manual import explanation, show, warn_of_plugins
 
     warn_of_plugins()  # first: a rejected plug-in may be the reason why the rule is unknown
-    show(explanation(rule), output)
+    show(explanation(" ".join(words)), output)
     return 0

@@ -21,6 +21,7 @@ from flowdiag.analyses.report.tables import tables_document
 from flowdiag.analyses.report.transform import schema_text
 from flowdiag.cli.app import app
 from flowdiag.cli.docs.actions import actions_document
+from flowdiag.cli.docs.components import components_document
 from flowdiag.cli.docs.manual import rules_document
 from flowdiag.cli.exit_codes import MEANINGS
 from flowdiag.cli.options.help import help_text
@@ -38,6 +39,7 @@ def documents(root: Path) -> Iterator[tuple[Path, str]]:
     """Yield the path and the text of every generated document."""
     yield root / "docs" / "rules.md", rules_document()
     yield root / "docs" / "actions.md", actions_document()
+    yield root / "docs" / "components.md", components_document()
     yield root / "docs" / "report.schema.json", schema_text()
     yield root / "docs" / "comparison.schema.json", wire.schema_text()
     yield root / "docs" / "tables.md", tables_document()

@@ -16,6 +16,7 @@ from flowdiag.analyses.model.rule import HEADINGS, Rule, sections
 from flowdiag.analyses.report.suggestions import command_of, wanted
 from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import all_rules, brought_by, own_rules_of, rules_of
+from flowdiag.cli.docs.components import pages_about
 from flowdiag.cli.output.console import print_message, use_colour, write_report
 from flowdiag.cli.text.words import quantity
 from flowdiag.parsers.errors import FlowdiagError
@@ -38,18 +39,21 @@ def warn_of_plugins() -> None:
         print_message("warning", text)
 
 
-def explanation(word: str) -> str:
-    """Return the page of a rule, by its code or name, or of a cause. If a word names both, the cause follows the rule.
+def explanation(words: str) -> str:
+    """Return the pages of a rule, by its code or name, of a cause, of a code in failure texts, and of a component.
 
     Raises:
-        FlowdiagError: no such rule or cause exists.
+        FlowdiagError: nothing has that name.
     """
-    word = word.lower()
+    word = words.lower()
     found = [rule_page(rule) for rule in all_rules() if word in (rule.code.lower(), rule.name)]
     if word in CAUSES:
         found.append("\n".join(_cause_lines(word)) + "\n")
+    found = found or pages_about(words)
     if not found:
-        raise FlowdiagError(f"there is no rule or cause '{word}'", hint=_near(word))
+        raise FlowdiagError(
+            f"there is no rule, cause, code or component '{words}'", hint=_near(word)
+        )
     return "\n\n".join(found)
 
 

@@ -98,7 +98,7 @@ def test_a_client_calls_the_tools(root: Path) -> None:
             ("diagnose", {"paths": ["flink-conf.yaml"], "since": "never"}, "'never' is not a time"),
             ("evidence", {"finding": "CP999"}, "has no finding 'CP999'"),
             ("evidence", {"finding": mark, "report": "r9"}, "there is no report 'r9'"),
-            ("explain", {"rule": "CP30x"}, "there is no rule or cause 'cp30x'"),
+            ("explain", {"rule": "CP30x"}, "there is no rule, cause, code or component 'CP30x'"),
         ):
             refused = await client.call_tool(name, arguments)
             assert refused.is_error and why in text_of(refused)
