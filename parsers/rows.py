@@ -153,6 +153,7 @@ class Event(StrEnum):
     LEADERSHIP = "leadership"
     MEMORY = "memory"  # sizes of memory pools as a process prints them
     EXCEPTION = "exception"  # a trace outside records: fields.class, fields.exception
+    FAILURE = "failure"  # an exception or an error that no other record reports: fields.ended
     RESOURCE_FAILURE = "resource_failure"  # out of memory, network buffers, container killed
     # checkpoints as a TaskManager sees them
     BARRIER_RECEIVED = "barrier_received"

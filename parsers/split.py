@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
@@ -27,7 +27,8 @@ from flowdiag.parsers.flink.prometheus import read_prometheus
 from flowdiag.parsers.flink.rest import read_document
 from flowdiag.parsers.flink.web_ui import TEXT_BYTES as TABLE_TEXT_BYTES
 from flowdiag.parsers.flink.web_ui import contains_table, copied_rows
-from flowdiag.parsers.lines.pastes import HEAD_BYTES, PASTE_BYTES, paste_rows
+from flowdiag.parsers.lines.paste_rows import paste_rows
+from flowdiag.parsers.lines.pastes import HEAD_BYTES, PASTE_BYTES
 from flowdiag.parsers.lines.reader import STRUCTURE, Reader
 from flowdiag.parsers.lines.records import Recogniser, open_record
 from flowdiag.parsers.lines.scan import LineScanner
@@ -239,7 +240,7 @@ def _read_log(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:
                 yield rows.take()
         yield from reader.folder.flush()
         if split.start == 0:
-            _add_pasted(task, failed if split.end < 0 else None)
+            _add_pasted(task, (failed, reader.known) if split.end < 0 else None)
             _add_reports(task)
             _add_tables(task)
         tally.error = stream_error(stream) or scanner.error
@@ -265,22 +266,12 @@ _FAILURES: Final = frozenset(
 )
 
 
-_EXCEPTION_WORDS: Final = (
-    b"Exception",
-    b"Error",
-    b"Throwable",
-    b"Failure",
-    b"NotCompatible",
-    b"Caused by",
-)
-
-
-def _add_pasted(task: _Task, failed: bool | None) -> None:
-    """Add exceptions outside known records: from all of a small text, or the start of a large one.
+def _add_pasted(task: _Task, recorded: tuple[bool, Mapping[int, bool]] | None) -> None:
+    """Add failures outside known records: from all of a small text, or the start of a large one.
 
     Args:
         task: the first split of the source.
-        failed: whether records of the source report failures; None if only a part was read.
+        recorded: of `_recorded`; None if only a part of the source was read.
     """
     split, tally = task.split, task.tally
     source = split.source
@@ -294,11 +285,12 @@ def _add_pasted(task: _Task, failed: bool | None) -> None:
         rest = stream.read(PASTE_BYTES + 1 - len(data)) if len(data) == HEAD_BYTES else b""
     whole = len(data) + len(rest) <= PASTE_BYTES
     text = data + rest if whole else data
-    if not any(word in text for word in _EXCEPTION_WORDS):
-        return
-    if failed is None:
-        failed = whole and _reports_failure(text, source)
-    for row in paste_rows(text, source.engine, source.index, whole=whole, failed=failed):
+    if recorded is None:
+        recorded = _recorded(text, source) if whole else (False, {})
+    failed, known = recorded
+    for row in paste_rows(
+        text, source.engine, source.index, whole=whole, failed=failed, known=known
+    ):
         task.rows.add(row)
         tally.candidates += 1
         tally.recognised += 1
@@ -339,12 +331,16 @@ def _add_tables(task: _Task) -> None:
             task.tally.add_time(row["local_us"])
 
 
-def _reports_failure(text: bytes, source: Source) -> bool:
-    """Return whether records of a small text report failures, so that rows do not depend on the splits."""
+def _recorded(text: bytes, source: Source) -> tuple[bool, Mapping[int, bool]]:
+    """Return whether records of a small text report failures, and `Reader.known`.
+
+    Rows must not depend on the splits.
+    """
     known = _recogniser(load_catalogue("spark" if source.engine == "spark" else "flink"))
     scanner = LineScanner(io.BytesIO(text), known.matcher)
     reader = Reader(source.index, scanner, known, Tally(), ())
-    return any(isinstance(row, dict) and _is_failure(row) for row in reader.events())
+    failures = [isinstance(row, dict) and _is_failure(row) for row in reader.events()]
+    return any(failures), reader.known
 
 
 def _read_answers(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:

@@ -98,7 +98,8 @@ def test_a_task_that_fills_the_heap_is_the_executors(text: str, tmp_path: Path) 
 
 def test_a_foreign_thread_ends_no_query(tmp_path: Path) -> None:
     other = 'Exception in thread "metrics-sender" java.lang.OutOfMemoryError: Java heap space\n'
-    assert not findings_of(INFO + other + COLLECTED.splitlines()[0] + "\n", tmp_path).findings
+    found = findings_of(INFO + other + COLLECTED.splitlines()[0] + "\n", tmp_path).findings
+    assert [(one.code, one.severity) for one in found] == [("RT108", "warning")]
 
 
 # --- two queries ----------------------------------------------------------------------------------

@@ -22,7 +22,9 @@ from flowdiag.parsers.rows import Event
 from flowdiag.parsers.sources.discover import Discovery
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 
-_SPARK: Final = frozenset({Event.SPARK_QUERY, Event.SPARK_INCIDENT, Event.SPARK_EXECUTOR})
+_SPARK: Final = frozenset(
+    {Event.SPARK_QUERY, Event.SPARK_INCIDENT, Event.SPARK_EXECUTOR, Event.FAILURE}
+)
 _NOT_MEASURED: Final = frozenset({Event.SPLIT, Event.MARKS})
 
 

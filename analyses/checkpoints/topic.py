@@ -200,7 +200,7 @@ class Checkpoints(FlinkTopic):
             job.checkpoints
             or job.late
             or job.declines
-            or any(incident.kind == "exception" for incident in job.incidents)
+            or any(incident.kind in ("exception", "failure") for incident in job.incidents)
             for job in facts.jobs
         )
 

@@ -47,6 +47,8 @@ INCIDENTS: Final = (
     Event.WORKER,
     Event.LEADERSHIP,
     Event.EXCEPTION,
+    Event.FAILURE,
+    Event.PROCESS_STOPPED,
     Event.RESOURCE_FAILURE,
     Event.TASK_STUCK,
     Event.SNAPSHOT_FAILED,

@@ -21,6 +21,8 @@ _WORDS: Final = {
     "network-buffers": "failures due to missing network buffers",
     "no-resource": "failures due to missing slots",
     "resource-failure": "failures of resources",
+    "failure": "other errors and exceptions",
+    "process-stopped": "stopped processes",
     "task-stuck": "tasks that do not react to cancellation",
     "snapshot-failed": "failed snapshots",
     "async-failure": "incomplete asynchronous parts",

@@ -366,6 +366,7 @@ class ApplicationFacts:
     traces: tuple[Record, ...] = ()  # what the estimator printed
     lost: tuple[Record, ...] = ()  # dropped listener events
     incidents: tuple[Record, ...] = ()
+    failures: tuple[Record, ...] = ()  # exceptions and errors that no other record reports
     started_us: int | None = None
     ended_us: int | None = None
     last_us: int | None = None

@@ -46,6 +46,7 @@ SINGLE: Final = (
     Event.SPARK_RATE_LIMIT,
     Event.SPARK_DROPPED,
     Event.SPARK_INCIDENT,
+    Event.FAILURE,
 )
 
 

@@ -257,6 +257,7 @@ class Rate(Topic):
             app.batches
             or app.queries
             or any(one.fields.get("origin") == "paste" for one in app.incidents)
+            or app.failures
             or failed_tasks(app)
             for app in facts.applications
         )

@@ -182,6 +182,8 @@ class Startup(FlinkTopic):
             or bool(facts.cluster_steps or facts.troubles)
             or any(keeps_from_running(i) for job in facts.jobs for i in job.job.incidents)
             or bool(leadership_signs(facts))
+            or any(i.kind == "failure" for i in facts.common.incidents)
+            or any(i.kind == "failure" for job in facts.jobs for i in job.job.incidents)
         )
 
 

@@ -1,42 +1,37 @@
-"""Exceptions without a log record: pasted, quoted, commented, exported.
+"""Failures in pasted, quoted, commented or exported text.
 
 People copy traces from the Web UI, a mail or a comment, as one JSON element per frame, or escaped for HTML.
-`exceptions_in` strips this formatting and finds the traces outside records: those before the first header of
-a log, and all traces in a text without headers. A record owns the lines below it. A line with only a date
-ends the record and is the time of the next exception.
+`exceptions_in` strips this formatting and finds the traces, outside and below records. `failures_in` also finds
+failures without an exception: errors of a log, and the lines of `formats/failure-lines.toml`. A record owns the
+lines below it. A line with only a date ends the record and is the time of the next exception.
 
 Bad text never raises; all patterns are bounded.
 """
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Final, NamedTuple
 
 from flowdiag.parsers.components import process_of
 from flowdiag.parsers.exceptions import (
     Classified,
     classify,
     engine_of_class,
-    is_root_cause,
-    is_wrapper,
-    task_named_in,
 )
-from flowdiag.parsers.flink.failures import lost_peer
 from flowdiag.parsers.lines import prefix
+from flowdiag.parsers.lines.decoration import COUNT, LINE, strip_decoration, strip_marks, unescape
+from flowdiag.parsers.lines.failure_lines import failure_line
 from flowdiag.parsers.lines.records import Record, open_record
 from flowdiag.parsers.lines.traces import (
-    CAUSE_CHARACTERS,
     is_exception_line,
     is_trace_line,
     python_root,
     read_trace,
 )
-from flowdiag.parsers.messages import parse_task
-from flowdiag.parsers.rows import Event, Row
 from flowdiag.parsers.spark.causes import full_heap, python_frame, without_lost_task
 
 PASTE_BYTES: Final = 256 * 1024
@@ -44,10 +39,18 @@ PASTE_BYTES: Final = 256 * 1024
 PROSE_BYTES: Final = 4 * 1024
 """In longer texts, such as runbooks and documentation, sentences with exceptions only explain them."""
 HEAD_BYTES: Final = 64 * 1024
-_LINE: Final = 8192  # characters of a line
 _MESSAGE: Final = 3000
+GRAVE: Final = frozenset({"ERROR", "FATAL"})
 _MOST: Final = 200  # exceptions of one text
-_PIECES: Final = 2000  # lines from one formatted line
+
+
+class Heading(NamedTuple):
+    """A log record above an exception: the offset of its line, its logger, message and time."""
+
+    offset: int
+    logger: str | None
+    message: str
+    stamp: prefix.Stamp | None
 
 
 @dataclass(slots=True)
@@ -69,6 +72,8 @@ class Pasted:
         python_frame: the deepest frame of the user's own Python code.
         inline: whether its date is on the same line, so that it may be the message of a record.
         lines: of the trace, without formatting.
+        heading: the record above; None outside records.
+        plain: whether it is a failure without an exception; its chain is then its message.
     """
 
     offset: int
@@ -88,6 +93,8 @@ class Pasted:
     python_frame: str | None = None
     inline: bool = False
     lines: list[str] = field(default_factory=list)
+    heading: Heading | None = None
+    plain: bool = False
 
     def add(self, offset: int, text: str) -> None:
         """Add the next exception of the chain and the offset of its line."""
@@ -143,7 +150,10 @@ class Pasted:
         text = "\n".join((*self.chain, *self.lines))
         flink, spark = text.count("org.apache.flink."), text.count("org.apache.spark.")
         if not flink and not spark:
-            return "spark" if self.thread or _OF_SPARK.search(text) is not None else None
+            if self.thread or _OF_SPARK.search(text) is not None:
+                return "spark"
+            line = failure_line(self.chain[0]) if self.plain else None
+            return None if line is None else line.engine
         return "flink" if flink >= spark else "spark"
 
 
@@ -151,102 +161,6 @@ _OF_SPARK: Final = re.compile(
     r"(?i:py4j)|pyspark|StreamingQuery|\[STREAM_FAILED\]|Structured Streaming|\(TID \d"
     r"|Job aborted due to stage failure"
 )
-
-
-# --- formatting -----------------------------------------------------------------------------------
-
-_ANSI = re.compile(r"\x1b\[[0-9;]{0,12}m")
-_TAGS = re.compile(
-    r"</?(?:p|pre|code|div|li|ul|ol|span|b|i|td|th|tr|table|blockquote)(?: [^<>]{0,200})?>"
-)
-_BREAK = re.compile(r"<br ?/?>")
-_DECORATION = re.compile(
-    r"\s{0,40}(?:(?:\*+|#+|//+|>+|--|;|[-•+–·|])(?:\s{1,8}|(?=[\"'>\t]|at |Caused by|[a-z]+\.[a-z]))|\d{1,3}[.)] )"
-)
-_COUNT = re.compile(
-    r"\s{0,8}\|?\s{0,8}\d{1,7}\s{0,3}[x×]?\s{0,8}[|\t]\s{0,8}|\s{0,8}\d{1,7} ?[x×] (?=[a-z])|\s{0,8}\d{1,7}\s{2,8}(?=(?:[a-z]\w{0,40}\.){2})"
-)
-_KEY = re.compile(r"\s{0,40}[{,]?\s{0,8}\"[\w .-]{1,60}\"\s{0,3}:\s{0,3}(?=\")")
-_SEPARATE = re.compile(r"(?<!\\)\"\s{0,3},\s{0,3}\"")
-_JOINED = re.compile(
-    r"\s{1,16}(?=at (?:[\w.$-]{1,80}/{1,2})?[\w.$<>-]{3,300}\([^()\n]{1,120}\)|Caused by: |\.\.\. \d{1,4} (?:more|common))"
-)
-
-
-def _strip_decoration(text: str, escaped: bool) -> list[str]:
-    """Return the lines inside one formatted line."""
-    text = _ANSI.sub("", text[:_LINE].rstrip("\r"))
-    if escaped:
-        text = html.unescape(html.unescape(_BREAK.sub("\n", _TAGS.sub("", text))))
-    text = text.replace("\xa0", " ")
-    pieces = [text]
-    stripped = text.strip()
-    ends = stripped.endswith(('"', '",', '"]', '"}')) and stripped.count('"') % 2 == 1
-    if stripped[:1] in '["{,' or ends:
-        key = _KEY.match(text)
-        text = text[key.end() :] if key is not None else text
-        bare = text.strip().strip("[]{}, ")
-        pieces = [_string(piece) for piece in _SEPARATE.split(bare)]
-    elif "\\n" in text and ("\\tat " in text or "\\n    at " in text or "\\nCaused" in text):
-        pieces = [_string(text)]
-    lines = [line for piece in pieces for line in piece.split("\n")]
-    found = [part for line in lines for part in _JOINED.split(_strip_marks(line))]
-    return found[:_PIECES]
-
-
-def _string(text: str) -> str:
-    """Return a JSON string without quotes, with line ends, tabs and quotes unescaped."""
-    text = text.strip().removeprefix('"').removesuffix('"')
-    for escape, plain in (("\\n", "\n"), ("\\r", ""), ("\\t", "\t"), ('\\"', '"'), ("\\/", "/")):
-        text = text.replace(escape, plain)
-    return text
-
-
-def _strip_marks(line: str) -> str:
-    """Strip up to four marks of comments, quotes, lists and tables from a line."""
-    for _ in range(4):
-        found = _DECORATION.match(line)
-        if found is None or found.end() == 0:
-            break
-        line = line[found.end() :]
-    return line.rstrip().removesuffix("|").removesuffix("*/").rstrip()
-
-
-# --- rows -----------------------------------------------------------------------------------------
-
-_QUERY = re.compile(
-    r"Identifier: (?P<name>[^\[\n]{0,200}?) ?\[id = (?P<id>[0-9a-f-]{36}), runId = (?P<run>[0-9a-f-]{36})\]"
-)
-_QUERY_ID = re.compile(
-    r"[Qq]uery (?P<name>[^\[\n]{0,200}?) ?\[id = (?P<id>[0-9a-f-]{36}), runId = (?P<run>[0-9a-f-]{36})\]"
-)
-_SILENT = re.compile(r"eartbeat of TaskManager|is no longer reachable")
-_GRAVE: Final = frozenset({"ERROR", "FATAL"})
-_VALUES: Final = frozenset(
-    {"class", "exception", "user_frame", "options", "origin", "what", "run_id"}
-)
-
-
-def paste_rows(
-    data: bytes, engine: str, source: int, *, whole: bool, failed: bool
-) -> Iterator[Row]:
-    """Yield rows for the exceptions that no record reports.
-
-    Args:
-        data: the start of the text, or all of it.
-        engine: of the source: flink, spark or unknown.
-        source: its index.
-        whole: whether `data` is the whole text.
-        failed: whether records report failures; exceptions below other records then only repeat them.
-    """
-    known = engine if engine in ("flink", "spark") else None
-    for pasted in exceptions_in(data, whole=whole):
-        written_by, found = engine_and_class(pasted, known)
-        if pasted.inline and not pasted.frames:
-            continue
-        if pasted.level is not None and (failed or not _is_failure(pasted, found, written_by)):
-            continue
-        yield _row(pasted, found, written_by, source)
 
 
 def engine_and_class(one: Pasted, known: str | None) -> tuple[str, Classified | None]:
@@ -261,108 +175,6 @@ def engine_and_class(one: Pasted, known: str | None) -> tuple[str, Classified | 
     if engine is None and found is not None:
         engine = engine_of_class(found.name)
     return engine or "flink", found
-
-
-def _is_failure(one: Pasted, found: Classified | None, engine: str | None) -> bool:
-    """Return whether an exception below an unknown record is a failure, not a handled exception.
-
-    Clients log errors before a retry: timeouts, refused connections, missing files. Spark's own messages
-    report the end of a job or a query.
-    """
-    if one.thread is not None:
-        return True  # uncaught: the query's own thread ended
-    if one.level not in _GRAVE or found is None:
-        return False
-    if engine == "spark":
-        return any(_ENDED.search(text) for text in one.chain)
-    by_flink = any(text.startswith("org.apache.flink.") for text in one.chain)
-    known = is_root_cause(found.name) or is_wrapper(found.name)
-    return known and (by_flink or found.kind == "out-of-memory")
-
-
-_ENDED = re.compile(r"StreamingQueryException|Job aborted|Writing job aborted|Py4JJavaError")
-
-
-def _row(one: Pasted, found: Classified | None, engine: str, source: int) -> Row:
-    outer = found is not None and is_wrapper(found.name)
-    cause, offset = one.cause(found, outer=outer)
-    fields = _fields(one, found, engine)
-    row: Row = {
-        "source": source,
-        "offset": offset,
-        "template": "bare-exception",
-        "local_us": one.local_us,
-        "utc_us": one.utc_us,
-        "cause": cause[:CAUSE_CHARACTERS],
-        "fields": fields,
-    }
-    if one.clock is not None:
-        row["clock"] = one.clock
-    if one.level is not None:
-        row["level"] = fields["headed"] = one.level
-    if engine == "spark":
-        return row | _of_query(one, fields)
-    row["event"] = Event.EXCEPTION.value
-    row |= _task_columns(one)
-    if found is not None and found.kind == "taskmanager-lost":
-        peer = next((p for text in reversed(one.chain) if any(p := lost_peer(text))), None)
-        if peer is not None:
-            fields["lost_taskmanager"], fields["lost_host"] = peer[0] or "", peer[1] or ""
-            if _SILENT.search(cause):
-                row["taskmanager"], row["host"] = peer
-    return row
-
-
-def _fields(one: Pasted, found: Classified | None, engine: str) -> dict[str, str]:
-    fields = {"exception": one.chain[0][:CAUSE_CHARACTERS]}
-    if found is not None:
-        fields["class"] = found.name
-        fields |= {name: value for name, value in found.values.items() if name not in _VALUES}
-        if found.options:
-            fields["options"] = " ".join(found.options)
-    if (frame := one.user_frame) is not None:
-        fields["user_frame"] = frame
-    if engine == "spark" and one.python_frame is not None:
-        fields["python_frame"] = one.python_frame
-    return fields
-
-
-def _task_columns(one: Pasted) -> Row:
-    """Return the outermost subtask, operator or source named by an exception of Flink, as columns."""
-    if one.task is not None:
-        name = parse_task(one.task)
-        return {
-            "task": name.task,
-            "subtask_index": name.subtask_index,
-            "parallelism": name.parallelism,
-            "host": one.location,
-        }
-    named = task_named_in(one.chain)
-    if named is None:
-        return {}
-    return {
-        "task": named.task,
-        "subtask_index": named.subtask_index,
-        "parallelism": named.parallelism,
-    }
-
-
-def _of_query(one: Pasted, fields: dict[str, str]) -> Row:
-    """Return the columns of a Spark exception: the query that it ended, or a failed batch."""
-    text = " ".join((*one.chain, f"query {one.thread}" if one.thread else ""))
-    named = _QUERY.search(text) or _QUERY_ID.search(text)
-    fields |= {"origin": "paste", "what": "terminated"}
-    if named is None and one.of_dstream:
-        fields["what"] = "batch"
-        return {"event": Event.SPARK_INCIDENT.value}
-    row: Row = {"event": Event.SPARK_QUERY.value}
-    if named is not None:
-        fields |= {"id": named["id"], "run_id": named["run"]}
-        row["job_name"] = named["name"].strip() or None
-    return row
-
-
-# --- traces ---------------------------------------------------------------------------------------
 
 
 def _json_record(line: str, head: prefix.Prefix) -> Record | None:
@@ -420,9 +232,23 @@ _IN_PROSE = re.compile(
     rf"(?:^|[\s\"'`“‘«(*{{])(?P<text>(?:[a-z][\w$]{{0,80}}\.){{2,20}}[A-Z][\w$]{{0,120}}{_ENDS}: [^\n]{{3,3000}}"
     r"|\[[A-Z]{2,20}_[A-Z_.]{3,60}\] [^\n]{3,3000})"
 )
+_DIGITS = re.compile(r"\d+")
+_NAMED = re.compile(r"\b[A-Z][a-z0-9]\w{2,80}(?:Exception|Error)\b")
 _PYTHON_BEGIN: Final = "Traceback (most recent call last)"
 _PYTHON = re.compile(
     r"(?P<text>(?:[a-z_]\w{0,80}\.){0,10}[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Exit|Warning)(?:: .*)?\Z)"
+)
+# The last line of a Python traceback whose class has an unusual name.
+_PYTHON_UNUSUAL = re.compile(r"(?P<text>(?:[A-Za-z_]\w{0,80}\.){0,10}[A-Z]\w{0,80}(?:: .*)?\Z)")
+# A class with an unusual name: an exception if a stack frame follows.
+_UNUSUAL = re.compile(r"(?:Caused by: )?(?:[a-z_][\w$]{0,80}\.){1,20}[A-Z][\w$]{0,120}(?:: .*)?\Z")
+# A header of an unknown layout: a level after at most six words, and the message after it.
+_LOOSE_HEADER = re.compile(
+    r"(?:[^\s,;|]{1,120}[\s,;|]{1,8}){0,6}?[\"'\[(<{]?"
+    r"(?P<level>TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE)(?=[\"'\])>}\s,;|:-])"
+    r"[\"'\])>}]?(?:\s{0,4}[,;|:\]>-]|\s{2}|\s(?=[\[({\"']))[\s,;|:>-]{0,6}"
+    r"(?:(?P<logger>(?:[a-z_]\w{0,80}\.){1,10}[\w$]{1,120}|__main__|root)(?::(?=\S)| - ))?(?P<message>\S.*)",
+    re.DOTALL,
 )
 _TAGGED = re.compile(
     r"\s{0,8}(?:time(?:stamp)?|date|at|when|first seen|last seen)\s?[:=]?\s", re.IGNORECASE
@@ -438,8 +264,21 @@ _TYPED: Final = tuple(
 _SERIAL = re.compile(r"(?:[\w$]{1,80}\.){0,20}SerializedThrowable(?:: |\s*\Z)")
 
 
+def _header_of(head: prefix.Prefix) -> prefix.Prefix:
+    """Return a header of an unknown layout with its level and message; other headers unchanged."""
+    if head.dated and head.level is not None and not head.complete:
+        return replace(head, complete=True)
+    found = None if head.complete else _LOOSE_HEADER.match(head.text, head.inner, head.inner + 4096)
+    if found is None:
+        return head
+    level = prefix.load_layouts().levels.get(found["level"], found["level"])
+    return replace(
+        head, level=level, logger=found["logger"], begin=found.start("message"), complete=True
+    )
+
+
 def exceptions_in(data: bytes, *, whole: bool = True) -> Iterator[Pasted]:
-    """Yield the exceptions of a text outside records, in order.
+    """Yield the exceptions of a text that cannot be mere prose, in order.
 
     Args:
         data: the text; UTF-8.
@@ -448,26 +287,71 @@ def exceptions_in(data: bytes, *, whole: bool = True) -> Iterator[Pasted]:
     count = 0
     segments = _Segments(data, whole)
     for found in segments.blocks():
-        informative = found.frames or found.python or found.task or found.classified() is not None
-        if found.chain and informative:
+        if found.chain and not found.plain and _is_informative(found):
             yield found
             count += 1
             if count == _MOST:
                 return
     if count == 0 and not segments.headed and len(data) <= PROSE_BYTES:
-        yield from _quoted_in_prose(data)
+        quoted = (one for one in _quoted_in_prose(data) if one.classified() is not None)
+        yield from islice(quoted, 1)
+
+
+def failures_in(data: bytes, *, whole: bool = True, vague: bool = True) -> Iterator[Pasted]:
+    """Yield the failures of a text, in order: exceptions, errors of a log, lines that announce a failure.
+
+    Args:
+        data, whole: as in `exceptions_in`.
+        vague: whether wordings such as `failed to` count in a short text without any other failure.
+    """
+    count = 0
+    short = len(data) <= PROSE_BYTES
+    segments = _Segments(data, whole)
+    for found in segments.blocks():
+        if found.chain and (short or found.level or _is_informative(found)):
+            yield found
+            count += 1
+            if count == _MOST:
+                return
+    if count == 0 and short:
+        quoted = [] if segments.headed else [*_quoted_in_prose(data)]
+        yield from islice(quoted or (_vague_failures(data) if vague else ()), _MOST)
+
+
+def _is_informative(one: Pasted) -> bool:
+    """Return whether it is more than the name of an exception in a sentence."""
+    return bool(one.frames or one.python or one.task or one.classified() is not None)
 
 
 def _quoted_in_prose(data: bytes) -> Iterator[Pasted]:
-    """Yield the first exception of a known class quoted in a sentence."""
-    offset = 0
-    for raw in data.split(b"\n"):
-        for quoted in _IN_PROSE.finditer(raw[: 4 * _LINE].decode("utf-8", "replace")):
+    """Yield the exceptions quoted in sentences."""
+    for offset, line in _lines(data):
+        for quoted in _IN_PROSE.finditer(line):
             pasted = Pasted(offset)
             pasted.add(offset, quoted["text"].strip()[:_MESSAGE])
-            if pasted.classified() is not None:
-                yield pasted
-                return
+            yield pasted
+
+
+def _vague_failures(data: bytes) -> Iterator[Pasted]:
+    """Yield the lines that only mention a failure."""
+    for offset, line in _lines(data):
+        head = _header_of(prefix.parse(line))
+        text = strip_marks(head.text[head.begin : head.end])
+        named = head.complete and _NAMED.search(text) is not None
+        if not named and failure_line(text, weak=True) is None:
+            continue
+        pasted = Pasted(offset, level=head.level, plain=True)
+        pasted.local_us, pasted.utc_us, pasted.clock = head.local_us, head.utc_us, head.clock
+        pasted.heading = Heading(offset, head.logger, text, None) if head.complete else None
+        pasted.add(offset, text[:_MESSAGE])
+        yield pasted
+
+
+def _lines(data: bytes) -> Iterator[tuple[int, str]]:
+    """Yield the offset and the text of each line."""
+    offset = 0
+    for raw in data.split(b"\n"):
+        yield offset, raw[: 4 * LINE].decode("utf-8", "replace")
         offset += len(raw) + 1
 
 
@@ -485,9 +369,8 @@ def classify_text(text: str | None, engine: str) -> Classified | None:
     return one.classified(engine)
 
 
-# Spark's text before the exception of a task or the fate of its executor.
 class _Segments:
-    """Splits a text into exceptions."""
+    """Splits a text into failures."""
 
     def __init__(self, data: bytes, whole: bool) -> None:
         self._data = data
@@ -497,62 +380,82 @@ class _Segments:
             sign in text
             for sign in (b"&lt;", b"&#", b"&gt;", b"&quot;", b"<br", b"<pre", b"<p>", b"&nbsp;")
         )
+        self._done: list[Pasted] = []
         self._block: Pasted | None = None
-        self._stamp: prefix.Stamp | None = None
+        self._stamp: prefix.Stamp | None = None  # of a line with only a date
         self._level: str | None = None  # of the record whose lines these are
+        self._heading: Heading | None = None  # that record
         self._like: prefix.Prefix | None = None  # the last record with carriers
         self._python = False
+        self._shape = ""  # of the header of the last record: a Python traceback may repeat it
+        self._code = False  # a line of a Python traceback named a file: the next one is its code
         self._again = False  # frames followed the last exception of the chain
+        self._unusual: tuple[int, str] | None = None  # a line that may be an unusual exception
         self.headed = False  # whether any line was a log record
 
     def blocks(self) -> Iterator[Pasted]:
-        offset = 0
-        for raw in self._data.split(b"\n"):
-            line = raw[: 4 * _LINE].decode("utf-8", "replace")
+        """Yield the failures; a failure without an exception has its message as the chain."""
+        for offset, line in _lines(self._data):
             if line.strip():
-                yield from self._line(offset, line)
+                self._line(offset, line)
+                yield from self._take_done()
                 if self._level is not None and not self._whole:  # a record owns the other lines
                     return
-            offset += len(raw) + 1
-        if self._block is not None:
-            yield self._block
+        self._end()
+        yield from self._take_done()
 
-    def _line(self, offset: int, line: str) -> Iterator[Pasted]:
+    def _take_done(self) -> Iterator[Pasted]:
+        done, self._done = self._done, []
+        yield from done
+
+    def _line(self, offset: int, line: str) -> None:
         head = prefix.parse(line)
         if self._like is not None and not head.complete:
             line = prefix.strip_like(line, self._like)
             head = prefix.parse(line)
         record = _json_record(line, head)
-        before = self._block
-        if record is not None and _owns(record):
-            self._end()
-            self.headed = True
-            self._level, self._stamp = record.head.level or "INFO", None
-        elif record is None and head.complete and not self._continues_trace(head):
-            self._header(offset, head)
-        elif record is None or not self._typed(offset, head.text[head.inner :]):
-            yield from self._body(offset, head, record)
-            return
-        if before is not None:
-            yield before
-
-    def _body(self, offset: int, head: prefix.Prefix, record: Record | None) -> Iterator[Pasted]:
-        """Read a line that does not start a record. Yield the exceptions that end at it."""
-        before = self._block
-        texts = [head.text[head.begin if head.complete else head.inner :]]
         if record is not None:
-            texts = [record.head.text[record.head.inner :], *(record.more or ())]
-        for bare in texts:
-            for text in _strip_decoration(bare, self._escaped):
-                self._take(offset, text)
-                if before is not None and self._block is not before:
-                    yield before
-                before = self._block
+            self._json_line(offset, head, record)
+            return
+        if not self._in_message(head):
+            head = _header_of(head)
+        if head.complete and not self._continues_trace(head):
+            self._header(offset, head)
+        else:
+            self._take_decorated(offset, head.text[head.begin if head.complete else head.inner :])
+
+    def _json_line(self, offset: int, head: prefix.Prefix, record: Record) -> None:
+        """Read a line with a JSON object: a log record, exceptions of the operator, or other text."""
+        lines = record.more or []
+        if _owns(record):
+            self._header(offset, record.head)
+        elif self._typed(offset, head.text[head.inner :]):
+            return
+        else:
+            lines = [record.head.text[record.head.inner :], *lines]
+        for text in lines:
+            self._take_decorated(offset, text)
+
+    def _take_decorated(self, offset: int, text: str) -> None:
+        for line in strip_decoration(text, self._escaped):
+            self._take(offset, line)
+
+    def _in_message(self, head: prefix.Prefix) -> bool:
+        """Return whether a line continues a message or a trace, whose words are no header."""
+        text = head.text[head.inner :]
+        inside = self._block is not None and not self._again and text[:1] not in "[0123456789"
+        return inside or _ELEMENT.match(text) is not None or is_trace_line(text)
 
     def _continues_trace(self, head: prefix.Prefix) -> bool:
         """Return whether a line with a header belongs to a trace: some layouts print headers everywhere."""
         body = head.text[head.begin : head.end]
-        return is_trace_line(body) or _BELOW.match(body) is not None
+        if is_trace_line(body) or _BELOW.match(body) is not None:
+            return True
+        shape = _DIGITS.sub("0", head.text[: head.begin].rstrip())
+        if self._python:
+            return shape == self._shape
+        self._shape = shape
+        return body.lstrip().startswith(_PYTHON_BEGIN)
 
     def _header(self, offset: int, head: prefix.Prefix) -> None:
         """Start a record, which owns the lines below it."""
@@ -560,30 +463,35 @@ class _Segments:
         self.headed = True
         self._like = head if head.carriers else None
         self._level, self._stamp = head.level or "INFO", None
-        if self._level not in _GRAVE:
-            return
-        inner = _IN_MESSAGE.search(head.text[head.begin - 1 : head.end][:_MESSAGE])
+        message = head.text[head.begin : head.end][:_MESSAGE].strip()
+        stamp = prefix.Stamp(head.begin, head.local_us, head.utc_us, head.clock)
+        above, logger = self._heading, head.logger
+        if above is not None and not above.message and not head.stamped:  # java.util.logging
+            offset, stamp, logger = above.offset, above.stamp or stamp, logger or above.logger
+        self._heading = Heading(offset, logger, message, stamp)
+        inner = _IN_MESSAGE.search(f" {message}")
         if inner is not None:
-            self._element(offset, inner["text"])
-            if self._block is not None:
-                self._block.local_us, self._block.utc_us = head.local_us, head.utc_us
-                self._block.clock = head.clock
-        else:
-            self._stamp = prefix.Stamp(head.begin, head.local_us, head.utc_us, head.clock)
+            self._element(offset, inner["text"].rstrip("\"'`*)}]"))
+        elif _PYTHON_BEGIN in message:
+            self._begin(offset)
+            self._python = True
+        elif message and (self._level in GRAVE or failure_line(message) is not None):
+            self._begin(offset)
 
     def _take(self, offset: int, text: str) -> None:
         """Read one line without formatting."""
-        text = text[:_LINE]
+        text = text[:LINE]
         bare = text.strip()
         if not bare:
             return
+        unusual, self._unusual = self._unusual, None
         if bare.startswith(("```", "~~~")):
             self._end()
             self._level = None
             return
         below = _BELOW.match(text)
         if below is not None or is_trace_line(text) or _FRAMEISH.match(text):
-            self._trace_line(offset, text, below)
+            self._trace_line(offset, text, below, unusual)
             return
         if self._python_line(offset, text, bare):
             return
@@ -591,15 +499,24 @@ class _Segments:
             return
         if self._typed(offset, text):
             return
-        counted = _COUNT.match(text)
+        counted = COUNT.match(text)
         element = _ELEMENT.match(text, counted.end() if counted is not None else 0)
         if element is not None:
+            self._uncaught(bare)
             self._element(offset, element["text"], counted is not None)
             thread = _THREAD.match(text)
             if thread is not None and self._block is not None:
                 self._block.thread = thread["query"]
+            if self._block is not None:
+                self._block.lines[-1] = bare
         else:
             self._other(offset, text, bare)
+
+    def _uncaught(self, text: str) -> None:
+        """End the record above, unless it is an error: the JVM and Python print uncaught exceptions themselves."""
+        inside = self._level is not None and self._level not in GRAVE
+        if inside and text.startswith(("Exception in thread ", _PYTHON_BEGIN)):
+            self._level, self._heading = "ERROR", None
 
     def _typed(self, offset: int, text: str) -> bool:
         """Read exceptions printed by the Kubernetes operator as JSON objects with type and message."""
@@ -610,7 +527,7 @@ class _Segments:
             return False
         block = self._begin(offset)
         for one in found:
-            message = _string(one["message"]).replace("\\", "")  # of escapes in escapes
+            message = unescape(one["message"]).replace("\\", "")  # of escapes in escapes
             # The operator's wrappers add nothing: their message is the exception.
             inner = bool(_ELEMENT.match(message)) and is_exception_line(message)
             exception = message if inner else f"{one['name']}: {message}".rstrip(" :")
@@ -621,20 +538,36 @@ class _Segments:
         return True
 
     def _end(self) -> None:
-        self._block = None
+        block, self._block = self._block, None
         self._python = False
         self._again = False
+        if block is not None:
+            if not block.chain and block.heading is not None and _announces(block):
+                block.plain = True
+                block.add(block.heading.offset, block.heading.message[:_MESSAGE])
+            self._done.append(block)
 
     def _begin(self, offset: int) -> Pasted:
         stamp, self._stamp = self._stamp, None
         self._end()
         self._block = Pasted(offset, level=self._level)
+        if self._level is not None:
+            self._block.heading = self._heading
+            stamp = stamp or (self._heading.stamp if self._heading is not None else None)
         if stamp is not None:
             self._block.local_us, self._block.utc_us = stamp.local_us, stamp.utc_us
             self._block.clock = stamp.clock
         return self._block
 
-    def _trace_line(self, offset: int, text: str, below: re.Match[str] | None) -> None:
+    def _trace_line(
+        self,
+        offset: int,
+        text: str,
+        below: re.Match[str] | None,
+        unusual: tuple[int, str] | None,
+    ) -> None:
+        if below is None and unusual is not None and (self._block is None or self._again):
+            self._element(*unusual)
         block = self._block
         if below is None:
             if block is None and self._level is None:
@@ -660,6 +593,7 @@ class _Segments:
             text = text[wrapper.end() :]
         if text.strip() and "CIRCULAR REFERENCE" not in text[:40]:
             block.add(offset, text.strip()[:_MESSAGE])
+            block.plain = False
         self._again = False
 
     def _element(self, offset: int, text: str, counted: bool = False) -> None:
@@ -684,57 +618,84 @@ class _Segments:
 
     def _python_line(self, offset: int, text: str, bare: str) -> bool:
         """Read a line of a Python traceback, whose last line is the error; return whether it is one."""
-        if self._block is not None and bare.startswith('File "'):
+        below_file, self._code = self._code, bare.startswith('File "')
+        if self._block is not None and self._code:
             self._block.python_frame = python_frame([bare]) or self._block.python_frame
         if bare.startswith(_PYTHON_BEGIN):
             if self._block is None:
+                self._uncaught(bare)
                 self._begin(offset)
             self._python = True
             return True
         if not self._python or self._block is None:
             return False
-        if bare.startswith(('File "', "^", "~")) or text[:1] in " \t":
-            self._block.frames += bare.startswith('File "')
+        if self._code or bare.startswith(("^", "~")) or text[:1] in " \t":
+            self._block.frames += self._code
             return True
-        found = _PYTHON.match(bare)
-        if found is None:
-            return False
-        self._python = False
-        if "Py4J" in bare[:80] or "pyspark.errors" in bare[:40]:
-            self._link(offset, self._block, bare)
-        else:
-            self._block.python, self._block.python_at = bare[:_MESSAGE], offset
-            if not self._block.chain:
-                self._block.add(offset, bare[:_MESSAGE])
-        return True
+        if _PYTHON.match(bare) or (not below_file and _PYTHON_UNUSUAL.match(bare)):
+            self._python = False
+            self._python_error(offset, self._block, bare)
+            return True
+        return below_file
+
+    def _python_error(self, offset: int, block: Pasted, text: str) -> None:
+        if "Py4J" in text[:80] or "pyspark.errors" in text[:40]:
+            self._link(offset, block, text)
+            return
+        block.python, block.python_at = text[:_MESSAGE], offset
+        if not block.chain:
+            block.add(offset, text[:_MESSAGE])
 
     def _other(self, offset: int, text: str, bare: str) -> None:
-        """Read a date, the continuation of the message above, or unrelated text."""
+        """Read a date, a line that announces a failure, the continuation of a message, or unrelated text."""
         tagged = _TAGGED.match(text)
         start = tagged.end() if tagged is not None else len(text) - len(text.lstrip())
         stamp = prefix.read_stamp(text, start)
         if stamp is not None:
-            rest = text[stamp.end :].strip(" \t|,;-]")
-            self._end()
-            if len(rest) < 8:
-                self._stamp, self._level = stamp, None
-                return
-            self._stamp = stamp
-            if self._table_row(offset, rest):
-                return
-            element = _ELEMENT.match(rest)
-            if element is not None:
-                self._element(offset, element["text"])
-                if self._block is not None:
-                    self._block.inline = True
-            else:
-                self._level = self._level or "INFO"  # a record of an unknown layout
+            self._dated(offset, stamp, text[stamp.end :].strip(" \t|,;-]"))
             return
         block = self._block
-        if block is None:
+        begins = block is None or self._again
+        if begins and failure_line(text) is not None:
+            plain = self._begin(offset)
+            plain.plain = True
+            plain.add(offset, bare[:_MESSAGE])
+        elif (block is None or begins or not block.chain) and _UNUSUAL.match(bare):
+            self._unusual = offset, bare
+        elif block is not None and not begins:
+            _continue_message(block, bare)
+
+    def _dated(self, offset: int, stamp: prefix.Stamp, text: str) -> None:
+        """Read a date, alone or before an exception or a record of an unknown layout."""
+        self._end()
+        self._stamp = stamp
+        if len(text) < 8:
+            self._level = None
             return
-        if not block.chain:
-            self._end()
-        elif not self._again and len(block.chain[-1]) < _MESSAGE:
-            block.chain[-1] += " " + bare
-            block.glued[-1] += bare
+        if self._table_row(offset, text):
+            return
+        element = _ELEMENT.match(text)
+        if element is not None:
+            self._element(offset, element["text"])
+            if self._block is not None:
+                self._block.inline = True
+            return
+        self._level, self._stamp = self._level or "INFO", None
+        self._heading = Heading(offset, None, text[:_MESSAGE], stamp)
+        if failure_line(text) is not None:
+            self._begin(offset)
+
+
+def _announces(block: Pasted) -> bool:
+    """Return whether the record above is a failure even without an exception."""
+    text = block.heading.message if block.heading is not None else ""
+    return bool(text) and (block.level in GRAVE or failure_line(text) is not None)
+
+
+def _continue_message(block: Pasted, text: str) -> None:
+    """Add a line to the message of the last exception, or of the record."""
+    if block.chain and len(block.chain[-1]) < _MESSAGE:
+        block.chain[-1] += " " + text
+        block.glued[-1] += text
+    elif not block.chain and block.heading is not None and len(block.heading.message) < _MESSAGE:
+        block.heading = block.heading._replace(message=f"{block.heading.message} {text}")

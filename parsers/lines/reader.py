@@ -17,6 +17,7 @@ from flowdiag.parsers.exceptions import classify, task_named_in
 from flowdiag.parsers.flink.metric_reports import MetricFolder
 from flowdiag.parsers.flink.statistics_dump import parse_dump
 from flowdiag.parsers.lines import prefix
+from flowdiag.parsers.lines.pastes import PASTE_BYTES
 from flowdiag.parsers.lines.prefix import Prefix, simple_name
 from flowdiag.parsers.lines.records import (
     Recogniser,
@@ -99,6 +100,8 @@ class Reader:
             metrics: names of the metrics to extract; None for all known metrics.
         """
         self.folder = MetricFolder(source, metrics)
+        self.known: dict[int, bool] = {}
+        """The records with a known message in the first bytes, by offset, and whether it reads its trace."""
         self._source = source
         self._scanner = scanner
         self._known = known
@@ -162,10 +165,17 @@ class Reader:
             return None  # an exception without a record: `pastes` reports it
         self._tally.recognised += 1
         self._add_time(head)
-        return self._row_with_lines(offset, record, found)
+        below = (
+            line.offset != offset
+        )  # the message on the line below its header may be the exception itself
+        return self._row_with_lines(offset, record, found, is_trace=found.template.trace or below)
 
-    def _row_with_lines(self, offset: int, record: Record, found: Recognised) -> dict[str, Any]:
+    def _row_with_lines(
+        self, offset: int, record: Record, found: Recognised, *, is_trace: bool
+    ) -> dict[str, Any]:
         """Return the row of a record, including the lines below it that belong to its message."""
+        if offset < PASTE_BYTES:
+            self.known[offset] = is_trace
         row = self._row(offset, record.head, found)
         if found.template.trace:
             self._add_trace(record, row)

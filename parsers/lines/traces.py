@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from flowdiag.parsers.components import component_named
+
 CAUSE_CHARACTERS: Final = 500
 _LINKS: Final = 32  # of a chain of causes
 
@@ -49,6 +51,23 @@ _ORDINARY: Final = (
     "akka.",
     "org.apache.pekko.",
     "org.apache.flink",
+)
+
+
+_LIBRARIES: Final = (
+    *_ORDINARY,
+    "org.apache.",
+    "com.google.",
+    "com.amazonaws.",
+    "com.fasterxml.",
+    "com.zaxxer.",
+    "com.databricks.",
+    "io.netty.",
+    "kotlin.",
+    "org.springframework.",
+    "py4j.",
+    "reactor.",
+    "software.amazon.",
 )
 
 
@@ -124,6 +143,26 @@ def read_trace(lines: Iterable[str], given: str = "") -> Trace:
         second=causes[0] if len(causes) > 1 else None,
         chain=tuple(causes if exception is None else (exception, *causes))[:_LINKS],
     )
+
+
+def own_frame(lines: Iterable[str]) -> str | None:
+    """Return the topmost frame of code that belongs to no known software, in the deepest cause that has one.
+
+    >>> own_frame(["a.E: x", "\\tat org.apache.kafka.A.b(A.java:1)", "\\tat com.acme.Enrich.map(Enrich.java:7)"])
+    'com.acme.Enrich.map(Enrich.java:7)'
+    """
+    deepest, is_open = None, True
+    for line in _without_suppressed(lines, begun=False):
+        if line.strip().startswith("Caused by: "):
+            is_open = True
+        found = _FRAME_LINE.match(line) if is_open else None
+        if found is None:
+            continue
+        frame = found[1]
+        name = frame[frame.rfind("/", 0, frame.find("(")) + 1 :]
+        if not name.startswith(_LIBRARIES) and component_named(name.partition("(")[0]) is None:
+            deepest, is_open = name[:CAUSE_CHARACTERS], False
+    return deepest
 
 
 def _without_suppressed(lines: Iterable[str], *, begun: bool) -> Iterator[str]:

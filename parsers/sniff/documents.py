@@ -14,6 +14,7 @@ from flowdiag.parsers.envelopes.objects import unwrap_json
 from flowdiag.parsers.envelopes.tables import is_table_of_records
 from flowdiag.parsers.envelopes.wrapped import unwrapped_lines
 from flowdiag.parsers.flink.rest_shapes import recognise
+from flowdiag.parsers.lines.traces import is_trace_line
 from flowdiag.parsers.sniff.signs import (
     SEATUNNEL,
     Signs,
@@ -47,11 +48,25 @@ def sniff_json(sample: Sample, start: bytes) -> Sniffed | None:
         return Sniffed(kind="spark-events", engine="spark", role="driver")
     if not sample.complete:
         lines = lines[:-1]
+    return _sniff_objects(sample, start, lines)
+
+
+def _sniff_objects(sample: Sample, start: bytes, lines: list[bytes]) -> Sniffed | None:
+    """Return the verdict on one object per line, on a record above plain lines, or on a document."""
     objects = [_object(line) for line in lines[:_LINES] if line.strip()]
     found = [value for value in objects if value is not None]
     if len(found) > 0.5 * len(objects) and len(objects) > 1 and objects[0] is not None:
         return _sniff_lines(sample, start, lines, found)
+    if _is_record_with_trace(lines, objects):
+        return _sniff_records(sample, start, lines)
     return _sniff_document(sample)
+
+
+def _is_record_with_trace(lines: list[bytes], objects: list[dict[str, Any] | None]) -> bool:
+    """Return whether the first line is a log record, and stack frames follow it as plain lines."""
+    if not objects or objects[0] is None or unwrap_json(lines[0]) is None:
+        return False
+    return any(is_trace_line(line.decode("utf-8", "replace")) for line in lines[1:_LINES])
 
 
 _COLLECTED: Final = {

@@ -17,7 +17,7 @@ from typing import Final
 from flowdiag.parsers.flink.container_texts import looks_like_kubectl, reports_killed_process
 from flowdiag.parsers.flink.prometheus import FLINK_METRIC
 from flowdiag.parsers.flink.web_ui import contains_table
-from flowdiag.parsers.lines.pastes import PASTE_BYTES, engine_and_class, exceptions_in
+from flowdiag.parsers.lines.pastes import PASTE_BYTES, engine_and_class, failures_in
 from flowdiag.parsers.sniff.bytes import binary_format, encoding_of, is_binary, to_utf8
 from flowdiag.parsers.sniff.documents import sniff_export, sniff_json, sniff_printed, sniff_wrapped
 from flowdiag.parsers.sniff.signs import (
@@ -57,7 +57,7 @@ def sniff(sample: Sample) -> Sniffed:
         encoding = encoding_of(sample.head[: sample.head.rfind(b"\n") + 1] + sample.elsewhere)
     verdict = _sniff_text(sample)
     if verdict.kind == "not-read" and sample.complete and verdict.reason not in _FINAL:
-        if (found := _sniff_exceptions(sample)) is not None:
+        if (found := _sniff_failures(sample, vague=verdict.reason not in _UNLIKE_LOGS)) is not None:
             verdict = found
         elif contains_report(sample.head):
             verdict = replace(log_of(Signs(sample.head)), engine="spark", role="driver")
@@ -90,7 +90,7 @@ _TEXTS: Final = tuple(
 )
 _SETTING: Final = re.compile(
     rb"\s*(?:#|!|;|//|- )"
-    rb"|(?!\s*(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|SEVERE)\b)"
+    rb"|(?!\s*(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|SEVERE)\b|\s*(?i:error|exception|fatal|failure)\s?:)"
     rb"\s*(?:[\w.\-\"'*/$]+\s*[:=](?:\s|$)|[\w.\-]+=)"
 )
 _CODE: Final = re.compile(
@@ -202,9 +202,9 @@ def _sniff_settings_or_code(text: _Text) -> Sniffed | None:
         return None
     settings = sum(bool(_SETTING.match(line)) for line in text.lines)
     if settings > 0.8 * len(text.lines) and not text.is_json:
-        return _search_doubtful_text(text.sample, "looks like a configuration file")
+        return _search_doubtful_text(text.sample, _CONFIGURATION)
     if _CODE.search(text.data):
-        return _search_doubtful_text(text.sample, "looks like source code")
+        return _search_doubtful_text(text.sample, _SOURCE_CODE)
     return None
 
 
@@ -244,7 +244,7 @@ def _sniff_container_texts(start: bytes) -> Sniffed | None:
     """Return the verdict on texts about ended containers, which are not logs of Flink or Spark."""
     text = start[:65536].decode("utf-8", "replace")
     if looks_like_kubectl(text):
-        return not_read("output of kubectl: `flowdiag memory` reads which containers ended and why")
+        return not_read(_KUBECTL)
     if reports_killed_process(text):
         return not_read("a message about an OOM-killed process: read by `flowdiag memory`")
     return None
@@ -269,14 +269,19 @@ def _may_be_exposition(lines: list[bytes]) -> bool:
     return True
 
 
-_FINAL: Final = frozenset({SEATUNNEL, "binary file"})
+_CONFIGURATION: Final = "looks like a configuration file"
+_SOURCE_CODE: Final = "looks like source code"
+_UNLIKE_LOGS: Final = frozenset({_CONFIGURATION, _SOURCE_CODE})
+"""Texts whose words for failures are names of options or of classes."""
+_KUBECTL: Final = "output of kubectl: `flowdiag memory` reads which containers ended and why"
+_FINAL: Final = frozenset({_KUBECTL, SEATUNNEL, "binary file"})
 
 
-def _sniff_exceptions(sample: Sample) -> Sniffed | None:
-    """Return the verdict on other text with an exception: in a comment, a page, an array."""
+def _sniff_failures(sample: Sample, *, vague: bool) -> Sniffed | None:
+    """Return the verdict on other text with a failure: in a comment, a page, an array."""
     if len(sample.head) > PASTE_BYTES:
         return None
-    found = next(exceptions_in(sample.head), None)
+    found = next(failures_in(sample.head, vague=vague), None)
     if found is None:
         return None
     verdict = log_of(Signs(sample.head))

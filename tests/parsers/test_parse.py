@@ -91,7 +91,8 @@ class Parser:
         ]
 
     def events(self, text: str | bytes, **changes: Any) -> list[dict[str, Any]]:
-        return [row for row in self.rows(text, **changes) if row["event"] != Event.SPLIT]
+        left_out = (Event.SPLIT, Event.FAILURE)
+        return [row for row in self.rows(text, **changes) if row["event"] not in left_out]
 
     def one(self, text: str | bytes) -> dict[str, Any]:
         (row,) = self.events(text)

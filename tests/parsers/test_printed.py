@@ -281,7 +281,8 @@ def test_hostile_reports_take_linear_time(piece: str) -> None:
 
 @pytest.mark.parametrize(("record", "quoting"), BODIES)
 def test_quoted_bodies_are_not_records(record: str, quoting: str, tmp_path: Path) -> None:
-    assert len(rows_of(f"{record}{quoting}\n{record}", tmp_path)) == 2
+    found = rows_of(f"{record}{quoting}\n{record}", tmp_path)
+    assert len([row for row in found if row["event"] != "failure"]) == 2
 
 
 @pytest.mark.parametrize("text", ["", "{ [123 bytes data]", "[INFO] hello", "{not: json}", "]{"])

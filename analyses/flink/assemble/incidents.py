@@ -36,6 +36,8 @@ _INCIDENT_KINDS: Final = {
     Event.WORKER: "worker",
     Event.LEADERSHIP: "leadership",
     Event.EXCEPTION: "exception",
+    Event.FAILURE: "failure",
+    Event.PROCESS_STOPPED: "process-stopped",
     Event.RESOURCE_FAILURE: "resource-failure",
     Event.TASK_STUCK: "task-stuck",
     Event.SNAPSHOT_FAILED: "snapshot-failed",

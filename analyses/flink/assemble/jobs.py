@@ -22,6 +22,7 @@ SCHEDULED_WITHIN_US: Final = 1_000_000
 _OF_A_JOB: Final = frozenset(
     {
         Event.EXCEPTION,
+        Event.FAILURE,
         Event.JOB_STATE,
         Event.JOB_FINISHED,
         Event.JOB_RESTARTING,

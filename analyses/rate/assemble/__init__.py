@@ -138,6 +138,7 @@ def _application(
         traces=records_of(singles[Event.SPARK_PID]),
         lost=records_of(singles[Event.SPARK_DROPPED]),
         incidents=records_of(singles[Event.SPARK_INCIDENT]),
+        failures=records_of(singles[Event.FAILURE]),
         started_us=min(_dated(about, "started"), default=None),
         ended_us=max(_dated(about, "ended"), default=None),
         last_us=last_us,

@@ -99,7 +99,9 @@ def failed_tasks(assessed: h.AssessedApplication, records: list[h.Record]) -> h.
 
     Their batch failed for certain only if Spark aborted the job.
     """
-    given_up = bool(assessed.app.incidents_of("job-given-up"))
+    given_up = bool(assessed.app.incidents_of("job-given-up")) or any(
+        failure.fields.get("ended") == "batch" for failure in assessed.app.failures
+    )
     tasks = len({record.fields.get("task_id") for record in records})
     error = h.fmt.shorten(_most_frequent(error_line(record.cause) for record in records), 200)
     return _exception_finding(

@@ -36,6 +36,7 @@ from flowdiag.analyses.rate.rules import (
     stuck_watermark,
     task_overhead,
     throttled,
+    unexplained_failure,
     unheeded_rate,
     unlimited_first_batch,
     unstable_gains,
@@ -49,6 +50,7 @@ RULES: Final[tuple[Rule, ...]] = (
     generation_lag.RULE,
     little_headroom.RULE,
     abandoned_batches.RULE,
+    unexplained_failure.RULE,
     # RT2xx: what limits the rate
     rate_floor.RULE,
     fixed_batch_cost.RULE,

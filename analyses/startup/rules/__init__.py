@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.model.rule import Rule
-from flowdiag.analyses.startup import lost_processes
+from flowdiag.analyses.startup import lost_processes, unrecognised_failures
 from flowdiag.analyses.startup.rules import (
     class_loading_failed,
     crowded_taskmanager,
@@ -41,6 +41,7 @@ RULES: Final[tuple[Rule, ...]] = (
     leadership_lost.RULE,
     # CP302 and ST306 on: processes that do not respond to each other
     lost_processes.RULE,
+    unrecognised_failures.RULE,
     rpc_trouble.RULE,
     frame_too_large.RULE,
 )

@@ -1,0 +1,182 @@
+"""A failure that flowdiag does not recognize.
+
+What it reports
+---------------
+An exception, an error or an exit status that no other rule explains. The finding shows the deepest exception with
+its message, the software that threw it, the first frame of the job's own code, how often it occurs, and what it
+ended. If the exception has a known cause, the finding names it.
+
+Why it matters
+--------------
+No list of failures is complete. The text still shows where to look first.
+
+How it decides
+--------------
+A text without any sign of a running job is a fragment. The rule reports all failures in it. They are critical
+if the text shows that they ended the job, and warnings otherwise.
+
+In the logs of a job, errors are often handled. The rule then reports a failure only if the job or a task failed
+within `before` after it. It ignores failures that follow from others: cancelled tasks, closed connections, the end of the process.
+
+A fatal error that ends a JobManager or a TaskManager counts in any log.
+
+What to do
+----------
+Start with the first frame of the job's own code, then check the component that threw the exception.
+
+False alarms
+------------
+In a fragment of a log, a handled error looks like a failure. The finding then has low confidence.
+"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any, Final
+
+from flowdiag.analyses.flink import helpers as h
+from flowdiag.analyses.flink.job import UNKNOWN_JOB, Incident
+from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS
+from flowdiag.analyses.knowledge.unknown_failures import (
+    GROUPS,
+    UNRECOGNISED,
+    FailureGroup,
+    Occurrence,
+    failure_groups,
+)
+from flowdiag.parsers.flink.failures import failure_kind, is_consequence
+
+
+class Unrecognised(h.Limits):
+    """Thresholds of CP314."""
+
+    before: float = h.limit(
+        60, "s", "the default heartbeat timeout: the last failure that may still cause another"
+    )
+
+
+@singledispatch
+def judge(facts: Any, limits: Unrecognised) -> h.Iterator[h.Finding]:
+    """One finding per job and kind of failure."""
+    raise TypeError(f"no topic judges {type(facts).__name__}")
+
+
+@judge.register
+def judge_failures(facts: h.ClusterFacts, limits: Unrecognised) -> h.Iterator[h.Finding]:
+    """One finding per job and kind of failure, by the incidents of the job."""
+    for job in h.jobs_of(facts):
+        yield from _of_job(job, job.incidents, limits)
+    unassigned = [incident for incident in facts.incidents if _is_candidate(incident)]
+    if unassigned and not any(_lived(job) for job in facts.jobs):
+        for group in _groups(unassigned, facts.incidents)[:GROUPS]:
+            yield _finding(UNKNOWN_JOB, group)
+
+
+def _of_job(
+    job: h.Job, incidents: tuple[Incident, ...], limits: Unrecognised
+) -> h.Iterator[h.Finding]:
+    found = [incident for incident in incidents if _is_candidate(incident)]
+    if _lived(job) or job.crises:
+        found = [one for one in found if _is_fatal(one) or _precedes_failure(job, one, limits)]
+    for group in _groups(found, incidents)[:GROUPS]:
+        yield _finding(job, group)
+
+
+def _finding(job: h.JobFacts, group: FailureGroup) -> h.Finding:
+    first_us, last_us = group.times
+    known = group.cause != UNRECOGNISED
+    advice = h.remedies(group.cause, job, *group.remedies) if known else ()
+    return h.job_finding(
+        job,
+        severity=group.severity,
+        state=h.State.ONGOING,
+        title=group.title,
+        why=group.title,
+        cause=group.cause,
+        confidence=group.confidence,
+        rank=h.Rank.ROOT_CAUSE if group.severity is h.Severity.CRITICAL else h.Rank.SYMPTOM,
+        first_us=first_us,
+        last_us=last_us,
+        count=group.count,
+        explain=group.explanation,
+        measurements=(h.measurement("occurrences", group.count, "times"),),
+        evidence=group.evidence,
+        actions=(*advice, *group.actions),
+    )
+
+
+def _groups(found: list[Incident], incidents: tuple[Incident, ...]) -> list[FailureGroup]:
+    reported = [
+        text
+        for incident in incidents
+        if not _is_candidate(incident)
+        for text in (incident.cause, incident.text.get("exception"))
+        if text
+    ]
+    return failure_groups(map(_occurrence, found), reported)
+
+
+def _occurrence(incident: Incident) -> Occurrence:
+    text = dict(incident.text)
+    if incident.kind == "process-stopped":
+        text["ended"] = "process"
+    return Occurrence(
+        failure=incident.cause or text.get("exception") or text.get("message", ""),
+        text=text,
+        time_us=incident.time_us,
+        ref=incident.ref,
+        place=h.subtask_name(incident) if incident.task is not None else incident.taskmanager,
+    )
+
+
+_FATAL: Final = ("fatal-cluster-error", "task-fatal-error", "uncaught-exception")
+
+
+def _is_candidate(incident: Incident) -> bool:
+    """Return whether an incident is a failure on its own, not the consequence of another one."""
+    if incident.kind == "process-stopped":
+        return incident.text.get("template") in _FATAL and bool(incident.cause)
+    if incident.kind != "failure":
+        return False
+    text = f"{incident.text.get('exception', '')}\n{incident.cause or ''}"
+    return failure_kind(text) != "cancelled" and not is_consequence(text)
+
+
+def _is_fatal(incident: Incident) -> bool:
+    return incident.kind == "process-stopped"
+
+
+def _lived(job: h.JobFacts) -> bool:
+    """Return whether the input shows the job at work, so that its fate is known without guessing."""
+    return bool(job.checkpoints or job.attempts) or any(one.kind in _LIFE for one in job.incidents)
+
+
+_LIFE: Final = frozenset(
+    {"started", "job-running", "finished", "cancelled", "restored", "suspended", "submitted"}
+)
+
+
+def _precedes_failure(job: h.Job, one: Incident, limits: Unrecognised) -> bool:
+    """Return whether a task or the job failed right after a failure."""
+    for crisis in job.crises:
+        began, at = crisis.failures[0].time_us, one.time_us
+        if at is not None and began and 0 <= began - at <= limits.before * 1_000_000:
+            return True
+        root = crisis.root.incident.ref
+        if (
+            (at is None or not began)
+            and root is not None
+            and one.ref is not None
+            and one.ref <= root
+        ):
+            return True
+    return False
+
+
+RULE: Final = h.Rule(
+    "CP314",
+    judge,
+    Unrecognised,
+    whole=True,
+    causes=(UNRECOGNISED, *dict.fromkeys(word for word, _ in CAUSE_OF_CLASS.values())),
+)

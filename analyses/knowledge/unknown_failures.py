@@ -1,0 +1,188 @@
+"""Failures of which flowdiag knows no cause: their groups, and the facts in the text of each.
+
+The parser reports every exception and error that no other record explains. Rules compare them with the fate of the
+job, and report those that may have ended it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from flowdiag.analyses.knowledge.causes import CAUSES
+from flowdiag.analyses.knowledge.exceptions import cause_of_class
+from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.finding import Action, Confidence, Evidence, Severity, cite
+from flowdiag.analyses.model.keys import Ref
+from flowdiag.parsers.codes import codes_in
+from flowdiag.parsers.components import Component, components
+
+UNRECOGNISED: Final = "unrecognised-failure"
+GROUPS: Final = 5
+"""Kinds of failures to report; the others repeat or follow."""
+_TITLE: Final = 220
+_ENDS: Final = {
+    "query": (Severity.CRITICAL, "It ended the query."),
+    "application": (Severity.CRITICAL, "It ended the application."),
+    "job": (Severity.CRITICAL, "It ended the job."),
+    "batch": (Severity.CRITICAL, "It ended a batch."),
+    "process": (Severity.WARNING, "A process ended with it."),
+    "task": (Severity.WARNING, "It ended a task."),
+}
+_MODEST: Final = (Severity.WARNING, "The text does not show what it ended.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occurrence:
+    """One failure: its deepest exception or its message, the parser's other texts, its time and line."""
+
+    failure: str
+    text: Mapping[str, str] = field(default_factory=dict)
+    time_us: int | None = None
+    ref: Ref | None = None
+    place: str | None = None  # its task, TaskManager or host
+
+
+@dataclass(frozen=True, slots=True)
+class FailureGroup:
+    """Failures with the same exception and message, apart from numbers; at least one."""
+
+    members: tuple[Occurrence, ...]
+
+    @property
+    def first(self) -> Occurrence:
+        return self.members[0]
+
+    @property
+    def count(self) -> int:
+        return sum(int(one.text.get("count") or 1) for one in self.members)
+
+    @property
+    def times(self) -> tuple[int | None, int | None]:
+        """The first and the last time."""
+        known = [one.time_us for one in self.members if one.time_us is not None]
+        return min(known, default=None), max(known, default=None)
+
+    @property
+    def ended(self) -> str:
+        """A key of `_ENDS`; empty if the text does not show an end."""
+        known = [one.text.get("ended", "") for one in self.members]
+        return min(known, key=lambda word: [*_ENDS, ""].index(word) if word in _ENDS else 99)
+
+    @property
+    def severity(self) -> Severity:
+        return _ENDS.get(self.ended, _MODEST)[0]
+
+    @property
+    def confidence(self) -> Confidence:
+        """Low if only a log record below the level of an error reports it: the job may handle it."""
+        levels = {one.text.get("level") for one in self.members}
+        if not levels & {None, "ERROR", "FATAL"}:
+            return Confidence.LOW
+        known = self.ended in ("query", "application", "job", "batch")
+        return Confidence.HIGH if known else Confidence.MEDIUM
+
+    @property
+    def component(self) -> Component | None:
+        """The software that threw it."""
+        return components().get(self.first.text.get("component", ""))
+
+    @property
+    def frame(self) -> str | None:
+        """The first frame of the job's own code."""
+        text = self.first.text
+        return text.get("python_frame") or text.get("own_frame")
+
+    @property
+    def cause(self) -> str:
+        """A word of `causes.CAUSES`."""
+        return cause_of_class(self.first.text.get("class"), UNRECOGNISED)[0]
+
+    @property
+    def remedies(self) -> tuple[str, ...]:
+        """The names of the remedies that fit a known cause; empty: all of them."""
+        return cause_of_class(self.first.text.get("class"), UNRECOGNISED)[1]
+
+    @property
+    def title(self) -> str:
+        """The exception or the message, and how often it occurs."""
+        times = f" ({self.count} times)" if self.count > 1 else ""
+        return fmt.shorten(_PACKAGE.sub("", " ".join(self.first.failure.split())), _TITLE) + times
+
+    @property
+    def explanation(self) -> str:
+        """The facts of the text: the component, the place, the code of the job, the effect."""
+        text, parts = self.first.text, []
+        process = components().get(text.get("process", ""))
+        where = [
+            one for one in (process.what if process is not None else None, self.first.place) if one
+        ]
+        if self.component is not None and self.component is not process:
+            parts.append(f"It comes from {self.component.what}.")
+        if where:
+            parts.append(f"It happened in {', '.join(where)}.")
+        if self.frame is not None:
+            parts.append(f"The first frame of the job's own code is {self.frame}.")
+        message = text.get("message", "")
+        if (
+            message
+            and message[:60] not in self.first.failure
+            and self.first.failure[:60] not in message
+        ):
+            parts.append(f'The log line above it is "{fmt.shorten(message, 120)}".')
+        parts += [f"{code.code}: {code.meaning}." for code in codes_in(self.first.failure)[:2]]
+        parts.append(_ENDS.get(self.ended, _MODEST)[1])
+        if self.cause == UNRECOGNISED:
+            parts.append("flowdiag knows no remedy for this failure.")
+        else:
+            known = CAUSES[self.cause]
+            parts.insert(0, known.explanation or f"{fmt.capital(known.meaning)}.")
+        return " ".join(parts)
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """The first steps that the text itself suggests."""
+        steps = []
+        if self.frame is not None:
+            steps.append(Action(text=f"Check {self.frame}, the first frame of the job's own code"))
+        if self.component is not None:
+            check = self.component.check.rstrip(".")
+            steps.append(Action(text=f"{check}. Its log: {self.component.log}"))
+        if not steps:
+            steps.append(
+                Action(text="Read the log of the process around this line, from the first error on")
+            )
+        return tuple(steps)
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        return cite((one.ref, one.time_us) for one in self.members)
+
+
+_PACKAGE: Final = re.compile(r"\A(?:[a-z_][\w$]{0,60}\.){1,20}(?=[A-Z][\w$]{0,120}(?::|\Z|\s))")
+_SHAPE: Final = re.compile(r"[0-9a-f]{8,}|\d+")
+
+
+def failure_groups(
+    occurrences: Iterable[Occurrence], reported: Sequence[str] = ()
+) -> list[FailureGroup]:
+    """Return the failures that nothing else reports, by exception and message, in order of their first one.
+
+    Args:
+        occurrences: in order.
+        reported: the texts of the failures that other rules report.
+    """
+    known = [_shape(text) for text in reported if text]
+    groups: dict[str, list[Occurrence]] = {}
+    for one in occurrences:
+        shape = _shape(one.failure)
+        if not any(shape in text or text in shape for text in known):
+            groups.setdefault(shape, []).append(one)
+    return [FailureGroup(tuple(members)) for members in groups.values()]
+
+
+def _shape(text: str) -> str:
+    """Return a text without package and numbers, for comparison."""
+    return _SHAPE.sub("#", _PACKAGE.sub("", " ".join(text.split())))[:120]

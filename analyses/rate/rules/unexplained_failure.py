@@ -1,0 +1,120 @@
+"""A failure that flowdiag does not recognize.
+
+What it reports
+---------------
+An exception, an error or an exit status that no other rule explains. The finding shows the deepest exception with
+its message, the software that threw it, the first frame of the application's own code, how often it occurs, and what
+it ended. If the exception has a known cause, the finding names it.
+
+Why it matters
+--------------
+No list of failures is complete. The text still shows where to look first.
+
+How it decides
+--------------
+A text without batches, triggers or failed queries is a fragment. The rule reports all failures in it. They are
+critical if the text shows that they ended the application, a query or a batch, and warnings otherwise.
+
+In the log of an application with batches or triggers, errors are often handled. The rule then reports a failure
+only if the text shows that it ended the application, a query or a batch, and no batch or trigger follows it.
+
+What to do
+----------
+Start with the first frame of the application's own code, then check the component that threw the exception.
+
+False alarms
+------------
+In a fragment of a log, a handled error looks like a failure. The finding then has low confidence.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS
+from flowdiag.analyses.knowledge.unknown_failures import (
+    GROUPS,
+    UNRECOGNISED,
+    FailureGroup,
+    Occurrence,
+    failure_groups,
+)
+from flowdiag.analyses.rate import helpers as h
+from flowdiag.analyses.rate.assessment.endings import harmless_failure
+
+
+def judge(assessed: h.AssessedApplication, limits: h.Limits) -> h.Iterator[h.Finding]:
+    """Yield one finding per kind of failure."""
+    app = assessed.app
+    found = [one for one in app.failures if not harmless_failure(one.cause or "")]
+    groups = failure_groups(map(_occurrence, found), [*_reported(app)])
+    if app.batches or any(query.triggers for query in app.queries):
+        groups = [group for group in groups if _is_end(group) and _is_last(app, group)]
+    for group in groups[:GROUPS]:
+        yield _finding(assessed, group)
+
+
+_ENDS: Final = ("application", "query", "batch", "job")
+
+
+def _is_end(group: FailureGroup) -> bool:
+    """Return whether the text shows that a failure ended the application or a part of it."""
+    return group.ended in _ENDS and group.confidence is not h.Confidence.LOW
+
+
+def _finding(assessed: h.AssessedApplication, group: FailureGroup) -> h.Finding:
+    app, known = assessed.app, group.cause != UNRECOGNISED
+    first_us, last_us = group.times
+    advice = h.remedies(group.cause, app, *group.remedies) if known else ()
+    critical = group.severity is h.Severity.CRITICAL
+    return h.application_finding(
+        assessed,
+        severity=group.severity,
+        title=group.title,
+        why=group.title,
+        cause=group.cause,
+        confidence=group.confidence,
+        rank=h.Rank.ROOT_CAUSE if critical else h.Rank.SYMPTOM,
+        first_us=first_us,
+        last_us=last_us,
+        count=group.count,
+        explain=group.explanation,
+        measurements=(h.measurement("occurrences", group.count, "times"),),
+        evidence=group.evidence,
+        actions=(*advice, *group.actions),
+    )
+
+
+def _occurrence(record: h.Record) -> Occurrence:
+    return Occurrence(
+        failure=record.cause or "",
+        text=record.fields,
+        time_us=record.time_us,
+        ref=record.ref,
+        place=record.host,
+    )
+
+
+def _reported(app: h.ApplicationFacts) -> h.Iterator[str]:
+    """Yield the texts of the failures that other rules report."""
+    for record in (*app.incidents, *(event for query in app.queries for event in query.events)):
+        yield from filter(None, (record.cause, record.fields.get("exception")))
+    for output in app.outputs:
+        yield output.failure or ""
+    for executor in app.executors:
+        yield executor.reason or ""
+
+
+def _is_last(app: h.ApplicationFacts, group: FailureGroup) -> bool:
+    """Return whether no batch or trigger begins after a failure."""
+    last_us = group.times[1]
+    begun = [batch.start_ms * 1000 for batch in app.batches if batch.start_ms is not None]
+    begun += [trigger.time_us for query in app.queries for trigger in query.triggers]
+    return last_us is None or not any(time_us > last_us for time_us in begun)
+
+
+RULE = h.Rule(
+    "RT108",
+    judge,
+    causes=(UNRECOGNISED, *dict.fromkeys(word for word, _ in CAUSE_OF_CLASS.values())),
+)

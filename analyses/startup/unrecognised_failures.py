@@ -1,0 +1,19 @@
+"""How `flowdiag startup` judges CP314: by the incidents of the cluster."""
+
+from __future__ import annotations
+
+from flowdiag.analyses.flink.rules.unrecognised_failure import (
+    RULE,
+    Unrecognised,
+    judge,
+    judge_failures,
+)
+from flowdiag.analyses.startup import helpers as h
+
+__all__ = ["RULE"]
+
+
+@judge.register
+def judge_starts(facts: h.StartupFacts, limits: Unrecognised) -> h.Iterator[h.Finding]:
+    """One finding per job and kind of failure."""
+    yield from judge_failures(facts.common, limits)

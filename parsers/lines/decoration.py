@@ -1,0 +1,72 @@
+"""Formatting around pasted text: comments, quotes, lists, tables, HTML, JSON strings."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Final
+
+LINE: Final = 8192
+"""Characters of a line that are read."""
+_PIECES: Final = 2000  # lines from one formatted line
+
+_ANSI = re.compile(r"\x1b\[[0-9;]{0,12}m")
+_TAGS = re.compile(
+    r"</?(?:p|pre|code|div|li|ul|ol|span|b|i|td|th|tr|table|blockquote)(?: [^<>]{0,200})?>"
+)
+_BREAK = re.compile(r"<br ?/?>")
+_DECORATION = re.compile(
+    r"\s{0,40}(?:(?:\*+|#+|//+|>+|--|;|[-•+–·|!])(?:\s{1,8}|(?=[\"'>\t]|at |Caused by|[a-z]+\.[a-z]))|\d{1,3}[.)] )"
+)
+COUNT: Final = re.compile(
+    r"\s{0,8}\|?\s{0,8}\d{1,7}\s{0,3}[x×]?\s{0,8}[|\t]\s{0,8}|\s{0,8}\d{1,7} ?[x×] (?=[a-z])|\s{0,8}\d{1,7}\s{2,8}(?=(?:[a-z]\w{0,40}\.){2})"
+)
+_PAIR = re.compile(
+    r"\s{0,40}(?P<mark>\*{1,3}|`{1,3}|_{1,2}|[\"'])(?P<text>[^\s*`_\"'].{2,}?)(?P=mark)[.,;]?\s*\Z"
+)
+_KEY = re.compile(r"\s{0,40}[{,]?\s{0,8}\"[\w .-]{1,60}\"\s{0,3}:\s{0,3}(?=\")")
+_SEPARATE = re.compile(r"(?<!\\)\"\s{0,3},\s{0,3}\"")
+_JOINED = re.compile(
+    r"\s{1,16}(?=at (?:[\w.$-]{1,80}/{1,2})?[\w.$<>-]{3,300}\([^()\n]{1,120}\)|Caused by: |\.\.\. \d{1,4} (?:more|common))"
+)
+
+
+def strip_decoration(text: str, escaped: bool) -> list[str]:
+    """Return the lines inside one formatted line."""
+    text = _ANSI.sub("", text[:LINE].rstrip("\r"))
+    if escaped:
+        text = html.unescape(html.unescape(_BREAK.sub("\n", _TAGS.sub("", text))))
+    text = text.replace("\xa0", " ")
+    pieces = [text]
+    stripped = text.strip()
+    ends = stripped.endswith(('"', '",', '"]', '"}')) and stripped.count('"') % 2 == 1
+    if stripped[:1] in '["{,' or ends:
+        key = _KEY.match(text)
+        text = text[key.end() :] if key is not None else text
+        bare = text.strip().strip("[]{}, ")
+        pieces = [unescape(piece) for piece in _SEPARATE.split(bare)]
+    elif "\\n" in text and ("\\tat " in text or "\\n    at " in text or "\\nCaused" in text):
+        pieces = [unescape(text)]
+    lines = [line for piece in pieces for line in piece.split("\n")]
+    found = [part for line in lines for part in _JOINED.split(strip_marks(line))]
+    return found[:_PIECES]
+
+
+def unescape(text: str) -> str:
+    """Return a JSON string without quotes, with line ends, tabs and quotes unescaped."""
+    text = text.strip().removeprefix('"').removesuffix('"')
+    for escape, plain in (("\\n", "\n"), ("\\r", ""), ("\\t", "\t"), ('\\"', '"'), ("\\/", "/")):
+        text = text.replace(escape, plain)
+    return text
+
+
+def strip_marks(line: str) -> str:
+    """Strip up to four marks of comments, quotes, lists and tables from a line, and a pair of marks around it."""
+    for _ in range(4):
+        if (pair := _PAIR.match(line)) is not None:
+            line = pair["text"]
+        found = _DECORATION.match(line)
+        if found is None or found.end() == 0:
+            break
+        line = line[found.end() :]
+    return line.rstrip().removesuffix("|").removesuffix("*/").rstrip()

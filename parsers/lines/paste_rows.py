@@ -1,0 +1,223 @@
+"""Rows for the failures of a text that no record reports."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from flowdiag.parsers.components import component_of, process_of
+from flowdiag.parsers.exceptions import Classified, is_root_cause, is_wrapper, task_named_in
+from flowdiag.parsers.flink.failures import lost_peer
+from flowdiag.parsers.lines.failure_lines import ended_by, is_routine
+from flowdiag.parsers.lines.pastes import GRAVE, PROSE_BYTES, Pasted, engine_and_class, failures_in
+from flowdiag.parsers.lines.traces import CAUSE_CHARACTERS, own_frame
+from flowdiag.parsers.messages import parse_task
+from flowdiag.parsers.rows import Event, Row
+
+_QUERY = re.compile(
+    r"Identifier: (?P<name>[^\[\n]{0,200}?) ?\[id = (?P<id>[^,\]\s]{1,60}), runId = (?P<run>[^,\]\s]{1,60})\]"
+)
+_QUERY_ID = re.compile(
+    r"[Qq]uery (?P<name>[^\[\n]{0,200}?) ?\[id = (?P<id>[^,\]\s]{1,60}), runId = (?P<run>[^,\]\s]{1,60})\]"
+)
+_SILENT = re.compile(r"eartbeat of TaskManager|is no longer reachable")
+_VALUES: Final = frozenset(
+    {"class", "exception", "user_frame", "options", "origin", "what", "run_id"}
+)
+
+
+def paste_rows(
+    data: bytes,
+    engine: str,
+    source: int,
+    *,
+    whole: bool,
+    failed: bool,
+    known: Mapping[int, bool] = MappingProxyType({}),
+) -> Iterator[Row]:
+    """Yield rows for the failures that no record reports.
+
+    An exception of a known class is a failure of the job. Below other records it may have been handled: it is
+    such a failure only if its text shows so. Everything else is a `failure`, which rules compare with the fate of
+    the job.
+
+    Args:
+        data: the start of the text, or all of it.
+        engine: of the source: flink, spark or unknown.
+        source: its index.
+        whole: whether `data` is the whole text.
+        failed: whether records report failures; exceptions below other records then only repeat them.
+        known: the records with a known message, by offset, and whether they report their own exceptions.
+    """
+    given = engine if engine in ("flink", "spark") else None
+    for pasted in failures_in(data, whole=whole):
+        written_by, found = engine_and_class(pasted, given)
+        if _is_reported(pasted, known):
+            continue
+        if len(data) > PROSE_BYTES and is_routine((pasted.cause(found, outer=False)[0],)):
+            continue
+        if _is_undecided(pasted, found, written_by, failed=failed):
+            yield _failure(pasted, found, written_by, source)
+        else:
+            yield _row(pasted, found, written_by, source)
+
+
+def _is_undecided(one: Pasted, found: Classified | None, engine: str, *, failed: bool) -> bool:
+    """Return whether the text does not show that the job failed for this reason."""
+    if one.plain or (one.inline and not (one.frames or one.task)):
+        return True  # perhaps a record of an unknown layout
+    if one.level is not None:
+        return failed or not _is_failure(one, found, engine)
+    return found is None and _ended(one) not in _OF_JOBS
+
+
+def _is_reported(one: Pasted, known: Mapping[int, bool]) -> bool:
+    """Return whether a record with a known message reports a failure."""
+    if one.heading is not None:
+        above = known.get(one.heading.offset)
+        is_message = any(at in known for at in one.at)  # its own line is a known message
+        return bool(above) or (above is not None and one.plain) or is_message
+    if one.inline and not one.frames:
+        return one.offset in known
+    # A record with the same line may report less: a lost task, not the end of its job.
+    return one.plain and one.offset in known and _ended(one) in (None, "task", "process")
+
+
+_OF_JOBS: Final = ("query", "job", "batch", "task")
+"""Ends that the rules about tasks, jobs and batches report."""
+
+
+def _ended(one: Pasted) -> str | None:
+    if one.task is not None:
+        return "task"
+    return ended_by((one.heading.message if one.heading else "", *one.chain, *one.lines))
+
+
+def _is_failure(one: Pasted, found: Classified | None, engine: str | None) -> bool:
+    """Return whether an exception below an unknown record is a failure, not a handled exception.
+
+    Clients log errors before a retry: timeouts, refused connections, missing files. Spark's own messages
+    report the end of a job or a query.
+    """
+    if one.thread is not None:
+        return True  # uncaught: the query's own thread ended
+    if one.level not in GRAVE or found is None:
+        return False
+    if engine == "spark":
+        return any(_ENDED.search(text) for text in one.chain)
+    by_flink = any(text.startswith("org.apache.flink.") for text in one.chain)
+    known = is_root_cause(found.name) or is_wrapper(found.name)
+    return known and (by_flink or found.kind == "out-of-memory")
+
+
+_ENDED = re.compile(r"StreamingQueryException|Job aborted|Writing job aborted|Py4JJavaError")
+
+
+def _row(one: Pasted, found: Classified | None, engine: str, source: int) -> Row:
+    outer = found is not None and is_wrapper(found.name)
+    cause, offset = one.cause(found, outer=outer)
+    fields = _fields(one, found, engine)
+    row: Row = {
+        "source": source,
+        "offset": offset,
+        "template": "bare-exception",
+        "local_us": one.local_us,
+        "utc_us": one.utc_us,
+        "cause": cause[:CAUSE_CHARACTERS],
+        "fields": fields,
+    }
+    if one.clock is not None:
+        row["clock"] = one.clock
+    if one.level is not None:
+        row["level"] = fields["headed"] = one.level
+    if engine == "spark":
+        return row | _of_query(one, fields)
+    row["event"] = Event.EXCEPTION.value
+    row |= _task_columns(one)
+    if found is not None and found.kind == "taskmanager-lost":
+        peer = next((p for text in reversed(one.chain) if any(p := lost_peer(text))), None)
+        if peer is not None:
+            fields["lost_taskmanager"], fields["lost_host"] = peer[0] or "", peer[1] or ""
+            if _SILENT.search(cause):
+                row["taskmanager"], row["host"] = peer
+    return row
+
+
+def _failure(one: Pasted, found: Classified | None, engine: str, source: int) -> Row:
+    """Return the row of a failure whose effect the text does not show, or which no class describes."""
+    cause, offset = one.cause(found, outer=False)
+    fields = _fields(one, found, engine)
+    fields["ended"] = _ended(one) or ""
+    fields["level"], fields["own_frame"] = one.level or "", own_frame(one.lines) or ""
+    logger = None
+    if one.heading is not None:
+        logger, fields["message"] = one.heading.logger, one.heading.message[:CAUSE_CHARACTERS]
+    if (component := component_of(one.chain, one.lines, logger)) is not None:
+        fields["component"] = component.name
+    if (process := process_of(one.chain, one.lines, logger)) is not None:
+        fields["process"] = process.name
+    return {
+        "source": source,
+        "offset": offset,
+        "event": Event.FAILURE.value,
+        "template": "plain-failure" if one.plain else "other-exception",
+        "local_us": one.local_us,
+        "utc_us": one.utc_us,
+        "clock": one.clock,
+        "level": one.level,
+        "logger": logger,
+        "cause": cause[:CAUSE_CHARACTERS],
+        "fields": {key: value for key, value in fields.items() if value},
+        **_task_columns(one),
+    }
+
+
+def _fields(one: Pasted, found: Classified | None, engine: str) -> dict[str, str]:
+    fields = {"exception": one.chain[0][:CAUSE_CHARACTERS]}
+    if found is not None:
+        fields["class"] = found.name
+        fields |= {name: value for name, value in found.values.items() if name not in _VALUES}
+        if found.options:
+            fields["options"] = " ".join(found.options)
+    if (frame := one.user_frame) is not None:
+        fields["user_frame"] = frame
+    if one.python_frame is not None:
+        fields["python_frame"] = one.python_frame
+    return fields
+
+
+def _task_columns(one: Pasted) -> Row:
+    """Return the outermost subtask, operator or source named by an exception of Flink, as columns."""
+    if one.task is not None:
+        name = parse_task(one.task)
+        return {
+            "task": name.task,
+            "subtask_index": name.subtask_index,
+            "parallelism": name.parallelism,
+            "host": one.location,
+        }
+    named = task_named_in(one.chain)
+    if named is None:
+        return {}
+    return {
+        "task": named.task,
+        "subtask_index": named.subtask_index,
+        "parallelism": named.parallelism,
+    }
+
+
+def _of_query(one: Pasted, fields: dict[str, str]) -> Row:
+    """Return the columns of a Spark exception: the query that it ended, or a failed batch."""
+    text = " ".join((*one.chain, f"query {one.thread}" if one.thread else ""))
+    named = _QUERY.search(text) or _QUERY_ID.search(text)
+    fields |= {"origin": "paste", "what": "terminated"}
+    if named is None and one.of_dstream:
+        fields["what"] = "batch"
+        return {"event": Event.SPARK_INCIDENT.value}
+    row: Row = {"event": Event.SPARK_QUERY.value}
+    if named is not None:
+        fields |= {"id": named["id"], "run_id": named["run"]}
+        row["job_name"] = named["name"].strip() or None
+    return row

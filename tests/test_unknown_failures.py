@@ -1,0 +1,174 @@
+"""Checks that no failure text is silent: any exception, in any wrapping, below any record, is a finding."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from benchmarks.pastes import PasteJudge
+from flowdiag.parsers.lines.failure_lines import failure_line, failure_lines
+from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.split import parse_on_driver, plan_splits
+
+from .parsers.traces import CUT, WRAPPINGS
+
+# Words of no failure, of no message of Flink or Spark, and of no routine stop.
+WORD = st.sampled_from(
+    [
+        "order",
+        "price",
+        "of",
+        "shard",
+        "seven",
+        "is",
+        "not",
+        "blue",
+        "amount",
+        "42",
+        "eu-1",
+        "'n/a'",
+        "key=17",
+        "(x)",
+    ]
+)
+MESSAGE = st.lists(WORD, min_size=3, max_size=9).map(lambda words: "bad " + " ".join(words))
+PACKAGE = st.sampled_from(
+    [
+        "com.acme.pricing",
+        "org.apache.flink.util",
+        "org.apache.spark.sql",
+        "io.vendor.client",
+        "net.minidev.x",
+        "scala",
+    ]
+)
+NAME = st.sampled_from(["PriceException", "RateError", "OutOfStock", "MatchError", "BrokenFailure"])
+LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
+LAYOUTS: tuple[Callable[[str, str, str], str], ...] = (
+    lambda level, logger, text: f"2024-03-02 11:04:19,220 {level:5} {logger} [] - {text}",
+    lambda level, logger, text: f"24/03/02 11:04:19 {level} {logger}: {text}",
+    lambda level, logger, text: f"2024-03-02 11:04:19.220 [main] {level} {logger} - {text}",
+    lambda level, logger, text: f"{level}:{logger}:{text}",
+    lambda level, logger, text: f"[2024-03-02, 11:04:19 UTC] {{{logger}.py:12}} {level} - {text}",
+    lambda level, logger, text: f"{level} [2024-03-02 11:04:19,220] {logger}: {text}",
+    lambda level, logger, text: json.dumps(
+        {"time": "2024-03-02T11:04:19Z", "level": level, "logger": logger, "message": text}
+    ),
+)
+
+
+@st.composite
+def chains(draw: st.DrawFn) -> tuple[list[str], str]:
+    """Return the lines of a stack trace, and the message of its deepest exception."""
+    lines, message = [], ""
+    for number in range(draw(st.integers(1, 4))):
+        message = f"{draw(MESSAGE)} no. {number + 1}"
+        lines.append(f"{'Caused by: ' * (number > 0)}{draw(PACKAGE)}.{draw(NAME)}: {message}")
+        lines += [f"\tat {draw(PACKAGE)}.Step.run(Step.java:{draw(st.integers(1, 99))})"] * 2
+    return lines, message
+
+
+def rows_of(text: str, path: Path) -> list[dict[str, object]]:
+    path.write_text(text)
+    sources = [one for one in discover([str(path)]).sources if one.kind != "not-read"]
+    rows = parse_on_driver(plan_splits(sources)).to_pylist()
+    return [row for row in rows if row["event"] not in ("split", "marks")]
+
+
+def texts(rows: list[dict[str, object]]) -> str:
+    return " ".join(" ".join(str(row["cause"]).split()) for row in rows)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True, phases=(Phase.generate,))
+@given(chains(), st.sampled_from([name for name in WRAPPINGS if name not in CUT]))
+def test_any_exception_in_any_wrapping(
+    tmp_path_factory: pytest.TempPathFactory, chain: tuple[list[str], str], wrapping: str
+) -> None:
+    lines, message = chain
+    path = tmp_path_factory.getbasetemp() / "paste"
+    assert message in texts(rows_of(WRAPPINGS[wrapping](lines), path))
+
+
+@settings(max_examples=40, deadline=None, derandomize=True, phases=(Phase.generate,))
+@given(chains(), st.sampled_from(LEVELS), st.sampled_from(LAYOUTS), PACKAGE, MESSAGE)
+def test_any_exception_below_any_record(
+    tmp_path_factory: pytest.TempPathFactory,
+    chain: tuple[list[str], str],
+    level: str,
+    layout: Callable[[str, str, str], str],
+    package: str,
+    text: str,
+) -> None:
+    lines, message = chain
+    path = tmp_path_factory.getbasetemp() / "paste"
+    rows = rows_of("\n".join([layout(level, f"{package}.Client", text), *lines]) + "\n", path)
+    assert message in texts(rows)
+
+
+@settings(max_examples=8, deadline=None, derandomize=True, phases=(Phase.generate,))
+@given(chains(), st.sampled_from(LEVELS), st.sampled_from(LAYOUTS))
+def test_any_exception_is_a_finding(
+    tmp_path_factory: pytest.TempPathFactory,
+    chain: tuple[list[str], str],
+    level: str,
+    layout: Callable[[str, str, str], str],
+) -> None:
+    lines, message = chain
+    judge = PasteJudge(tmp_path_factory.getbasetemp(), None)
+    report = judge.report(judge.inputs("\n".join([layout(level, "a.b.C", "order 7"), *lines])))
+    assert report is not None
+    assert [message in finding.title for finding in report.findings] == [True]
+    assert report.findings[0].severity != "info"
+
+
+@settings(max_examples=30, deadline=None, derandomize=True, phases=(Phase.generate,))
+@given(
+    st.lists(st.tuples(st.sampled_from(LEVELS[:4]), st.sampled_from(LAYOUTS), MESSAGE), min_size=1)
+)
+def test_a_text_without_failures_has_none(
+    tmp_path_factory: pytest.TempPathFactory,
+    records: list[tuple[str, Callable[[str, str, str], str], str]],
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "paste"
+    text = "\n".join(layout(level, "a.b.C", message) for level, layout, message in records)
+    assert rows_of(text + "\n", path) == []
+
+
+@pytest.mark.parametrize("line", failure_lines(), ids=lambda line: line.name)
+def test_every_kind_of_line_has_a_sample(line: object, tmp_path: Path) -> None:
+    sample = line.sample  # type: ignore[attr-defined]
+    assert failure_line(sample, weak=True) is line
+    assert rows_of(f"{sample}\n", tmp_path / "paste")
+
+
+ONE_LINERS = {
+    "**java.lang.IllegalArgumentException: Invalid lambda deserialization**": "Invalid lambda",
+    "`com.acme.PriceException: no price`": "no price",
+    "> com.acme.PriceException: no price": "no price",
+    '2024-05-02T10:00:01Z,ERROR,"java.sql.SQLException: ORA-12514, TNS:listener does not know"': "ORA-12514",
+    '{"severity":"ERROR","text":"sink\\ncom.acme.ZkException: no lock\\n\\tat com.acme.Zk.lock(Zk.java:12)"}': "no lock",
+    "ERROR:__main__:batch 91 could not be written": "batch 91",
+    "enrich -> Sink: out (21/128) switched from RUNNING to FAILED.": "",
+    "ava.lang.RuntimeException: no serializer\n\tat com.acme.Snap.make(Snap.java:9)": "no serializer",
+    "com.acme.OutOfStock: none left\n\tat com.acme.Snap.make(Snap.java:9)": "none left",
+    "a.b.CException: x at a.b.C.run(C.java:1) at a.b.D.run(D.java:2) Caused by: a.b.E: deep": "deep",
+    "! com.acme.PriceException: no price\n! at com.acme.P.get(P.java:1)": "no price",
+}
+
+
+@pytest.mark.parametrize("text", ONE_LINERS)
+def test_a_short_text(text: str, tmp_path: Path) -> None:
+    rows = rows_of(f"{text}\n", tmp_path / "paste")
+    assert rows
+    assert ONE_LINERS[text] in texts(rows)
+
+
+def test_errors_of_a_normal_stop_do_not_count_in_a_log(tmp_path: Path) -> None:
+    info = "24/03/02 11:04:19 INFO com.acme.Client: order seven\n"
+    stop = "24/03/02 11:04:19 ERROR CoarseGrainedExecutorBackend: RECEIVED SIGNAL TERM\n"
+    assert rows_of(info * 100 + stop, tmp_path / "paste") == []
