@@ -175,6 +175,7 @@ def page(kept: Kept) -> str:
     for each, title in TITLES.items():
         lines += [f"## {title}", "", *_summary(kept.get(each, {})), ""]
         lines += [*_by_scenario(kept.get(each, {})), ""]
+    lines += ["## More input, worse answer", "", *_losses(kept), ""]
     lines += [
         "## Each recording",
         "",
@@ -289,6 +290,35 @@ def _table_of_by_scenario(
         others = [", ".join(by_word.get(word, ())) or "–" for word in _NOT_WRONG]
         cells = (right, *others, ", ".join(wrong) or "–")
         yield f"| {fault} | {scenario} | {versions} | {' | '.join(cells)} |"
+
+
+_LARGER: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(VARIANTS, ("logs", "everything")),
+    **dict.fromkeys((*SPARK_PARTS, "rest", "archive"), ("everything",)),
+    **dict.fromkeys(WINDOWS, ("logs", "everything")),
+    "logs": ("everything",),
+    "everything": (),
+}
+"""The sets of files that contain all of a smaller set, or of a window."""
+
+
+def _losses(kept: Kept) -> Iterator[str]:
+    """Render the recordings with a right answer on a part that all files or logs do not have."""
+    rows = [
+        f"| {recording} | {name} | {larger}: {outcomes[f'{recording} {larger}']} |"
+        for each in TITLES
+        for outcomes in [kept.get(each, {})]
+        for key, word in outcomes.items()
+        for recording, name in [_recording_and_variant(key)]
+        for larger in _LARGER.get(name, ())
+        if word == "right" and outcomes.get(f"{recording} {larger}", "right") != "right"
+    ]
+    if not rows:
+        yield "None: each right answer on a part is also right on all logs and all files."
+        return
+    yield "A right answer on a part of the input that is not right on all logs or all files:"
+    yield ""
+    yield from ("| recording | right with | not right with |", "|---|---|---|", *rows)
 
 
 def _folded(title: str, lines: Iterable[str]) -> Iterator[str]:
