@@ -128,6 +128,13 @@ RELATIONS: Final = (
         source="credit-based flow control: no credit without a free buffer; flink.md 7.3",
     ),
     Relation(
+        name="state-memory",
+        causes=("slow-operator", "slow-subtask", "slow-taskmanager"),
+        explain=("MM303",),
+        clause="its state is in RocksDB",
+        source="each state access of RocksDBKeyedStateBackend reads the block cache, or else a file",
+    ),
+    Relation(
         name="late-barriers",
         causes=_LATE,
         explain=("CP101", "CP102", "CP104", "CP105", "CP106", "CP203"),

@@ -54,6 +54,7 @@ class MemoryProcess:
         origin: where `observed` comes from: `log`, `rest`, `resource-manager`.
         segments, segment_bytes: of the network buffer pool, as allocated.
         container_limit: of Kubernetes or YARN.
+        slots: as REST reports them.
     """
 
     role: str
@@ -74,6 +75,7 @@ class MemoryProcess:
     direct_limit: int | None = None
     metaspace_limit: int | None = None
     container_limit: int | None = None
+    slots: int | None = None
     usage: Usage | None = None
 
 

@@ -24,7 +24,7 @@ from flowdiag.analyses.model.finding import (
     cite,
     grade,
 )
-from flowdiag.analyses.queues.facts import JobQueues
+from flowdiag.analyses.queues.facts import JobQueues, merge_gauges
 from flowdiag.analyses.queues.proof import WAITING, WORKING, evidence_in, strongest_reports
 from flowdiag.analyses.queues.root import Spell, find_spells, loads_in, samples_in, subtask_name
 
@@ -172,9 +172,20 @@ def spell_finding(job: JobQueues, spell: Spell, title: str) -> Finding:
         explain=explanation(found) + note,
         measurements=measurements_of(spell),
         evidence=evidence_of(job, spell),
-        actions=remedies_for(job.job, found),
+        actions=remedies_for(job.job, found, _cpu_load(job, spell)),
         votes=found.votes,
     )
+
+
+def _cpu_load(job: JobQueues, spell: Spell) -> float | None:
+    """Return the lowest CPU load among the TaskManagers of the culprit; None if unknown."""
+    names = {load.taskmanager for load in spell.culprit_loads}
+    gauges = [
+        merge_gauges(machine.gauges.get("cpu") for machine in job.machines.get(name or "", ()))
+        for name in names
+    ]
+    loads = [gauge.mean for gauge in gauges if gauge is not None]
+    return min(loads) if len(loads) == len(names) > 0 else None
 
 
 def spells_of(job: JobQueues, *causes: str | None) -> list[Spell]:

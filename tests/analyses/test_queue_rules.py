@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flowdiag.analyses.diagnosis import select_facts
-from flowdiag.analyses.flink.job import SubtaskLoad
+from flowdiag.analyses.flink.job import Setting, SubtaskLoad
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.model.finding import Confidence, Severity, State, Verdict
 from flowdiag.analyses.model.keys import JobKey
@@ -595,3 +595,23 @@ def test_a_job_in_which_no_record_moves_is_not_healthy() -> None:
     assert judged(bench.job()).verdict is Verdict.INCONCLUSIVE
     bench.says("Source: orders", 0, records_out=1.0)
     assert judged(bench.job()).verdict is Verdict.HEALTHY
+
+
+def test_advice_fits_the_exhausted_resource() -> None:
+    def advice(cpu: float) -> str:
+        machines = {f"taskmanager-{n}": {"cpu": cpu} for n in (1, 2, 3)}
+        finding = findings(slow_sink(Queues(machines=machines)).job())["BP102"]
+        return " ".join(action.text for action in finding.actions)
+
+    assert "asynchronously" in advice(0.3)
+    assert "asynchronously" not in advice(0.97)
+    assert "more cores: they use 97% of theirs" in advice(0.97)
+
+
+def test_an_operator_with_state_in_rocksdb_gets_advice_about_its_memory() -> None:
+    bench = slow_sink(Queues())
+    bench.settings.append(
+        Setting(job=bench.key, key="state.backend.type", value="rocksdb", source="rest")
+    )
+    texts = [action.text for action in findings(bench.job())["BP102"].actions]
+    assert any("more managed memory per slot" in text for text in texts[:2])

@@ -6,6 +6,7 @@ from typing import Final
 
 from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.job import JobFacts
+from flowdiag.analyses.flink.judging import setup_of
 from flowdiag.analyses.flink.suspects import NamedCulprit
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.model import fmt
@@ -23,6 +24,9 @@ _UNKNOWN_CAUSE: Final = (
     "TaskManager or its snapshot is slow."
 )
 
+FULL_CORES: Final = 0.85
+"""CPU load of a process, as a share of its cores: more subtasks on them gain nothing."""
+
 # The remedies of a cause that fit a culprit; all remedies for causes not listed here.
 _FITTING_REMEDIES: Final = {
     "slow-taskmanager": ("look-at-machine",),
@@ -38,7 +42,16 @@ def explanation(found: NamedCulprit) -> str:
     return text if against is None else f"{text} Not all signals agree: {against}."
 
 
-def remedies_for(job: JobFacts, found: NamedCulprit) -> tuple[Action, ...]:
+def remedies_for(
+    job: JobFacts, found: NamedCulprit, cpu: float | None = None
+) -> tuple[Action, ...]:
+    """Return the remedies that fit the culprit, and the resource that runs out.
+
+    Args:
+        job: the job.
+        found: the culprit.
+        cpu: the CPU load of its TaskManagers, as a share; None: unknown.
+    """
     subject = found.subject
     place = fmt.place(subject.taskmanager, subject.host)
     if found.cause is None:
@@ -49,12 +62,19 @@ def remedies_for(job: JobFacts, found: NamedCulprit) -> tuple[Action, ...]:
         return (compare, *h.remedies("data-skew", job, "overtake", "debloat"))
     chained = " -> " in (subject.task or "")
     known = _FITTING_REMEDIES.get(found.cause) or tuple(CAUSES[found.cause].remedies)
-    names = [name for name in known if name != "chain" or chained]
+    full = cpu is not None and cpu >= FULL_CORES
+    left_out = {
+        *(() if chained else ("chain",)),
+        *(() if setup_of(job).backend == "rocksdb" else ("state-memory",)),
+        "parallelism" if full else "cores",
+    }
+    names = [name for name in known if name not in left_out]
     return h.remedies(
         found.cause,
         job,
         *names,
         place=place,
         task=fmt.shorten(subject.task or "it"),
+        cpu=fmt.percent(min(cpu or 0.0, 1.0)),
         than=f" than its {subject.parallelism}" if subject.parallelism else "",
     )

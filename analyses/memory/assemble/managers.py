@@ -62,6 +62,7 @@ def with_rest(
             observed=sizes,
             origin="rest",
             refs={f"observed:{name}": incident.ref for name in sizes if incident.ref},
+            slots=int(slots) if (slots := incident.text.get("slots", "")).isdecimal() else None,
         )
         _add_observed(processes, found)
     return processes
@@ -87,7 +88,11 @@ def _add_observed(processes: list[MemoryProcess], found: MemoryProcess) -> None:
             continue
         if not known.observed:
             known = replace(known, observed=found.observed, origin=found.origin)
-        processes[index] = replace(known, container=known.container or found.container)
+        processes[index] = replace(
+            known,
+            container=known.container or found.container,
+            slots=known.slots if known.slots is not None else found.slots,
+        )
         return
     processes.append(found)
 

@@ -28,6 +28,8 @@ TaskManagers with one of these options.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from flowdiag.analyses.memory import helpers as h
 from flowdiag.analyses.memory.advice import current_pools, derive_with
 
@@ -55,22 +57,33 @@ def judge(facts: h.MemoryFacts, limits: Limits) -> h.Iterator[h.Finding]:
         off = process.configured.get(SWITCH, "true").strip().lower() == "false"
         memory = current_pools(process)
         managed = memory.managed if memory is not None else None
-        text = process.configured.get("taskmanager.numberOfTaskSlots", "1").strip()
-        slots = max(1, int(text)) if text.isdecimal() and len(text) < 6 else 1
-        if off or (managed is not None and managed < limits.least * h.model.MIB * slots):
-            yield _finding(process, managed, slots, off=off)
+        slots = _slots(process)
+        if off or (managed is not None and managed < limits.least * h.model.MIB * (slots or 1)):
+            found = _finding(process, managed, slots, off=off)
+            # Only a finding of the job can be part of the story about its slow operators.
+            yield replace(found, job=facts.jobs[0].key) if len(facts.jobs) == 1 else found
             return
 
 
-def _finding(process: h.MemoryProcess, managed: int | None, slots: int, *, off: bool) -> h.Finding:
+def _slots(process: h.MemoryProcess) -> int | None:
+    """Return the slots of a TaskManager: as REST reports them, or as configured."""
+    if process.slots:
+        return process.slots
+    text = process.configured.get("taskmanager.numberOfTaskSlots", "").strip()
+    return max(1, int(text)) if text.isdecimal() and len(text) < 6 else None
+
+
+def _finding(
+    process: h.MemoryProcess, managed: int | None, slots: int | None, *, off: bool
+) -> h.Finding:
     title = "RocksDB is not limited to managed memory"
     # A configured size overrides the fraction.
     sized = h.model.MANAGED in process.configured
     option = SWITCH if off else h.model.MANAGED if sized else h.model.MANAGED_FRACTION
     proposed = None
     if not off:
-        memory_for = h.fmt.plural(slots, "slot")
-        title = f"RocksDB has {h.fmt.size(managed)} of managed memory for {memory_for}"
+        memory_for = f" for {h.fmt.plural(slots, 'slot')}" if slots is not None else ""
+        title = f"RocksDB has {h.fmt.size(managed)} of managed memory{memory_for}"
         if (memory := current_pools(process)) is not None:
             size = int(DEFAULT_SHARE * memory.flink) // h.model.MIB * h.model.MIB
             share = h.model.as_option(size) if sized else f"{DEFAULT_SHARE}"
@@ -82,7 +95,7 @@ def _finding(process: h.MemoryProcess, managed: int | None, slots: int, *, off: 
         title=title,
         cause="unmanaged-rocksdb",
         rank=h.Rank.MECHANISM,
-        option=SWITCH if off else h.model.MANAGED_FRACTION,
+        option=option,
         measurements=(h.measurement("managed-memory", managed, "bytes"),),
         evidence=h.cite([(process.refs.get(SWITCH if off else h.model.MANAGED), None)]),
         actions=(
