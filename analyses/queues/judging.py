@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -209,13 +210,15 @@ def serious_spells(job: JobQueues) -> list[Spell]:
     return [spell for spell in find_spells(job) if severity_of(job, spell) is not Severity.INFO]
 
 
-def waiting_tasks(job: JobQueues) -> list[tuple[str, float]]:
+def waiting_tasks(job: JobQueues, windows: Sequence[int] | None = None) -> list[tuple[str, float]]:
     """Return the tasks with a subtask that waits most of the time, and the largest share of each.
 
-    The shares are those of the first spell, or over all of the input if there is none.
+    Args:
+        job: the job.
+        windows: the time of the shares; None: that of the first spell, or all of the input if there is none.
     """
-    spells = find_spells(job)
-    loads = spells[0].loads if spells else loads_in(job)
+    spells = find_spells(job) if windows is None else ()
+    loads = spells[0].loads if spells else loads_in(job, windows)
     found: dict[str, float] = {}
     for load in loads.values():
         if load.waits and load.wait_measured:

@@ -615,3 +615,19 @@ def test_an_operator_with_state_in_rocksdb_gets_advice_about_its_memory() -> Non
     )
     texts = [action.text for action in findings(bench.job())["BP102"].actions]
     assert any("more managed memory per slot" in text for text in texts[:2])
+
+
+def test_tasks_that_wait_in_turn_are_no_finding_without_a_task() -> None:
+    bench = Queues(minutes=10)
+    for minute in range(10):
+        bench.says("enrich", minute % 4, minutes=[minute], back_pressured=550.0, busy=0.0)
+    assert findings(bench.job()) == {}
+
+
+def test_back_pressure_that_began_late_has_the_shares_of_its_own_time() -> None:
+    bench = Queues(minutes=20)
+    bench.says("enrich", minutes=range(16, 20), back_pressured=900.0, busy=0.0)
+    assert (
+        findings(bench.job())["BP101"].title
+        == "1 task is back-pressured up to 90% of the time: enrich"
+    )

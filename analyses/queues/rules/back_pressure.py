@@ -64,10 +64,10 @@ class Limits(h.Limits):
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield at most one finding per job, or the reason why the result is inconclusive."""
     if spells := h.serious_spells(job):
-        if h.waiting_tasks(job):
+        if waiting := h.waiting_tasks(job):
             first = spells[0]
             note = "The findings above name the slow task."
-            yield _finding(job, first.first_us, first.last_us, first.state, note)
+            yield _finding(job, waiting, first.first_us, first.last_us, first.state, note)
         return
     if missing := gaps.missing_metrics(job, limits.known):
         yield missing
@@ -97,10 +97,10 @@ def _back_pressure_without_cause(
     elif unknown := gaps.unknown_root(job, windows, few=few):
         if ongoing or ordered:
             yield unknown
-    else:
+    elif waiting := h.waiting_tasks(job, windows):  # none: other subtasks wait in each window
         state = h.State.ONGOING if ongoing else h.State.RECOVERED
         note = "No task downstream is busy all the time. Bursts, a slow network, or a varying load may be the cause."
-        yield _finding(job, first, last, state, note)
+        yield _finding(job, waiting, first, last, state, note)
 
 
 def _is_burst(job: h.JobQueues, windows: list[int], first_us: int, limits: Limits) -> bool:
@@ -110,9 +110,14 @@ def _is_burst(job: h.JobQueues, windows: list[int], first_us: int, limits: Limit
 
 
 def _finding(
-    job: h.JobQueues, first: int | None, last: int | None, state: h.State, note: str
+    job: h.JobQueues,
+    waiting: list[tuple[str, float]],
+    first: int | None,
+    last: int | None,
+    state: h.State,
+    note: str,
 ) -> h.Finding:
-    shares = [(name, min(share, 1.0)) for name, share in h.waiting_tasks(job)]
+    shares = [(name, min(share, 1.0)) for name, share in waiting]
     names = h.fmt.listed(h.fmt.shorten(name, 40) for name, _ in shares[:4])
     most = h.fmt.percent(max((share for _, share in shares), default=0.0))
     tasks = {name for name, _ in shares}
