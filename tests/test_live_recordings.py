@@ -29,7 +29,7 @@ ALL = sorted(path.parent for path in ROOT.glob("*/*/truth.json"))
 TOPICS = ("checkpoints", "queues", "memory")
 TICKS = (3, 4, 5, 7)
 USUAL = (None, 4)
-"""Numbers of ticks that every run judges; the others are for `.ci/full`."""
+"""Numbers of ticks that every run tests; `.ci/full` tests the others."""
 # Requested in every tick. All other responses are only stored if they change.
 _EACH_TIME = ("/metrics", "/thread-dump", "/backpressure")
 

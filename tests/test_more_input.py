@@ -25,7 +25,7 @@ _SAMPLE: Final = {"flink": 2, "spark": 6}
 
 
 def _sampled() -> set[tuple[str, int]]:
-    """Return recordings with the number of a chain, drawn once and for all."""
+    """Return recordings with the number of a chain, drawn with a fixed seed."""
     dice = random.Random("more input")
     return {
         (run.name, dice.randrange(CHAINS))

@@ -57,7 +57,7 @@ class Silence:
 
 
 def silence_of(job: JobQueues, task: str) -> Silence | None:
-    """Return the silence of a task with all its metrics; None if it emits records, or has no downstream task."""
+    """Return the silence of a task whose metrics are complete; None if it emits records, or has no downstream task."""
     quiet = {
         key: _trailing_without_output(each) for key, each in job.samples.items() if key.task == task
     }

@@ -56,11 +56,11 @@ CATCH_UP_US: Final = 600_000_000
 WARM_UP_US: Final = 60_000_000
 SHORT_US: Final = 300_000_000
 BLOCKED: Final = 0.9
-"""Share of the time: a source that waits this long reads nothing like what it could."""
+"""Share of the time: a source that waits this long could read far more."""
 SATURATED: Final = 0.9
 """Share of the time that every subtask of a saturated task is busy."""
 PARTLY: Final = 0.1
-"""Share of the time that upstream tasks wait for a saturated task, at least: its input is full now and then."""
+"""Minimum share of the time that upstream tasks wait for a saturated task: its input is full at times."""
 FILLED: Final = 0.25
 """Share of a queue's capacity, on average: a subtask that keeps up empties its input between two samples."""
 MOST_CHANCE_LATE: Final = 2
@@ -374,7 +374,7 @@ def _slow_taskmanagers(job: JobQueues, loads: Loads) -> list[Root]:
 def _saturated_tasks(job: JobQueues, loads: Loads) -> Iterator[Root]:
     """Yield tasks whose subtasks are all busy all the time, and whose input is full.
 
-    Upstream tasks that are almost as slow wait only for a part of the time, or not at all yet.
+    Upstream tasks that are almost as slow wait only part of the time, or not yet at all.
     """
     grouped = by_task(loads)
     for task, members in grouped.items():

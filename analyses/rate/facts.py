@@ -370,7 +370,7 @@ class ApplicationFacts:
     started_us: int | None = None
     ended_us: int | None = None
     last_us: int | None = None
-    stopped_us: int | None = None  # when its stop began, as `present.endings` finds it
+    stopped_us: int | None = None  # when its stop began, as `assessment.endings` finds it
     origins: frozenset[str] = frozenset()  # listener | rest | log | event-log
     damaged: bool = False  # one of its inputs is cut
 

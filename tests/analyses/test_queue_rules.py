@@ -525,7 +525,7 @@ def test_the_same_minute_gives_the_same_verdict_with_any_number_of_samples(
 
 
 def saturated(bench: Queues, **upstream: float) -> Queues:
-    """Every subtask of `aggregate` is busy and its input full; `enrich` waits for a part of the time."""
+    """Every subtask of `aggregate` is busy and its input full; `enrich` waits part of the time."""
     bench.says("aggregate", busy=990.0, idle=10.0, in_pool=0.9)
     return bench.says("enrich", busy=700.0, idle=120.0, **upstream)
 

@@ -1,4 +1,4 @@
-"""Tests the end of an application: its effects are no causes, and an open batch at the end is one."""
+"""Tests the end of an application: its effects are not reported as causes, and a batch without an end is reported."""
 
 from __future__ import annotations
 

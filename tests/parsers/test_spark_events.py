@@ -81,7 +81,7 @@ def totals(rows: list[Json]) -> Counter[tuple[int, str, str]]:
             for name in ("tasks", "total_ms", "records"):
                 key = (row["checkpoint"], row["fields"]["executor"], name)
                 found[key] += int(row["fields"][name])
-        elif row["event"] not in ("split", "spark_task"):  # tasks that a cut separates
+        elif row["event"] not in ("split", "spark_task"):  # tasks across the boundary of two splits
             found[row["offset"], row["event"], ""] += 1
     return found
 
@@ -128,7 +128,7 @@ def test_only_tasks_without_an_end_remain(tmp_path: Path) -> None:
         tmp_path / "log", [HEAD, begun(1), begun(2), task(7, 1, 300), begun(3), task(7, 3, 5)]
     )
     assert open_tasks(10_000) == {"2": 1}
-    # Of a task that a cut separates, both ends are known, so that they can be joined.
+    # Both ends of a task across a boundary are known, so that they can be joined.
     for size in (100, 300, 500):
         assert {number: count % 2 for number, count in open_tasks(size).items() if count % 2} == {
             "2": 1

@@ -32,7 +32,7 @@ _OF_A_STOP: Final = (
     "cancelled part of cancelled job group",
     "part of cancelled job group",
 )
-# Messages of a lost peer or a cancelled thread: right before a stop they belong to it.
+# Messages of a lost peer or a cancelled thread: the stop caused those right before it.
 _OF_AN_END: Final = (
     "received empty command",
     "obtaining a new communication channel",

@@ -7,8 +7,8 @@ task, stage and executor has not ended. If no Spark job runs either, the driver 
 
 Why it matters
 --------------
-The batches of an application, and the triggers of a query, run one after the other. Every one behind a hanging
-one waits.
+The batches of an application, and the triggers of a query, run one after the other. If one hangs,
+all later ones wait.
 
 How it decides
 --------------
