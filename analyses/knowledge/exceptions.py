@@ -27,6 +27,8 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "virtual-memory-exceeded": ("out-of-memory", ("virtual-memory",)),
     "container-killed": ("out-of-memory", ("more", "spark-overhead")),
     "memory-full": ("out-of-memory", ("more", "spark-heap")),
+    "python-memory-full": ("out-of-memory", ("spark-python",)),
+    "python-worker-lost": ("python-worker-lost", ()),
     "network-buffers": ("insufficient-network-buffers", ("count",)),
     "not-enough-slots": ("not-enough-slots", ("more-slots", "slots")),
     "jobmanager-lost": ("jobmanager-lost", ("pause",)),

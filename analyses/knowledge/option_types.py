@@ -321,6 +321,8 @@ TYPES: Final[dict[str, OptionType]] = {
     TRIGGER_INTERVAL: PROCESSING_TIME,
     "spark.executor.memory": SPARK_MEMORY,
     "spark.executor.memoryOverhead": SPARK_MEMORY,
+    "spark.executor.pyspark.memory": SPARK_MEMORY,
+    "spark.python.worker.faulthandler.enabled": BOOLEAN,
     "spark.speculation": BOOLEAN,
     "spark.sql.shuffle.partitions": COUNT,
     "spark.sql.streaming.multipleWatermarkPolicy": one_of("min", "max"),

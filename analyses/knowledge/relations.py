@@ -89,6 +89,8 @@ _SLOW_BATCHES: Final = (
     "shuffle-fetch",
     "spill",
     "driver-gaps",
+    "slow-python-code",
+    "slow-source",
     "slow-output",
     "slow-state-commits",
     "growing-state",

@@ -19,7 +19,11 @@ MANUAL_CLOCK_MS: Final = 365 * 86_400_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageLoad:
-    """The stage of a batch with the longest task, and that task."""
+    """The stage of a batch with the longest task, and that task.
+
+    `run_ms` is the run time of all its tasks, `cpu_ms` the part that the JVM computes, and `python_ms` the part in
+    Python workers. `python` is whether its tasks send data to Python workers.
+    """
 
     stage: int
     name: str | None
@@ -34,6 +38,10 @@ class StageLoad:
     gc_ms: int = 0
     spilled_bytes: int = 0
     fetch_ms: int = 0
+    run_ms: int | None = None
+    cpu_ms: int | None = None
+    python_ms: int | None = None
+    python: bool = False
 
     @property
     def others_ms(self) -> float | None:

@@ -395,6 +395,16 @@ def short_of_time(state: StreamState, *, use: float = defaults.NARROW) -> bool:
     return state.stability is Stability.OVERLOADED or batches.has_low_headroom(state, use=use)
 
 
+def has_no_pause(flow: Flow, *, use: float = defaults.NARROW) -> bool:
+    """Return whether a flow is short of time, or is a query whose triggers follow each other without a pause.
+
+    Without a known interval, only the missing pauses show that the triggers set the pace.
+    """
+    if flow.query is None or flow.state.interval_ms is not None:
+        return short_of_time(flow.state, use=use)
+    return triggers.runs_back_to_back(late_triggers(flow.query.triggers))
+
+
 def floor_share(estimator: Replay) -> float:
     """Return the share of late updates whose rate the floor decided.
 

@@ -49,6 +49,13 @@ class Replay:
         return tuple(step for step in self.steps if step.new_rate is not None)
 
 
+def reads_files(app: ApplicationFacts) -> bool:
+    """Return whether the DStreams read files only: such a stream takes all new files, whatever the rate."""
+    described = [s.description or "" for batch in app.batches for s in batch.streams]
+    limited = app.receivers or app.blocks or app.partitions or any("topic" in d for d in described)
+    return bool(app.incidents_of("new-files")) and not limited
+
+
 def enabled(app: ApplicationFacts) -> bool | None:
     """Return whether back pressure is on; None without a known configuration."""
     if any(record.template == "pid-created" for record in app.traces):

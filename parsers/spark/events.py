@@ -64,8 +64,10 @@ SETTINGS: Final = (
     "spark.executor.cores",
     "spark.executor.instances",
     "spark.executor.memory",
+    "spark.executor.pyspark.memory",
     "spark.locality.wait",
     "spark.master",
+    "spark.python.",
     "spark.scheduler.",
     "spark.speculation",
     "spark.sql.adaptive.enabled",
@@ -93,6 +95,11 @@ _DAMAGE: Final = (
 )  # fmt: skip
 
 
+class _Sum(msgspec.Struct, gc=False):
+    name: str = msgspec.field(name="Name", default="")
+    value: Any = msgspec.field(name="Value", default=None)
+
+
 class _StageInfo(msgspec.Struct):
     stage: int = msgspec.field(name="Stage ID")
     attempt: int = msgspec.field(name="Stage Attempt ID", default=0)
@@ -101,6 +108,7 @@ class _StageInfo(msgspec.Struct):
     submitted: int | None = msgspec.field(name="Submission Time", default=None)
     completed: int | None = msgspec.field(name="Completion Time", default=None)
     failure: str | None = msgspec.field(name="Failure Reason", default=None)
+    sums: list[_Sum] = msgspec.field(name="Accumulables", default_factory=list)
 
 
 class _StageCompleted(msgspec.Struct):
@@ -371,6 +379,8 @@ def _job_start(data: bytes) -> list[Row]:
         return value if isinstance(value, str) else None
 
     time = text("spark.streaming.internal.batchTime")
+    # Listing the files of a source runs as a job, but its tasks are not those of the batch.
+    listing = (text("spark.job.description") or "").startswith("Listing leaf files")
     fields = {
         "what": "started",
         "output": text("spark.streaming.internal.outputOpId"),
@@ -378,7 +388,7 @@ def _job_start(data: bytes) -> list[Row]:
         "run_id": text("spark.jobGroup.id") if text("sql.streaming.queryId") else None,
         "batch_id": text("streaming.sql.batchId"),
         "call_site": _text(text("callSite.short"), 200),
-        "stages": msgspec.json.encode(event.stages).decode(),
+        "stages": msgspec.json.encode(event.stages if not listing else []).decode(),
         "stage_name": _text(max(event.infos, key=lambda one: one.stage).name, 300)
         if event.infos
         else None,
@@ -424,8 +434,28 @@ def _stage_completed(data: bytes) -> list[Row]:
             parallelism=info.tasks,
             duration_ms=lasted,
             cause=_cause(info.failure),
+            fields=_times_of_stage(info.sums),
         )
     ]
+
+
+_SENT_TO_PYTHON: Final = "data sent to Python workers"
+_STAGE_TIMES: Final = {
+    "internal.metrics.executorRunTime": ("run_ms", 1),
+    "internal.metrics.executorCpuTime": ("cpu_ms", 1_000_000),
+    "time to run Python workers": ("python_ms", 1),  # from 4.0
+}
+
+
+def _times_of_stage(sums: list[_Sum]) -> dict[str, str]:
+    """Return the run time of a stage's tasks, and its parts in the JVM and in Python workers."""
+    times: dict[str, int] = {}
+    for each in sums:
+        found, text = _STAGE_TIMES.get(each.name), str(each.value)
+        if found is not None and text.isdecimal() and len(text) < 18:
+            times[found[0]] = times.get(found[0], 0) + int(text) // found[1]
+    sent = any(each.name == _SENT_TO_PYTHON for each in sums)
+    return _fields({**times, "python": "true" if sent else None})
 
 
 def _executor_added(data: bytes) -> list[Row]:

@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from flowdiag.analyses.rate.facts import ApplicationFacts, OpenTask, OpenTrigger, Work
+from flowdiag.analyses.rate.facts import (
+    ApplicationFacts,
+    OpenTask,
+    OpenTrigger,
+    StageLoad,
+    Work,
+)
 
 from . import rate_workbench as w
 
@@ -130,3 +136,84 @@ def test_a_first_batch_may_take_minutes() -> None:
     slow = [w.trigger(n, 15_000, rows=50, interval=15_000) for n in range(3)]
     app = stopping(*slow, unfinished=unfinished(29_000))
     assert "RT104" not in w.codes(app)
+
+
+# -- other findings of live runs ---------------------------------------------------------------
+
+
+def failed_beside(*others: Any) -> Any:
+    """Return the finding about a query that failed while other queries have these triggers."""
+    query = w.query(HEALTHY[:10], events=(ended("ValueError: no number", 21_000),))
+    beside = tuple(
+        replace(w.query(some), id=f"o{n}", name=f"o{n}") for n, some in enumerate(others)
+    )
+    (finding,) = next(
+        outcome
+        for outcome in w.outcomes(w.application(queries=(query, *beside)))
+        if outcome.code == "RT103"
+    ).findings
+    return finding
+
+
+def test_a_failed_query_beside_others_goes_unnoticed() -> None:
+    finding = failed_beside(HEALTHY)
+    assert "the application continues without it" in finding.title
+    assert "query o0" in finding.explain
+    assert "continues" not in failed_beside(HEALTHY[:8]).title
+    assert "continues" not in failed_beside().title
+
+
+def staged(**values: Any) -> StageLoad:
+    return StageLoad(
+        stage=4, name="start", tasks=2, total_ms=16_000, longest_ms=8_200, index=0, executor="1",
+        host="h", slowest_records=0, records=0, run_ms=16_000, **values,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("stage", "codes"),
+    [
+        (staged(cpu_ms=90, python=True, python_ms=15_800), ["RT314"]),  # Spark 4
+        (staged(cpu_ms=90, python=True), ["RT314"]),
+        (staged(cpu_ms=9_000, python=True, python_ms=2_000), []),
+        (staged(cpu_ms=9_000, python=True), []),
+        (staged(cpu_ms=90), []),  # no Python
+    ],
+)
+def test_python_code_takes_the_time_of_tasks(stage: StageLoad, codes: list[str]) -> None:
+    slow = [
+        w.trigger(n, 8_400, rows=80, time_us=(w.T0 + n * 8_420) * 1000, stage=stage)
+        for n in range(9)
+    ]
+    for interval in (None, 4_000):
+        app = w.application(queries=(w.query(slow, trigger_interval_ms=interval),))
+        assert [code for code in w.codes(app) if code != "RT101"] == codes
+    calm = [w.trigger(n, 8_400, rows=80, interval=20_000, stage=stage) for n in range(9)]
+    assert w.codes(w.application(queries=(w.query(calm, trigger_interval_ms=20_000),))) == []
+
+
+@pytest.mark.parametrize("interval", [None, 2_000])
+@pytest.mark.parametrize(("asking", "codes"), [(2_490, ["RT410"]), (300, [])])
+def test_a_slow_source_needs_no_interval(
+    interval: int | None, asking: int, codes: list[str]
+) -> None:
+    durations = {"latestOffset": asking, "addBatch": 2_900 - asking, "triggerExecution": 3_000}
+    slow = [
+        replace(w.trigger(n, 3_000, time_us=(w.T0 + n * 3_010) * 1000), durations=durations)
+        for n in range(8)
+    ]
+    app = w.application(queries=(w.query(slow, trigger_interval_ms=interval),))
+    assert [code for code in w.codes(app) if code != "RT101"] == codes
+
+
+def test_back_pressure_is_no_advice_for_files() -> None:
+    late = [w.batch(n, processing_ms=1_500, scheduling_ms=500 * n, streams=()) for n in range(30)]
+    files = (w.record("new-files", at=1_000),)
+
+    def options(app: ApplicationFacts) -> set[str | None]:
+        found = next(outcome for outcome in w.outcomes(app) if outcome.code == "RT101").findings
+        return {action.option for action in found[0].actions}
+
+    enabled = "spark.streaming.backpressure.enabled"
+    assert enabled in options(w.application(late))
+    assert enabled not in options(w.application(late, incidents=files))

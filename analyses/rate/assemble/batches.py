@@ -86,12 +86,9 @@ def _batch(row: Row, stage: StageLoad | None, work: Work | None) -> Batch:
             completed, end, processing = True, job_end, max(0, job_end - job_start)
     if scheduling is None and start is not None:
         scheduling = max(0, start - (submission if submission is not None else row["batch"]))
-    if completed:
-        state = "completed"
-    elif row.get("begun") or job_start is not None:
-        state = "processing"
-    else:
-        state = "queued"
+    state = _state(row, completed)
+    if state == "processing" and start is None:
+        start = row.get("begun_ms")
     return Batch(
         time_ms=row["batch"],
         state=state,
@@ -109,6 +106,12 @@ def _batch(row: Row, stage: StageLoad | None, work: Work | None) -> Batch:
         approximate=approximate,
         ref=optional_ref_of(row),
     )
+
+
+def _state(row: Row, completed: bool) -> str:
+    if completed:
+        return "completed"
+    return "processing" if row.get("begun") or row.get("job_start") is not None else "queued"
 
 
 def _times(row: Row, completed: bool) -> tuple[int | None, int | None, int | None]:

@@ -51,7 +51,7 @@ def queries_of(
             query.triggers[key] = _trigger(
                 row, run, stages.get((run, number)), work.get((None, run, number))
             )
-    for row in singles[Event.SPARK_QUERY]:
+    for row in _of_known_queries(singles[Event.SPARK_QUERY]):
         query = queries[field_of(row, "id")]
         query.add(row, field_of(row, "run_id"))
         query.events.append(row)
@@ -84,6 +84,12 @@ def queries_of(
             )
         )
     return tuple(result)
+
+
+def _of_known_queries(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows without exceptions of no query, if an exception ended a known one: it is printed again."""
+    failed = any(field_of(row, "id") and row.get("cause") for row in rows)
+    return [row for row in rows if field_of(row, "id") or not failed]
 
 
 _MOSTLY_LATE: Final = 0.5

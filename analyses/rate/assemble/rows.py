@@ -90,4 +90,8 @@ def stage_of(row: Row) -> StageLoad:
         gc_ms=row.get("gc") or 0,
         spilled_bytes=row.get("spilled") or 0,
         fetch_ms=row.get("fetch") or 0,
+        run_ms=row.get("run"),
+        cpu_ms=row.get("cpu"),
+        python_ms=row.get("python_ms"),
+        python=bool(row.get("python")),
     )

@@ -97,7 +97,15 @@ class _Ending:
         return replace(query, events=tuple(map(self.settle_record, query.events)), unfinished=last)
 
     def settle_batch(self, batch: Batch, failed_us: int | None) -> Batch:
-        """Return the batch, without its failure if the stop caused it."""
+        """Return the batch, without its failure if the stop caused it.
+
+        In an event log, the stop also ends the job of a batch that was still running.
+        """
+        end, stop = batch.end_ms, self.stop_us
+        if batch.approximate and end is not None and stop is not None and end * 1000 >= stop:
+            return replace(
+                batch, state="processing", end_ms=None, processing_ms=None, failed_outputs=0
+            )
         if failed_us is None and batch.end_ms is not None:
             failed_us = batch.end_ms * 1000
         if not batch.failed_outputs or not self.caused(failed_us, batch.reason):

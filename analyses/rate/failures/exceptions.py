@@ -13,7 +13,8 @@ from flowdiag.analyses.model.finding import Action, Measurement
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.assessment import AssessedApplication
 from flowdiag.analyses.rate.facts import Record
-from flowdiag.parsers.exceptions import Classified
+from flowdiag.analyses.rate.failures.troubles import error_line
+from flowdiag.parsers.exceptions import Classified, is_wrapper
 
 
 def classify_record(record: Record) -> Classified | None:
@@ -24,6 +25,9 @@ def classify_record(record: Record) -> Classified | None:
         from flowdiag.parsers.lines.pastes import classify_text
 
         found = classify_text(record.cause, "spark")
+        if found is None or is_wrapper(found.name):
+            # The text of a long exception ends with the Python error, without the classes in between.
+            found = classify_text(error_line(record.cause), "spark") or found
         if found is not None:
             found.values.update({key: record.fields[key] for key in _HEAP if key in record.fields})
         return found

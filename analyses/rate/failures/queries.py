@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.failures import exceptions
 from flowdiag.analyses.rate.failures.troubles import error_line, failure_rank
@@ -34,20 +36,19 @@ def failed_query(
     if recovered:
         severity, state = h.Severity.WARNING, h.State.RECOVERED
     error = h.fmt.shorten(error_line(ended[-1].cause), 200)
-    if recovered:
-        explain = "The query was restarted and has worked since."
-    elif pasted:
-        explain = h.explanation(cause) or "The logs do not show whether the query was restarted."
-    else:
-        explain = _without_recovery(query, len(ended), after, last)
     times = f" {len(ended)} times" if len(ended) > 1 else ""
+    outcome = h.explanation(cause) or _UNKNOWN_OUTCOME
+    if recovered or not pasted:
+        outcome = _outcome(query, len(ended), after, last, recovered=recovered)
+    going_on = "" if recovered else _other_queries(assessed, query, last)
+    title = _title(_failed_runs(query, len(ended), pasted=pasted), continues=bool(going_on))
     return h.query_finding(
         assessed,
         query,
         severity=severity,
         state=state,
-        title=f"{_failed_runs(query, len(ended), pasted=pasted)} ended with an exception: {h.without_package(error)}",
-        explain=" ".join(filter(None, (exceptions.driver_note(found), explain))),
+        title=f"{title}: {h.without_package(error)}",
+        explain=" ".join(filter(None, (exceptions.driver_note(found), outcome, going_on))),
         why=f"ended{times}: {error}",
         cause=cause,
         rank=failure_rank(record.cause for record in ended),
@@ -61,6 +62,28 @@ def failed_query(
         evidence=h.evidence_of(ended),
         actions=exceptions.failure_actions(assessed, ended[-1], error, "tolerate"),
     )
+
+
+def _other_queries(assessed: h.AssessedApplication, query: h.QueryFacts, last: int) -> str:
+    """Return a sentence about the queries that have triggers after this one ended; empty without one.
+
+    Event logs do not date the end: then the last trigger of the query counts.
+    """
+    since = last or max((t.time_us for t in query.triggers), default=0)
+    others = [
+        other.label
+        for other, _ in assessed.queries
+        if other.id != query.id and sum(t.time_us > since for t in other.triggers) >= _CONTINUES
+    ]
+    if not since or not others:
+        return ""
+    return (
+        f"The application still runs, with {h.fmt.listed(others)}, so its status shows no failure. Wait "
+        "with spark.streams.awaitAnyTermination(), or monitor every query."
+    )
+
+
+_CONTINUES: Final = 2  # triggers that began after the failure
 
 
 def _ends_by_run(records: h.Sequence[h.Record]) -> list[h.Record]:
@@ -91,7 +114,18 @@ def _triggers_after(query: h.QueryFacts, failed: set[str | None], last: int) -> 
     return sum(run not in failed for run in runs[known[-1] :]) if known else 0
 
 
-def _without_recovery(query: h.QueryFacts, times: int, after: int, last: int) -> str:
+def _title(who: str, *, continues: bool) -> str:
+    rest = ", and the application continues without it" if continues else ""
+    return f"{who} ended with an exception{rest}"
+
+
+_UNKNOWN_OUTCOME: Final = "The logs do not show whether the query was restarted."
+
+
+def _outcome(query: h.QueryFacts, times: int, after: int, last: int, *, recovered: bool) -> str:
+    """Return whether the query was restarted and works, in a sentence."""
+    if recovered:
+        return "The query was restarted and has worked since."
     if after:
         return (
             f"The query was restarted. {h.fmt.plural(after, 'trigger')} since then may be too few "

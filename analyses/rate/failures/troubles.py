@@ -134,6 +134,11 @@ def partition_in(text: str | None) -> str | None:
     return None
 
 
+_IN_TASK: Final = re.compile(
+    r"(?:[\w.]{1,200}: )?Job aborted due to stage failure: [^\n]{1,200}?\(TID [0-9]{1,19}\) \([^()\n]{1,300}\): "
+)
+
+
 def error_line(text: str | None) -> str:
     """Return the line of a failure with the error: in a Python traceback, the last one.
 
@@ -141,7 +146,7 @@ def error_line(text: str | None) -> str:
     ...          "\\nValueError: no number")
     'ValueError: no number'
     """
-    printed = (text or "").splitlines()
+    printed = _IN_TASK.sub("", text or "").splitlines()
     lines = [line.strip() for line in printed if line.strip()]
     errors = [
         line

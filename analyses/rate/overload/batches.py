@@ -83,7 +83,7 @@ def _measurements(state: h.StreamState, late: float, delay: float) -> h.Iterator
 
 def _actions(assessed: h.AssessedApplication, state: h.StreamState) -> h.Iterator[h.Action]:
     app, line, able = assessed.app, state.line, state.headroom_per_s or 0.0
-    if h.pid.enabled(app) is not True:
+    if h.pid.enabled(app) is not True and not h.pid.reads_files(app):
         # Spark's floor of 100 may exceed what the job can do, and its first batch has no limit.
         floor, first = max(1.0, min(100.0, able / 10)), max(1.0, 0.9 * able)
         yield from h.remedies(

@@ -24,6 +24,7 @@ from flowdiag.analyses.rate.rules import (
     many_tasks,
     no_core_left,
     periodic_triggers,
+    python_code,
     rate_floor,
     receiver_restarts,
     repeated_batch,
@@ -32,6 +33,7 @@ from flowdiag.analyses.rate.rules import (
     slow_commits,
     slow_output,
     slow_outside,
+    slow_source,
     slow_task,
     stuck_watermark,
     task_overhead,
@@ -74,6 +76,7 @@ RULES: Final[tuple[Rule, ...]] = (
     driver_killed.RULE,
     many_tasks.RULE,
     no_core_left.RULE,
+    python_code.RULE,
     # RT4xx: Structured Streaming
     late_rows.RULE,
     stuck_watermark.RULE,
@@ -81,4 +84,5 @@ RULES: Final[tuple[Rule, ...]] = (
     slow_commits.RULE,
     periodic_triggers.RULE,
     repeated_batch.RULE,
+    slow_source.RULE,
 )

@@ -13,10 +13,11 @@ How it decides
 The gap is the processing time of a batch (`addBatch` for a trigger) minus the total duration of its Spark
 jobs. Overlapping jobs count in full, so the driver works for at least as long as the gap. In at least
 `batches` of the recent batches with records, the gap is at least `floor` and at least `share` of the
-batch. The rule needs at least `fewest` recent batches with records, and an event log with jobs.
+batch. The rule needs at least `fewest` recent batches with records, or three with a gap of at least `long`, and an
+event log with jobs.
 
 The rule only applies if the job is short of time: batches queue, take at least `use` of the interval, or
-are kept small by back pressure.
+are kept small by back pressure. Without a known interval, triggers must follow each other without a pause.
 
 What to do
 ----------
@@ -38,6 +39,7 @@ from flowdiag.analyses.rate import helpers as h
 class Limits(h.Limits):
     share: float = h.limit(0.5, "share", "minimum share of the batch without a running job")
     floor: float = h.limit(500, "ms", "starting and ending jobs takes only tens of milliseconds")
+    long: float = h.limit(3000, "ms", "a gap of seconds proves itself in three batches")
     batches: float = h.limit(0.6, "share", "minimum share of recent batches with such a gap")
     fewest: float = h.limit(h.defaults.FEW, "batches", "fewer batches may be a coincidence")
     use: float = h.limit(
@@ -53,10 +55,8 @@ def judge(
         units = [unit for unit in flow.units if unit.gap_ms is not None and unit.rows]
         gaps = [(unit.gap_ms or 0, max(1, unit.lasted_ms)) for unit in units]
         over = sum(gap >= max(limits.floor, limits.share * lasted) for gap, lasted in gaps)
-        if (
-            not h.short_of_time(flow.state, use=limits.use)
-            or len(units) < max(1, limits.fewest)
-            or over < limits.batches * len(units)
+        if over < max(_fewest(gaps, limits), limits.batches * len(units)) or not h.has_no_pause(
+            flow, use=limits.use
         ):
             continue
         gap, share = median(gap for gap, _ in gaps), median(gap / lasted for gap, lasted in gaps)
@@ -76,6 +76,12 @@ def judge(
             ),
             actions=h.remedies("driver-gaps", assessed.app),
         )
+
+
+def _fewest(gaps: list[tuple[int, int]], limits: Limits) -> float:
+    """Return how many batches with a gap are needed: fewer if the gaps are long."""
+    long = sum(gap >= limits.long for gap, _ in gaps)
+    return 3 if long >= 3 else max(1, limits.fewest)
 
 
 RULE = h.Rule("RT308", judge, Limits, causes=("driver-gaps",))

@@ -80,8 +80,10 @@ def judge(
             last=limits.last,
             recent=limits.recent,
         )
+    failed_query = any(h.parts.exception_records(query) for query, _ in assessed.queries)
     pasted = [record for record in app.incidents if record.fields.get("origin") == "paste"]
-    if pasted:
+    # The exception that ended a query is also in other records and in the output of the script.
+    if pasted and not (failed_query and app.application):
         yield batches.pasted_exceptions(assessed, pasted)
     elif tasks := h.batches.failed_tasks(app):
         yield batches.failed_tasks(assessed, tasks)

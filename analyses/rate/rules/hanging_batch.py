@@ -13,7 +13,7 @@ all later ones wait.
 How it decides
 --------------
 Batches: the oldest unfinished batch began more than `intervals` before the last record of the input, and has taken
-`ratio` times as long as any earlier batch. RT101 covers batches that only wait, and RT107 covers batches
+`ratio` times as long as any earlier batch, without the first ones. RT101 covers batches that only wait, and RT107 covers batches
 that later ones overtook.
 
 Triggers: the offsets of the last trigger were written, or its first job began, but no commit, progress report or
@@ -101,7 +101,8 @@ def _hanging_batch(app: h.ApplicationFacts, limits: Limits) -> tuple[h.Batch, in
     oldest = min(running, key=lambda b: b.start_ms or 0)
     begun = oldest.start_ms or 0
     ran = min(min(ends) // 1000, h.batches.contiguous_until_ms(app, begun)) - begun
-    longest = max((b.processing_ms or 0 for b in app.completed), default=0)
+    warm = app.completed[h.defaults.COLD :] or app.completed
+    longest = max((b.processing_ms or 0 for b in warm), default=0)
     enough = max(limits.intervals * app.interval_ms, limits.ratio * longest)
     return (oldest, ran, longest) if ran >= enough else None
 

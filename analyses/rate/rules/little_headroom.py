@@ -74,6 +74,8 @@ def judge(
             continue
         kind = "pauses" if state.pauses else "triggers" if query else "batches"
         explain, advice, verify = _TEXTS[kind]
+        if _waits_outside_tasks(flow):
+            advice = "Shorten the work of the driver in each batch: more cores do not help while no job runs"
         who = h.fmt.capital(query.label) if query else "The application"
         over = f"median of {flow.plural(len(flow.units))}"
         use = h.round_or_none(state.use)
@@ -88,6 +90,12 @@ def judge(
             measurements=(h.measurement("use", use, "share", limits.use, over=over),),
             actions=(h.Action(text=advice, verify=verify),),
         )
+
+
+def _waits_outside_tasks(flow: h.Flow) -> bool:
+    """Return whether no Spark job runs for at least half of the time."""
+    gaps = [(unit.gap_ms, unit.lasted_ms) for unit in flow.units if unit.gap_ms is not None]
+    return sum(gap for gap, _ in gaps) * 2 >= max(1, sum(lasted for _, lasted in gaps))
 
 
 RULE = h.Rule("RT106", judge, Limits)

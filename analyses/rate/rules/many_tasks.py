@@ -54,7 +54,10 @@ class Limits(h.Limits):
     share: float = h.limit(
         h.defaults.MOSTLY, "share", "minimum share of recent batches with so many tasks"
     )
-    fewest: float = h.limit(2, "batches", "a single batch may be a coincidence")
+    fewest: float = h.limit(1, "batches", "the plan is the same in every batch")
+    slow: float = h.limit(
+        2000, "ms", "minimum duration if too few batches show whether there is time to spare"
+    )
     use: float = h.limit(
         h.defaults.NARROW, "share", "share of the interval; below it, there is time to spare"
     )
@@ -64,7 +67,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Findi
     """Yield one finding per application or query whose tasks are almost empty."""
     cores = cores_of(assessed.app)
     for flow in h.flows_of(assessed):
-        if cores is None or not h.short_of_time(flow.state, use=limits.use):
+        if cores is None or not _may_be_short_of_time(flow, limits):
             continue
         units = [unit for unit in flow.units if unit.records]
         many = [
@@ -78,6 +81,14 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Findi
         ]
         if len(many) >= max(1.0, limits.fewest, limits.share * len(units)):
             yield _finding(flow, many, len(units), cores, limits)
+
+
+def _may_be_short_of_time(flow: h.Flow, limits: Limits) -> bool:
+    """Return whether the flow is short of time, or has slow batches and is too short for a verdict."""
+    if h.short_of_time(flow.state, use=limits.use):
+        return True
+    slow = all(unit.lasted_ms >= limits.slow for unit in flow.units)
+    return flow.state.stability is h.Stability.INCONCLUSIVE and slow
 
 
 def _finding(

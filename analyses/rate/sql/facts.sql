@@ -21,6 +21,7 @@ WITH told AS (
     max(cause) AS reason,
     count_if(state = 'completed') > 0 AS completed,
     count_if(state = 'started') > 0 AS begun,
+    min(time_us) FILTER (WHERE state = 'started') DIV 1000 AS begun_ms,
     max_by(fields['streams'], state = 'completed')
       FILTER (WHERE fields['streams'] IS NOT NULL) AS streams,
     sort_array(collect_set(origin)) AS origins,
@@ -56,7 +57,10 @@ WITH told AS (
         WHERE batch IS NOT NULL OR run_id IS NOT NULL)
   GROUP BY app, stage
 ), names AS (
-  SELECT app, checkpoint AS stage, max(task) AS name
+  SELECT app, checkpoint AS stage, max(task) AS name,
+    max(CAST(fields['run_ms'] AS BIGINT)) AS run, max(CAST(fields['cpu_ms'] AS BIGINT)) AS cpu,
+    max(CAST(fields['python_ms'] AS BIGINT)) AS python_ms,
+    max(fields['python']) = 'true' AS python
   FROM {events} WHERE {spark_stage} GROUP BY app, checkpoint
 ), stage_tasks AS (
   SELECT app, stage, sum(tasks) AS tasks, sum(total) AS total, max(longest) AS longest,
@@ -66,7 +70,7 @@ WITH told AS (
   FROM {tasks} WHERE tasks > 0 GROUP BY app, stage
 ), worst AS (
   SELECT s.app, j.of.batch AS batch, j.of.run_id AS run_id, j.of.batch_id AS batch_id,
-    max_by(struct(s.*, n.name), struct(s.longest, s.stage)) AS worst
+    max_by(struct(s.*, n.name, n.run, n.cpu, n.python_ms, n.python), struct(s.longest, s.stage)) AS worst
   FROM stage_tasks AS s JOIN stage_of_job AS j ON s.app = j.app AND s.stage = j.stage
   LEFT JOIN names AS n ON n.app = s.app AND n.stage = s.stage
   GROUP BY ALL

@@ -1,0 +1,96 @@
+"""The Python code of tasks takes most of their time.
+
+What it reports
+---------------
+A query whose tasks spend most of their time in Python workers, while the JVM computes almost nothing.
+
+Why it matters
+--------------
+The rest of Spark is fast enough. Only the Python code decides how many records fit into a trigger.
+
+How it decides
+--------------
+In the recent triggers, the stage with the longest task runs in Python workers for at least `python` of its run time.
+Spark 4 records that time. For older versions, data sent to Python workers counts, together with a CPU time of the JVM
+of at most `cpu` of the run time. It needs an event log, and at least `fewest` triggers. A query with time to spare is
+left out: its triggers take less than `use` of the interval, or pause if the interval is unknown.
+
+Spark does not record the CPU time of Python workers. Whether the code computes or waits, only the workers show.
+
+What to do
+----------
+Look at the workers with `py-spy` or `top`. If they wait (calls of a service, a database), more cores do not help:
+call in batches or concurrently, reuse connections, and run more tasks than cores. If they compute, use a pandas
+UDF or Spark's own functions, or more cores.
+
+False alarms
+------------
+Python workers that wait for their input: a slow source below the UDF.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+
+from flowdiag.analyses.rate import helpers as h
+
+
+class Limits(h.Limits):
+    python: float = h.limit(0.7, "share", "minimum share of the run time in Python workers")
+    cpu: float = h.limit(0.1, "share", "maximum share of the run time that the JVM computes")
+    fewest: float = h.limit(3, "triggers", "a single trigger may be a coincidence")
+    use: float = h.limit(
+        h.defaults.NARROW, "share", "share of the interval; below it, there is time to spare"
+    )
+
+
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
+    """Yield one finding per query whose Python code takes the time of its tasks."""
+    for flow in h.flows_of(assessed):
+        if not h.has_no_pause(flow, use=limits.use):
+            continue
+        units = [u for u in flow.units if u.rows and u.stage is not None and u.stage.run_ms]
+        shares = [(share, u) for u in units if (share := _share(u.stage, limits)) is not None]
+        if len(shares) < max(limits.fewest, h.defaults.MOSTLY * len(units), 1):
+            continue
+        yield _finding(flow, [unit for _, unit in shares], [share for share, _ in shares], limits)
+
+
+def _share(stage: h.StageLoad | None, limits: Limits) -> float | None:
+    """Return the share of a stage's run time in Python workers, if it is most of it."""
+    if stage is None or not stage.run_ms or not stage.python:
+        return None
+    idle = 1 - (stage.cpu_ms or 0) / stage.run_ms
+    if stage.python_ms is None:
+        return idle if idle >= 1 - limits.cpu else None
+    share = min(1.0, stage.python_ms / stage.run_ms)
+    return share if share >= limits.python else None
+
+
+def _finding(flow: h.Flow, units: list[h.Unit], shares: list[float], limits: Limits) -> h.Finding:
+    stages = [unit.stage for unit in units if unit.stage is not None]
+    cpu = median((stage.cpu_ms or 0) / (stage.run_ms or 1) for stage in stages)
+    share, run = median(shares), median(stage.run_ms or 0 for stage in stages)
+    records = [unit.records for unit in units if unit.records]
+    each = f", {h.fmt.duration(run / median(records))} per record" if records else ""
+    of = f"median of {flow.plural(len(units))}"
+    return h.flow_finding(
+        flow,
+        units,
+        title=f"Python code takes {h.fmt.percent(share)} of the task time{flow.of_query}{each}; "
+        f"the JVM computes for {h.fmt.percent(cpu)} of it",
+        why=f"Python code takes {h.fmt.percent(share)} of the task time",
+        cause="slow-python-code",
+        rank=h.Rank.EXPLANATION,
+        count=len(units),
+        measurements=(
+            h.measurement("python-share", round(share, 3), "share", limits.python, over=of),
+            h.measurement("jvm-cpu-share", round(cpu, 3), "share", limits.cpu, over=of),
+        ),
+        actions=h.remedies("slow-python-code", flow.assessed.app),
+    )
+
+
+RULE = h.Rule("RT314", judge, Limits, causes=("slow-python-code",))

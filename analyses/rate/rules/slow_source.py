@@ -1,0 +1,79 @@
+"""Asking the source takes most of the trigger.
+
+What it reports
+---------------
+A query that spends most of its triggers on the latest offsets of its source, or on listing its files.
+
+Why it matters
+--------------
+The driver does this before any task starts, in one thread. Neither cores nor partitions speed it up.
+
+How it decides
+--------------
+`latestOffset` (`getOffset` in older versions) and `getBatch` together take at least `floor` and at least `share` of
+the recent triggers with rows. This is the median of at least `fewest` triggers. A query with time to spare is
+left out: its triggers take less than `use` of the interval, or pause if the interval is unknown.
+
+What to do
+----------
+Files: read a folder with fewer files, move or delete the files that were read, use a queue of file notifications, or
+a table format instead of plain files. Kafka: check the brokers and the number of partitions.
+
+False alarms
+------------
+Triggers that read few rows because there are few.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+
+from flowdiag.analyses.rate import helpers as h
+
+_PARTS = ("latestOffset", "getOffset", "getBatch")
+
+
+class Limits(h.Limits):
+    share: float = h.limit(0.5, "share", "minimum share of the trigger")
+    floor: float = h.limit(500, "ms", "a healthy source answers in tens of milliseconds")
+    fewest: float = h.limit(3, "triggers", "a single slow answer may be a coincidence")
+    use: float = h.limit(
+        h.defaults.NARROW, "share", "share of the interval; below it, there is time to spare"
+    )
+
+
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
+    """Yield one finding per query whose source is slow to answer."""
+    for flow in h.flows_of(assessed):
+        query = flow.query
+        if query is None or not h.has_no_pause(flow, use=limits.use):
+            continue
+        late = [t for t in h.late_triggers(query.triggers)[1:] if t.rows and t.duration_ms]
+        asked = [sum(t.durations.get(part, 0) for part in _PARTS) for t in late]
+        if len(late) < max(1, limits.fewest):
+            continue
+        took = median(asked)
+        share = median(ms / (t.duration_ms or 1) for ms, t in zip(asked, late, strict=True))
+        if took < limits.floor or share < limits.share:
+            continue
+        of = f"median of {h.fmt.plural(len(late), 'trigger')}"
+        yield h.trigger_finding(
+            assessed,
+            query,
+            late,
+            title=f"{h.fmt.capital(query.label)} spends {h.fmt.duration(took)} of each trigger on asking its "
+            f"source for new data, {h.fmt.percent(share)} of its time",
+            why=f"{h.fmt.percent(share)} of each trigger goes to asking the source for new data",
+            cause="slow-source",
+            rank=h.Rank.ROOT_CAUSE,
+            measurements=(
+                h.measurement("asking-the-source", round(took), "ms", limits.floor, over=of),
+                h.measurement("share", round(share, 3), "share", limits.share, over=of),
+            ),
+            actions=h.remedies("slow-source", assessed.app),
+        )
+
+
+RULE = h.Rule("RT410", judge, Limits, causes=("slow-source",))
