@@ -18,6 +18,7 @@ from flowdiag.analyses.report.advice import action_of, each_once, first_action
 from flowdiag.analyses.report.evidence import Key, LocatedRecord
 from flowdiag.analyses.report.faults import Faults
 from flowdiag.analyses.report.fingerprints import fingerprints
+from flowdiag.analyses.report.origins import codes_of, component_in
 from flowdiag.analyses.report.privacy import LOCAL_USE, Privacy
 from flowdiag.analyses.report.redact import clean, cleaned, printable
 from flowdiag.analyses.report.stories import LinkedFindings, Pair
@@ -442,6 +443,8 @@ class ReportBuilder:
     def _finding(
         self, outcome: f.RuleOutcome, finding: f.Finding, fingerprint: str, elsewhere: list[str]
     ) -> w.Finding:
+        evidence = [self._evidence(item) for item in finding.reported_evidence]
+        texts = [finding.why or "", *(one.excerpt or "" for one in evidence)]
         return w.Finding(
             code=outcome.code,
             name=outcome.name,
@@ -459,10 +462,12 @@ class ReportBuilder:
             last_seen=w.iso(finding.last_us),
             count=finding.count,
             measurements=[cleaned(each, "value", "population") for each in finding.measurements],
-            evidence=[self._evidence(item) for item in finding.reported_evidence],
+            evidence=evidence,
             evidence_total=finding.evidence_count,
             actions=[action_of(action) for action in finding.actions],
             see=elsewhere,
+            component=component_in(texts),
+            codes=codes_of(texts),
         )
 
     def _evidence(self, item: f.Evidence) -> w.Evidence:

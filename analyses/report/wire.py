@@ -138,6 +138,25 @@ class FirstAction(msgspec.Struct, frozen=True, kw_only=True):
     run: str
 
 
+class Component(msgspec.Struct, frozen=True, kw_only=True):
+    """The software that threw the exception of a finding: what it is, what to check first, its own log."""
+
+    name: str
+    what: str
+    check: str
+    log: str
+
+
+class FailureCode(msgspec.Struct, frozen=True, kw_only=True):
+    """A code in the text of a failure, with its meaning: `ORA-01555`, `HTTP 403`, `exit code 137`."""
+
+    code: str
+    family: str
+    meaning: str
+    check: str
+    retriable: bool | None = None
+
+
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One episode per code, job and subject. The findings in `see` contain its other remedies."""
 
@@ -161,6 +180,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     evidence_total: int
     actions: list[Action]
     see: list[str] = []
+    component: Component | None = None
+    codes: list[FailureCode] = []
 
 
 class Culprit(msgspec.Struct, frozen=True, kw_only=True):

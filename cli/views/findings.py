@@ -99,6 +99,7 @@ def _details(finding: Finding, page: Page, paths: words.Paths, several: bool) ->
     yield "measured", [line(words.measurement(item)) for item in finding.measurements]
     yield "votes", [_vote(vote.weight, vote.signal, vote.text) for vote in finding.votes]
     yield "evidence", list(_evidence(finding, paths, len(finding.evidence)))
+    yield from _origin(finding, len(finding.codes))
     steps = Aligned(
         (f"{number}.", Group(line(text), *(line(detail, "dim") for detail in details)))
         for number, (text, details) in enumerate(map(words.action_lines, finding.actions), 1)
@@ -121,8 +122,19 @@ def _essentials(finding: Finding, page: Page, paths: words.Paths, several: bool)
     yield "measured", [line(measured)] if measured else []
     shown = _EVIDENCE[page.terse]
     yield "evidence", list(_evidence(finding, paths, shown, _EXCERPT[page.terse]))
+    yield from _origin(finding, _CODES)
     yield "to do", list(_to_do(finding.actions, page))
     yield "see", [line(", ".join(finding.see))] if finding.see else []
+
+
+_CODES: Final = 2  # explained in short form
+
+
+def _origin(finding: Finding, most: int) -> LabelledLines:
+    """Yield the component that threw the exception, and the first codes in its text."""
+    if finding.component is not None:
+        yield "thrown by", [line(finding.component.what), line(finding.component.check, "dim")]
+    yield "codes", [line(f"{one.code}: {one.meaning}") for one in finding.codes[:most]]
 
 
 def _measured(finding: Finding) -> str:
