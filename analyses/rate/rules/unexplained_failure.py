@@ -15,8 +15,9 @@ How it decides
 A text without batches, triggers or failed queries is a fragment. The rule reports all failures in it. They are
 critical if the text shows that they ended the application, a query or a batch, and warnings otherwise.
 
-In the log of an application with batches or triggers, errors are often handled. The rule then reports a failure
-only if the text shows that it ended the application, a query or a batch, and no batch or trigger follows it.
+In the log of an application with batches or triggers, errors are often handled, and RT103 reports failed batches and
+queries. The rule then reports a failure only if the text shows that it ended the application, and no batch or trigger
+follows it.
 
 What to do
 ----------
@@ -28,8 +29,6 @@ In a fragment of a log, a handled error looks like a failure. The finding then h
 """
 
 from __future__ import annotations
-
-from typing import Final
 
 from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS
 from flowdiag.analyses.knowledge.unknown_failures import (
@@ -54,12 +53,9 @@ def judge(assessed: h.AssessedApplication, limits: h.Limits) -> h.Iterator[h.Fin
         yield _finding(assessed, group)
 
 
-_ENDS: Final = ("application", "query", "batch", "job")
-
-
 def _is_end(group: FailureGroup) -> bool:
-    """Return whether the text shows that a failure ended the application or a part of it."""
-    return group.ended in _ENDS and group.confidence is not h.Confidence.LOW
+    """Return whether the text shows that a failure ended the application."""
+    return group.ended == "application" and group.confidence is not h.Confidence.LOW
 
 
 def _finding(assessed: h.AssessedApplication, group: FailureGroup) -> h.Finding:
