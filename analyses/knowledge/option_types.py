@@ -448,9 +448,9 @@ def is_improvement(
         now, proposed: the current and the proposed value.
         version: the version of the engine.
 
-    >>> helps("more", "execution.checkpointing.tolerable-failed-checkpoints", "1000", "3", None)
+    >>> is_improvement("more", "execution.checkpointing.tolerable-failed-checkpoints", "1000", "3", None)
     False
-    >>> helps(None, "execution.checkpointing.unaligned", "True ", "true", None)
+    >>> is_improvement(None, "execution.checkpointing.unaligned", "True ", "true", None)
     False
     """
     before, after = (number_of(option, text.strip(), version) for text in (now, proposed))

@@ -86,7 +86,7 @@ class Selection:
     def selects(self, job_id: str | None, name: str | None) -> bool:
         """Return whether a job is selected by an id prefix, a name or a name glob, in upper or lower case.
 
-        >>> Selection(job="OR*").wants("ab12", "Orders"), Selection(job="ab").wants("ab12", None)
+        >>> Selection(job="OR*").selects("ab12", "Orders"), Selection(job="ab").selects("ab12", None)
         (True, True)
         """
         if self.job is None:

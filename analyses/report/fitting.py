@@ -218,7 +218,7 @@ def suggested_commands(
 def quoted_inputs(named: Sequence[str]) -> str:
     """Quote the inputs for a shell command line.
 
-    >>> typed(["logs/", "my job.log"]), typed([])
+    >>> quoted_inputs(["logs/", "my job.log"]), quoted_inputs([])
     ("logs/ 'my job.log'", 'PATH…')
     """
     from shlex import quote
