@@ -49,7 +49,8 @@ class EpisodeCulprit:
 
 def culprit_of(job: JobFacts, episode: Episode) -> EpisodeCulprit:
     """Return the culprit of one spell of failed checkpoints, by the signals of its time."""
-    case = Case(job, episode, view_during(job, episode.first_us, episode.last_us))
+    view = view_during(job, episode.first_us, episode.last_us)
+    case = Case(job, episode, view, during=" while checkpoints failed")
     found = find_culprit(case)
     if found is not None:
         return EpisodeCulprit(episode=episode, culprit=found)

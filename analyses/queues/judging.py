@@ -26,7 +26,7 @@ from flowdiag.analyses.model.finding import (
     grade,
 )
 from flowdiag.analyses.queues.facts import JobQueues, merge_gauges
-from flowdiag.analyses.queues.proof import WAITING, WORKING, evidence_in, strongest_reports
+from flowdiag.analyses.queues.proof import COUNTED, WAITING, WORKING, evidence_in, strongest_reports
 from flowdiag.analyses.queues.root import Spell, find_spells, loads_in, samples_in, subtask_name
 
 # A recovered spell that lasted less than this share of the metrics was isolated.
@@ -132,6 +132,10 @@ def evidence_of(job: JobQueues, spell: Spell) -> tuple[Evidence, ...]:
     keys = [load.key for load in spell.culprit_loads[:3]]
     waiting = [load.key for load in spell.loads.values() if load.waits][:2]
     held = samples_in(job, spell.windows or None)
+    for key in keys if spell.culprit.cause == "data-skew" else ():
+        latest = max(held.get(key, ()), key=lambda sample: sample.window, default=None)
+        if latest is not None:
+            refs.append((evidence_in(latest, COUNTED, key), latest.last_us))
     for key in (*keys, *waiting):
         gauges = WORKING if key in keys else WAITING
         reports = strongest_reports(held.get(key, ()), gauges)

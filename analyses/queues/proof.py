@@ -14,6 +14,8 @@ from flowdiag.parsers.focus import Focus
 WORKING: Final = ("busy", "idle", "in_pool")
 WAITING: Final = ("back_pressured", "is_back_pressured", "out_pool")
 """Gauges that show how busy a subtask is, and how long it waits for tasks downstream; the best first."""
+COUNTED: Final = ("records_in",)
+"""The counter that shows how many records a subtask receives."""
 GC_TIME: Final = "gc"
 """As a gauge: the time of the garbage collectors, a counter."""
 _PEAKS: Final = frozenset(
@@ -35,7 +37,8 @@ def _best_first(report: Sample | Machine, gauges: Sequence[str]) -> list[str]:
 
     The time counts while a thread waits for a buffer. The flag is true between two such waits as well.
     """
-    known = [name for name in gauges if name in report.gauges]
+    counted = report.increases if isinstance(report, Sample) else {}
+    known = [name for name in gauges if name in report.gauges or name in counted]
     if known == ["in_pool"] and not _judged_value(report.gauges["in_pool"], "in_pool"):
         return ["records_in"]  # empty buffers prove nothing; the number of records is always there
     flag, time = (report.gauges.get(name) for name in ("is_back_pressured", "back_pressured"))

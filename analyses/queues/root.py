@@ -597,7 +597,9 @@ def _judge_root(
     held = samples_in(job, windows)
     first_us, last_us = _time_span(chain.from_iterable(held.values()))
     episode = _failing(job.job, first_us, last_us)
-    found = find_culprit(Case(job.job, episode, build_view(loads, job.topology, [root]), end=root))
+    view = build_view(loads, job.topology, [root])
+    during = " while upstream tasks waited" if root.awaited else ""
+    found = find_culprit(Case(job.job, episode, view, end=root, during=during))
     if found is None:
         return None
     state = _state(job, windows)

@@ -302,11 +302,11 @@ def culprit_line(culprit: w.Culprit) -> str:
 def ranked_culprits(report: w.Report) -> list[tuple[w.Culprit, list[str]]]:
     """Return the culprits in order, each with the jobs for which the report names it with the same evidence."""
     found: dict[tuple[str, str], tuple[w.Culprit, list[str]]] = {}
+    label = job_labels(report)
     for culprit in report.summary.culprits:
         _, jobs = found.setdefault((culprit.code, culprit_line(culprit)), (culprit, []))
-        name = culprit.subject.job_name
-        if name and culprit.subject.kind != "job":
-            jobs.append(name)
+        if culprit.subject.job_name and culprit.subject.kind != "job":
+            jobs.append(label(culprit.subject))
     return list(found.values())
 
 
@@ -315,7 +315,7 @@ def has_several_jobs(report: w.Report) -> bool:
     data = report.data
     ids = [job.job_id for job in data.jobs or ()]
     ids += [each.job_id for rows in (data.attempts, data.vertices) for each in rows or ()]
-    return len(set(ids)) > 1 or len(data.applications or ()) > 1
+    return len(set(ids)) + len(data.applications or ()) > 1
 
 
 def job_list(names: Sequence[str], most: int = 5) -> str:
@@ -329,6 +329,24 @@ def job_list(names: Sequence[str], most: int = 5) -> str:
     shown = [fmt.abbreviate(printable(name), NAME_CHARACTERS) for name in names[:most]]
     shown += ["…"] if len(names) > most else []
     return f"{fmt.plural(len(names), 'job')}: {', '.join(shown)}"
+
+
+def job_labels(report: w.Report) -> Callable[[w.Subject], str]:
+    """Return a function that names the job of a subject, with ID and engine if another job has the same name."""
+    owners: dict[str | None, set[str]] = {}
+    for finding in report.findings:
+        about = finding.subject
+        if identity := about.job_id or about.application:
+            owners.setdefault(about.job_name, set()).add(identity)
+
+    def label(subject: w.Subject) -> str:
+        name = job_name(subject)
+        identity = subject.job_id or subject.application
+        if subject.job_name is None or identity is None or len(owners.get(name, ())) < 2:
+            return name
+        return f"{name} ({'Flink' if subject.job_id else 'Spark'} {identity})"
+
+    return label
 
 
 def job_name(subject: w.Subject) -> str:

@@ -28,14 +28,15 @@ def stories_block(report: Report, page: Page, clock: words.Clock) -> RenderableT
     several = words.has_several_jobs(report)
     paths = words.paths_of(report, page)
     dated = page.verbose > 0 or not words.is_one_day(report, clock)
-    stories = s.story_views(report)
+    stories, label = s.story_views(report), words.job_labels(report)
     most = len(stories) if page.verbose else _STORIES[page.terse]
     blocks: list[RenderableType] = [heading("Incidents", str(len(stories)))]
     for number, view in enumerate(stories[:most], 1):
         # The first story gets the most lines.
         shorter = page if number == 1 else replace(page, terse=max(page.terse, TERSEST - 1))
         when = words.period(view.head, clock, date=dated)
-        text = _story(view, number, shorter, when, paths, several)
+        job = label(view.root.subject) if several else ""
+        text = _story(view, number, shorter, when, paths, job)
         blocks += [*([Text()] if number > 1 else []), Indented(text)]
     blocks += map(Indented, and_more(len(stories) - most, "incidents"))
     rest = s.unrelated_findings(report)
@@ -49,11 +50,10 @@ def stories_block(report: Report, page: Page, clock: words.Clock) -> RenderableT
 
 
 def _story(
-    view: s.StoryView, number: int, page: Page, when: str, paths: words.Paths, several: bool
+    view: s.StoryView, number: int, page: Page, when: str, paths: words.Paths, job: str
 ) -> RenderableType:
     left = Text.assemble((f"{number}. ", "bold"), severity_text(view.head.severity))
     right = line(view.cause)
-    job = words.job_name(view.root.subject) if several else ""
     facts = [view.head.state, f"{view.head.confidence} confidence", when, view.root.code, job]
     right.append(f"  {' · '.join(printable(fact) for fact in facts if fact)}", "dim")
     head = Aligned([(left, right)])

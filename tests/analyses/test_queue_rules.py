@@ -206,6 +206,13 @@ def test_past_back_pressure_is_recovered() -> None:
     assert (finding.state, finding.count) == (State.RECOVERED, 10)
 
 
+def test_a_record_ratio_names_its_window_and_is_proven_by_record_counts() -> None:
+    finding = findings(hot_key(Queues(minutes=8)).job())["SK101"]
+    assert "times the records of its siblings while upstream tasks waited" in (finding.why or "")
+    first = finding.evidence[0].focus
+    assert first is not None and first.metrics[0][0] == "numRecordsIn"
+
+
 # --- versions -------------------------------------------------------------------------------------
 
 

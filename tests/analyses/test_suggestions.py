@@ -284,3 +284,26 @@ def test_redaction_keeps_the_command_and_hides_the_names() -> None:
     assert metrics.command == (
         "flowdiag collect flink http://JOBMANAGER:8081 --output collected/ --for 5m"
     )
+
+
+def test_jobs_of_the_same_name_are_told_apart_by_id_and_engine() -> None:
+    flink = found(
+        "CP302", "taskmanager-lost", subject={"job_name": "orders", "kind": "taskmanager"}
+    )
+    spark = found(
+        "RT304",
+        "executor-lost",
+        job=JobKey(cluster="", job_id="application_1612345678901_0042"),
+        subject={
+            "kind": "executor",
+            "job_id": None,
+            "job_name": "orders",
+            "application": "application_1612345678901_0042",
+        },
+    )
+    made = built(flink, spark)
+    assert sorted(jobs for _, jobs in words.ranked_culprits(made)) == [
+        [f"orders (Flink {JOB})"],
+        ["orders (Spark application_1612345678901_0042)"],
+    ]
+    assert [jobs for _, jobs in words.ranked_culprits(built(flink))] == [["orders"]]

@@ -77,6 +77,7 @@ class Case:
         *,
         end: Root | None = None,
         fewest: int = 2,
+        during: str = "",
     ) -> None:
         """Collect the facts.
 
@@ -88,8 +89,10 @@ class Case:
                 and the other signals decide which.
             fewest: checkpoints that show a source to be late: a single one may be an accident, unless it
                 stays in progress.
+            during: a clause that names the span of the loads; empty for the whole input.
         """
         self.fewest = fewest
+        self.during = during
         self.job = job
         self.episode = episode
         self.view = view

@@ -174,7 +174,10 @@ def _skewed_data(subtask: SubtaskCase) -> Diagnosis | None:
     by_records = records_ratio(load, subtask.members, subtask.size)
     what = "records" if ratio == by_records else "bytes"
     return Diagnosis(
-        "data-skew", "barrier", f"{ratio:.1f} times the {what} of its siblings", degree=ratio
+        "data-skew",
+        "barrier",
+        f"{ratio:.1f} times the {what} of its siblings{subtask.case.during}",
+        degree=ratio,
     )
 
 

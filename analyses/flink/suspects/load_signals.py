@@ -159,9 +159,8 @@ def of_a_subtask(case: Case, suspect: Suspect) -> Iterator[SuspectVote]:
     ratio = p.data_ratio(load, members, case.size(suspect.task))
     if ratio is not None and ratio >= p.SKEWED:
         by_records = p.records_ratio(load, members, case.size(suspect.task))
-        detail = (
-            f"{ratio:.1f} times the {'records' if ratio == by_records else 'bytes'} of its siblings"
-        )
+        what = "records" if ratio == by_records else "bytes"
+        detail = f"{ratio:.1f} times the {what} of its siblings{case.during}"
         yield vote_for("records-in", {suspect}, f"{name} receives {detail}", detail, cited)
     queue = p.queue_ratio(load, members)
     if queue is not None and queue >= p.QUEUE_TIMES:
