@@ -34,7 +34,7 @@ HALVES: Final = ("develop", "run-only")
 VERDICTS: Final = ("right", "fair", "inconclusive", "silent", "wrong")
 
 HISTORY: Final[tuple[tuple[str, str, tuple[int, ...], tuple[int, ...]], ...]] = (
-    ("2026-11-24", "04f79fed", (35, 31, 6, 38, 14), (30, 44, 7, 29, 17)),
+    ("2026-11-24", "04f79fed", (45, 38, 7, 48, 20), (36, 55, 7, 35, 24)),
 )
 """Earlier figures: date, commit, and the counts of `VERDICTS` for each half."""
 

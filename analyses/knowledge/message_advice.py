@@ -12,6 +12,7 @@ from typing import Final
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Action
 
+_READ: Final = 8000  # characters of a text
 _QUOTE: Final = 300  # characters of quoted advice
 _ERROR: Final = 160  # characters of a quoted error
 
@@ -34,7 +35,7 @@ _ADVICE: Final = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
-_CLASS: Final = re.compile(r"\A(?:Caused by: )?(?:[\w$]+\.)+[\w$]+(?::\s|\Z)")
+_CLASS: Final = re.compile(r"\.\w{1,100}(?:Exception|Error|Throwable):\s|\ACaused by: ")
 _POINTERS: Final = re.compile(
     r"the error in the (?:stack trace below|deepest cause of the stack trace)"
 )
@@ -51,8 +52,8 @@ def advice_in(text: str) -> str:
     ('', '')
     """
     found: list[str] = []
-    for sentence in _SENTENCE.split(_message(text)):
-        line = " ".join(_CLASS.sub("", sentence.strip()).split())
+    for sentence in _SENTENCE.split(_message(text[:_READ])):
+        line = " ".join(_CLASS.split(sentence.strip())[-1].split())
         if line and line not in found and _ADVICE.search(line):
             found.append(line)
     return fmt.shorten(" ".join(found), _QUOTE)

@@ -115,6 +115,7 @@ def report_of(
         calculated=calculated,
         understood=understood,
         suggestions=[w.Suggestion(text=text, command=run, wants=None) for text, run in suggestions],
+        engine_known=not any(source.guessed for source in sources),
         doubts=[f"{name}: flowdiag recognised no line of it" for name in doubtful],
         topics=topics,
         warnings=faults.run_or_default(warnings, [], about="warnings"),
@@ -230,6 +231,7 @@ class ReportBuilder:
         assessed, calculated: whether an input held what the command judges; whether all is arithmetic.
         doubts: why the verdict is not healthy even without findings: inputs that were not recognised.
         understood, suggestions: kinds of records; commands that fit the inputs better.
+        engine_known: whether an input shows the engine. If not, no log of a Flink process is suggested.
         topics, warnings, errors: the status of each topic; warnings about inputs; faults, which rule out healthy.
         privacy: how much log text to keep.
     """
@@ -245,6 +247,7 @@ class ReportBuilder:
     doubts: Sequence[str] = ()
     understood: Sequence[f.Understood] = ()
     suggestions: Sequence[w.Suggestion] = ()
+    engine_known: bool = True
     topics: Sequence[w.Topic] = ()
     warnings: Sequence[w.Note] = ()
     errors: Sequence[w.Fault] = ()
@@ -402,6 +405,8 @@ class ReportBuilder:
     def _next_checks(
         self, linked: Sequence[LinkedFindings], *, undecided: bool
     ) -> list[w.Suggestion]:
+        if not self.engine_known:
+            return []
         return self._faults.run_or_default(
             lambda: suggestions_for(
                 linked, self.outcomes, self._for_checks, self._fingerprint_of, undecided=undecided

@@ -135,7 +135,9 @@ def engines_of(sources: Iterable[Source]) -> tuple[tuple[Source, ...], frozenset
     else:
         default = "spark" if [fit.topic for fit in fits(sources)][:1] == ["rate"] else "flink"
     assigned = tuple(
-        replace(source, engine=default) if source.engine == "unknown" else source
+        replace(source, engine=default, guessed=not known and default == "flink")
+        if source.engine == "unknown"
+        else source
         for source in sources
     )
     return assigned, frozenset(known) or frozenset({default})

@@ -42,6 +42,7 @@ class Source:
     url: str | None  # of rest files: the REST path, unknown ids as `:jobid`
     splittable: bool  # plain bytes in UTF-8 or latin-1, divisible at any byte
     reason: str | None  # reason for kind not-read: one clause for the user
+    guessed: bool = False  # the engine is only a default: no input shows it
 
 
 def open_source(source: Source) -> BinaryIO:
