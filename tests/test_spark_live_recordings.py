@@ -1,0 +1,62 @@
+"""Compares verdicts on recorded scripts with the scenario: from the log, from the event log, and from both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from flowdiag.analyses.diagnosis import diagnose
+from flowdiag.analyses.rate.topic import RATE
+from flowdiag.analyses.report.wire import Finding, Report
+from flowdiag.parsers.sources.discover import discover, of_engine
+from tests.archives import unpacked
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).parents[1] / "fixtures" / "recordings" / "spark-live"
+ALL = sorted(path.parent for path in ROOT.glob("*/*/truth.json"))
+PARTS = {
+    "log": ("driver/driver.log",),
+    "event log": ("eventlog",),
+    "both": ("driver/driver.log", "eventlog"),
+    "everything": ("driver", "eventlog"),
+}
+# A log does not show where tasks wait: there, the overload is the whole answer.
+LESS_PRECISE = {("lookups", "log"): "overloaded", ("reports", "log"): "overloaded"}
+
+
+@pytest.fixture(scope="module")
+def findings_of(spark: SparkSession) -> Callable[[str, str], list[Finding]]:
+    """Diagnose the same part of all recordings in one run, and separate the findings."""
+    known: dict[str, Report] = {}
+
+    def findings(part: str, application: str) -> list[Finding]:
+        if part not in known:
+            paths = [str(unpacked(folder) / name) for folder in ALL for name in PARTS[part]]
+            known[part] = diagnose((RATE,), of_engine(discover(paths), "spark"), lambda: spark)
+        return [f for f in known[part].findings if f.subject.application == application]
+
+    return findings
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("folder", ALL, ids=lambda folder: folder.name)
+def test_the_first_finding_is_the_fault(
+    folder: Path, part: str, findings_of: Callable[[str, str], list[Finding]]
+) -> None:
+    truth: dict[str, Any] = json.loads((folder / "truth.json").read_text())
+    expected, name = truth["expected"], folder.name.removeprefix("live-")
+    found = findings_of(part, truth["application"])
+    if expected["verdict"] == "healthy":
+        assert found == []
+        return
+    cause = LESS_PRECISE.get((name, part), expected["cause"])
+    assert found[0].cause == cause
+    assert (found[0].severity == "critical") == (expected["verdict"] == "failing")
