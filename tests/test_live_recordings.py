@@ -1,0 +1,89 @@
+"""Judges recordings of `flowdiag collect` next to running jobs: the same minute gives the same verdict.
+
+Each recording is judged whole, and as a collection with fewer ticks that ends at the same time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from flowdiag.analyses.diagnosis import diagnose
+from flowdiag.analyses.model.options import Options
+from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.topics import topic
+from flowdiag.parsers.sources.discover import discover
+
+from .archives import unpacked
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+ROOT = Path(__file__).parents[1] / "fixtures" / "recordings" / "live"
+ALL = sorted(path.parent for path in ROOT.glob("*/*/truth.json"))
+TOPICS = ("checkpoints", "queues", "memory")
+TICKS = (3, 4, 5, 7)
+USUAL = (None, 4)
+"""Numbers of ticks that every run tests; `.ci/full` tests the others."""
+# Requested in every tick. All other responses are only stored if they change.
+_EACH_TIME = ("/metrics", "/thread-dump", "/backpressure")
+
+
+def _cases() -> Iterator[Any]:
+    for folder in ALL:
+        for ticks in (None, *TICKS):
+            name = f"{folder.parent.name}/{folder.name}-{ticks or 'all'}"
+            marks = [] if ticks in USUAL else [pytest.mark.full]
+            yield pytest.param(folder, ticks, id=name, marks=marks)
+
+
+def last_ticks(collected: Path, number: int, target: Path) -> Path:
+    """Write the last ticks of a collection as a collection that began with them."""
+    ticks = sorted(collected.glob("tick-*"))
+    before, kept = ticks[:-number], ticks[-number:]
+    known: dict[str, dict[str, Any]] = {}
+    for path in before:
+        for answer in json.loads(path.read_bytes())["answers"]:
+            if not any(part in answer["path"] for part in _EACH_TIME):
+                known[answer["path"]] = answer
+    for path in kept:
+        tick = json.loads(path.read_bytes())
+        paths = {answer["path"] for answer in tick["answers"]}
+        unchanged = [a | {"time_ms": tick["time_ms"]} for p, a in known.items() if p not in paths]
+        (target / path.name).write_text(json.dumps(tick | {"answers": unchanged + tick["answers"]}))
+        known.clear()
+    return target
+
+
+@pytest.mark.parametrize(("recording", "ticks"), [*_cases()])
+def test_verdict_cause_and_culprit(
+    recording: Path, ticks: int | None, spark: SparkSession, tmp_path: Path
+) -> None:
+    files = unpacked(recording)
+    folder = (
+        files / "collected" if ticks is None else last_ticks(files / "collected", ticks, tmp_path)
+    )
+    paths = [str(folder), *([str(files / "logs")] if ticks is None else [])]
+    report = diagnose(
+        tuple(map(topic, TOPICS)),
+        discover(paths),
+        lambda: spark,
+        Options(named=tuple(paths), everything=True),
+    )
+    check(report, json.loads((recording / "truth.json").read_text())["expected"])
+
+
+def check(report: Report, expected: dict[str, Any]) -> None:
+    summary = report.summary
+    assert (summary.verdict, summary.cause) == (expected["verdict"], expected["cause"])
+    if expected["culprit"] is not None:
+        first = summary.culprits[0].subject
+        named = {key: getattr(first, key) for key in expected["culprit"]}
+        assert named == expected["culprit"]
+    if expected["verdict"] == "healthy":
+        assert [(found.code, found.title) for found in report.findings] == []
