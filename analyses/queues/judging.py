@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -128,18 +128,8 @@ def measurements_of(spell: Spell) -> tuple[Measurement, ...]:
 
 def evidence_of(job: JobQueues, spell: Spell) -> tuple[Evidence, ...]:
     """Return the samples that point to the culprit, then those of waiting subtasks, then late acknowledgements."""
-    refs: list[tuple[Cited | None, int | None]] = []
     keys = [load.key for load in spell.culprit_loads[:3]]
-    waiting = [load.key for load in spell.loads.values() if load.waits][:2]
-    held = samples_in(job, spell.windows or None)
-    for key in keys if spell.culprit.cause == "data-skew" else ():
-        latest = max(held.get(key, ()), key=lambda sample: sample.window, default=None)
-        if latest is not None:
-            refs.append((evidence_in(latest, COUNTED, key), latest.last_us))
-    for key in (*keys, *waiting):
-        gauges = WORKING if key in keys else WAITING
-        reports = strongest_reports(held.get(key, ()), gauges)
-        refs += [(evidence_in(s, gauges, key), s.first_us) for s in reports]
+    refs = list(_samples_of(job, spell, keys))
     refs += [(load.work, None) for load in spell.culprit_loads[:3] if not job.samples]
     refs += [
         (item.ref, item.received_us)
@@ -147,6 +137,22 @@ def evidence_of(job: JobQueues, spell: Spell) -> tuple[Evidence, ...]:
         if SubtaskKey(item.attempt.task or "", item.attempt.subtask_index or 0) in keys
     ][:3]
     return cite(refs)[:MAX_CITED]
+
+
+def _samples_of(
+    job: JobQueues, spell: Spell, keys: list[SubtaskKey]
+) -> Iterator[tuple[Cited | None, int | None]]:
+    """Yield the samples of the culprits, and of two subtasks that wait."""
+    held = samples_in(job, spell.windows or None)
+    for key in keys if spell.culprit.cause == "data-skew" else ():
+        latest = max(held.get(key, ()), key=lambda sample: sample.window, default=None)
+        if latest is not None:
+            yield evidence_in(latest, COUNTED, key), latest.last_us
+    waiting = [load.key for load in spell.loads.values() if load.waits][:2]
+    for key in (*keys, *waiting):
+        gauges = WORKING if key in keys else WAITING
+        for sample in strongest_reports(held.get(key, ()), gauges):
+            yield evidence_in(sample, gauges, key), sample.first_us
 
 
 def spell_finding(job: JobQueues, spell: Spell, title: str) -> Finding:

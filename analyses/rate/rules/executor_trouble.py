@@ -131,16 +131,7 @@ def _lost_blocks(
     app = assessed.app
     names = {block.what for block in blocks if block.what}
     last = max(block.time_us or 0 for block in blocks)
-    streams = {name.split("-")[1] for name in names if name.count("-") >= 2}
-    subject, how = h.application_subject(app), "although no executor was lost: memory evicted them"
-    if not app.executors and app.origins.isdisjoint(("log", "event-log")):
-        how = "and only the driver's log shows whether an executor was lost"
-    if removed:
-        subject, executor = h.executor_subject(app, removed[-1]), removed[-1]
-        reason = h.fmt.shorten(executor.reason or "", 80)
-        how = f"after executor {executor.executor} was removed ({reason})"
-    elif len(streams) == 1:
-        subject = h.receiver_subject(app, int(streams.pop()))
+    subject, how = _place_and_reason(app, removed, names)
     count = len(names) or len(blocks)
     gone = h.fmt.plural(count, "block of receivers is lost", "blocks of receivers are lost")
     return h.application_finding(
@@ -159,6 +150,25 @@ def _lost_blocks(
             "actions": h.remedies("blocks-lost", app),
         },
     )
+
+
+def _place_and_reason(
+    app: h.ApplicationFacts, removed: list[h.Executor], names: set[str]
+) -> tuple[h.Subject, str]:
+    """Return the executor, receiver or application that lost the blocks, and the reason."""
+    if removed:
+        reason = h.fmt.shorten(removed[-1].reason or "", 80)
+        return (
+            h.executor_subject(app, removed[-1]),
+            f"after executor {removed[-1].executor} was removed ({reason})",
+        )
+    how = "although no executor was lost: memory evicted them"
+    if not app.executors and app.origins.isdisjoint(("log", "event-log")):
+        how = "and only the driver's log shows whether an executor was lost"
+    streams = {name.split("-")[1] for name in names if name.count("-") >= 2}
+    if len(streams) == 1:
+        return h.receiver_subject(app, int(streams.pop())), how
+    return h.application_subject(app), how
 
 
 def _lost_executors(

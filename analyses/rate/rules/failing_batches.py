@@ -80,19 +80,24 @@ def judge(
             last=limits.last,
             recent=limits.recent,
         )
-    failed_query = any(h.parts.exception_records(query) for query, _ in assessed.queries)
+    ended = {query.id: h.parts.exception_records(query) for query, _ in assessed.queries}
+    yield from _exceptions(assessed, failed_query=any(ended.values()))
+    for query, _ in assessed.queries:
+        if ended[query.id]:
+            yield queries.failed_query(assessed, query, ended[query.id], worked=limits.worked)
+    if not failed and not any(ended.values()) and (retried := h.batches.retried_tasks(app)):
+        yield batches.retried_tasks(assessed, retried)
+
+
+def _exceptions(assessed: h.AssessedApplication, *, failed_query: bool) -> h.Iterator[h.Finding]:
+    """Yield the finding about exceptions without a batch: pasted ones, or those of tasks."""
+    app = assessed.app
     pasted = [record for record in app.incidents if record.fields.get("origin") == "paste"]
     # The exception that ended a query is also in other records and in the output of the script.
     if pasted and not (failed_query and app.application):
         yield batches.pasted_exceptions(assessed, pasted)
     elif tasks := h.batches.failed_tasks(app):
         yield batches.failed_tasks(assessed, tasks)
-    ended = {query.id: h.parts.exception_records(query) for query, _ in assessed.queries}
-    for query, _ in assessed.queries:
-        if ended[query.id]:
-            yield queries.failed_query(assessed, query, ended[query.id], worked=limits.worked)
-    if not failed and not any(ended.values()) and (retried := h.batches.retried_tasks(app)):
-        yield batches.retried_tasks(assessed, retried)
 
 
 RULE = h.Rule(
