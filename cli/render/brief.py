@@ -130,6 +130,8 @@ def _story(
         quoted = f': "{excerpt}"' if record.excerpt else ""
         more = f" ({others} more)" if others else ""
         yield f"   proof, quoted from the input: {place}{quoted}{more}"
+    if view.root.component is not None:
+        yield f"   thrown by: {view.root.component.what}"
     if view.action is not None:
         text, details = words.action_lines(view.action)
         kept = details[:1] if view.action.option else []

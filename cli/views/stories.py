@@ -21,6 +21,7 @@ from flowdiag.cli.views.findings import evidence_line, excerpt_line, finding_lin
 _STORIES: Final = (5, 5, 4, 3, 2)
 _CONSEQUENCES: Final = (8, 6, 4, 3, 2)
 _CHARACTERS: Final = (160, 140, 120, 100, 80)
+_CODES: Final = 2  # explained per incident
 
 
 def stories_block(report: Report, page: Page, clock: words.Clock) -> RenderableType:
@@ -63,18 +64,20 @@ def _story(
     most = None if page.verbose else _CONSEQUENCES[page.terse]
     text = line(s.story_paragraph(view, most=most, characters=_CHARACTERS[page.terse]))
     text.stylize("bold", 0, len(printable(title)))
-    rows = Aligned(_proof_and_action(view, paths))
+    rows = Aligned(_details(view, paths))
     return Group(head, Indented(text, 3, PROSE - 3), Indented(rows, 3))
 
 
-def _proof_and_action(
-    view: s.StoryView, paths: words.Paths
-) -> Iterator[tuple[RenderableType, ...]]:
+def _details(view: s.StoryView, paths: words.Paths) -> Iterator[tuple[RenderableType, ...]]:
     if view.proof is not None:
         record, others = view.proof
         yield Text("proof", "dim"), evidence_line(record, paths, others)
         if record.excerpt:
             yield Text(), line(excerpt_line(record.excerpt), "dim")
+    if view.root.component is not None:
+        yield Text("thrown by", "dim"), line(view.root.component.what)
+    for code in view.root.codes[:_CODES]:
+        yield Text("code", "dim"), line(f"{code.code}: {code.meaning}")
     if view.action is not None:
         text, details = words.action_lines(view.action)
         kept = details[:1] if view.action.option else []

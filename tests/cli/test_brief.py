@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from io import StringIO
+
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
-from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.report.wire import Component, FailureCode, Report
 from flowdiag.cli.render import brief
 from flowdiag.cli.render.page import Page
+from flowdiag.cli.text.words import clock_of
+from flowdiag.cli.views.stories import stories_block
 
 from . import reports
 from .formats import invalid
@@ -38,6 +43,27 @@ execution.checkpointing.timeout: now 10 min (configured), try 20 min (needs a re
 1 of 3 rules are clear
 """
     )
+
+
+def test_an_incident_names_the_component_that_threw_its_exception() -> None:
+    report = reports.failing()
+    driver = Component(
+        name="postgresql-jdbc",
+        what="the JDBC driver of PostgreSQL",
+        check="Count the connections.",
+        log="the server's log",
+    )
+    code = FailureCode(
+        code="53300", family="sqlstate", meaning="too many connections", check="Raise it."
+    )
+    first = msgspec.structs.replace(report.findings[0], component=driver, codes=[code])
+    report = msgspec.structs.replace(report, findings=[first, *report.findings[1:]])
+    assert "\n   thrown by: the JDBC driver of PostgreSQL\n" in brief.render(report, PAGE)
+    console = Console(width=100, file=StringIO())
+    console.print(stories_block(report, PAGE, clock_of(report)))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "thrown by  the JDBC driver of PostgreSQL" in text
+    assert "code       53300: too many connections" in text
 
 
 def test_the_brief_lists_rules_that_were_not_assessed() -> None:
