@@ -229,7 +229,7 @@ class _Question:
         """Return the checks that help, each with its name and decision, the cheapest first."""
         deciding = self.checks or dict.fromkeys(n for c in self.causes for n in CAUSES[c].checks)
         found = self._usable(deciding)
-        if not found and not self.checks:
+        if not found and not deciding:
             found = self._usable(
                 name
                 for name, check in CHECKS.items()
