@@ -33,7 +33,13 @@ class FailureClass(NamedTuple):
     hollow: bool
     last: bool
     texts: tuple[str, ...]  # lower case
+    within: re.Pattern[str] | None
     values: tuple[re.Pattern[str], ...]
+
+    def matches(self, text: str) -> bool:
+        """Return whether a text in lower case belongs to the class."""
+        found = any(part in text for part in self.texts)
+        return found and (self.within is None or self.within.search(text) is not None)
 
 
 class Classified(NamedTuple):
@@ -72,6 +78,7 @@ def classes() -> tuple[FailureClass, ...]:
             hollow=entry.get("hollow", False),
             last=entry.get("last", False),
             texts=tuple(text.lower() for text in entry["texts"]),
+            within=re.compile(entry["within"], re.ASCII) if "within" in entry else None,
             values=tuple(
                 re.compile(re.sub(r"\(\?<(?=[a-z])", "(?P<", pattern), re.ASCII)
                 for pattern in entry.get("values", ())
@@ -106,7 +113,7 @@ def classify(chain: Sequence[str], engine: str | None = None) -> Classified | No
                     continue
                 if candidate.hollow and link != deepest:
                     continue
-                if any(part in lower[link] for part in candidate.texts):
+                if candidate.matches(lower[link]):
                     return _classified(candidate, texts, links, link)
     return None
 
@@ -121,7 +128,7 @@ def _classified(
     """
     values: dict[str, str] = {}
     for other in links:
-        if any(part in texts[other].lower() for part in found.texts):
+        if found.matches(texts[other].lower()):
             own: dict[str, str] = {}
             for match in filter(None, (value.search(texts[other]) for value in found.values)):
                 for name, value in match.groupdict().items():

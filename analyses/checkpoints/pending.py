@@ -57,14 +57,21 @@ class Pending:
 
 @once
 def pending(job: h.Job) -> Pending | None:
-    """Return the last checkpoint if it is in progress, and no event of the job ended it."""
+    """Return the last checkpoint if it is in progress, and no event of the job ended it.
+
+    If the JobManager's log has a gap after the trigger, the missing lines may contain the end of the checkpoint.
+    """
     last = _last_in_progress(job)
     if last is None:
+        return None
+    since = last.triggered_us or 0
+    until = _in_progress_until(job, since)
+    if until < (job.last_us or since) and not job.cluster.has_rest:
         return None
     took = [ms for c in job.completed if not c.is_savepoint and (ms := h.elapsed_ms(c)) is not None]
     return Pending(
         checkpoint=last,
-        until_us=_in_progress_until(job, last.triggered_us or 0),
+        until_us=until,
         usual_ms=max(took, default=job.interval_ms),
     )
 

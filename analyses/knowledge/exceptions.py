@@ -41,6 +41,7 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "offsets-gone": ("offsets-out-of-range", ("retention",)),
     "offsets-went-back": ("offsets-went-back", ()),
     "hdfs-no-datanode": ("storage-failure", ("datanodes",)),
+    "checkpoint-file-exists": ("checkpoint-directory-shared", ()),
     "storage-full": ("storage-failure", ("full",)),
     "storage-denied": ("storage-failure", ("denied",)),
     "storage-throttled": ("storage-failure", ("throttled",)),

@@ -162,7 +162,7 @@ RELATIONS: Final = (
     ),
     Relation(
         name="storage-fails",
-        causes=("storage-failure",),
+        causes=("storage-failure", "checkpoint-directory-shared"),
         rules=("CP312",),
         explain=("CP101", "CP103", "CP106", "CP107", "CP301", "CP304", *_RESTARTS),
         clause="checkpoints fail because of it",

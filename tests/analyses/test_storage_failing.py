@@ -206,3 +206,24 @@ def test_early_trigger_failures_are_not_due_to_finished_tasks() -> None:
     assert finding.cause is None
     assert "before it contacts any task" in finding.explain
     assert [action.option for action in finding.actions] == [None]
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "java.io.IOException: Target file hdfs://nn/flink/checkpoints/0af/chk-6/_metadata already exists.",
+        "org.apache.hadoop.fs.FileAlreadyExistsException: /ck/0af/chk-6/_metadata for client 10.0.0.7 already exists",
+        "java.nio.file.FileAlreadyExistsException: /flink/checkpoints/0af/chk-6",
+    ],
+)
+def test_files_of_another_run_in_the_checkpoint_directory(cause: str) -> None:
+    found = judge(outcomes_of(RULES, refused(cause, [("enrich", 0), ("aggregate", 4)]).facts()))
+    assert found.cause == "checkpoint-directory-shared"
+
+
+def test_an_existing_file_of_a_sink_says_nothing_about_checkpoints() -> None:
+    cause = (
+        "org.apache.hadoop.fs.FileAlreadyExistsException: /warehouse/orders/part-0-1 already exists"
+    )
+    found = judge(outcomes_of(RULES, refused(cause, [("enrich", 0), ("aggregate", 4)]).facts()))
+    assert found.cause != "checkpoint-directory-shared"

@@ -30,6 +30,7 @@ What to do
 - Access denied: check permissions and tokens.
 - Throttled: write fewer and larger files.
 - Files missing: find out which process deletes them.
+- Files that already exist: give each job its own directory, or start from the earlier run's last checkpoint.
 
 False alarms
 ------------
@@ -48,6 +49,7 @@ from flowdiag.analyses.knowledge.exceptions import cause_of_class
 
 _WORDS: Final = {
     "hdfs-no-datanode": "has no DataNode left for a block",
+    "checkpoint-file-exists": "already contains files of another run",
     "storage-full": "is full",
     "storage-denied": "denies access",
     "storage-throttled": "throttles",
@@ -179,6 +181,6 @@ RULE: Final = h.Rule(
         ),
         h.Signal("again", 1, "more than one checkpoint failed with it"),
     ),
-    causes=("storage-failure",),
+    causes=("storage-failure", "checkpoint-directory-shared"),
     needs="dated-records",
 )

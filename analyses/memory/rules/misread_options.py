@@ -8,7 +8,8 @@ options that no longer exist in this Flink version.
 
 Why it matters
 --------------
-The setting is not in effect, and Flink reports no error.
+The setting is not in effect, and Flink reports no error. The finding is a note: it does not show that the job is
+unhealthy.
 
 How it decides
 --------------
@@ -77,6 +78,7 @@ def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
                 title=f"{key} has no effect in Flink {version[0]}.{version[1]}",
                 cause=CAUSE,
                 rank=h.Rank.MECHANISM,
+                severity=h.Severity.INFO,
                 option=key,
                 explain="Flink removed the option and silently ignores it.",
                 evidence=h.cite([(process.refs.get(key), None)]),
@@ -94,6 +96,7 @@ def _misread_lines(file: h.ConfigFile) -> h.Iterator[h.Finding]:
             title=f"{duplicate.key} is set {len(duplicate.values)} times: {used} is in effect",
             cause=CAUSE,
             rank=h.Rank.MECHANISM,
+            severity=h.Severity.INFO,
             option=duplicate.key,
             explain="In flink-conf.yaml, Flink silently uses the last value. Flink 1.19 and later rejects a "
             "config.yaml in which a key appears twice.",
@@ -116,6 +119,7 @@ def _misread_lines(file: h.ConfigFile) -> h.Iterator[h.Finding]:
             f"{skipped[0].line}: {text}",
             cause=CAUSE,
             rank=h.Rank.MECHANISM,
+            severity=h.Severity.INFO,
             explain="Flink reads a line only if a space follows the colon, and a value follows the space. A tab "
             "does not count as a space.",
             count=len(skipped),
