@@ -11,7 +11,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.pastes import PasteJudge
-from flowdiag.parsers.lines.failure_lines import failure_line, failure_lines
+from flowdiag.analyses.knowledge.unknown_failures import Occurrence, failure_groups
+from flowdiag.parsers.lines.failure_lines import failure_line, failure_lines, short_failure
 from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 
@@ -172,3 +173,44 @@ def test_errors_of_a_normal_stop_do_not_count_in_a_log(tmp_path: Path) -> None:
     info = "24/03/02 11:04:19 INFO com.acme.Client: order seven\n"
     stop = "24/03/02 11:04:19 ERROR CoarseGrainedExecutorBackend: RECEIVED SIGNAL TERM\n"
     assert rows_of(info * 100 + stop, tmp_path / "paste") == []
+
+
+@pytest.mark.parametrize(
+    "wrapper",
+    [
+        "airflow.exceptions.AirflowException: Cannot execute: spark-submit job.py. Error code is: 1.",
+        "subprocess.CalledProcessError: Command '['spark-submit']' returned non-zero exit status 1.",
+        "Container exited with a non-zero exit code 143.",
+        "Exit code: 143",
+    ],
+)
+def test_a_launcher_and_an_exit_status_only_repeat_another_failure(wrapper: str) -> None:
+    cause = Occurrence(failure="java.lang.IllegalStateException: no price")
+    status = Occurrence(failure=wrapper, text={"ended": "application"})
+    groups = failure_groups([status, cause])
+    assert [(one.title, one.ended) for one in groups] == [
+        ("IllegalStateException: no price", "application")
+    ]
+    assert len(failure_groups([status])) == 1
+    assert len(failure_groups([status], ["Exit status: 137 of another container"])) == (
+        "143" in wrapper
+    )
+
+
+def test_a_title_keeps_the_numbers_of_a_long_report() -> None:
+    text = (
+        "AM Container for appattempt_1_0099_000002 exited with exitCode: -104 Container [pid=4242] is running beyond "
+        "physical memory limits. Current usage: 1.5 GB of 1.5 GB physical memory used; 3.4 GB of 3.1 GB virtual memory used."
+    )
+    assert short_failure(text) == (
+        "YARN AM Container killed: 1.5 GB of 1.5 GB physical memory used, "
+        "3.4 GB of 3.1 GB virtual memory used"
+    )
+    assert short_failure("Reason: OOMKilled Exit Code: 137 Started: Mon Name: orders-tm-1") == (
+        "Container killed: OOMKilled, exit code 137, pod orders-tm-1"
+    )
+
+
+def test_an_exception_without_a_message_has_the_record_above_as_its_title() -> None:
+    one = Occurrence(failure="a.b.TimeoutException: null", text={"message": "Error while scaling"})
+    assert failure_groups([one])[0].title == "Error while scaling: TimeoutException"

@@ -77,7 +77,8 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "coordinator-failed": ("coordinator-failed", ()),
     "restarts-used-up": ("restarts-used-up", ()),
     "fetch-failed": ("shuffle-fetch", ()),
-    "result-too-large": ("result-too-large", ()),
+    "kryo-buffer-full": ("result-too-large", ("kryo-buffer",)),
+    "result-too-large": ("result-too-large", ("less",)),
 }
 """The cause of each class of exceptions (`parsers.exceptions`), and the remedies that apply (all if empty).
 Classes without an entry have no cause of their own."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from flowdiag.analyses.knowledge.causes import CAUSES
@@ -18,6 +18,7 @@ from flowdiag.analyses.model.finding import Action, Confidence, Evidence, Severi
 from flowdiag.analyses.model.keys import Ref
 from flowdiag.parsers.codes import codes_in
 from flowdiag.parsers.components import Component, components
+from flowdiag.parsers.lines.failure_lines import is_wrapper_failure, short_failure
 
 UNRECOGNISED: Final = "unrecognised-failure"
 GROUPS: Final = 5
@@ -109,7 +110,10 @@ class FailureGroup:
     def title(self) -> str:
         """The exception or the message, and how often it occurs."""
         times = f" ({self.count} times)" if self.count > 1 else ""
-        return fmt.shorten(_PACKAGE.sub("", " ".join(self.first.failure.split())), _TITLE) + times
+        failure = _PACKAGE.sub("", " ".join(self.first.failure.split()))
+        if (bare := _BARE.fullmatch(failure)) and (above := self.first.text.get("message")):
+            failure = f"{' '.join(above.split())}: {bare[1]}"
+        return fmt.shorten(short_failure(failure) or failure, _TITLE) + times
 
     @property
     def explanation(self) -> str:
@@ -162,6 +166,7 @@ class FailureGroup:
 
 
 _PACKAGE: Final = re.compile(r"\A(?:[a-z_][\w$]{0,60}\.){1,20}(?=[A-Z][\w$]{0,120}(?::|\Z|\s))")
+_BARE: Final = re.compile(r"([A-Z][\w$]{2,120})(?:: ?(?:null)?)?")
 _SHAPE: Final = re.compile(r"[0-9a-f]{8,}|\d+")
 
 
@@ -169,6 +174,9 @@ def failure_groups(
     occurrences: Iterable[Occurrence], reported: Sequence[str] = ()
 ) -> list[FailureGroup]:
     """Return the failures that nothing else reports, by exception and message, in order of their first one.
+
+    A launcher or an exit status only repeats that a process ended, and is left out below another failure. The first
+    of the others then ended it.
 
     Args:
         occurrences: in order.
@@ -180,7 +188,26 @@ def failure_groups(
         shape = _shape(one.failure)
         if not any(shape in text or text in shape for text in known):
             groups.setdefault(shape, []).append(one)
-    return [FailureGroup(tuple(members)) for members in groups.values()]
+    found = [FailureGroup(tuple(members)) for members in groups.values()]
+    return _without_wrappers(found, reported)
+
+
+def _without_wrappers(found: list[FailureGroup], reported: Sequence[str]) -> list[FailureGroup]:
+    """Return the failures without launchers and exit statuses, if other failures explain them."""
+    causes = [group for group in found if not is_wrapper_failure(group.first.failure)]
+    if not causes:
+        return [group for group in found[:1] if not _is_repeated(group, reported)]
+    if len(causes) == len(found) or causes[0].ended:
+        return causes
+    ended = min((one.ended for one in found), key=lambda word: [*_ENDS, ""].index(word))
+    first = replace(causes[0].first, text={**causes[0].first.text, "ended": ended})
+    return [FailureGroup((first, *causes[0].members[1:])), *causes[1:]]
+
+
+def _is_repeated(group: FailureGroup, reported: Sequence[str]) -> bool:
+    """Return whether another rule reports the failure below a launcher or an exit status."""
+    codes = re.findall(r"\b\d{3,5}\b", group.first.failure)
+    return any(all(code in text for code in codes) for text in reported if text)
 
 
 def _shape(text: str) -> str:

@@ -6,7 +6,7 @@ import functools
 import pkgutil
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from flowdiag.parsers.errors import FlowdiagError
@@ -84,6 +84,40 @@ def is_routine(texts: Iterable[str]) -> bool:
     (True, False)
     """
     return any(_routine().search(text[:_TEXT]) for text in texts)
+
+
+def is_wrapper_failure(text: str) -> bool:
+    """Return whether a failure only repeats that another one ended a process.
+
+    >>> is_wrapper_failure("Exit code: 143"), is_wrapper_failure("java.io.IOException: exit code 143 of a hook, disk full")
+    (True, False)
+    """
+    text = " ".join(text[:_TEXT].split())
+    return any(re.search(pattern, text) for pattern in _data()["wrapper"])
+
+
+def short_failure(text: str) -> str | None:
+    """Return the facts of a long report in a few words; None for other texts.
+
+    >>> short_failure("Reason: OOMKilled Exit Code: 137")
+    'Container killed: OOMKilled, exit code 137'
+    """
+    text = " ".join(text[:_TEXT].split())
+    for entry in _data()["summary"]:
+        if (found := re.search(entry["text"], text)) is not None:
+            return _fill(entry["short"], found.groupdict())
+    return None
+
+
+def _fill(short: str, facts: Mapping[str, str | None]) -> str:
+    """Fill facts into a short text, without the optional parts whose fact is missing."""
+    text = _OPTIONAL.sub(
+        lambda part: f"{part[1]}{facts[part[2]]}{part[3]}" if facts[part[2]] else "", short
+    )
+    return text.format(**facts)
+
+
+_OPTIONAL: Final = re.compile(r"\{([^{}|]{0,40})\|(\w{1,20})\|([^{}|]{0,40})\}")
 
 
 @functools.cache

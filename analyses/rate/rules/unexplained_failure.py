@@ -40,6 +40,8 @@ from flowdiag.analyses.knowledge.unknown_failures import (
 )
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.assessment.endings import harmless_failure
+from flowdiag.analyses.rate.failures.exceptions import cause_of_exception, exception_actions
+from flowdiag.parsers.exceptions import Classified
 
 
 def judge(assessed: h.AssessedApplication, limits: h.Limits) -> h.Iterator[h.Finding]:
@@ -59,9 +61,10 @@ def _is_end(group: FailureGroup) -> bool:
 
 
 def _finding(assessed: h.AssessedApplication, group: FailureGroup) -> h.Finding:
-    app, known = assessed.app, group.cause != UNRECOGNISED
+    known = group.cause != UNRECOGNISED
     first_us, last_us = group.times
-    advice = h.remedies(group.cause, app, *group.remedies) if known else ()
+    found = Classified(group.first.text.get("class", ""), "", 0, dict(group.first.text), ())
+    advice = exception_actions(assessed, *cause_of_exception(found), found) if known else ()
     critical = group.severity is h.Severity.CRITICAL
     return h.application_finding(
         assessed,
