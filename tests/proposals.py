@@ -124,7 +124,7 @@ GRAMMARS: Final[tuple[tuple[str, Callable[[str], bool]], ...]] = (
     (r"retention\.ms", _long),
     (r"StreamingContext\(.*", _pattern(r"(Milliseconds|Seconds)\([1-9][0-9]*\)")),
     (r"Trigger\.ProcessingTime\(.*", _pattern("[1-9][0-9]* (milliseconds|seconds)")),
-    (r"spark\.executor\.memory(Overhead)?", _spark_size),
+    (r"spark\.executor\.(memory(Overhead)?|pyspark\.memory)", _spark_size),
     (r"spark\.streaming\.blockInterval", _spark_time),
     (r"spark\.streaming\.backpressure\.pid\..*", _real),
     (r"spark\.streaming\.(backpressure\.initialRate|receiver\.maxRate|kafka\.maxRate.*)", _long),

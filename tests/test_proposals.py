@@ -123,7 +123,18 @@ def test_every_remedy_of_spark_can_be_followed() -> None:
             continue
         fill: dict[str, Any] = {
             each: "…"
-            for each in ("model", "now", "cores", "least", "part", "place", "quota", "task", "than")
+            for each in (
+                "model",
+                "now",
+                "cores",
+                "least",
+                "part",
+                "place",
+                "quota",
+                "task",
+                "than",
+                "cpu",
+            )
         }
         fill |= {each: "…" for each in ("key", "old", "why", "change", "note", "gain", "method")}
         for action in spark_remedies(word, app, name, **fill):

@@ -408,7 +408,7 @@ def _own_words() -> frozenset[str]:
     for cause in CAUSES.values():
         for remedy in cause.remedies.values():
             texts += [text for text in (remedy.text, remedy.risk, remedy.verify) if text]
-    # A number in a name tells it from our words: worker-3.
+    # A number separates a name from ordinary words: worker-3.
     words = _WORD.findall(" ".join(texts))
     return frozenset(word.casefold() for word in words if word.isalpha())
 

@@ -427,7 +427,7 @@ class _Segments:
     def _json_line(self, offset: int, head: prefix.Prefix, record: Record) -> None:
         """Read a line with a JSON object: a log record, exceptions of the operator, or other text."""
         lines = record.more or []
-        if _owns(record):
+        if _owns(record) and not self._continues_trace(record.head):
             self._header(offset, record.head)
         elif self._typed(offset, head.text[head.inner :]):
             return
@@ -442,7 +442,7 @@ class _Segments:
 
     def _in_message(self, head: prefix.Prefix) -> bool:
         """Return whether a line continues a message or a trace, whose words are no header."""
-        text = head.text[head.inner :]
+        text = strip_marks(head.text[head.inner :])
         inside = self._block is not None and not self._again and text[:1] not in "[0123456789"
         return inside or _ELEMENT.match(text) is not None or is_trace_line(text)
 
@@ -451,11 +451,25 @@ class _Segments:
         body = head.text[head.begin : head.end]
         if is_trace_line(body) or _BELOW.match(body) is not None:
             return True
+        if self._repeats_header(head) and _ELEMENT.match(body) is not None:
+            return True
         shape = _DIGITS.sub("0", head.text[: head.begin].rstrip())
         if self._python:
             return shape == self._shape
         self._shape = shape
         return body.lstrip().startswith(_PYTHON_BEGIN)
+
+    def _repeats_header(self, head: prefix.Prefix) -> bool:
+        """Return whether a header is only a carrier's, or the one of the record above."""
+        above = self._heading
+        if above is None:
+            return False
+        same_time = above.stamp is not None and above.stamp[1:] == (
+            head.local_us,
+            head.utc_us,
+            head.clock,
+        )
+        return head.level is None or (same_time and head.logger == above.logger)
 
     def _header(self, offset: int, head: prefix.Prefix) -> None:
         """Start a record, which owns the lines below it."""

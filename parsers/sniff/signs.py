@@ -34,15 +34,15 @@ FLINK_WORDS: Final = (
     b"org.apache.flink", b"org/apache/flink", b"o.a.f.", b"CheckpointCoordinator",
     b"ExecutionGraph", b"JobMaster", b"TaskExecutor", b"TaskManagerRunner", b"StreamTask",
     b"ClusterEntrypoint", b"org.apache.iceberg.flink", b"org.apache.paimon.flink", b"org.apache.doris.flink",
-    b"com.ververica.cdc", b"com.starrocks.connector.flink", b"org.apache.hudi.sink.",
+    b"com.ververica.cdc.", b"com.starrocks.connector.flink", b"org.apache.hudi.sink.",
 )  # fmt: skip
 SPARK_WORDS: Final = (
     b"org.apache.spark", b"org/apache/spark", b"o.a.s.s.", b"SparkContext", b"DAGScheduler",
     b"TaskSetManager", b"MicroBatchExecution", b"JobGenerator", b"ReceiverTracker",
-    b"CoarseGrainedExecutorBackend", b" BlockManager: ", b"BlockManagerInfo", b"SparkListener", b"JobScheduler: ",
+    b"CoarseGrainedExecutorBackend", b" BlockManager:", b"BlockManagerInfo", b"SparkListener", b"JobScheduler: ",
     b"PIDRateEstimator", b"ProcessingTimeExecutor", b"ReceiverSupervisorImpl", b"ProgressReporter",
     b"TaskSchedulerImpl", b"YarnScheduler", b"YarnClusterScheduler", b"YarnAllocator",
-    b"Job aborted due to stage failure", b" (TID ", b"Structured Streaming", b"pyspark",
+    b"Job aborted due to stage failure", b" (TID", b"Structured Streaming", b"pyspark",
     b"org.apache.iceberg.spark", b"org.apache.hudi.HoodieSpark", b"com.databricks.", b"com.datastax.spark",
     b"com.mongodb.spark", b"org.elasticsearch.spark", b"org.opensearch.spark", b"net.snowflake.spark",
 )  # fmt: skip

@@ -50,7 +50,7 @@ def standstill(job: JobFacts) -> Standstill | None:
 def standstill_in(
     steps: Mapping[tuple[str, int], Sequence[Step]], topology: Topology
 ) -> Standstill | None:
-    """Return the standstill from the steps of each subtask; None if too few subtasks have any."""
+    """Return the stall from the steps of each subtask; None if too few subtasks have any."""
     if not steps or len(steps) < KNOWN_SIBLINGS * sum(topology.parallelism.values()):
         return None
     since = max(_still_since(each) for each in steps.values())

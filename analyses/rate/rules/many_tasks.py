@@ -18,7 +18,8 @@ no task takes more than `longest` of the batch. At least `share` of the recent b
 at least `fewest`, meet these conditions. The rule needs an event log with tasks.
 
 The rule only applies if the job is short of time: batches queue, take at least `use` of the interval, or
-are kept small by back pressure.
+are kept small by back pressure. With too few
+batches for a verdict, each must take at least `slow`.
 
 What to do
 ----------
