@@ -301,3 +301,51 @@ def test_the_error_inside_an_operator_event_is_the_headline(diagnose: Told) -> N
     assert any(
         "initialSavepointPath" in step.text for one in report.findings for step in one.actions
     )
+
+
+HEAP: Final = (
+    "java.lang.OutOfMemoryError: Java heap space\n\tat java.util.Arrays.copyOf(Arrays.java:3332)\n"
+)
+
+
+def test_memory_that_runs_out_during_a_submission_is_one_incident(diagnose: Told) -> None:
+    report = diagnose(
+        record(
+            "org.apache.flink.runtime.dispatcher.StandaloneDispatcher",
+            f"Failed to submit job {JOB}.",
+            level="ERROR",
+        )
+        + HEAP
+        + record(
+            "org.apache.flink.runtime.entrypoint.ClusterEntrypoint",
+            "Fatal error occurred in the cluster entrypoint.",
+            level="ERROR",
+        )
+        + HEAP
+    )
+    assert [story.cause for story in report.stories] == ["out-of-memory"]
+
+
+def test_the_death_of_a_taskmanager_and_the_lost_connections_are_one_incident(
+    diagnose: Told,
+) -> None:
+    report = diagnose(
+        record(
+            "org.apache.flink.util.FatalExitExceptionHandler",
+            "FATAL: Thread 'enrich (1/2)#0' produced an uncaught exception. Stopping the process...",
+            level="ERROR",
+        )
+        + HEAP
+        + record(
+            "org.apache.flink.runtime.taskmanager.Task",
+            "out (1/2)#0 (0123456789abcdef0123456789abcdef_cbc357ccb763df2852fee8c4fc7d55f2_0_0) switched from "
+            "RUNNING to FAILED with failure cause:",
+            at="10:00:01,200",
+        )
+        + "org.apache.flink.runtime.io.network.netty.exception.RemoteTransportException: Connection unexpectedly "
+        "closed by remote task manager 'worker-1/10.0.0.11:45881'. This might indicate that the remote task "
+        "manager was lost.\n"
+    )
+    (story,) = report.stories
+    assert (story.cause, "heap" in report.findings[0].title) == ("out-of-memory", True)
+    assert "container" not in report.findings[0].title

@@ -42,6 +42,7 @@ from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS, cause_of_clas
 from flowdiag.analyses.knowledge.message_advice import with_advice
 from flowdiag.analyses.startup import helpers as h
 from flowdiag.analyses.startup.failures import KEEPS, keeps_from_running
+from flowdiag.parsers.exceptions import classify
 
 _UNKNOWN: Final = "no reason is logged"
 # Most specific first: the JobManager's records come before the client's.
@@ -107,7 +108,7 @@ def _of_job(facts: h.StartupFacts, job: h.JobStarts, troubles: list[h.Trouble]) 
         ongoing=not h.ran_after(facts, job.ended_us),
         title=f"{h.fmt.shorten(name, 40)} was refused: {h.fmt.shorten(reason, 160)}",
         why=h.fmt.shorten(reason, 160),
-        cause="submission-failed",
+        cause=_cause(reason),
         rank=h.Rank.ROOT_CAUSE,
         first_us=job.ended_us,
         measurements=(h.measurement("submissions", 1, "submissions"),),
@@ -162,7 +163,7 @@ def _of_troubles(facts: h.StartupFacts, troubles: list[h.Trouble]) -> h.Finding:
         ongoing=not h.ran_after(facts, max(t.last_us or 0 for t in troubles)),
         title=f"{what}: {h.fmt.shorten(reason, 160)}{hint}",
         why=h.fmt.shorten(reason, 160),
-        cause="submission-failed",
+        cause=_cause(reason),
         rank=h.Rank.ROOT_CAUSE,
         last_us=None,
         count=count,  # client, Dispatcher and JobMaster log the same submissions
@@ -179,6 +180,14 @@ def _yarn_text(trouble: h.Trouble) -> str:
     requested = values.get("asked") or f"{values.get('asked_mb')} MB"
     offered = values.get("offered") or f"{values.get('offered_mb')} MB"
     return f"{requested} requested, {offered} offered"
+
+
+def _cause(reason: str) -> str:
+    """Return the cause: memory that ran out is one incident with the finding about the process."""
+    found = classify([reason], "flink")
+    if found is not None and found.kind == "out-of-memory":
+        return "out-of-memory"
+    return "submission-failed"
 
 
 def _actions(reason: str) -> tuple[h.Action, ...]:
@@ -201,7 +210,13 @@ RULE: Final = h.Rule(
     judge,
     whole=True,
     causes=tuple(
-        dict.fromkeys(("submission-failed", *(CAUSE_OF_CLASS[name][0] for name in sorted(KEEPS))))
+        dict.fromkeys(
+            (
+                "submission-failed",
+                "out-of-memory",
+                *(CAUSE_OF_CLASS[name][0] for name in sorted(KEEPS)),
+            )
+        )
     ),
     needs="dated-records",
 )
