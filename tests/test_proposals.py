@@ -121,21 +121,8 @@ def test_every_remedy_of_spark_can_be_followed() -> None:
     for word, name, remedy in REMEDIES:
         if word == "shared":
             continue
-        fill: dict[str, Any] = {
-            each: "…"
-            for each in (
-                "model",
-                "now",
-                "cores",
-                "least",
-                "part",
-                "place",
-                "quota",
-                "task",
-                "than",
-                "cpu",
-            )
-        }
+        names = "model now cores least part place quota task than cpu package"
+        fill: dict[str, Any] = dict.fromkeys(names.split(), "…")
         fill |= {each: "…" for each in ("key", "old", "why", "change", "note", "gain", "method")}
         for action in spark_remedies(word, app, name, **fill):
             assert not [*wrong_with(word, word, [action_of(action)])], remedy
