@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -17,6 +18,11 @@ from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 
 from .parsers.traces import CUT, WRAPPINGS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from flowdiag.analyses.report.wire import Report
 
 # Words of no failure, of no message of Flink or Spark, and of no routine stop.
 WORD = st.sampled_from(
@@ -214,3 +220,116 @@ def test_a_title_keeps_the_numbers_of_a_long_report() -> None:
 def test_an_exception_without_a_message_has_the_record_above_as_its_title() -> None:
     one = Occurrence(failure="a.b.TimeoutException: null", text={"message": "Error while scaling"})
     assert failure_groups([one])[0].title == "Error while scaling: TimeoutException"
+
+
+ENTRYPOINT = "org.apache.flink.runtime.entrypoint.ClusterEntrypoint"
+RECORDS = {
+    "a fatal error": (
+        ("ERROR", ENTRYPOINT, "Fatal error occurred in the cluster entrypoint."),
+        "Fatal error in the cluster entrypoint",
+    ),
+    "an exit status": (
+        (
+            "INFO",
+            ENTRYPOINT,
+            "Terminating cluster entrypoint process StandaloneSessionClusterEntrypoint with exit code 1443.",
+        ),
+        "exit code 1443",
+    ),
+    "a snapshot": (
+        (
+            "INFO",
+            "org.apache.flink.streaming.runtime.tasks.AsyncCheckpointRunnable",
+            "enrich (2/4)#0 - asynchronous part of checkpoint 17 could not be completed.\n"
+            "com.acme.QuotaException: quota of tenant 7 is used up\n\tat com.acme.Store.put(Store.java:3)",
+        ),
+        "quota of tenant 7",
+    ),
+    "a snapshot without an exception": (
+        (
+            "WARN",
+            "org.apache.flink.streaming.runtime.tasks.SubtaskCheckpointCoordinatorImpl",
+            "Could not complete snapshot 17 for operator out (2/4)#0. Failure reason: Checkpoint was declined.",
+        ),
+        "checkpoint 17 failed: Checkpoint was declined",
+    ),
+    "the recovery of a job": (
+        (
+            "ERROR",
+            ENTRYPOINT,
+            "Fatal error occurred in the cluster entrypoint.\n"
+            "org.apache.flink.util.FlinkException: Could not recover job with job id 1fcd2ae5b3a7d1be2ce9c7d9cbd1d8b3.\n"
+            "Caused by: com.acme.LeaseException: lease of leader 7 was taken over",
+        ),
+        "lease of leader 7",
+    ),
+    "the autoscaler": (
+        (
+            "ERROR",
+            "org.apache.flink.autoscaler.JobAutoScalerImpl",
+            "Error while scaling job\njava.util.concurrent.TimeoutException\n\tat a.b.C.d(C.java:8)",
+        ),
+        "Error while scaling job: TimeoutException",
+    ),
+    "a delegation token": (
+        (
+            "WARN",
+            "org.apache.hadoop.ipc.Client",
+            "token (token for svc: HDFS_DELEGATION_TOKEN owner=svc, renewer=yarn) can't be found in cache",
+        ),
+        "HDFS_DELEGATION_TOKEN",
+    ),
+}
+
+
+def report_on(text: str, folder: Path, session: SparkSession) -> Report:
+    judge = PasteJudge(folder, lambda: session)
+    report = judge.report(judge.inputs(text))
+    assert report is not None
+    return report
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_a_single_record_is_a_finding(name: str, tmp_path: Path, spark: SparkSession) -> None:
+    record, shown = RECORDS[name]
+    found = report_on(LAYOUTS[0](*record), tmp_path, spark).findings
+    assert any(shown in finding.title for finding in found), [one.title for one in found]
+    assert all(finding.severity != "info" for finding in found)
+
+
+def test_a_normal_stop_of_a_cluster_is_no_failure(tmp_path: Path, spark: SparkSession) -> None:
+    text = (
+        "Shutting KubernetesSessionClusterEntrypoint down with application status UNKNOWN. "
+        "Diagnostics Cluster entrypoint has been closed externally.."
+    )
+    ended = "Terminating cluster entrypoint process KubernetesSessionClusterEntrypoint with exit code 1445."
+    lines = [LAYOUTS[0]("INFO", ENTRYPOINT, line) for line in (text, ended)]
+    assert not report_on("\n".join(lines), tmp_path, spark).findings
+
+
+def test_both_exceptions_of_a_pair_are_findings(tmp_path: Path, spark: SparkSession) -> None:
+    text = (
+        "java.lang.OutOfMemoryError: Metaspace\n\tat org.apache.flink.runtime.taskmanager.Task.run(Task.java:1)\n\n"
+        "org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [orders]\n"
+    )
+    titles = " ".join(finding.title for finding in report_on(text, tmp_path, spark).findings)
+    assert "Metaspace" in titles
+    assert "[orders]" in titles
+
+
+def test_a_single_response_about_back_pressure_shows_the_wait(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    ratios = [
+        {"subtask": number, "ratio": 0.97, "idleRatio": 0, "busyRatio": 0.03} for number in (0, 1)
+    ]
+    text = json.dumps(
+        {
+            "status": "ok",
+            "backpressureLevel": "high",
+            "end-timestamp": 1_700_000_000_000,
+            "subtasks": ratios,
+        }
+    )
+    report = report_on(text, tmp_path, spark)
+    assert [topic.reason for topic in report.topics if "waits 97%" in (topic.reason or "")]

@@ -9,6 +9,7 @@ from flowdiag.analyses.flink.tasks.pressure import Load, unmonitored_end
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Inconclusive
 from flowdiag.analyses.queues.facts import JobQueues
+from flowdiag.analyses.queues.judging import waiting_tasks
 from flowdiag.analyses.queues.root import (
     awaits_barrier,
     find_roots,
@@ -65,6 +66,12 @@ def _single_answers(job: JobQueues) -> str:
         return (
             f"{_busy_tasks(job, busy)} in a single response, which does not show whether this lasts"
         )
+    waiting = [
+        f"{task} waits {fmt.percent(min(share, 1.0))} of its time"
+        for task, share in waiting_tasks(job)[:_MOST_NAMED]
+    ]
+    if waiting:
+        return f"{fmt.listed(waiting)} in a single response, which does not show whether this lasts"
     return "there are no samples over time: single responses and counts since the start do not show lasting back pressure"
 
 

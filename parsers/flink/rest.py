@@ -222,7 +222,7 @@ def _rows(
         kind, ids = identity
         if kind in superseded:
             continue
-        context = replace(shared, ids=ids, moment=answer.moment)
+        context = replace(shared, ids=ids, moment=answer.moment, document=os.path.basename(name))
         if not archived and _needs_names(kind):
             context.tasks = neighbours.tasks(ids.job_id)
         for row in READERS[kind](decoded.body, context):

@@ -45,6 +45,7 @@ class Context:
         places: jobs and TaskManagers, in files of a collection.
         measured: subtasks (vertex, index) whose time shares are in the document as metrics.
         metric_names: names in the table of the metrics to keep; None for all.
+        document: name of the file.
     """
 
     origin: str = "rest"
@@ -55,6 +56,7 @@ class Context:
     places: TaskPlaces | None = None
     measured: frozenset[tuple[str, int]] = frozenset()
     metric_names: frozenset[str] | None = None
+    document: str = ""
 
     def row(
         self, event: Event, template: str, fields: Mapping[str, object], **columns: object
@@ -519,6 +521,14 @@ def _taskmanager(body: Any, context: Context) -> Iterator[Row]:
 
 
 def _backpressure(body: Any, context: Context) -> Iterator[Row]:
+    vertex_id = context.ids.vertex_id or ""
+    if vertex_id not in context.tasks:  # no other response contains its name
+        name = (
+            f"vertex {vertex_id}"
+            if vertex_id
+            else f"the task in {context.document or 'the response'}"
+        )
+        context = replace(context, tasks={vertex_id: name})
     when = as_moment(body.get("end-timestamp"))
     for item in objects_at(body, "subtasks"):
         if (context.ids.vertex_id, as_count(item.get("subtask"))) in context.measured:

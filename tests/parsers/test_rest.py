@@ -496,7 +496,7 @@ def test_taskmanagers_of_old_and_new_versions() -> None:
     assert (row["host"], row["fields"]["memory.taskHeap"]) == ("w1", "3")
 
 
-def test_back_pressure_needs_the_name_of_the_task(tmp_path: Path) -> None:
+def test_back_pressure_of_a_task_without_a_name(tmp_path: Path) -> None:
     body = {
         "status": "ok",
         "backpressureLevel": "high",
@@ -507,7 +507,11 @@ def test_back_pressure_needs_the_name_of_the_task(tmp_path: Path) -> None:
     }  # fmt: skip
     path = tmp_path / f"jobs_{JOB}_vertices_{VERTEX}_backpressure.json"
     path.write_text(json.dumps(body))
-    assert read(path)[0] == []
+    assert {row["task"] for row in read(path)[0]} == {f"vertex {VERTEX}"}
+    unnamed = tmp_path / "saved.json"
+    unnamed.write_text(json.dumps(body))
+    assert {row["task"] for row in read(unnamed)[0]} == {"the task in saved.json"}
+    unnamed.unlink()
     rest._read_folder.cache_clear()
     (tmp_path / "job.json").write_text(
         json.dumps({"jid": JOB, "vertices": [{"id": VERTEX, "name": "Map"}], "state": "RUNNING"})

@@ -18,7 +18,8 @@ if the text shows that they ended the job, and warnings otherwise.
 In the logs of a job, errors are often handled. The rule then reports a failure only if the job or a task failed
 within `before` after it. It ignores failures that follow from others: cancelled tasks, closed connections, the end of the process.
 
-A fatal error that ends a JobManager or a TaskManager counts in any log.
+A fatal error that ends a JobManager or a TaskManager counts in any log. In a fragment, an exit status and a failed
+snapshot also count.
 
 What to do
 ----------
@@ -31,10 +32,12 @@ In a fragment of a log, a handled error looks like a failure. The finding then h
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import singledispatch
 from typing import Any, Final
 
 from flowdiag.analyses.flink import helpers as h
+from flowdiag.analyses.flink.failures.crises import Crisis
 from flowdiag.analyses.flink.job import UNKNOWN_JOB, Incident
 from flowdiag.analyses.knowledge.exceptions import CAUSE_OF_CLASS
 from flowdiag.analyses.knowledge.unknown_failures import (
@@ -44,7 +47,9 @@ from flowdiag.analyses.knowledge.unknown_failures import (
     Occurrence,
     failure_groups,
 )
+from flowdiag.parsers.exceptions import is_root_cause
 from flowdiag.parsers.flink.failures import failure_kind, is_consequence
+from flowdiag.parsers.lines.failure_lines import ended_by
 
 
 class Unrecognised(h.Limits):
@@ -64,10 +69,12 @@ def judge(facts: Any, limits: Unrecognised) -> h.Iterator[h.Finding]:
 @judge.register
 def judge_failures(facts: h.ClusterFacts, limits: Unrecognised) -> h.Iterator[h.Finding]:
     """One finding per job and kind of failure, by the incidents of the job."""
-    for job in h.jobs_of(facts):
+    jobs = h.jobs_of(facts)
+    for job in jobs:
         yield from _of_job(job, job.incidents, limits)
-    unassigned = [incident for incident in facts.incidents if _is_candidate(incident)]
-    if unassigned and not any(_lived(job) for job in facts.jobs):
+    if not any(_lived(job) for job in jobs):
+        crises = [crisis for job in jobs for crisis in job.crises]
+        unassigned = _of_fragment(UNKNOWN_JOB, crises, facts.incidents)
         for group in _groups(unassigned, facts.incidents)[:GROUPS]:
             yield _finding(UNKNOWN_JOB, group)
 
@@ -75,11 +82,25 @@ def judge_failures(facts: h.ClusterFacts, limits: Unrecognised) -> h.Iterator[h.
 def _of_job(
     job: h.Job, incidents: tuple[Incident, ...], limits: Unrecognised
 ) -> h.Iterator[h.Finding]:
-    found = [incident for incident in incidents if _is_candidate(incident)]
-    if _lived(job) or job.crises:
+    if _lived(job):
+        found = [one for one in incidents if _is_candidate(one)]
         found = [one for one in found if _is_fatal(one) or _precedes_failure(job, one, limits)]
+    else:
+        found = _of_fragment(job, job.crises, incidents)
     for group in _groups(found, incidents)[:GROUPS]:
         yield _finding(job, group)
+
+
+def _of_fragment(
+    job: h.JobFacts, crises: Sequence[Crisis], incidents: Sequence[Incident]
+) -> list[Incident]:
+    """Return the failures of a fragment; without any, the processes that ended with an error."""
+    found = [
+        one
+        for one in incidents
+        if _is_candidate(one) or _is_second(crises, one) or _is_failed_snapshot(job, one)
+    ]
+    return found or [one for one in incidents if not crises and _stop(one)][-1:]
 
 
 def _finding(job: h.JobFacts, group: FailureGroup) -> h.Finding:
@@ -109,7 +130,7 @@ def _groups(found: list[Incident], incidents: tuple[Incident, ...]) -> list[Fail
     reported = [
         text
         for incident in incidents
-        if not _is_candidate(incident)
+        if incident not in found and not _is_candidate(incident)
         for text in (incident.cause, incident.text.get("exception"))
         if text
     ]
@@ -119,9 +140,9 @@ def _groups(found: list[Incident], incidents: tuple[Incident, ...]) -> list[Fail
 def _occurrence(incident: Incident) -> Occurrence:
     text = dict(incident.text)
     if incident.kind == "process-stopped":
-        text["ended"] = "process"
+        text["ended"] = ended_by((text.get("exception", ""),)) or "process"
     return Occurrence(
-        failure=incident.cause or text.get("exception") or text.get("message", ""),
+        failure=_failure(incident),
         text=text,
         time_us=incident.time_us,
         ref=incident.ref,
@@ -129,6 +150,37 @@ def _occurrence(incident: Incident) -> Occurrence:
     )
 
 
+def _failure(incident: Incident) -> str:
+    """Return the deepest exception of an incident, or the message of its record."""
+    text = incident.text
+    if incident.kind == "process-stopped" and text.get("template") not in _FATAL:
+        return _stop(incident) or ""
+    found = incident.cause or text.get("exception")
+    if found is None and incident.kind in _SNAPSHOTS:
+        reason = text.get("reason", "")
+        number = "" if incident.checkpoint is None else f" of checkpoint {incident.checkpoint}"
+        return f"The snapshot{number} failed{': ' * bool(reason)}{reason}"
+    return found or _stop(incident) or text.get("message", "")
+
+
+def _stop(incident: Incident) -> str | None:
+    """Return how a process ended, if it ended with an error."""
+    text, template = incident.text, incident.text.get("template")
+    if incident.kind != "process-stopped":
+        return None
+    if template in _FATAL:
+        place = text.get("component") or f"thread {text.get('name', 'unknown')}"
+        return f"Fatal error in {place.removeprefix('in ')}, without an exception in the input"
+    if text.get("status") == "FAILED":
+        return f"{text.get('component', 'A process')} ended with the status FAILED"
+    code = text.get("exit_code", "0")
+    if code in _ORDINARY_EXITS:
+        return None
+    return f"{text.get('component', 'TaskManagerRunner')} ended with exit code {code}"
+
+
+_SNAPSHOTS: Final = ("snapshot-failed", "async-failure")
+_ORDINARY_EXITS: Final = ("0", "143", "1445")  # 1445: a session cluster's own, after a normal stop
 _FATAL: Final = ("fatal-cluster-error", "task-fatal-error", "uncaught-exception")
 
 
@@ -142,13 +194,30 @@ def _is_candidate(incident: Incident) -> bool:
     return failure_kind(text) != "cancelled" and not is_consequence(text)
 
 
+def _is_second(crises: Sequence[Crisis], incident: Incident) -> bool:
+    """Return whether a text contains an exception in addition to that of another finding, both with known causes."""
+    return (
+        incident.kind == "exception"
+        and bool(crises)
+        and all(crisis.root.incident is not incident for crisis in crises)
+        and is_root_cause(incident.text.get("class", ""))
+        and not is_consequence(incident.cause or "")
+    )
+
+
+def _is_failed_snapshot(job: h.JobFacts, incident: Incident) -> bool:
+    """Return whether a task's snapshot failed, and no other record shows the checkpoint."""
+    return incident.kind in _SNAPSHOTS and not (job.checkpoints or job.declines)
+
+
 def _is_fatal(incident: Incident) -> bool:
     return incident.kind == "process-stopped"
 
 
 def _lived(job: h.JobFacts) -> bool:
     """Return whether the input shows the job at work, so that its fate is known without guessing."""
-    return bool(job.checkpoints or job.attempts) or any(one.kind in _LIFE for one in job.incidents)
+    deployed = any(attempt.deployed_us is not None for attempt in job.attempts)
+    return bool(job.checkpoints) or deployed or any(one.kind in _LIFE for one in job.incidents)
 
 
 _LIFE: Final = frozenset(
