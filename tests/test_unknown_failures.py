@@ -240,8 +240,10 @@ RECORDS = {
         (
             "INFO",
             "org.apache.flink.streaming.runtime.tasks.AsyncCheckpointRunnable",
-            "enrich (2/4)#0 - asynchronous part of checkpoint 17 could not be completed.\n"
-            "com.acme.QuotaException: quota of tenant 7 is used up\n\tat com.acme.Store.put(Store.java:3)",
+            (
+                "enrich (2/4)#0 - asynchronous part of checkpoint 17 could not be completed.\n"
+                "com.acme.QuotaException: quota of tenant 7 is used up\n\tat com.acme.Store.put(Store.java:3)"
+            ),
         ),
         "quota of tenant 7",
     ),
@@ -257,9 +259,11 @@ RECORDS = {
         (
             "ERROR",
             ENTRYPOINT,
-            "Fatal error occurred in the cluster entrypoint.\n"
-            "org.apache.flink.util.FlinkException: Could not recover job with job id 1fcd2ae5b3a7d1be2ce9c7d9cbd1d8b3.\n"
-            "Caused by: com.acme.LeaseException: lease of leader 7 was taken over",
+            (
+                "Fatal error occurred in the cluster entrypoint.\n"
+                "org.apache.flink.util.FlinkException: Could not recover job with job id 1fcd2ae5b3a7d1be2ce9c7d9cbd1d8b3.\n"
+                "Caused by: com.acme.LeaseException: lease of leader 7 was taken over"
+            ),
         ),
         "lease of leader 7",
     ),
