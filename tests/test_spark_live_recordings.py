@@ -47,7 +47,7 @@ def findings_of(spark: SparkSession) -> Callable[[str, str], list[Finding]]:
 
 
 @pytest.mark.parametrize("part", PARTS)
-@pytest.mark.parametrize("folder", ALL, ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", ALL, ids=lambda folder: f"{folder.parent.name}-{folder.name}")
 def test_the_first_finding_is_the_fault(
     folder: Path, part: str, findings_of: Callable[[str, str], list[Finding]]
 ) -> None:

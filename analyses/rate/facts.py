@@ -379,6 +379,9 @@ class ApplicationFacts:
     ended_us: int | None = None
     last_us: int | None = None
     stopped_us: int | None = None  # when its stop began, as `assessment.endings` finds it
+    unseen_stop: str | None = (
+        None  # the failure that names its stop, if the input has no other sign of it
+    )
     origins: frozenset[str] = frozenset()  # listener | rest | log | event-log
     damaged: bool = False  # one of its inputs is cut
 

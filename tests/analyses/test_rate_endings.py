@@ -84,6 +84,21 @@ def test_the_last_batch_of_a_stopped_application_does_not_count_as_failed(reason
     assert w.codes(replace(app, batches=(replace(cut, reason="ValueError"), *done))) == ["RT103"]
 
 
+SHUT_DOWN = "org.apache.spark.SparkException: Job 41 cancelled because SparkContext was shut down"
+
+
+def test_a_stop_that_only_its_effect_shows_is_never_healthy() -> None:
+    failure = w.record(at=END, cause=f"{SHUT_DOWN}\n\tat org.apache.spark.SparkContext.stop")
+    pasted = w.application(failures=(failure,))
+    query = w.query(HEALTHY, events=(ended(SHUT_DOWN, END),))
+    ends = w.application(queries=(query,), last_us=(w.T0 + END) * 1000)
+    for app in (pasted, ends):
+        assert (w.codes(app), w.verdict(app)) == ([], "inconclusive")
+        (reason,) = (why.reason for one in w.outcomes(app) for why in one.inconclusive)
+        assert "was stopped" in reason and "Job 41 cancelled" in reason
+    assert w.verdict(stopping(events=(ended(SHUT_DOWN, END),))) == "healthy"
+
+
 # -- batches without an end --------------------------------------------------------------------
 
 

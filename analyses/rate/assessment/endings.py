@@ -22,12 +22,16 @@ _STOPS: Final = (
 )
 _AFTER_US: Final = 10_000_000  # batches may still begin this long after a stop
 _BEFORE_US: Final = 10_000_000  # the Python process ends before the JVM notices
-# Messages that name a stop as their reason.
-_OF_A_STOP: Final = (
+# Messages that name the stop of the application as their reason.
+_OF_A_SHUTDOWN: Final = (
     "sparkcontext was shut down",
     "sparkcontext is shutting down",
     "cancelled because sparkcontext",
     "sparkcontext was stopped",
+)
+# Messages that name a stop as their reason, perhaps only that of a query.
+_OF_A_STOP: Final = (
+    *_OF_A_SHUTDOWN,
     "as part of cancellation",
     "cancelled part of cancelled job group",
     "part of cancelled job group",
@@ -67,6 +71,19 @@ def stop_us(app: ApplicationFacts) -> int | None:
     stops.append(app.ended_us)
     least = max(begun, default=0) - _AFTER_US
     return min((us for us in stops if us is not None and us >= least), default=None)
+
+
+def _unseen_stop(app: ApplicationFacts) -> str | None:
+    """Return the message of a failure that names the stop of the application, or None."""
+    records = (
+        *app.incidents,
+        *app.failures,
+        *(one for query in app.queries for one in query.events),
+    )
+    reasons = [record.cause for record in records]
+    reasons += [output.failure for output in app.outputs] + [batch.reason for batch in app.batches]
+    lines = (line.strip() for reason in reasons for line in (reason or "").splitlines())
+    return next((line for line in lines if any(m in line.lower() for m in _OF_A_SHUTDOWN)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +139,7 @@ def without_effects_of_stop(app: ApplicationFacts) -> ApplicationFacts:
     return replace(
         app,
         stopped_us=stop,
+        unseen_stop=_unseen_stop(app) if stop is None else None,
         batches=tuple(ending.settle_batch(b, failed.get(b.time_ms)) for b in app.batches),
         outputs=tuple(o for o in app.outputs if not ending.caused(o.time_us, o.failure)),
         incidents=tuple(

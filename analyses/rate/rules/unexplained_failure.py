@@ -19,6 +19,9 @@ In the log of an application with batches or triggers, errors are often handled,
 queries. The rule then reports a failure only if the text shows that it ended the application, and no batch or trigger
 follows it.
 
+"Job 41 cancelled because SparkContext was shut down" is an effect of a stop. If the input does not contain the stop
+itself, the rule is inconclusive.
+
 What to do
 ----------
 Start with the first frame of the application's own code, then check the component that threw the exception.
@@ -44,9 +47,18 @@ from flowdiag.analyses.rate.failures.exceptions import cause_of_exception, excep
 from flowdiag.parsers.exceptions import Classified
 
 
-def judge(assessed: h.AssessedApplication, limits: h.Limits) -> h.Iterator[h.Finding]:
+def judge(
+    assessed: h.AssessedApplication, limits: h.Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per kind of failure."""
     app = assessed.app
+    if app.unseen_stop is not None:
+        message = h.fmt.shorten(h.without_package(app.unseen_stop), 120)
+        yield h.Inconclusive(
+            reason=f"the application was stopped, and the input does not show why: {message}",
+            checks=("driver-log",),
+            job=assessed.key,
+        )
     found = [one for one in app.failures if not harmless_failure(one.cause or "")]
     groups = failure_groups(map(_occurrence, found), [*_reported(app)])
     if app.batches or any(query.triggers for query in app.queries):
@@ -115,5 +127,6 @@ def _is_last(app: h.ApplicationFacts, group: FailureGroup) -> bool:
 RULE = h.Rule(
     "RT108",
     judge,
+    core=True,
     causes=(UNRECOGNISED, *dict.fromkeys(word for word, _ in CAUSE_OF_CLASS.values())),
 )
