@@ -87,6 +87,10 @@ def _of_job(
         found = [one for one in found if _is_fatal(one) or _precedes_failure(job, one, limits)]
     else:
         found = _of_fragment(job, job.crises, incidents)
+        if job.crises:
+            found = [
+                one for one in found if one.kind != "failure" or _precedes_failure(job, one, limits)
+            ]
     for group in _groups(found, incidents)[:GROUPS]:
         yield _finding(job, group)
 
