@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
@@ -55,7 +56,7 @@ def test_names_are_replaced_consistently() -> None:
 
 
 # Spellings of a name in metric scopes, environment variables, URLs and thread names.
-SPELLINGS: Final = {
+SPELLINGS: Final[dict[str, Callable[[str], str]]] = {
     "as it is": str,
     "metric scope": lambda name: re.sub(r"[.-]", "_", name),
     "Prometheus label": lambda name: re.sub(r"\W", "_", name),

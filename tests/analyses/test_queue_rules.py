@@ -534,7 +534,7 @@ def test_the_same_minute_gives_the_same_verdict_with_any_number_of_samples(
 def saturated(bench: Queues, **upstream: float) -> Queues:
     """Every subtask of `aggregate` is busy and its input full; `enrich` waits part of the time."""
     bench.says("aggregate", busy=990.0, idle=10.0, in_pool=0.9)
-    return bench.says("enrich", busy=700.0, idle=120.0, **upstream)
+    return bench.says("enrich", None, None, busy=700.0, idle=120.0, **upstream)
 
 
 @pytest.mark.parametrize("waits", [0.0, 180.0])
@@ -574,7 +574,7 @@ def quiet(bench: Queues, **window: float) -> Queues:
     bench.says("Source: orders", records_out=1000.0)
     bench.says("enrich", records_out=1000.0)
     bench.says("Sink: deliver", records_in=0.0, records_out=0.0)
-    return bench.says("aggregate", records_out=0.0, **window)
+    return bench.says("aggregate", None, None, records_out=0.0, **window)
 
 
 def test_a_task_whose_watermark_does_not_advance_emits_nothing() -> None:

@@ -48,7 +48,7 @@ def found(code: str, cause: str | None, **changes: Any) -> RuleOutcome:
 
 
 def built(*outcomes: RuleOutcome, files: Any = (), **more: Any) -> wire.Report:
-    given = {"command": "diagnose", "names": {}, "data": wire.Data(), "located": {}}
+    given: dict[str, Any] = {"command": "diagnose", "names": {}, "data": wire.Data(), "located": {}}
     return ReportBuilder(
         **(given | {"outcomes": outcomes, "inputs": files, "assessed": True} | more)
     ).build()

@@ -171,7 +171,7 @@ def test_ctrl_c(log: str, set_diagnosis: Callable[[Any], Any]) -> None:
         (["checkpoints", "x", "--tz", "Mars/Base"], "error: unknown time zone 'Mars/Base'"),
         (["checkpoints", "x", "--config", "none.toml"], "settings file 'none.toml' does not exist"),
         (["checkpoint"], "error: no such command 'checkpoint'"),
-        (["explain", "CP999"], "error: there is no rule 'CP999'"),
+        (["explain", "CP999"], "error: there is no rule, cause, code or component 'CP999'"),
         (["render", "none.json"], "error: cannot read 'none.json'"),
         (["render", str(ROOT / "pyproject.toml")], "is not a flowdiag report"),
     ],
@@ -269,7 +269,7 @@ def test_render_rejects_another_schema(
 def test_rules_and_explain(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     assert main(["rules"]) == 0
     listed = capfdbinary.readouterr().out.decode()
-    code = listed.split()[0]
+    code = listed.splitlines()[1].split()[0]  # below the title of the command
     assert main(["explain", code.lower()]) == 0
     page = capfdbinary.readouterr().out.decode()
     assert page.startswith(code)
