@@ -217,8 +217,14 @@ def test_an_option_that_the_exception_recommends_is_the_advice(
     ("text", "advised"),
     [
         ('java.lang.NumberFormatException: For input string: "n/a"', "tolerant mode"),
-        ("com.acme.orders.LimitException: the partner's quota is used up", "Fix the error"),
-        ("java.sql.BatchUpdateException: value too long for type character(8)", "Fix the error"),
+        (
+            "com.acme.orders.LimitException: the partner's quota is used up",
+            'Fix "com.acme.orders.Limit',
+        ),
+        (
+            "java.sql.BatchUpdateException: value too long for type character(8)",
+            'Fix "java.sql.Batch',
+        ),
     ],
 )
 def test_tolerant_reading_is_advised_only_for_unreadable_data(

@@ -36,6 +36,10 @@ _ADVICE: Final = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _CLASS: Final = re.compile(r"\.\w{1,100}(?:Exception|Error|Throwable):\s|\ACaused by: ")
+# Spark puts the exception of a query between its own class and a description of the query.
+_OF_QUERY: Final = re.compile(
+    r"\A(?:[\w$.]{1,200}\.)?StreamingQueryException: |\s*=== Streaming Query ===[\s\S]*"
+)
 _POINTERS: Final = re.compile(
     r"the error in the (?:stack trace below|deepest cause of the stack trace)"
 )
@@ -72,13 +76,14 @@ def with_advice(actions: tuple[Action, ...], text: str, error: str = "") -> tupl
         text: the exception with its message.
         error: the decisive line of it; empty: the text.
     """
-    quoted = f'"{fmt.shorten(" ".join((error or text).split()), _ERROR)}"'
+    quoted = f'"{fmt.shorten(" ".join(_OF_QUERY.sub("", error or text).split()), _ERROR)}"'
     quoted = quoted.replace("\\", r"\\")
     known = tuple(
         replace(action, text=_POINTERS.sub(quoted, action.text)) if (error or text) else action
         for action in actions
     )
-    if not (advice := advice_in(text)):
+    advice = advice_in(text)
+    if not advice or any(action.option and action.option in advice for action in known):
         return known
     quote = Action(text=f'Consider the advice in the error: "{advice}"')
     counted = any(action.command for action in known)  # more precise than the message

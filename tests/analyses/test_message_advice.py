@@ -40,3 +40,16 @@ def test_the_error_replaces_the_pointer_to_it() -> None:
     fix = Action(text="Fix the error in the stack trace below")
     (action,) = with_advice((fix,), "a.b.Full: no room\n\tat a.B.c(B.java:1)", "a.b.Full: no room")
     assert action.text == 'Fix "a.b.Full: no room"'
+
+
+def test_a_quoted_error_leaves_out_the_query_around_it() -> None:
+    text = "org.apache.spark.sql.streaming.StreamingQueryException: a.b.Full: no room\n=== Streaming Query ===\nIdentifier: gold"
+    (action,) = with_advice((Action(text="Fix the error in the stack trace below"),), text)
+    assert action.text == 'Fix "a.b.Full: no room"'
+
+
+def test_an_action_with_the_option_of_the_message_is_enough() -> None:
+    known = Action(text="Set a.slots to 5", option="a.slots")
+    assert with_advice(
+        (known,), "x.TooFew: You can increase this number by setting 'a.slots'."
+    ) == (known,)
