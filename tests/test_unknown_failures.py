@@ -209,7 +209,7 @@ def test_a_title_keeps_the_numbers_of_a_long_report() -> None:
         "physical memory limits. Current usage: 1.5 GB of 1.5 GB physical memory used; 3.4 GB of 3.1 GB virtual memory used."
     )
     assert short_failure(text) == (
-        "YARN AM Container killed: 1.5 GB of 1.5 GB physical memory used, "
+        "Container of the application master killed: 1.5 GB of 1.5 GB physical memory used, "
         "3.4 GB of 3.1 GB virtual memory used"
     )
     assert short_failure("Reason: OOMKilled Exit Code: 137 Started: Mon Name: orders-tm-1") == (

@@ -40,6 +40,7 @@ _CLASS: Final = re.compile(r"\.\w{1,100}(?:Exception|Error|Throwable):\s|\ACause
 _OF_QUERY: Final = re.compile(
     r"\A(?:[\w$.]{1,200}\.)?StreamingQueryException: |\s*=== Streaming Query ===[\s\S]*"
 )
+_QUOTED: Final = re.compile(r"['\"`]([\w.-]{4,80})['\"`]")
 _POINTERS: Final = re.compile(
     r"the error in the (?:stack trace below|deepest cause of the stack trace)"
 )
@@ -83,7 +84,8 @@ def with_advice(actions: tuple[Action, ...], text: str, error: str = "") -> tupl
         for action in actions
     )
     advice = advice_in(text)
-    if not advice or any(action.option and action.option in advice for action in known):
+    named = {name for name in _QUOTED.findall(advice) if name not in ("true", "false")}
+    if not advice or (named and named <= {action.option for action in known}):
         return known
     quote = Action(text=f'Consider the advice in the error: "{advice}"')
     counted = any(action.command for action in known)  # more precise than the message
