@@ -95,7 +95,7 @@ IDENTITY: Final = (
 # Sums over several records: a window has fewer.
 SUMS: Final = (Event.SPLIT, Event.METRIC, Event.KNOWN, Event.SPARK_TASKS)
 # The identity of a trace without the line above it.
-CUT_TRACES: Final = (Event.EXCEPTION, Event.SPARK_QUERY)
+CUT_TRACES: Final = (Event.EXCEPTION, Event.FAILURE, Event.SPARK_QUERY)
 
 
 def identities(path: Path) -> set[tuple[Any, ...]]:

@@ -15,8 +15,8 @@ How it decides
 A text without any sign of a running job is a fragment. The rule reports all failures in it. They are critical
 if the text shows that they ended the job, and warnings otherwise.
 
-In the logs of a job, errors are often handled. The rule then reports a failure only if the job or a task failed
-within `before` after it. It ignores failures that follow from others: cancelled tasks, closed connections, the end of the process.
+In the logs of a job, errors are often handled. The rule then reports a failure only if its level is ERROR or above,
+and the job or a task failed within `before` after it. It ignores failures that follow from others: cancelled tasks, closed connections, the end of the process.
 
 A fatal error that ends a JobManager or a TaskManager counts in any log. In a fragment, an exit status and a failed
 snapshot also count.
@@ -83,7 +83,7 @@ def _of_job(
     job: h.Job, incidents: tuple[Incident, ...], limits: Unrecognised
 ) -> h.Iterator[h.Finding]:
     if _lived(job):
-        found = [one for one in incidents if _is_candidate(one)]
+        found = [one for one in incidents if _is_candidate(one) and not _is_warning(one)]
         found = [one for one in found if _is_fatal(one) or _precedes_failure(job, one, limits)]
     else:
         found = _of_fragment(job, job.crises, incidents)
@@ -216,6 +216,11 @@ def _is_failed_snapshot(job: h.JobFacts, incident: Incident) -> bool:
 
 def _is_fatal(incident: Incident) -> bool:
     return incident.kind == "process-stopped"
+
+
+def _is_warning(incident: Incident) -> bool:
+    """Return whether a record below ERROR reports a failure: Flink retried, or another rule knows the effect."""
+    return incident.kind == "failure" and incident.text.get("level") in ("WARN", "INFO", "DEBUG")
 
 
 def _lived(job: h.JobFacts) -> bool:
