@@ -268,7 +268,7 @@ def growing_too_fast(once: Counter[str], twice: Counter[str]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    # From 320 on, the report has its shortest form, after the same number of attempts.
+    # The table is rendered again if it is too long: twice from about 240 crises on, once below.
     "size",
     [pytest.param(320, id="small"), pytest.param(2000, id="large", marks=pytest.mark.full)],
 )
