@@ -6,8 +6,8 @@ A Kafka partition that delivers most of the records of the batches, or that has 
 
 Why it matters
 --------------
-A single task reads the partition, so the batch takes as long as that task. Rate limits that are divided
-among the partitions by lag give this partition no more than its share.
+A single task reads the partition, so the batch takes as long as that task. Rate limits divided in proportion
+to the lag give this partition at most its share.
 
 How it decides
 --------------
