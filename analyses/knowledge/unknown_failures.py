@@ -14,7 +14,17 @@ from typing import Final
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.knowledge.exceptions import cause_of_class
 from flowdiag.analyses.model import fmt
-from flowdiag.analyses.model.finding import Action, Confidence, Evidence, Severity, cite
+from flowdiag.analyses.model.finding import (
+    Action,
+    Confidence,
+    Evidence,
+    FindingFields,
+    Measurement,
+    Rank,
+    Severity,
+    State,
+    cite,
+)
 from flowdiag.analyses.model.keys import Ref
 from flowdiag.parsers.codes import codes_in
 from flowdiag.parsers.components import Component, components
@@ -163,6 +173,31 @@ class FailureGroup:
     @property
     def evidence(self) -> tuple[Evidence, ...]:
         return cite((one.ref, one.time_us) for one in self.members)
+
+    def finding_fields(self, advice: Sequence[Action]) -> FindingFields:
+        """Return the fields of the finding about these failures.
+
+        Args:
+            advice: the remedies of a known cause, before the steps of the text.
+        """
+        first_us, last_us = self.times
+        critical = self.severity is Severity.CRITICAL
+        return {
+            "severity": self.severity,
+            "state": State.ONGOING,
+            "title": self.title,
+            "why": self.title,
+            "cause": self.cause,
+            "confidence": self.confidence,
+            "rank": Rank.ROOT_CAUSE if critical else Rank.SYMPTOM,
+            "first_us": first_us,
+            "last_us": last_us,
+            "count": self.count,
+            "explain": self.explanation,
+            "measurements": (Measurement(name="occurrences", value=self.count, unit="times"),),
+            "evidence": self.evidence,
+            "actions": (*advice, *self.actions),
+        }
 
 
 _PACKAGE: Final = re.compile(r"\A(?:[a-z_][\w$]{0,60}\.){1,20}(?=[A-Z][\w$]{0,120}(?::|\Z|\s))")

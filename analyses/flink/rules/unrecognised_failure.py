@@ -108,26 +108,9 @@ def _of_fragment(
 
 
 def _finding(job: h.JobFacts, group: FailureGroup) -> h.Finding:
-    first_us, last_us = group.times
     known = group.cause != UNRECOGNISED
     advice = h.remedies(group.cause, job, *group.remedies) if known else ()
-    return h.job_finding(
-        job,
-        severity=group.severity,
-        state=h.State.ONGOING,
-        title=group.title,
-        why=group.title,
-        cause=group.cause,
-        confidence=group.confidence,
-        rank=h.Rank.ROOT_CAUSE if group.severity is h.Severity.CRITICAL else h.Rank.SYMPTOM,
-        first_us=first_us,
-        last_us=last_us,
-        count=group.count,
-        explain=group.explanation,
-        measurements=(h.measurement("occurrences", group.count, "times"),),
-        evidence=group.evidence,
-        actions=(*advice, *group.actions),
-    )
+    return h.job_finding(job, **group.finding_fields(advice))
 
 
 def _groups(found: list[Incident], incidents: tuple[Incident, ...]) -> list[FailureGroup]:

@@ -43,8 +43,6 @@ from flowdiag.analyses.knowledge.unknown_failures import (
 )
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.assessment.endings import harmless_failure
-from flowdiag.analyses.rate.failures.exceptions import cause_of_exception, exception_actions
-from flowdiag.parsers.exceptions import Classified
 
 
 def judge(
@@ -74,26 +72,8 @@ def _is_end(group: FailureGroup) -> bool:
 
 def _finding(assessed: h.AssessedApplication, group: FailureGroup) -> h.Finding:
     known = group.cause != UNRECOGNISED
-    first_us, last_us = group.times
-    found = Classified(group.first.text.get("class", ""), "", 0, dict(group.first.text), ())
-    advice = exception_actions(assessed, *cause_of_exception(found), found) if known else ()
-    critical = group.severity is h.Severity.CRITICAL
-    return h.application_finding(
-        assessed,
-        severity=group.severity,
-        title=group.title,
-        why=group.title,
-        cause=group.cause,
-        confidence=group.confidence,
-        rank=h.Rank.ROOT_CAUSE if critical else h.Rank.SYMPTOM,
-        first_us=first_us,
-        last_us=last_us,
-        count=group.count,
-        explain=group.explanation,
-        measurements=(h.measurement("occurrences", group.count, "times"),),
-        evidence=group.evidence,
-        actions=(*advice, *group.actions),
-    )
+    advice = h.remedies(group.cause, assessed.app, *group.remedies) if known else ()
+    return h.application_finding(assessed, **group.finding_fields(advice))
 
 
 def _occurrence(record: h.Record) -> Occurrence:
