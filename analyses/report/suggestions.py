@@ -293,7 +293,7 @@ def is_certain(story: LinkedFindings) -> bool:
     return sure and cause is not None and cause.open_question is None
 
 
-def wanted(check: str) -> str:
+def phrase_of(check: str) -> str:
     """Return the answer of a check as a noun phrase, without names."""
     return CHECKS[check].what.format_map(_Place((), _NOTHING).words())
 

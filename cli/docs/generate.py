@@ -16,7 +16,7 @@ from typer.main import get_command
 
 from flowdiag.analyses.comparison import wire
 from flowdiag.analyses.knowledge.causes import CHECKS
-from flowdiag.analyses.report.suggestions import command_of, wanted
+from flowdiag.analyses.report.suggestions import command_of, phrase_of
 from flowdiag.analyses.report.tables import tables_document
 from flowdiag.analyses.report.transform import schema_text
 from flowdiag.cli.app import app
@@ -83,7 +83,7 @@ def _warnings() -> str:
 
 def _checks() -> str:
     rows = "".join(
-        f"| `{name}` | {wanted(name)} | {check.shows} | {check.cost} | `{_in_cell(command_of(name))}` |\n"
+        f"| `{name}` | {phrase_of(name)} | {check.shows} | {check.cost} | `{_in_cell(command_of(name))}` |\n"
         for name, check in CHECKS.items()
     )
     return f"| check | evidence | shows | cost | command |\n|---|---|---|--:|---|\n{rows}"

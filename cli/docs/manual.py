@@ -13,7 +13,7 @@ from flowdiag.analyses.knowledge.causes import CAUSES, CHECKS
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.choice import matches_rule
 from flowdiag.analyses.model.rule import HEADINGS, Rule, sections
-from flowdiag.analyses.report.suggestions import command_of, wanted
+from flowdiag.analyses.report.suggestions import command_of, phrase_of
 from flowdiag.analyses.topic_names import ENGINES
 from flowdiag.analyses.topics import all_rules, brought_by, own_rules_of, rules_of
 from flowdiag.cli.docs.components import pages_about
@@ -174,7 +174,7 @@ def _cause_lines(word: str) -> Iterator[str]:
         yield from (f"  {number}. {text}" for number, text in enumerate(remedies, 1))
     yield from ("", "Evidence")
     for name, (confirms, refutes) in cause.checks.items():
-        yield from ("", f"  {fmt.capital(wanted(name))}: {command_of(name)}")
+        yield from ("", f"  {fmt.capital(phrase_of(name))}: {command_of(name)}")
         yield from (f"    confirms it if {confirms}", f"    rules it out if {refutes}")
 
 
@@ -195,7 +195,7 @@ def _check_line(word: str, engine: str | None) -> str:
     if not usable:
         return ""
     name = min(usable, key=lambda name: CHECKS[name].cost)
-    return f"get {wanted(name)}: it is {word} if {checks[name][0]}"
+    return f"get {phrase_of(name)}: it is {word} if {checks[name][0]}"
 
 
 def rules_document() -> str:

@@ -22,7 +22,7 @@ from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.report import wire
 from flowdiag.analyses.report.build import ReportBuilder
 from flowdiag.analyses.report.privacy import Privacy
-from flowdiag.analyses.report.suggestions import Inputs, _Place, wanted
+from flowdiag.analyses.report.suggestions import Inputs, _Place, phrase_of
 from flowdiag.analyses.topics import all_rules
 from flowdiag.cli.text import words
 from tests.cli.reports import checkpoint, inputs, job_facts
@@ -91,7 +91,7 @@ def test_an_unrecognised_failure_needs_the_log_of_its_own_process() -> None:
 def test_every_check_can_be_filled_in(name: str) -> None:
     check = CHECKS[name]
     place = _Place((), Inputs(inputs=(), topics=frozenset(), data=wire.Data()))
-    assert wanted(name) and 1 <= check.cost <= 4 and "any" in check.command
+    assert phrase_of(name) and 1 <= check.cost <= 4 and "any" in check.command
     assert check.command.keys() <= {"any", "spark", "yarn", "kubernetes"}
     for command in check.command.values():
         assert "{" not in re.sub(r"\{print.*?\}", "", command.format_map(place.ids()))
