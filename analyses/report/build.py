@@ -22,7 +22,7 @@ from flowdiag.analyses.report.origins import codes_of, component_in
 from flowdiag.analyses.report.privacy import LOCAL_USE, Privacy
 from flowdiag.analyses.report.redact import clean, cleaned, printable
 from flowdiag.analyses.report.stories import LinkedFindings, Pair
-from flowdiag.analyses.report.suggestions import Inputs, suggestions_for, wanted
+from flowdiag.analyses.report.suggestions import Inputs, phrase_of, suggestions_for
 from flowdiag.analyses.report.transform import redacted, without_credentials
 from flowdiag.analyses.report.version import tool_version
 from flowdiag.analyses.topic_names import EVERYTHING
@@ -418,7 +418,7 @@ class ReportBuilder:
     def _reason(self, item: f.Inconclusive) -> str:
         """Return why a rule is inconclusive, and the evidence or option that it needs."""
         missing = [n for n in item.checks if not self._for_checks.answer(CHECKS[n], None)]
-        needs = f"add {' or '.join(map(wanted, missing))}" if missing else item.remedy
+        needs = f"add {' or '.join(map(phrase_of, missing))}" if missing else item.remedy
         return f"{item.reason}; {needs}" if needs else item.reason
 
     def _rule(self, outcome: f.RuleOutcome) -> w.Rule:
