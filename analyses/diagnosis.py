@@ -19,6 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from flowdiag.analyses.engine.reading import ORDINARY, ProgressCallback, Resources
+from flowdiag.analyses.fleets import merge_fleets
 from flowdiag.analyses.model.choice import without
 from flowdiag.analyses.model.finding import Inconclusive, RuleOutcome, Understood
 from flowdiag.analyses.model.keys import JobKey, Process
@@ -214,6 +215,10 @@ class Topic:
     def tables(self, facts: Any, options: Options) -> Rows:
         """Return the uncut lists of `data`, for `--data-dir`. Topics with short lists have none."""
         return ()
+
+    def population(self, facts: Any, job: JobKey | None, kind: str) -> int | None:
+        """Return how many subjects of a kind (`Subject.kind`) a job has. None: unknown."""
+        return None
 
     def is_assessed(self, facts: Any) -> bool:
         """Return whether the input held anything that the topic judges."""
@@ -614,7 +619,7 @@ def judge_topic(
     )
     return TopicResult(
         name=topic.name,
-        outcomes=outcomes,
+        outcomes=merge_fleets(outcomes, partial(topic.population, derived)),
         data=faults.run_or_default(
             lambda: topic.data(derived, outcomes, options, sources),
             topic.data(None, (), options, sources),

@@ -1,11 +1,15 @@
 """Generates logs of a busy Flink cluster of any size: one JobManager, and TaskManagers to match.
 
     python -m benchmarks.logs /tmp/logs --megabytes 1000 --reports
+    python -m benchmarks.logs /tmp/logs --megabytes 600 --reports --taskmanagers 500
 
 A job of four vertices runs for hours. Every tenth checkpoint expires, and ten tasks acknowledge it
 late. With `--reports`, half of the TaskManagers' bytes are metric reports of the Slf4jReporter, one
 every ten seconds, with the identifiers that Flink 1.20 prints. About 0.5 to 1% of the other lines
 are messages that flowdiag recognises. The same arguments give the same bytes.
+
+With `--taskmanagers`, the cluster is wide and its TaskManagers lack heap: most spend 25 to 45% of
+their time in garbage collection, and the last one spends 93%.
 """
 
 from __future__ import annotations
@@ -80,6 +84,7 @@ class Cluster:
 
     taskmanagers: int
     reports: bool
+    lacks_heap: bool = False
 
     @property
     def parallelism(self) -> int:
@@ -87,27 +92,28 @@ class Cluster:
         return self.taskmanagers * SLOTS
 
 
-def make(folder: Path, megabytes: int, *, reports: bool) -> Path:
+def make(folder: Path, megabytes: int, *, reports: bool, taskmanagers: int | None = None) -> Path:
     """Write the logs of one run, unless they exist already.
 
     Args:
         folder: gets one folder per kind and size.
         megabytes: approximate size of all files together.
         reports: whether half of the bytes are metric reports.
+        taskmanagers: the number of TaskManagers of a wide cluster that lacks heap. None: as few as the size needs.
 
     Returns:
         The folder with the logs.
     """
     kind = "reports" if reports else "plain"
-    target = folder / f"{kind}-{megabytes}"
+    target = folder / "-".join(filter(None, (kind, str(megabytes), str(taskmanagers or ""))))
     if target.exists():
         return target
     unfinished = target.with_name(target.name + ".part")
     unfinished.mkdir(parents=True, exist_ok=True)
     total = megabytes * 1_000_000
     jobmanager = total // 20
-    count = max(2, -(-(total - jobmanager) // TASKMANAGER_BYTES))
-    cluster = Cluster(taskmanagers=count, reports=reports)
+    count = taskmanagers or max(2, -(-(total - jobmanager) // TASKMANAGER_BYTES))
+    cluster = Cluster(taskmanagers=count, reports=reports, lacks_heap=taskmanagers is not None)
     numbers = range(count + 1)
     sizes = [jobmanager, *[(total - jobmanager) // count] * count]
     with ProcessPoolExecutor() as pool:
@@ -248,11 +254,9 @@ def _taskmanager(number: int, cluster: Cluster) -> Iterator[str]:
     chance = random.Random(1000 + number)
     talk = _talk(chance)
     block = _report_lines(number, cluster) if cluster.reports else []
-    numbers = [f"{chance.randrange(100_000)}\n" for _ in range(SLICE)]
-    ratios = [f"{chance.random():.6f}\n" for _ in range(SLICE)]
-    values = [*numbers, *ratios, *numbers]
+    draws = [chance.random() for _ in range(SLICE)]
     reporter = "INFO  org.apache.flink.metrics.slf4j.Slf4jReporter                 [] -"
-    lines = max(100, sum(map(len, block)) // 125)
+    lines = max(100, sum(len(text) + 6 for text, _ in block) // 125)
     task = "org.apache.flink.streaming.runtime.tasks.AsyncCheckpointRunnable [] -"
     checkpoint = 0
     while True:
@@ -263,31 +267,79 @@ def _taskmanager(number: int, cluster: Cluster) -> Iterator[str]:
         if checkpoint % 10 == 0:
             yield f"{late},990 INFO  {task} enrich (1/4)#0 - asynchronous part of checkpoint {checkpoint} could not be completed.\n"
         if block:
-            at = chance.randrange(2 * SLICE)
-            drawn = chain(values[at : at + SLICE], values)
+            start = chance.randrange(SLICE)
             yield f"{late},999 {reporter} \n=========================== Starting metrics report ===========================\n"
-            yield "".join(text if text.endswith("\n") else text + next(drawn) for text in block)
+            yield "".join(
+                text if values is None else f"{text}{values.at(second, draws[n % SLICE])}\n"
+                for n, (text, values) in enumerate(block, start)
+            )
             yield "=========================== Finished metrics report ===========================\n\n"
 
 
-def _report_lines(number: int, cluster: Cluster) -> list[str]:
-    """Return a report without its values: section headings end with a line end, identifiers do
-    not.
-    """
+@dataclass(frozen=True, slots=True)
+class Values:
+    """The values of one metric: between two numbers, or rising by as much every second."""
+
+    low: float
+    high: float
+    rises: bool = False
+
+    def at(self, second: int, draw: float) -> str:
+        """Return the printed value at a second of the run; `draw` is random, 0 to 1."""
+        value = self.low + draw * (self.high - self.low)
+        if self.rises:
+            return str(int((self.low + self.high) / 2 * second + value))
+        return f"{value:.6f}" if self.high <= 1 else str(int(value))
+
+
+HEAP: Final = 1_000_000_000
+GAUGES: Final = {
+    "busyTimeMsPerSecond": Values(280, 320),
+    "idleTimeMsPerSecond": Values(650, 690),
+    "backPressuredTimeMsPerSecond": Values(0, 20),
+    "CPU.Load": Values(0.2, 0.6),
+    "Memory.Heap.Used": Values(0.4 * HEAP, 0.6 * HEAP),
+    "Memory.Heap.Committed": Values(HEAP, HEAP),
+    "Memory.Heap.Max": Values(HEAP, HEAP),
+    "isBackPressured": Values(0, 0),
+}
+"""Gauges that flowdiag reads; all others lie between 0 and 0.3."""
+
+
+def _values_of(name: str, section: str, number: int, cluster: Cluster) -> Values:
+    if name == "GarbageCollector.All.Time":
+        share = 0.25 + 0.2 * (number % 17) / 16 if cluster.lacks_heap and number % 7 else 0.02
+        share = 0.93 if cluster.lacks_heap and number == cluster.taskmanagers else share
+        return Values(1000 * share, 1000 * share, rises=True)
+    if section == "Counters" or name.endswith(("Count", "CPU.Time")):
+        return Values(900, 1000, rises=True)
+    if section == "Meters":
+        return Values(900, 1000)
+    return GAUGES.get(name, Values(0, 0.3))
+
+
+def _report_lines(number: int, cluster: Cluster) -> list[tuple[str, Values | None]]:
+    """Return the lines of a report: text and values, or None for a heading, which ends its line."""
     scope = f"worker-{number}_flink_example.taskmanager.taskmanager-{number}"
     first = (number - 1) * SLOTS
-    lines = []
+    lines: list[tuple[str, Values | None]] = []
     for section, names in TASK_METRICS:
-        lines.append(f"\n-- {section} {'-' * 69}\n")
+        lines.append((f"\n-- {section} {'-' * 69}\n", None))
         if section == "Gauges":
-            lines += [f"{scope}.Status.JVM.{name}: " for name in PROCESS_METRICS.split()]
+            lines += [
+                (f"{scope}.Status.JVM.{name}: ", _values_of(name, section, number, cluster))
+                for name in PROCESS_METRICS.split()
+            ]
         lines += [
-            f"{scope}.orders.{vertex.replace('.', '_')}.{index}.{name}: "
+            (
+                f"{scope}.orders.{vertex.replace('.', '_')}.{index}.{name}: ",
+                _values_of(name, section, number, cluster),
+            )
             for index in range(first, first + SLOTS)
             for vertex in VERTICES
             for name in names.split()
         ]
-    lines.append("\n")
+    lines.append(("\n", None))
     return lines
 
 
@@ -296,8 +348,16 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--megabytes", type=int, default=1000)
     parser.add_argument("--reports", action="store_true", help="half of it is metric reports")
+    parser.add_argument("--taskmanagers", type=int, help="a wide cluster, which lacks heap")
     options = parser.parse_args()
-    print(make(options.folder, options.megabytes, reports=options.reports))
+    print(
+        make(
+            options.folder,
+            options.megabytes,
+            reports=options.reports,
+            taskmanagers=options.taskmanagers,
+        )
+    )
 
 
 if __name__ == "__main__":

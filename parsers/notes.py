@@ -23,6 +23,7 @@ class Kind(StrEnum):
     NO_TASKMANAGER_LOG = "no-taskmanager-log"
     NO_TIME = "no-time"
     COUNTERS_RESET = "counters-reset"
+    IMPOSSIBLE = "impossible-values"
     OUTSIDE = "outside"
     ZONE = "zone"
     UNKNOWN_VERSION = "unknown-version"
@@ -42,6 +43,7 @@ MEANINGS: Final = {
     Kind.NO_TASKMANAGER_LOG: "logs of some TaskManagers that ran tasks are missing",
     Kind.NO_TIME: "its records have no date, and no other input shows the day",
     Kind.COUNTERS_RESET: "metric counters dropped to zero, as after a restart",
+    Kind.IMPOSSIBLE: "metrics have values that no process can have; flowdiag ignores these values",
     Kind.OUTSIDE: "the requested time contains no records, or none that flowdiag judges",
     Kind.ZONE: "`--tz` differs from the time zone in the input",
     Kind.UNKNOWN_VERSION: "flowdiag does not know this version and uses the nearest one",

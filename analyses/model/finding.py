@@ -314,6 +314,7 @@ class Finding:
         ranked: whether the evidence is sorted by strength instead of time.
         evidence_total: the number of records, if `evidence` is a selection.
         explain: what it means for this job, in a few sentences.
+        subjects: all subjects that share the finding, the worst first (`fleets`). Empty: only `subject`.
     """
 
     job: JobKey | None
@@ -336,6 +337,7 @@ class Finding:
     evidence_total: int | None = None
     actions: tuple[Action, ...] = ()
     votes: tuple[Vote, ...] = ()
+    subjects: tuple[Subject, ...] = ()
 
     @property
     def reported_evidence(self) -> tuple[Evidence, ...]:

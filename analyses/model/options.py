@@ -77,7 +77,7 @@ class Options:
     thresholds: Mapping[str, Thresholds] = field(default_factory=dict)
     choice: Choice = field(default_factory=Choice)
     privacy: Privacy = field(default_factory=Privacy)
-    max_rows: int = 10_000
+    max_rows: int = 2000
     named: tuple[str, ...] = ()
     everything: bool = False
     queues: QueueOptions = field(default_factory=QueueOptions)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def queue_vertices(facts: QueueFacts, max_rows: int) -> list[wire.QueueVertex]:
-    """Return the graph of each job, with at most `max_rows` subtasks per vertex, culprits first."""
+    """Return the graph of each job, with at most `max_rows` subtasks in all its vertices, culprits first."""
     found: list[wire.QueueVertex] = []
     for job in facts.jobs:
         if job.samples or job.totals:
@@ -42,11 +42,15 @@ def _vertices(job: JobQueues, max_rows: int) -> list[wire.QueueVertex]:
     members = by_task(loads)
     ids = {v.task: v.vertex_id for v in job.job.graph.vertices} if job.job.graph else {}
     culprits = {load.key for spell in spells for load in spell.culprit_loads}
+    most = max(1, max_rows // max(1, len(job.topology.tasks)))
     found = []
     for task in job.topology.tasks:
         mine = members.get(task, [])
         subtasks = [_subtask(job, load, held.get(load.key, []), culprits) for load in mine]
-        subtasks.sort(key=lambda s: (not s.culprit, -(s.busy or 0.0), s.subtask_index))
+        fullest = max(map(_fill, subtasks), default=None)
+        subtasks.sort(
+            key=lambda s: (not s.culprit, _fill(s) != fullest, -(s.busy or 0.0), s.subtask_index)
+        )
         records = [load.records for load in mine if load.records is not None]
         found.append(
             wire.QueueVertex(
@@ -62,12 +66,17 @@ def _vertices(job: JobQueues, max_rows: int) -> list[wire.QueueVertex]:
                 skew=_rounded(skew_score(records)) if len(records) > 1 and any(records) else None,
                 inputs=_inputs(job, task),
                 graph_from=job.topology.known_from,
-                subtasks=subtasks[:max_rows],
+                subtasks=subtasks[:most],
                 total=len(subtasks),
-                truncated=len(subtasks) > max_rows,
+                truncated=len(subtasks) > most,
             )
         )
     return found
+
+
+def _fill(subtask: wire.QueueSubtask) -> tuple[float, float]:
+    """Return how full the input of a subtask is, for the order of subtasks."""
+    return subtask.saturated_share or 0.0, subtask.queue_length or 0.0
 
 
 def _inputs(job: JobQueues, task: str) -> list[wire.QueueInput]:

@@ -16,6 +16,7 @@ from flowdiag.analyses.flink.tasks.topology import Topology
 from flowdiag.analyses.model.derived import DerivedValues, once
 from flowdiag.analyses.model.keys import Process, Ref
 from flowdiag.analyses.queues.capacity import Capacity
+from flowdiag.parsers.notes import InputNote
 
 
 class Gauge(NamedTuple):
@@ -89,7 +90,10 @@ def time_span(samples: Iterable[Sample]) -> tuple[int | None, int | None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """One TaskManager in one window: gauges, and the time of its garbage collectors."""
+    """One TaskManager in one window: gauges, and the time of its garbage collectors.
+
+    `impossible` names the values that were dropped because no process can have them.
+    """
 
     window: int
     taskmanager: str
@@ -101,6 +105,7 @@ class Machine:
     first_us: int | None = None
     last_us: int | None = None
     ref: Ref | None = None
+    impossible: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +136,7 @@ class JobQueues:
         window_us: length of a window.
         starts_us: when the job started, restarted, was restored or rescaled.
         version_from: `said` by the input, `metrics` inferred from their names, None: not known.
-        gaps: missing metrics, for the report.
+        gaps: missing and unusable metrics, for the report.
     """
 
     job: JobFacts
@@ -144,7 +149,7 @@ class JobQueues:
     starts_us: tuple[int, ...] = ()
     version: tuple[int, int] | None = None
     version_from: str | None = None
-    gaps: tuple[str, ...] = ()
+    gaps: tuple[InputNote, ...] = ()
     # Of `flowdiag.analyses.model.derived.once`.
     derived: DerivedValues = field(default_factory=DerivedValues, init=False, repr=False)
 

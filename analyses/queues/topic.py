@@ -19,7 +19,7 @@ from flowdiag.analyses.queues.facts import JobQueues, QueueFacts, Sample
 from flowdiag.analyses.queues.gaps import can_show_back_pressure
 from flowdiag.analyses.queues.rules import RULES
 from flowdiag.analyses.report.wire import Data
-from flowdiag.parsers.notes import InputNote, Kind
+from flowdiag.parsers.notes import InputNote
 
 if TYPE_CHECKING:
     from flowdiag.analyses.engine.reading import ProgressCallback
@@ -133,6 +133,18 @@ class Queues(FlinkTopic):
 
         return queue_tables(facts)
 
+    def population(self, facts: QueueFacts, job: JobKey | None, kind: str) -> int | None:
+        """Count the TaskManagers with metrics, or the subtasks with samples."""
+        of = {
+            "taskmanager": lambda each: len(each.machines),
+            "subtask": lambda each: len(each.samples),
+        }
+        return (
+            next((of[kind](each) for each in facts.jobs if each.job.key == job), None)
+            if kind in of
+            else None
+        )
+
     def is_assessed(self, facts: QueueFacts) -> bool:
         """Return whether there is a sample of any job."""
         return any(job.samples or job.totals for job in facts.jobs)
@@ -144,13 +156,12 @@ class Queues(FlinkTopic):
     def notes(
         self, measured: QueueFacts, facts: QueueFacts, options: Options
     ) -> Iterable[InputNote]:
-        """Yield the gaps in the metrics."""
+        """Yield the missing and unusable metrics."""
         named = len(facts.jobs) > 1
         for job in facts.jobs:
             for gap in job.gaps:
-                text = f"{job.job.name or job.job.key.job_id}: {gap}" if named else gap
-                reset = gap.startswith("counters")  # all other gaps are missing metrics
-                yield InputNote(Kind.COUNTERS_RESET if reset else Kind.NO_METRICS, text)
+                about = f"{job.job.name or job.job.key.job_id}: " if named else ""
+                yield replace(gap, text=f"{about}{gap.text}")
 
 
 QUEUES: Final = Queues()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from flowdiag.analyses.fleets import affected
 from flowdiag.analyses.flink.clocks.settle import DRIFT_MS
 from flowdiag.analyses.knowledge.causes import CHECKS
 from flowdiag.analyses.model import finding as f
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from flowdiag.parsers.sources.open import Source
 
 _NARRATIVE: Final = 2000  # characters
+_WORST: Final = 10  # subjects listed of a finding that many share
 # Kinds of side inputs, which are counted as a whole instead of by records.
 _WHOLE: Final = ("configuration", "kubectl", "gc-log")
 
@@ -473,6 +475,8 @@ class ReportBuilder:
             see=elsewhere,
             component=component_in(texts),
             codes=codes_of(texts),
+            subjects_total=len(affected(finding)),
+            subjects=list(finding.subjects[:_WORST]),
         )
 
     def _evidence(self, item: f.Evidence) -> w.Evidence:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from flowdiag.analyses.fleets import affected
 from flowdiag.analyses.knowledge.relations import RELATIONS, Relation, Shared
 from flowdiag.analyses.model.finding import Finding, RuleOutcome, Severity, State
 
@@ -270,11 +271,9 @@ def _same_cause(cause: Finding, finding: Finding) -> bool:
 
 def _same_machine(cause: Finding, finding: Finding) -> bool:
     return any(
-        one is not None and one == other
-        for one, other in (
-            (getattr(cause.subject, name), getattr(finding.subject, name))
-            for name in ("taskmanager", "executor")
-        )
+        one is not None and one in {getattr(other, name) for other in affected(finding)}
+        for name in ("taskmanager", "executor")
+        for one in {getattr(subject, name) for subject in affected(cause)}
     )
 
 

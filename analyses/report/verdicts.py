@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from flowdiag.analyses.fleets import magnitude
 from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.report.redact import clean
@@ -260,6 +261,7 @@ def _tie_break(outcome: f.RuleOutcome, finding: f.Finding) -> tuple[Any, ...]:
     return (
         outcome.code,
         finding.job or ("", ""),
+        *(-size for size in magnitude(finding)),
         finding.first_us if finding.first_us is not None else -1,
         msgspec.json.encode(finding.subject, enc_hook=str.__str__),
         finding.title,

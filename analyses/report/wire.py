@@ -158,7 +158,10 @@ class FailureCode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One episode per code, job and subject. The findings in `see` contain its other remedies."""
+    """One episode per code, job and subject. The findings in `see` contain its other remedies.
+
+    If many subjects share it, `subject` is the worst, `subjects` lists the ten worst and `subjects_total` counts all.
+    """
 
     code: str
     name: str
@@ -182,6 +185,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     see: list[str] = []
     component: Component | None = None
     codes: list[FailureCode] = []
+    subjects_total: int = 1
+    subjects: list[Subject] = []
 
 
 class Culprit(msgspec.Struct, frozen=True, kw_only=True):

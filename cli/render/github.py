@@ -1,7 +1,7 @@
 """Render a report as GitHub workflow commands: the verdict, then an annotation for each finding.
 
-The verdict comes first because GitHub shows only ten annotations of a step. Annotations have no `file=`: logs are not
-part of the repository, so GitHub could not show the place.
+GitHub shows ten annotations of each level and step. The verdict comes first, and the tenth annotation of a level counts
+the findings that do not fit.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from flowdiag.cli.render.page import Page
 from flowdiag.cli.text import words
 
 _FINDING_LEVELS: Final = {"critical": "error", "warning": "warning", "info": "notice"}
+MOST: Final = 10  # annotations of a level that GitHub shows for a step
 _VERDICT_LEVELS: Final = {"failing": "error", "healthy": "notice", "calculated": "notice"}
 
 
@@ -37,26 +38,50 @@ def _lines(report: Report, page: Page) -> Iterator[str]:
     level = _VERDICT_LEVELS.get(verdict, "warning")
     text = ". ".join([*sentences, *filter(None, notes)])
     yield command(level, f"flowdiag {report.tool.command}", text)
+    by_level: dict[str, list[Finding]] = {}
     for finding in report.findings:
-        make = partial(_finding, report, finding)
-        yield from page.section(finding.code, make, partial(command, "error", "flowdiag"))
+        muted = words.mute_note(report, finding)
+        of = "notice" if muted else _FINDING_LEVELS.get(finding.severity, "warning")
+        by_level.setdefault(of, []).append(finding)
+    for of, findings in by_level.items():
+        room = MOST - (of == level)
+        shown = findings if len(findings) <= room else findings[: room - 1]
+        for finding in shown:
+            make = partial(_finding, report, of, finding)
+            yield from page.section(finding.code, make, partial(command, "error", "flowdiag"))
+        if hidden := len(findings) - len(shown):
+            yield command(of, "flowdiag", f"{hidden} more findings: see the JSON report")
     for error in report.errors:
         yield command("error", "flowdiag", error.message)
 
 
-def _finding(report: Report, finding: Finding) -> Iterator[str]:
+def _finding(report: Report, level: str, finding: Finding) -> Iterator[str]:
     places = [words.location(item) for item in finding.evidence[:3]]
-    muted = words.mute_note(report, finding)
     reason = finding.why or finding.explain
-    text = "\n".join(filter(None, [finding.title, muted, reason, *places]))
-    level = "notice" if muted else _FINDING_LEVELS.get(finding.severity, "warning")
-    yield command(level, f"{finding.code} {finding.name}", text)
+    remedy = [f"To do: {words.action_lines(action)[0]}" for action in finding.actions[:1]]
+    muted = words.mute_note(report, finding)
+    text = "\n".join(filter(None, [finding.title, muted, *remedy, reason, *places]))
+    first = next(iter(finding.evidence), None)
+    yield command(
+        level,
+        f"{finding.code} {finding.name}",
+        text,
+        file=first.source if first else None,
+        line=first.line if first else None,
+    )
 
 
-def command(level: str, title: str, message: str) -> str:
-    """Return a workflow command: an annotation with a level, a title and a message."""
-    title = _escape(title).replace(":", "%3A").replace(",", "%2C")
-    return f"::{level} title={title}::{_escape(message)}"
+def command(
+    level: str, title: str, message: str, *, file: str | None = None, line: int | None = None
+) -> str:
+    """Return a workflow command: an annotation with a level, a title, a message and a place."""
+    values = {"file": file, "line": None if line is None else str(line), "title": title}
+    properties = ",".join(
+        f"{name}={_escape(value).replace(':', '%3A').replace(',', '%2C')}"
+        for name, value in values.items()
+        if value is not None
+    )
+    return f"::{level} {properties}::{_escape(message)}"
 
 
 def _escape(text: str) -> str:

@@ -112,9 +112,9 @@ def _finding_text(finding: Finding) -> str:
         [
             f"{words.subject_name(finding.subject, most=200)}: {finding.title}",
             finding.explain,
+            *("; ".join([text, *more]) for text, more in map(words.action_lines, finding.actions)),
             *(words.measurement(item) for item in finding.measurements),
             *(f"{words.location(item)} {item.excerpt or ''}".rstrip() for item in finding.evidence),
-            *("; ".join([text, *more]) for text, more in map(words.action_lines, finding.actions)),
         ]
     )
 

@@ -24,7 +24,8 @@ from flowdiag.cli.views.overview import JobSummary, group_alike, group_columns
 INPUTS_SHOWN: Final = 12
 CULPRITS_SHOWN: Final = 10
 IN_FULL: Final = 5  # jobs or applications
-FINDINGS_SHOWN: Final = 12
+FINDINGS_SHOWN: Final = 2  # in full; the others have a line for each rule
+MEASUREMENTS_SHOWN: Final = 4
 NAMES_SHOWN: Final = 20
 WIDTH: Final = 84  # columns of charts and timelines, which fit GitHub's pages
 CHART_LABEL: Final = 9
@@ -193,10 +194,10 @@ def _finding(finding: Finding, page: Page, clock: words.Clock) -> Iterator[str]:
         yield from (escape(finding.explain), "")
     if finding.why and finding.why != finding.title:
         yield from (f"**Because** {escape(finding.why)}", "")
-    measurements = map(words.measurement, finding.measurements)
-    yield from _titled("Measured", (f"- {escape(item)}" for item in measurements))
-    votes = (f"{vote.weight:+d} {vote.signal}: {vote.text}" for vote in finding.votes)
-    yield from _titled("Votes", (f"- {escape(vote)}" for vote in votes))
+    yield from _measured(finding, page)
+    votes = finding.votes if page.verbose else ()
+    lines = (f"- {escape(f'{vote.weight:+d} {vote.signal}: {vote.text}')}" for vote in votes)
+    yield from _titled("Votes", lines)
     see = f"To do: see {escape(', '.join(finding.see))}"
     actions = enumerate(map(words.action_lines, finding.actions), 1)
     steps = chain.from_iterable(
@@ -207,7 +208,13 @@ def _finding(finding: Finding, page: Page, clock: words.Clock) -> Iterator[str]:
         yield from _titled("To do", chain(steps, [see] if finding.see else []))
     elif finding.see:
         yield from (see, "")
-    yield from _titled("Evidence", _evidence(finding, None if page.verbose else 3))
+    yield from _titled("Evidence", _evidence(finding, None if page.verbose else 2))
+
+
+def _measured(finding: Finding, page: Page) -> Iterator[str]:
+    shown = finding.measurements[: None if page.verbose else MEASUREMENTS_SHOWN]
+    if shown:
+        yield from (f"**Measured** {escape(' · '.join(map(words.measurement, shown)))}", "")
 
 
 def _evidence(finding: Finding, most: int | None) -> Iterator[str]:

@@ -23,7 +23,9 @@ from flowdiag.cli.render.page import Page
 
 PAGE = Page(width=100)
 # A workflow command of GitHub with flowdiag's properties, none of which may end the command early.
-_COMMAND = re.compile(r"::(error|warning|notice) title=([^:,\r\n]+)::([^\r\n]+)")
+_COMMAND = re.compile(
+    r"::(error|warning|notice) (?:file=[^:,\r\n]+,)?(?:line=\d+,)?title=([^:,\r\n]+)::([^\r\n]+)"
+)
 _ESCAPES = re.compile(r"%(?!25|0A|0D|3A|2C)")
 _MARKUP = re.compile(
     r"`|(?<!\w)@\w|<(?:[!@#&:/]|\w+:)|\x1b|[\u200b-\u200f\u202a-\u202e\u2066-\u2069]"

@@ -108,7 +108,9 @@ def _github(shown: str, plain: str) -> None:
     lines = shown.splitlines()
     assert len(lines) == plain.count("\n")
     for line in lines:
-        assert re.fullmatch(r"::(error|warning|notice) title=[^:,]*::.*", line), line
+        assert re.fullmatch(
+            r"::(error|warning|notice) (file=[^:,]*,)?(line=\d+,)?title=[^:,]*::.*", line
+        ), line
         assert set(re.findall("%..?", line)) <= {"%25", "%0A", "%0D", "%3A", "%2C"}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -21,6 +21,7 @@ from flowdiag.analyses.queues.facts import (
     QueueFacts,
     Sample,
 )
+from flowdiag.parsers.notes import InputNote, Kind
 from flowdiag.parsers.units import version_of
 
 
@@ -88,7 +89,7 @@ def _job(
         starts_us=starts_of(job, samples),
         version=version,
         version_from=version_from,
-        gaps=_gaps(topology, samples),
+        gaps=(*_gaps(topology, samples), *_impossible(ours)),
     )
 
 
@@ -129,33 +130,41 @@ def _gates(rows: Iterable[Row], tasks: Tasks) -> tuple[GateQueue, ...]:
     return tuple(sorted(found, key=lambda gate: (gate.key, gate.gate)))
 
 
+def _impossible(machines: Mapping[str, Sequence[Machine]]) -> Iterator[InputNote]:
+    """Yield a note for each kind of value that no TaskManager can have."""
+    reporting: defaultdict[str, set[str]] = defaultdict(set)
+    for name, windows in machines.items():
+        for kind in chain.from_iterable(window.impossible for window in windows):
+            reporting[kind].add(name)
+    for kind, names in reporting.items():
+        several = len(names) > 1
+        who = f"{len(names)} of {len(machines)} TaskManagers" if several else min(names)
+        text = f"{who} {'report' if several else 'reports'} {kind}: flowdiag ignores these values"
+        yield InputNote(Kind.IMPOSSIBLE, text)
+
+
 def _gaps(
-    topology: Topology,
-    samples: Mapping[SubtaskKey, Sequence[Sample]],
-) -> tuple[str, ...]:
-    """Return the missing metrics, in sentences."""
+    topology: Topology, samples: Mapping[SubtaskKey, Sequence[Sample]]
+) -> Iterator[InputNote]:
+    """Yield a note for each kind of missing metric, and for counters that decrease."""
     if not samples:
-        return ()
-    found = []
+        return
     for task in topology.tasks:
         size = topology.parallelism[task]
-        measured = {key.subtask_index for key in samples if key.task == task}
-        if len(measured) < size:
-            missing = sorted(set(range(size)) - measured)
+        missing = [i for i in range(size) if SubtaskKey(task, i) not in samples]
+        if missing:
             listed = ", ".join(str(index + 1) for index in missing[:8])
             more = ", …" if len(missing) > 8 else ""
-            found.append(
-                f"no metrics of {len(missing)} of {size} subtasks of {task}: {listed}{more}"
-            )
+            text = f"no metrics of {len(missing)} of {size} subtasks of {task}: {listed}{more}"
+            yield InputNote(Kind.NO_METRICS, text)
     every = list(chain.from_iterable(samples.values()))
-    resets = sum(sample.resets > 0 for sample in every)
-    if resets:
-        found.append(
-            f"counters of {resets} series were reset to zero by a restart; their increases are added up"
-        )
+    fell = sum(sample.resets > 0 for sample in every)
+    if fell:
+        text = f"counters of {fell} of {len(every)} series decrease, as after a restart"
+        yield InputNote(Kind.COUNTERS_RESET, f"{text}: flowdiag adds up their increases")
     gauges = {name for sample in every for name in sample.gauges}
     if gauges.isdisjoint(("input_queue", "in_pool")):
-        found.append("no metrics of input queues and buffers")
+        yield InputNote(Kind.NO_METRICS, "no metrics of input queues and buffers")
     if "busy" not in gauges:
-        found.append("no busy times (1.13 and later): buffer usage is used instead")
-    return tuple(found)
+        text = "no busy times (1.13 and later): buffer usage is used instead"
+        yield InputNote(Kind.NO_METRICS, text)

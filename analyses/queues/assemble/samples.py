@@ -23,6 +23,7 @@ _STARTS: Final = frozenset(
 )
 
 # A deployment counts as a start only if most subtasks are deployed at the same time.
+_MORE_THAN_TIME: Final = 1.05  # samples of a counter and of the clock are not taken at once
 _TOGETHER_US: Final = 30_000_000
 
 _WATERMARKS: Final = ("watermark",)
@@ -142,18 +143,30 @@ def _merge_reporters(reported: Sequence[Sample]) -> Sample:
 
 
 def machine_of(row: Row) -> Machine:
+    """Return a TaskManager in one window, without values that no process can have."""
     gauges = {name: gauge for name in MACHINE_GAUGES if (gauge := _gauge(row[name])) is not None}
+    gc_ms, span_ms = row["gc_ms"], row["span_ms"]
+    impossible = []
+    # Concurrent collectors may count more time than passes. It contains no pauses, so it is no use either.
+    if gc_ms is not None and span_ms and gc_ms > _MORE_THAN_TIME * span_ms:
+        impossible.append("more time in garbage collection than passed")
+        gc_ms = None
+    used, most = gauges.get("heap_used"), gauges.get("heap_max")
+    if used is not None and most is not None and 0 < most.mean < used.mean:
+        impossible.append("more heap in use than its maximum")
+        del gauges["heap_used"]
     return Machine(
         window=row["window"],
         taskmanager=row["taskmanager"],
         host=row["host"],
         gauges=gauges,
-        gc_ms=row["gc_ms"],
-        span_ms=row["span_ms"],
+        gc_ms=gc_ms,
+        span_ms=span_ms,
         samples=row["samples"] or 0,
         first_us=row["first_us"],
         last_us=row["last_us"],
         ref=ref_of(row),
+        impossible=tuple(impossible),
     )
 
 

@@ -1,0 +1,90 @@
+"""Reports of a cluster of 500 TaskManagers stay readable in every format."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from flowdiag.analyses.diagnosis import Measured, judge_topic
+from flowdiag.analyses.model.options import Options
+from flowdiag.analyses.queues.topic import QUEUES
+from flowdiag.analyses.report.build import ReportBuilder
+from flowdiag.analyses.report.encoding import encode
+from flowdiag.analyses.report.wire import Report
+from flowdiag.cli.options.settings import Format
+from flowdiag.cli.render import RENDERERS
+from flowdiag.cli.render.page import Page
+from tests.analyses.queues_workbench import Queues, facts_of
+
+from . import reports
+from .formats import invalid
+from .screens import flaws
+
+MANAGERS = 500
+
+
+@cache
+def wide() -> Report:
+    """429 TaskManagers spend 25% or more of their time in garbage collection, and one spends 93%."""
+    cluster = Queues(
+        tasks=tuple((name, MANAGERS) for name in ("Source: orders", "enrich", "Sink: deliver")),
+        managers=MANAGERS,
+        minutes=3,
+        edges=(),
+    )
+    for number in range(1, MANAGERS + 1):
+        share = 0.25 + number % 17 / 80 if number % 7 else 0.02
+        share = 0.93 if number == MANAGERS else share
+        cluster.machines[f"taskmanager-{number}"] = {"gc_ms": share * 60_000}
+    job = cluster.job()
+    result = judge_topic(QUEUES, Measured(facts={"queues": facts_of(job)}), Options())
+    return ReportBuilder(
+        command="queues",
+        inputs=reports.inputs(),
+        outcomes=result.outcomes,
+        names={job.job.key: "orders"},
+        data=result.data,
+        located={},
+        assessed=True,
+    ).build()
+
+
+def test_the_one_that_stands_out_comes_first_and_the_others_are_one_finding() -> None:
+    first, fleet, *_ = [each for each in wide().findings if each.code == "SK104"]
+    assert first.subject.taskmanager == "taskmanager-500" and first.subjects_total == 1
+    assert fleet.subjects_total == 428 and len(fleet.subjects) == 10
+    assert fleet.title.startswith("428 of 500 TaskManagers have the same problem")
+
+
+@pytest.mark.parametrize("form", [Format.TABLE, Format.MARKDOWN, Format.BRIEF, Format.GITHUB])
+def test_it_fits_a_screen(form: Format) -> None:
+    assert RENDERERS[form](wide(), Page(width=100)).count("\n") <= 60
+
+
+def test_the_document_is_small() -> None:
+    assert len(encode(wide())) < 1_500_000
+
+
+def test_every_format_is_valid() -> None:
+    assert list(invalid(wide())) == []
+    assert list(flaws(wide())) == []
+
+
+def test_annotations_name_the_place_and_the_remedy() -> None:
+    text = RENDERERS[Format.GITHUB](wide(), Page(width=100))
+    line = next(line for line in text.splitlines() if "title=SK104" in line)
+    assert line.startswith("::warning file=logs/jobmanager.log") or "file=" in line
+    assert "%0ATo do: " in line
+
+
+def test_github_shows_ten_annotations_of_a_level() -> None:
+    lines = RENDERERS[Format.GITHUB](reports.many(100), Page(width=100)).splitlines()
+    for level in ("error", "warning", "notice"):
+        assert sum(line.startswith(f"::{level} ") for line in lines) <= 10
+    assert any("more findings: see the JSON report" in line for line in lines)
+
+
+def test_junit_shows_the_remedy_before_the_evidence() -> None:
+    text = RENDERERS[Format.JUNIT](reports.failing(), Page(width=100))
+    assert text.index("Raise the timeout") < text.index("jobmanager.log:8812")
