@@ -39,7 +39,7 @@ class SparkProvider(ABC):
 
     @abstractmethod
     def summary_lines(self) -> list[str]:
-        """Describe the session and its settings, for `--verbose`."""
+        """Describe the session, for `--verbose`."""
 
     @abstractmethod
     def environment_error(self, error: Exception) -> FlowdiagError | None:
@@ -81,7 +81,7 @@ def resources_for(spark: SparkProvider, summary: list[str] | None = None) -> Res
 
     Args:
         spark: provides the session.
-        summary: receives the session's settings, if given.
+        summary: receives the description of the session, if given.
     """
     from flowdiag.analyses.engine import reading
 

@@ -182,7 +182,7 @@ class SparkStarter(SparkProvider):
         shutil.rmtree(self.folder / "rows", ignore_errors=True)
 
     def summary_lines(self) -> list[str]:
-        """Describe Spark, Java and the settings for this input, for `--verbose`."""
+        """Describe Spark and Java for `--verbose`."""
         session = self.session()
         lines = [f"{session.version}, {session.sparkContext.master}, {self.cores} parallel tasks"]
         if self.java is not None:
@@ -193,7 +193,7 @@ class SparkStarter(SparkProvider):
                 f"Java {self.java.major} of {self.java.origin} in {self.java.home}, {classes},"
                 f" heap up to {self._jvm.heap_bytes >> 20} MB"
             )
-        return [*lines, *(f"{key}={session.conf.get(key)}" for key in sorted(settings.SMALL))]
+        return lines
 
     def environment_error(self, error: Exception) -> FlowdiagError | None:
         if self._lease is not None and self._lease.is_gone():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from os.path import basename
 from typing import Final
@@ -26,6 +27,8 @@ _KINDS: Final = {
     "prometheus": "metrics",
     "spark-events": "events",
 }
+
+_NUMBERS: Final = re.compile(r"[0-9a-f]{16,}|\d+")
 
 InputRow = tuple[str, str, str]  # kind, name, facts
 
@@ -140,11 +143,23 @@ class _Table:
 
 
 def _rows(report: Report, read: Sequence[Input], paths: words.Paths) -> Iterator[InputRow]:
-    """Yield all inputs that were read, JobManagers first."""
+    """Yield the inputs that were read, JobManagers first, and last the documents, a row for each series."""
     engine = "Spark" if report.tool.command == "rate" else "Flink"
+    series: dict[tuple[str, str], list[Input]] = {}
     for item in sorted(read, key=lambda item: item.role != "jobmanager"):
-        what = _KINDS.get(item.kind, item.role)
-        yield printable(what), paths.show(item.source), _input_facts(item, engine)
+        if item.kind in DOCUMENTS or item.kind == "prometheus":
+            # Snapshots of one source differ in their times and ids.
+            series.setdefault((item.kind, _NUMBERS.sub("", item.source)), []).append(item)
+        else:
+            yield printable(item.role), paths.show(item.source), _input_facts(item, engine)
+    for (kind, _), items in series.items():
+        facts = _input_facts(items[0], engine)
+        if len(items) > 1:
+            size = fmt.size(sum(item.bytes for item in items))
+            records = fmt.plural(sum(item.recognised for item in items), "record")
+            facts = f"and {len(items) - 1} more like it · {size} · {records}"
+        what = _KINDS.get(kind, items[0].role)
+        yield printable(what), paths.show(items[0].source), facts
 
 
 def _input_facts(item: Input, engine: str) -> str:
