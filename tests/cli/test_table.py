@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 
@@ -258,9 +260,7 @@ def test_inputs_take_one_line_without_problems() -> None:
     assert at_100(report).startswith(
         "Inputs  401 inputs, 3.2 MiB · 2018-11-29 18:30:00 to 19:02:11 UTC+08:00\n\nJob  "
     )
-    assert "  REST        logs/rest/0.json        and 399 more like it · 195.3 KiB" in at_100(
-        report, verbose=1
-    )
+    assert re.search(r"REST +logs/rest/0\.json\s+and 399 more like it", at_100(report, verbose=1))
     assert "Inputs  logs/jobmanager.log, 3.1 MiB · " in at_100(
         msgspec.structs.replace(report, inputs=report.inputs[:1])
     )
