@@ -13,6 +13,7 @@ class Focus:
         metrics: names in `formats/metrics.toml`, each with the judged value (for example a mean) or None.
             The quote shows the first metric present in the record, with the sample nearest to that value.
         task, subtask_index, taskmanager: owner of the metric; None if it has no particular owner.
+        thread: name of the thread in a thread dump.
         until_us: end of the judged time; quotes contain nothing after it.
     """
 
@@ -21,3 +22,4 @@ class Focus:
     subtask_index: int | None = None
     taskmanager: str | None = None
     until_us: int | None = None
+    thread: str | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -19,6 +19,7 @@ from flowdiag.parsers.flink.prometheus import FLINK_METRIC, mangle, parse_sample
 from flowdiag.parsers.flink.rest_shapes import Kind, kind_of
 from flowdiag.parsers.focus import Focus
 from flowdiag.parsers.json_values import close_truncated_json, object_at, objects_at
+from flowdiag.parsers.stacks.dumps import Thread, flink_threads, jcmd_threads
 
 MAX_LINE: Final = (
     8192  # a sample's line is far shorter; only the beginning of a longer one is quoted
@@ -319,6 +320,18 @@ def _exception(body: Mapping[str, Any], focus: Focus) -> str | None:
     return _first_and_last(text)
 
 
+def _thread(threads: Sequence[Thread], focus: Focus) -> str | None:
+    """Return the judged thread: its name, its state, the lock, and the line of user code."""
+    thread = next((one for one in threads if one.name == focus.thread), None)
+    if thread is None:
+        return None
+    frame = thread.read().frame
+    lock = f" on {thread.lock}" if thread.lock else ""
+    owner = f' owned by "{thread.owner}"' if thread.owner else ""
+    place = f" at {frame}" if frame else ""
+    return f'"{thread.name}" {thread.state}{lock}{owner}{place}'
+
+
 _ENTRY_TEXTS: Final[Mapping[str, Callable[[Mapping[str, Any], Focus], str | None]]] = {
     Kind.BACKPRESSURE: _subtask_text(
         ("", ("busyRatio", "ratio", "idleRatio", "backpressure-level"), "")
@@ -338,6 +351,8 @@ _ENTRY_TEXTS: Final[Mapping[str, Callable[[Mapping[str, Any], Focus], str | None
     ),
     Kind.DETAILS: _checkpoint,
     Kind.EXCEPTIONS: _exception,
+    Kind.THREAD_DUMP: lambda body, focus: _thread(flink_threads(body), focus),
+    Kind.JCMD_THREAD_DUMP: lambda body, focus: _thread(jcmd_threads(body)[0], focus),
 }
 
 

@@ -168,6 +168,7 @@ class Event(StrEnum):
     NETWORK_MEMORY = "network_memory"
     EXTERNAL_FAILURE = "external_failure"  # fenced producer, invalid transaction, storage errors
     METRIC = "metric"
+    THREAD = "thread"  # what a thread does in a dump: see `stacks.dumps`
     # Spark
     SPARK_LOG_STARTED = "spark_log_started"  # first line of an event log: fields.version
     SPARK_APPLICATION = "spark_application"  # id, name, start, end, version, batch interval

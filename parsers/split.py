@@ -38,6 +38,8 @@ from flowdiag.parsers.spark.events import EventReader, drop_oversized_numbers
 from flowdiag.parsers.spark.reports import TEXT_BYTES as REPORT_TEXT_BYTES
 from flowdiag.parsers.spark.reports import contains_report, printed_reports
 from flowdiag.parsers.spark.rest import answer_rows
+from flowdiag.parsers.stacks.dumps import TEXT_BYTES as DUMP_TEXT_BYTES
+from flowdiag.parsers.stacks.dumps import contains_dump, printed_rows
 
 TASK_BYTES: Final = 96 * 1024 * 1024
 """Maximum bytes per task; a reused Spark worker stalls about 40 ms per task, so tasks should not be small."""
@@ -243,6 +245,7 @@ def _read_log(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:
             _add_pasted(task, (failed, reader.known) if split.end < 0 else None)
             _add_reports(task)
             _add_tables(task)
+            _add_dumps(task)
         tally.error = stream_error(stream) or scanner.error
         reader.extend_time_range()
     finally:
@@ -329,6 +332,22 @@ def _add_tables(task: _Task) -> None:
         task.tally.recognised += 1
         if row.get("clock") is None:
             task.tally.add_time(row["local_us"])
+
+
+def _add_dumps(task: _Task) -> None:
+    """Add thread dumps of `jstack` and `kill -3`, alone or between log records."""
+    source = task.split.source
+    if not 0 <= source.size <= DUMP_TEXT_BYTES:
+        return
+    with open_source(source) as stream:
+        data = stream.read(DUMP_TEXT_BYTES)
+    if not contains_dump(data):
+        return
+    for offset, row in printed_rows(data, source.name):
+        task.rows.add({**row, "source": source.index, "offset": offset})
+        task.tally.candidates += 1
+        task.tally.recognised += 1
+        task.tally.add_time(row["local_us"])
 
 
 def _recorded(text: bytes, source: Source) -> tuple[bool, Mapping[int, bool]]:

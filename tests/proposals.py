@@ -112,7 +112,10 @@ GRAMMARS: Final[tuple[tuple[str, Callable[[str], bool]], ...]] = (
     (r"execution\.checkpointing\.data-inline-threshold", _flink_size),
     (r"state\.(backend|storage)\.fs\.memory-threshold", _flink_size),
     (r"state\.backend\.(incremental|local-recovery|rocksdb\.memory\.managed)", _boolean),
-    (r"execution\.savepoint\.ignore-unclaimed-state|rest\.flamegraph\.enabled", _boolean),
+    (
+        r"execution\.savepoint\.ignore-unclaimed-state|rest\.flamegraph\.enabled|pipeline\.(generic-types|object-reuse)",
+        _boolean,
+    ),
     (r"restart-strategy(\.type)?", _words(*_STRATEGIES)),
     (r"(akka|pekko)\.ask\.timeout", _flink_duration),
     (r"(akka|pekko)\.framesize", _pattern("[1-9][0-9]*b")),

@@ -230,6 +230,46 @@ class Garbage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stack:
+    """The thread of a subtask in one thread dump, with the meanings of `parsers.stacks`.
+
+    Args:
+        dump: identifies the dump.
+        activity, kind: entry of `formats/stacks.toml`, and its kind.
+        frame: the topmost frame of user code, `call` the library method that it calls.
+        component: the software that the call belongs to.
+        inside_async: whether it runs in the function of an asynchronous operator.
+        legacy: whether it is the thread of a legacy source, not the task's own.
+        lock, owner: the lock that the thread waits for, and the thread that holds it.
+        deadlock: the threads that wait for each other in a circle.
+        threads: in the whole dump.
+    """
+
+    dump: str
+    thread: str
+    task: str | None = None
+    subtask_index: int | None = None
+    taskmanager: str | None = None
+    time_us: int | None = None
+    state: str = ""
+    activity: str = "unknown"
+    kind: str = "unknown"
+    frame: str | None = None
+    call: str | None = None
+    component: str | None = None
+    inside_async: bool = False
+    legacy: bool = False
+    lock: str | None = None
+    owner: str | None = None
+    owner_frame: str | None = None
+    owner_activity: str | None = None
+    deadlock: tuple[str, ...] = ()
+    cpu_ms: float | None = None
+    threads: int = 0
+    ref: Ref | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
     """A dated event that may explain a fault: a failure, a restart, a lost TaskManager, a stuck task …
 
@@ -286,6 +326,7 @@ class JobFacts:
     first_us: int | None = None
     last_us: int | None = None
     garbage: tuple[Garbage, ...] = ()  # of the TaskManagers that run the job
+    stacks: tuple[Stack, ...] = ()
     # Of `flowdiag.analyses.model.derived.once`.
     derived: DerivedValues = field(
         default_factory=DerivedValues, init=False, repr=False, compare=False
@@ -321,6 +362,7 @@ class ClusterFacts:
     jobs: tuple[JobFacts, ...]
     processes: tuple[Process, ...]
     incidents: tuple[Incident, ...] = ()  # of no known job
+    stacks: tuple[Stack, ...] = ()  # of no known job
     has_jobmanager_log: bool = False
     has_rest: bool = False
     # Of `flowdiag.analyses.model.derived.once`.

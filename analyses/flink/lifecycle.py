@@ -65,6 +65,7 @@ INCIDENTS: Final = (
     Event.VERTEX,
     Event.EDGE,
     Event.PLACED,
+    Event.THREAD,
 )
 # Parts of a snapshot in DEBUG lines of TaskManagers, REST, archives and dumps.
 PARTS: Final = (

@@ -256,6 +256,8 @@ TYPES: Final[dict[str, OptionType]] = {
     "restart-strategy": _STRATEGIES,
     "restart-strategy.type": _STRATEGIES,
     "rest.flamegraph.enabled": BOOLEAN,
+    "pipeline.generic-types": BOOLEAN,
+    "pipeline.object-reuse": BOOLEAN,
     "heartbeat.timeout": DURATION,
     "task.cancellation.timeout": DURATION,
     "akka.ask.timeout": DURATION,

@@ -130,6 +130,21 @@ RELATIONS: Final = (
         source="credit-based flow control: no credit without a free buffer; flink.md 7.3",
     ),
     Relation(
+        name="line-of-code",
+        rules=("BP102", "BP104", "CP201"),
+        explain=("BP107",),
+        shared=Shared.SUBJECT,
+        clause="its threads show the line of code",
+        source="thread dumps of TaskManagers: ThreadInfo of each task thread",
+    ),
+    Relation(
+        name="back-pressure",
+        rules=("BP107",),
+        explain=("BP101", "BP103", "CP101", "CP102", "CP104", "CP105", "CP106", "CP203"),
+        clause="upstream tasks and barriers wait",
+        source="a thread that waits for a lock processes neither records nor barriers; flink.md 7.3",
+    ),
+    Relation(
         name="state-memory",
         causes=("slow-operator", "slow-subtask", "slow-taskmanager"),
         explain=("MM303",),

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from flowdiag.analyses.flink import judging
-from flowdiag.analyses.flink.suspects import culprit_measurements
+from flowdiag.analyses.flink.suspects import MAX_STACKS, culprit_measurements
 from flowdiag.analyses.flink.suspects.remedies import explanation, remedies_for
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.model import fmt
@@ -129,7 +129,11 @@ def measurements_of(spell: Spell) -> tuple[Measurement, ...]:
 def evidence_of(job: JobQueues, spell: Spell) -> tuple[Evidence, ...]:
     """Return the samples that point to the culprit, then those of waiting subtasks, then late acknowledgements."""
     keys = [load.key for load in spell.culprit_loads[:3]]
-    refs = list(_samples_of(job, spell, keys))
+    code = spell.culprit.code
+    refs: list[tuple[Cited | None, int | None]] = [
+        (ref, None) for ref in (code.refs[:MAX_STACKS] if code is not None else ())
+    ]
+    refs += _samples_of(job, spell, keys)
     refs += [(load.work, None) for load in spell.culprit_loads[:3] if not job.samples]
     refs += [
         (item.ref, item.received_us)
@@ -174,7 +178,7 @@ def spell_finding(job: JobQueues, spell: Spell, title: str) -> Finding:
         subject=culprit_subject(job, spell),
         title=title,
         why=found.why,
-        cause=found.cause,
+        cause=found.reported_cause,
         confidence=found.confidence,
         rank=Rank.BOTTLENECK,
         first_us=spell.first_us,

@@ -212,6 +212,7 @@ class _Question:
         checks: the names of checks, if a rule lists them.
         reason: why a rule is inconclusive.
         fingerprint: of the finding in question.
+        has_stacks: whether thread dumps in the input already show its code.
     """
 
     place: _Place
@@ -220,6 +221,7 @@ class _Question:
     checks: Sequence[str] = ()
     reason: str | None = None
     fingerprint: str | None = None
+    has_stacks: bool = False
 
     @property
     def engine(self) -> str:
@@ -247,6 +249,7 @@ class _Question:
             (name, check, self._decision(name, check))
             for name in names
             if (check := CHECKS[name]).engine in (None, self.engine)
+            and not (self.has_stacks and name == "thread-dump")
             and not inputs.answer(check, taskmanager)
         ]
 
@@ -316,6 +319,7 @@ def _question(
         codes=[outcome.code for outcome, _ in story.pairs],
         causes=[*dict.fromkeys(cause for cause in causes if cause is not None and cause in CAUSES)],
         fingerprint=fingerprint_of[id(story.root[1])],
+        has_stacks=any(m.name == "stack-samples" for _, x in pairs for m in x.measurements),
     )
 
 

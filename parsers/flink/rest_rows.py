@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import html
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -30,6 +30,7 @@ from flowdiag.parsers.rows import Event, Row
 from flowdiag.parsers.secrets import is_secret_key
 from flowdiag.parsers.sources.collected import TaskPlaces
 from flowdiag.parsers.sources.file_times import NO_MOMENT, Moment
+from flowdiag.parsers.stacks.dumps import Thread, flink_threads, jcmd_threads, thread_rows
 
 
 @dataclass(slots=True)
@@ -672,6 +673,28 @@ def _job_status(body: Any, context: Context) -> Iterator[Row]:
         yield context.row(Event.JOB_STATE, "rest-jobs", {}, to_state=state)
 
 
+def _thread_dump(body: Any, context: Context) -> Iterator[Row]:
+    yield from _threads(flink_threads(body), context, context.moment.utc_us)
+
+
+def _jcmd_thread_dump(body: Any, context: Context) -> Iterator[Row]:
+    threads, utc_us = jcmd_threads(body)
+    yield from _threads(threads, context, utc_us or context.moment.utc_us)
+
+
+def _threads(threads: Sequence[Thread], context: Context, utc_us: int | None) -> Iterator[Row]:
+    manager = context.ids.taskmanager
+    place = f"{manager or context.document} {utc_us or context.moment.local_us or ''}"
+    for _, row in thread_rows(threads, place.strip()):
+        row["fields"]["origin"] = context.origin
+        yield {
+            **row,
+            "utc_us": utc_us,
+            "local_us": None if utc_us is not None else context.moment.local_us,
+            "taskmanager": None if manager is None or manager.startswith(":") else manager,
+        }
+
+
 READERS: Final[dict[str, Callable[[Any, Context], Iterator[Row]]]] = {
     Kind.OVERVIEW: _overview,
     Kind.DASHBOARD: _overview,
@@ -700,6 +723,9 @@ READERS: Final[dict[str, Callable[[Any, Context], Iterator[Row]]]] = {
     Kind.TASKMANAGERS: _taskmanagers,
     Kind.TASKMANAGER: _taskmanager,
     Kind.TASKMANAGER_METRICS: _metrics("tm"),
+    Kind.THREAD_DUMP: _thread_dump,
+    Kind.JOBMANAGER_THREAD_DUMP: _thread_dump,
+    Kind.JCMD_THREAD_DUMP: _jcmd_thread_dump,
     Kind.JOBMANAGER_CONFIG: _configuration,
     Kind.JOBMANAGER_METRICS: _metrics("jm"),
 }

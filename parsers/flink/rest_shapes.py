@@ -22,6 +22,7 @@ from flowdiag.parsers.json_values import (
     object_at,
     objects_at,
 )
+from flowdiag.parsers.stacks.dumps import is_flink_dump, is_jcmd_dump
 
 
 class Kind(StrEnum):
@@ -54,13 +55,16 @@ class Kind(StrEnum):
     TASKMANAGERS = "/taskmanagers"
     TASKMANAGER = "/taskmanagers/:taskmanagerid"
     TASKMANAGER_METRICS = "/taskmanagers/:taskmanagerid/metrics"
+    THREAD_DUMP = "/taskmanagers/:taskmanagerid/thread-dump"
     JOBMANAGER_CONFIG = "/jobmanager/config"
     JOBMANAGER_METRICS = "/jobmanager/metrics"
+    JOBMANAGER_THREAD_DUMP = "/jobmanager/thread-dump"
+    JCMD_THREAD_DUMP = "/thread-dump"
 
 
 # Responses of Flink that no rule uses.
 UNINTERESTING = re.compile(
-    r"/(?:accumulators|environment|execution-result|flamegraph|rescales?|thread-dump|logs?|stdout"
+    r"/(?:accumulators|environment|execution-result|flamegraph|rescales?|logs?|stdout"
     r"|resource-requirements|jm-operator-metrics|applications|application-summary|datasets"
     r"|savepoints|jars|cluster|blockers|history)(?:[/?]|$)"
 )
@@ -228,6 +232,8 @@ _EXCEPTION_KEYS: Final = frozenset(("root-exception", "exceptionHistory", "all-e
 _OBJECTS: Final[tuple[tuple[Callable[[Body], bool], Kind | Callable[[Body], str | None]], ...]] = (
     (_is_checkpoints, Kind.CHECKPOINTS),
     (_has_keys("id", "num_acknowledged_subtasks"), _checkpoint),
+    (is_flink_dump, Kind.THREAD_DUMP),
+    (is_jcmd_dump, Kind.JCMD_THREAD_DUMP),
     (_has_keys("mode", "interval", "timeout"), Kind.CHECKPOINT_CONFIG),
     (_has_keys("jid"), _job),
     (_is_plan, Kind.PLAN),

@@ -145,6 +145,15 @@ def read_trace(lines: Iterable[str], given: str = "") -> Trace:
     )
 
 
+def is_library(method: str) -> bool:
+    """Return whether a class or method belongs to the JDK, an engine or a well-known library.
+
+    >>> is_library("java.net.Socket.connect"), is_library("com.acme.Enrich.map")
+    (True, False)
+    """
+    return method.startswith(_LIBRARIES)
+
+
 def own_frame(lines: Iterable[str]) -> str | None:
     """Return the topmost frame of code that belongs to no known software, in the deepest cause that has one.
 
@@ -160,7 +169,7 @@ def own_frame(lines: Iterable[str]) -> str | None:
             continue
         frame = found[1]
         name = frame[frame.rfind("/", 0, frame.find("(")) + 1 :]
-        if not name.startswith(_LIBRARIES) and component_named(name.partition("(")[0]) is None:
+        if not is_library(name) and component_named(name.partition("(")[0]) is None:
             deepest, is_open = name[:CAUSE_CHARACTERS], False
     return deepest
 

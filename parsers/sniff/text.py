@@ -33,6 +33,7 @@ from flowdiag.parsers.sniff.signs import (
 from flowdiag.parsers.sniff.verdict import GC_LOG, Sample, Sniffed, not_read
 from flowdiag.parsers.sources.printed import json_printed
 from flowdiag.parsers.spark.reports import contains_report
+from flowdiag.parsers.stacks.dumps import contains_dump
 
 _DOUBTFUL_BYTES: Final = 8 * 1024 * 1024  # of a text without signs of a log, searched for messages
 
@@ -78,7 +79,6 @@ _TEXTS: Final = tuple(
             ),
             "crash report of a JVM that ran neither Flink nor Spark",
         ),
-        (rb"^Full thread dump ", "thread dump"),
         (
             (
                 rb"^\[[^\]\n]{1,60}\]\[[^\n]{0,60}\bgc\b|: \[(?:Full )?GC[ (]|\[GC pause"
@@ -192,6 +192,8 @@ def _sniff_other_formats(text: _Text) -> Sniffed | None:
         return None
     if text.sample.complete and contains_table(text.head):
         return Sniffed(kind="log", engine="flink")
+    if contains_dump(text.head):
+        return Sniffed(kind="log")
     found = (reason for pattern, reason in _TEXTS if pattern.search(text.start))
     reason = next(found, None)
     return None if reason is None else not_read(reason)

@@ -22,6 +22,7 @@ from flowdiag.parsers.sources.collected import collected_of
 from flowdiag.parsers.sources.printed import PrintedJson, json_printed
 from flowdiag.parsers.spark.events import settings_of
 from flowdiag.parsers.spark.progress import instant, progress_row
+from flowdiag.parsers.stacks.dumps import is_spark_dump, spark_threads, thread_rows
 
 _MAX_ITEMS: Final = 1_000_000
 _TEXT: Final = 2000
@@ -37,7 +38,7 @@ _BATCH_IN_NAME = re.compile(r"(?<!\d)\d{13}(?!\d)")
 
 
 def recognise_answer(data: bytes) -> str | None:
-    """Recognise a response: statistics, batches, receivers, operations, environment, or None.
+    """Recognise a response: statistics, batches, receivers, operations, environment, threads, or None.
 
     Reports of streaming queries (`lastProgress`) are `progress`. The first of several values counts.
 
@@ -61,7 +62,7 @@ def kind_of(value: object) -> str | None:
             return "statistics"
         return _kind_of_item(value)
     if isinstance(value, list) and value and isinstance(value[0], dict):
-        return _kind_of_item(value[0])
+        return "threads" if is_spark_dump(value) else _kind_of_item(value[0])
     return None
 
 
@@ -116,12 +117,15 @@ def answer_rows(data: bytes, name: str) -> Iterator[Row]:
     collected = collected_of(value)
     if collected is None:
         yield from _rows_of(
-            value, application_in(name), _BATCH_IN_NAME.findall(name.rpartition("/")[2])
+            value, application_in(name), _BATCH_IN_NAME.findall(name.rpartition("/")[2]), name
         )
         return
     for answer in collected.answers:
         yield from _rows_of(
-            answer.body, application_in(answer.path), _BATCH_IN_NAME.findall(answer.path)
+            answer.body,
+            application_in(answer.path),
+            _BATCH_IN_NAME.findall(answer.path),
+            answer.path,
         )
 
 
@@ -152,8 +156,25 @@ def _printed_rows(data: bytes, name: str) -> Iterator[Row]:
             yield row
 
 
-def _rows_of(value: object, application: str | None, time: list[str]) -> Iterator[Row]:
-    """Yield the rows of one decoded response; `time` contains the batch time, if known."""
+def _rows_of(
+    value: object, application: str | None, time: list[str], place: str = ""
+) -> Iterator[Row]:
+    """Yield the rows of one decoded response.
+
+    Args:
+        value: the response.
+        application: its ID.
+        time: contains the batch time, if known.
+        place: identifies the response among others.
+    """
+    if isinstance(value, list) and is_spark_dump(value):
+        for _, row in thread_rows(spark_threads(value), place):
+            yield row | {"offset": 0, "application": application}
+    else:
+        yield from _item_rows(value, application, time)
+
+
+def _item_rows(value: object, application: str | None, time: list[str]) -> Iterator[Row]:
     kind = kind_of(value)
     items = [
         item for item in (value if isinstance(value, list) else [value]) if isinstance(item, dict)

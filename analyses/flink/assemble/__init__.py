@@ -27,7 +27,12 @@ from flowdiag.analyses.flink.assemble.checkpoints import (
 from flowdiag.analyses.flink.assemble.graph import graphs_of
 from flowdiag.analyses.flink.assemble.incidents import incidents_of
 from flowdiag.analyses.flink.assemble.jobs import Jobs, processes_of
-from flowdiag.analyses.flink.assemble.loads import garbage_of, loads_of
+from flowdiag.analyses.flink.assemble.loads import (
+    garbage_of,
+    loads_of,
+    stacks_by_job,
+    stacks_of,
+)
 from flowdiag.analyses.flink.assemble.parts import parts_of
 from flowdiag.analyses.flink.assemble.reported_loads import reported_loads
 from flowdiag.analyses.flink.assemble.rows import Row, place
@@ -45,10 +50,12 @@ from flowdiag.analyses.flink.job import (
     JobFacts,
     LateAcknowledgement,
     Setting,
+    Stack,
     SubtaskCheckpoint,
     SubtaskLoad,
 )
 from flowdiag.analyses.model.keys import JobKey
+from flowdiag.parsers.rows import Event
 
 
 @paused()
@@ -68,8 +75,10 @@ def assemble(
     by_what: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         by_what[row["what"]].append(row)
-    records = sorted(by_what["incident"], key=place)
-    jobs = Jobs(by_what, records, writers)
+    dated = sorted(by_what["incident"], key=place)
+    records = [row for row in dated if row["event"] != Event.THREAD]
+    stacks = stacks_of(row for row in dated if row["event"] == Event.THREAD)
+    jobs = Jobs(by_what, dated, writers)
     checkpoints = checkpoints_of(by_what["checkpoint"])
     attempts = attempts_of(by_what["attempt"], jobs)
     incidents = incidents_of(records, jobs, attempts)
@@ -93,6 +102,7 @@ def assemble(
         loads=_by_job(loads),
         garbage=_by_taskmanager(garbage),
         settings=_by_job(settings),
+        stacks=stacks_by_job(stacks, jobs.keys, attempts.values(), graphs),
         order={id(setting): number for number, setting in enumerate(settings)},
     )
     found = [_job(key, jobs, values_by_meaning, graphs.get(key)) for key in jobs.keys]
@@ -100,6 +110,7 @@ def assemble(
     return ClusterFacts(
         jobs=tuple(sorted(found, key=lambda job: (job.first_us or 0, job.key))),
         processes=processes_of(writers),
+        stacks=tuple(values_by_meaning.stacks.get(None, ())),
         incidents=(*values_by_meaning.incidents.get(None, ()), *silences_of(writers)),
         has_jobmanager_log=bool(roles & {"jobmanager", "mixed"}),
         has_rest=any(row["rest_status"] for row in by_what["checkpoint"]),
@@ -119,6 +130,7 @@ class _Sorted:
     loads: Mapping[JobKey | None, list[SubtaskLoad]]
     garbage: Mapping[str | None, list[tuple[int, Garbage]]]  # by TaskManager, with their places
     settings: Mapping[JobKey | None, list[Setting]]
+    stacks: Mapping[JobKey | None, list[Stack]]
     order: Mapping[int, int]  # of settings, by their identity
 
     def settings_of(self, key: JobKey) -> tuple[Setting, ...]:
@@ -202,6 +214,7 @@ def _job(key: JobKey, jobs: Jobs, facts: _Sorted, graph: Graph | None) -> JobFac
         garbage=_garbage(facts, key),
         incidents=tuple(own),
         settings=facts.settings_of(key),
+        stacks=tuple(facts.stacks.get(key, ())),
         first_us=min(times, default=None),
         last_us=max(times, default=None),
     )

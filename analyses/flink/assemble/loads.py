@@ -1,14 +1,14 @@
-"""The loads of subtasks, from metrics."""
+"""The loads of subtasks from metrics, and their threads from thread dumps."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from flowdiag.analyses.flink.assemble.jobs import Jobs
-from flowdiag.analyses.flink.assemble.rows import Row
-from flowdiag.analyses.flink.job import Attempt, Garbage, SubtaskLoad
-from flowdiag.analyses.model.keys import Ref
+from flowdiag.analyses.flink.assemble.rows import Row, ref_of
+from flowdiag.analyses.flink.job import Attempt, Garbage, Graph, Stack, SubtaskLoad
+from flowdiag.analyses.model.keys import JobKey, Ref
 
 
 def loads_of(rows: Iterable[Row], jobs: Jobs, attempts: Mapping[str, Attempt]) -> list[SubtaskLoad]:
@@ -100,3 +100,70 @@ def _names_by_scope(attempts: Mapping[str, Attempt]) -> dict[str, str]:
 def _scoped(name: str) -> str:
     """Return a name as metric scopes or Prometheus print it."""
     return re.sub(r"[^a-zA-Z0-9:_]", "_", name)
+
+
+def stacks_of(rows: Iterable[Row]) -> list[Stack]:
+    """Return the threads in the order of the dumps."""
+    found = []
+    for row in rows:
+        fields: Mapping[str, str] = row["fields"] or {}
+        cpu = fields.get("cpu_ms")
+        found.append(
+            Stack(
+                dump=fields.get("dump", ""),
+                thread=row["thread"] or "",
+                task=row["task"],
+                subtask_index=row["subtask_index"],
+                taskmanager=row["taskmanager"],
+                time_us=row["time_us"],
+                state=row["to_state"] or "",
+                activity=fields.get("activity", "unknown"),
+                kind=fields.get("kind", "unknown"),
+                frame=fields.get("frame"),
+                call=fields.get("call"),
+                component=fields.get("component"),
+                inside_async="async" in fields,
+                legacy="legacy" in fields,
+                lock=fields.get("lock"),
+                owner=fields.get("owner"),
+                owner_frame=fields.get("owner_frame"),
+                owner_activity=fields.get("owner_activity"),
+                deadlock=tuple(fields.get("deadlock", "").splitlines()),
+                cpu_ms=None if cpu is None else float(cpu),
+                threads=int(fields.get("threads", 0)),
+                ref=ref_of(row),
+            )
+        )
+    return found
+
+
+def stacks_by_job(
+    stacks: Sequence[Stack],
+    keys: Sequence[JobKey],
+    attempts: Iterable[Attempt],
+    graphs: Mapping[JobKey, Graph],
+) -> dict[JobKey | None, list[Stack]]:
+    """Group threads by job: a dump names the task, but not the job.
+
+    A thread belongs to the only job, or to the only one with its task. If several jobs have the task, the one
+    with an attempt of the subtask on that TaskManager counts.
+    """
+    if len(keys) == 1:
+        return {keys[0]: [*stacks]}
+    tasks: dict[str, set[JobKey]] = {}
+    places: dict[tuple[str, int | None, str | None], set[JobKey]] = {}
+    for key, graph in graphs.items():
+        for vertex in graph.vertices:
+            tasks.setdefault(vertex.task, set()).add(key)
+    for attempt in attempts:
+        if attempt.job is not None and attempt.task is not None:
+            tasks.setdefault(attempt.task, set()).add(attempt.job)
+            where = (attempt.task, attempt.subtask_index, attempt.taskmanager)
+            places.setdefault(where, set()).add(attempt.job)
+    found: dict[JobKey | None, list[Stack]] = {}
+    for stack in stacks:
+        named = tasks.get(stack.task or "", set())
+        if len(named) > 1:
+            named = places.get((stack.task or "", stack.subtask_index, stack.taskmanager), set())
+        found.setdefault(next(iter(named)) if len(named) == 1 else None, []).append(stack)
+    return found

@@ -34,6 +34,7 @@ from flowdiag.analyses.flink.suspects.case import Case, Suspect
 from flowdiag.analyses.flink.suspects.causes import Diagnosis, diagnose, suspect_numbers
 from flowdiag.analyses.flink.suspects.signals import SuspectVote
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
+from flowdiag.analyses.flink.tasks.stacks import CodeReading, read_code
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Cited, Confidence, Measurement, Subject, Vote
@@ -47,6 +48,7 @@ class NamedCulprit:
         suspect: the culprit.
         others: subtasks of the same task with the same fault at the same time, the worst first.
         cause, half: see `causes.Diagnosis`.
+        code: what its threads do in thread dumps; None without dumps, or if they do not agree.
         votes: all votes cast, and the confidence that they add up to.
         why: the culprit in one line, with the decisive number.
         numbers: measurements of the suspect, including the decisive ones.
@@ -57,12 +59,18 @@ class NamedCulprit:
     others: tuple[Suspect, ...] = ()
     cause: str | None = None
     half: str | None = None
+    code: CodeReading | None = None
     votes: tuple[Vote, ...] = ()
     confidence: Confidence = Confidence.LOW
     subject: Subject
     why: str
     numbers: dict[str, float] = field(default_factory=dict)
     refs: tuple[Cited, ...] = ()
+
+    @property
+    def reported_cause(self) -> str | None:
+        """The cause, or else the one in the code of its threads."""
+        return self.cause or (self.code.cause if self.code is not None else None)
 
 
 def same_culprit(one: NamedCulprit, other: NamedCulprit) -> bool:
@@ -103,17 +111,28 @@ def find_culprit(case: Case) -> NamedCulprit | None:
     if sum(vote.weight for vote in votes) <= 0:
         return None
     numbers = suspect_numbers(case, suspect) | found.numbers
+    code = _code_of(case, suspect, others, found.cause)
+    if code is not None:
+        numbers["stack-samples"] = len(code.agreeing)
     return NamedCulprit(
         suspect=suspect,
         others=others,
         cause=found.cause,
         half=found.half,
+        code=code,
         votes=tuple(sorted(votes, key=lambda vote: (-vote.weight, vote.signal, vote.text))),
         confidence=voting.confidence_of(case, votes),
         subject=_subject(case, suspect),
-        why=_why(case, suspect, others, supporting, found.reason),
+        why=_why(case, suspect, others, supporting, found.reason, code),
         numbers={name: round(value, 3) for name, value in numbers.items()},
-        refs=tuple(dict.fromkeys(ref for item in supporting for ref in item.refs)),
+        refs=tuple(
+            dict.fromkeys(
+                [
+                    *(code.refs[:MAX_STACKS] if code else ()),
+                    *(ref for item in supporting for ref in item.refs),
+                ]
+            )
+        ),
     )
 
 
@@ -158,6 +177,30 @@ def _similar_culprits(
         and (diagnosis := diagnose(case, suspect)).cause == found.cause
     ]
     return tuple(suspect for _, suspect in sorted(alike, key=lambda pair: -pair[0]))
+
+
+MAX_STACKS: Final = 3  # cited samples of a culprit
+
+# These faults are not in the code of the task: its data, its process or its storage is at fault.
+_NOT_IN_CODE: Final = (
+    "data-skew",
+    "garbage-collection",
+    "slow-taskmanager",
+    "slow-async-snapshot",
+)
+
+
+def _code_of(
+    case: Case, suspect: Suspect, others: Sequence[Suspect], cause: str | None
+) -> CodeReading | None:
+    """Return what the threads of a suspect do, if that may explain its fault."""
+    if cause in _NOT_IN_CODE or suspect.kind == "taskmanager" or not case.job.stacks:
+        return None
+    if suspect.kind == "task":
+        keys = {load.key for load in case.members(suspect.task)}
+    else:
+        keys = {SubtaskKey(one.task, one.subtask_index) for one in (suspect, *others)}
+    return read_code(case.job, keys)
 
 
 def _subject(case: Case, suspect: Suspect) -> Subject:
@@ -217,11 +260,14 @@ def _why(
     others: Sequence[Suspect],
     supporting: Sequence[SuspectVote],
     reason: str | None,
+    code: CodeReading | None,
 ) -> str:
-    """Return the culprit in one line, with the decisive number."""
+    """Return the culprit in one line, with the decisive number, and the line of code if it is known."""
     details = [item.detail for item in supporting]
     if reason is not None:
         details.insert(0, reason)
+    if code is not None:
+        details.insert(0, f"{code.clause}, {code.evidence_text}")
     name = case.name(suspect)
     if suspect.kind == "subtask":
         subject = _subject(case, suspect)
@@ -265,6 +311,7 @@ _UNITS: Final = {
     "gc-share": ("share", "of the TaskManager's time, in garbage collection"),
     "snapshot-share": ("share", "of the time, in synchronous snapshots"),
     "records": ("records", "received"),
+    "stack-samples": ("samples", "of its threads show this line of code"),
 }
 
 

@@ -32,6 +32,7 @@ from flowdiag.analyses.flink.tasks.pressure import (
     records_ratio,
     stalled,
 )
+from flowdiag.analyses.flink.tasks.stacks import ALL_CODE_CAUSES
 
 CULPRIT_CAUSES: Final = (
     "data-skew",
@@ -43,8 +44,9 @@ CULPRIT_CAUSES: Final = (
     "slow-async-snapshot",
     "garbage-collection",
     "checkpoint-lock-held",
+    *ALL_CODE_CAUSES,
 )
-"""Every cause that `diagnose` can name."""
+"""Every cause that a culprit can have."""
 
 
 @dataclass(frozen=True, slots=True)

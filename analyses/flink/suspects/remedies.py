@@ -8,6 +8,7 @@ from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.job import JobFacts
 from flowdiag.analyses.flink.judging import setup_of
 from flowdiag.analyses.flink.suspects import NamedCulprit
+from flowdiag.analyses.flink.tasks.stacks import CodeReading, short_method
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Action
@@ -36,7 +37,8 @@ _FITTING_REMEDIES: Final = {
 
 def explanation(found: NamedCulprit) -> str:
     """Return the effect of the cause, and the strongest opposing vote."""
-    cause = CAUSES[found.cause].explanation if found.cause else ""
+    name = found.reported_cause
+    cause = CAUSES[name].explanation if name else ""
     text = cause or _SLOW_HALVES.get(found.half or "", _UNKNOWN_CAUSE)
     against = next((vote.text for vote in found.votes if vote.weight < 0), None)
     return text if against is None else f"{text} Not all signals agree: {against}."
@@ -54,22 +56,19 @@ def remedies_for(
     """
     subject = found.subject
     place = fmt.place(subject.taskmanager, subject.host)
-    if found.cause is None:
+    if found.cause is None and found.code is None:
         compare = Action(
             text=f"Compare the subtask with its siblings: records in, busy time, state size. Then check {place}",
             verify="it acknowledges together with its siblings, and no task waits for it",
         )
         return (compare, *h.remedies("data-skew", job, "overtake", "debloat"))
-    chained = " -> " in (subject.task or "")
+    if found.cause is None:
+        return remedies_for_code(job, found.code) if found.code is not None else ()
     known = _FITTING_REMEDIES.get(found.cause) or tuple(CAUSES[found.cause].remedies)
-    full = cpu is not None and cpu >= FULL_CORES
-    left_out = {
-        *(() if chained else ("chain",)),
-        *(() if setup_of(job).backend == "rocksdb" else ("state-memory",)),
-        "parallelism" if full else "cores",
-    }
+    left_out = _unfitting(job, found, cpu)
     names = [name for name in known if name not in left_out]
-    return h.remedies(
+    first = remedies_for_code(job, found.code, most=1) if found.code is not None else ()
+    return first + h.remedies(
         found.cause,
         job,
         *names,
@@ -77,4 +76,32 @@ def remedies_for(
         task=fmt.shorten(subject.task or "it"),
         cpu=fmt.percent(min(cpu or 0.0, 1.0)),
         than=f" than its {subject.parallelism}" if subject.parallelism else "",
+    )
+
+
+def _unfitting(job: JobFacts, found: NamedCulprit, cpu: float | None) -> frozenset[str]:
+    """Return the remedies that do not fit this task, its state backend, or its known line of code."""
+    names = ["parallelism" if cpu is not None and cpu >= FULL_CORES else "cores"]
+    if " -> " not in (found.subject.task or ""):
+        names.append("chain")
+    if setup_of(job).backend != "rocksdb":
+        names.append("state-memory")
+    if found.code is not None:
+        names += ["thread-dump", "flame-graph"]
+    return frozenset(names)
+
+
+def remedies_for_code(
+    job: JobFacts, code: CodeReading, most: int | None = None
+) -> tuple[Action, ...]:
+    """Return the first remedies for the code of a task's threads, with its methods filled in."""
+    names = [*CAUSES[code.cause].remedies][:most]
+    stack = code.stack
+    return h.remedies(
+        code.cause,
+        job,
+        *names,
+        code=stack.frame.partition("(")[0] if stack.frame else "the operator",
+        call=short_method(stack.call) if stack.call else "the blocking call",
+        task=fmt.shorten(stack.task or "the task"),
     )

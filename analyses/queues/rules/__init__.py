@@ -14,6 +14,7 @@ from flowdiag.analyses.queues.rules import (
     no_output,
     saturated_input_queue,
     shared_connection,
+    slow_code,
     slow_operator,
     slow_subtask,
     slow_taskmanager,
@@ -30,6 +31,7 @@ RULES: Final[tuple[Rule, ...]] = (
     saturated_input_queue.RULE,
     slow_subtask.RULE,
     no_output.RULE,
+    slow_code.RULE,
     # BP2xx: the network
     network_bottleneck.RULE,
     network_memory_used_up.RULE,

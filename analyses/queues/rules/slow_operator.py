@@ -24,10 +24,13 @@ least 10% of the time, or most of its inputs must be half full on average.
 The suspect and the cause are determined as in `checkpoint-culprit`, with the same signals in the same
 order. Here, the candidates are the subtasks of the task where the back pressure starts.
 
+If the input has thread dumps, the finding also names the line of code, as `slow-code` explains.
+
 What to do
 ----------
-Reduce the cost per record (batch, cache, or call external systems asynchronously), or increase the
-parallelism. A flame graph shows where the time goes.
+Change the line of code that the finding names. Without thread dumps, a flame graph shows where the time
+goes. Otherwise, reduce the cost per record (batch, cache, or call external systems asynchronously), or
+increase the parallelism.
 
 False alarms
 ------------
@@ -47,7 +50,14 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
         title = f"{h.fmt.shorten(spell.task)} is too slow for its input"
         if spell.cause == "slow-sync-snapshot":
             title += ": its synchronous snapshots take up much of the time"
+        elif spell.culprit.code is not None:
+            title += f": it {spell.culprit.code.place}"
         yield h.spell_finding(job, spell, title)
 
 
-RULE = h.Rule("BP102", judge, signals=SIGNALS, causes=("slow-operator", "slow-sync-snapshot"))
+RULE = h.Rule(
+    "BP102",
+    judge,
+    signals=SIGNALS,
+    causes=("slow-operator", "slow-sync-snapshot"),
+)

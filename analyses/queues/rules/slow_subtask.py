@@ -52,9 +52,10 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
     """Yield one finding per task and spell."""
     for spell in h.spells_of(job, *TITLES):
         if not h.is_whole_task(spell) and not spell.taskmanager:
-            yield h.spell_finding(
-                job, spell, TITLES[spell.cause].format(h.culprit_text(job, spell))
-            )
+            title = TITLES[spell.cause].format(h.culprit_text(job, spell))
+            if spell.culprit.code is not None:
+                title += f": it {spell.culprit.code.place}"
+            yield h.spell_finding(job, spell, title)
 
 
 RULE = h.Rule("BP104", judge, signals=SIGNALS, causes=tuple(filter(None, TITLES)))

@@ -1,0 +1,175 @@
+"""The activity of a thread, by the table `formats/stacks.toml` of frame patterns."""
+
+from __future__ import annotations
+
+import functools
+import pkgutil
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from flowdiag.parsers.components import Component, component_named
+from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.lines.traces import is_library
+
+_MAILBOX: Final = "org.apache.flink.streaming.runtime.tasks.mailbox.MailboxProcessor."
+_GENERATED: Final = re.compile(r"\$\$Lambda|\$Proxy\d|\$\$FastClass|LambdaForm\$|\$\$Enhancer")
+_FRAME: Final = re.compile(r"(?:[^\s(]*/)?(?P<method>[^\s(/]+)(?P<place>\([^)\n]*\)?)?")
+_MODULE: Final = re.compile(r"\((?:[\w.-]{1,80}(?:@[\w.+-]{1,40})?/)")
+_CALLERS: Final = 12  # library frames above the user frame that may name the called system
+
+
+class Frame(NamedTuple):
+    """A stack frame: `package.Class.method`, and its place such as `(File.java:7)`."""
+
+    method: str
+    place: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.method}{self.place}"
+
+
+class Activity(NamedTuple):
+    """One entry of the table; the head of the data file explains the fields."""
+
+    name: str
+    kind: str
+    what: str
+    states: frozenset[str]
+    frames: tuple[str, ...]
+    below: tuple[str, ...]
+    top: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """The activity of one thread.
+
+    Attributes:
+        activity: name of the entry in the table.
+        kind: what it means for a job; a word of `KINDS`.
+        frame: the topmost frame of user code, if any.
+        call: the library method that the user code calls.
+        component: the software that it calls, by the component table.
+        inside_async: whether the code runs in the asynchronous function of an `AsyncWaitOperator`.
+    """
+
+    activity: str
+    kind: str
+    frame: str | None = None
+    call: str | None = None
+    component: str | None = None
+    inside_async: bool = False
+
+
+@functools.cache
+def activities() -> tuple[Activity, ...]:
+    """Return the table in its order: the first entry that matches counts."""
+    name = "formats/stacks.toml"
+    data = pkgutil.get_data("flowdiag.parsers", name)
+    if data is None:
+        raise FlowdiagError(
+            f"the data file {name} is missing from the installation", hint="reinstall flowdiag"
+        )
+    return tuple(
+        Activity(
+            name=entry["name"],
+            kind=entry["kind"],
+            what=entry["what"],
+            states=frozenset(entry.get("states", ())),
+            frames=tuple(entry.get("frames", ())),
+            below=tuple(entry.get("below", ())),
+            top=entry.get("top", 0),
+        )
+        for entry in tomllib.loads(data.decode())["activity"]
+    )
+
+
+@functools.cache
+def activity_named(name: str) -> Activity | None:
+    """Return an entry of the table by its name."""
+    return next((each for each in activities() if each.name == name), None)
+
+
+def frame_of(text: str) -> Frame | None:
+    """Parse a frame, without its module or class loader.
+
+    >>> frame_of("java.base@17.0.15/java.lang.Thread.sleep(Native Method)")
+    Frame(method='java.lang.Thread.sleep', place='(Native Method)')
+    >>> frame_of("app//com.acme.Enrich.map(Enrich.java:7)").method
+    'com.acme.Enrich.map'
+    """
+    found = _FRAME.match(text.strip())
+    if found is None or "." not in found["method"]:
+        return None
+    return Frame(found["method"], _MODULE.sub("(", found["place"] or "", count=1))
+
+
+def read_stack(frames: Sequence[Frame], state: str) -> Reading:
+    """Return what a thread with these frames, topmost first, is doing.
+
+    Args:
+        frames: all frames. Those at and below the first one of Flink's mailbox loop are the same in every task.
+        state: as Java names it: RUNNABLE, BLOCKED, WAITING or TIMED_WAITING.
+    """
+    active = _above_mailbox(frames)
+    mine = next((n for n, each in enumerate(active) if _is_user_code(each)), None)
+    entry = next((each for each in activities() if _matches(each, active, state, mine)), None)
+    kind = entry.kind if entry is not None else "unknown"
+    frame = active[mine] if mine is not None else None
+    calls = [each for each in active[:mine] if not _GENERATED.search(each.method)] if mine else []
+    return Reading(
+        activity=entry.name if entry is not None else "unknown",
+        kind=kind,
+        frame=None if frame is None else frame.text,
+        call=calls[-1].method if calls else None,
+        component=_component(reversed(active[:mine])),
+        inside_async=any(
+            each.method.startswith("org.apache.flink.streaming.api.operators.async.")
+            for each in active
+        ),
+    )
+
+
+def _above_mailbox(frames: Sequence[Frame]) -> Sequence[Frame]:
+    for number, each in enumerate(frames):
+        if each.method.startswith(_MAILBOX):
+            return frames[:number]
+    return frames
+
+
+def _is_user_code(frame: Frame) -> bool:
+    if _GENERATED.search(frame.method) or is_library(frame.method):
+        return False
+    return component_named(frame.method) is None
+
+
+def _matches(entry: Activity, frames: Sequence[Frame], state: str, mine: int | None) -> bool:
+    if entry.states and state not in entry.states:
+        return False
+    if "user" in entry.frames:
+        return mine is not None
+    # What the user code is called by is no part of what it does: its own serializer, not the engine's below.
+    limit = entry.top or len(frames)
+    if entry.frames and not _any_starts(frames[:limit], entry.frames):
+        return False
+    return not entry.below or _any_starts(frames, entry.below)
+
+
+def _any_starts(frames: Sequence[Frame], prefixes: tuple[str, ...]) -> bool:
+    return any(each.method.startswith(prefixes) for each in frames)
+
+
+def _component(frames: Iterator[Frame]) -> str | None:
+    """Return the software that user code calls: the first specific one below the user's frame, else a transport."""
+    weak: Component | None = None
+    for _, each in zip(range(_CALLERS), frames, strict=False):
+        found = component_named(each.method)
+        if found is not None and found.role == "part":
+            return found.name
+        if found is not None and found.role == "transport":
+            weak = weak or found
+    return None if weak is None else weak.name

@@ -1,0 +1,377 @@
+"""Thread dumps in every format, read into one row of `Event.THREAD` per interesting thread.
+
+| format | origin |
+|---|---|
+| `{"threadInfos": …}` | Flink's REST API: `/taskmanagers/:id/thread-dump`, `/jobmanager/thread-dump` |
+| `Full thread dump …` | `jstack`, `jcmd Thread.print`, `kill -3`; alone or inside a log |
+| `{"threadDump": …}` | `jcmd Thread.dump_to_file -format=json` (21 and later) |
+| `[{"threadId": …, "stackTrace": …}]` | Spark's REST API: `/executors/:id/threads` |
+
+A row is emitted for threads of tasks and streaming queries, and for threads in a deadlock.
+
+| column | meaning |
+|---|---|
+| thread, task, subtask_index, parallelism, attempt | from the name of the thread |
+| to_state | state of the thread |
+| fields.dump | identifies the dump |
+| fields.activity, kind, frame, call, component, async | see `activities.Reading` |
+| fields.legacy | whether it is the thread of a legacy source |
+| fields.lock, owner, owner_frame, owner_activity | the lock that it waits for, and the thread that holds it |
+| fields.deadlock | the threads of a cycle |
+| fields.cpu_ms, threads | processor time; number of threads in the dump |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from flowdiag.parsers.json_values import as_string, object_at, objects_at
+from flowdiag.parsers.messages import parse_task
+from flowdiag.parsers.rows import Event, Row
+from flowdiag.parsers.stacks.activities import Frame, Reading, frame_of, read_stack
+
+TEXT_BYTES: Final = 64 * 1024 * 1024
+"""Maximum size of a searched text: a dump of 10,000 threads has 20 MB."""
+MAX_FRAMES: Final = 400
+_DEADLOCK: Final = 20  # threads of a cycle that are listed
+
+_LEGACY: Final = "Legacy Source Thread - "
+_SPARK: Final = re.compile(
+    r"Executor task launch worker for task |stream execution thread for |streaming-job-executor-"
+)
+
+
+@dataclass(slots=True)
+class Thread:
+    """One thread of a dump.
+
+    Attributes:
+        name: of the thread.
+        state: RUNNABLE, BLOCKED, WAITING, TIMED_WAITING, or empty if the format does not contain it.
+        lines: its frames as printed, topmost first.
+        lock: the lock that it waits for.
+        owner: name of the thread that holds the lock.
+        cpu_ms: processor time since its start.
+        offset: of its first line.
+        block: the lines below its first line, in HotSpot's text.
+        block_at: offset of the block.
+    """
+
+    name: str
+    state: str
+    lines: Sequence[str] = ()
+    lock: str | None = None
+    owner: str | None = None
+    cpu_ms: float | None = None
+    offset: int = 0
+    block: bytes = b""
+    block_at: int = 0
+    frames: list[Frame] = field(default_factory=list)
+
+    def read(self) -> Reading:
+        """Parse the frames, and return what the thread is doing.
+
+        Most threads of a large dump are idle helpers, whose frames are never parsed.
+        """
+        self.lines = self.lines or [
+            found[1].decode("utf-8", "replace") for found in _AT.finditer(self.block)
+        ]
+        parsed = (frame_of(line) for line in self.lines[:MAX_FRAMES])
+        self.frames = [frame for frame in parsed if frame is not None]
+        self.state = self.state or _state_by(self.frames)
+        return read_stack(self.frames, self.state)
+
+
+def _state_by(frames: Sequence[Frame]) -> str:
+    """Infer the state where the format does not contain it."""
+    top = frames[0].method if frames else ""
+    waits = top.endswith((".park", ".sleep", ".sleepNanos0", ".sleep0", ".wait", ".wait0"))
+    return "WAITING" if waits else "RUNNABLE"
+
+
+def thread_rows(threads: Sequence[Thread], dump: str) -> Iterator[tuple[int, Row]]:
+    """Yield the rows of one dump, each with its offset.
+
+    Args:
+        threads: all threads of the dump.
+        dump: identifies the dump: its time, or its place.
+    """
+    by_name = {thread.name: thread for thread in threads}
+    cycles = _deadlocks(threads)
+    for thread in threads:
+        cycle = cycles.get(thread.name)
+        columns = _task_columns(thread.name)
+        if columns is None and cycle is None and not _SPARK.match(thread.name):
+            continue
+        reading = thread.read()
+        fields = _fields_of(thread, reading, by_name.get(thread.owner or ""))
+        if cycle is not None:
+            fields["deadlock"] = "\n".join(cycle[:_DEADLOCK])
+        yield (
+            _offset_of(thread, reading),
+            {
+                "event": Event.THREAD.value,
+                "template": "thread-dump",
+                "thread": thread.name,
+                **(columns or {}),
+                "to_state": thread.state,
+                "fields": {"dump": dump, "threads": str(len(threads)), **fields},
+            },
+        )
+
+
+def _fields_of(thread: Thread, reading: Reading, owner: Thread | None) -> dict[str, str]:
+    """Return the known fields of a thread and of the thread that holds its lock."""
+    held = owner.read() if owner is not None else None
+    found = {
+        "activity": reading.activity,
+        "kind": reading.kind,
+        "frame": reading.frame,
+        "call": reading.call,
+        "component": reading.component,
+        "async": "1" if reading.inside_async else None,
+        "legacy": "1" if thread.name.startswith(_LEGACY) else None,
+        "lock": thread.lock,
+        "owner": thread.owner,
+        "owner_frame": held and held.frame,
+        "owner_activity": held and held.activity,
+        "cpu_ms": thread.cpu_ms and f"{thread.cpu_ms:.15g}",
+    }
+    return {key: str(value) for key, value in found.items() if value is not None}
+
+
+def _task_columns(name: str) -> dict[str, Any] | None:
+    """Return the columns of a task's own thread, or of a legacy source's; None for other threads."""
+    task = parse_task(name.removeprefix(_LEGACY))
+    known = task.attempt is not None or (name.startswith(_LEGACY) and task.parallelism is not None)
+    return task._asdict() if known and not _HELPER.match(name) else None
+
+
+# Helper threads of a task have its name at the end.
+_HELPER: Final = re.compile(
+    r"(?:OutputFlusher|System Time Trigger|Time Trigger|Source Data Fetcher|AsyncOperations|Channel state writer"
+    r"|Canceler/Interrupts|Cancellation Watchdog|Task Canceler|flink-)"
+)
+
+
+def _offset_of(thread: Thread, reading: Reading) -> int:
+    """Return the place of the user's frame in a text, or else of the thread."""
+    for found in _AT.finditer(thread.block) if reading.frame is not None else ():
+        frame = frame_of(found[1].decode("utf-8", "replace"))
+        if frame is not None and frame.text == reading.frame:
+            return thread.block_at + found.start()
+    return thread.offset
+
+
+def _deadlocks(threads: Sequence[Thread]) -> dict[str, list[str]]:
+    """Return the threads that wait for each other, by the name of each thread."""
+    owners = {t.name: t.owner for t in threads if t.owner is not None and t.owner != t.name}
+    found: dict[str, list[str]] = {}
+    for name, owner in owners.items():
+        chain, at = [name], owner
+        while at in owners and at not in chain and at not in found:
+            chain.append(at)
+            at = owners[at]
+        if at == name:
+            found |= dict.fromkeys(chain, chain)
+    return found
+
+
+# -- Flink's REST API ----------------------------------------------------------------------------
+
+_INFO = re.compile(
+    r'"(?P<name>.*)"(?: daemon)?(?: prio=\d{1,3})? Id=\d{1,19} (?P<state>[A-Z_]{3,20})'
+    r'(?: on (?P<lock>\S{1,400}))?(?: owned by "(?P<owner>.*)" Id=\d{1,19})?'
+)
+
+
+def is_flink_dump(body: Mapping[str, Any]) -> bool:
+    """Whether a decoded response of Flink is a thread dump."""
+    return isinstance(body.get("threadInfos"), list)
+
+
+def flink_threads(body: Mapping[str, Any]) -> list[Thread]:
+    """Return the threads of a response of Flink's REST API."""
+    found = []
+    for item in objects_at(body, "threadInfos"):
+        text = as_string(item.get("stringifiedThreadInfo")) or ""
+        head, _, below = text.partition("\n")
+        info = _INFO.match(head)
+        name = as_string(item.get("threadName")) or (info["name"] if info else "")
+        if info is None or not name:
+            continue
+        found.append(
+            Thread(
+                name=name,
+                state=info["state"],
+                lines=[line.strip()[3:] for line in below.split("\n") if line[:4] == "\tat "],
+                lock=info["lock"],
+                owner=info["owner"],
+            )
+        )
+    return found
+
+
+# -- jcmd Thread.dump_to_file --------------------------------------------------------------------
+
+
+def is_jcmd_dump(body: Mapping[str, Any]) -> bool:
+    """Whether a decoded document is a thread dump that `jcmd` wrote as JSON."""
+    return isinstance(object_at(body, "threadDump").get("threadContainers"), list)
+
+
+def jcmd_threads(body: Mapping[str, Any]) -> tuple[list[Thread], int | None]:
+    """Return the threads of the JSON that `jcmd` writes, and its time in microseconds."""
+    dump = object_at(body, "threadDump")
+    items = [
+        item
+        for container in objects_at(dump, "threadContainers")
+        for item in objects_at(container, "threads")
+    ]
+    holders = {
+        as_string(lock): as_string(item.get("name"))
+        for item in items
+        for owned in objects_at(item, "monitorsOwned")
+        for lock in owned.get("locks") or ()
+    }
+    found = []
+    for item in items:
+        stack = item.get("stack")
+        lock = as_string(item.get("blockedOn")) or as_string(
+            object_at(item, "parkBlocker").get("object")
+        )
+        found.append(
+            Thread(
+                name=as_string(item.get("name")) or "",
+                state=as_string(item.get("state")) or "",
+                lines=[line for line in stack if isinstance(line, str)]
+                if isinstance(stack, list)
+                else [],
+                lock=lock,
+                owner=holders.get(lock) if item.get("blockedOn") else None,
+            )
+        )
+    return found, _instant(as_string(dump.get("time")))
+
+
+def _instant(text: str | None) -> int | None:
+    try:
+        moment = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    return int(moment.timestamp() * 1e6) if moment.tzinfo is not None else None
+
+
+# -- Spark's REST API ----------------------------------------------------------------------------
+
+
+def is_spark_dump(body: object) -> bool:
+    """Whether a decoded response of Spark is a list of threads."""
+    first = body[0] if isinstance(body, list) and body else None
+    return isinstance(first, Mapping) and {"threadId", "threadName", "stackTrace"} <= first.keys()
+
+
+def spark_threads(body: Sequence[Any]) -> list[Thread]:
+    """Return the threads of a response of Spark's REST API."""
+    items = [item for item in body if isinstance(item, Mapping)]
+    names = {item.get("threadId"): as_string(item.get("threadName")) or "" for item in items}
+    found = []
+    for item in items:
+        trace = item.get("stackTrace")
+        elements = trace.get("elems") if isinstance(trace, Mapping) else None
+        lines = elements if isinstance(elements, list) else str(trace or "").split("\n")
+        found.append(
+            Thread(
+                name=names[item.get("threadId")],
+                state=as_string(item.get("threadState")) or "",
+                lines=[line for line in lines if isinstance(line, str)],
+                lock=as_string(item.get("blockedByLock")) or None,
+                owner=names.get(item.get("blockedByThreadId")),
+            )
+        )
+    return found
+
+
+# -- HotSpot's text ------------------------------------------------------------------------------
+
+_BEGIN = re.compile(
+    rb"^(?:(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\r?\n)?Full thread dump [^\n]{0,200}\n",
+    re.MULTILINE,
+)
+_HEAD = re.compile(
+    rb'^"(?P<name>[^\n]{0,2000})"(?P<rest>(?: #\d+| \[\d+\]| daemon| prio=| os_prio=| cpu=| virtual| tid=)[^\n]*)$',
+    re.MULTILINE,
+)
+_STATE_LINE = re.compile(rb"^\s{1,8}java\.lang\.Thread\.State: ([A-Z_]{3,20})", re.MULTILINE)
+_CPU = re.compile(rb" cpu=(\d{1,15}(?:\.\d{1,6})?)ms")
+_AT = re.compile(rb"^\s{1,8}at ([^\n]{1,2000})$", re.MULTILINE)
+_WAITS = re.compile(
+    rb"- (?:waiting to lock|parking to wait for|waiting to re-lock in wait\(\)) {1,2}<(0x[0-9a-f]{1,16})> "
+    rb"\(a ([^)\n]{1,300})\)"
+)
+_HOLDS = re.compile(rb"- (?:locked )?<(0x[0-9a-f]{1,16})> \(a ")
+
+
+def contains_dump(data: bytes) -> bool:
+    """Whether a text contains a thread dump."""
+    return b"Full thread dump " in data and _BEGIN.search(data) is not None
+
+
+def printed_rows(data: bytes, place: str) -> Iterator[tuple[int, Row]]:
+    """Yield the rows of all dumps in a text, each with its offset.
+
+    Args:
+        data: the text.
+        place: identifies the text, for dumps without a time.
+    """
+    begins = [*_BEGIN.finditer(data)]
+    for number, begin in enumerate(begins):
+        end = begins[number + 1].start() if number + 1 < len(begins) else len(data)
+        threads = _printed_threads(data, begin.end(), end)
+        printed = begin["time"].decode() if begin["time"] else None
+        dump = printed or f"{place}:{begin.start()}"
+        local_us = None
+        if printed is not None:
+            moment = datetime.strptime(printed, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
+            local_us = int(moment.timestamp()) * 1_000_000
+        for offset, row in thread_rows(threads, dump):
+            yield offset, row | {"local_us": local_us}
+
+
+def _printed_threads(data: bytes, start: int, end: int) -> list[Thread]:
+    heads = [*_HEAD.finditer(data, start, end)]
+    found: list[tuple[Thread, bytes | None]] = []
+    holders: dict[bytes, str] = {}
+    for number, head in enumerate(heads):
+        stop = heads[number + 1].start() if number + 1 < len(heads) else end
+        body = data[head.end() : stop]
+        # The locked synchronizers of `-l` follow after one blank line.
+        frames, _, synchronizers = body.partition(b"\n\n")
+        name = head["name"].decode("utf-8", "replace")
+        state, waits = _STATE_LINE.search(frames), _WAITS.search(frames)
+        for held in _HOLDS.findall(frames) + _HOLDS.findall(synchronizers[:_SYNCHRONIZERS]):
+            if waits is None or held != waits[1]:
+                holders.setdefault(held, name)
+        cpu = _CPU.search(head["rest"])
+        thread = Thread(
+            name=name,
+            state=state[1].decode() if state else "",
+            cpu_ms=float(cpu[1]) if cpu else None,
+            offset=head.start(),
+            block=frames,
+            block_at=head.end(),
+        )
+        if waits is not None:
+            kind = waits[2].decode("utf-8", "replace")
+            thread.lock = f"{kind}@{waits[1][2:].lstrip(b'0').decode()}"
+        found.append((thread, waits[1] if waits else None))
+    for thread, address in found:
+        thread.owner = holders.get(address) if address is not None else None
+    return [thread for thread, _ in found]
+
+
+_SYNCHRONIZERS: Final = 4096  # bytes; a list of locks is short

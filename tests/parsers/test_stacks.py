@@ -1,0 +1,245 @@
+"""Thread dumps: every format gives the same rows, and the table names what each thread does."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.split import parse_on_driver, plan_splits
+from flowdiag.parsers.stacks.activities import activities, frame_of, read_stack
+from flowdiag.parsers.stacks.dumps import flink_threads, printed_rows, thread_rows
+
+DATA = Path(__file__).parent / "data" / "threads"
+MAILBOX = [
+    "app//org.apache.flink.streaming.runtime.tasks.mailbox.MailboxProcessor.runMailboxLoop(M.java:231)",
+    "java.base@17.0.15/java.lang.Thread.run(Thread.java:840)",
+]
+PARK = [
+    "java.base@17.0.15/jdk.internal.misc.Unsafe.park(Native Method)",
+    "java.base@17.0.15/java.util.concurrent.locks.LockSupport.park(LockSupport.java:341)",
+]
+MAIL = "app//org.apache.flink.streaming.runtime.tasks.mailbox"
+MAP = "app//org.apache.flink.streaming.api.operators.StreamMap.processElement(StreamMap.java:38)"
+USER = "com.shop.Price.map(Price.java:31)"
+SOCKET = "java.base@17.0.15/sun.nio.ch.SocketDispatcher.read0(Native Method)"
+ASYNC = "app//org.apache.flink.streaming.api.operators.async.AsyncWaitOperator"
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    found = discover([str(path)])
+    table = parse_on_driver(plan_splits(found.sources))
+    return [
+        {**row, "fields": dict(row["fields"])}
+        for row in table.to_pylist()
+        if row["event"] == "thread"
+    ]
+
+
+@pytest.mark.parametrize("path", sorted(DATA.iterdir()), ids=lambda path: path.name)
+def test_a_deadlock_and_a_lock_in_every_format(path: Path) -> None:
+    found = {row["thread"]: row for row in rows(path)}
+    first = found["enrich (1/2)#0"]
+    assert (first["task"], first["subtask_index"], first["parallelism"], first["attempt"]) == (
+        "enrich",
+        0,
+        2,
+        0,
+    )
+    assert first["to_state"] == "BLOCKED"
+    assert first["fields"]["owner"] == "enrich (2/2)#0"
+    assert first["fields"]["deadlock"].splitlines() == ["enrich (1/2)#0", "enrich (2/2)#0"]
+    assert first["fields"]["frame"] == "Dl$Fn.one(Dl.java:6)"
+    waiting = found["map -> filter (2/2)#0"]["fields"]
+    assert (waiting["kind"], waiting["call"]) == (
+        "lock",
+        "java.util.concurrent.locks.ReentrantLock.lock",
+    )
+    assert "deadlock" not in waiting
+    assert found["regex (1/1)#0"]["fields"]["activity"] == "regex"
+    assert "main" not in found
+
+
+def test_text_cites_the_line_of_user_code() -> None:
+    path = DATA / "java-17-jstack-l.txt"
+    row = next(row for row in rows(path) if row["thread"] == "map -> filter (2/2)#0")
+    line = path.read_bytes()[row["offset"] :].split(b"\n", 1)[0]
+    assert line == b"\tat Dl$Fn.lock(Dl.java:6)"
+    assert row["fields"]["owner"] == "map -> filter (1/2)#0"
+
+
+def test_a_dump_inside_a_log(tmp_path: Path) -> None:
+    record = b"2026-11-25 21:00:00,123 INFO  org.apache.flink.runtime.taskmanager.Task [] - x\n"
+    path = tmp_path / "taskmanager.out"
+    path.write_bytes(record + (DATA / "java-25-jstack-l.txt").read_bytes() + b"\n" + record)
+    assert {row["thread"] for row in rows(path)} >= {"enrich (1/2)#0", "regex (1/1)#0"}
+
+
+def test_two_dumps_in_one_file_are_two_samples(tmp_path: Path) -> None:
+    path = tmp_path / "dumps.txt"
+    data = (DATA / "java-17-jstack-l.txt").read_bytes()
+    path.write_bytes(data + b"\n" + data.replace(b"21:31:34", b"21:31:36"))
+    assert len({row["fields"]["dump"] for row in rows(path)}) == 2
+
+
+def test_spark_names_the_owner_by_the_id_of_its_thread(tmp_path: Path) -> None:
+    task = "Executor task launch worker for task 3.0 in stage 5.0 (TID 12)"
+    threads = [
+        {
+            "threadId": 7,
+            "threadName": task,
+            "threadState": "BLOCKED",
+            "stackTrace": {"elems": ["com.shop.Job$.call(Job.scala:9)"]},
+            "blockedByThreadId": 8,
+            "blockedByLock": "java.lang.Object@1",
+            "holdingLocks": [],
+        },
+        {
+            "threadId": 8,
+            "threadName": "other",
+            "threadState": "RUNNABLE",
+            "stackTrace": {"elems": []},
+        },
+    ]
+    path = tmp_path / "threads.json"
+    path.write_text(json.dumps(threads))
+    (row,) = rows(path)
+    assert (row["thread"], row["fields"]["owner"], row["fields"]["kind"]) == (task, "other", "lock")
+
+
+def flink(name: str, first: str, frames: list[str]) -> dict[str, str]:
+    text = f'"{name}" Id=69 {first}\n' + "".join(f"\tat {frame}\n" for frame in frames)
+    return {"threadName": name, "stringifiedThreadInfo": text}
+
+
+def test_flink_names_lock_and_owner() -> None:
+    lock = 'BLOCKED on java.lang.Class@2a owned by "parse -> price (3/4)#0" Id=70'
+    body = {
+        "threadInfos": [
+            flink("parse -> price (1/4)#0", lock, [USER, MAP, *MAILBOX]),
+            flink("parse -> price (3/4)#0", "RUNNABLE (in native)", [SOCKET, USER, MAP, *MAILBOX]),
+            flink("OutputFlusher for parse -> price (1/4)#0", "TIMED_WAITING", PARK),
+        ]
+    }
+    (_, blocked), (_, owner) = thread_rows(flink_threads(body), "d")
+    assert blocked["fields"] | {"lock": "java.lang.Class@2a"} == blocked["fields"]
+    assert blocked["fields"]["owner_frame"] == USER
+    assert owner["fields"]["kind"] == "external"
+
+
+STACKS: list[tuple[str, list[str], str]] = [
+    ("TIMED_WAITING", [*PARK, f"{MAIL}.TaskMailboxImpl.take(T.java:1)"], "idle"),
+    (
+        "WAITING",
+        [
+            *PARK,
+            f"{MAIL}.TaskMailboxImpl.take(T.java:1)",
+            f"{MAIL}.MailboxExecutorImpl.yield(M.java:1)",
+            f"{ASYNC}.addToWorkQueue(A.java:1)",
+        ],
+        "async-queue-full",
+    ),
+    ("RUNNABLE", [SOCKET, USER, MAP], "socket"),
+    ("BLOCKED", [USER, MAP], "monitor"),
+    (
+        "BLOCKED",
+        [
+            "org.apache.logging.log4j.core.appender.OutputStreamManager.writeBytes(O.java:1)",
+            "org.apache.logging.log4j.spi.AbstractLogger.info(A.java:1)",
+            USER,
+        ],
+        "logging",
+    ),
+    ("TIMED_WAITING", ["java.lang.Thread.sleep(Native Method)", USER, MAP], "sleep"),
+    (
+        "TIMED_WAITING",
+        [*PARK, "com.zaxxer.hikari.pool.HikariPool.getConnection(H.java:1)", USER],
+        "connection-pool",
+    ),
+    (
+        "WAITING",
+        [*PARK, "java.util.concurrent.CompletableFuture.get(C.java:1)", USER],
+        "future",
+    ),
+    (
+        "RUNNABLE",
+        [
+            "app//org.rocksdb.RocksDB.get(Native Method)",
+            "app//org.apache.flink.state.rocksdb.RocksDBValueState.value(R.java:1)",
+            USER,
+        ],
+        "rocksdb",
+    ),
+    (
+        "RUNNABLE",
+        [
+            "com.esotericsoftware.kryo.Kryo.writeObject(K.java:1)",
+            "app//org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializer.copy(K.java:1)",
+            MAP,
+        ],
+        "kryo",
+    ),
+    ("RUNNABLE", [USER, MAP], "user-code"),
+    (
+        "WAITING",
+        [
+            *PARK,
+            "java.util.concurrent.CompletableFuture.get(C.java:1)",
+            "org.apache.flink.runtime.io.network.buffer.LocalBufferPool.requestMemorySegmentBlocking(L.java:1)",
+        ],
+        "output-buffer",
+    ),
+]
+
+
+@pytest.mark.parametrize(("state", "frames", "expected"), STACKS, ids=[s[2] for s in STACKS])
+def test_activities(state: str, frames: list[str], expected: str) -> None:
+    parsed = [frame_of(text) for text in (*frames, *MAILBOX)]
+    reading = read_stack([frame for frame in parsed if frame is not None], state)
+    assert reading.activity == expected
+    assert reading.frame == (USER if USER in frames else None)
+
+
+def test_the_call_below_generated_frames_and_the_component() -> None:
+    frames = [
+        "org.postgresql.core.v3.QueryExecutorImpl.execute(Q.java:1)",
+        "jdk.proxy2/jdk.proxy2.$Proxy7.executeQuery(Unknown Source)",
+        USER,
+    ]
+    parsed = [frame_of(text) for text in (SOCKET, *frames)]
+    reading = read_stack([frame for frame in parsed if frame is not None], "RUNNABLE")
+    assert reading.component == "postgresql"
+    assert reading.call == "org.postgresql.core.v3.QueryExecutorImpl.execute"
+
+
+def test_names_are_unique_and_kinds_known() -> None:
+    names = [each.name for each in activities()]
+    assert len(names) == len(set(names))
+    assert all(each.what and each.kind for each in activities())
+
+
+@given(st.text(max_size=200), st.binary(max_size=400))
+def test_any_text_is_read_without_an_error(text: str, data: bytes) -> None:
+    head = b"Full thread dump X\n" + f'"{text}" #1 prio=5\n'.encode() + data
+    assert len([*printed_rows(head, "x")]) <= 1
+    body = {"threadInfos": [{"threadName": text, "stringifiedThreadInfo": text}]}
+    assert len([*thread_rows(flink_threads(body), "x")]) <= 1
+
+
+def test_a_dump_of_twenty_megabytes_is_read_within_a_second() -> None:
+    helper = (
+        '"pool-%d-thread-1" #%d prio=5 tid=0x1 nid=0x1 waiting on condition\n'
+        "   java.lang.Thread.State: WAITING (parking)\n" + f"\tat {PARK[0]}\n" * 20 + "\n"
+    )
+    blocks = "".join(helper % (number, number) for number in range(14_000))
+    data = f"Full thread dump OpenJDK\n\n{blocks}".encode()
+    assert len(data) > 18_000_000
+    begin = time.perf_counter()
+    assert [*printed_rows(data, "x")] == []
+    assert time.perf_counter() - begin < 2.0
