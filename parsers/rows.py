@@ -183,6 +183,7 @@ class Event(StrEnum):
     SPARK_EXECUTOR = "spark_executor"  # fields.what: added | removed
     SPARK_QUERY = "spark_query"  # fields.what: started | idle | terminated
     SPARK_PROGRESS = "spark_progress"  # one trigger of a query
+    SPARK_PLAN = "spark_plan"  # of a query: fields.mode, delay_ms, window_ms, functions
     SPARK_TRIGGER = "spark_trigger"  # its files: fields.what: offsets | commits, fields.folder
     SPARK_PID = "spark_pid"  # output of the rate estimator
     SPARK_RATE_LIMIT = "spark_rate_limit"  # a receiver applies a new limit

@@ -289,6 +289,8 @@ class Trigger:
     processed_per_s: float | None = None
     watermark_us: int | None = None
     max_event_us: int | None = None
+    min_event_us: int | None = None
+    written: int | None = None  # rows; None if the sink does not count them
     state: tuple[Mapping[str, Any], ...] = ()
     sink: str | None = None
     stage: StageLoad | None = None
@@ -327,6 +329,25 @@ class Trigger:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Properties of a query's physical plan, from an event log.
+
+    Args:
+        mode: append, update or complete; None without state.
+        delay_ms: the longest delay of `withWatermark`.
+        window_ms: the longest window of event time.
+        column: the column of `withWatermark`.
+        functions: names of its Python functions.
+    """
+
+    mode: str | None = None
+    delay_ms: int | None = None
+    window_ms: int | None = None
+    column: str | None = None
+    functions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueryFacts:
     """A streaming query with its runs (restarts) in order."""
 
@@ -343,6 +364,7 @@ class QueryFacts:
     file_limit: int | None = None  # maxFilesPerTrigger, as the source logs it
     files_taken: tuple[int, ...] = ()  # new files per trigger, as the source logs them
     unfinished: OpenTrigger | None = None
+    plan: Plan = Plan()
 
     @property
     def label(self) -> str:

@@ -41,6 +41,7 @@ SINGLE: Final = (
     Event.SPARK_EXECUTOR,
     Event.SPARK_QUERY,
     Event.SPARK_PROGRESS,
+    Event.SPARK_PLAN,
     Event.SPARK_TRIGGER,
     Event.SPARK_PID,
     Event.SPARK_RATE_LIMIT,

@@ -18,6 +18,7 @@ from flowdiag.parsers.messages import MOMENT_MAX
 from flowdiag.parsers.rows import Event, Row, Tally
 from flowdiag.parsers.spark.causes import shorten
 from flowdiag.parsers.spark.lines import FIRST_KEY, EventScanner
+from flowdiag.parsers.spark.plan import EXECUTION_START, plan_rows
 from flowdiag.parsers.spark.progress import instant, progress_row
 from flowdiag.parsers.spark.tasks import TASK_END, OpenTasks, TaskSum
 
@@ -173,6 +174,7 @@ class EventReader:
         self._tasks: dict[tuple[int, int, str], TaskSum] = {}
         self._open = OpenTasks()
         self._tally = tally
+        self._plans: list[Row] = []
 
     def scanner(self, stream: BinaryIO, start: int = 0, end: int = -1) -> EventScanner:
         """Return a scanner that finds the lines for `rows` in a byte range and passes tasks to this
@@ -224,6 +226,9 @@ class EventReader:
             self._add_unrecognised(line.data)
             return []
         self._tally.recognised += 1
+        if read is plan_rows:
+            rows = [row for row in rows if row not in self._plans]  # each trigger repeats its plan
+            self._plans += [{**row} for row in rows]
         if name == "SparkListenerStageCompleted":
             done = rows[0]
             return [*self._flush((done["checkpoint"], done["attempt"])), *rows]
@@ -706,6 +711,7 @@ _READERS: Final[dict[str, Callable[[bytes], list[Row]]]] = {
     "SparkListenerStageCompleted": _stage_completed,
     "SparkListenerExecutorAdded": _executor_added,
     "SparkListenerExecutorRemoved": _executor_removed,
+    EXECUTION_START: plan_rows,
     "header": _header,
     "streaming_started": _streaming_started,
     "batch_submitted": _batch_event("submitted"),

@@ -8,6 +8,7 @@ omitted, and there are totals (catalogue/spark.md 4.2). Both give the same row.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
@@ -19,6 +20,9 @@ from flowdiag.parsers.rows import Event, Row
 N = TypeVar("N", int, float)
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FAR: Final = re.compile(r"\+?(?P<year>\d{5,6})(?P<rest>-\d\d-\d\dT.{1,30})")
+_CYCLE: Final = 400  # years, after which the calendar repeats
+_CYCLE_US: Final = 146_097 * 86_400_000_000
 _DEPTH: Final = 4  # nesting of offsets: source, topic, partition
 PARTITIONS: Final = 16  # kept, the largest backlogs first
 TEXT: Final = 400  # characters kept of a description
@@ -29,7 +33,7 @@ def progress_row(progress: object) -> Row | None:
 
     Columns: `utc_us` the start of the trigger, `duration_ms` its execution, `checkpoint` the batch id, and
     `job_name` the name of the query. The keys of `fields` are id, run_id, rows, durations, sources, input_per_s,
-    processed_per_s, watermark_us, max_event_us, state, sink and written; lists and objects are JSON.
+    processed_per_s, watermark_us, max_event_us, min_event_us, state, sink and written; lists and objects are JSON.
     """
     if not isinstance(progress, dict):
         return None
@@ -57,6 +61,7 @@ def progress_row(progress: object) -> Row | None:
         "processed_per_s": _rate(progress, sources, "processedRowsPerSecond"),
         "watermark_us": instant(times.get("watermark")),
         "max_event_us": instant(times.get("max")),
+        "min_event_us": instant(times.get("min")),
         "state": _json([_state(item) for item in _list(progress.get("stateOperators"))]),
         "sink": str(sink.get("description") or "")[:TEXT],
         "written": _integer(sink.get("numOutputRows")),
@@ -218,9 +223,13 @@ def instant(value: object) -> int | None:
 
     >>> instant("1970-01-01T00:00:01.500Z"), instant("soon")
     (1500000, None)
+    >>> instant("58870-06-01T00:00:00.000Z")  # milliseconds taken for seconds
+    1795603680000000000
     """
     if not isinstance(value, str):
         return None
+    if far := _FAR.fullmatch(value):
+        return _far_instant(int(far["year"]), far["rest"])
     try:
         moment = datetime.fromisoformat(value)
         aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
@@ -228,3 +237,10 @@ def instant(value: object) -> int | None:
     except (ValueError, OverflowError):
         return None
     return (passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds
+
+
+def _far_instant(year: int, rest: str) -> int | None:
+    """Parse an instant after the year 9999, which `datetime` does not know."""
+    cycles = (year - 2000) // _CYCLE
+    near = instant(f"{year - cycles * _CYCLE}{rest}")
+    return None if near is None else near + cycles * _CYCLE_US

@@ -16,7 +16,7 @@ from flowdiag.analyses.rate.assemble.unfinished import (
     files_by_folder,
     unfinished_trigger,
 )
-from flowdiag.analyses.rate.facts import OpenTask, QueryFacts, StageLoad, Trigger, Work
+from flowdiag.analyses.rate.facts import OpenTask, Plan, QueryFacts, StageLoad, Trigger, Work
 from flowdiag.parsers.rows import Event
 
 
@@ -56,6 +56,9 @@ def queries_of(
         query.add(row, field_of(row, "run_id"))
         query.events.append(row)
     _add_late(queries, singles[Event.SPARK_INCIDENT])
+    plans: dict[str, list[Row]] = defaultdict(list)
+    for row in singles[Event.SPARK_PLAN]:
+        plans[field_of(row, "id")].append(row)
     sources = _Sources(singles[Event.SPARK_INCIDENT], alone=len(queries) == 1)
     files = files_by_folder(singles[Event.SPARK_TRIGGER])
     for query in queries.values():
@@ -81,6 +84,7 @@ def queries_of(
                 file_limit=sources.file_limit,
                 files_taken=sources.files_taken,
                 unfinished=unfinished_trigger(query, mine, work, tasks, end_us),
+                plan=_plan_of(plans[identity]),
             )
         )
     return tuple(result)
@@ -90,6 +94,25 @@ def _of_known_queries(rows: Sequence[Row]) -> list[Row]:
     """Return the rows without exceptions of no query, if an exception ended a known one: it is printed again."""
     failed = any(field_of(row, "id") and row.get("cause") for row in rows)
     return [row for row in rows if field_of(row, "id") or not failed]
+
+
+def _plan_of(rows: Sequence[Row]) -> Plan:
+    """Merge the plans of a query: `foreachBatch` has a plan for each of its actions."""
+
+    def longest(name: str) -> int | None:
+        return max((int(text) for row in rows if (text := field_of(row, name))), default=None)
+
+    def first(name: str) -> str | None:
+        return next((text for row in rows if (text := field_of(row, name))), None)
+
+    functions = (name for row in rows for name in field_of(row, "functions").split())
+    return Plan(
+        mode=first("mode"),
+        column=first("column"),
+        delay_ms=longest("delay_ms"),
+        window_ms=longest("window_ms"),
+        functions=tuple(dict.fromkeys(functions)),
+    )
 
 
 _MOSTLY_LATE: Final = 0.5
@@ -212,6 +235,8 @@ def _trigger(row: Row, run: str, stage: StageLoad | None, work: Work | None) -> 
         processed_per_s=number("processed_per_s"),
         watermark_us=whole("watermark_us"),
         max_event_us=whole("max_event_us"),
+        min_event_us=whole("min_event_us"),
+        written=None if (written := whole("written")) is None or written < 0 else written,
         state=tuple(JSON.decode(fields.get("state") or "[]")),
         sink=fields.get("sink"),
         stage=stage,

@@ -16,6 +16,7 @@ from flowdiag.analyses.rate.rules import (
     falling_behind,
     few_tasks,
     fixed_batch_cost,
+    future_watermark,
     generation_lag,
     growing_state,
     hanging_batch,
@@ -23,6 +24,7 @@ from flowdiag.analyses.rate.rules import (
     little_headroom,
     many_tasks,
     no_core_left,
+    no_rows_written,
     periodic_triggers,
     python_code,
     rate_floor,
@@ -85,4 +87,6 @@ RULES: Final[tuple[Rule, ...]] = (
     periodic_triggers.RULE,
     repeated_batch.RULE,
     slow_source.RULE,
+    future_watermark.RULE,
+    no_rows_written.RULE,
 )

@@ -13,7 +13,8 @@ How it decides
 The rule adds up `numRowsDroppedByWatermark` (`numLateInputs` before 3.1.1) of all triggers. An operator counts
 its own input, so after an aggregation or a join the count has no share in the rows that the query read. The
 rule therefore counts triggers: at least `share` of the triggers that read rows must drop some. The finding is
-recovered if none of the last `recent` triggers dropped a row.
+recovered if none of the last `recent` triggers dropped a row. Rows that are late only because the watermark is
+ahead of the clock are left to RT411.
 
 What to do
 ----------
@@ -28,6 +29,7 @@ Replays of old data, and sources that are expected to be late.
 from __future__ import annotations
 
 from flowdiag.analyses.rate import helpers as h
+from flowdiag.analyses.rate.event_time import is_ahead
 
 
 class Limits(h.Limits):
@@ -46,7 +48,7 @@ def judge(
 ) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per query that drops rows."""
     for query, _ in assessed.queries:
-        dropped = [t for t in query.triggers if t.dropped]
+        dropped = [t for t in query.triggers if t.dropped and not is_ahead(t)]
         reading = sum(bool(t.rows) or bool(t.dropped) for t in query.triggers)
         if not dropped or len(dropped) < limits.share * reading:
             continue

@@ -14,15 +14,18 @@ How it decides
 The rule needs at least `triggers` recent triggers with rows.
 
 Stuck: the watermark does not change while the newest event time takes at least `times` different values. In
-most cases, one of several inputs is idle: by default, Spark uses the minimum of their watermarks.
+most cases, one of several inputs of a join or union is idle: by default, Spark uses the minimum of their watermarks.
+The finding names the sources without a row (`sources[].numInputRows`). A watermark ahead of the clock is left to
+RT411.
 
 Falling behind: the gap between the watermark and the newest event grows steadily. The growth is at least
 `lag`, and at least `growth` of the earlier gap.
 
 What to do
 ----------
-Remove the idle input. Alternatively, set `spark.sql.streaming.multipleWatermarkPolicy` to `max` if losing
-late rows of the slower inputs is acceptable.
+Send events through the idle input, for example a heartbeat per minute. Alternatively, set
+`spark.sql.streaming.multipleWatermarkPolicy` to `max` if losing late rows of the slower inputs is acceptable. A query
+keeps its policy until it has a new checkpoint location.
 
 False alarms
 ------------
@@ -32,12 +35,13 @@ Many rows with the same event time, for example in a replay of a single hour.
 from __future__ import annotations
 
 from flowdiag.analyses.rate import helpers as h
+from flowdiag.analyses.rate.event_time import idle_sources, is_ahead
 from flowdiag.analyses.rate.stability import Trend, trend
 
 
 class Limits(h.Limits):
     triggers: float = h.limit(
-        10,
+        8,
         "triggers",
         "minimum number of triggers with rows; a healthy watermark advances with the next one",
     )
@@ -57,36 +61,85 @@ def judge(
 ) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per query whose watermark stalls or falls behind."""
     for query, _ in assessed.queries:
-        late = [t for t in h.late_triggers(query.triggers) if t.watermark_us is not None and t.rows]
-        if len(late) < max(1, limits.triggers):
+        if stuck := stuck_triggers(query, limits):
+            yield _stuck(assessed, query, stuck, limits)
             continue
-        newest = {t.max_event_us for t in late if t.max_event_us is not None}
-        if len({t.watermark_us for t in late}) > 1:
-            if (slope := _lag_growth(late, limits)) is not None:
-                yield _behind(assessed, query, late, slope, limits)
-        elif len(newest) >= limits.times:
-            seconds = f"{(late[-1].time_us - late[0].time_us) / 1e6:.0f} s"
-            number = h.fmt.plural(len(late), "trigger")
-            yield h.trigger_finding(
-                assessed,
-                query,
-                late,
-                title=f"The watermark of {query.label} has not advanced for {number} ({seconds})",
-                why=f"its watermark has not advanced for {seconds}",
-                cause="stuck-watermark",
-                rank=h.Rank.ROOT_CAUSE,
-                measurements=(h.measurement("triggers", len(late), "triggers", limits.triggers),),
-                actions=h.remedies("stuck-watermark", assessed.app),
-            )
+        late = _marked(query, limits)
+        if late and (slope := _lag_growth(late, limits)) is not None:
+            yield _behind(assessed, query, late, slope, limits)
+
+
+def _marked(query: h.QueryFacts, limits: Limits) -> list[h.Trigger]:
+    """Return the recent triggers with rows and a watermark, if there are enough."""
+    late = [t for t in h.late_triggers(query.triggers) if t.watermark_us is not None and t.rows]
+    return late if len(late) >= max(1, limits.triggers) and not is_ahead(late[-1]) else []
+
+
+def stuck_triggers(query: h.QueryFacts, limits: Limits | None = None) -> list[h.Trigger]:
+    """Return all triggers since the watermark stopped although newer events arrive; none if it advances."""
+    limits = limits or Limits()
+    late = _marked(query, limits)
+    newest = {t.max_event_us for t in late if t.max_event_us is not None}
+    if not late or len({t.watermark_us for t in late}) > 1 or len(newest) < limits.times:
+        return []
+    since = next(
+        (
+            n
+            for n, t in reversed([*enumerate(query.triggers, 1)])
+            if t.watermark_us != late[0].watermark_us and t.rows
+        ),
+        0,
+    )
+    return [t for t in query.triggers[since:] if t.watermark_us is not None and t.rows]
+
+
+def _stuck(
+    assessed: h.AssessedApplication,
+    query: h.QueryFacts,
+    stuck: h.Sequence[h.Trigger],
+    limits: Limits,
+) -> h.Finding:
+    seconds = h.fmt.duration((stuck[-1].time_us - stuck[0].time_us) / 1000)
+    number, idle = h.fmt.plural(len(stuck), "trigger"), idle_sources(stuck)
+    title = f"The watermark of {query.label} has not advanced for {number} ({seconds})"
+    why = f"its watermark has not advanced for {seconds}"
+    measured = [h.measurement("triggers", len(stuck), "triggers", limits.triggers)]
+    if idle:
+        rows = h.fmt.plural(sum(t.rows or 0 for t in stuck), "row")
+        named = h.fmt.listed(h.fmt.shorten(name) for name in idle)
+        title += f": no row came from {named}"
+        why = f"no row came from {named}, while other sources delivered {rows}"
+        measured.append(h.measurement("idle-source", named, over=f"{rows} of other sources"))
+    first, last = stuck[0].state_rows, stuck[-1].state_rows
+    if first is not None and last is not None and last > first:
+        measured.append(h.measurement("state-rows", last, "rows", over=f"{first} at first"))
+    if stuck[-1].written is not None:
+        written = sum(t.written or 0 for t in stuck)
+        measured.append(h.measurement("written-rows", written, "rows", over=number))
+    return h.trigger_finding(
+        assessed,
+        query,
+        stuck,
+        title=title,
+        why=why,
+        cause="stuck-watermark",
+        rank=h.Rank.ROOT_CAUSE,
+        measurements=tuple(measured),
+        actions=h.remedies(
+            "stuck-watermark",
+            assessed.app,
+            *(("heartbeat", "policy") if idle else ("input", "policy")),
+        ),
+    )
 
 
 def _lag_growth(late: h.Sequence[h.Trigger], limits: Limits) -> Trend | None:
     """Return the growth of the gap to the newest event, in milliseconds per second, or None."""
     points = [
-        (t.time_us / 1e6, (t.max_event_us - t.watermark_us) / 1000)
+        (t.time_us / 1e6, (t.max_event_us - (t.watermark_us or 0)) / 1000)
         for t in late
-        # The first watermark of a query is the epoch.
-        if t.max_event_us is not None and t.watermark_us is not None and t.watermark_us > 0
+        # The first watermark of a query is the epoch. Rows older than the watermark do not show its lag.
+        if t.max_event_us is not None and 0 < (t.watermark_us or 0) <= t.max_event_us
     ]
     if len(points) < len(late) / 2:
         return None

@@ -1,0 +1,195 @@
+"""The watermark is ahead of the clock, or event times have the wrong unit or time zone.
+
+What it reports
+---------------
+A query whose newest event lies in the future: one wrong date, milliseconds that Spark reads as seconds, or local
+times that it reads as UTC. And a query whose event times are all too small by the same factor.
+
+Why it matters
+--------------
+A watermark never moves back, and the checkpoint keeps it. Until the clock reaches it, the query drops each row with a
+correct time as late. With the wrong unit, windows have wrong dates and wrong lengths.
+
+How it decides
+--------------
+`eventTime.max` of a trigger is at least `ahead` later than the trigger's end. If that holds for one batch, but not for
+those before, the finding names this batch. At least `fewest` triggers with events can share a mistake. Then each is
+compared with the clock: a ratio of 1,000 or a million, up to a deviation of `ratio`, is a wrong unit. Times that are
+too small by such a factor are a wrong unit as well. A constant multiple of 15 minutes, up to `jitter`, is a wrong time
+zone.
+
+The finding is recovered once the clock has passed the watermark, or after a start with a new checkpoint. It is
+critical while operators drop rows because of it.
+
+What to do
+----------
+Filter events from the future before `withWatermark`, or convert the unit. Start with a new checkpoint location.
+
+False alarms
+------------
+Events that are planned for the future, if they share a column with the time of past events.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from flowdiag.analyses.rate import helpers as h
+from flowdiag.analyses.rate.event_time import AHEAD_MS, day_of, end_us, is_ahead, lead_of
+
+_FACTORS: Final = {1_000: "milliseconds", 1_000_000: "microseconds"}
+_QUARTER_US: Final = 15 * 60 * 1_000_000
+_DAY_US: Final = 86_400 * 1_000_000
+_OVERFLOW_US: Final = 9_200_000_000_000_000_000  # Spark's largest time is 2^63 us
+
+
+class Limits(h.Limits):
+    ahead: float = h.limit(AHEAD_MS, "ms", "clocks of producers differ by seconds, rarely minutes")
+    ratio: float = h.limit(
+        0.02, "share", "deviation from a factor of 1,000: event times of the last years"
+    )
+    jitter: float = h.limit(
+        60_000, "ms", "deviation of a constant offset from a multiple of 15 minutes"
+    )
+    fewest: float = h.limit(3, "triggers", "fewer may share their unit or offset by chance")
+
+
+@dataclass(frozen=True, slots=True)
+class _Mistake:
+    """A clause about all event times, and the functions that convert them."""
+
+    clause: str
+    conversion: str
+
+
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
+    """Yield at most one finding per query."""
+    for query, _ in assessed.queries:
+        timed = [t for t in query.triggers if t.max_event_us is not None or t.watermark_us]
+        ahead = [t for t in timed if _leads(t, limits)]
+        events = [t for t in timed if t.max_event_us is not None]
+        mistake = _mistake(events, limits)
+        if mistake is not None:
+            yield _wrong(assessed, query, events, mistake)
+        elif ahead:
+            yield _jump(assessed, query, ahead[0], limits)
+
+
+def _leads(trigger: h.Trigger, limits: Limits) -> bool:
+    """Return whether a trigger has an event from the future, or such a watermark."""
+    newest = trigger.max_event_us
+    late = newest is not None and newest > end_us(trigger) + limits.ahead * 1000
+    return late or is_ahead(trigger, limits.ahead)
+
+
+def _mistake(events: h.Sequence[h.Trigger], limits: Limits) -> _Mistake | None:
+    """Return the unit or time zone that all event times share, if it is wrong."""
+    times = [(t.max_event_us, end_us(t)) for t in events if t.max_event_us]
+    if len(times) < max(1, limits.fewest):
+        return None
+    if all(newest >= _OVERFLOW_US for newest, _ in times):
+        return _Mistake(
+            "exceed the largest time of Spark: a smaller unit is read as seconds",
+            "timestamp_millis, timestamp_micros",
+        )
+    for factor, unit in _FACTORS.items():
+        if all(abs(newest / clock / factor - 1) <= limits.ratio for newest, clock in times):
+            return _Mistake(
+                f"are {factor:,} times the clock: {unit} are read as seconds",
+                f"timestamp_{unit.removesuffix('seconds')}s",
+            )
+        if all(abs(clock / newest / factor - 1) <= limits.ratio for newest, clock in times):
+            return _Mistake(
+                f"are a factor of {factor:,} too small: seconds are read as {unit}",
+                "timestamp_seconds",
+            )
+    return _offset([newest - clock for newest, clock in times], limits)
+
+
+def _offset(leads: h.Sequence[int], limits: Limits) -> _Mistake | None:
+    steps = {round(lead / _QUARTER_US) for lead in leads}
+    if len(steps) > 1 or not 0 < (step := steps.pop()) * _QUARTER_US < _DAY_US:
+        return None
+    if any(abs(lead - step * _QUARTER_US) > limits.jitter * 1000 for lead in leads):
+        return None
+    offset = h.fmt.duration(step * _QUARTER_US / 1000)
+    return _Mistake(
+        f"are {offset} ahead of the clock: local times are read as UTC",
+        "to_utc_timestamp, or spark.sql.session.timeZone",
+    )
+
+
+def _wrong(
+    assessed: h.AssessedApplication,
+    query: h.QueryFacts,
+    events: h.Sequence[h.Trigger],
+    mistake: _Mistake,
+) -> h.Finding:
+    newest = events[-1].max_event_us or 0
+    return h.trigger_finding(
+        assessed,
+        query,
+        events,
+        title=f"The event times of {query.label} {mistake.clause}",
+        why=f"event times {mistake.clause}",
+        cause="wrong-event-time",
+        rank=h.Rank.ROOT_CAUSE,
+        measurements=(
+            h.measurement("newest-event", day_of(newest), over=f"batch {events[-1].batch}"),
+            h.measurement("clock", day_of(end_us(events[-1]))),
+        ),
+        actions=h.remedies("wrong-event-time", assessed.app, conversion=mistake.conversion),
+    )
+
+
+def _jump(
+    assessed: h.AssessedApplication, query: h.QueryFacts, first: h.Trigger, limits: Limits
+) -> h.Finding:
+    after = [t for t in query.triggers if t.time_us >= first.time_us and t is not first]
+    state = h.State.ONGOING if _leads(query.triggers[-1], limits) else h.State.RECOVERED
+    dropped = sum(t.dropped for t in after)
+    newest = first.max_event_us or first.watermark_us or 0
+    lead_us = newest - end_us(first)
+    batch = "A batch" if first.batch is None else f"Batch {first.batch}"
+    return h.trigger_finding(
+        assessed,
+        query,
+        [first, *after],
+        severity=h.grade(state=state, share=1.0, fatal=state is h.State.ONGOING and dropped > 0),
+        state=state,
+        title=f"{batch} of {query.label} contains an event dated {day_of(newest)}, {lead_of(lead_us)} ahead of the "
+        "clock",
+        explain=h.explanation("future-watermark") + (_effect(after, dropped) if after else ""),
+        why=f"an event of batch {first.batch} is dated {day_of(newest)}, so rows with correct times are late",
+        cause="future-watermark",
+        rank=h.Rank.ROOT_CAUSE,
+        measurements=(
+            h.measurement("ahead-of-clock", round(lead_us / 1000), "ms", limits.ahead),
+            h.measurement("dropped-rows", dropped, "rows", over="counted by stateful operators"),
+        ),
+        actions=h.remedies(
+            "future-watermark", assessed.app, column=query.plan.column or "event_time"
+        ),
+    )
+
+
+def _effect(after: h.Sequence[h.Trigger], dropped: int) -> str:
+    """Return what the triggers after the event did, each count with what it counts."""
+    counts = [f"read {h.fmt.plural(sum(t.rows or 0 for t in after), 'row')}"]
+    if all(t.written is not None for t in after):
+        counts.append(f"wrote {h.fmt.plural(sum(t.written or 0 for t in after), 'row')}")
+    text = f" After that batch, {h.fmt.plural(len(after), 'trigger')} {' and '.join(counts)}."
+    if dropped:
+        # Operators count their own input, often after a partial aggregation.
+        text += (
+            f" Their stateful operators dropped {h.fmt.plural(dropped, 'row')} of their own input."
+        )
+    return text
+
+
+RULE = h.Rule(
+    "RT411", judge, Limits, causes=("future-watermark", "wrong-event-time"), needs="triggers"
+)

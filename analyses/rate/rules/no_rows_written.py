@@ -1,0 +1,120 @@
+"""A query reads rows and writes none.
+
+What it reports
+---------------
+- A query in append mode that reads rows and has written none, although its windows should have closed, or whose
+  watermark is delayed by many windows.
+- Otherwise, that the verdict is inconclusive: long windows, or a filter that no row passes, may be intended. A note
+  shows when the first window is due.
+
+Why it matters
+--------------
+Triggers succeed, and no other metric shows that the result is empty. The state grows until the first window closes.
+
+How it decides
+--------------
+At least `triggers` triggers of the query read rows, and no trigger wrote one: `sink.numOutputRows` is zero. A sink
+without this count is judged by the rows that an aggregation in append mode removes from its state. Queries whose
+watermark is ahead of the clock (RT411) or does not advance (RT405) are left out.
+
+In append mode, a window is written once the watermark has passed its end. The plan in an event log has the delay and
+the length of windows. It is a finding if the query has seen `passed` times their sum of event time. It is also a
+finding if the delay is at least `windows` times the length.
+
+What to do
+----------
+Use a shorter delay or shorter windows, or the output mode `update`.
+
+False alarms
+------------
+A filter after the aggregation, for example for alerts.
+"""
+
+from __future__ import annotations
+
+from flowdiag.analyses.rate import helpers as h
+from flowdiag.analyses.rate.event_time import delay_ms, emitted, event_span_ms, is_ahead
+from flowdiag.analyses.rate.rules.stuck_watermark import stuck_triggers
+
+
+class Limits(h.Limits):
+    triggers: float = h.limit(5, "triggers", "the first triggers only fill the state")
+    passed: float = h.limit(1.5, "ratio", "the window of the first event closes after one sum")
+    windows: float = h.limit(
+        10, "ratio", "a delay of some windows waits for late rows; a longer one is rarely intended"
+    )
+
+
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
+    """Yield a note, a finding or a doubt per query without output."""
+    for query, state in assessed.queries:
+        reading = [t for t in query.triggers if t.rows]
+        if len(reading) < max(1, limits.triggers) or state.failed or not _is_silent(query):
+            continue
+        read = h.fmt.plural(sum(t.rows or 0 for t in reading), "row")
+        if any(t.watermark_us is not None and t.state for t in reading):
+            yield from _unclosed(assessed, query, reading, read, limits)
+            continue
+        yield h.Inconclusive(
+            reason=f"{query.label} read {read} and wrote none: no row passes its filters or joins",
+            checks=("user-code",),
+            job=assessed.key,
+        )
+
+
+def _is_silent(query: h.QueryFacts) -> bool:
+    """Return whether no trigger wrote a row, and no other rule knows why."""
+    if any(emitted(query, t) != 0 for t in query.triggers):
+        return False
+    return not is_ahead(query.triggers[-1]) and not stuck_triggers(query)
+
+
+def _unclosed(
+    assessed: h.AssessedApplication,
+    query: h.QueryFacts,
+    reading: h.Sequence[h.Trigger],
+    read: str,
+    limits: Limits,
+) -> h.Iterator[h.Finding | h.Inconclusive]:
+    """Yield whether the windows of a query should have been written."""
+    delay, window, seen = delay_ms(query) or 0.0, query.plan.window_ms, event_span_ms(reading)
+    due, number = delay + (window or 0), h.fmt.plural(len(reading), "trigger")
+    overdue = window is not None and seen >= limits.passed * due
+    serious = overdue or (window is not None and delay >= limits.windows * window)
+    clause = f"its watermark is {h.fmt.duration(delay)} behind the newest event"
+    title = f"{h.fmt.capital(query.label)} read {read} in {number} and wrote none"
+    if window is not None:
+        clause += f", and its windows last {h.fmt.duration(window)}"
+    if not serious:
+        of = f"within {h.fmt.duration(seen)} of event time"
+        yield h.Inconclusive(
+            reason=f"{query.label} read {read} {of} and wrote none: a window is written once the watermark has passed "
+            f"its end. Here {clause}",
+            checks=() if window else ("query-plan",),
+            job=assessed.key,
+        )
+        title += f" {of}" + (f": the first is due after {h.fmt.duration(due)}" if window else "")
+    yield h.trigger_finding(
+        assessed,
+        query,
+        reading,
+        severity=h.Severity.WARNING if serious else h.Severity.INFO,
+        title=title,
+        explain=f"{h.explanation('no-output')} Here {clause}.",
+        why=f"it wrote no row: {clause}",
+        cause="no-output",
+        confidence=h.Confidence.HIGH if overdue else h.Confidence.MEDIUM,
+        rank=h.Rank.ROOT_CAUSE,
+        measurements=(
+            h.measurement("written-rows", 0, "rows", over=number),
+            h.measurement("watermark-delay", round(delay), "ms"),
+            h.measurement("event-time-seen", round(seen), "ms", round(due)),
+            h.measurement("state-rows", reading[-1].state_rows, "rows"),
+        ),
+        actions=h.remedies("no-output", assessed.app, "filter" if overdue else "delay", "update"),
+    )
+
+
+RULE = h.Rule("RT412", judge, Limits, core=True, causes=("no-output",), needs="triggers")

@@ -1,0 +1,98 @@
+"""Reads what a streaming query's physical plan contains, from the start of an SQL execution in an event log.
+
+Kept are the output mode, the delay of the watermark, the length of windows, and the Python functions. The line has the
+plan as text first and as a tree of tens of kilobytes after it, so only the text is decoded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from json.decoder import scanstring  # type: ignore[attr-defined]
+from typing import Final
+
+from flowdiag.parsers.rows import Event, Row
+
+EXECUTION_START: Final = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart"
+_TRIGGER: Final = re.compile(
+    r"id = (?P<id>[0-9a-f-]{36})(?:\n|<br/>)runId = (?P<run_id>[0-9a-f-]{36})(?:\n|<br/>)batch = (?P<batch>\w+)"
+)
+_MODE: Final = re.compile(
+    r"^\(\d+\) \w{0,40}State\w{0,40}\n.{0,4000}?[,)\]] (Append|Update|Complete),",
+    re.MULTILINE | re.DOTALL,
+)
+_COLUMN: Final = re.compile(
+    r"^\(\d+\) EventTimeWatermark[^\n]{0,80}\n[^\n]{0,4000}\nArguments: (?:[0-9a-f-]{36}, )?(\w{1,100})#",
+    re.MULTILINE,
+)
+_JOIN: Final = "StreamingSymmetricHashJoin"
+_DELAY: Final = re.compile(r"-T(\d{1,15})ms\b")  # an attribute with a watermark
+_WINDOW: Final = re.compile(r"END\) - -?\d{1,15}\) \+ (\d{1,15})\), LongType, TimestampType")
+_PYTHON: Final = re.compile(
+    r"^\(\d+\) (?=[^\n]{0,60}(?:Python|Pandas|Arrow))[^\n]{0,80}\n(?:[^\n]{0,4000}\n){0,2}?Arguments: ([^\n]{1,4000})",
+    re.MULTILINE,
+)
+_MOST_FUNCTIONS: Final = 8
+_MOST_MS: Final = 2**53
+
+
+def plan_rows(data: bytes) -> list[Row]:
+    """Return at most one row of event `spark_plan`: for executions of a streaming query with a plan of interest."""
+    text = data.decode("utf-8", "replace")
+    query = _TRIGGER.search(_string(text, "description"))
+    if query is None:
+        return []
+    fields = {**fields_of(_string(text, "physicalPlanDescription"))}
+    if not fields:
+        return []
+    named = {"id": query["id"], "run_id": query["run_id"]}
+    return [{"event": Event.SPARK_PLAN.value, "fields": {**named, **fields}}]
+
+
+def _string(text: str, key: str) -> str:
+    """Return the first string value of a key in JSON text, or an empty string."""
+    mark = f'"{key}":"'
+    place = text.find(mark)
+    return "" if place < 0 else str(scanstring(text, place + len(mark), False)[0])
+
+
+def fields_of(plan: str) -> dict[str, str]:
+    """Return the properties of a plan in Spark's formatted text, without its missing properties.
+
+    >>> fields_of("(3) BatchEvalPython\\nInput [1]: [v#1L]\\nArguments: [ask((v#1L % 97))#2], [pythonUDF0#7]\\n")
+    {'functions': 'ask'}
+    """
+    mode = _MODE.search(plan)
+    if mode is not None:
+        found = {"mode": mode[1].lower()}
+    else:
+        found = {"mode": "append"} if _JOIN in plan else {}
+    delays = [int(text) for text in _DELAY.findall(plan)]
+    windows = [int(text) // 1000 for text in _WINDOW.findall(plan)]
+    for name, values in (("delay_ms", delays), ("window_ms", windows)):
+        if values and max(values) < _MOST_MS:
+            found[name] = str(max(values))
+    if (column := _COLUMN.search(plan)) is not None:
+        found["column"] = column[1]
+    names = [name for text in _PYTHON.findall(plan) for name in _functions(text)]
+    if names:
+        found["functions"] = " ".join(list(dict.fromkeys(names))[:_MOST_FUNCTIONS])
+    return found
+
+
+def _functions(arguments: str) -> Iterator[str]:
+    """Yield the functions called at the top of a node's arguments: `[f(a, g(b))#1, h(c)#2], [out#3]`."""
+    depth, name = 0, ""
+    for character in arguments.removeprefix("["):
+        if character == "(":
+            if depth == 0 and name:
+                yield name
+            depth += 1
+        elif character == ")":
+            depth -= 1
+        elif character == "]" and depth == 0:
+            return
+        if depth == 0 and (character.isalnum() or character in "_<>."):
+            name += character
+        else:
+            name = ""
