@@ -7,10 +7,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from flowdiag.analyses.model import fmt
+from flowdiag.analyses.rate.assessment.triggers import late_triggers
 from flowdiag.analyses.rate.facts import QueryFacts, Trigger
 
 AHEAD_MS: Final = 600_000.0
 """From there on, a watermark is ahead of the clock, and not only of another clock."""
+
+STUCK_TRIGGERS: Final = 8  # with rows: a healthy watermark advances with the next one
+STUCK_TIMES: Final = 3  # newest event times
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _YEAR_US: Final = 31_556_952_000_000
@@ -46,6 +50,32 @@ def lead_of(lead_us: int) -> str:
     """
     years = lead_us / _YEAR_US
     return f"{years:,.0f} years" if years >= 2 else fmt.duration(lead_us / 1000)
+
+
+def marked_triggers(query: QueryFacts, fewest: float = STUCK_TRIGGERS) -> list[Trigger]:
+    """Return the recent triggers with rows and a watermark, if there are enough."""
+    late = [t for t in late_triggers(query.triggers) if t.watermark_us is not None and t.rows]
+    return late if len(late) >= max(1, fewest) and not is_ahead(late[-1]) else []
+
+
+def stuck_triggers(
+    query: QueryFacts, *, fewest: float = STUCK_TRIGGERS, times: float = STUCK_TIMES
+) -> list[Trigger]:
+    """Return all triggers since the watermark stopped although newer events arrive; none if it advances.
+
+    Args:
+        query: its triggers.
+        fewest: number of recent triggers with rows that are needed.
+        times: number of different newest event times that are needed.
+    """
+    late = marked_triggers(query, fewest)
+    newest = {t.max_event_us for t in late if t.max_event_us is not None}
+    if not late or len({t.watermark_us for t in late}) > 1 or len(newest) < times:
+        return []
+    held = late[0].watermark_us
+    marked = [t for t in query.triggers if t.watermark_us is not None and t.rows]
+    since = max((n for n, t in enumerate(marked, 1) if t.watermark_us != held), default=0)
+    return marked[since:]
 
 
 def idle_sources(triggers: Sequence[Trigger]) -> list[str]:

@@ -33,8 +33,13 @@ A filter after the aggregation, for example for alerts.
 from __future__ import annotations
 
 from flowdiag.analyses.rate import helpers as h
-from flowdiag.analyses.rate.event_time import delay_ms, emitted, event_span_ms, is_ahead
-from flowdiag.analyses.rate.rules.stuck_watermark import stuck_triggers
+from flowdiag.analyses.rate.event_time import (
+    delay_ms,
+    emitted,
+    event_span_ms,
+    is_ahead,
+    stuck_triggers,
+)
 
 
 class Limits(h.Limits):

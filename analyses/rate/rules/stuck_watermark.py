@@ -35,18 +35,24 @@ Many rows with the same event time, for example in a replay of a single hour.
 from __future__ import annotations
 
 from flowdiag.analyses.rate import helpers as h
-from flowdiag.analyses.rate.event_time import idle_sources, is_ahead
+from flowdiag.analyses.rate.event_time import (
+    STUCK_TIMES,
+    STUCK_TRIGGERS,
+    idle_sources,
+    marked_triggers,
+    stuck_triggers,
+)
 from flowdiag.analyses.rate.stability import Trend, trend
 
 
 class Limits(h.Limits):
     triggers: float = h.limit(
-        8,
+        STUCK_TRIGGERS,
         "triggers",
         "minimum number of triggers with rows; a healthy watermark advances with the next one",
     )
     times: float = h.limit(
-        3, "times", "minimum number of newest event times; a replay may repeat one hour"
+        STUCK_TIMES, "times", "minimum number of newest event times; a replay may repeat one hour"
     )
     lag: float = h.limit(
         60_000, "ms", "minimum growth over the recent triggers; less is jitter of the sources"
@@ -61,36 +67,12 @@ def judge(
 ) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per query whose watermark stalls or falls behind."""
     for query, _ in assessed.queries:
-        if stuck := stuck_triggers(query, limits):
+        if stuck := stuck_triggers(query, fewest=limits.triggers, times=limits.times):
             yield _stuck(assessed, query, stuck, limits)
             continue
-        late = _marked(query, limits)
+        late = marked_triggers(query, limits.triggers)
         if late and (slope := _lag_growth(late, limits)) is not None:
             yield _behind(assessed, query, late, slope, limits)
-
-
-def _marked(query: h.QueryFacts, limits: Limits) -> list[h.Trigger]:
-    """Return the recent triggers with rows and a watermark, if there are enough."""
-    late = [t for t in h.late_triggers(query.triggers) if t.watermark_us is not None and t.rows]
-    return late if len(late) >= max(1, limits.triggers) and not is_ahead(late[-1]) else []
-
-
-def stuck_triggers(query: h.QueryFacts, limits: Limits | None = None) -> list[h.Trigger]:
-    """Return all triggers since the watermark stopped although newer events arrive; none if it advances."""
-    limits = limits or Limits()
-    late = _marked(query, limits)
-    newest = {t.max_event_us for t in late if t.max_event_us is not None}
-    if not late or len({t.watermark_us for t in late}) > 1 or len(newest) < limits.times:
-        return []
-    since = next(
-        (
-            n
-            for n, t in reversed([*enumerate(query.triggers, 1)])
-            if t.watermark_us != late[0].watermark_us and t.rows
-        ),
-        0,
-    )
-    return [t for t in query.triggers[since:] if t.watermark_us is not None and t.rows]
 
 
 def _stuck(
