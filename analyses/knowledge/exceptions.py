@@ -38,6 +38,7 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "fenced-transaction": ("fenced-transaction", ()),
     "kafka-denied": ("kafka-denied", ()),
     "kafka-timeout": ("kafka-timeout", ()),
+    "unknown-topic": ("unknown-topic", ()),
     "offsets-gone": ("offsets-out-of-range", ("retention",)),
     "offsets-went-back": ("offsets-went-back", ()),
     "hdfs-no-datanode": ("storage-failure", ("datanodes",)),

@@ -66,6 +66,7 @@ _SLOW: Final = (
     "slow-network",
     "garbage-collection",
     "process-paused",
+    "database-lock",
 )
 _LATE: Final = (
     *_SLOW,
@@ -143,6 +144,20 @@ RELATIONS: Final = (
         explain=("BP101", "BP103", "CP101", "CP102", "CP104", "CP105", "CP106", "CP203"),
         clause="upstream tasks and barriers wait",
         source="a thread that waits for a lock processes neither records nor barriers; flink.md 7.3",
+    ),
+    Relation(
+        name="sink-waits",
+        causes=("database-lock",),
+        explain=("BP102", "BP104", "BP105", "CP201", "CP202", "CP306"),
+        clause="the sink waits for it",
+        source="JdbcWriter flushes in the task's thread, or holds its lock; flink.md 7.3",
+    ),
+    Relation(
+        name="lag-grows",
+        causes=(*_SLOW, "checkpoint-lock-held", "hot-partition", "too-few-partitions"),
+        explain=("IO101",),
+        clause="the source is read more slowly than records arrive",
+        source="SourceReaderBase polls no records while its element queue is full",
     ),
     Relation(
         name="state-memory",

@@ -135,6 +135,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     receiver: str | None = None
     output_operation: int | None = None
     partition: str | None = None  # of a topic: orders-3
+    service: str | None = None  # a system outside the job, with its address if known
     option: str | None = None
 
 

@@ -17,6 +17,7 @@ from flowdiag.analyses.model.derived import DerivedValues, once
 from flowdiag.analyses.model.keys import Process, Ref
 from flowdiag.analyses.queues.capacity import Capacity
 from flowdiag.parsers.notes import InputNote
+from flowdiag.analyses.queues.neighbours.facts import Neighbours
 
 
 class Gauge(NamedTuple):
@@ -137,6 +138,7 @@ class JobQueues:
         starts_us: when the job started, restarted, was restored or rescaled.
         version_from: `said` by the input, `metrics` inferred from their names, None: not known.
         gaps: missing and unusable metrics, for the report.
+        neighbours: the systems around it, if this is the only job.
     """
 
     job: JobFacts
@@ -150,6 +152,7 @@ class JobQueues:
     version: tuple[int, int] | None = None
     version_from: str | None = None
     gaps: tuple[InputNote, ...] = ()
+    neighbours: Neighbours = field(default_factory=Neighbours)
     # Of `flowdiag.analyses.model.derived.once`.
     derived: DerivedValues = field(default_factory=DerivedValues, init=False, repr=False)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Unpack
 
+from msgspec.structs import replace
+
 from flowdiag.analyses.flink import judging
 from flowdiag.analyses.flink.helpers import explanation, measurement, remedies, votes_for
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
@@ -49,6 +51,24 @@ from flowdiag.analyses.queues.judging import (
     waiting_tasks,
 )
 from flowdiag.analyses.queues.movement import Silence, silence_of, stands_still
+from flowdiag.analyses.queues.neighbours.blocked import blocked_sessions
+from flowdiag.analyses.queues.neighbours.lags import (
+    Trend,
+    active_loads,
+    falls_behind,
+    group_trend,
+    hot_partition,
+    hot_subtask,
+    job_trend,
+    lag_measurements,
+    partitions_of_job,
+    pending_of,
+    pressed_sources,
+    read_rate,
+    silent_subtasks,
+    trend_of,
+    uneven_sources,
+)
 from flowdiag.analyses.queues.proof import (
     GC_TIME,
     WAITING,
@@ -126,6 +146,22 @@ def records_of(
         key: the subtask; None for reports of TaskManagers.
     """
     return cite((evidence_in(report, gauges, key), report.first_us) for report in reports)
+
+
+def with_partition(subject: Subject, partition: str | None) -> Subject:
+    """Return a subject with the partition that it reads."""
+    return replace(subject, partition=partition)
+
+
+def is_sink(job: JobQueues, task: str) -> bool:
+    """Return whether no task reads from this one, in a job with several tasks or with a sink in its name."""
+    last = bool(job.topology.tasks) and not job.topology.downstream(task)
+    return last and (len(job.topology.tasks) > 1 or "Writer" in task or "Sink: " in task)
+
+
+def pressing_sinks(job: JobQueues) -> list[str]:
+    """Return the sinks at which back pressure starts."""
+    return [spell.task for spell in find_spells(job) if is_sink(job, spell.task)]
 
 
 def tasks_wait(job: JobQueues) -> bool:

@@ -40,6 +40,12 @@ GAUGES: Final = {
 OPERATOR_GAUGES: Final = {
     "pending": ("pendingRecords",),
     "fetch_lag_ms": ("currentFetchEventTimeLag",),
+    "send_ms": ("currentSendTime",),
+    "request_ms": ("KafkaProducer.request-latency-avg",),
+    "buffer_free": ("KafkaProducer.buffer-available-bytes",),
+    "buffer_total": ("KafkaProducer.buffer-total-bytes",),
+    "waiting_threads": ("KafkaProducer.waiting-threads",),
+    "throttled_ms": ("KafkaProducer.produce-throttle-time-avg",),
 }
 COUNTERS: Final = {
     "records_in": ("numRecordsIn",),

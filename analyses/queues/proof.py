@@ -8,7 +8,7 @@ from typing import Final
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.model.finding import Evidence, cite_part
 from flowdiag.analyses.queues.facts import GateQueue, Gauge, Machine, Sample
-from flowdiag.analyses.queues.measure import COUNTERS, GAUGES, MACHINE_GAUGES
+from flowdiag.analyses.queues.measure import COUNTERS, GAUGES, MACHINE_GAUGES, OPERATOR_GAUGES
 from flowdiag.parsers.focus import Focus
 
 WORKING: Final = ("busy", "idle", "in_pool")
@@ -26,6 +26,7 @@ _PEAKS: Final = frozenset(
 _PER_SECOND: Final = {"is_back_pressured": 1000.0}
 _NAMES: Final = {
     **GAUGES,
+    **OPERATOR_GAUGES,
     **MACHINE_GAUGES,
     "records_in": COUNTERS["records_in"],
     GC_TIME: ("Status.JVM.GarbageCollector.All.Time", "Status.JVM.GarbageCollector.*.Time"),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from flowdiag.analyses.diagnosis import SelectableJob
+from flowdiag.analyses.diagnosis import SelectableJob, SideInputs
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.flink.settled import Settled, rows_of
 from flowdiag.analyses.flink.topic import FLINK, FlinkTopic, Row, named_jobs
@@ -17,6 +17,7 @@ from flowdiag.analyses.model.span import Span
 from flowdiag.analyses.queues.assemble import assemble_queues
 from flowdiag.analyses.queues.facts import JobQueues, QueueFacts, Sample
 from flowdiag.analyses.queues.gaps import can_show_back_pressure
+from flowdiag.analyses.queues.neighbours.facts import Neighbours, read_neighbours
 from flowdiag.analyses.queues.rules import RULES
 from flowdiag.analyses.report.wire import Data
 from flowdiag.parsers.notes import InputNote
@@ -48,6 +49,11 @@ class Queues(FlinkTopic):
 
         return METRICS
 
+    def side_inputs(self, sources: Sequence[Source], options: Options) -> SideInputs:
+        """Read the output of the tools of Kafka and databases."""
+        found = read_neighbours(sources)
+        return SideInputs(content=found, kinds=found.kinds)
+
     def more(self, common: ClusterFacts, settled: Settled, progress: ProgressCallback) -> list[Row]:
         """Metrics by windows of time."""
         from flowdiag.analyses.queues.measure import queue_frame
@@ -65,7 +71,12 @@ class Queues(FlinkTopic):
         options: Options,
     ) -> QueueFacts:
         """The queues of every job."""
-        return assemble_queues(more, common, window_us=window_us(common))
+        return assemble_queues(
+            more,
+            common,
+            window_us=window_us(common),
+            neighbours=side_inputs or Neighbours(),
+        )
 
     def jobs(self, facts: QueueFacts) -> Iterable[SelectableJob]:
         """The jobs."""
@@ -147,11 +158,11 @@ class Queues(FlinkTopic):
 
     def is_assessed(self, facts: QueueFacts) -> bool:
         """Return whether there is a sample of any job."""
-        return any(job.samples or job.totals for job in facts.jobs)
+        return any(job.samples or job.totals or not job.neighbours.empty for job in facts.jobs)
 
     def is_fed(self, facts: QueueFacts) -> bool:
         """Return whether a job has samples over time, or a single sample shows that tasks wait."""
-        return any(can_show_back_pressure(job) for job in facts.jobs)
+        return any(can_show_back_pressure(job) or not job.neighbours.empty for job in facts.jobs)
 
     def notes(
         self, measured: QueueFacts, facts: QueueFacts, options: Options

@@ -35,7 +35,15 @@ if TYPE_CHECKING:
 _NARRATIVE: Final = 2000  # characters
 _WORST: Final = 10  # subjects listed of a finding that many share
 # Kinds of side inputs, which are counted as a whole instead of by records.
-_WHOLE: Final = ("configuration", "kubectl", "gc-log")
+_WHOLE: Final = (
+    "configuration",
+    "kubectl",
+    "gc-log",
+    "consumer-groups",
+    "database-sessions",
+    "database-log",
+    "broker-log",
+)
 
 
 def report_of(

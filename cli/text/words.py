@@ -240,9 +240,10 @@ _NAMES: Final[Mapping[str, Callable[[w.Subject, str, str], str]]] = {
     "partition": lambda s, task, place: (
         f"partition {s.partition}{_of_query(s)}" if s.partition else ""
     ),
+    "service": lambda s, task, place: s.service or "",
     "task": lambda s, task, place: _stage_task(s),
 }
-_WITHOUT_PLACE: Final = ("taskmanager", "host", "option", "application", "query")
+_WITHOUT_PLACE: Final = ("service", "taskmanager", "host", "option", "application", "query")
 
 
 def _place(subject: w.Subject) -> str:

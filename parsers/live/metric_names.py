@@ -41,7 +41,11 @@ GATE_METRICS: Final = re.compile(
 )
 OPERATOR_METRICS: Final = re.compile(
     r".+\.(?:pendingRecords|pendingBytes|watermarkLag|currentFetchEventTimeLag"
-    r"|currentEmitEventTimeLag|sourceIdleTime|currentSendTime|numRecordsOutErrors|numRecordsSendErrors)"
+    r"|currentEmitEventTimeLag|sourceIdleTime|currentSendTime|numRecordsOutErrors|numRecordsSendErrors"
+    r"|KafkaSourceReader\.commits(?:Succeeded|Failed)"
+    r"|KafkaConsumer\.(?:records-lag-max|records-consumed-rate|fetch-(?:latency|throttle-time)-avg|connection-count)"
+    r"|KafkaProducer\.(?:record-send-rate|record-error-total|record-queue-time-avg|request-latency-avg"
+    r"|produce-throttle-time-avg|buffer-(?:total|available)-bytes|waiting-threads|connection-count))"
 )
 PROCESS_METRICS: Final = re.compile(
     r"Status\.(?:JVM\.(?:CPU\.Load|Memory\.Heap\.(?:Used|Max)|Memory\.Direct\.MemoryUsed"

@@ -18,6 +18,7 @@ from flowdiag.parsers.flink.container_texts import looks_like_kubectl, reports_k
 from flowdiag.parsers.flink.prometheus import FLINK_METRIC
 from flowdiag.parsers.flink.web_ui import contains_table
 from flowdiag.parsers.lines.pastes import PASTE_BYTES, engine_and_class, failures_in
+from flowdiag.parsers.neighbours.kinds import NeighbourKind, neighbour_kind
 from flowdiag.parsers.sniff.bytes import binary_format, encoding_of, is_binary, to_utf8
 from flowdiag.parsers.sniff.documents import sniff_export, sniff_json, sniff_printed, sniff_wrapped
 from flowdiag.parsers.sniff.signs import (
@@ -145,6 +146,12 @@ def _sniff_binary(text: _Text) -> Sniffed | None:
     return None
 
 
+def _sniff_neighbour(text: _Text) -> Sniffed | None:
+    """Return the verdict on output of the tools of Kafka and databases, and on their logs."""
+    kind = neighbour_kind(text.head.decode("utf-8", "replace"))
+    return None if kind is None else not_read(kind.reason)
+
+
 def _sniff_structured(text: _Text) -> Sniffed | None:
     if not text.is_json:
         return sniff_export(text.sample, text.start) or sniff_wrapped(text.sample, text.start)
@@ -225,6 +232,7 @@ def _sniff_any_log(text: _Text) -> Sniffed | None:
 
 _DETECTORS: Final[tuple[Callable[[_Text], Sniffed | None], ...]] = (
     _sniff_binary,
+    _sniff_neighbour,
     _sniff_structured,
     _sniff_exposition,
     _sniff_engine_log,
@@ -276,7 +284,9 @@ _SOURCE_CODE: Final = "looks like source code"
 _UNLIKE_LOGS: Final = frozenset({_CONFIGURATION, _SOURCE_CODE})
 """Texts whose words for failures are names of options or of classes."""
 _KUBECTL: Final = "output of kubectl: `flowdiag memory` reads which containers ended and why"
-_FINAL: Final = frozenset({_KUBECTL, SEATUNNEL, "binary file"})
+_FINAL: Final = frozenset(
+    {_KUBECTL, SEATUNNEL, "binary file", *(kind.reason for kind in NeighbourKind)}
+)
 
 
 def _sniff_failures(sample: Sample, *, vague: bool) -> Sniffed | None:

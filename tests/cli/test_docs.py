@@ -38,7 +38,7 @@ def test_a_block_is_regenerated() -> None:
 def test_every_rule_is_documented(rule: Rule) -> None:
     parts = sections(rule.page)
     assert [heading for heading in HEADINGS if not parts.get(heading)] == []
-    assert re.fullmatch(r"(BP|CP|MM|RT|SK|ST)\d{3}", rule.code)
+    assert re.fullmatch(r"(BP|CP|IO|MM|RT|SK|ST)\d{3}", rule.code)
     assert re.fullmatch(r"[a-z]+(-[a-z]+)*", rule.name)
     assert rule.title and not rule.title.endswith(".")
     for threshold in rule.thresholds:

@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from typing import Final
 
-from flowdiag.analyses.flink.job import ClusterFacts, Garbage, JobFacts
+from flowdiag.analyses.flink.job import UNKNOWN_JOB, ClusterFacts, Garbage, JobFacts
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.flink.tasks.topology import Topology
 from flowdiag.analyses.model.keys import JobKey
@@ -22,16 +23,26 @@ from flowdiag.analyses.queues.facts import (
     Sample,
 )
 from flowdiag.parsers.notes import InputNote, Kind
+from flowdiag.analyses.queues.neighbours.facts import Neighbours
 from flowdiag.parsers.units import version_of
 
+NO_NEIGHBOURS: Final = Neighbours()
 
-def assemble_queues(rows: Sequence[Row], common: ClusterFacts, *, window_us: int) -> QueueFacts:
+
+def assemble_queues(
+    rows: Sequence[Row],
+    common: ClusterFacts,
+    *,
+    window_us: int,
+    neighbours: Neighbours = NO_NEIGHBOURS,
+) -> QueueFacts:
     """Build the facts from rows.
 
     Args:
         rows: of `measure.queue_frame`.
         common: the facts that all topics share.
         window_us: length of a window.
+        neighbours: the systems around the jobs. No input shows to which of several jobs they belong.
     """
     by_what: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
@@ -51,13 +62,15 @@ def assemble_queues(rows: Sequence[Row], common: ClusterFacts, *, window_us: int
     for key, found in windows.items():
         if key not in known:
             known[key] = owners.unknown_job(key, found)
-    return QueueFacts(
-        common=common,
-        jobs=tuple(
-            _job(job, windows[key], gate_rows[key], machines, reports, common, window_us)
-            for key, job in known.items()
-        ),
+    if not known and not neighbours.empty:
+        known[UNKNOWN_JOB.key] = UNKNOWN_JOB
+    jobs = tuple(
+        _job(job, windows[key], gate_rows[key], machines, reports, common, window_us)
+        for key, job in known.items()
     )
+    if len(jobs) == 1:
+        jobs = (replace(jobs[0], neighbours=neighbours),)
+    return QueueFacts(common=common, jobs=jobs)
 
 
 def _job(

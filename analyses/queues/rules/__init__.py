@@ -7,8 +7,12 @@ from typing import Final
 from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.queues.rules import (
     back_pressure,
+    consumer_lag,
     data_skew,
+    database_lock,
     garbage_collection,
+    hot_partition,
+    idle_source_subtasks,
     network_bottleneck,
     network_memory_used_up,
     no_output,
@@ -44,4 +48,9 @@ RULES: Final[tuple[Rule, ...]] = (
     garbage_collection.RULE,
     uneven_placement.RULE,
     watermark_lag.RULE,
+    # IO1xx: sources, IO2xx: sinks and the systems behind them
+    consumer_lag.RULE,
+    hot_partition.RULE,
+    idle_source_subtasks.RULE,
+    database_lock.RULE,
 )

@@ -1,0 +1,148 @@
+"""Sessions of a database that wait for locks of other sessions, as its own tools show them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from flowdiag.analyses.model.derived import once
+from flowdiag.analyses.model.finding import Evidence, cite
+from flowdiag.analyses.queues.facts import JobQueues
+from flowdiag.analyses.queues.neighbours.facts import DatabaseSession, DatabaseWait, snapshots
+
+SNAPSHOTS: Final = 2
+"""Snapshots that must show the wait: one may catch a lock that is held for a moment."""
+LONG_MS: Final = 10_000
+"""A wait in the server's log; a busy database has many short ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocked:
+    """Sessions that wait for a lock.
+
+    Args:
+        waiting: the largest number of the job's sessions that wait at once.
+        sessions: the job's sessions in that snapshot.
+        holder: the process that holds the lock; None if unknown.
+        holder_state: `idle in transaction`, `active`, …
+        event: the kind of lock: `relation`, `transactionid`, …
+        snapshots: snapshots with the wait, of all.
+        lasted_ms: from the first to the last record; None without times.
+        ongoing: whether the last snapshot, or the end of the log, still shows it.
+    """
+
+    waiting: int
+    sessions: int
+    holder: int | None
+    holder_state: str | None
+    event: str | None
+    snapshots: tuple[int, int]
+    first_us: int | None
+    last_us: int | None
+    ongoing: bool
+    evidence: tuple[Evidence, ...]
+
+    @property
+    def lasted_ms(self) -> float | None:
+        if self.first_us is None or self.last_us is None:
+            return None
+        return (self.last_us - self.first_us) / 1000
+
+
+@once
+def blocked_sessions(job: JobQueues) -> Blocked | None:
+    """Return the waits of the job's sessions for locks of others; None if they are short or unknown."""
+    return _in_snapshots(job) or _in_log(job)
+
+
+def _in_snapshots(job: JobQueues) -> Blocked | None:
+    rounds = [(_waiting(each), each) for each in snapshots(job.neighbours.sessions)]
+    hit = [(waiting, each) for waiting, each in rounds if waiting]
+    if len(hit) < SNAPSHOTS:
+        return None
+    waiting, everything = max(hit, key=lambda pair: len(pair[0]))
+    holder = _holder(waiting, everything) or _holder_in_log(job, waiting)
+    known = [s for s in everything if s.row.pid == holder]
+    times = [s.row.time_us for found, _ in hit for s in found if s.row.time_us is not None]
+    return Blocked(
+        waiting=len(waiting),
+        sessions=len(_of_job(everything)),
+        holder=holder,
+        holder_state=known[0].row.state if known else None,
+        event=waiting[0].row.event,
+        snapshots=(len(hit), len(rounds)),
+        first_us=min(times, default=None),
+        last_us=max(times, default=None),
+        ongoing=hit[-1][1] is rounds[-1][1],
+        evidence=(
+            *cite((s.ref, s.row.time_us) for s in (*waiting, *known)),
+            *cite((wait.ref, wait.row.time_us) for wait in job.neighbours.waits),
+        ),
+    )
+
+
+def _waiting(sessions: list[DatabaseSession]) -> list[DatabaseSession]:
+    """Return the job's sessions that wait for a lock."""
+    return [s for s in _of_job(sessions) if s.row.waits_for_lock]
+
+
+def _of_job(sessions: list[DatabaseSession]) -> list[DatabaseSession]:
+    """Return the sessions of Java's driver; all that a client opened if the names are missing."""
+    named = [s for s in sessions if s.row.application]
+    if named:
+        return [s for s in named if s.row.from_java]
+    return [s for s in sessions if s.row.client]
+
+
+def _holder(waiting: list[DatabaseSession], everything: list[DatabaseSession]) -> int | None:
+    """Return the process at the end of the chains of blockers, the most common first."""
+    blocked_by = {s.row.pid: s.row.blocked_by for s in everything}
+    counts: dict[int, int] = {}
+    for session in waiting:
+        pid = session.row.pid
+        for _ in range(len(everything) + 1):
+            blockers = blocked_by.get(pid, ())
+            if not blockers:
+                break
+            pid = blockers[0]
+        if pid != session.row.pid:
+            counts[pid] = counts.get(pid, 0) + 1
+    return max(counts, key=lambda pid: (counts[pid], -pid), default=None)
+
+
+def _holder_in_log(job: JobQueues, waiting: list[DatabaseSession]) -> int | None:
+    pids = {s.row.pid for s in waiting}
+    holders = (w.row.holders for w in job.neighbours.waits if w.row.pid in pids)
+    return next((found[0] for found in holders if found and found[0] not in pids), None)
+
+
+def _in_log(job: JobQueues) -> Blocked | None:
+    """Return waits in the log that had not ended, or were long when they did."""
+    waits = job.neighbours.waits
+    last_of = {wait.row.pid: wait for wait in waits}
+    end_us = job.job.last_us
+    long = [wait for wait in last_of.values() if _is_long(wait, end_us)]
+    if not long:
+        return None
+    times = [wait.row.time_us for wait in long if wait.row.time_us is not None]
+    holders = [holder for wait in waits for holder in wait.row.holders if holder not in last_of]
+    ongoing = any(not wait.row.ended for wait in long)
+    return Blocked(
+        waiting=len(long),
+        sessions=len(last_of),
+        holder=holders[0] if holders else None,
+        holder_state=None,
+        event=long[0].row.what.split(" ")[0],
+        snapshots=(0, 0),
+        first_us=min(times, default=None),
+        last_us=end_us if ongoing else max(times, default=None),
+        ongoing=ongoing,
+        evidence=cite((wait.ref, wait.row.time_us) for wait in long),
+    )
+
+
+def _is_long(wait: DatabaseWait, end_us: int | None) -> bool:
+    """Return whether a wait lasted long, or had not ended for long at the end of the input."""
+    if wait.row.ended or end_us is None or wait.row.time_us is None:
+        return wait.row.waited_ms >= LONG_MS
+    return (end_us - wait.row.time_us) / 1000 + wait.row.waited_ms >= LONG_MS

@@ -1,0 +1,341 @@
+"""How far a job is behind its sources, and whether it catches up: from the source's metrics or a consumer group."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, Literal
+
+from flowdiag.analyses.flink.helpers import measurement
+from flowdiag.analyses.flink.tasks.placement import SubtaskKey
+from flowdiag.analyses.flink.tasks.pressure import Load
+from flowdiag.analyses.model.derived import once
+from flowdiag.analyses.model.finding import Evidence, Measurement, cite
+from flowdiag.analyses.queues.facts import Gauge, JobQueues
+from flowdiag.analyses.queues.neighbours.facts import Lag
+from flowdiag.analyses.queues.proof import evidence_in
+from flowdiag.analyses.queues.root import loads_in
+
+Direction = Literal["growing", "constant", "shrinking"]
+
+GROWTH: Final = 0.03
+"""Share of the records read: less growth is noise of rates and samples."""
+FEW_POINTS: Final = 3
+FEW_SAMPLES: Final = 5
+ALMOST: Final = 0.1
+"""Part of the total change that a single step may go the other way: commits follow checkpoints."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trend:
+    """A lag over time.
+
+    Args:
+        first, last: records at both ends.
+        per_s: change in records per second.
+        rate: records read per second; None if unknown.
+        lasted_s: from the first to the last point.
+        first_us, last_us: times of both ends.
+        evidence: records that show both ends.
+        of: the source task, or the consumer group.
+    """
+
+    of: str
+    first: float
+    last: float
+    per_s: float
+    rate: float | None
+    lasted_s: float
+    first_us: int
+    last_us: int
+    steady: bool
+    evidence: tuple[Evidence, ...] = ()
+
+    @property
+    def direction(self) -> Direction:
+        """Whether the lag changes by more than noise, in one direction all the time."""
+        noise = GROWTH * (self.rate or 0.0)
+        if not self.steady or abs(self.per_s) <= noise:
+            return "constant"
+        return "growing" if self.per_s > 0 else "shrinking"
+
+    @property
+    def behind_s(self) -> float | None:
+        """The time to read the records that wait, at the present rate; None if nothing is read."""
+        return self.last / self.rate if self.rate else None
+
+
+Point = tuple[int, float]
+
+
+def _trend(
+    of: str, points: Sequence[Point], rate: float | None, evidence: tuple[Evidence, ...]
+) -> Trend | None:
+    """Return the trend of a lag from its points in order; None if they are too few."""
+    if len(points) < 2 or points[-1][0] <= points[0][0]:
+        return None
+    lasted_s = (points[-1][0] - points[0][0]) / 1e6
+    first, last = points[0][1], points[-1][1]
+    allowed = ALMOST * abs(last - first)
+    sign = 1 if last >= first else -1
+    steps = [sign * (b - a) for (_, a), (_, b) in pairwise(points)]
+    return Trend(
+        of=of,
+        first=first,
+        last=last,
+        per_s=(last - first) / lasted_s,
+        rate=rate,
+        lasted_s=lasted_s,
+        first_us=points[0][0],
+        last_us=points[-1][0],
+        steady=all(step >= -allowed for step in steps),
+        evidence=evidence,
+    )
+
+
+def pending_of(job: JobQueues, task: str) -> dict[int, dict[SubtaskKey, Gauge]]:
+    """Return the waiting records of each subtask of a source, by window."""
+    found: dict[int, dict[SubtaskKey, Gauge]] = defaultdict(dict)
+    for key, each in job.samples.items():
+        for sample in each if key.task == task else ():
+            if (gauge := sample.gauges.get("pending")) is not None:
+                found[sample.window][key] = gauge
+    return dict(sorted(found.items()))
+
+
+def read_rate(job: JobQueues, keys: Sequence[SubtaskKey]) -> float | None:
+    """Return the records per second that some subtasks of a source emit; None if unknown."""
+    records, span = 0.0, 0.0
+    for key in keys:
+        samples = job.samples.get(key, ())
+        known = [s for s in samples if s.increases.get("records_out") is not None]
+        times = [(s.first_us, s.last_us) for s in known]
+        firsts = [first for first, _ in times if first is not None]
+        lasts = [last for _, last in times if last is not None]
+        if firsts and lasts and max(lasts) > min(firsts):
+            records += sum(s.increases["records_out"] for s in known)
+            span = max(span, (max(lasts) - min(firsts)) / 1e6)
+    return records / span if span else None
+
+
+def trend_of(job: JobQueues, task: str, only: SubtaskKey | None = None) -> Trend | None:
+    """Return the trend of a source's waiting records, of all subtasks or one."""
+    windows = pending_of(job, task)
+    keys = sorted({key for known in windows.values() for key in known if only in (None, key)})
+    complete = {window: known for window, known in windows.items() if set(keys) <= known.keys()}
+    if not keys or sum(known[keys[0]].n for known in complete.values()) < FEW_SAMPLES:
+        return None
+    points = [
+        (middle, sum(known[key].mean for key in keys))
+        for window, known in complete.items()
+        if (middle := _middle_us(job, keys, window)) is not None
+    ]
+    largest = max(keys, key=lambda key: max(known[key].high for known in complete.values()))
+    return _trend(task, points, read_rate(job, keys), _ends(job, largest))
+
+
+def _middle_us(job: JobQueues, keys: Sequence[SubtaskKey], window: int) -> int | None:
+    """Return the middle of the samples in a window."""
+    times = [
+        (sample.first_us + sample.last_us) // 2
+        for key in keys
+        for sample in job.samples[key]
+        if sample.window == window and sample.first_us is not None and sample.last_us is not None
+    ]
+    return max(times, default=None)
+
+
+def _ends(job: JobQueues, key: SubtaskKey) -> tuple[Evidence, ...]:
+    """Return the last and the first report of a subtask."""
+    reports = job.samples[key]
+    ends = dict.fromkeys((len(reports) - 1, 0))
+    return cite((evidence_in(reports[at], ("pending",), key), reports[at].last_us) for at in ends)
+
+
+def lags_of_job(job: JobQueues) -> list[Lag]:
+    """Return the positions of the job's consumer group.
+
+    Inputs may describe many groups. Without the group's name, only a single group can be the job's.
+    """
+    lags = job.neighbours.lags
+    groups = {lag.row.group for lag in lags}
+    if len(groups) > 1:
+        lags = tuple(lag for lag in lags if lag.row.group and lag.row.group == job.job.name)
+    return list(lags)
+
+
+def partitions_of_job(job: JobQueues) -> dict[str, list[Lag]]:
+    """Return the dated positions of each partition, in order."""
+    found: dict[str, list[Lag]] = defaultdict(list)
+    for lag in lags_of_job(job):
+        if lag.row.time_us is not None and lag.row.lag is not None:
+            found[lag.row.name].append(lag)
+    for each in found.values():
+        each.sort(key=lambda lag: lag.row.time_us or 0)
+    return dict(found)
+
+
+def group_trend(job: JobQueues, only: str | None = None) -> Trend | None:
+    """Return the trend of a consumer group's lag, over all partitions or one."""
+    partitions = {
+        name: each for name, each in partitions_of_job(job).items() if only in (None, name)
+    }
+    points = _totals(partitions)
+    if len(points) < FEW_POINTS:
+        return None
+    rates = [rate for each in partitions.values() if (rate := _commit_rate(each)) is not None]
+    worst = max(partitions.values(), key=lambda each: each[-1].row.lag or 0)
+    return _trend(
+        f"group {worst[-1].row.group or worst[-1].row.topic}",
+        points,
+        sum(rates) if rates else None,
+        cite((lag.ref, lag.row.time_us) for lag in (worst[-1], worst[0])),
+    )
+
+
+def _totals(partitions: Mapping[str, Sequence[Lag]]) -> list[Point]:
+    """Return the sum of the lags at each time at which all partitions are known."""
+    by_time: dict[int, dict[str, int]] = defaultdict(dict)
+    for name, each in partitions.items():
+        for lag in each:
+            by_time[lag.row.time_us or 0][name] = lag.row.lag or 0
+    return [
+        (us, float(sum(known.values())))
+        for us, known in sorted(by_time.items())
+        if len(known) == len(partitions)
+    ]
+
+
+def _commit_rate(positions: Sequence[Lag]) -> float | None:
+    """Return the records per second by which the committed offset of a partition advances."""
+    first, last = positions[0].row, positions[-1].row
+    if first.committed is None or last.committed is None:
+        return None
+    lasted_us = (last.time_us or 0) - (first.time_us or 0)
+    return (last.committed - first.committed) / (lasted_us / 1e6) if lasted_us > 0 else None
+
+
+@once
+def job_trend(job: JobQueues) -> Trend | None:
+    """Return the trend of the consumer group, or else of the source that is furthest behind."""
+    found = [trend for task in sorted(job.topology.sources) if (trend := trend_of(job, task))]
+    worst = max(found, key=lambda trend: trend.last, default=None)
+    group = group_trend(job)
+    # A source that waits for tasks downstream does not poll: its own number is old and too low. A group that commits
+    # nothing seems to fall behind, although it may read.
+    if group is not None and (worst is None or (group.rate and group.last > worst.last)):
+        return group
+    return worst
+
+
+def falls_behind(trend: Trend, behind_s: float) -> bool:
+    """Return whether a lag grows and is at least some seconds of reading long."""
+    behind = trend.behind_s
+    return trend.direction == "growing" and (behind is None or behind >= behind_s)
+
+
+def lag_measurements(trend: Trend, behind_s: float) -> tuple[Measurement, ...]:
+    """Return the numbers of a lag."""
+    behind = trend.behind_s
+    return (
+        measurement("lag", round(trend.last), "records", over=f"of {trend.of}, at the end"),
+        measurement("lag-at-start", round(trend.first), "records"),
+        measurement("lag-growth", round(trend.per_s, 1), "records/s"),
+        measurement("read", None if trend.rate is None else round(trend.rate, 1), "records/s"),
+        measurement(
+            "behind",
+            None if behind is None else round(behind * 1000),
+            "ms",
+            behind_s * 1000,
+            over="time to read the records that wait",
+        ),
+    )
+
+
+def active_loads(job: JobQueues, task: str) -> list[Load]:
+    """Return the loads of the subtasks of a source that read anything."""
+    found = []
+    for load in loads_in(job).values():
+        read = sum(s.increases.get("records_out", 0.0) for s in job.samples.get(load.key, ()))
+        if load.key.task == task and read > 0:
+            found.append(load)
+    return sorted(found, key=lambda load: load.key)
+
+
+def silent_subtasks(job: JobQueues, task: str, enough: int = FEW_SAMPLES) -> list[SubtaskKey]:
+    """Return the subtasks of a source that read nothing and have nothing to read, in all samples."""
+    found = []
+    for key, each in sorted(job.samples.items()):
+        if key.task != task or sum(sample.samples for sample in each) < enough:
+            continue
+        pending = [sample.gauges["pending"].high for sample in each if "pending" in sample.gauges]
+        read = sum(sample.increases.get("records_out", 0.0) for sample in each)
+        if read == 0 and not any(pending):
+            found.append(key)
+    return found
+
+
+def pressed_sources(job: JobQueues) -> bool:
+    """Return whether a source waits most of the time for tasks downstream."""
+    return any(
+        load.waits and load.wait_measured and load.key.task in job.topology.sources
+        for load in loads_in(job).values()
+    )
+
+
+Hot = tuple[SubtaskKey, Trend, float]
+
+
+def hot_subtask(
+    job: JobQueues, task: str, share: float, ratio: float, records: float, behind_s: float
+) -> Hot | None:
+    """Return the subtask of a source with most of its lag, its trend and its share; None if there is none.
+
+    Args:
+        job: the job.
+        task: the source.
+        share: minimum share of the lag at the end.
+        ratio: minimum ratio to the mean lag of its siblings.
+        records: minimum ratio to the mean records that its siblings emit.
+        behind_s: minimum seconds behind.
+    """
+    windows = pending_of(job, task)
+    waiting = {key: gauge.mean for key, gauge in windows[max(windows)].items()} if windows else {}
+    if len(waiting) < 2 or not any(waiting.values()):
+        return None
+    key = max(waiting, key=lambda key: (waiting[key], key))
+    emitted = {
+        each: sum(s.increases.get("records_out", 0.0) for s in job.samples.get(each, ()))
+        for each in waiting
+    }
+    part = waiting[key] / sum(waiting.values())
+    if part < share or waiting[key] < ratio * _mean_of_others(waiting, key):
+        return None
+    trend = trend_of(job, task, key)
+    more = emitted[key] >= records * _mean_of_others(emitted, key)
+    return (key, trend, part) if more and trend and falls_behind(trend, behind_s) else None
+
+
+def _mean_of_others(values: Mapping[SubtaskKey, float], key: SubtaskKey) -> float:
+    return sum(value for other, value in values.items() if other != key) / (len(values) - 1)
+
+
+def hot_partition(job: JobQueues, share: float, ratio: float) -> str | None:
+    """Return the partition with most of the lag of the job's consumer group, if one stands out."""
+    last = {name: each[-1].row.lag or 0 for name, each in partitions_of_job(job).items()}
+    if len(last) < 2:
+        return None
+    name = max(last, key=lambda name: (last[name], name))
+    others = [lag for other, lag in last.items() if other != name]
+    stands_out = last[name] >= max(share * sum(last.values()), ratio * sum(others) / len(others), 1)
+    return name if stands_out else None
+
+
+def uneven_sources(job: JobQueues, behind_s: float) -> bool:
+    """Return whether a hot partition or missing partitions explain the lag of a source."""
+    for task in job.topology.sources:
+        if hot_subtask(job, task, 0.5, 3, 1.5, behind_s) or silent_subtasks(job, task):
+            return True
+    return False

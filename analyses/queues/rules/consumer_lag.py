@@ -1,0 +1,89 @@
+"""The job falls behind its source: the lag grows.
+
+What it reports
+---------------
+The number of records that wait in the source, how fast it grows, and whether the job or the source limits the
+reading.
+
+Why it matters
+--------------
+Results are late by the time that the job is behind. Kafka deletes records after the retention, read or not.
+
+How it decides
+--------------
+flowdiag sums up `pendingRecords` over the subtasks of each source (Flink 1.14 and later). Without this metric, it
+uses the lag in the output of `kafka-consumer-groups --describe`, of a lag exporter, or of Burrow. The lag must grow
+in all of the input by at least 3% of the records read, and the job must be at least `behind` behind. If a task
+downstream is the root of back pressure, the growing lag is a consequence. If all subtasks of the source are busy
+for at least `busy`, the source and the operators chained to it are the culprit.
+
+Flink commits offsets only when checkpoints complete. The lag of the consumer group grows until the next
+checkpoint, and without end if none completes. `pendingRecords` is exact.
+
+What to do
+----------
+Speed up the task that limits the job. If the source does, chain fewer operators to it, or add partitions and
+subtasks.
+
+False alarms
+------------
+A daily peak that the job catches up with later.
+"""
+
+from __future__ import annotations
+
+from flowdiag.analyses.queues import helpers as h
+
+
+class Limits(h.Limits):
+    behind: float = h.limit(
+        10, "s", "minimum time behind; checkpoints, pauses and bursts cause lags of seconds"
+    )
+    busy: float = h.limit(0.85, "share", "minimum busy time; a source this busy cannot read faster")
+
+
+def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
+    """Yield at most one finding per job."""
+    trend = h.job_trend(job)
+    if trend is None or not h.falls_behind(trend, limits.behind):
+        return
+    downstream = h.serious_spells(job) or h.pressed_sources(job)
+    loads = [] if downstream else h.active_loads(job, trend.of)
+    busy = min((load.busy or 0.0 for load in loads), default=None)
+    saturated = busy is not None and busy >= limits.busy
+    fields: h.FindingFields = {
+        "title": _title(trend),
+        "severity": h.Severity.WARNING,
+        "rank": h.Rank.CONSEQUENCE if downstream else h.Rank.SYMPTOM,
+        "confidence": h.Confidence.HIGH
+        if trend.of in job.topology.sources
+        else h.Confidence.MEDIUM,
+        "first_us": trend.first_us,
+        "last_us": trend.last_us,
+        "measurements": h.lag_measurements(trend, limits.behind),
+        "evidence": trend.evidence,
+        "explain": "The job reads fewer records than arrive. Its results are late by the time that it is behind.",
+    }
+    if h.uneven_sources(job, limits.behind):
+        return  # reported with the partition, or with the idle subtasks
+    if saturated:
+        fields |= {
+            "cause": "slow-operator",
+            "rank": h.Rank.BOTTLENECK,
+            "why": f"its subtasks are busy at least {h.fmt.percent(busy or 0.0)} of the time, and its lag grows",
+            "actions": h.remedies("slow-operator", job.job, "flame-graph", "chain"),
+        }
+        yield h.task_finding(job, trend.of, **fields)
+        return
+    yield h.job_finding(job, **fields)
+
+
+def _title(trend: h.Trend) -> str:
+    behind = "" if trend.behind_s is None else f", {h.fmt.duration(trend.behind_s * 1000)} behind"
+    return (
+        f"The lag of {h.fmt.shorten(trend.of)} grows by {h.fmt.rate(trend.per_s)}"
+        f" to {h.fmt.number(round(trend.last))} records{behind}"
+    )
+
+
+RULE = h.Rule("IO101", judge, Limits, causes=("slow-operator",))

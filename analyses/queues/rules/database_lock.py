@@ -1,0 +1,89 @@
+"""Another session of the database holds a lock that the sink waits for.
+
+What it reports
+---------------
+How many sessions of the job wait, which process holds the lock, and what that process does.
+
+Why it matters
+--------------
+The sink waits inside the database. Its task looks busy, all tasks upstream wait for it, and checkpoints do not
+complete. More subtasks only wait for the same lock.
+
+How it decides
+--------------
+At least `snapshots` outputs of `pg_stat_activity` show a session of PostgreSQL's Java driver whose wait event is a
+lock. `pg_blocking_pids`, or the server's log, names the process that holds it. Without these outputs, the server's
+log is enough (`log_lock_waits`): a wait that is not over, or that was at least 10 s long.
+
+What to do
+----------
+Find out what the other process does, and end its transaction. A timeout in the sink makes such waits visible.
+
+False alarms
+------------
+Inputs of a database that the job does not use. Sessions do not show to which job they belong, so flowdiag only
+judges them if the inputs are about a single job.
+"""
+
+from __future__ import annotations
+
+from flowdiag.analyses.queues import helpers as h
+
+
+class Limits(h.Limits):
+    snapshots: float = h.limit(
+        2, "snapshots", "minimum number of outputs; one may catch a lock that is held for a moment"
+    )
+
+
+def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
+    """Yield at most one finding per job."""
+    blocked = h.blocked_sessions(job)
+    if blocked is None or (blocked.snapshots[1] and blocked.snapshots[0] < limits.snapshots):
+        return
+    holder = "another session" if blocked.holder is None else f"process {blocked.holder}"
+    state = f" ({blocked.holder_state})" if blocked.holder_state else ""
+    count = f"{blocked.waiting} of {h.fmt.plural(blocked.sessions, 'session')} of the job"
+    lasted = "" if blocked.lasted_ms is None else f" for {h.fmt.duration(blocked.lasted_ms)}"
+    sinks = h.pressing_sinks(job)
+    yield h.job_finding(
+        job,
+        subject=h.Subject(
+            kind="service",
+            service="PostgreSQL",
+            job_id=job.job.key.job_id or None,
+            job_name=job.job.name,
+            task=sinks[0] if len(sinks) == 1 else None,
+        ),
+        title=f"PostgreSQL blocks the sink: {count} wait for a lock of {holder}{state}",
+        why=f"{count} wait{lasted} for a lock that {holder} holds{state}",
+        severity=h.Severity.WARNING,
+        state=h.State.ONGOING if blocked.ongoing else h.State.RECOVERED,
+        cause="database-lock",
+        rank=h.Rank.ROOT_CAUSE,
+        first_us=blocked.first_us,
+        last_us=blocked.last_us,
+        measurements=(
+            h.measurement(
+                "waiting-sessions",
+                blocked.waiting,
+                "sessions",
+                over=f"of {blocked.sessions} of the job",
+            ),
+            h.measurement(
+                "snapshots",
+                blocked.snapshots[0] or None,
+                "snapshots",
+                limits.snapshots,
+                over=f"of {blocked.snapshots[1]} with a session that waits",
+            ),
+            h.measurement("lock", blocked.event),
+            h.measurement("waited", blocked.lasted_ms, "ms"),
+        ),
+        evidence=blocked.evidence,
+        ranked=True,
+        actions=h.remedies("database-lock", job.job, holder=str(blocked.holder or "PID")),
+    )
+
+
+RULE = h.Rule("IO201", judge, Limits, causes=("database-lock",))

@@ -1,0 +1,96 @@
+"""One partition has most of the records that wait.
+
+What it reports
+---------------
+The subtask of a source that is far behind while its siblings keep up, and its partition if an input names it.
+
+Why it matters
+--------------
+A partition is read by one subtask only. More subtasks do not help, and event time waits for the slowest partition.
+
+How it decides
+--------------
+At the end of the input, the subtask has at least `share` of the `pendingRecords` of its source, and at least
+`ratio` times the mean of its siblings. It is at least `behind` behind, and its lag grows. It also emits at least
+`records` times the mean records of its siblings: a subtask that emits no more than others is slow, not hot. The
+output of `kafka-consumer-groups` names the partition: it is the one with the same share of the lag.
+
+What to do
+----------
+Spread the keys over the partitions at the producer. Until then, move the work out of the chain of the source, so
+that all subtasks share it.
+
+False alarms
+------------
+A subtask that reads several partitions, while others read one.
+"""
+
+from __future__ import annotations
+
+from flowdiag.analyses.queues import helpers as h
+
+
+class Limits(h.Limits):
+    share: float = h.limit(0.5, "share", "minimum share of the lag; below that others lag, too")
+    ratio: float = h.limit(3, "ratio", "minimum ratio to the mean of its siblings' lags")
+    records: float = h.limit(1.5, "ratio", "minimum ratio to the records of its siblings")
+    behind: float = h.limit(
+        10, "s", "minimum time behind; checkpoints, pauses and bursts cause lags of seconds"
+    )
+
+
+def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
+    """Yield at most one finding per source, or one about a partition if only its group is known."""
+    found = False
+    for task in sorted(job.topology.sources):
+        hot = h.hot_subtask(job, task, limits.share, limits.ratio, limits.records, limits.behind)
+        if hot is None:
+            continue
+        key, trend, share = hot
+        name = h.hot_partition(job, limits.share, limits.ratio)
+        found = True
+        yield _finding(job, name, trend, share, limits, key)
+    name = h.hot_partition(job, limits.share, limits.ratio)
+    if found or name is None or job.samples:
+        return
+    alone = h.group_trend(job, name)
+    if alone is not None and h.falls_behind(alone, limits.behind):
+        yield _finding(job, name, alone, None, limits, None)
+
+
+def _finding(
+    job: h.JobQueues,
+    partition: str | None,
+    trend: h.Trend,
+    share: float | None,
+    limits: Limits,
+    key: h.SubtaskKey | None,
+) -> h.Finding:
+    who = "its partition" if partition is None else f"partition {partition}"
+    fields: h.FindingFields = {
+        "title": f"{h.fmt.capital(who)} is hot: its lag grows by {h.fmt.rate(trend.per_s)}"
+        f" to {h.fmt.number(round(trend.last))} records",
+        "why": f"{who} has {h.fmt.number(round(trend.last))} records that wait"
+        + (f", {h.fmt.percent(share)} of the lag" if share is not None else ""),
+        "severity": h.Severity.WARNING,
+        "cause": "hot-partition",
+        "rank": h.Rank.ROOT_CAUSE,
+        "first_us": trend.first_us,
+        "last_us": trend.last_us,
+        "measurements": h.lag_measurements(trend, limits.behind),
+        "evidence": trend.evidence,
+        "actions": h.remedies("hot-partition", job.job),
+    }
+    if key is None:
+        subject = h.Subject(kind="partition", partition=partition)
+        return h.job_finding(job, subject=subject, **fields)
+    subject = h.subtask_subject(job, key, job.samples[key][-1].taskmanager)
+    if partition is None:
+        fields["title"] = (
+            f"{h.subtask_name(job, key)} reads a hot partition: "
+            + fields["title"].partition(": ")[2]
+        )
+    return h.job_finding(job, subject=h.with_partition(subject, partition), **fields)
+
+
+RULE = h.Rule("IO102", judge, Limits, causes=("hot-partition",))

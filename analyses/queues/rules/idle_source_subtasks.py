@@ -1,0 +1,77 @@
+"""The topic has fewer partitions than the source has subtasks, and the others cannot keep up.
+
+What it reports
+---------------
+How many subtasks of a source read nothing while the lag grows.
+
+Why it matters
+--------------
+A partition is read by one subtask. Subtasks without a partition are idle, hold slots, and delay watermarks unless
+the source declares them idle.
+
+How it decides
+--------------
+Some subtasks of the source emit no record in all of the input, and have no `pendingRecords`. All others are busy
+for at least `busy` of the time, or the source has no busy times. The lag of the source grows, and it is at least
+`behind` behind. If tasks downstream limit the job, more partitions do not help, and the rule is silent. So it is
+if the job keeps up: idle subtasks alone are harmless.
+
+What to do
+----------
+Add partitions, as many as the source has subtasks or more. Or redistribute the records behind the source
+(`rebalance`) and do the work there.
+
+False alarms
+------------
+Partitions that receive no record for a long time look like missing ones.
+"""
+
+from __future__ import annotations
+
+from flowdiag.analyses.queues import helpers as h
+
+
+class Limits(h.Limits):
+    busy: float = h.limit(0.85, "share", "minimum busy time; a source this busy cannot read faster")
+    behind: float = h.limit(
+        10, "s", "minimum time behind; checkpoints, pauses and bursts cause lags of seconds"
+    )
+
+
+def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
+    """Yield at most one finding per source."""
+    if h.serious_spells(job) or h.pressed_sources(job):
+        return
+    for task in sorted(job.topology.sources):
+        idle = h.silent_subtasks(job, task)
+        loads = h.active_loads(job, task)
+        trend = h.trend_of(job, task)
+        if not idle or not loads or trend is None or not h.falls_behind(trend, limits.behind):
+            continue
+        if any(load.measured and (load.busy or 0.0) < limits.busy for load in loads):
+            continue
+        size = max(job.topology.parallelism.get(task, 0), len(idle) + len(loads))
+        yield h.task_finding(
+            job,
+            task,
+            title=f"{len(idle)} of {size} subtasks of {h.fmt.shorten(task)} have no partition"
+            f" while the lag grows by {h.fmt.rate(trend.per_s)}",
+            why=f"{len(idle)} of {size} subtasks read nothing, and the others are busy all the time",
+            severity=h.Severity.WARNING,
+            cause="too-few-partitions",
+            rank=h.Rank.ROOT_CAUSE,
+            first_us=trend.first_us,
+            last_us=trend.last_us,
+            measurements=(
+                h.measurement("idle-subtasks", len(idle), "subtasks", over=f"of {size}"),
+                *h.lag_measurements(trend, limits.behind),
+            ),
+            evidence=(
+                *trend.evidence,
+                *h.records_of(job.samples[idle[0]], "pending", "idle", key=idle[0]),
+            ),
+            actions=h.remedies("too-few-partitions", job.job),
+        )
+
+
+RULE = h.Rule("IO103", judge, Limits, causes=("too-few-partitions",))

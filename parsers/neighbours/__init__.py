@@ -1,0 +1,1 @@
+"""Reads what the systems around a job print: consumer groups, database sessions, servers' logs."""

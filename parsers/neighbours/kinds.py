@@ -1,0 +1,65 @@
+"""Recognition of what the systems around a job print, by content."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Final
+
+from flowdiag.parsers.neighbours.consumer_groups import looks_like_lags
+from flowdiag.parsers.neighbours.sessions import holds_database_log, looks_like_sessions
+
+
+class NeighbourKind(StrEnum):
+    """Kinds of inputs of other systems, as the report calls them."""
+
+    LAGS = "consumer-groups"
+    SESSIONS = "database-sessions"
+    DATABASE_LOG = "database-log"
+    BROKER_LOG = "broker-log"
+
+    @property
+    def reason(self) -> str:
+        """Why the scan for log records does not read it."""
+        return _REASONS[self]
+
+
+_REASONS: Final = {
+    NeighbourKind.LAGS: "the lag of consumer groups: `flowdiag queues` reads it",
+    NeighbourKind.SESSIONS: "sessions of a database: `flowdiag queues` reads them",
+    NeighbourKind.DATABASE_LOG: "a log of PostgreSQL: `flowdiag queues` reads its waits for locks",
+    NeighbourKind.BROKER_LOG: "a log of a Kafka broker: `flowdiag queues` reads its starts and stops",
+}
+_BROKER: Final = re.compile(
+    r"^\[20\d\d-\d\d-\d\d [\d:,]{8,12}\] [A-Z]{4,5} [^\n]{0,2000}?\((?:kafka|org\.apache\.kafka|state\.change)\.[\w.$]{1,200}\)\s*$",
+    re.MULTILINE,
+)
+_ENOUGH: Final = 3
+
+
+def neighbour_kind(text: str) -> NeighbourKind | None:
+    """Return the kind of a text, or of the beginning of one; None if it is of another kind.
+
+    >>> neighbour_kind("GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID")
+    <NeighbourKind.LAGS: 'consumer-groups'>
+    >>> neighbour_kind("2026-11-25 21:30:00,000 INFO  a.B - text") is None
+    True
+    """
+    if looks_like_sessions(text):
+        return NeighbourKind.SESSIONS
+    if looks_like_lags(text):
+        return NeighbourKind.LAGS
+    if holds_database_log(text):
+        return NeighbourKind.DATABASE_LOG
+    if "(kafka." in text and len(_first(text, _ENOUGH)) == _ENOUGH:
+        return NeighbourKind.BROKER_LOG
+    return None
+
+
+def _first(text: str, count: int) -> list[str]:
+    found: list[str] = []
+    for match in _BROKER.finditer(text[:65536]):
+        found.append(match[0])
+        if len(found) == count:
+            break
+    return found

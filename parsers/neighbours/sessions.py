@@ -1,0 +1,196 @@
+"""Reads sessions of PostgreSQL: rows of `pg_stat_activity` as psql prints them, and waits in the server's log."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from flowdiag.parsers.neighbours.times import time_of_line, time_of_name
+
+MAX_TEXT: Final = 16 * 1024 * 1024
+_COLUMNS: Final = frozenset(("pid", "state", "query", "wait_event", "wait_event_type"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """One session at one time.
+
+    Attributes:
+        state: `active`, `idle`, `idle in transaction`, …
+        wait: kind of the event that it waits for: `Lock`, `Client`, `IO`, …; None if it works.
+        blocked_by: process ids of the sessions that hold the lock, if the query selects them.
+        offset: first byte of the row in its text.
+    """
+
+    pid: int
+    application: str | None
+    client: str | None
+    state: str | None
+    wait: str | None
+    event: str | None
+    query: str | None
+    blocked_by: tuple[int, ...]
+    time_us: int | None
+    offset: int
+
+    @property
+    def waits_for_lock(self) -> bool:
+        """Whether another session blocks it."""
+        return self.wait == "Lock" or bool(self.blocked_by)
+
+    @property
+    def from_java(self) -> bool:
+        """Whether PostgreSQL's Java driver opened it."""
+        return self.application == "PostgreSQL JDBC Driver"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockWait:
+    """A wait of at least `deadlock_timeout` in the server's log (`log_lock_waits`).
+
+    Attributes:
+        ended: whether the process has the lock now.
+        holders: processes that hold the lock, from the detail below the line.
+    """
+
+    pid: int
+    mode: str
+    what: str
+    waited_ms: float
+    ended: bool
+    holders: tuple[int, ...]
+    time_us: int | None
+    offset: int
+
+
+_HEADER: Final = re.compile(r"^[^\n|]{0,200}\bpid\b[^\n]*$", re.MULTILINE)
+_EXPANDED: Final = re.compile(r"^-\[ RECORD \d+ \]", re.MULTILINE)
+_WAIT: Final = re.compile(
+    r"^(?P<head>[^\n]{0,300}?)\bprocess (?P<pid>\d{1,9}) (?P<verb>still waiting for|acquired) (?P<mode>\w{1,40})"
+    r" on (?P<what>[^\n]{1,200}?) after (?P<ms>[\d.]{1,20}) ms",
+    re.MULTILINE,
+)
+_HOLDERS: Final = re.compile(r"Process(?:es)? holding the lock: ([\d, ]{1,200})")
+
+
+def looks_like_sessions(text: str) -> bool:
+    """Return whether a text holds rows of `pg_stat_activity`.
+
+    >>> looks_like_sessions(" pid | state  | wait_event_type | query\\n-----+--------+---\\n   1 | active | Lock | COMMIT\\n")
+    True
+    >>> looks_like_sessions("pid of the process: 1")
+    False
+    """
+    head = text[:65536]
+    if "pid" not in head:
+        return False
+    return any(
+        len(_COLUMNS & {name.strip().strip('"') for name in re.split(r"[|,\t]", found[0])}) >= 2
+        for found in _HEADER.finditer(head)
+    ) or (_EXPANDED.search(head) is not None and "| " in head and "state" in head)
+
+
+_LOG: Final = re.compile(
+    r"^20\d\d-\d\d-\d\d [\d:.]{8,15} [A-Z+\-:\d]{1,6} [^\n]{0,200}?\b(?:LOG|FATAL|ERROR|DETAIL|STATEMENT|HINT): {2}\S",
+    re.MULTILINE,
+)
+
+
+def holds_database_log(text: str) -> bool:
+    """Return whether a text is a log of PostgreSQL, as its server writes it: two spaces follow the level.
+
+    >>> holds_database_log("2026-11-25 21:30:00.123 UTC [7] LOG:  database system is ready\\n" * 3)
+    True
+    """
+    return len(_LOG.findall(text[:65536])) >= 3
+
+
+def read_sessions(text: str, name: str = "") -> list[Session]:
+    """Return the sessions in the output of psql, in its order: aligned, expanded, or comma-separated."""
+    text = text[:MAX_TEXT]
+    return list(_sessions(text, time_of_name(name)))
+
+
+def _sessions(text: str, time_us: int | None) -> Iterator[Session]:
+    columns: list[str] = []
+    separator = "|"
+    record: dict[str, str] = {}
+    start = at = 0
+    expanded = False
+    for line in text.splitlines(keepends=True):
+        begin, at = at, at + len(line.encode("utf-8", "surrogatepass"))
+        stripped = line.strip()
+        if _EXPANDED.match(line):
+            yield from _session(record, time_us, start)
+            record, start, columns, expanded = {}, begin, [], True
+        elif expanded and not columns and "|" in line:
+            key, _, value = line.partition("|")
+            record[key.strip()] = value.strip()
+        elif not stripped or set(stripped) <= set("-+"):
+            continue
+        elif header := _header(stripped):
+            columns, separator = header
+        elif columns and separator in line:
+            values = (
+                next(csv.reader(io.StringIO(stripped)), [])
+                if separator == ","
+                else [part.strip() for part in stripped.split(separator, len(columns) - 1)]
+            )
+            yield from _session(dict(zip(columns, values, strict=False)), time_us, begin)
+        elif (printed := time_of_line(line)) is not None:
+            yield from _session(record, time_us, start)
+            record, time_us = {}, printed
+    yield from _session(record, time_us, start)
+
+
+def _header(line: str) -> tuple[list[str], str] | None:
+    for separator in ("|", ",", "\t"):
+        columns = [part.strip().strip('"') for part in line.split(separator)]
+        if "pid" in columns and len(_COLUMNS & set(columns)) >= 2:
+            return columns, separator
+    return None
+
+
+def _session(row: dict[str, str], time_us: int | None, offset: int) -> Iterator[Session]:
+    pid = row.get("pid", "")
+    if not pid.isdecimal() or len(pid) > 9:
+        return
+    blockers = next((value for key, value in row.items() if "block" in key.lower()), "")
+    yield Session(
+        pid=int(pid),
+        application=row.get("application_name") or None,
+        client=row.get("client_addr") or row.get("client_hostname") or None,
+        state=row.get("state") or None,
+        wait=row.get("wait_event_type") or None,
+        event=row.get("wait_event") or None,
+        query=row.get("query") or row.get("left") or None,
+        blocked_by=tuple(int(each) for each in re.findall(r"\d{1,9}", blockers)),
+        time_us=time_us,
+        offset=offset,
+    )
+
+
+def read_lock_waits(text: str) -> list[LockWait]:
+    """Return the waits for locks in a log of PostgreSQL, in its order."""
+    found = []
+    for wait in _WAIT.finditer(text[:MAX_TEXT]):
+        detail = _HOLDERS.search(text, wait.end(), wait.end() + 600)
+        found.append(
+            LockWait(
+                pid=int(wait["pid"]),
+                mode=wait["mode"],
+                what=wait["what"],
+                waited_ms=float(wait["ms"]),
+                ended=wait["verb"] == "acquired",
+                holders=tuple(int(each) for each in re.findall(r"\d+", detail[1]))
+                if detail
+                else (),
+                time_us=time_of_line(wait["head"]),
+                offset=len(text[: wait.start()].encode()),
+            )
+        )
+    return found

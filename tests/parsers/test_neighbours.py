@@ -1,0 +1,146 @@
+"""Reads the output of the tools of Kafka and PostgreSQL, and of lag exporters."""
+
+from __future__ import annotations
+
+import pytest
+
+from flowdiag.parsers.neighbours.broker_log import read_broker_log
+from flowdiag.parsers.neighbours.consumer_groups import lag_over_time, read_lags
+from flowdiag.parsers.neighbours.kinds import NeighbourKind, neighbour_kind
+from flowdiag.parsers.neighbours.sessions import read_lock_waits, read_sessions
+from flowdiag.parsers.neighbours.times import time_of_line
+
+WHEN = 1_795_642_200_000_000
+HEAD = "TOPIC           PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG             CONSUMER-ID     HOST            CLIENT-ID\n"
+OLD = f"{HEAD}orders          3          1234            1300            66              -               -               -\n"
+NEW = f"\nConsumer group 'pricing' has no active members.\n\nGROUP           {HEAD}" + OLD.replace(
+    HEAD, ""
+).replace("orders ", "pricing         orders ")
+ACTIVE = NEW.replace("66              -", "66              consumer-pricing-1-7f /10.0.0.7")
+EXPORTER = 'kafka_consumergroup_lag{consumergroup="pricing",partition="3",topic="orders"} 66\n'
+KMINION = 'kminion_kafka_consumer_group_topic_partition_lag{group_id="pricing",topic_name="orders",partition_id="3"} 66 1795642200000\n'
+BURROW = (
+    '{"error": false, "status": {"cluster": "local", "group": "pricing", "partitions": [{"topic": "orders",'
+    ' "partition": 3, "status": "OK", "start": {"offset": 1200, "timestamp": 1795642190000, "lag": 50},'
+    ' "end": {"offset": 1234, "timestamp": 1795642200000, "lag": 66}}]}}'
+)
+LIST = '[{"groupId": "pricing", "topic": "orders", "partition": 3, "currentOffset": 1234, "logEndOffset": 1300}]'
+
+
+@pytest.mark.parametrize("text", [OLD, NEW, ACTIVE, EXPORTER, KMINION, BURROW, LIST])
+def test_every_form_of_a_lag_is_read(text: str) -> None:
+    assert neighbour_kind(text) is NeighbourKind.LAGS
+    [row] = read_lags(text)
+    assert (row.name, row.lag, row.group) == ("orders-3", 66, None if text is OLD else "pricing")
+    assert text.encode()[row.offset :].decode().startswith(text[row.offset :][:7])
+
+
+def test_a_loop_with_date_gives_the_lag_over_time() -> None:
+    text = f"Wed Nov 25 21:30:00 UTC 2026\n{NEW}2026-11-25T21:30:10Z\n{NEW.replace('66', '99')}"
+    assert lag_over_time(read_lags(text)) == {
+        WHEN: {"orders-3": 66},
+        WHEN + 10_000_000: {"orders-3": 99},
+    }
+
+
+def test_the_name_of_a_file_dates_its_output() -> None:
+    assert read_lags(NEW, "lag-20261125T213000Z.txt")[0].time_us == WHEN
+
+
+def test_a_partition_without_a_committed_offset_has_no_lag() -> None:
+    [row] = read_lags(NEW.replace("1234 ", "-    ").replace(" 66", "  -"))
+    assert (row.committed, row.end, row.lag) == (None, 1300, None)
+
+
+SESSIONS = """2026-11-25T21:30:00Z
+ pid | usename  |    application_name    | client_addr | state  | wait_event_type | wait_event | blocked_by | query
+-----+----------+------------------------+-------------+--------+-----------------+------------+------------+------
+ 456 | postgres | PostgreSQL JDBC Driver | 10.0.0.7    | active | Lock            | relation   | {455}      | INSERT | 1
+ 455 | import   | psql                   |             | idle in transaction | Client | ClientRead | {} | LOCK TABLE
+(2 rows)
+"""
+EXPANDED = """-[ RECORD 1 ]----+-----------------------
+pid              | 456
+application_name | PostgreSQL JDBC Driver
+state            | active
+wait_event_type  | Lock
+query            | INSERT INTO orders
+-[ RECORD 2 ]----+-----------------------
+pid              | 457
+application_name | PostgreSQL JDBC Driver
+state            | idle
+wait_event_type  | Client
+query            | COMMIT
+"""
+TABLE = "pid,application_name,state,wait_event_type,query\n456,PostgreSQL JDBC Driver,active,Lock,INSERT\n"
+
+
+def test_sessions_have_their_waits_and_blockers() -> None:
+    assert neighbour_kind(SESSIONS) is NeighbourKind.SESSIONS
+    waiting, holder = read_sessions(SESSIONS)
+    assert (waiting.pid, waiting.waits_for_lock, waiting.blocked_by) == (456, True, (455,))
+    assert (waiting.from_java, waiting.time_us, waiting.query) == (True, WHEN, "INSERT | 1")
+    assert (holder.state, holder.waits_for_lock) == ("idle in transaction", False)
+    assert SESSIONS[waiting.offset :].startswith(" 456 ")
+
+
+@pytest.mark.parametrize(("text", "count"), [(EXPANDED, 2), (TABLE, 1)])
+def test_other_formats_of_psql_are_read(text: str, count: int) -> None:
+    assert neighbour_kind(text) is NeighbourKind.SESSIONS
+    found = read_sessions(text)
+    assert [session.pid for session in found] == [456, 457][:count]
+    assert found[0].waits_for_lock
+
+
+LOG = """2026-11-25 21:30:00.000 UTC [456] postgres@shop LOG:  process 456 still waiting for RowExclusiveLock on relation 16389 of database 16388 after 1000.123 ms
+2026-11-25 21:30:00.000 UTC [456] postgres@shop DETAIL:  Process holding the lock: 455. Wait queue: 456.
+2026-11-25 21:30:40.000 UTC [456] postgres@shop LOG:  process 456 acquired RowExclusiveLock on relation 16389 of database 16388 after 41000.500 ms
+"""
+
+
+def test_the_log_of_the_server_shows_waits_for_locks() -> None:
+    assert neighbour_kind(LOG) is NeighbourKind.DATABASE_LOG
+    begin, end = read_lock_waits(LOG)
+    assert (begin.pid, begin.holders, begin.ended, begin.time_us) == (456, (455,), False, WHEN)
+    assert (end.ended, end.waited_ms) == (True, 41000.5)
+
+
+BROKER = """[2026-11-25 21:29:00,000] INFO [KafkaRaftServer nodeId=1] Kafka Server started (kafka.server.KafkaRaftServer)
+[2026-11-25 21:30:00,000] INFO Terminating process due to signal SIGTERM (org.apache.kafka.common.utils.LoggingSignalHandler)
+[2026-11-25 21:30:00,100] INFO [BrokerServer id=1] Transition from STARTED to SHUTTING_DOWN (kafka.server.BrokerServer)
+[2026-11-25 21:31:00,000] INFO [KafkaRaftServer nodeId=1] Kafka Server started (kafka.server.KafkaRaftServer)
+"""
+
+
+def test_the_log_of_a_broker_shows_when_it_was_down() -> None:
+    assert neighbour_kind(BROKER) is NeighbourKind.BROKER_LOG
+    assert [(event.kind, event.time_us) for event in read_broker_log(BROKER)] == [
+        ("started", WHEN - 60_000_000),
+        ("stopping", WHEN),
+        ("started", WHEN + 60_000_000),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-11-25 21:30:00,000 INFO  org.apache.flink.A [] - The lag of the topic\n",
+        "the topic has 3 partitions and no lag\n",
+        "taskmanager.memory.process.size: 4g\n",
+        '{"jobs": [{"jid": "a", "state": "RUNNING"}]}',
+    ],
+)
+def test_other_texts_are_of_no_kind(text: str) -> None:
+    assert neighbour_kind(text) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2026-11-25T21:30:00Z",
+        "=== Wed 25 Nov 2026 09:30:00 PM UTC ===",
+        "Wed Nov 25 21:30:00 UTC 2026",
+    ],
+)
+def test_times_above_outputs_are_read(line: str) -> None:
+    assert time_of_line(line) == WHEN

@@ -1,0 +1,120 @@
+"""Compares the diagnoses of jobs and their neighbours with the faults that the recorder injected."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowdiag.analyses.report.wire import Report
+
+from .archives import unpacked
+from .measured import Recorded
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).parents[1] / "fixtures" / "recordings" / "neighbours"
+TOPICS = ("checkpoints", "queues")
+EVERYTHING = ("logs", "rest", "collected", "neighbours")
+# Faults that end tasks are in any log and response; others need metrics, or the neighbour's own output.
+FAILURES = frozenset(
+    {
+        "unknown-topic",
+        "kafka-denied",
+        "transaction-too-long",
+        "fenced-transaction",
+        "record-too-large",
+        "constraint-violated",
+        "no-connection-left",
+    }
+)
+
+
+def recordings() -> list[Any]:
+    """Return the recordings with their truth, as parameters."""
+    return [
+        pytest.param(
+            path.parent,
+            json.loads(path.read_text()),
+            id=f"{path.parent.parent.name}-{path.parent.name}",
+        )
+        for path in sorted(ROOT.glob("*/*/truth.json"))
+    ]
+
+
+each = pytest.mark.parametrize(("folder", "truth"), recordings())
+Reports = Callable[[Path, Iterable[str]], list[Report]]
+
+
+@pytest.fixture(scope="module")
+def reports(recorded: Callable[..., Recorded]) -> Reports:
+    """Return the reports of all topics about some parts of a recording."""
+
+    def of(folder: Path, parts: Iterable[str]) -> list[Report]:
+        files = unpacked(folder)
+        paths = [path for part in parts for path in sorted(files.glob(part))]
+        if not paths:
+            pytest.skip("the recording has no such files")
+        found = recorded(*paths, topics=TOPICS)
+        return [found.report(name) for name in TOPICS]
+
+    return of
+
+
+def causes_of(found: Iterable[Report]) -> list[str | None]:
+    """Return the causes of the culprits, of all topics."""
+    return [culprit.cause for report in found for culprit in report.summary.culprits]
+
+
+def serious(found: Iterable[Report]) -> list[str]:
+    """Return the titles of all findings above information."""
+    return [
+        f"{finding.code} {finding.title}"
+        for report in found
+        for finding in report.findings
+        if finding.severity != "info"
+    ]
+
+
+def check(truth: dict[str, Any], found: list[Report]) -> None:
+    """Compare the reports with the truth: the cause, the culprit, and no innocent task."""
+    expected = truth["expected"]
+    if expected["cause"] is None:
+        assert serious(found) == []
+        return
+    causes = causes_of(found)
+    assert expected["cause"] in causes, serious(found)
+    if expected.get("task"):
+        assert {c.subject.task for r in found for c in r.summary.culprits} == {expected["task"]}
+    if expected["neighbour"] and expected["cause"] not in FAILURES:
+        blamed = [c.subject for r in found for c in r.summary.culprits]
+        assert {subject.kind for subject in blamed} == {"service"}, blamed
+
+
+@each
+def test_everything(folder: Path, truth: dict[str, Any], reports: Reports) -> None:
+    check(truth, reports(folder, EVERYTHING))
+
+
+@each
+def test_the_logs_alone(folder: Path, truth: dict[str, Any], reports: Reports) -> None:
+    found = reports(folder, ("logs",))
+    if truth["expected"]["cause"] in FAILURES or truth["expected"]["cause"] is None:
+        check(truth, found)
+
+
+@each
+def test_the_jobmanager_alone(folder: Path, truth: dict[str, Any], reports: Reports) -> None:
+    found = reports(folder, ("logs/*jobmanager*",))
+    if truth["expected"]["cause"] in FAILURES or truth["expected"]["cause"] is None:
+        check(truth, found)
+
+
+@each
+def test_collected_responses_alone(folder: Path, truth: dict[str, Any], reports: Reports) -> None:
+    found = reports(folder, ("collected",))
+    if truth["expected"]["cause"] in FAILURES or truth["expected"]["cause"] is None:
+        check(truth, found)
