@@ -131,7 +131,7 @@ def _names_of(
     for metric in known_metrics().values():
         if metric.scope not in _REGISTERED[scope]:
             continue
-        text = metric.name.replace(".", "_")
+        text = metric.name.replace(".", "_").replace("-", "_")
         if "#" in text or "*" in text:
             pattern = re.escape(text)
             pattern = pattern.replace(r"\#", r"(\d{1,6})").replace(r"\*", r"(\w+?)")

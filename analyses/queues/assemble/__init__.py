@@ -22,8 +22,8 @@ from flowdiag.analyses.queues.facts import (
     QueueFacts,
     Sample,
 )
-from flowdiag.parsers.notes import InputNote, Kind
 from flowdiag.analyses.queues.neighbours.facts import Neighbours
+from flowdiag.parsers.notes import InputNote, Kind
 from flowdiag.parsers.units import version_of
 
 NO_NEIGHBOURS: Final = Neighbours()
