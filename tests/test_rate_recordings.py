@@ -26,17 +26,27 @@ ROOT = Path(__file__).parents[1] / "fixtures" / "recordings" / "spark"
 ALL = sorted(path.parent for path in ROOT.glob("*/*/truth.json"))
 # The same scenarios at versions in between: for .ci/full.
 BETWEEN = ("3.4.4", "3.5.7", "4.0.1", "4.1.0")
-of_each = pytest.mark.parametrize(
-    "folder",
-    [
-        pytest.param(
-            each,
-            id=str(each.relative_to(ROOT)),
-            marks=[pytest.mark.full] if each.parent.name in BETWEEN else [],
-        )
-        for each in ALL
-    ],
-)
+NEWEST = [each for each in ALL if each.parent.name not in BETWEEN]
+THIRD = [each for n, each in enumerate(NEWEST) if n % 3 == 0 or each.name == "driver-killed"]
+
+
+def recordings(often: list[Path]) -> pytest.MarkDecorator:
+    """Parametrize a test with all recordings; those outside `often` are for .ci/full."""
+    return pytest.mark.parametrize(
+        "folder",
+        [
+            pytest.param(
+                each,
+                id=str(each.relative_to(ROOT)),
+                marks=[] if each in often else [pytest.mark.full],
+            )
+            for each in ALL
+        ],
+    )
+
+
+of_each = recordings(NEWEST)
+of_each_third = recordings(THIRD)
 
 # Stability and verdict where a busy machine recorded a worse fault than the scenario, with the reason.
 BUSY = {
@@ -101,11 +111,10 @@ def only(report: Report) -> RateApplication:
     return app
 
 
-@of_each
-def test_verdict_cause_and_culprit(folder: Path, report_of: Ask) -> None:
+def check(folder: Path, app: RateApplication, findings: list[Finding]) -> None:
+    """Compare an application's stability, verdict, cause and culprit with the truth."""
     truth = truth_of(folder)
-    report, expected = report_of(folder), truth["expected"]
-    app = only(report)
+    expected = truth["expected"]
     assert (app.application, app.spark_version) == (truth["application"], truth["spark_version"])
     stability, verdict = BUSY.get(
         str(folder.relative_to(ROOT)), (expected["stability"], expected["verdict"])
@@ -114,11 +123,26 @@ def test_verdict_cause_and_culprit(folder: Path, report_of: Ask) -> None:
         [app.keeping.stability] if app.keeping else [q.keeping.stability for q in app.queries]
     )
     assert stabilities == [stability]
-    assert (report.summary.verdict, report.summary.cause) == (verdict, expected["cause"])
+    assert (app.verdict, app.cause) == (verdict, expected["cause"])
     for name, value in expected.get("culprit", {}).items():
-        assert getattr(report.summary.culprits[0].subject, name) == value
+        assert getattr(app.culprits[0].subject, name) == value
     if expected["verdict"] == "healthy":
-        assert report.findings == []
+        assert findings == []
+
+
+@of_each_third
+def test_verdict_cause_and_culprit(folder: Path, report_of: Ask) -> None:
+    report = report_of(folder)
+    app = only(report)
+    check(folder, app, report.findings)
+    assert (report.summary.verdict, report.summary.cause) == (app.verdict, app.cause)
+
+
+@of_each
+def test_many_applications_in_one_run_give_the_same_answers(folder: Path, alone: Alone) -> None:
+    if folder.name == "driver-killed":
+        pytest.skip("applications of the same name start later, so that it seems to be restarted")
+    check(folder, *alone(folder, "."))
 
 
 Bits = tuple[int, int, int, float | None, float | None, float | None, float | None]
@@ -162,11 +186,11 @@ def test_the_estimator_is_replayed_to_the_last_bit(folder: Path, alone: Alone) -
 
 
 @of_each
-def test_batches_are_those_of_the_log(folder: Path, report_of: Ask) -> None:
+def test_batches_are_those_of_the_log(folder: Path, alone: Alone) -> None:
     truth = truth_of(folder)
     if truth["engine"] != "dstream":
         pytest.skip("no batches")
-    batches = {batch.batch_time_ms: batch for batch in only(report_of(folder)).batches}
+    batches = {batch.batch_time_ms: batch for batch in alone(folder, ".")[0].batches}
     for batch in truth["batches"]:
         ours = batches[batch["batch_time"]]
         if batch["execution_s"] is not None:
@@ -179,13 +203,13 @@ def test_batches_are_those_of_the_log(folder: Path, report_of: Ask) -> None:
 
 
 @of_each
-def test_triggers_are_those_of_the_log(folder: Path, report_of: Ask) -> None:
+def test_triggers_are_those_of_the_log(folder: Path, alone: Alone) -> None:
     truth = truth_of(folder)
     if truth["engine"] == "dstream":
         pytest.skip("no triggers")
     ours = {
         (query.id and trigger.run_id, trigger.batch_id): trigger
-        for query in only(report_of(folder)).queries
+        for query in alone(folder, ".")[0].queries
         for trigger in query.triggers
     }
     for batch in truth["batches"]:

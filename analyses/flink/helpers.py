@@ -68,6 +68,7 @@ from flowdiag.analyses.model.finding import (
     Vote,
     cite,
     grade,
+    measurement,
     weigh,
 )
 from flowdiag.analyses.model.rule import Limits, Rule, Signal, limit
@@ -132,24 +133,6 @@ class Job(JobFacts):
 @once
 def jobs_of(cluster: ClusterFacts) -> tuple[Job, ...]:
     return tuple(Job.of(job, cluster) for job in cluster.jobs)
-
-
-def measurement(
-    name: str,
-    value: float | str | None,
-    unit: str | None = None,
-    threshold: float | None = None,
-    over: str | None = None,
-) -> Measurement:
-    """Return a number that supports a finding.
-
-    Args:
-        name: kebab-case, e.g. `late-ratio`.
-        value, unit: the number; None as unit for text.
-        threshold: the limit in the same unit.
-        over: the population or reference of the number, in a few words.
-    """
-    return Measurement(name=name, value=value, unit=unit, threshold=threshold, population=over)
 
 
 def votes_for(signals: Mapping[str, str | None], weights: Sequence[Signal]) -> tuple[Vote, ...]:

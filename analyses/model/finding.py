@@ -153,6 +153,24 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     population: str | None = None
 
 
+def measurement(
+    name: str,
+    value: float | str | None,
+    unit: str | None = None,
+    threshold: float | None = None,
+    over: str | None = None,
+) -> Measurement:
+    """Return a number that supports a finding.
+
+    Args:
+        name: kebab-case, e.g. `late-ratio`.
+        value, unit: the number; None as unit for text.
+        threshold: the limit in the same unit.
+        over: the population or reference of the number, in a few words.
+    """
+    return Measurement(name=name, value=value, unit=unit, threshold=threshold, population=over)
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """A record of the input. `flowdiag.analyses.report.evidence` finds its line and text later.

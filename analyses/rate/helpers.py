@@ -40,6 +40,7 @@ from flowdiag.analyses.model.finding import (
     Vote,
     cite,
     grade,
+    measurement,
     weigh,
 )
 from flowdiag.analyses.model.rule import Limits, Rule, limit
@@ -91,24 +92,6 @@ DEFAULTS: Final = {
 }
 Cited = TypeVar("Cited", bound=Batch | Trigger | Record)
 _WEEKS_MS: Final = 14 * 86_400_000.0
-
-
-def measurement(
-    name: str,
-    value: float | str | None,
-    unit: str | None = None,
-    threshold: float | None = None,
-    over: str | None = None,
-) -> Measurement:
-    """Return a number that supports a finding.
-
-    Args:
-        name: kebab-case, e.g. `swing`.
-        value, unit: the number; the unit of a text is None.
-        threshold: the limit that the value is compared with, in the same unit.
-        over: the population or the reference, in a few words.
-    """
-    return Measurement(name=name, value=value, unit=unit, threshold=threshold, population=over)
 
 
 def round_or_none(value: float | None, digits: int = 3) -> float | None:
