@@ -65,7 +65,12 @@ def collect_from_flink(
         try:
             async with Client(url, access, backoff_s=0.01) as client:
                 options = FlinkOptions(
-                    every_s=0.02, for_s=60.0, most_ticks=ticks, settle_s=0.0, **settings
+                    every_s=0.02,
+                    for_s=60.0,
+                    most_ticks=ticks,
+                    settle_s=0.0,
+                    dump_pause_s=0.0,
+                    **settings,
                 )
                 return await collect_flink(
                     client, opened, options, tool="0", progress=lambda _: None

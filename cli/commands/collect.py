@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
@@ -86,13 +86,13 @@ def flink(
             help="Up to Flink 1.12: request sampling (later versions measure it).",
         ),
     ] = False,
-    no_thread_dumps: Annotated[
-        bool,
+    stacks: Annotated[
+        Literal["auto", "never", "always"],
         typer.Option(
-            "--no-thread-dumps",
-            help="Request no thread dumps of suspect TaskManagers (from 1.11).",
+            "--stacks",
+            help="Thread dumps (from 1.11): of suspect TaskManagers with at most 1,000 threads, none, or of all.",
         ),
-    ] = False,
+    ] = "auto",
     **given: Any,
 ) -> int:
     """Collect the checkpoints and metrics of a Flink cluster, 1.9 to 2.3.
@@ -115,13 +115,14 @@ def flink(
 
     async def work(client: Client, folder: Folder, say: ShowProgress, tool: str) -> Outcome:
         from flowdiag.parsers.live.flink import FlinkOptions, collect_flink
+        from flowdiag.parsers.live.thread_dumps import Stacks
 
         options = FlinkOptions(
             job=job,
             every_s=every_s,
             for_s=for_s,
             sample_back_pressure=sample_back_pressure,
-            thread_dumps=not no_thread_dumps,
+            stacks=Stacks(stacks),
         )
         return await collect_flink(client, folder, options, tool=tool, progress=say)
 

@@ -45,6 +45,7 @@ from flowdiag.parsers.live.metric_names import (
     PROCESS_METRICS,
     TASK_METRICS,
 )
+from flowdiag.parsers.live.thread_dumps import PAUSE_S, Stacks, ThreadDumps
 from flowdiag.parsers.live.watching import Outcome, ShowProgress, Watch, hint_for, redact
 from flowdiag.parsers.units import TIME_UNITS, duration_ms
 
@@ -61,8 +62,7 @@ MAX_MANAGERS: Final = 20  # TaskManagers whose metrics are requested in one tick
 MAX_JOBS: Final = 20
 CHECKPOINTS_PER_TICK: Final = 2  # checkpoints whose subtasks are requested
 PENDING_MS: Final = 10_000  # age of a pending checkpoint whose subtasks are requested
-DUMPS: Final = 5  # maximum number of thread dumps per run
-DUMP_TICKS: Final = 4  # between two thread dumps
+ALWAYS_BUSY: Final = 0.98  # share of the time: nothing waits yet, but nothing is idle either
 SETTLE_S: Final = 1.0  # for the JobManager to fetch metrics
 WARM_UP: Final = 4  # attempts until the JobManager has its first metrics
 
@@ -111,7 +111,8 @@ class FlinkOptions:
         job: ID or name of the job, may contain the wildcards `*` and `?`; None for all running jobs.
         every_s, for_s, most_ticks: see `Watch`.
         sample_back_pressure: also request back pressure samples from Flink up to 1.12.
-        thread_dumps: take thread dumps of suspect TaskManagers.
+        stacks: when to take thread dumps.
+        dump_pause_s: pause between two dumps of a series.
         settle_s: pause between requesting jobs and requesting their metrics.
     """
 
@@ -120,7 +121,8 @@ class FlinkOptions:
     for_s: float = 300.0
     most_ticks: int | None = None
     sample_back_pressure: bool = False
-    thread_dumps: bool = True
+    stacks: Stacks = Stacks.AUTO
+    dump_pause_s: float = PAUSE_S
     settle_s: float = SETTLE_S
 
 
@@ -198,7 +200,12 @@ class _Collector:
         self._manager_turn = 0
         self._refresh_ms = 10_000  # `metrics.fetcher.update-interval`
         self._skew_ms = 0  # the JobManager's clock minus ours
-        self._dumps: dict[str, int] = {}
+        self._dumps = ThreadDumps(
+            self._watch,
+            lambda answer: self._keep(answer, compare=False),
+            options.stacks,
+            options.dump_pause_s,
+        )
         self._ended: set[str] = set()
         self._suspects: list[str] = []
         self._config: Answer | None = None
@@ -647,15 +654,17 @@ class _Collector:
                 path = answer.path.partition("?")[0]
                 at_ms = answer.time_ms + self._skew_ms
                 self._watch.keep(path, answer.body, answer.time_ms, at_ms=at_ms)
+                self._dumps.count_threads(path, answer.body)
 
     # -- suspects --------------------------------------------------------------------------
 
     def _suspect_by_load(self, job: _Job, values: Values) -> None:
-        """Suspect busy subtasks while other subtasks are back-pressured."""
+        """Suspect subtasks that are busy while others are back-pressured, or all the time."""
         vertices = {vertex.id: vertex for vertex in job.vertices}
         if not any(
             value.get("backPressuredTimeMsPerSecond", 0.0) >= 500
             or value.get("isBackPressured") == 1
+            or _busy_share(value) >= ALWAYS_BUSY
             for value in values.values()
         ):
             return
@@ -666,21 +675,10 @@ class _Collector:
             self._suspects += _managers_at(vertices[vertex_id], [index])
 
     async def _dump_threads(self) -> None:
-        """Take a thread dump of the first suspect without a recent dump (1.11+)."""
-        suspects, self._suspects = list(dict.fromkeys(self._suspects)), []
-        if self._version < (1, 11) or not self._options.thread_dumps:
-            return
-        if len(self._dumps) and max(self._dumps.values()) + DUMP_TICKS > self._tick_number:
-            return
-        for manager in suspects:
-            if manager in self._dumps or len(self._dumps) >= DUMPS:
-                continue
-            self._dumps[manager] = self._tick_number
-            path = f"/taskmanagers/{quote(manager, safe='')}/thread-dump"
-            answer = await self._watch.request(path)
-            if answer is not None:
-                self._keep(answer)
-            return
+        """Take thread dumps of the TaskManagers with suspects (1.11+)."""
+        suspects, self._suspects = self._suspects, []
+        if self._version >= (1, 11):
+            await self._dumps.take(self._tick_number, suspects, self._managers)
 
     def _keep_responses(self, answers: Iterable[Answer | None]) -> None:
         for answer in answers:

@@ -23,6 +23,7 @@ from flowdiag.parsers.live.flink import (
     requests_per_tick,
 )
 from flowdiag.parsers.live.folder import Folder
+from flowdiag.parsers.live.thread_dumps import Stacks
 from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import parse_on_driver, parse_split, plan_splits
 from tests.collecting import collect_from_flink as collect
@@ -143,7 +144,7 @@ def test_up_to_1_12_equal_numbers_are_one_sample(tmp_path: Path) -> None:
     assert len(metrics) == 4
 
 
-def test_a_suspect_gets_a_thread_dump(tmp_path: Path) -> None:
+def test_a_suspect_gets_three_thread_dumps(tmp_path: Path) -> None:
     flink = RecordedFlink()
     flink.answers.update(
         {f"/taskmanagers/taskmanager-{i}/thread-dump": {"threadInfos": []} for i in (1, 2, 3)}
@@ -151,9 +152,14 @@ def test_a_suspect_gets_a_thread_dump(tmp_path: Path) -> None:
     with serving(flink) as server:
         collect(server.url, tmp_path / "c", ticks=2)
         dumps = [path for path in server.paths() if path.endswith("thread-dump")]
-        collect(server.url, tmp_path / "d", ticks=1, thread_dumps=False)
+        collect(server.url, tmp_path / "d", ticks=1, stacks=Stacks.NEVER)
         assert sum(path.endswith("thread-dump") for path in server.paths()) == len(dumps)
-    assert len(dumps) == 1
+        collect(server.url, tmp_path / "e", ticks=1, stacks=Stacks.ALWAYS)
+        every = [path for path in server.paths() if path.endswith("thread-dump")][len(dumps) :]
+    assert len(dumps) == 3 and len(set(dumps)) == 1
+    assert len(every) == 9 and len(set(every)) == 3
+    stored = [a for file in files(tmp_path / "c") for a in file["answers"]]
+    assert sum(answer["path"].endswith("thread-dump") for answer in stored) == 3
     truth = json.loads(
         (
             Path(__file__).parents[2] / "fixtures/recordings/collected/1.20.5-hot-key/truth.json"
