@@ -61,7 +61,7 @@ def _report(report: Report, page: Page, clock: words.Clock) -> str:
     in_full = page.verbose or not stories
     # The tables of all topics may take too many lines; the command of each topic shows its own.
     if page.verbose or not (stories or (everything and page.terse == TERSEST)):
-        parts += views.blocks(report, page, clock)
+        parts += views.blocks(report, page, clock, topics=_topics(report, page))
     if stories:
         parts += section("stories", lambda: [stories_block(report, page, clock)])
     if report.findings and in_full:
@@ -78,6 +78,13 @@ def _report(report: Report, page: Page, clock: words.Clock) -> str:
         return text
     top = g.render_blocks(section("verdict", lambda: [_top(report, page)]), page)
     return f"{top}\n{text}"
+
+
+def _topics(report: Report, page: Page) -> list[str]:
+    """Return the topics whose data the report shows: without `-v`, a healthy diagnosis shows the first."""
+    topics = views.topics_with_data(report)
+    brief = report.tool.command == EVERYTHING and report.summary.verdict == "healthy"
+    return topics[:1] if brief and not page.verbose else topics
 
 
 def _verdict_line(report: Report, title: Text) -> Text:
@@ -149,6 +156,11 @@ def _verdict(report: Report, page: Page) -> RenderableType:
         blocks += map(g.Indented, _recognised(report, page))
     elif summary.verdict == "healthy" and not words.inconclusive_rules(report.rules):
         blocks.append(g.Indented(g.line(words.rule_tally(report.rules), "dim")))
+        hidden = [
+            each for each in views.topics_with_data(report) if each not in _topics(report, page)
+        ]
+        if hidden:
+            blocks.append(g.Indented(g.line(f"-v also shows {fmt.listed(hidden)}", "dim")))
     several = words.has_several_jobs(report)
     ranked = words.ranked_culprits(report)
     shown = list(enumerate(ranked[: _CULPRITS[page.terse]], 1))

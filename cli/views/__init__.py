@@ -6,7 +6,7 @@ module has it, below.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
@@ -30,18 +30,27 @@ TOPICS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
+def topics_with_data(report: Report) -> list[str]:
+    """Return the topics that have data in a report, in order."""
+    return [t for t, keys in TOPICS.items() if any(getattr(report.data, key) for key in keys)]
+
+
 def blocks(
-    report: Report, page: Page, clock: Clock, *, function: str = "blocks"
+    report: Report,
+    page: Page,
+    clock: Clock,
+    *,
+    topics: Sequence[str] | None = None,
+    function: str = "blocks",
 ) -> Iterator[RenderableType]:
-    """Yield the data of each topic, or the result of another function of its module."""
+    """Yield the data of each topic, or of some, or the result of another function of its module."""
     from flowdiag.cli.text.grid import line
 
-    for topic, keys in TOPICS.items():
-        if any(getattr(report.data, key) for key in keys):
-            view: Blocks | None = getattr(import_module(f"{__name__}.{topic}"), function, None)
-            if view is not None:
-                make = partial(view, report, page, clock)
-                yield from page.section(topic, make, lambda text: line(text, "red"))
+    for topic in topics_with_data(report) if topics is None else topics:
+        view: Blocks | None = getattr(import_module(f"{__name__}.{topic}"), function, None)
+        if view is not None:
+            make = partial(view, report, page, clock)
+            yield from page.section(topic, make, lambda text: line(text, "red"))
 
 
 def forecast_blocks(report: Report, page: Page, clock: Clock) -> Iterator[RenderableType]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
+from msgspec import structs
 
 from flowdiag.analyses.diagnosis import Measured, judge_topic
 from flowdiag.analyses.model.options import Options
@@ -88,3 +89,16 @@ def test_github_shows_ten_annotations_of_a_level() -> None:
 def test_junit_shows_the_remedy_before_the_evidence() -> None:
     text = RENDERERS[Format.JUNIT](reports.failing(), Page(width=100))
     assert text.index("Raise the timeout") < text.index("jobmanager.log:8812")
+
+
+def test_a_healthy_diagnosis_shows_one_topic() -> None:
+    report = reports.healthy()
+    report = structs.replace(
+        report,
+        tool=structs.replace(report.tool, command="diagnose"),
+        data=structs.replace(report.data, vertices=(wide().data.vertices or [])[:1]),
+    )
+    shown = RENDERERS[Format.TABLE](report, Page(width=100))
+    assert "Graph" not in shown
+    assert shown.endswith("-v also shows queues\n")
+    assert "Graph" in RENDERERS[Format.TABLE](report, Page(width=100, verbose=1))
