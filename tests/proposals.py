@@ -133,6 +133,7 @@ GRAMMARS: Final[tuple[tuple[str, Callable[[str], bool]], ...]] = (
     (r"spark\.streaming\.(backpressure\.initialRate|receiver\.maxRate|kafka\.maxRate.*)", _long),
     (r"spark\.sql\.shuffle\.partitions|spark\.streaming\.concurrentJobs", _whole(1)),
     (r"maxFilesPerTrigger|maxOffsetsPerTrigger|minPartitions", _whole(1)),
+    (r"spark\.scheduler\.mode", _words("FIFO", "FAIR")),
     (r"spark\.sql\.streaming\.multipleWatermarkPolicy", _words("min", "max")),
     (r"spark\.sql\.streaming\.stateStore\.providerClass", _pattern(r"(\w+\.)+[A-Z]\w+")),
     (r"spark\..*\.enabled?|spark\.speculation", _boolean),

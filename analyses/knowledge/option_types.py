@@ -327,6 +327,7 @@ TYPES: Final[dict[str, OptionType]] = {
     "spark.python.worker.faulthandler.enabled": BOOLEAN,
     "spark.speculation": BOOLEAN,
     "spark.sql.shuffle.partitions": COUNT,
+    "spark.scheduler.mode": one_of("FIFO", "FAIR"),
     "spark.sql.streaming.multipleWatermarkPolicy": one_of("min", "max"),
     "spark.sql.streaming.stateStore.providerClass": CLASS,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": BOOLEAN,

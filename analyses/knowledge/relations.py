@@ -101,6 +101,7 @@ _SLOW_BATCHES: Final = (
     "unlimited-first-batch",
     "unheeded-rate",
     "concurrent-jobs",
+    "starved-query",
     "generation-lag",
 )
 

@@ -765,3 +765,56 @@ def test_a_lost_executor_in_a_fragment_is_reported() -> None:
     assert found(app, "RT304") == []
     (finding,) = found(replace(app, application=None), "RT304")
     assert finding.cause == "executor-lost"
+
+
+# -- queries of one application -------------------------------------------------------------------
+
+
+def two_queries(
+    alerts_ms: list[int], *, jobs_ms: int | None = None, tasks_ms: int = 80
+) -> ApplicationFacts:
+    """Return alerts every 2 s next to a query that works for 9 of 12 s; with `jobs_ms`, the input has jobs."""
+
+    def about(duration: int) -> dict[str, Any]:
+        if jobs_ms is None:
+            return {}
+        busy = min(jobs_ms, duration)
+        return {
+            "work": Work(jobs=1, busy_ms=busy),
+            "stage": load(total_ms=tasks_ms, longest_ms=tasks_ms),
+        }
+
+    alerts, at = [], w.T0
+    for n, lasted in enumerate(alerts_ms):
+        alerts.append(w.trigger(n, lasted, time_us=at * 1000, rows=4, **about(lasted)))
+        at = (at + lasted) // 2000 * 2000 + 2000
+    rebuild = [w.trigger(n, 9000, time_us=(w.T0 + 2000 + 12_000 * n) * 1000) for n in range(12)]
+    first = w.query(alerts)
+    second = replace(w.query(rebuild, trigger_interval_ms=12_000), id="q2", name="rebuild")
+    return w.application(queries=(first, second))
+
+
+STARVED = [300, 300, 8700, 300, 8700, 300, 8700, 300, 8700, 300]
+
+
+def test_a_query_that_waits_for_another() -> None:
+    at_once = two_queries([300, *([8900, 300] * 6)])
+    (by_end,) = found(at_once, "RT413")
+    assert by_end.cause == "starved-query" and by_end.confidence == "medium"
+    assert "query rebuild" in by_end.title and "instead of 300 ms" in by_end.title
+    (by_tasks,) = found(two_queries(STARVED, jobs_ms=8000), "RT413")
+    assert by_tasks.confidence == "high" and by_tasks.actions[0].proposed == "FAIR"
+
+
+@pytest.mark.parametrize(
+    "app",
+    [
+        two_queries(STARVED, jobs_ms=8000, tasks_ms=7000),
+        two_queries([300] * 30, jobs_ms=200),
+        two_queries([5000] * 10),
+        two_queries([300, 300, 300, 300, 9000, 300, 300]),
+    ],
+    ids=["slow itself", "fast", "always as long", "once"],
+)
+def test_queries_that_do_not_wait_for_each_other(app: ApplicationFacts) -> None:
+    assert found(app, "RT413") == []

@@ -37,6 +37,7 @@ from flowdiag.analyses.rate.rules import (
     slow_outside,
     slow_source,
     slow_task,
+    starved_query,
     stuck_watermark,
     task_overhead,
     throttled,
@@ -89,4 +90,5 @@ RULES: Final[tuple[Rule, ...]] = (
     slow_source.RULE,
     future_watermark.RULE,
     no_rows_written.RULE,
+    starved_query.RULE,
 )

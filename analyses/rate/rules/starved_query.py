@@ -1,0 +1,148 @@
+"""A query waits for the jobs of another query in the same application.
+
+What it reports
+---------------
+A query whose triggers are long only while another query of the application works.
+
+Why it matters
+--------------
+By default, Spark runs jobs in the order of their submission. A short query is as slow as the longest job before it,
+and a change of its own code does not help.
+
+How it decides
+--------------
+A trigger is slow if it takes at least `floor`, and longer than its interval if that is known. The first trigger of a
+run does not count. Another query must work during at least `share` of the slow trigger. With an event log, the jobs of
+the slow trigger must take at least `longer` times as long as all tasks of its longest stage: its tasks waited for a
+core. Without the times of tasks, the trigger must begin during a trigger of the other query and end within `after` of its end, and
+at least `fewest` triggers with rows must be `longer` times shorter.
+
+At least `fewest` triggers, and `mostly` of the slow ones, must meet these conditions.
+
+What to do
+----------
+Use the fair scheduler with one pool per query, or run the queries in separate applications.
+
+False alarms
+------------
+Queries that wait for the same external service at the same time, in inputs without an event log.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+
+from flowdiag.analyses.rate import helpers as h
+from flowdiag.analyses.rate.event_time import end_us
+
+
+class Limits(h.Limits):
+    floor: float = h.limit(1000, "ms", "shorter triggers keep up with most intervals")
+    share: float = h.limit(0.5, "share", "of the slow trigger that overlaps with the other query")
+    longer: float = h.limit(3, "ratio", "less may be a busy core, or a larger trigger")
+    after: float = h.limit(
+        1500, "ms", "the time of a short job before or after the last task of the other"
+    )
+    fewest: float = h.limit(3, "triggers", "fewer may be a coincidence")
+    mostly: float = h.limit(0.7, "share", "of the slow triggers; the others may be slow themselves")
+
+
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
+    """Yield at most one finding per query."""
+    for query, _ in assessed.queries:
+        slow = _slow(query, limits)
+        others = [other for other, _ in assessed.queries if other is not query]
+        by_other = [(_starved(query, slow, other, limits), other) for other in others]
+        starved, other = max(by_other, key=lambda one: len(one[0]), default=([], query))
+        if len(starved) >= max(1, limits.fewest, limits.mostly * len(slow)):
+            yield _finding(assessed, query, starved, other)
+
+
+def _slow(query: h.QueryFacts, limits: Limits) -> list[h.Trigger]:
+    firsts = {t.run_id: t for t in reversed(query.triggers)}
+    least = max(limits.floor, query.trigger_interval_ms or 0)
+    return [
+        t
+        for t in query.triggers
+        if t.rows and (t.duration_ms or 0) > least and t is not firsts[t.run_id]
+    ]
+
+
+def _starved(
+    query: h.QueryFacts, slow: h.Sequence[h.Trigger], other: h.QueryFacts, limits: Limits
+) -> list[h.Trigger]:
+    """Return the slow triggers of a query that wait for another query."""
+    spans = [(t.time_us, end_us(t)) for t in other.triggers if t.rows]
+    found = []
+    for trigger in slow:
+        low, high = trigger.time_us, end_us(trigger)
+        overlap = sum(max(0, min(high, end) - max(low, start)) for start, end in spans)
+        if overlap < limits.share * (high - low):
+            continue
+        waits = _waits_for_cores(trigger, limits)
+        if waits is None:
+            waits = _ends_with(query, trigger, spans, limits)
+        if waits:
+            found.append(trigger)
+    return found
+
+
+def _waits_for_cores(trigger: h.Trigger, limits: Limits) -> bool | None:
+    """Return whether the jobs of a trigger take much longer than their tasks; None without tasks."""
+    work, stage = trigger.work, trigger.stage
+    if work is None or work.busy_ms is None or stage is None:
+        return None
+    waits = work.busy_ms >= limits.longer * max(1, stage.total_ms)
+    return waits and work.busy_ms >= limits.share * (trigger.duration_ms or 0)
+
+
+def _ends_with(
+    query: h.QueryFacts, slow: h.Trigger, spans: h.Sequence[tuple[int, int]], limits: Limits
+) -> bool:
+    """Return whether a trigger begins during another query's trigger and ends right after it."""
+    short = (slow.duration_ms or 0) / limits.longer
+    fast = sum(bool(t.rows) and (t.duration_ms or 0) <= short for t in query.triggers)
+    after = limits.after * 1000
+    return fast >= limits.fewest and any(
+        start <= slow.time_us + after and abs(end_us(slow) - end) <= after for start, end in spans
+    )
+
+
+def _finding(
+    assessed: h.AssessedApplication,
+    query: h.QueryFacts,
+    starved: h.Sequence[h.Trigger],
+    other: h.QueryFacts,
+) -> h.Finding:
+    reading = [t for t in query.triggers if t.rows and t.duration_ms]
+    fast = [t.duration_ms or 0 for t in reading if t not in starved]
+    took = h.fmt.duration(median(t.duration_ms or 0 for t in starved))
+    instead = f" instead of {h.fmt.duration(median(fast))}" if fast else ""
+    of = f"{len(starved)} of {h.fmt.plural(len(reading), 'trigger')}"
+    last = reading[-max(1, len(reading) // 3)].time_us
+    state = h.State.ONGOING if starved[-1].time_us >= last else h.State.RECOVERED
+    measured = [h.measurement("starved-triggers", len(starved), "triggers", over=of)]
+    known = [(t.work.busy_ms or 0, t.stage.total_ms) for t in starved if t.work and t.stage]
+    if known:
+        busy, tasks = (median(values) for values in zip(*known, strict=True))
+        measured.append(h.measurement("jobs", round(busy), "ms", over="median per trigger"))
+        measured.append(h.measurement("tasks", round(tasks), "ms", over="of the longest stage"))
+    return h.trigger_finding(
+        assessed,
+        query,
+        starved,
+        severity=h.grade(state=state, share=len(starved) / len(reading)),
+        state=state,
+        title=f"{h.fmt.capital(query.label)} waits for the jobs of {other.label}: {of} took {took}{instead}",
+        why=f"its jobs wait until the tasks of {other.label} have left a core",
+        cause="starved-query",
+        confidence=h.Confidence.HIGH if known else h.Confidence.MEDIUM,
+        rank=h.Rank.ROOT_CAUSE,
+        measurements=tuple(measured),
+        actions=h.remedies("starved-query", assessed.app),
+    )
+
+
+RULE = h.Rule("RT413", judge, Limits, causes=("starved-query",), needs="triggers")
