@@ -12,10 +12,11 @@ and a change of its own code does not help.
 How it decides
 --------------
 A trigger is slow if it takes at least `floor`, and longer than its interval if that is known. The first trigger of a
-run does not count. Another query must work during at least `share` of the slow trigger. With an event log, the jobs of
-the slow trigger must take at least `longer` times as long as all tasks of its longest stage: its tasks waited for a
-core. Without the times of tasks, the trigger must begin during a trigger of the other query and end within `after` of its end, and
-at least `fewest` triggers with rows must be `longer` times shorter.
+run does not count. Another query must work during at least `share` of the slow trigger.
+
+With an event log, the jobs of the slow trigger take at least `longer` times as long as all tasks of its longest stage.
+So its tasks waited for a core. Without the times of tasks, the trigger must begin during a trigger of the other query,
+and end within `after` of its end. Then at least `fewest` triggers with rows must be `longer` times shorter.
 
 At least `fewest` triggers, and `mostly` of the slow ones, must meet these conditions.
 
@@ -121,14 +122,9 @@ def _finding(
     took = h.fmt.duration(median(t.duration_ms or 0 for t in starved))
     instead = f" instead of {h.fmt.duration(median(fast))}" if fast else ""
     of = f"{len(starved)} of {h.fmt.plural(len(reading), 'trigger')}"
-    last = reading[-max(1, len(reading) // 3)].time_us
-    state = h.State.ONGOING if starved[-1].time_us >= last else h.State.RECOVERED
-    measured = [h.measurement("starved-triggers", len(starved), "triggers", over=of)]
-    known = [(t.work.busy_ms or 0, t.stage.total_ms) for t in starved if t.work and t.stage]
-    if known:
-        busy, tasks = (median(values) for values in zip(*known, strict=True))
-        measured.append(h.measurement("jobs", round(busy), "ms", over="median per trigger"))
-        measured.append(h.measurement("tasks", round(tasks), "ms", over="of the longest stage"))
+    ongoing = starved[-1] in query.triggers[-max(1, len(query.triggers) // 3) :]
+    state = h.State.ONGOING if ongoing else h.State.RECOVERED
+    waits = [*_waits(starved)]
     return h.trigger_finding(
         assessed,
         query,
@@ -138,11 +134,24 @@ def _finding(
         title=f"{h.fmt.capital(query.label)} waits for the jobs of {other.label}: {of} took {took}{instead}",
         why=f"its jobs wait until the tasks of {other.label} have left a core",
         cause="starved-query",
-        confidence=h.Confidence.HIGH if known else h.Confidence.MEDIUM,
+        confidence=h.Confidence.HIGH if waits else h.Confidence.MEDIUM,
         rank=h.Rank.ROOT_CAUSE,
-        measurements=tuple(measured),
+        measurements=(
+            h.measurement("starved-triggers", len(starved), "triggers", over=of),
+            *waits,
+        ),
         actions=h.remedies("starved-query", assessed.app),
     )
+
+
+def _waits(starved: h.Sequence[h.Trigger]) -> h.Iterator[h.Measurement]:
+    """Yield how long the jobs and the tasks of the triggers took, if the input has both."""
+    known = [(t.work.busy_ms or 0, t.stage.total_ms) for t in starved if t.work and t.stage]
+    if known:
+        over = "median per trigger"
+        yield h.measurement("jobs", round(median(busy for busy, _ in known)), "ms", over=over)
+        over = "of the longest stage, median per trigger"
+        yield h.measurement("tasks", round(median(tasks for _, tasks in known)), "ms", over=over)
 
 
 RULE = h.Rule("RT413", judge, Limits, causes=("starved-query",), needs="triggers")
