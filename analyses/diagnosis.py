@@ -384,6 +384,7 @@ def report_on(
         judge_topic_safely(topic, measured, options, inspected.sources, faults, keep)
         for topic in topics
     ]
+    results = _with_last_resort(results)
     return report_of(
         command_name(topics, options),
         merge_data(result.data for result in results),
@@ -423,6 +424,17 @@ def _selectable_jobs(
         if topic.name in measured.facts:
             jobs = topic.jobs(measured.facts[topic.name])
             yield from ((job.id, job.name) for job in jobs if job.selectable)
+
+
+def _with_last_resort(results: Sequence[TopicResult]) -> list[TopicResult]:
+    """Return the results with what the first topic reports as a last resort, if no rule found anything."""
+    if any(outcome.findings for result in results for outcome in result.outcomes):
+        return [*results]
+    found = next((result for result in results if result.last_resort), None)
+    return [
+        replace(result, outcomes=result.last_resort) if result is found else result
+        for result in results
+    ]
 
 
 def _combined_outcomes(results: Sequence[TopicResult]) -> list[RuleOutcome]:
@@ -545,6 +557,7 @@ class TopicResult:
     calculated: bool = False
     notes: tuple[InputNote, ...] = ()
     failed: bool = False
+    last_resort: Sequence[RuleOutcome] = ()
 
 
 def judge_topic_safely(
@@ -608,6 +621,7 @@ def judge_topic(
     else:
         outcomes = _outcomes(topic, facts, derived, options, faults)
     outcomes = without(topic.rules, outcomes, options.choice)
+    last_resort = () if mismatch is not None else _last_resort(topic, derived, outcomes, options)
     if keep is not None:
         for name, rows in topic.tables(derived, options):
             keep.rows(name, rows)
@@ -631,7 +645,25 @@ def judge_topic(
         fed=mismatch is None and topic.is_fed(facts),
         calculated=mismatch is None and topic.is_calculated(facts),
         notes=notes if mismatch is None or notes else (InputNote(Kind.OUTSIDE, mismatch),),
+        last_resort=last_resort,
     )
+
+
+def _last_resort(
+    topic: Topic, derived: Any, outcomes: Sequence[RuleOutcome], options: Options
+) -> Sequence[RuleOutcome]:
+    """Return the outcomes with the findings of `Rule.last_resort`; empty without one, or with other findings."""
+    if any(outcome.findings for outcome in outcomes):
+        return ()
+    rules = [replace(r, judge=r.last_resort) for r in topic.rules if r.last_resort is not None]
+    again = apply(rules, derived, topic.subjects(derived), options.thresholds, lambda *_: _NOTHING)
+    found = {outcome.code: outcome for outcome in without(rules, again, options.choice)}
+    if not any(outcome.findings for outcome in found.values()):
+        return ()
+    return [found.get(outcome.code, outcome) for outcome in outcomes]
+
+
+_NOTHING: Final = Inconclusive(reason="the input shows too little")
 
 
 def _derive(topic: Topic, facts: Any, options: Options, faults: Faults) -> tuple[Any, Any]:

@@ -12,7 +12,7 @@ from flowdiag.analyses.flink.failures.linkage import linkage
 from flowdiag.analyses.flink.judging import without_package
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.knowledge.exceptions import cause_of_class
-from flowdiag.analyses.knowledge.message_advice import with_advice
+from flowdiag.analyses.knowledge.message_advice import frame_action, with_advice
 from flowdiag.parsers.exceptions import Classified, is_root_cause, task_named_in
 
 # The cause by the kind of a crisis' root.
@@ -40,6 +40,9 @@ _ARBITRARY: Final = {
 _EXPIRED: Final = (
     "The checkpoint took longer than its timeout. The exception does not name the late subtask."
 )
+
+_TEXT: Final = 400  # characters of an exception
+_OF_CODE: Final = ("task-failure", "snapshot-exception", "unreadable-record", "not-serializable")
 
 JOB_FAULTS: Final = tuple(_CAUSES.values())
 """The causes by which a crisis of the job itself is reported."""
@@ -124,7 +127,7 @@ class TaskFailure:
         elif self.root.task is None:
             event, end = "The job failed", " for good" if end else ""
         times = f", {self.restarts} restarts" if self.restarts > 1 else ""
-        detail = f": {h.fmt.shorten(without_package(text), 160)}" if text else ""
+        detail = f": {h.fmt.shorten(without_package(text), _TEXT)}" if text else ""
         return f"{event}{times}{end}{detail}"
 
     @property
@@ -163,6 +166,8 @@ class TaskFailure:
         # A command that counts the need is more precise than the options that the exception names.
         if not any(action.command for action in known):
             known = (*known, *option_actions(self.exception, known))
+        if self.cause in _OF_CODE:
+            known = (*frame_action(self.root.text), *known)
         texts = (self.root.text.get("exception"), self.root.cause)
         return with_advice(known, "\n".join(filter(None, texts)), self.text)
 
@@ -190,7 +195,7 @@ def failures_of(job: h.Job) -> list[TaskFailure]:
                 exception=exception,
                 cause=cause,
                 remedies=_cause_of(crises[-1])[1],
-                text=h.exception_text(_explaining_exception(root, exception)),
+                text=h.exception_text(_explaining_exception(root, exception), _TEXT),
             )
         )
     return found

@@ -6,6 +6,7 @@ Many messages say how to fix the failure: they name an option, a statement or a 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -67,6 +68,18 @@ def advice_in(text: str) -> str:
 def _message(text: str) -> str:
     """Return a text without stack frames."""
     return "\n".join(line for line in text.split("\n") if not _FRAME.match(line))
+
+
+def frame_action(fields: Mapping[str, str]) -> tuple[Action, ...]:
+    """Return the step to the code of the job, if the stack trace contains any.
+
+    >>> frame_action({"own_frame": "com.acme.Enrich.map(Enrich.java:7)"})[0].text
+    "Check com.acme.Enrich.map(Enrich.java:7), the first frame of the job's own code"
+    """
+    frame = fields.get("python_frame") or fields.get("own_frame")
+    if frame is None:
+        return ()
+    return (Action(text=f"Check {frame}, the first frame of the job's own code"),)
 
 
 def with_advice(actions: tuple[Action, ...], text: str, error: str = "") -> tuple[Action, ...]:

@@ -13,6 +13,7 @@ from typing import Final
 
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.knowledge.exceptions import cause_of_class
+from flowdiag.analyses.knowledge.message_advice import frame_action, with_advice
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import (
     Action,
@@ -33,7 +34,7 @@ from flowdiag.parsers.lines.failure_lines import is_wrapper_failure, short_failu
 UNRECOGNISED: Final = "unrecognised-failure"
 GROUPS: Final = 5
 """Kinds of failures to report; the others repeat or follow."""
-_TITLE: Final = 220
+_TITLE: Final = 400
 _ENDS: Final = {
     "query": (Severity.CRITICAL, "It ended the query."),
     "application": (Severity.CRITICAL, "It ended the application."),
@@ -120,20 +121,25 @@ class FailureGroup:
     def title(self) -> str:
         """The exception or the message, and how often it occurs."""
         times = f" ({self.count} times)" if self.count > 1 else ""
-        failure = _PACKAGE.sub("", " ".join(self.first.failure.split()))
-        if (bare := _BARE.fullmatch(failure)) and (above := self.first.text.get("message")):
-            failure = f"{' '.join(above.split())}: {bare[1]}"
+        whole = " ".join(self.first.failure.split())
+        failure = _PACKAGE.sub("", whole)
+        if (bare := _BARE.fullmatch(failure)) is not None:
+            above = self.first.text.get("message")
+            failure = f"{' '.join(above.split())}: {bare[1]}{bare[2] or ''}" if above else whole
         return fmt.shorten(short_failure(failure) or failure, _TITLE) + times
+
+    @property
+    def process(self) -> str | None:
+        """The process in which it happened."""
+        known = components().get(self.first.text.get("process", ""))
+        return None if known is None else known.what
 
     @property
     def explanation(self) -> str:
         """The facts of the text: the component, the place, the code of the job, the effect."""
         text, parts = self.first.text, []
-        process = components().get(text.get("process", ""))
-        where = [
-            one for one in (process.what if process is not None else None, self.first.place) if one
-        ]
-        if self.component is not None and self.component is not process:
+        where = [one for one in (self.process, self.first.place) if one]
+        if self.component is not None and self.component.what != self.process:
             parts.append(f"It comes from {self.component.what}.")
         if where:
             parts.append(f"It happened in {', '.join(where)}.")
@@ -158,12 +164,16 @@ class FailureGroup:
     @property
     def actions(self) -> tuple[Action, ...]:
         """The first steps that the text itself suggests."""
-        steps = []
-        if self.frame is not None:
-            steps.append(Action(text=f"Check {self.frame}, the first frame of the job's own code"))
-        if self.component is not None:
-            check = self.component.check.rstrip(".")
-            steps.append(Action(text=f"{check}. Its log: {self.component.log}"))
+        steps = [*frame_action(self.first.text)]
+        if self.first.text.get("follows"):
+            steps.append(
+                Action(text="Find the failure before it. This one usually follows another")
+            )
+        source = self.component
+        if source is None or source.role == "engine":  # the process is more specific
+            source = components().get(self.first.text.get("process", "")) or source
+        if source is not None:
+            steps.append(Action(text=f"{source.check.rstrip('.')}. Its log: {source.log}"))
         if not steps:
             steps.append(
                 Action(text="Read the log of the process around this line, from the first error on")
@@ -181,11 +191,12 @@ class FailureGroup:
             advice: the remedies of a known cause, before the steps of the text.
         """
         first_us, last_us = self.times
+        place = self.first.place if self.first.text.get("named") else self.process
         critical = self.severity is Severity.CRITICAL
         return {
             "severity": self.severity,
             "state": State.ONGOING,
-            "title": self.title,
+            "title": f"{self.title}, in {place}" if place else self.title,
             "why": self.title,
             "cause": self.cause,
             "confidence": self.confidence,
@@ -196,12 +207,14 @@ class FailureGroup:
             "explain": self.explanation,
             "measurements": (Measurement(name="occurrences", value=self.count, unit="times"),),
             "evidence": self.evidence,
-            "actions": (*advice, *self.actions),
+            "actions": with_advice((*advice, *self.actions), self.first.failure, self.title),
         }
 
 
 _PACKAGE: Final = re.compile(r"\A(?:[a-z_][\w$]{0,60}\.){1,20}(?=[A-Z][\w$]{0,120}(?::|\Z|\s))")
-_BARE: Final = re.compile(r"([A-Z][\w$]{2,120})(?:: ?(?:null)?)?")
+_BARE: Final = re.compile(
+    r"([A-Z][\w$]{2,120})(?:: ?(?:null)?)?( \(at [^()]{1,200}\([^()]{1,120}\)\))?"
+)
 _SHAPE: Final = re.compile(r"[0-9a-f]{8,}|\d+")
 
 

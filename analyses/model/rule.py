@@ -132,6 +132,7 @@ class Rule:
         whole: whether it judges all facts at once instead of one subject at a time.
         causes: the words of `causes.CAUSES` that its findings may have.
         needs: the facts without which it is never clear, a key of `Topic.required`. None: what the topic requires.
+        last_resort: in the same file: judges what `judge` leaves to other rules, if none of them finds anything.
     """
 
     code: str
@@ -142,6 +143,7 @@ class Rule:
     whole: bool = False
     causes: tuple[str, ...] = ()
     needs: str | None = None
+    last_resort: Judge | None = None
 
     @property
     def name(self) -> str:

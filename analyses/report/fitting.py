@@ -132,15 +132,27 @@ def engines_of(sources: Iterable[Source]) -> tuple[tuple[Source, ...], frozenset
     known = Counter(s.engine for s in sources if s.kind != "not-read" and s.engine != "unknown")
     if known:
         default = max(known, key=lambda engine: (known[engine], engine == "flink"))
+        sure = True
     else:
-        default = "spark" if [fit.topic for fit in fits(sources)][:1] == ["rate"] else "flink"
+        named = _engine_named(sources)
+        ranked = [fit.topic for fit in fits(sources)] if named is None else []
+        default = named or ("spark" if ranked[:1] == ["rate"] else "flink")
+        sure = named is not None or default == "spark"
     assigned = tuple(
-        replace(source, engine=default, guessed=not known and default == "flink")
-        if source.engine == "unknown"
-        else source
+        replace(source, engine=default, guessed=not sure) if source.engine == "unknown" else source
         for source in sources
     )
     return assigned, frozenset(known) or frozenset({default})
+
+
+def _engine_named(sources: Iterable[Source]) -> str | None:
+    """Return the engine that short texts name; None without one."""
+    from flowdiag.parsers.lines.pastes import PASTE_BYTES, engine_in
+
+    texts = (_head(source, PASTE_BYTES + 1) for source in sources if source.kind != "not-read")
+    return engine_in(
+        "\n".join(t.decode("utf-8", "replace") for t in texts if len(t) <= PASTE_BYTES)
+    )
 
 
 def _topics_of_exceptions(source: Source, text: bytes) -> Iterator[str]:

@@ -16,6 +16,7 @@ from flowdiag.cli.text import words
 
 # First words of our own titles; they begin with a lower-case letter in the middle of a sentence.
 _LOWERED: Final = re.compile(r"(?:The|Too|No|Nobody|Batches|Back pressure|Network pools)\b")
+_TITLE: Final = 400  # characters of the root's title: an error is only useful as a whole
 _EXCEPTION: Final = re.compile(r": ((?:[A-Z]\w+(?:Exception|Error)\b|[A-Z]\w+ ).{16})")
 
 
@@ -127,13 +128,16 @@ def story_paragraph(view: StoryView, *, most: int | None = None, characters: int
         most: how many consequences to name; None for all.
         characters: the length of each.
     """
-    sentences = [_sentence(words.truncate(finding_title(view.root), max(characters, 200)))]
+    sentences = [_sentence(words.truncate(finding_title(view.root), max(characters, _TITLE)))]
     consequences = [(says, found) for says, some in view.consequences for found in some]
     shown = consequences if most is None else consequences[:most]
     by_clause: dict[str, list[str]] = {}
     exceptions = _exceptions(finding_title(view.root))
     for says, found in shown:
-        by_clause.setdefault(says, []).append(_consequence(found, characters, exceptions))
+        title = _consequence(found, characters, exceptions)
+        event = says.removesuffix(" because of it")
+        title = title.removeprefix(f"{event}: ") if title.lower().startswith(event) else title
+        by_clause.setdefault(says, []).append(title)
     for says, titles in by_clause.items():
         sentences.append(_sentence(f"{says[:1].upper()}{says[1:]}: {'; '.join(titles)}"))
     if len(shown) < len(consequences):

@@ -380,7 +380,10 @@ def truncate(text: str, most: int) -> str:
     return f"{text[:end]} …" if end > most // 2 else fmt.shorten(text, most)
 
 
-_PACKAGES: Final = re.compile(r"\b(?:[a-z_]\w*\.){2,}(?=[A-Z])")
+# Of exceptions and stack frames; other class names in messages stay whole.
+_PACKAGES: Final = re.compile(
+    r"\b(?:[a-z_]\w*\.){2,}(?=[A-Z][\w$]*(?:(?:Exception|Error|Throwable|Failure)\b|\.[\w$<>]+\())"
+)
 _ID: Final = re.compile(r"(?<![0-9a-zA-Z])([0-9a-f]{8})[0-9a-f]{24}(?![0-9a-zA-Z])")
 
 

@@ -148,16 +148,18 @@ def _row(one: Pasted, found: Classified | None, engine: str, source: int) -> Row
 def _failure(one: Pasted, found: Classified | None, engine: str, source: int) -> Row:
     """Return the row of a failure whose effect the text does not show, or which no class describes."""
     cause, offset = one.cause(found, outer=False)
+    if found is None and one.heading is not None and one.level in GRAVE and is_routine((cause,)):
+        above = one.heading.message  # the exception only follows from the error above it
+        if len(above.split()) > 3 and not is_routine((above,)):
+            cause, offset = above, one.heading.offset
     fields = _fields(one, found, engine)
     fields["ended"] = _ended(one) or ""
-    fields["level"], fields["own_frame"] = one.level or "", own_frame(one.lines) or ""
+    fields["level"] = one.level or ""
     logger = None
     if one.heading is not None:
         logger, fields["message"] = one.heading.logger, one.heading.message[:CAUSE_CHARACTERS]
     if (component := component_of(one.chain, one.lines, logger)) is not None:
         fields["component"] = component.name
-    if (process := process_of(one.chain, one.lines, logger)) is not None:
-        fields["process"] = process.name
     return {
         "source": source,
         "offset": offset,
@@ -183,9 +185,18 @@ def _fields(one: Pasted, found: Classified | None, engine: str) -> dict[str, str
             fields["options"] = " ".join(found.options)
     if (frame := one.user_frame) is not None:
         fields["user_frame"] = frame
+    if (own := own_frame(one.lines)) is not None:
+        fields["own_frame"] = own
     if one.python_frame is not None:
         fields["python_frame"] = one.python_frame
+    if (process := process_of(one.chain, one.lines, logger_above(one))) is not None:
+        fields["process"] = process.name
     return fields
+
+
+def logger_above(one: Pasted) -> str | None:
+    """Return the logger of the record above an exception."""
+    return one.heading.logger if one.heading is not None else None
 
 
 def _task_columns(one: Pasted) -> Row:

@@ -16,19 +16,21 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final, NamedTuple
 
-from flowdiag.parsers.components import process_of
+from flowdiag.parsers.components import component_of, process_of
 from flowdiag.parsers.exceptions import (
     Classified,
     classify,
     engine_of_class,
 )
 from flowdiag.parsers.lines import prefix
+from flowdiag.parsers.lines.contexts import with_context
 from flowdiag.parsers.lines.decoration import COUNT, LINE, strip_decoration, strip_marks, unescape
 from flowdiag.parsers.lines.failure_lines import failure_line
 from flowdiag.parsers.lines.records import Record, open_record
 from flowdiag.parsers.lines.traces import (
     is_exception_line,
     is_trace_line,
+    own_frame,
     python_root,
     read_trace,
 )
@@ -109,25 +111,43 @@ class Pasted:
             if found is not None:
                 return found._replace(link=len(self.chain))
         found = classify(self.chain, engine) or classify(self.glued, engine)
+        if found is not None and self._is_elsewhere(found):
+            return None
         if found is not None and found.kind == "out-of-memory":
             found.values.update(self._process(engine))
         return found
 
+    def _is_elsewhere(self, found: Classified) -> bool:
+        """Return whether a class with a generic name comes from a place where it means something else."""
+        logger = self.heading.logger if self.heading is not None else None
+        if found.name == "unreadable-record":
+            process = process_of(self.chain, self.lines, logger)
+            return process is not None and process.name in _WITHOUT_RECORDS
+        if found.name == "invalid-sql" and self.chain[found.link : found.link + 1]:
+            source = component_of(self.chain[: found.link + 1], self.lines, logger)
+            generic = self.chain[found.link].startswith(_OF_TABLES)
+            return generic and source is not None and source.role == "part"
+        return False
+
     def _process(self, engine: str | None) -> Mapping[str, str]:
         """Return the process whose memory ran out, as values, if the trace shows it."""
-        process = process_of(self.chain, self.lines)
+        logger = self.heading.logger if self.heading is not None else None
+        process = process_of(self.chain, self.lines, logger)
         values: dict[str, str] = {} if process is None else {"process": process.name}
+        above = self.heading.message if self.heading is not None else ""
         if engine == "flink":
             return values
-        return {**values, **full_heap((*self.lines[:1], self.thread or "", *self.lines[1:]))}
+        return {**values, **full_heap((*self.lines[:1], self.thread or "", above, *self.lines[1:]))}
 
     def cause(self, found: Classified | None, *, outer: bool) -> tuple[str, int]:
-        """Return class and message of the decisive exception and its offset: the classified one or the deepest."""
+        """Return the decisive exception and its offset: the classified one or the deepest, with its context."""
+        above = self.heading.message if self.heading is not None and self.level in GRAVE else ""
         if self.python is not None and (found is None or found.link >= len(self.chain) or outer):
-            return self.python, self.offset if self.python_at is None else self.python_at
-        decisive = found is not None and not outer and found.link < len(self.chain)
-        link = found.link if decisive and found is not None else -1
-        return python_root(without_lost_task(self.chain[link][:_MESSAGE])), self.at[link]
+            at = self.offset if self.python_at is None else self.python_at
+            return with_context([self.python], 0, above), at
+        chain = [python_root(without_lost_task(text[:_MESSAGE])) for text in self.chain]
+        link = len(chain) - 1 if found is None or outer else min(found.link, len(chain) - 1)
+        return with_context(chain, link, above, own_frame(self.lines)), self.at[link]
 
     @property
     def user_frame(self) -> str | None:
@@ -147,19 +167,46 @@ class Pasted:
     @property
     def engine(self) -> str | None:
         """Engine of the trace, by its classes; None if it cannot be determined."""
-        text = "\n".join((*self.chain, *self.lines))
+        above = self.heading.message if self.heading is not None else ""
+        text = "\n".join((*self.chain, *self.lines, above))
         flink, spark = text.count("org.apache.flink."), text.count("org.apache.spark.")
         if not flink and not spark:
-            if self.thread or _OF_SPARK.search(text) is not None:
+            if self.thread:
                 return "spark"
             line = failure_line(self.chain[0]) if self.plain else None
-            return None if line is None else line.engine
+            return engine_in(text) or (None if line is None else line.engine)
         return "flink" if flink >= spark else "spark"
 
 
+_OF_TABLES: Final = (
+    "org.apache.flink.table.api.ValidationException",
+    "org.apache.flink.table.api.TableException",
+)
+_WITHOUT_RECORDS: Final = (
+    "flink-jobmanager", "flink-client", "flink-history-server", "flink-kubernetes-operator",
+)  # fmt: skip
+
+
+def engine_in(text: str) -> str | None:
+    """Return the engine that a text without its own log lines is about, by its words; None if undecided.
+
+    >>> engine_in("Cannot execute: spark-submit job.py"), engine_in("kubectl logs flink-taskmanager-1-1"), engine_in("a")
+    ('spark', 'flink', None)
+    """
+    spark, flink = len(_OF_SPARK.findall(text)), len(_OF_FLINK.findall(text))
+    if spark == flink:
+        return None
+    return "spark" if spark > flink else "flink"
+
+
 _OF_SPARK: Final = re.compile(
-    r"(?i:py4j)|pyspark|StreamingQuery|\[STREAM_FAILED\]|Structured Streaming|\(TID \d"
-    r"|Job aborted due to stage failure"
+    r"(?i:py4j)|pyspark|StreamingQuery|\[STREAM_FAILED\]|Structured Streaming|\(TID \d|Job aborted due to stage failure"
+    r"|\b[Ss]park\b|\bSpark[A-Z]\w+|\bspark[._-][a-z]|\bDStream|ExecutorPods|\bawsglue|[Gg]lueContext|third-party-projects"
+    r"|[Dd]atabricks|Executor self-exiting|(?m:^\d\d/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]{4,5} [A-Z]\w+: )|\bdbutils|\b[Ll]ivy\b|ExecutorLostFailure|\bsc\.\w+\("
+)
+_OF_FLINK: Final = re.compile(
+    r"pyflink|\b[Ff]link\b|\bFlink[A-Z]\w+|\bflink[.-][a-z]|\b(?:TaskManager|JobManager|TaskExecutor|JobMaster)\w*"
+    r"|\b(?:task|job)managers?\b|StreamExecutionEnvironment|[Ss]avepoint|KeyedProcessFunction|[Vv]erverica"
 )
 
 
@@ -202,7 +249,7 @@ def _owns(record: Record) -> bool:
     return (within.local_us, within.utc_us) != (head.local_us, head.utc_us)
 
 
-_NAME = r"(?:[A-Za-z_][\w$]{0,80}\.){1,20}[A-Z][\w$]{0,120}"
+_NAME = r"(?:[A-Za-z_][\w$]{0,80}\.){1,20}(?:package\$)?_?[A-Z][\w$]{0,120}"
 _ENDS = r"(?:Exception|Error|Throwable|Failure|Abort|Interrupt|Died|NotCompatible)(?:\$\w{1,80})?"
 _ELEMENT = re.compile(
     r"\s{0,40}(?:Exception in thread \"[^\"\n]{0,200}\" |: ?|Root exception:? |Exception: |\[)?"
@@ -241,7 +288,10 @@ _PYTHON = re.compile(
 # The last line of a Python traceback whose class has an unusual name.
 _PYTHON_UNUSUAL = re.compile(r"(?P<text>(?:[A-Za-z_]\w{0,80}\.){0,10}[A-Z]\w{0,80}(?:: .*)?\Z)")
 # A class with an unusual name: an exception if a stack frame follows.
-_UNUSUAL = re.compile(r"(?:Caused by: )?(?:[a-z_][\w$]{0,80}\.){1,20}[A-Z][\w$]{0,120}(?:: .*)?\Z")
+_PYTHON_FILE = re.compile(r"\s{0,8}File \"[^\"\n]{1,300}\", line \d")
+_UNUSUAL = re.compile(
+    r"(?:Caused by: )?(?:[a-z_][\w$]{0,80}\.){1,20}_?[A-Z][\w$]{0,120}(?:: .*)?\Z"
+)
 # A header of an unknown layout: a level after at most six words, and the message after it.
 _LOOSE_HEADER = re.compile(
     r"(?:[^\s,;|]{1,120}[\s,;|]{1,8}){0,6}?[\"'\[(<{]?"
@@ -335,7 +385,9 @@ def _quoted_in_prose(data: bytes) -> Iterator[Pasted]:
 def _vague_failures(data: bytes) -> Iterator[Pasted]:
     """Yield the lines that only mention a failure."""
     for offset, line in _lines(data):
-        head = _header_of(prefix.parse(line))
+        head = prefix.parse(line)
+        record = _json_record(line, head)
+        head = _header_of(head) if record is None else record.head
         text = strip_marks(head.text[head.begin : head.end])
         named = head.complete and _NAMED.search(text) is not None
         if not named and failure_line(text, weak=True) is None:
@@ -391,6 +443,7 @@ class _Segments:
         self._code = False  # a line of a Python traceback named a file: the next one is its code
         self._again = False  # frames followed the last exception of the chain
         self._unusual: tuple[int, str] | None = None  # a line that may be an unusual exception
+        self._before: tuple[int, str] | None = None  # the line above, if it belongs to nothing
         self.headed = False  # whether any line was a log record
 
     def blocks(self) -> Iterator[Pasted]:
@@ -413,6 +466,9 @@ class _Segments:
         if self._like is not None and not head.complete:
             line = prefix.strip_like(line, self._like)
             head = prefix.parse(line)
+        if head.inner and not head.complete and _ELEMENT.match(line) is not None:
+            self._take_decorated(offset, line)  # a class that looks like the name of a file
+            return
         record = _json_record(line, head)
         if record is not None:
             self._json_line(offset, head, record)
@@ -498,33 +554,40 @@ class _Segments:
         bare = text.strip()
         if not bare:
             return
-        unusual, self._unusual = self._unusual, None
+        (unusual, before), self._unusual, self._before = (self._unusual, self._before), None, None
         if bare.startswith(("```", "~~~")):
             self._end()
             self._level = None
             return
         below = _BELOW.match(text)
         if below is not None or is_trace_line(text) or _FRAMEISH.match(text):
-            self._trace_line(offset, text, below, unusual)
+            self._trace_line(
+                offset, text, below, unusual or (before if bare[:3] == "at " else None)
+            )
             return
-        if self._python_line(offset, text, bare):
-            return
-        if self._table_row(offset, text):
-            return
-        if self._typed(offset, text):
+        if unusual is not None and _PYTHON_FILE.match(text):
+            self._element(*unusual)
+        if (
+            self._python_line(offset, text, bare)
+            or self._table_row(offset, text)
+            or self._typed(offset, text)
+        ):
             return
         counted = COUNT.match(text)
         element = _ELEMENT.match(text, counted.end() if counted is not None else 0)
-        if element is not None:
-            self._uncaught(bare)
-            self._element(offset, element["text"], counted is not None)
-            thread = _THREAD.match(text)
-            if thread is not None and self._block is not None:
-                self._block.thread = thread["query"]
-            if self._block is not None:
-                self._block.lines[-1] = bare
-        else:
+        if element is None:
             self._other(offset, text, bare)
+        else:
+            self._first_line(offset, text, element, counted is not None)
+
+    def _first_line(self, offset: int, text: str, element: re.Match[str], counted: bool) -> None:
+        """Read the first line of an exception."""
+        bare = text.strip()
+        self._uncaught(bare)
+        block = self._element(offset, element["text"], counted)
+        if (thread := _THREAD.match(text)) is not None:
+            block.thread = thread["query"]
+        block.lines[-1] = bare
 
     def _uncaught(self, text: str) -> None:
         """End the record above, unless it is an error: the JVM and Python print uncaught exceptions themselves."""
@@ -610,7 +673,7 @@ class _Segments:
             block.plain = False
         self._again = False
 
-    def _element(self, offset: int, text: str, counted: bool = False) -> None:
+    def _element(self, offset: int, text: str, counted: bool = False) -> Pasted:
         block = self._block
         if block is None or self._again or counted or self._stamp is not None:
             block = self._begin(offset)
@@ -618,6 +681,7 @@ class _Segments:
         self._link(offset, block, text)
         if _PYTHON_BEGIN in text:
             self._python = True
+        return block
 
     def _table_row(self, offset: int, text: str) -> bool:
         """Read a row of the Web UI's table of exceptions; return whether it is one."""
@@ -676,6 +740,8 @@ class _Segments:
             plain.add(offset, bare[:_MESSAGE])
         elif (block is None or begins or not block.chain) and _UNUSUAL.match(bare):
             self._unusual = offset, bare
+        elif begins and self._level is None and len(bare) > 20:
+            self._before = offset, bare
         elif block is not None and not begins:
             _continue_message(block, bare)
 

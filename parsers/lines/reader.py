@@ -33,6 +33,7 @@ from flowdiag.parsers.lines.traces import (
     Trace,
     is_exception_line,
     is_trace_line,
+    own_frame,
     read_trace,
 )
 from flowdiag.parsers.rows import SAMPLE_CHARACTERS, Event, Tally
@@ -620,6 +621,8 @@ def _trace_fields(
             extra["exception"] = trace.second or trace.exception
     if trace.user_frame is not None:
         extra["user_frame"] = trace.user_frame
+        if (own := own_frame(lines)) is not None:
+            extra["own_frame"] = own
     if row["event"] in _NAMING and len(trace.chain) > 2:
         extra |= _named_task(trace.chain)
     return extra

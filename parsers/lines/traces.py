@@ -28,7 +28,7 @@ _TRACE_LINE = re.compile(
 )
 _EXCEPTION_LINE = re.compile(
     r"\s*(?:Exception in thread \"[^\"\n]*\" |\[)?"
-    r"(?:[\w$]+\.)+(?=[A-Z])[\w$]*?(?:Exception|Error|Throwable|Failure|Abort|Interrupt|NotCompatible)[\w$]*"
+    r"(?:[\w$]+\.)+(?:package\$)?(?=[A-Z])[\w$]*?(?:Exception|Error|Throwable|Failure|Abort|Interrupt|NotCompatible)[\w$]*"
     r"(?::|\s*$)"
 )
 _SERIALIZED = re.compile(

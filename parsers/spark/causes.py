@@ -88,7 +88,8 @@ def without_lost_task(text: str) -> str:
 _OUT_OF_MEMORY: Final = "OutOfMemoryError"
 _EXECUTOR_FRAME: Final = re.compile(r"org\.apache\.spark\.executor\.|Lost task |Exception in task ")
 _DRIVER_FRAME: Final = re.compile(
-    r"\b(?:MicroBatchExecution|ContinuousExecution|StreamExecution|DAGScheduler|TaskResultGetter)\b"
+    r"stopping SparkContext|\b(?:AsyncEventQueue|LiveListenerBus|ElementTrackingStore|AppStatusListener"
+    r"|MicroBatchExecution|ContinuousExecution|StreamExecution|DAGScheduler|TaskResultGetter)\b"
     r"|stream execution thread for "
 )
 _COLLECT: Final = re.compile(

@@ -49,7 +49,7 @@ from flowdiag.analyses.knowledge.unknown_failures import (
 )
 from flowdiag.parsers.exceptions import is_root_cause
 from flowdiag.parsers.flink.failures import failure_kind, is_consequence
-from flowdiag.parsers.lines.failure_lines import ended_by
+from flowdiag.parsers.lines.failure_lines import ended_by, is_routine
 
 
 class Unrecognised(h.Limits):
@@ -77,6 +77,26 @@ def judge_failures(facts: h.ClusterFacts, limits: Unrecognised) -> h.Iterator[h.
         unassigned = _of_fragment(UNKNOWN_JOB, crises, facts.incidents)
         for group in _groups(unassigned, facts.incidents)[:GROUPS]:
             yield _finding(UNKNOWN_JOB, group)
+
+
+def judge_rest(facts: Any, limits: Unrecognised) -> h.Iterator[h.Finding]:
+    """One finding per kind of failure of a fragment that another rule only reports with more input.
+
+    Consequences of other failures are better than nothing, too.
+    """
+    common = getattr(facts, "common", facts)
+    jobs = h.jobs_of(common)
+    if any(_lived(job) for job in jobs):
+        return
+    incidents = [one for job in jobs for one in job.incidents]
+    incidents += [one for one in common.incidents if one not in incidents]
+    occurrences = [_occurrence(one) for one in incidents if _is_failure(one)]
+    for group in failure_groups(occurrences)[:GROUPS]:
+        yield _finding(jobs[0] if len(jobs) == 1 else UNKNOWN_JOB, group)
+
+
+def _is_failure(one: Incident) -> bool:
+    return one.kind in _FAILURES and bool(one.cause) and not is_routine((one.cause or "",))
 
 
 def _of_job(
@@ -128,6 +148,11 @@ def _occurrence(incident: Incident) -> Occurrence:
     text = dict(incident.text)
     if incident.kind == "process-stopped":
         text["ended"] = ended_by((text.get("exception", ""),)) or "process"
+        text.setdefault("process", _PROCESSES.get(text.get("template", ""), ""))
+    if incident.task is not None:
+        text["named"] = "task"
+    if is_consequence(incident.cause or ""):
+        text["follows"] = "yes"
     return Occurrence(
         failure=_failure(incident),
         text=text,
@@ -168,6 +193,14 @@ def _stop(incident: Incident) -> str | None:
 
 _SNAPSHOTS: Final = ("snapshot-failed", "async-failure")
 _ORDINARY_EXITS: Final = ("0", "143", "1445")  # 1445: a session cluster's own, after a normal stop
+_FAILURES: Final = frozenset(
+    {"failure", "exception", "task-failure", "job-failure", "job-failing", "taskmanager-lost", "worker-lost", "external-failure"}
+    | {"out-of-memory", "network-buffers", "no-resource", "task-stuck", *_SNAPSHOTS}
+)  # fmt: skip
+_PROCESSES: Final = {
+    "fatal-cluster-error": "flink-jobmanager",
+    "task-fatal-error": "flink-taskmanager",
+}
 _FATAL: Final = ("fatal-cluster-error", "task-fatal-error", "uncaught-exception")
 
 
@@ -240,4 +273,5 @@ RULE: Final = h.Rule(
     Unrecognised,
     whole=True,
     causes=(UNRECOGNISED, *dict.fromkeys(word for word, _ in CAUSE_OF_CLASS.values())),
+    last_resort=judge_rest,
 )

@@ -44,7 +44,7 @@ def failed_batches(
     state, fatal = h.State.RECOVERED, False
     if times.intersection(b.time_ms for b in done[-max(int(recent), len(done) // 3) :]):
         state, fatal = h.State.ONGOING, len(failed) > 1 and (share >= failed_share or at_end)
-    error = h.fmt.shorten(_most_frequent(map(error_line, reasons)), 200)
+    error = h.fmt.shorten(_most_frequent(map(error_line, reasons)), 400)
     of = f"{len(failed)} of {h.fmt.plural(len(done), 'batch', 'batches')}"
     explain = "The records of these batches were not written."
     if assessed.estimators:
@@ -88,7 +88,7 @@ def _output_subject(app: h.ApplicationFacts, outputs: h.Sequence[h.Output]) -> h
 
 def pasted_exceptions(assessed: h.AssessedApplication, records: list[h.Record]) -> h.Finding:
     """Return the finding about a batch whose exception is the only input."""
-    error = h.fmt.shorten(error_line(records[-1].cause), 200)
+    error = h.fmt.shorten(error_line(records[-1].cause), 400)
     return _exception_finding(
         assessed, records, "a batch failed", error, severity=h.Severity.CRITICAL
     )
@@ -103,7 +103,7 @@ def failed_tasks(assessed: h.AssessedApplication, records: list[h.Record]) -> h.
         failure.fields.get("ended") == "batch" for failure in assessed.app.failures
     )
     tasks = len({record.fields.get("task_id") for record in records})
-    error = h.fmt.shorten(_most_frequent(error_line(record.cause) for record in records), 200)
+    error = h.fmt.shorten(_most_frequent(error_line(record.cause) for record in records), 400)
     return _exception_finding(
         assessed,
         records,
@@ -121,7 +121,7 @@ def failed_tasks(assessed: h.AssessedApplication, records: list[h.Record]) -> h.
 def retried_tasks(assessed: h.AssessedApplication, records: list[h.Record]) -> h.Finding:
     """Return the finding about task exceptions that a retry overcame."""
     tasks = len({record.fields.get("task_id") for record in records})
-    error = h.fmt.shorten(_most_frequent(error_line(record.cause) for record in records), 200)
+    error = h.fmt.shorten(_most_frequent(error_line(record.cause) for record in records), 400)
     return _exception_finding(
         assessed,
         records,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
 from flowdiag.analyses.knowledge.exceptions import cause_of_class
-from flowdiag.analyses.knowledge.message_advice import with_advice
+from flowdiag.analyses.knowledge.message_advice import frame_action, with_advice
 from flowdiag.analyses.model.finding import Action, Measurement
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.assessment import AssessedApplication
@@ -35,7 +34,10 @@ def classify_record(record: Record) -> Classified | None:
     return Classified(name, "", 0, dict(record.fields), options)
 
 
-_OF_CODE: Final = ("failing-batches", "no-connection-left", "service-unreachable")
+_OF_CODE: Final = (
+    "failing-batches", "no-connection-left", "service-unreachable", "unreadable-record", "not-serializable",
+    "python-worker-lost",
+)  # fmt: skip
 _HEAP: Final = ("where", "by", "process")
 
 
@@ -44,6 +46,8 @@ def cause_of_exception(found: Classified | None) -> tuple[str, tuple[str, ...]]:
     if found is None:
         return "failing-batches", ()
     cause, names = cause_of_class(found.name, "failing-batches")
+    if cause == "task-failure":  # Flink's word
+        return "failing-batches", names
     if cause == "out-of-memory" and _is_of_driver(found):
         return cause, ("spark-driver-heap",)
     if cause == "class-loading":
@@ -200,9 +204,8 @@ def exception_actions(
     """Return the remedies for the cause with the user's code, and the options in the exception."""
     source = found.values.get("identifier", "").lower().rstrip(".") if found is not None else ""
     known = h.remedies(cause, assessed.app, *names, package=_PACKAGES.get(source, ""))
-    frame = record.fields.get("python_frame") if record is not None else None
-    if frame and known and cause in _OF_CODE:
-        known = (replace(known[0], text=f"{known[0].text}; it was raised in {frame}"), *known[1:])
+    if record is not None and cause in _OF_CODE:
+        known = (*frame_action(record.fields), *known)
     covered = {action.option for action in known}
     return (
         *known,

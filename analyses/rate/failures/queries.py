@@ -35,7 +35,7 @@ def failed_query(
     severity, state = h.Severity.CRITICAL, h.State.ONGOING
     if recovered:
         severity, state = h.Severity.WARNING, h.State.RECOVERED
-    error = h.fmt.shorten(error_line(ended[-1].cause), 200)
+    error = h.fmt.shorten(error_line(ended[-1].cause), 400)
     times = f" {len(ended)} times" if len(ended) > 1 else ""
     outcome = h.explanation(cause) or _UNKNOWN_OUTCOME
     if recovered or not pasted:

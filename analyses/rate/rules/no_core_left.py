@@ -63,7 +63,7 @@ def judge(assessed: h.AssessedApplication, limits: Limits) -> h.Iterator[h.Findi
     held = cores is not None and len(receivers) >= cores and len(waiting) >= limits.waiting
     if held and ran <= limits.ran:
         yield _held_by_receivers(assessed, [*receivers.values()], waiting)
-    elif refused:
+    elif refused or (app.incidents_of("pods-over-quota") and not app.batches and not app.queries):
         yield _refused(assessed, refused)
 
 
@@ -96,23 +96,25 @@ def _held_by_receivers(
 def _refused(assessed: h.AssessedApplication, refused: list[h.Record]) -> h.Finding:
     app = assessed.app
     quotas = app.incidents_of("pods-over-quota")
-    last = max(record.time_us or 0 for record in refused)
+    records = refused or quotas
+    last = max(record.time_us or 0 for record in records)
     fields: h.SubjectFields = {
         "why": f"no executor accepts its jobs{_resources(app, quotas)}",
-        "first_us": min((r.time_us for r in refused if r.time_us), default=None),
+        "first_us": min((r.time_us for r in records if r.time_us), default=None),
         "last_us": last or None,
-        "count": len(refused),
-        "measurements": (h.measurement("refused", len(refused), "times"),),
+        "count": len(records),
+        "measurements": (h.measurement("refused", len(records), "times"),),
         "evidence": h.evidence_of([*refused[:4], *quotas[-4:]] if quotas else refused),
         "evidence_total": len(refused) + len(quotas),
         "actions": h.remedies("no-core-left", app, "quota", quota=quotas[-1].fields["quota"])
         if quotas
         else h.remedies("no-core-left", app, "less"),
     }
-    times = h.fmt.plural(len(refused), "time")
+    times = h.fmt.plural(len(records), "time")
+    who = "No executor accepted a job" if refused else "Kubernetes refused executor pods"
     outcome: h.SubjectFields = {
         "severity": h.Severity.CRITICAL,
-        "title": f"No executor accepted a job ({times}){_resources(app, quotas)}",
+        "title": f"{who} ({times}){_resources(app, quotas)}",
         "cause": "no-core-left",
         "rank": h.Rank.FATAL,
     }

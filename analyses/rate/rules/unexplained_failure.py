@@ -43,6 +43,9 @@ from flowdiag.analyses.knowledge.unknown_failures import (
 )
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.assessment.endings import harmless_failure
+from flowdiag.analyses.rate.failures import exceptions
+from flowdiag.parsers.exceptions import Classified
+from flowdiag.parsers.lines.failure_lines import is_routine
 
 
 def judge(
@@ -65,14 +68,34 @@ def judge(
         yield _finding(assessed, group)
 
 
+def judge_rest(assessed: h.AssessedApplication, limits: h.Limits) -> h.Iterator[h.Finding]:
+    """Yield one finding per kind of failure that another rule only reports with more input."""
+    app = assessed.app
+    if app.batches or any(query.triggers for query in app.queries):
+        return
+    records = [
+        *(r for r in app.receivers if r.what in ("stopped", "error")),
+        *app.incidents,
+        *(event for query in app.queries for event in query.events if event.what == "terminated"),
+        *app.failures,
+    ]
+    named = [_occurrence(one) for one in records if one.cause and not is_routine((one.cause,))]
+    for group in failure_groups(named or [_occurrence(one) for one in app.failures])[:GROUPS]:
+        yield _finding(assessed, group)
+
+
 def _is_end(group: FailureGroup) -> bool:
     """Return whether the text shows that a failure ended the application."""
     return group.ended == "application" and group.confidence is not h.Confidence.LOW
 
 
 def _finding(assessed: h.AssessedApplication, group: FailureGroup) -> h.Finding:
-    known = group.cause != UNRECOGNISED
-    advice = h.remedies(group.cause, assessed.app, *group.remedies) if known else ()
+    text = group.first.text
+    if group.cause == UNRECOGNISED or "class" not in text:
+        return h.application_finding(assessed, **group.finding_fields(()))
+    found = Classified(text["class"], "", 0, dict(text), tuple(text.get("options", "").split()))
+    cause, names = exceptions.cause_of_exception(found)
+    advice = exceptions.exception_actions(assessed, cause, names, found)
     return h.application_finding(assessed, **group.finding_fields(advice))
 
 
@@ -109,4 +132,5 @@ RULE = h.Rule(
     judge,
     core=True,
     causes=(UNRECOGNISED, *dict.fromkeys(word for word, _ in CAUSE_OF_CLASS.values())),
+    last_resort=judge_rest,
 )

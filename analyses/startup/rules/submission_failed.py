@@ -161,7 +161,7 @@ def _of_troubles(facts: h.StartupFacts, troubles: list[h.Trouble]) -> h.Finding:
         None,
         troubles,
         ongoing=not h.ran_after(facts, max(t.last_us or 0 for t in troubles)),
-        title=f"{what}: {h.fmt.shorten(reason, 160)}{hint}",
+        title=f"{what}: {without_package(h.fmt.shorten(reason, 400))}{hint}",
         why=h.fmt.shorten(reason, 160),
         cause=_cause(reason),
         rank=h.Rank.ROOT_CAUSE,
@@ -185,13 +185,19 @@ def _yarn_text(trouble: h.Trouble) -> str:
 def _cause(reason: str) -> str:
     """Return the cause: memory that ran out is one incident with the finding about the process."""
     found = classify([reason], "flink")
-    if found is not None and found.kind == "out-of-memory":
-        return "out-of-memory"
-    return "submission-failed"
+    cause = cause_of_class(None if found is None else found.name, "submission-failed")[0]
+    return cause if cause in _BASIC else "submission-failed"
+
+
+_BASIC: Final = ("out-of-memory", "storage-failure", "service-unreachable")
+"""Causes that also stop a cluster from starting."""
 
 
 def _actions(reason: str) -> tuple[h.Action, ...]:
     known = h.remedies("submission-failed", h.UNKNOWN_JOB, *_remedies(reason))
+    found = classify([reason], "flink")
+    if found is not None and _cause(reason) in ("storage-failure", "service-unreachable"):
+        known = h.remedies(_cause(reason), h.UNKNOWN_JOB, *cause_of_class(found.name, "")[1])
     return known if reason == _UNKNOWN else with_advice(known, reason)
 
 
@@ -213,7 +219,7 @@ RULE: Final = h.Rule(
         dict.fromkeys(
             (
                 "submission-failed",
-                "out-of-memory",
+                *_BASIC,
                 *(CAUSE_OF_CLASS[name][0] for name in sorted(KEEPS)),
             )
         )

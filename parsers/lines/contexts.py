@@ -1,0 +1,107 @@
+"""The rest of a chain that makes its decisive exception understandable.
+
+"Connection refused" does not show the server, but the exception around it does. "Failed to construct kafka consumer" does not
+show the reason, but the exception below it does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from flowdiag.parsers.exceptions import classify, is_wrapper
+
+_TEXT: Final = 2000
+_MOST: Final = 240  # characters of what is added
+_VAGUE: Final = 60  # characters of a message without details
+_CLASS: Final = re.compile(
+    r"\A(?:[\w$]{1,120}\.){0,20}[A-Z][\w$]{2,160}(?:\([\w.$]{3,200}\))?(?::\s|\s*\Z)"
+)
+# A number, a path, an address, or a name in quotes or brackets.
+_SPECIFIC: Final = re.compile(r"\d|[/\\\"`\[{=@]|'\S|\w[.:]\w")
+_ERRNO: Final = re.compile(r"\[Errno -?\d{1,6}\] ")
+# Messages of wrappers, which only repeat that something failed.
+_WRAPPERS: Final = re.compile(
+    r"Could not forward element|Job execution failed|Job failed|Recovery is suppressed|One or more fetchers|SplitFetcher thread"
+    r"|Job aborted|Error received from SDK|An error occurred while calling|Could not (?:perform|complete|materialize) "
+    r"|main method caused an error|Task failed while writing rows|Writing job aborted|terminated with (?:exception|error)"
+    r"|Caught exception|Unhandled exception|Failed to execute job|Failed to submit|Could not submit|Exception in "
+    r"|Lost task |unexpected exception|Application diagnostics|Uncaught|encountered (?:an )?exception|exit(?:ed)?[ _]?[cC]ode"
+)
+
+
+def with_context(chain: Sequence[str], link: int, above: str = "", frame: str | None = None) -> str:
+    """Return the decisive exception, with the reason below it or the words around it if it is too short.
+
+    Args:
+        chain: classes and messages, outermost first.
+        link: of the decisive one.
+        above: the message of the record above the chain.
+        frame: the first stack frame of the job's own code, for an exception without a message.
+
+    >>> with_context(["a.IOException: Could not connect to BlobServer at jm:6124", "java.net.ConnectException: Connection refused"], 1)
+    'java.net.ConnectException: Connection refused (Could not connect to BlobServer at jm:6124)'
+    >>> with_context(["a.KafkaException: Failed to construct kafka consumer", "a.b.IllegalArgumentException: No JAAS entry 'K'"], 0)
+    "a.KafkaException: Failed to construct kafka consumer (caused by IllegalArgumentException: No JAAS entry 'K')"
+    """
+    decisive = chain[link]
+    more = _reason_below(chain, link) or _words_around(chain, link, above)
+    if not more and frame is not None and not message_of(decisive):
+        decisive, more = decisive.removesuffix(": null"), f"at {frame}"
+    return f"{decisive[: 500 - len(more) - 3]} ({more})" if more else decisive
+
+
+def _reason_below(chain: Sequence[str], link: int) -> str:
+    """Return the deepest exception below the decisive one, if that does not contain it."""
+    deepest = " ".join(chain[-1][:_TEXT].split())
+    message = message_of(deepest)
+    if link in (-1, len(chain) - 1) or len(message) < 4 or message[:80] in chain[link]:
+        return ""
+    below, own = classify([deepest]), classify([chain[link]])
+    if below is not None and own is not None and below.name == own.name:
+        return ""
+    name = _CLASS.match(deepest)
+    package = (
+        deepest.rfind(".", 0, name.end() - 1) + 1 if name is not None and "(" not in name[0] else 0
+    )
+    return f"caused by {_short(deepest[package:])}"
+
+
+def _words_around(chain: Sequence[str], link: int, above: str) -> str:
+    """Return the nearest informative message around a decisive exception that is too short."""
+    own = _ERRNO.sub("", message_of(chain[link]))
+    if len(own) > _VAGUE or _SPECIFIC.search(own) is not None:
+        return ""
+    # A class without a message is named after the record above it.
+    for text in (*reversed(chain[: link % len(chain)]), above if own else ""):
+        message = message_of(text)
+        repeated = message[:80] in chain[link] or (own and own in message)
+        if message and not repeated and _is_informative(text, message):
+            return _short(message)
+    return ""
+
+
+def _is_informative(text: str, message: str) -> bool:
+    """Return whether a message is more than that of a wrapper."""
+    if len(message.split()) < 3 and _SPECIFIC.search(message) is None:
+        return False
+    known = classify([text])
+    wraps = _WRAPPERS.search(message[:200]) is not None
+    return not wraps and not (known is not None and is_wrapper(known.name))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MOST else f"{text[: _MOST - 1].rstrip()}…"
+
+
+def message_of(text: str) -> str:
+    """Return the message of an exception without its class; empty for none.
+
+    >>> message_of("a.b.CException: x 7"), message_of("a.BError"), message_of("Job aborted."), message_of("a.BError: null")
+    ('x 7', '', 'Job aborted.', '')
+    """
+    text = " ".join(text[:_TEXT].split())
+    found = _CLASS.match(text)
+    message = text[found.end() :].strip() if found is not None else text
+    return "" if message == "null" else message
