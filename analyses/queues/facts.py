@@ -139,6 +139,7 @@ class JobQueues:
         version_from: `said` by the input, `metrics` inferred from their names, None: not known.
         gaps: missing and unusable metrics, for the report.
         neighbours: the systems around it, if this is the only job.
+        cores: of the host of each TaskManager, as REST reports them.
     """
 
     job: JobFacts
@@ -153,6 +154,7 @@ class JobQueues:
     version_from: str | None = None
     gaps: tuple[InputNote, ...] = ()
     neighbours: Neighbours = field(default_factory=Neighbours)
+    cores: Mapping[str | None, float] = field(default_factory=dict)
     # Of `flowdiag.analyses.model.derived.once`.
     derived: DerivedValues = field(default_factory=DerivedValues, init=False, repr=False)
 

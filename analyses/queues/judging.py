@@ -28,6 +28,7 @@ from flowdiag.analyses.model.finding import (
 from flowdiag.analyses.queues.facts import JobQueues, merge_gauges
 from flowdiag.analyses.queues.proof import COUNTED, WAITING, WORKING, evidence_in, strongest_reports
 from flowdiag.analyses.queues.root import Spell, find_spells, loads_in, samples_in, subtask_name
+from flowdiag.analyses.queues.working import cpu_use
 
 # A recovered spell that lasted less than this share of the metrics was isolated.
 _ISOLATED: Final = 0.01
@@ -159,6 +160,10 @@ def _samples_of(
             yield evidence_in(sample, gauges, key), sample.first_us
 
 
+_MAY_WAIT: Final = (None, "slow-operator", "slow-subtask", "task-hangs")
+"""Causes that leave open whether the task computes or waits."""
+
+
 def spell_finding(job: JobQueues, spell: Spell, title: str) -> Finding:
     """Return a finding about a spell; a spell that a start explains is only information."""
     found = spell.culprit
@@ -171,13 +176,16 @@ def spell_finding(job: JobQueues, spell: Spell, title: str) -> Finding:
         if after.task:
             culprit = fmt.subtask_of(after.task, after.subtask_index, after.parallelism)
         note += f" This is over; {culprit} has been the culprit since."
+    use = cpu_use(job, spell.culprit_loads, spell.loads.values())
+    open_question = found.code is None and found.cause in _MAY_WAIT
+    waits = use is not None and use.waits and open_question
     return Finding(
         job=job.job.key,
         severity=severity_of(job, spell),
         state=spell.state,
         subject=culprit_subject(job, spell),
         title=title,
-        why=found.why,
+        why=f"{found.why}, {use.clause}" if use is not None and waits else found.why,
         cause=found.reported_cause,
         confidence=found.confidence,
         rank=Rank.BOTTLENECK,
@@ -185,7 +193,7 @@ def spell_finding(job: JobQueues, spell: Spell, title: str) -> Finding:
         last_us=spell.last_us,
         count=max(len(spell.windows), 1),
         explain=explanation(found) + note,
-        measurements=measurements_of(spell),
+        measurements=(*measurements_of(spell), *(use.measurements if use is not None else ())),
         evidence=evidence_of(job, spell),
         actions=remedies_for(job.job, found, _cpu_load(job, spell)),
         votes=found.votes,

@@ -23,6 +23,7 @@ from flowdiag.analyses.queues.facts import (
     Sample,
 )
 from flowdiag.analyses.queues.neighbours.facts import Neighbours
+from flowdiag.parsers.json_values import as_number
 from flowdiag.parsers.notes import InputNote, Kind
 from flowdiag.parsers.units import version_of
 
@@ -103,7 +104,15 @@ def _job(
         version=version,
         version_from=version_from,
         gaps=(*_gaps(topology, samples), *_impossible(ours)),
+        cores=_cores(common),
     )
+
+
+def _cores(common: ClusterFacts) -> dict[str | None, float]:
+    """Return the number of cores that each TaskManager reports."""
+    every = [*common.incidents, *chain.from_iterable(job.incidents for job in common.jobs)]
+    found = [(i.taskmanager, as_number(i.text.get("hardware.cpuCores"))) for i in every]
+    return {name: cores for name, cores in found if cores}
 
 
 def _garbage(machines: Mapping[str, Sequence[Machine]]) -> tuple[Garbage, ...]:

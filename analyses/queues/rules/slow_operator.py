@@ -24,7 +24,9 @@ least 10% of the time, or most of its inputs must be half full on average.
 The suspect and the cause are determined as in `checkpoint-culprit`, with the same signals in the same
 order. Here, the candidates are the subtasks of the task where the back pressure starts.
 
-If the input has thread dumps, the finding also names the line of code, as `slow-code` explains.
+If the input has thread dumps, the finding also names the line of code, as `slow-code` explains. Without
+dumps, the CPU load of the TaskManagers shows whether busy subtasks compute or wait. They wait if the
+processes use at most 0.3 cores per busy second per second.
 
 What to do
 ----------

@@ -1,0 +1,80 @@
+"""Whether busy tasks compute or wait: the CPU load of their processes against their busy time.
+
+Flink counts a task as busy while its thread waits inside an operator, for example for a response. A process whose
+subtasks are busy for two seconds per second, but which uses a tenth of a core, waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from flowdiag.analyses.flink.tasks.pressure import Load
+from flowdiag.analyses.model.finding import Measurement
+from flowdiag.analyses.queues.facts import JobQueues, merge_gauges
+
+WAITS: Final = 0.3
+"""Cores in use per busy second per second: below, the tasks wait, because other threads need some CPU, too."""
+BUSY_ENOUGH: Final = 0.9
+"""Busy seconds per second of all subtasks of the processes: less work hides in the load of other threads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuUse:
+    """The cores that TaskManagers use, and the time that their subtasks are busy.
+
+    Args:
+        cores: in use, all TaskManagers together.
+        available: cores of their hosts.
+        busy: busy seconds per second of their subtasks.
+    """
+
+    cores: float
+    available: float
+    busy: float
+
+    @property
+    def waits(self) -> bool:
+        return self.busy >= BUSY_ENOUGH and self.cores <= WAITS * self.busy
+
+    @property
+    def clause(self) -> str:
+        """The proof, for readers."""
+        return (
+            f"its TaskManagers use {self.cores:.2f} of {self.available:g} cores while their subtasks are busy for "
+            f"{self.busy:.1f} s per second, so it waits instead of computing"
+        )
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        return (
+            Measurement(
+                name="cores-in-use",
+                value=round(self.cores, 3),
+                unit="cores",
+                population="of the TaskManagers of the culprit, mean",
+            ),
+            Measurement(
+                name="busy-subtasks",
+                value=round(self.busy, 3),
+                unit="subtasks",
+                population="on these TaskManagers, mean",
+            ),
+        )
+
+
+def cpu_use(job: JobQueues, culprits: Iterable[Load], loads: Iterable[Load]) -> CpuUse | None:
+    """Return the use of the TaskManagers that run a culprit; None if their load or cores are unknown."""
+    names = {load.taskmanager for load in culprits}
+    cores = available = 0.0
+    for name in names:
+        gauge = merge_gauges(
+            machine.gauges.get("cpu") for machine in job.machines.get(name or "", ())
+        )
+        if gauge is None or gauge.mean < 0 or name not in job.cores:
+            return None
+        cores += gauge.mean * job.cores[name]
+        available += job.cores[name]
+    busy = sum(load.busy or 0.0 for load in loads if load.taskmanager in names)
+    return CpuUse(cores=cores, available=available, busy=busy) if names else None
