@@ -147,20 +147,8 @@ def _rule_names(rules: list[Rule]) -> Text:
 
 def _verdict(report: Report, page: Page) -> RenderableType:
     """Return the last block: the verdict, the culprits, and the first steps."""
-    summary = report.summary
     blocks: list[RenderableType] = [_verdict_line(report, g.heading("Verdict"))]
-    if not summary.assessed:
-        missing = f"{words.missing_input(report)} Not assessed does not mean healthy."
-        blocks.append(g.Indented(g.line(missing, "dim")))
-    if not summary.assessed or summary.verdict == "inconclusive":
-        blocks += map(g.Indented, _recognised(report, page))
-    elif summary.verdict == "healthy" and not words.inconclusive_rules(report.rules):
-        blocks.append(g.Indented(g.line(words.rule_tally(report.rules), "dim")))
-        hidden = [
-            each for each in views.topics_with_data(report) if each not in _topics(report, page)
-        ]
-        if hidden:
-            blocks.append(g.Indented(g.line(f"-v also shows {fmt.listed(hidden)}", "dim")))
+    blocks += map(g.Indented, _grounds(report, page))
     several = words.has_several_jobs(report)
     ranked = words.ranked_culprits(report)
     shown = list(enumerate(ranked[: _CULPRITS[page.terse]], 1))
@@ -179,6 +167,21 @@ def _verdict(report: Report, page: Page) -> RenderableType:
         for n, step in enumerate(words.first_steps(report))
     ]
     return Group(*blocks)
+
+
+def _grounds(report: Report, page: Page) -> Iterator[RenderableType]:
+    """Yield what the verdict rests on: missing inputs, recognised records, or the rules that are clear."""
+    summary = report.summary
+    if not summary.assessed:
+        missing = f"{words.missing_input(report)} Not assessed does not mean healthy."
+        yield g.line(missing, "dim")
+    if not summary.assessed or summary.verdict == "inconclusive":
+        yield from _recognised(report, page)
+    elif summary.verdict == "healthy" and not words.inconclusive_rules(report.rules):
+        yield g.line(words.rule_tally(report.rules), "dim")
+        shown = _topics(report, page)
+        if hidden := [each for each in views.topics_with_data(report) if each not in shown]:
+            yield g.line(f"-v also shows {fmt.listed(hidden)}", "dim")
 
 
 def _recognised(report: Report, page: Page) -> Iterator[RenderableType]:
