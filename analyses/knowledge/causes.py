@@ -159,6 +159,8 @@ class _Table(Mapping[str, Entry], Generic[Entry]):
             for name in self._names:
                 text = Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8")
                 parts = re.split(r"(?m)^\[([\w-]+)\]$", text)[1:]
+                if twice := self._texts.keys() & set(parts[::2]):
+                    raise KeyError(f"{name}.toml repeats {min(twice)}")
                 self._texts |= dict(zip(parts[::2], parts[1::2], strict=True))
         return self._texts
 

@@ -123,6 +123,75 @@ class GateQueue:
     ref: Ref | None = None
 
 
+class MarkPoint(NamedTuple):
+    """The samples of an event-time gauge in one bucket of time. n = 0: the gauge had no value yet."""
+
+    time_us: int
+    until_us: int
+    n: int
+    low: float | None
+    high: float | None
+    first: float | None
+    last: float | None
+    ref: Ref
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """An event-time gauge of one subtask, in the order of time.
+
+    Args:
+        operator: of the chain; None: the watermark of the task's input.
+        name: as Flink registers it; of a split: `split.NAME.watermark.…`.
+    """
+
+    key: SubtaskKey
+    operator: str | None
+    name: str
+    points: tuple[MarkPoint, ...]
+
+    @property
+    def latest(self) -> float | None:
+        """The last value; None if the gauge had none."""
+        return self.points[-1].last if self.points and self.points[-1].n else None
+
+
+class FlowPoint(NamedTuple):
+    """The increase of a counter in one bucket of time, over all subtasks."""
+
+    time_us: int
+    until_us: int
+    increase: float
+    ref: Ref
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """A counter of records of one operator, or of a task without one, in the order of time."""
+
+    task: str
+    operator: str | None
+    name: str
+    points: tuple[FlowPoint, ...]
+
+    @property
+    def total(self) -> float:
+        """The increase over all samples."""
+        return self.since(0)
+
+    @property
+    def silent_since_us(self) -> int | None:
+        """The time since when the counter is constant; None without samples."""
+        for point in reversed(self.points):
+            if point.increase > 0:
+                return point.until_us
+        return self.points[0].time_us if self.points else None
+
+    def since(self, time_us: int) -> float:
+        """Return the increase after a time."""
+        return sum(point.increase for point in self.points if point.time_us > time_us)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JobQueues:
     """Everything about one job.
@@ -134,6 +203,8 @@ class JobQueues:
         machines: of each TaskManager that runs it, in the order of the windows.
         capacity: of each subtask's input, if its channels are known.
         gates: of detailed metrics.
+        marks: gauges of event time.
+        flows: counters of records of each operator.
         window_us: length of a window.
         starts_us: when the job started, restarted, was restored or rescaled.
         version_from: `said` by the input, `metrics` inferred from their names, None: not known.
@@ -148,6 +219,8 @@ class JobQueues:
     machines: Mapping[str, tuple[Machine, ...]] = field(default_factory=dict)
     capacity: Mapping[SubtaskKey, Capacity] = field(default_factory=dict)
     gates: tuple[GateQueue, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    flows: tuple[Flow, ...] = ()
     window_us: int = 60_000_000
     starts_us: tuple[int, ...] = ()
     version: tuple[int, int] | None = None

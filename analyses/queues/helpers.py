@@ -26,13 +26,17 @@ from flowdiag.analyses.model.finding import (
     State,
     Subject,
     cite,
+    cite_part,
     weigh,
 )
 from flowdiag.analyses.model.rule import Limits, Rule, Signal, limit
 from flowdiag.analyses.queues.facts import (
+    Flow,
+    FlowPoint,
     Gauge,
     JobQueues,
     Machine,
+    Mark,
     Sample,
     merge_gauges,
     time_span,
@@ -86,6 +90,7 @@ from flowdiag.analyses.queues.root import (
     samples_in,
     subtask_name,
 )
+from flowdiag.parsers.focus import Focus
 
 
 def job_finding(
@@ -162,6 +167,36 @@ def is_sink(job: JobQueues, task: str) -> bool:
 def pressing_sinks(job: JobQueues) -> list[str]:
     """Return the sinks at which back pressure starts."""
     return [spell.task for spell in find_spells(job) if is_sink(job, spell.task)]
+
+
+def mark_evidence(mark: Mark | None, until_us: int) -> Evidence | None:
+    """Return where the last value of an event-time gauge is written."""
+    if mark is None:
+        return None
+    point = mark.points[-1]
+    owner = mark.key.task if mark.operator is None else mark.operator
+    focus = Focus(
+        metrics=((mark.name, point.last),),
+        task=owner,
+        subtask_index=mark.key.subtask_index,
+        until_us=until_us,
+    )
+    return Evidence(*point.ref, point.time_us, focus)
+
+
+def flow_evidence(point: FlowPoint, flow: Flow) -> Evidence | None:
+    """Return where a counter of an operator is written."""
+    return cite_part(point.ref, Focus(metrics=((flow.name, None),), until_us=point.until_us))
+
+
+def taskmanager_of(job: JobQueues, key: SubtaskKey) -> str | None:
+    """Return the TaskManager of a subtask in its last sample."""
+    return next((s.taskmanager for s in reversed(job.samples.get(key, ())) if s.taskmanager), None)
+
+
+def has_finished(job: JobQueues) -> bool:
+    """Return whether the job read its input to the end, or failed for good."""
+    return any(i.kind == "finished" for i in job.job.incidents) or judging.job_failed(job.job)
 
 
 def tasks_wait(job: JobQueues) -> bool:

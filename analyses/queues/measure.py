@@ -65,6 +65,23 @@ MACHINE_GAUGES: Final = {
     ),
     "segments_requested": ("Status.Shuffle.Netty.RequestedMemoryUsage",),
 }
+# Event time, by operator: `marks.sql`. The watermark of a task's input is also one of `GAUGES`.
+MARKS: Final = (
+    "currentOutputWatermark",
+    "watermarkLag",
+    "watermarkAlignmentDrift",
+    "currentEmitEventTimeLag",
+    "currentFetchEventTimeLag",
+    "sourceIdleTime",
+)
+SPLIT_METRICS: Final = (
+    "currentWatermark",
+    "idleTimeMsPerSecond",
+    "accumulatedIdleTimeMs",
+    "pausedTimeMsPerSecond",
+)
+_OF_INPUT_OR_SPLIT: Final = "^(currentInput[0-9]+Watermark|split[.].*[.]watermark[.][a-zA-Z]+)$"
+FLOWS: Final = ("numRecordsIn", "numRecordsOut", "numLateRecordsDropped")
 _GATE: Final = "^(Shuffle[.]Netty|Network)[.]Input[.]([0-9]+)[.](total|min|max|avg)QueueLen$"
 _PER_GATE: Final = (
     "^Shuffle[.]Netty[.]Input[.][0-9]+[.](debloatedBufferSize|estimatedTimeToConsumeBuffersMs)$"
@@ -78,6 +95,10 @@ METRICS: Final = frozenset(
 ) | frozenset(
     {
         "Status.JVM.GarbageCollector.*.Time",
+        *MARKS,
+        *FLOWS,
+        "currentInput#Watermark",
+        *(f"split.*.watermark.{name}" for name in SPLIT_METRICS),
         "Shuffle.Netty.Input.#.debloatedBufferSize",
         "Shuffle.Netty.Input.#.estimatedTimeToConsumeBuffersMs",
         *(
@@ -129,6 +150,9 @@ SQL: Final = Queries(
         "machine_keys": _keys(MACHINE_GAUGES),
         "machine_gauges": _gauges(MACHINE_GAUGES),
         "gate": _GATE,
+        "mark_metrics": words(*MARKS),
+        "of_input_or_split": _OF_INPUT_OR_SPLIT,
+        "flow_metrics": words(*FLOWS),
     },
 )
 
@@ -153,6 +177,16 @@ def gates(events: DataFrame) -> DataFrame:
     return SQL.run("gates", events=events)
 
 
+def marks(events: DataFrame, width_us: int) -> DataFrame:
+    """Return the event-time gauges of each subtask: `what` = `mark`."""
+    return SQL.run("marks", events=events, width_us=str(width_us))
+
+
+def flows(events: DataFrame, width_us: int) -> DataFrame:
+    """Return the records of each operator: `what` = `flow`."""
+    return SQL.run("flows", events=events, width_us=str(width_us))
+
+
 def names(events: DataFrame, series: DataFrame) -> DataFrame:
     """Return the evidence for the version: one row, `what` = `names`.
 
@@ -162,18 +196,23 @@ def names(events: DataFrame, series: DataFrame) -> DataFrame:
     return SQL.run("names", events=events, series=series)
 
 
-def queue_frame(events: DataFrame, metrics: DataFrame, width_us: int) -> DataFrame:
+def queue_frame(
+    events: DataFrame, metrics: DataFrame, width_us: int, bucket_us: int | None = None
+) -> DataFrame:
     """Return the rows for `assemble_queues` in addition to the common facts, distinguished by `what`.
 
     Args:
         events: resolved events.
         metrics: resolved rows of metrics, among others or not.
         width_us: length of the windows.
+        bucket_us: length of the buckets of event-time gauges and of operators' records. None: that of the windows.
     """
     series = kept(SQL.run("series", metrics=metrics))
     return (
         windows(series, width_us)
         .unionByName(machines(series, width_us), allowMissingColumns=True)
         .unionByName(gates(series), allowMissingColumns=True)
+        .unionByName(marks(series, bucket_us or width_us), allowMissingColumns=True)
+        .unionByName(flows(series, bucket_us or width_us), allowMissingColumns=True)
         .unionByName(names(events, series), allowMissingColumns=True)
     )

@@ -41,6 +41,7 @@ class Silence:
         records: number of records that the task receives in it.
         watermark_ms: the watermark, since 1970; None if it advances, or if there is none.
         key, samples: of one of its subtasks, as evidence.
+        operator: the operator of the task, if only metrics of operators show it.
     """
 
     task: str
@@ -50,6 +51,12 @@ class Silence:
     watermark_ms: float | None
     key: SubtaskKey
     samples: Sequence[Sample]
+    operator: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The operator, or the task."""
+        return self.operator or self.task
 
     @property
     def lasted_ms(self) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from flowdiag.analyses.diagnosis import SelectableJob, SideInputs
 from flowdiag.analyses.flink.job import ClusterFacts
@@ -15,7 +15,13 @@ from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.model.span import Span
 from flowdiag.analyses.queues.assemble import assemble_queues
-from flowdiag.analyses.queues.facts import JobQueues, QueueFacts, Sample
+from flowdiag.analyses.queues.facts import (
+    FlowPoint,
+    JobQueues,
+    MarkPoint,
+    QueueFacts,
+    Sample,
+)
 from flowdiag.analyses.queues.gaps import can_show_back_pressure
 from flowdiag.analyses.queues.neighbours.facts import Neighbours, read_neighbours
 from flowdiag.analyses.queues.rules import RULES
@@ -28,11 +34,15 @@ if TYPE_CHECKING:
     from flowdiag.analyses.model.columns import Rows
     from flowdiag.parsers.sources.open import Source
 
+Point = TypeVar("Point", MarkPoint, FlowPoint)
+
 MINUTE_US: Final = 60_000_000
+SECOND_US: Final = 1_000_000
 # Windows times subtasks that are brought to the driver, and how many windows there may be at most.
 MOST_SAMPLES: Final = 200_000
 MOST_WINDOWS: Final = 120
 FEWEST_WINDOWS: Final = 24
+FEWEST_BUCKETS: Final = 12
 
 
 class Queues(FlinkTopic):
@@ -59,7 +69,8 @@ class Queues(FlinkTopic):
         from flowdiag.analyses.queues.measure import queue_frame
 
         progress("measuring queues")
-        return rows_of(queue_frame(settled.events, settled.metrics(), window_us(common)))
+        width_us, bucket_us = window_us(common), bucket_us_of(common)
+        return rows_of(queue_frame(settled.events, settled.metrics(), width_us, bucket_us))
 
     def facts(
         self,
@@ -180,17 +191,33 @@ QUEUES: Final = Queues()
 
 def window_us(common: ClusterFacts) -> int:
     """Return the length of the metric windows: whole minutes that keep the number of windows small."""
+    most = min(MOST_WINDOWS, max(FEWEST_WINDOWS, MOST_SAMPLES // max(_subtasks(common), 1)))
+    return MINUTE_US * max(1, -(-_span_us(common) // (MINUTE_US * most)))
+
+
+def bucket_us_of(common: ClusterFacts) -> int:
+    """Return the length of the buckets of event-time gauges: short runs keep every sample."""
+    most = min(MOST_WINDOWS, max(FEWEST_BUCKETS, MOST_SAMPLES // (8 * max(_subtasks(common), 1))))
+    return SECOND_US * max(5, -(-_span_us(common) // (SECOND_US * most)))
+
+
+def _span_us(common: ClusterFacts) -> int:
     firsts = [p.first_us for p in common.processes if p.first_us is not None]
     lasts = [p.last_us for p in common.processes if p.last_us is not None]
     times = [us for job in common.jobs for us in (job.first_us, job.last_us) if us is not None]
-    span = max((*lasts, *times), default=0) - min((*firsts, *times), default=0)
-    subtasks = sum(
+    return max((*lasts, *times), default=0) - min((*firsts, *times), default=0)
+
+
+def _subtasks(common: ClusterFacts) -> int:
+    return sum(
         len({(a.task, a.subtask_index) for a in job.attempts})
         or len({(load.task, load.subtask_index) for load in job.loads})
         for job in common.jobs
     )
-    most = min(MOST_WINDOWS, max(FEWEST_WINDOWS, MOST_SAMPLES // max(subtasks, 1)))
-    return MINUTE_US * max(1, -(-span // (MINUTE_US * most)))
+
+
+def _points_within(points: Sequence[Point], span: Span) -> tuple[Point, ...]:
+    return tuple(point for point in points if span.overlaps(point.time_us, point.until_us))
 
 
 def _within(job: JobQueues, span: Span) -> JobQueues:
@@ -209,6 +236,16 @@ def _within(job: JobQueues, span: Span) -> JobQueues:
     return replace(
         job,
         samples=samples,
+        marks=tuple(
+            replace(mark, points=points)
+            for mark in job.marks
+            if (points := _points_within(mark.points, span))
+        ),
+        flows=tuple(
+            replace(flow, points=counts)
+            for flow in job.flows
+            if (counts := _points_within(flow.points, span))
+        ),
         machines={
             name: tuple(machine for machine in each if machine.window in windows)
             for name, each in job.machines.items()

@@ -14,7 +14,7 @@ class KnownMetric:
     """One row of `formats/metrics.toml`.
 
     Attributes:
-        name: as registered; `#` matches a number, `*` matches one part without a dot.
+        name: as registered; `#` matches a number, `*` matches one part without a dot, or the name of a split.
         scope: task, task-or-operator, operator, process, jm-job or jm.
         kind: counter, gauge, meter or histogram.
         unit: of a sample, as registered (nanoseconds stay nanoseconds).
@@ -63,8 +63,14 @@ def recognise_metric(parts: list[str]) -> tuple[KnownMetric, int] | None:
 
     >>> recognise_metric(["h", "taskmanager", "t", "Status", "JVM", "CPU", "Load"])[1]
     4
+    >>> recognise_metric("Source: a.split.topic.v1-0.watermark.currentWatermark".split("."))[1]
+    5
     """
     names = known_metrics()
+    if len(parts) > 4 and parts[-2] == "watermark" and SPLIT in parts[:-3]:
+        metric = names.get(f"{SPLIT}.*.watermark.{parts[-1]}")
+        if metric is not None:
+            return metric, parts[:-3][::-1].index(SPLIT) + 4
     for length in range(min(_longest_name(), len(parts)), 0, -1):
         tail = parts[-length:]
         metric = names.get(".".join(tail))
@@ -79,4 +85,5 @@ def recognise_metric(parts: list[str]) -> tuple[KnownMetric, int] | None:
     return None
 
 
+SPLIT: Final = "split"
 _DIGITS_TO_NUMBER: Final = {ord(digit): "#" for digit in "0123456789"}

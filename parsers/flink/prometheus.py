@@ -56,6 +56,7 @@ _REGISTERED: Final = {
     "jm-job": ("jm-job",),
     "jm": ("jm", "process"),
 }
+_SPLIT: Final = "split.*"
 _QUANTILES: Final = {"0.5": "p50", "0.99": "p99"}
 _NO_WATERMARK: Final = -9.2e18  # as a double, "no watermark yet" is not exactly Long.MIN_VALUE
 _SHARES: Final = ("busyTimeMsPerSecond", "idleTimeMsPerSecond", "backPressuredTimeMsPerSecond")
@@ -131,7 +132,8 @@ def _names_of(
     for metric in known_metrics().values():
         if metric.scope not in _REGISTERED[scope]:
             continue
-        text = metric.name.replace(".", "_").replace("-", "_")
+        # The name of a split is a label.
+        text = metric.name.replace(_SPLIT, "split").replace(".", "_").replace("-", "_")
         if "#" in text or "*" in text:
             pattern = re.escape(text)
             pattern = pattern.replace(r"\#", r"(\d{1,6})").replace(r"\*", r"(\w+?)")
@@ -199,7 +201,7 @@ class SampleFolder:
             self._metric_names is not None and named.metric.name not in self._metric_names
         ):
             return None
-        shown = named.name
+        shown = named.name.replace(_SPLIT, f"split.{labels.get('split') or '?'}")
         if named.metric.kind == "histogram":
             quantity = _QUANTILES.get(labels.get("quantile", ""))
             if quantity is None:

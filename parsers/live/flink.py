@@ -37,17 +37,18 @@ from flowdiag.parsers.json_values import (
     objects_at,
 )
 from flowdiag.parsers.live.client import Answer, Client, RequestFailed
-from flowdiag.parsers.live.folder import Folder, now_ms
-from flowdiag.parsers.live.metric_names import (
-    GATE_METRICS,
-    JOB_METRICS,
-    OPERATOR_METRICS,
-    PROCESS_METRICS,
-    TASK_METRICS,
+from flowdiag.parsers.live.flink_values import (
+    busy_share,
+    interval_ms,
+    process_ids,
+    source_ids,
+    subtask_loads,
+    task_ids,
 )
+from flowdiag.parsers.live.folder import Folder, now_ms
+from flowdiag.parsers.live.metric_names import JOB_METRICS
 from flowdiag.parsers.live.thread_dumps import PAUSE_S, Stacks, ThreadDumps
 from flowdiag.parsers.live.watching import Outcome, ShowProgress, Watch, hint_for, redact
-from flowdiag.parsers.units import TIME_UNITS, duration_ms
 
 SLOW_TICKS: Final = 20
 QUERY_CHARACTERS: Final = 1800
@@ -57,7 +58,8 @@ MAX_SUBTASKS: Final = 500
 SUSPECTS_SHARE: Final = 0.8  # of MAX_SUBTASKS; the other subtasks take turns
 MAX_PARALLELISM: Final = 32_768  # Flink's own limit
 MAX_KNOWN: Final = 100_000  # subtasks of one job that are tracked
-MAX_IDS: Final = 300  # metric ids of one vertex
+MAX_SOURCE_SUBTASKS: Final = 100  # of a source whose metric ids are listed for each subtask
+LISTED_TICKS: Final = 4  # after a deployment, in which operators may still register metrics
 MAX_MANAGERS: Final = 20  # TaskManagers whose metrics are requested in one tick
 MAX_JOBS: Final = 20
 CHECKPOINTS_PER_TICK: Final = 2  # checkpoints whose subtasks are requested
@@ -71,6 +73,8 @@ TERMINAL: Final = frozenset(("CANCELED", "FAILED", "FINISHED", "SUSPENDED"))
 
 def requests_per_tick(vertices: int, taskmanagers: int, batches: int, jobs: int = 1) -> int:
     """Return the maximum requests of a tick without a deployment and without checkpoint details.
+
+    The first ticks cost one more per source, to list its metrics.
 
     Args:
         vertices: of all watched jobs. Each inspected checkpoint (at most two per job and tick) costs one more
@@ -132,8 +136,16 @@ class _Vertex:
     name: str
     parallelism: int
     ids: tuple[str, ...] = ()  # metric ids without the subtask
+    own_ids: dict[int, tuple[str, ...]] = field(default_factory=dict)  # more ids of single subtasks
+    is_source: bool = False
     managers: list[str | None] = field(default_factory=list)
     hosts: dict[str, str] = field(default_factory=dict)
+
+    def ids_of(self, subtasks: Iterable[int]) -> Iterator[str]:
+        """Yield the metric ids of some subtasks."""
+        for subtask in subtasks:
+            for name in (*self.ids, *self.own_ids.get(subtask, ())):
+                yield f"{subtask}.{name}"
 
 
 @dataclass(slots=True)
@@ -146,6 +158,7 @@ class _Job:
     detailed: set[int] = field(default_factory=set)
     plan_stored: bool = False
     refreshed_ms: int | None = None
+    lists: int = LISTED_TICKS  # ticks that list metric ids
     turn: int = 0  # position in the rotation of unsuspicious subtasks
 
 
@@ -365,7 +378,7 @@ class _Collector:
                     isinstance(item, Mapping)
                     and item.get("key") == "metrics.fetcher.update-interval"
                 ):
-                    self._refresh_ms = _interval_ms(item.get("value")) or self._refresh_ms
+                    self._refresh_ms = interval_ms(item.get("value")) or self._refresh_ms
 
     def _update_managers(self, answer: Answer) -> None:
         items = objects_at(_object(answer), "taskmanagers")
@@ -403,6 +416,8 @@ class _Collector:
             self._keep_responses(await self._watch.request_all(config))
         if slow or deployed != job.deployed:
             await self._collect_placement(job)
+            if deployed != job.deployed:
+                job.lists = LISTED_TICKS
             job.deployed = deployed
         await self._collect_checkpoints(job, _object(checkpoints))
 
@@ -414,6 +429,8 @@ class _Collector:
         previous = {vertex.id: vertex for vertex in job.vertices}
         job.vertices = []
         subtasks = 0
+        nodes = objects_at(object_at(body, "plan"), "nodes")
+        sources = {node.get("id") for node in nodes if not node.get("inputs")}
         for item in objects_at(body, "vertices"):
             vertex_id, name = as_string(item.get("id")), as_string(item.get("name"))
             parallelism = min(as_count(item.get("parallelism")) or 0, MAX_PARALLELISM)
@@ -425,6 +442,8 @@ class _Collector:
             vertex = previous.get(vertex_id) or _Vertex(vertex_id, name or vertex_id, parallelism)
             if vertex.parallelism != parallelism:  # rescaled
                 vertex.parallelism, vertex.managers, vertex.ids = parallelism, [], ()
+                vertex.own_ids = {}
+            vertex.is_source = vertex.is_source or vertex_id in sources
             job.vertices.append(vertex)
         body.pop("stream-graph", None)
         if job.plan_stored:
@@ -513,13 +532,26 @@ class _Collector:
                 (f"{base}/{vertex.id}/backpressure", "") for vertex in job.vertices
             )
             self._keep_responses(pressures)
+        if is_large:
+            await self._collect_watermarks(job)
         queries: list[tuple[_Vertex, str]] = []
         for vertex, subtasks in self._chosen_subtasks(job, pressures if is_large else None):
-            names = (f"{subtask}.{name}" for subtask in subtasks for name in vertex.ids)
-            queries += [(vertex, query) for query in batches_of(names)]
+            queries += [(vertex, query) for query in batches_of(vertex.ids_of(subtasks))]
         answers = await self._watch.request_all((f"{base}/{v.id}/metrics", q) for v, q in queries)
         of_job = await self._watch.request(f"/jobs/{job.id}/metrics", next(batches_of(JOB_METRICS)))
         self._store_metrics(job, queries, answers, of_job)
+
+    async def _collect_watermarks(self, job: _Job) -> None:
+        """Collect the input watermarks of all subtasks of a large job, whose other metrics take turns."""
+        base = f"/jobs/{job.id}/vertices"
+        for answer in await self._watch.request_all(
+            (f"{base}/{vertex.id}/watermarks", "") for vertex in job.vertices
+        ):
+            if answer is not None:
+                at_ms = job.refreshed_ms or answer.time_ms + self._skew_ms
+                self._watch.keep(
+                    answer.path, answer.body, answer.time_ms, at_ms=at_ms, compare=False
+                )
 
     def _store_metrics(
         self,
@@ -576,22 +608,44 @@ class _Collector:
         return as_moment(_object(answer).get("end-timestamp"))
 
     async def _list_ids(self, job: _Job) -> None:
-        """List the metric ids of each vertex: all subtasks have the metrics of subtask 0."""
+        """List the metric ids of each vertex: all subtasks have the metrics of subtask 0.
+
+        Operators register metrics while they start, and sources with their first watermark. So the first ticks after a
+        deployment list them again, and every `SLOW_TICKS` ticks.
+        """
+        known = [vertex for vertex in job.vertices if vertex.ids]
+        lists_again = job.lists > 0 or self._tick_number % SLOW_TICKS == 0
+        job.lists = max(0, job.lists - 1)
+        await self._list_first_ids(job, known if lists_again else [])
+        if lists_again:
+            await self._list_source_ids(job)
+
+    async def _list_first_ids(self, job: _Job, known: Sequence[_Vertex]) -> None:
         for attempt in range(WARM_UP):
             without = [vertex for vertex in job.vertices if not vertex.ids]
-            if not without:
+            wanted = [*without, *(known if attempt == 0 else ())]
+            if not wanted:
                 return
             base = f"/jobs/{job.id}/vertices"
             answers = await self._watch.request_all(
-                (f"{base}/{vertex.id}/subtasks/0/metrics", "") for vertex in without
+                (f"{base}/{vertex.id}/subtasks/0/metrics", "") for vertex in wanted
             )
-            for vertex, answer in zip(without, answers, strict=True):
-                vertex.ids = _task_ids(answer.body if answer is not None else None)
+            for vertex, answer in zip(wanted, answers, strict=True):
+                vertex.ids = task_ids(answer.body if answer is not None else None) or vertex.ids
             # At the first request, the JobManager has no metrics yet.
             if self._tick_number > 1 or all(vertex.ids for vertex in without):
                 return
             if attempt + 1 < WARM_UP:
                 await asyncio.sleep(self._options.settle_s)
+
+    async def _list_source_ids(self, job: _Job) -> None:
+        """List the metric ids of every source subtask: splits differ between them."""
+        sources = [v for v in job.vertices if v.is_source and v.parallelism <= MAX_SOURCE_SUBTASKS]
+        base = f"/jobs/{job.id}/vertices"
+        answers = await self._watch.request_all((f"{base}/{v.id}/metrics", "") for v in sources)
+        for vertex, answer in zip(sources, answers, strict=True):
+            if answer is not None:
+                vertex.own_ids = source_ids(answer.body, vertex.ids)
 
     def _chosen_subtasks(
         self, job: _Job, pressures: Sequence[Answer | None] | None
@@ -605,7 +659,7 @@ class _Collector:
                 (vertex.id, index): load
                 for vertex, answer in zip(job.vertices, pressures or (), strict=False)
                 if answer is not None
-                for index, load in _loads(answer.body)
+                for index, load in subtask_loads(answer.body)
             }
             ranked = sorted(everything, key=lambda each: -loads.get((each[0].id, each[1]), 0.0))
             first = int(MAX_SUBTASKS * SUSPECTS_SHARE) if loads else 0
@@ -643,7 +697,7 @@ class _Collector:
         for path, kind in paths.items():
             if not self._process_ids.get(kind):
                 listed = await self._watch.request(path)
-                self._process_ids[kind] = _process_ids(listed.body if listed else None)
+                self._process_ids[kind] = process_ids(listed.body if listed else None)
         queries = [
             (path, next(batches_of(self._process_ids[kind])))
             for path, kind in paths.items()
@@ -664,12 +718,12 @@ class _Collector:
         if not any(
             value.get("backPressuredTimeMsPerSecond", 0.0) >= 500
             or value.get("isBackPressured") == 1
-            or _busy_share(value) >= ALWAYS_BUSY
+            or busy_share(value) >= ALWAYS_BUSY
             for value in values.values()
         ):
             return
         busy = sorted(
-            (-_busy_share(value), key) for key, value in values.items() if _busy_share(value) >= 0.9
+            (-busy_share(value), key) for key, value in values.items() if busy_share(value) >= 0.9
         )
         for _, (vertex_id, index) in busy[:3]:
             self._suspects += _managers_at(vertices[vertex_id], [index])
@@ -693,21 +747,6 @@ def _object(answer: Answer | None) -> Mapping[str, Any]:
     return answer.body if answer is not None and isinstance(answer.body, Mapping) else {}
 
 
-def _interval_ms(value: object) -> int | None:
-    """Parse milliseconds without a unit, as in older configurations, or with a unit: `5 s`.
-
-    >>> _interval_ms("5000"), _interval_ms("5 s"), _interval_ms("soon")
-    (5000, 5000, None)
-    """
-    found = duration_ms(str(value), units=_INTERVAL_UNITS, iso=False, whole=True)
-    return None if found is None else int(found)
-
-
-_INTERVAL_UNITS: Final = {
-    unit: TIME_UNITS[unit] for unit in ("ms", "s", "sec", "second", "seconds", "min", "m")
-}
-
-
 def _manager_of(item: Mapping[str, Any], managers: Mapping[str, str]) -> str | None:
     """Return the resource id; up to 1.9 it is missing, so use the only TaskManager on the host, if
     any.
@@ -724,25 +763,6 @@ def _manager_of(item: Mapping[str, Any], managers: Mapping[str, str]) -> str | N
     return found[0] if len(found) == 1 else None
 
 
-def _task_ids(body: object) -> tuple[str, ...]:
-    listed = _ids(body)
-    chosen: list[str] = [name for name in TASK_METRICS if name in listed]
-    chosen += [
-        name for name in listed if GATE_METRICS.fullmatch(name) or OPERATOR_METRICS.fullmatch(name)
-    ]
-    return tuple(dict.fromkeys(chosen))[:MAX_IDS]
-
-
-def _process_ids(body: object) -> tuple[str, ...]:
-    return tuple(name for name in _ids(body) if PROCESS_METRICS.fullmatch(name))[:MAX_IDS]
-
-
-def _ids(body: object) -> list[str]:
-    items = body if isinstance(body, list) else []
-    found = (item.get("id") for item in items if isinstance(item, Mapping))
-    return sorted(name for name in found if isinstance(name, str) and len(name) < 300)
-
-
 def _add_values(vertex: _Vertex, items: Iterable[Any], values: Values) -> None:
     for item in items:
         if not isinstance(item, Mapping) or not isinstance(item.get("id"), str):
@@ -754,24 +774,6 @@ def _add_values(vertex: _Vertex, items: Iterable[Any], values: Values) -> None:
             values.setdefault((vertex.id, int(index)), {})[name] = value
 
 
-def _busy_share(value: Mapping[str, float]) -> float:
-    """Return the busy share of the time; up to 1.12 the share neither idle nor back-pressured."""
-    if "busyTimeMsPerSecond" in value:
-        return value["busyTimeMsPerSecond"] / 1000
-    if "idleTimeMsPerSecond" in value and not value.get("isBackPressured"):
-        return 1 - value["idleTimeMsPerSecond"] / 1000
-    return 0.0
-
-
 def _managers_at(vertex: _Vertex, indices: Iterable[int]) -> list[str]:
     managers = (vertex.managers[i] for i in indices if i < len(vertex.managers))
     return [manager for manager in managers if manager]
-
-
-def _loads(body: object) -> Iterator[tuple[int, float]]:
-    """Yield each subtask's load: the share of the time that it is not idle."""
-    for item in objects_at(body, "subtasks") if isinstance(body, Mapping) else ():
-        index = as_count(item.get("subtask"))
-        shares = [as_number(item.get(name)) or 0.0 for name in ("busyRatio", "ratio")]
-        if index is not None:
-            yield index, max(shares)

@@ -39,13 +39,22 @@ GATE_METRICS: Final = re.compile(
     r"Shuffle\.Netty\.(?:Input|Output)\.\d{1,4}\."
     r"(?:debloatedBufferSize|estimatedTimeToConsumeBuffersMs|(?:total|min|max|avg)QueueLen)"
 )
+_OF_SPLIT: Final = (
+    r"(?:currentWatermark|idleTimeMsPerSecond|accumulatedIdleTimeMs|pausedTimeMsPerSecond)"
+)
+SPLIT_METRICS: Final = re.compile(rf".+\.split\..+\.watermark\.{_OF_SPLIT}")
+_OF_OPERATOR: Final = (
+    r"pendingRecords|pendingBytes|watermarkLag|watermarkAlignmentDrift|currentFetchEventTimeLag"
+    r"|currentEmitEventTimeLag|sourceIdleTime|currentOutputWatermark|numLateRecordsDropped"
+)
 OPERATOR_METRICS: Final = re.compile(
-    r".+\.(?:pendingRecords|pendingBytes|watermarkLag|currentFetchEventTimeLag"
-    r"|currentEmitEventTimeLag|sourceIdleTime|currentSendTime|numRecordsOutErrors|numRecordsSendErrors"
+    rf".+\.(?:{_OF_OPERATOR}|currentInput\d+Watermark|numRecordsIn|numRecordsOut|currentSendTime"
+    r"|numRecordsOutErrors|numRecordsSendErrors"
     r"|KafkaSourceReader\.commits(?:Succeeded|Failed)"
     r"|KafkaConsumer\.(?:records-lag-max|records-consumed-rate|fetch-(?:latency|throttle-time)-avg|connection-count)"
     r"|KafkaProducer\.(?:record-send-rate|record-error-total|record-queue-time-avg|request-latency-avg"
     r"|produce-throttle-time-avg|buffer-(?:total|available)-bytes|waiting-threads|connection-count))"
+    rf"|{SPLIT_METRICS.pattern}"
 )
 PROCESS_METRICS: Final = re.compile(
     r"Status\.(?:JVM\.(?:CPU\.Load|Memory\.Heap\.(?:Used|Max)|Memory\.Direct\.MemoryUsed"
@@ -66,7 +75,8 @@ JOB_METRICS: Final = (
     "lastCheckpointSize",
     "lastCheckpointFullSize",
 )
-SOURCE_METRICS: Final = re.compile(
-    r"pendingRecords|watermarkLag|currentFetchEventTimeLag|currentEmitEventTimeLag|sourceIdleTime"
+HISTORY_METRICS: Final = re.compile(
+    rf"{_OF_OPERATOR}|currentInput\d+Watermark|numRecordsIn|numRecordsOut|split\.\*\.watermark\.{_OF_SPLIT}"
     r"|Shuffle\.Netty\.(?:Input|Output)\.\d+\..+"
 )
+"""Metrics of operators and input gates that are read from a Prometheus server."""

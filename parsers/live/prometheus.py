@@ -20,9 +20,9 @@ from flowdiag.parsers.json_values import object_at, objects_at
 from flowdiag.parsers.live.client import Answer, Client, RequestFailed
 from flowdiag.parsers.live.folder import Folder
 from flowdiag.parsers.live.metric_names import (
+    HISTORY_METRICS,
     JOB_METRICS,
     PROCESS_METRICS,
-    SOURCE_METRICS,
     TASK_METRICS,
 )
 from flowdiag.parsers.live.watching import Outcome, ShowProgress, Watch, hint_for
@@ -124,12 +124,12 @@ def _is_used(name: str) -> bool:
     if named is None:
         return False
     if named.scope == "operator":
-        return SOURCE_METRICS.fullmatch(named.name) is not None
+        return HISTORY_METRICS.fullmatch(named.name) is not None
     return (
         named.name in TASK_METRICS
         or named.name in JOB_METRICS
         or (named.scope == "task" and named.name.startswith("buffers."))
-        or SOURCE_METRICS.fullmatch(named.name) is not None
+        or HISTORY_METRICS.fullmatch(named.name) is not None
         or PROCESS_METRICS.fullmatch(named.name) is not None
     )
 

@@ -13,6 +13,7 @@ from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.flink.tasks.topology import Topology
 from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.queues.assemble.capacities import capacities_of, printed_version, version_by
+from flowdiag.analyses.queues.assemble.event_times import flows_of, marks_of
 from flowdiag.analyses.queues.assemble.owners import Owners, Places, Row, Tasks, with_graph
 from flowdiag.analyses.queues.assemble.samples import machine_of, ref_of, samples_of, starts_of
 from flowdiag.analyses.queues.facts import (
@@ -52,9 +53,10 @@ def assemble_queues(
     windows: dict[JobKey, list[Row]] = defaultdict(list)
     for row in by_what["window"]:
         windows[owners.of(row)].append(row)
-    gate_rows: dict[JobKey, list[Row]] = defaultdict(list)
-    for row in by_what["gate"]:
-        gate_rows[owners.of(row)].append(row)
+    others: dict[JobKey, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    for what in ("gate", "mark", "flow"):
+        for row in by_what[what]:
+            others[owners.of(row)][what].append(row)
     machines: dict[str, list[Machine]] = defaultdict(list)
     for machine in sorted(map(machine_of, by_what["machine"]), key=lambda m: m.window):
         machines[machine.taskmanager].append(machine)
@@ -66,7 +68,7 @@ def assemble_queues(
     if not known and not neighbours.empty:
         known[UNKNOWN_JOB.key] = UNKNOWN_JOB
     jobs = tuple(
-        _job(job, windows[key], gate_rows[key], machines, reports, common, window_us)
+        _job(job, windows[key], others[key], machines, reports, common, window_us)
         for key, job in known.items()
     )
     if len(jobs) == 1:
@@ -77,7 +79,7 @@ def assemble_queues(
 def _job(
     job: JobFacts,
     rows: Sequence[Row],
-    gate_rows: Sequence[Row],
+    others: Mapping[str, Sequence[Row]],
     machines: Mapping[str, Sequence[Machine]],
     reports: Row,
     common: ClusterFacts,
@@ -98,7 +100,9 @@ def _job(
         samples=samples,
         machines=ours,
         capacity=capacities_of(job, topology, samples, version),
-        gates=_gates(gate_rows, tasks),
+        gates=_gates(others.get("gate", ()), tasks),
+        marks=marks_of(others.get("mark", ()), tasks),
+        flows=flows_of(others.get("flow", ()), tasks),
         window_us=window_us,
         starts_us=starts_of(job, samples),
         version=version,

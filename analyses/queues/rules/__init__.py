@@ -13,6 +13,7 @@ from flowdiag.analyses.queues.rules import (
     garbage_collection,
     hot_partition,
     idle_source_subtasks,
+    late_records,
     network_bottleneck,
     network_memory_used_up,
     no_output,
@@ -36,6 +37,7 @@ RULES: Final[tuple[Rule, ...]] = (
     slow_subtask.RULE,
     no_output.RULE,
     slow_code.RULE,
+    late_records.RULE,
     # BP2xx: the network
     network_bottleneck.RULE,
     network_memory_used_up.RULE,

@@ -2,7 +2,9 @@
 
 What it reports
 ---------------
-- A task that receives records while event time does not advance, so that its windows and timers never fire.
+- An operator that receives records while event time does not advance, so that its windows and timers never fire. The
+  culprit is the source, the subtask or the split that holds the watermark back.
+- An operator that has received records for hours and emitted none.
 - Without such a reason, that the verdict is inconclusive: a job without output may be healthy, or not.
 
 Why it matters
@@ -12,13 +14,16 @@ advances.
 
 How it decides
 --------------
-No subtask of the task may emit a record for `seconds`, while its subtasks receive at least `records`. Tasks
-without a downstream task do not count. Event time does not advance if the `currentInputWatermark` of no
-subtask of the task advances in that time.
+Only an operator that needs event time can miss it. Windows register `numLateRecordsDropped`. Such an operator must
+receive at least `records` while its `currentInputWatermark` keeps its value, or has none, for `seconds`. The rule then
+walks upstream along the subtasks whose `currentOutputWatermark` is the same. From Flink 2.1, the metrics of splits
+show which split it is, and whether it is declared idle. `sourceIdleTime` shows whether a source subtask reads records.
 
-If the watermark advances, or if there is none, the rule cannot distinguish a filter that lets nothing through or a join without
-a match from a long window. It is inconclusive. It is also inconclusive if no record moves in any task while no task
-works or waits: the sources may have no input, or they may be stuck.
+Other tasks must not emit a record for `seconds`, while their subtasks receive at least `records`. Event time does not
+advance if the `currentInputWatermark` of no subtask of the task advances in that time. If the watermark advances, or
+if there is none, the rule cannot distinguish a filter that lets nothing through or a join without a match from a long
+window. It is inconclusive for `filter-hours`, and for `window-hours` if the job has windows. It is also inconclusive
+if no record moves in any task while no task works or waits: the sources may have no input, or they may be stuck.
 
 What to do
 ----------
@@ -32,6 +37,10 @@ If the events stop at the origin, event time stops as well.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from flowdiag.analyses.queues import event_time as e
 from flowdiag.analyses.queues import helpers as h
 
 
@@ -40,11 +49,25 @@ class Limits(h.Limits):
     records: float = h.limit(
         20, "records", "minimum input of the task; a filter may drop all of a few records"
     )
+    filter_hours: float = h.limit(
+        2, "h", "a filter that lets nothing through for longer is rarely intended"
+    )
+    window_hours: float = h.limit(25, "h", "windows are rarely longer than a day")
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
-    """Yield at most one finding per job, or the reason why the result is inconclusive."""
-    if h.serious_spells(job) or h.has_ended(job):
+    """Yield one finding per culprit, or the reason why the result is inconclusive."""
+    if h.serious_spells(job) or h.has_finished(job):
+        return
+    found: dict[h.Subject, h.Finding] = {}
+    for stuck in e.stuck_operators(job):
+        if stuck.held.lasted_ms >= limits.seconds * 1000 and stuck.records >= limits.records:
+            if e.is_ahead(stuck.held.value, stuck.held.until_us):
+                return  # BP106 reports it
+            finding = _stuck_operator(job, stuck)
+            found.setdefault(finding.subject, finding)
+    if found or h.has_ended(job):
+        yield from found.values()
         return
     if (still := h.stands_still(job)) is not None and not h.works_or_waits(job):
         yield h.Inconclusive(
@@ -54,45 +77,250 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding | h.Inconclu
             job=job.job.key,
         )
         return
-    silent = next(
-        (found for task in job.topology.tasks if (found := h.silence_of(job, task))), None
-    )
+    yield from _without_output(job, limits)
+
+
+def _without_output(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
+    silences = (found for task in job.topology.tasks if (found := h.silence_of(job, task)))
+    silent = next(silences, None) or e.silent_operator(job)
     if silent is None or silent.records < limits.records:
         return
     if silent.lasted_ms < limits.seconds * 1000:
         return
     if silent.watermark_ms is not None:
-        yield _stuck(job, silent, silent.watermark_ms)
+        if not e.is_ahead(silent.watermark_ms, silent.until_us):
+            yield _stuck(job, silent, silent.watermark_ms)
         return
+    hours = limits.window_hours if e.event_time(job).operators else limits.filter_hours
+    if silent.lasted_ms >= hours * 3_600_000:
+        yield _empty(job, silent)
+        return
+    why = "it filters all of them, or its windows have not closed"
+    if e.has_no_watermarks(job, silent.task):
+        why += ". No source emits a watermark: windows of event time never close"
     yield h.Inconclusive(
-        reason=f"{h.fmt.shorten(silent.task)} received {h.fmt.thousands(silent.records)} records in "
-        f"{h.fmt.duration(silent.lasted_ms)} and emitted none: it filters all of them, or its windows have not closed",
+        reason=f"{h.fmt.shorten(silent.name)} received {h.fmt.thousands(silent.records)} records in "
+        f"{h.fmt.duration(silent.lasted_ms)} and emitted none: {why}",
         checks=("subtask-records", "user-code"),
         job=job.job.key,
     )
 
 
+def _stuck_operator(job: h.JobQueues, stuck: e.Stuck) -> h.Finding:
+    """Report the culprit of an operator whose watermark does not advance, or the operator itself."""
+    holder = next(iter(e.holders(job, stuck.task, stuck.held)), None)
+    lasted = h.fmt.duration(stuck.held.lasted_ms)
+    name = h.fmt.shorten(stuck.operator or stuck.task)
+    size = job.topology.parallelism.get(stuck.task, 0)
+    some = len(stuck.keys) < size
+    where = f"{len(stuck.keys)} of {h.fmt.plural(size, 'subtask')} of {name}" if some else name
+    cause = "stuck-watermark"
+    subject = h.task_subject(job, stuck.task)
+    mark = e.event_time(job).inputs.get(stuck.keys[0])
+    evidence = [h.mark_evidence(mark, stuck.held.until_us)]
+    value = (
+        "has no watermark"
+        if stuck.held.value is None
+        else f"stays at {h.fmt.clock(round(stuck.held.value * 1000))}"
+    )
+    reason, why = f"its watermark {value}", f"currentInputWatermark {value}"
+    actions = h.remedies(cause, job.job, "idleness", "timestamps")
+    if holder is not None:
+        cause, subject, reason, why, names = _culprit(job, holder)
+        actions = h.remedies(cause, job.job, *names)
+        evidence = [*_evidence(job, holder), *evidence]
+    received = f"in {lasted}"
+    return h.job_finding(
+        job,
+        subject=subject,
+        severity=h.Severity.WARNING,
+        title=f"{where} {'have' if some else 'has'} emitted nothing for {lasted}: {reason}"
+        if not stuck.emitted
+        else f"The watermark of {where} has not advanced for {lasted}: {reason}",
+        why=why,
+        cause=cause,
+        confidence=h.Confidence.HIGH if holder else h.Confidence.MEDIUM,
+        rank=h.Rank.BOTTLENECK,
+        first_us=stuck.held.since_us,
+        last_us=stuck.held.until_us,
+        measurements=(
+            h.measurement("records-in", round(stuck.records), "records", over=received),
+            h.measurement("records-out", round(stuck.emitted), "records", over=received),
+        ),
+        evidence=h.cite((item, None) for item in evidence),
+        actions=actions,
+    )
+
+
+class _Culprit(NamedTuple):
+    """The reason why a watermark stays back: cause, subject, reason, proof, and the names of the remedies."""
+
+    cause: str
+    subject: h.Subject
+    reason: str
+    why: str
+    remedies: tuple[str, ...]
+
+
+def _culprit(job: h.JobQueues, holder: e.Holder) -> _Culprit:
+    task = h.fmt.shorten(holder.task)
+    value = holder.held.value
+    marks = "no watermark" if value is None else f"no watermark after {_clock(value)}"
+    if holder.whole and not holder.reading:
+        return _Culprit(
+            "stuck-watermark",
+            h.task_subject(job, holder.task),
+            f"{task} has no records",
+            f"{task}: no subtask reads records, so it sends {marks}",
+            ("idle-input", "idleness"),
+        )
+    if holder.whole and value is None and not holder.others:
+        return _without_strategy(job, holder)
+    if holder.splits:
+        return _silent_splits(job, holder, marks)
+    subject, names = _subtasks(job, holder)
+    if holder.reading:
+        return _Culprit(
+            "stuck-watermark",
+            subject,
+            f"{names} sends {marks}",
+            f"{names} reads records and sends {marks}: one of its splits has no records, or old timestamps",
+            ("idleness", "timestamps"),
+        )
+    unassigned = ": it has no split" if holder.unassigned else ""
+    return _Culprit(
+        "stuck-watermark",
+        subject,
+        f"{names} has no records",
+        f"{names} reads no records and sends {marks}{unassigned}",
+        ("idleness", "parallelism") if unassigned or value is None else ("idleness",),
+    )
+
+
+def _without_strategy(job: h.JobQueues, holder: e.Holder) -> _Culprit:
+    task, splits = h.fmt.shorten(holder.task), sum(map(len, holder.splits.values()))
+    subtasks = h.fmt.plural(len(holder.keys), "subtask")
+    why = f"{task}: all {subtasks} read records and send no watermark"
+    if splits:
+        why += f", and none of its {h.fmt.plural(splits, 'split')} has one"
+    return _Culprit(
+        "no-watermarks",
+        h.task_subject(job, holder.task),
+        f"{task} emits no watermarks",
+        why,
+        ("strategy",) if splits else ("strategy", "idleness"),
+    )
+
+
+def _silent_splits(job: h.JobQueues, holder: e.Holder, marks: str) -> _Culprit:
+    subject, names = _subtasks(job, holder)
+    splits = [split for key in holder.keys for split in holder.splits.get(key, ())]
+    one = len(splits) == 1
+    shown = f"split{'' if one else 's'} {_first_three(splits)}"
+    idle = "" if e.event_time(job).declares_idle is None else " and is not declared idle"
+    if not holder.reading:
+        marks = f"no records, and {marks}"
+    why = f"{names}: {shown} {'has' if one else 'have'} {marks}{idle if one else ''}"
+    if holder.others:
+        why += f"; {_others(holder.others)} there"
+    return _Culprit(
+        "stuck-watermark",
+        subject,
+        f"{shown} of {names} {'holds' if one else 'hold'} it back",
+        why,
+        ("idleness", "timestamps") if holder.reading else ("idleness", "idle-input"),
+    )
+
+
+def _subtasks(job: h.JobQueues, holder: e.Holder) -> tuple[h.Subject, str]:
+    """Return the subject and the names of the subtasks: the task if there are several."""
+    first = holder.keys[0]
+    names = _first_three([h.subtask_name(job, key) for key in holder.keys])
+    if len(holder.keys) > 1:
+        return h.task_subject(job, holder.task), names
+    return h.subtask_subject(job, first, h.taskmanager_of(job, first)), names
+
+
+def _first_three(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return h.fmt.listed(names[:3], ", " if more else " and ") + more
+
+
+def _others(count: int) -> str:
+    return "the other split advances" if count == 1 else f"{count} other splits advance"
+
+
+def _clock(value: float | None) -> str:
+    return h.fmt.clock(round((value or 0) * 1000))
+
+
+def _evidence(job: h.JobQueues, holder: e.Holder) -> h.Iterator[h.Evidence | None]:
+    times = e.event_time(job)
+    for key in holder.keys[:3]:
+        for split in holder.splits.get(key, ())[:3]:
+            yield h.mark_evidence(times.splits[key][split], holder.held.until_us)
+        yield h.mark_evidence(times.output_of(key), holder.held.until_us)
+
+
 def _stuck(job: h.JobQueues, silent: h.Silence, watermark_ms: float) -> h.Finding:
     name, lasted = h.fmt.shorten(silent.task), h.fmt.duration(silent.lasted_ms)
     received = f"{h.fmt.thousands(silent.records)} records"
-    return h.task_finding(
+    standing = e.stuck_subtasks(job, silent.task)
+    holder = next(iter(e.holders(job, silent.task, standing[1])), None) if standing else None
+    cause, subject = "stuck-watermark", h.task_subject(job, silent.task)
+    reason = "its watermark does not advance"
+    why = f"{name}: {received} in and none out, and its watermark stays at {_clock(watermark_ms)}"
+    remedies: tuple[str, ...] = ("idleness", "timestamps")
+    if holder is not None:
+        cause, subject, reason, why, remedies = _culprit(job, holder)
+    return h.job_finding(
         job,
-        silent.task,
+        subject=subject,
         severity=h.Severity.WARNING,
-        title=f"{name} has emitted nothing for {lasted}: its watermark does not advance",
-        why=f"{name}: {received} in and none out, and its watermark stays at {h.fmt.clock(round(watermark_ms * 1000))}",
-        cause="stuck-watermark",
+        title=f"{name} has emitted nothing for {lasted}: {reason}",
+        why=why,
+        cause=cause,
         confidence=h.Confidence.MEDIUM,
         rank=h.Rank.BOTTLENECK,
         first_us=silent.since_us,
         last_us=silent.until_us,
-        measurements=(
-            h.measurement("records-in", round(silent.records), "records", over=f"in {lasted}"),
-            h.measurement("records-out", 0, "records", over=f"in {lasted}"),
+        measurements=_measurements(silent),
+        evidence=h.cite(
+            [(item, None) for item in (_evidence(job, holder) if holder else ())]
+            + [(item, None) for item in h.records_of(silent.samples, "watermark", key=silent.key)]
         ),
-        evidence=h.records_of(silent.samples, "watermark", key=silent.key),
-        actions=h.remedies("stuck-watermark", job.job),
+        actions=h.remedies(cause, job.job, *remedies),
     )
 
 
-RULE = h.Rule("BP105", judge, Limits, core=True, causes=("stuck-watermark",))
+def _empty(job: h.JobQueues, silent: h.Silence) -> h.Finding:
+    name, lasted = h.fmt.shorten(silent.name), h.fmt.duration(silent.lasted_ms)
+    return h.task_finding(
+        job,
+        silent.task,
+        severity=h.Severity.WARNING,
+        title=f"{name} has emitted nothing for {lasted}",
+        why=f"{name}: {h.fmt.thousands(silent.records)} records in and none out",
+        cause="no-output",
+        confidence=h.Confidence.MEDIUM,
+        rank=h.Rank.BOTTLENECK,
+        first_us=silent.since_us,
+        last_us=silent.until_us,
+        measurements=_measurements(silent),
+        evidence=h.records_of(silent.samples, "records_in", key=silent.key),
+        explain="Its filters, joins or windows let nothing through. The job runs, and its sinks receive nothing.",
+        actions=h.remedies("no-output", job.job, "condition"),
+    )
+
+
+def _measurements(silent: h.Silence) -> tuple[h.Measurement, ...]:
+    over = f"in {h.fmt.duration(silent.lasted_ms)}"
+    return (
+        h.measurement("records-in", round(silent.records), "records", over=over),
+        h.measurement("records-out", 0, "records", over=over),
+    )
+
+
+RULE = h.Rule(
+    "BP105", judge, Limits, core=True, causes=("stuck-watermark", "no-watermarks", "no-output")
+)

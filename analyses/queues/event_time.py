@@ -1,0 +1,468 @@
+"""Watermarks of a job: which do not advance, and which source, subtask or split holds them back.
+
+The watermark of a task is the minimum over its input channels. So a walk upstream from a task, along the subtasks
+whose output has the same watermark, ends at the subtask that holds it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from flowdiag.analyses.flink.tasks.placement import SubtaskKey
+from flowdiag.analyses.model.derived import once
+from flowdiag.analyses.queues.facts import Flow, JobQueues, Mark, MarkPoint
+from flowdiag.analyses.queues.movement import Silence
+
+END_OF_INPUT: Final = 9.2e18
+"""Larger watermarks mark the end of the input."""
+_COMMITTER: Final = re.compile("(?i)commit")
+"""Operators of a sink that receive no records of their own."""
+_SINK: Final = re.compile("(?i)^sink|writer|commit")
+"""Operators that emit nothing: the end of a chain."""
+_SPLIT: Final = "split."
+_OF_WATERMARK: Final = ".watermark."
+
+
+class Held(NamedTuple):
+    """The time at the end of the metrics in which a watermark keeps its value.
+
+    Args:
+        value: the watermark, in milliseconds; None: the subtask never had one.
+        since_us, until_us: the time.
+        point: the last sample, as evidence.
+    """
+
+    value: float | None
+    since_us: int
+    until_us: int
+    point: MarkPoint
+
+    @property
+    def lasted_ms(self) -> float:
+        return (self.until_us - self.since_us) / 1000
+
+    def holds(self, other: Held) -> bool:
+        """Return whether this watermark upstream explains another one downstream."""
+        if self.value is None or other.value is None:
+            return self.value is None
+        return self.value <= other.value + 1
+
+
+def held(mark: Mark | None) -> Held | None:
+    """Return the time since when a watermark is constant; None if it advances, has ended, or has a single sample."""
+    if mark is None or not mark.points:
+        return None
+    end = mark.points[-1]
+    value = None if end.n == 0 else end.last
+    if value is not None and value >= END_OF_INPUT:
+        return None
+    since_us, buckets = end.time_us, 0
+    for point in reversed(mark.points):
+        if not (point.n == 0 if value is None else point.low == point.high == value):
+            break
+        since_us, buckets = point.time_us, buckets + 1
+    if buckets == 0 or (buckets == 1 and (end.n < 2 or end.until_us <= since_us)):
+        return None
+    return Held(value, since_us, end.until_us, end)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Holder:
+    """The subtasks of one task that hold a watermark back.
+
+    Args:
+        task, keys: the task, and those of its subtasks.
+        held: the watermark of the first of them.
+        whole: whether these are all subtasks of the task.
+        reading: those of them that emit records nevertheless.
+        splits: the splits that hold it, by subtask, if the metrics name splits (Flink 2.1 and later).
+        unassigned: those of them without a split, while other subtasks have one.
+        others: how many other splits of these subtasks have a watermark that advances.
+    """
+
+    task: str
+    keys: tuple[SubtaskKey, ...]
+    held: Held
+    whole: bool
+    reading: tuple[SubtaskKey, ...]
+    splits: Mapping[SubtaskKey, tuple[str, ...]]
+    unassigned: tuple[SubtaskKey, ...]
+    others: int
+    names_splits: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EventTime:
+    """The metrics of event time, by their owner."""
+
+    inputs: Mapping[SubtaskKey, Mark]
+    outputs: Mapping[SubtaskKey, tuple[Mark, ...]]
+    splits: Mapping[SubtaskKey, Mapping[str, Mark]]
+    idle: Mapping[tuple[SubtaskKey, str], float]
+    gauges: Mapping[tuple[SubtaskKey, str], Mark]
+    flows: Mapping[tuple[str, str | None, str], Flow]
+
+    @property
+    def operators(self) -> tuple[tuple[str, str], ...]:
+        """Tasks and operators that drop late records: they need event time."""
+        return tuple(
+            (task, operator)
+            for task, operator, name in self.flows
+            if name == "numLateRecordsDropped" and operator is not None
+        )
+
+    def output_of(self, key: SubtaskKey) -> Mark | None:
+        """Return the watermark that leaves a subtask: of its operators, the one that is furthest ahead."""
+        return max(
+            self.outputs.get(key, ()), key=lambda mark: mark.latest or float("-inf"), default=None
+        )
+
+    def named_marks(self, key: SubtaskKey) -> Iterator[tuple[str | None, Mark]]:
+        """Yield the watermark that leaves a subtask, and the watermarks of its splits with their names."""
+        output = self.output_of(key)
+        if output is not None:
+            yield None, output
+        yield from self.splits.get(key, {}).items()
+
+    def received(self, task: str, operator: str, since_us: int = 0) -> float:
+        """Return how many records an operator receives after a time."""
+        flow = self.flows.get((task, operator, "numRecordsIn"))
+        return 0.0 if flow is None else flow.since(since_us)
+
+    @property
+    def declares_idle(self) -> bool | None:
+        """Return whether a split is declared idle now; None: no metric shows it."""
+        return any(self.idle.values()) if self.idle else None
+
+
+@once
+def event_time(job: JobQueues) -> EventTime:
+    """Return the metrics of event time of a job."""
+    inputs: dict[SubtaskKey, Mark] = {}
+    outputs: dict[SubtaskKey, list[Mark]] = defaultdict(list)
+    splits: dict[SubtaskKey, dict[str, Mark]] = defaultdict(dict)
+    idle: dict[tuple[SubtaskKey, str], float] = {}
+    gauges: dict[tuple[SubtaskKey, str], Mark] = {}
+    for mark in job.marks:
+        split, _, name = mark.name.removeprefix(_SPLIT).rpartition(_OF_WATERMARK)
+        if split and name == "currentWatermark":
+            splits[mark.key][split] = mark
+        elif split:
+            if name == "idleTimeMsPerSecond" and mark.latest is not None:
+                idle[mark.key, split] = mark.latest
+        elif mark.name == "currentOutputWatermark":
+            outputs[mark.key].append(mark)
+        elif mark.name == "currentInputWatermark":
+            inputs[mark.key] = mark
+        else:
+            gauges[mark.key, mark.name] = mark
+    return EventTime(
+        inputs=inputs,
+        outputs={key: tuple(each) for key, each in outputs.items()},
+        splits=splits,
+        idle=idle,
+        gauges=gauges,
+        flows={(flow.task, flow.operator, flow.name): flow for flow in job.flows},
+    )
+
+
+class Stuck(NamedTuple):
+    """Subtasks of a task that receive records while their watermark does not advance.
+
+    Args:
+        task, operator: the task, and its operator that needs event time, if the metrics name it.
+        keys: the subtasks.
+        held: the watermark of the first of them, since it is stuck for all of them.
+        records: what the operator receives in that time.
+        emitted: what it emits.
+    """
+
+    task: str
+    operator: str | None
+    keys: tuple[SubtaskKey, ...]
+    held: Held
+    records: float
+    emitted: float
+
+
+def stuck_operators(job: JobQueues) -> Iterator[Stuck]:
+    """Yield the operators that need event time and receive records without it, sources first."""
+    times = event_time(job)
+    for task, operator in sorted(times.operators, key=lambda each: job.topology.order(each[0])):
+        found = stuck_subtasks(job, task)
+        if found is None:
+            continue
+        keys, standing = found
+        emitted = times.flows.get((task, operator, "numRecordsOut"))
+        if emitted is None:
+            continue
+        yield Stuck(
+            task,
+            operator,
+            keys,
+            standing,
+            times.received(task, operator, standing.since_us),
+            emitted.since(standing.since_us),
+        )
+
+
+def stuck_subtasks(job: JobQueues, task: str) -> tuple[tuple[SubtaskKey, ...], Held] | None:
+    """Return the subtasks of a task whose input watermark is constant, and since when it is for all of them."""
+    times = event_time(job)
+    found = {
+        key: standing
+        for key, mark in sorted(times.inputs.items())
+        if key.task == task and (standing := held(mark)) is not None
+    }
+    if not found:
+        return None
+    first = min(found)
+    since_us = max(standing.since_us for standing in found.values())
+    return tuple(found), found[first]._replace(since_us=since_us)
+
+
+def holders(job: JobQueues, task: str, standing: Held) -> list[Holder]:
+    """Return the subtasks that hold the watermark of a task back, by a walk upstream."""
+    found: dict[str, Holder] = {}
+    _walk(job, event_time(job), task, standing, found, set())
+    return sorted(found.values(), key=lambda holder: job.topology.order(holder.task))
+
+
+def has_no_watermarks(job: JobQueues, task: str) -> bool:
+    """Return whether no source upstream of a task has had a watermark."""
+    outputs = [
+        mark
+        for key, marks in event_time(job).outputs.items()
+        if key.task in job.topology.sources
+        and (key.task == task or task in job.topology.downstream(key.task))
+        for mark in marks
+    ]
+    return bool(outputs) and all((now := held(mark)) and now.value is None for mark in outputs)
+
+
+def _walk(
+    job: JobQueues,
+    times: EventTime,
+    task: str,
+    standing: Held,
+    found: dict[str, Holder],
+    seen: set[str],
+) -> None:
+    for before in job.topology.upstream.get(task, ()):
+        if before in seen:
+            continue
+        seen.add(before)
+        size = job.topology.parallelism.get(before, 0)
+        keys = {
+            key: out
+            for key in (SubtaskKey(before, index) for index in range(size))
+            if (out := held(times.output_of(key))) is not None
+            and out.holds(standing)
+            and not _is_idle(times, key)
+        }
+        if not keys:
+            continue
+        fed = [key for key in keys if _is_fed_late(times, key, standing)]
+        if fed and job.topology.upstream.get(before):
+            _walk(job, times, before, standing, found, seen)
+            continue
+        found[before] = _holder(job, times, before, keys, standing)
+
+
+def _is_idle(times: EventTime, key: SubtaskKey) -> bool:
+    """Return whether all splits of a source subtask are declared idle, so that it holds nothing back."""
+    splits = times.splits.get(key)
+    return bool(splits) and all(times.idle.get((key, split), 0.0) > 0 for split in splits or ())
+
+
+def _is_fed_late(times: EventTime, key: SubtaskKey, standing: Held) -> bool:
+    fed = held(times.inputs.get(key))
+    return fed is not None and fed.holds(standing)
+
+
+def _holder(
+    job: JobQueues, times: EventTime, task: str, keys: Mapping[SubtaskKey, Held], standing: Held
+) -> Holder:
+    silent: dict[SubtaskKey, tuple[str, ...]] = {}
+    others = 0
+    for key in keys:
+        splits = times.splits.get(key, {})
+        late = tuple(
+            name
+            for name, mark in sorted(splits.items())
+            if (out := held(mark)) is not None and out.holds(standing)
+        )
+        others += len(splits) - len(late)
+        if late:
+            silent[key] = late
+    named = any(key.task == task for key in times.splits)
+    return Holder(
+        task=task,
+        keys=tuple(keys),
+        held=keys[min(keys)],
+        whole=len(keys) == job.topology.parallelism.get(task),
+        reading=tuple(key for key in keys if emits_records(job, key, keys[key])),
+        splits=silent,
+        unassigned=tuple(key for key in keys if named and not times.splits.get(key)),
+        others=others,
+        names_splits=named,
+    )
+
+
+def emits_records(job: JobQueues, key: SubtaskKey, standing: Held) -> bool:
+    """Return whether a subtask emits records while its watermark stays: by the time since its last record, else by its
+    counter.
+    """
+    idle = event_time(job).gauges.get((key, "sourceIdleTime"))
+    if idle is not None and idle.latest is not None:
+        return idle.latest * 2 < standing.lasted_ms
+    return any(
+        sample.increases.get("records_out", 0.0) > 0
+        for sample in job.samples.get(key, ())
+        if sample.last_us is None or sample.last_us > standing.since_us
+    )
+
+
+_DAY_MS: Final = 86_400_000
+_UNITS: Final = {1e3: "microseconds", 1e6: "nanoseconds", 1e-3: "seconds"}
+
+
+def is_ahead(value_ms: float | None, time_us: int, by_ms: float = _DAY_MS) -> bool:
+    """Return whether a watermark is in the future."""
+    return value_ms is not None and by_ms <= value_ms - time_us / 1000 < END_OF_INPUT / 2
+
+
+def unit_of(value_ms: float, time_us: int) -> str | None:
+    """Return the unit of event times that are read as milliseconds; None if they are milliseconds, or old.
+
+    >>> unit_of(1.7956e15, 1_795_600_000_000_000), unit_of(1.7956e12, 1_795_600_000_000_000)
+    ('microseconds', None)
+    """
+    factor = value_ms / (time_us / 1000)
+    return next((unit for size, unit in _UNITS.items() if size / 2 < factor < size * 2), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class WrongTimes:
+    """Subtasks of a source whose watermark is in the future, or in another unit.
+
+    Args:
+        task, keys: the source, and those of its subtasks.
+        split: the split, if only one has such a watermark.
+        value, ahead_ms: the watermark, and how far it is ahead of the clock.
+        unit: of its event times, if it is another one.
+        since_us, until_us: the time.
+        marks: the gauges, as evidence.
+    """
+
+    task: str
+    keys: tuple[SubtaskKey, ...]
+    split: str | None
+    value: float
+    ahead_ms: float
+    unit: str | None
+    since_us: int
+    until_us: int
+    marks: tuple[Mark, ...]
+
+
+def wrong_times(job: JobQueues, task: str, ahead_s: float) -> WrongTimes | None:
+    """Return the subtasks of a source with wrong event times; None if there are none."""
+    times = event_time(job)
+    keys = [SubtaskKey(task, index) for index in range(job.topology.parallelism.get(task, 0))]
+    found = [
+        (key, split, mark, since_us)
+        for key in keys
+        for split, mark in times.named_marks(key)
+        if (since_us := _wrong_since(mark, ahead_s)) is not None
+    ]
+    if not found:
+        return None
+    end = found[0][2].points[-1]
+    value = end.last or 0.0
+    splits = {split for _, split, _, _ in found if split is not None}
+    return WrongTimes(
+        task=task,
+        keys=tuple(sorted({key for key, *_ in found})),
+        split=min(splits) if len(splits) == 1 else None,
+        value=value,
+        ahead_ms=value - end.until_us / 1000,
+        unit=unit_of(value, end.until_us),
+        since_us=min(since_us for *_, since_us in found),
+        until_us=end.until_us,
+        marks=tuple(mark for _, _, mark, _ in found[:3]),
+    )
+
+
+def _wrong_since(mark: Mark, ahead_s: float) -> int | None:
+    """Return since when a watermark is wrong; None if it is right at the end."""
+    since_us = None
+    for point in reversed(mark.points):
+        value = point.last
+        if value is None or not 0 < value < END_OF_INPUT:
+            break
+        if not is_ahead(value, point.until_us, ahead_s * 1000) and not unit_of(
+            value, point.until_us
+        ):
+            break
+        since_us = point.time_us
+    return since_us
+
+
+def late_behind(job: JobQueues, source: str, since_us: int) -> tuple[float, float, str] | None:
+    """Return the operator behind a source that drops most records as late: dropped, received, and its name."""
+    times = event_time(job)
+    found = [
+        (dropped, received, operator)
+        for task, operator in times.operators
+        if task == source or task in job.topology.downstream(source)
+        if (dropped := times.flows[task, operator, "numLateRecordsDropped"].since(since_us))
+        and (received := times.received(task, operator, since_us)) >= dropped
+    ]
+    return max(found, default=None)
+
+
+def silent_operator(job: JobQueues) -> Silence | None:
+    """Return an operator inside a chain that receives records and emits none, so that the rest of its chain gets none."""
+    flows = event_time(job).flows
+    for (task, operator, name), received in flows.items():
+        emitted = flows.get((task, operator, "numRecordsOut"))
+        if name != "numRecordsIn" or operator is None or emitted is None:
+            continue
+        since_us = emitted.silent_since_us
+        keys = [key for key in sorted(job.samples) if key.task == task]
+        if since_us is None or not keys or _SINK.search(operator) or not received.since(since_us):
+            continue
+        if any(
+            _is_dry(flows, chain, other, since_us) for chain, other, _ in flows if chain == task
+        ):
+            return Silence(
+                task=task,
+                operator=operator,
+                since_us=since_us,
+                until_us=emitted.points[-1].until_us,
+                records=received.since(since_us),
+                watermark_ms=None,
+                key=keys[0],
+                samples=job.samples[keys[0]],
+            )
+    return None
+
+
+def _is_dry(
+    flows: Mapping[tuple[str, str | None, str], Flow],
+    task: str,
+    operator: str | None,
+    since_us: int,
+) -> bool:
+    """Return whether an operator receives and emits no record: a source emits, and a committer receives none."""
+    known = [flows.get((task, operator, name)) for name in ("numRecordsIn", "numRecordsOut")]
+    return (
+        operator is not None
+        and not _COMMITTER.search(operator)
+        and all(flow is not None and not flow.since(since_us) for flow in known)
+    )

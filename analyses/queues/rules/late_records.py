@@ -1,0 +1,150 @@
+"""Records are dropped as late, or event times are in another unit or in the future.
+
+What it reports
+---------------
+- A source whose watermark is far ahead of the clock, or in the unit of another clock: microseconds, nanoseconds or
+  seconds that are read as milliseconds.
+- An operator that drops a large part of its records as late.
+
+Why it matters
+--------------
+A watermark in the future makes all later records late: windows drop them silently and never fire again. Checkpoints
+complete, and no task is back-pressured.
+
+How it decides
+--------------
+Only jobs with an operator that needs event time are judged: windows register `numLateRecordsDropped`. The rule compares
+`currentOutputWatermark` of each source subtask, and the watermarks of its splits, with the time of the sample. A
+watermark is in the future if it is ahead by `ahead`. A factor of 1,000 or a million is another unit, and so is
+a thousandth.
+
+Without such a watermark, at least `share` of the records of the operator, and at least `records`, must be dropped.
+
+What to do
+----------
+Convert the event times to milliseconds, and drop events from the future before watermarks are assigned.
+
+False alarms
+------------
+Events that are planned for the future, such as bookings, are no event times.
+"""
+
+from __future__ import annotations
+
+from flowdiag.analyses.queues import event_time as e
+from flowdiag.analyses.queues import helpers as h
+
+_FACTORS = {
+    "microseconds": "1,000 times",
+    "nanoseconds": "a million times",
+    "seconds": "a thousandth of",
+}
+
+
+_UNITS_READ = " Flink reads event times as milliseconds since 1970."
+
+
+class Limits(h.Limits):
+    ahead: float = h.limit(86_400, "s", "a day: no clock or time zone differs by more")
+    share: float = h.limit(0.05, "share", "single late records are common")
+    records: float = h.limit(20, "records", "minimum number of late records")
+
+
+def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
+    """Yield one finding per source with wrong event times, or else per operator with many late records."""
+    times = e.event_time(job)
+    if not times.operators:
+        return
+    found = False
+    for task in job.topology.tasks:
+        if not job.topology.upstream.get(task) and (
+            wrong := e.wrong_times(job, task, limits.ahead)
+        ):
+            yield _wrong(job, wrong)
+            found = True
+    if found:
+        return
+    for task, operator in times.operators:
+        dropped = times.flows[task, operator, "numLateRecordsDropped"].total
+        received = times.received(task, operator)
+        if received and dropped >= max(limits.records, limits.share * received):
+            yield _late(job, task, operator, dropped, received)
+
+
+def _wrong(job: h.JobQueues, wrong: e.WrongTimes) -> h.Finding:
+    task = h.fmt.shorten(wrong.task)
+    whole = len(wrong.keys) == job.topology.parallelism.get(wrong.task)
+    one = len(wrong.keys) == 1 and not whole
+    name = h.subtask_name(job, wrong.keys[0]) if one else task
+    unit = wrong.unit
+    cause = "wrong-event-time" if unit else "future-watermark"
+    about = (
+        f"the event times of {name} are in {unit}"
+        if unit
+        else f"the watermark of {name} is {h.fmt.duration(wrong.ahead_ms)} in the future"
+    )
+    late = e.late_behind(job, wrong.task, wrong.since_us)
+    title = h.fmt.capital(about)
+    measurements = [h.measurement("watermark-ahead", round(wrong.ahead_ms), "ms")]
+    if late is not None:
+        dropped, received, operator = late
+        title = (
+            f"{operator} drops {h.fmt.share(dropped / received)} of its records as late: {about}"
+        )
+        measurements.insert(
+            0, h.measurement("late-records", round(dropped), "records", over=f"of {operator}")
+        )
+    than = (
+        f"{_FACTORS[unit]} the current time" if unit else f"{h.fmt.duration(wrong.ahead_ms)} ahead"
+    )
+    place = f"split {wrong.split} of {name}" if wrong.split else name
+    subject = (
+        h.subtask_subject(job, wrong.keys[0], h.taskmanager_of(job, wrong.keys[0]))
+        if one
+        else h.task_subject(job, wrong.task)
+    )
+    return h.job_finding(
+        job,
+        subject=subject,
+        severity=h.Severity.WARNING,
+        title=title,
+        why=f"{place}: its watermark {wrong.value:.0f} is {than}",
+        cause=cause,
+        confidence=h.Confidence.HIGH,
+        rank=h.Rank.BOTTLENECK,
+        first_us=wrong.since_us,
+        last_us=wrong.until_us,
+        measurements=tuple(measurements),
+        evidence=h.cite((h.mark_evidence(mark, wrong.until_us), None) for mark in wrong.marks),
+        explain=h.explanation(cause) + (_UNITS_READ if unit else ""),
+        actions=h.remedies(cause, job.job, *(("assigner", "clamp") if unit else ("clamp",))),
+    )
+
+
+def _late(job: h.JobQueues, task: str, operator: str, dropped: float, received: float) -> h.Finding:
+    name = h.fmt.shorten(operator)
+    flow = e.event_time(job).flows[task, operator, "numLateRecordsDropped"]
+    return h.task_finding(
+        job,
+        task,
+        severity=h.Severity.WARNING,
+        title=f"{name} drops {h.fmt.share(dropped / received)} of its records as late",
+        why=f"{name}: {h.fmt.thousands(dropped)} of {h.fmt.thousands(received)} records are older than its watermark",
+        cause="late-records",
+        confidence=h.Confidence.HIGH,
+        rank=h.Rank.BOTTLENECK,
+        first_us=flow.points[0].time_us,
+        last_us=flow.points[-1].until_us,
+        measurements=(
+            h.measurement("late-records", round(dropped), "records", over="of its subtasks"),
+        ),
+        evidence=h.cite(
+            (h.flow_evidence(point, flow), None) for point in flow.points if point.increase > 0
+        ),
+        actions=h.remedies("late-records", job.job),
+    )
+
+
+RULE = h.Rule(
+    "BP106", judge, Limits, causes=("wrong-event-time", "future-watermark", "late-records")
+)

@@ -1,0 +1,88 @@
+"""Values in Flink's responses that decide what `flowdiag collect` requests next."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
+
+from flowdiag.parsers.json_values import as_count, as_number, objects_at
+from flowdiag.parsers.live.metric_names import (
+    GATE_METRICS,
+    OPERATOR_METRICS,
+    PROCESS_METRICS,
+    SPLIT_METRICS,
+    TASK_METRICS,
+)
+from flowdiag.parsers.units import TIME_UNITS, duration_ms
+
+MAX_IDS: Final = 300  # metric ids of one vertex, or of one source subtask
+
+
+def interval_ms(value: object) -> int | None:
+    """Parse milliseconds without a unit, as in older configurations, or with a unit: `5 s`.
+
+    >>> interval_ms("5000"), interval_ms("5 s"), interval_ms("soon")
+    (5000, 5000, None)
+    """
+    found = duration_ms(str(value), units=_INTERVAL_UNITS, iso=False, whole=True)
+    return None if found is None else int(found)
+
+
+_INTERVAL_UNITS: Final = {
+    unit: TIME_UNITS[unit] for unit in ("ms", "s", "sec", "second", "seconds", "min", "m")
+}
+
+
+def task_ids(body: object) -> tuple[str, ...]:
+    listed = metric_ids(body)
+    chosen: list[str] = [name for name in TASK_METRICS if name in listed]
+    chosen += [
+        name
+        for name in listed
+        if GATE_METRICS.fullmatch(name)
+        or (OPERATOR_METRICS.fullmatch(name) and not SPLIT_METRICS.fullmatch(name))
+    ]
+    return tuple(dict.fromkeys(chosen))[:MAX_IDS]
+
+
+def process_ids(body: object) -> tuple[str, ...]:
+    return tuple(name for name in metric_ids(body) if PROCESS_METRICS.fullmatch(name))[:MAX_IDS]
+
+
+def metric_ids(body: object) -> list[str]:
+    items = body if isinstance(body, list) else []
+    found = (item.get("id") for item in items if isinstance(item, Mapping))
+    return sorted(name for name in found if isinstance(name, str) and len(name) < 300)
+
+
+def source_ids(body: object, known: Collection[str]) -> dict[int, tuple[str, ...]]:
+    """Return the metric ids of operators that only some subtasks of a source have, by subtask.
+
+    Args:
+        body: the list of all metrics of the vertex.
+        known: ids that are requested of every subtask.
+    """
+    found: dict[int, list[str]] = {}
+    for name in metric_ids(body):
+        index, _, rest = name.partition(".")
+        if index.isdecimal() and OPERATOR_METRICS.fullmatch(rest) and rest not in known:
+            found.setdefault(int(index), []).append(rest)
+    return {index: tuple(names[:MAX_IDS]) for index, names in found.items()}
+
+
+def busy_share(value: Mapping[str, float]) -> float:
+    """Return the busy share of the time; up to 1.12 the share neither idle nor back-pressured."""
+    if "busyTimeMsPerSecond" in value:
+        return value["busyTimeMsPerSecond"] / 1000
+    if "idleTimeMsPerSecond" in value and not value.get("isBackPressured"):
+        return 1 - value["idleTimeMsPerSecond"] / 1000
+    return 0.0
+
+
+def subtask_loads(body: object) -> Iterator[tuple[int, float]]:
+    """Yield each subtask's load: the share of the time that it is not idle."""
+    for item in objects_at(body, "subtasks") if isinstance(body, Mapping) else ():
+        index = as_count(item.get("subtask"))
+        shares = [as_number(item.get(name)) or 0.0 for name in ("busyRatio", "ratio")]
+        if index is not None:
+            yield index, max(shares)

@@ -1,0 +1,314 @@
+"""Watermarks that do not advance, or are wrong: who holds them back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from flowdiag.analyses.flink.job import Incident
+from flowdiag.analyses.flink.tasks.placement import SubtaskKey
+from flowdiag.analyses.model.finding import Finding
+from flowdiag.analyses.model.keys import Ref
+from flowdiag.analyses.queues.facts import Flow, FlowPoint, JobQueues, Mark, MarkPoint
+
+from .queues_workbench import FIRST, MINUTE, Queues, findings, judged, reasons
+
+ORDERS, PAYMENTS, WINDOW, SINK = "Source: orders", "Source: payments", "window", "Sink: deliver"
+TASKS = ((ORDERS, 2), (PAYMENTS, 2), (WINDOW, 2), (SINK, 1))
+EDGES = ((ORDERS, WINDOW), (PAYMENTS, WINDOW), (WINDOW, SINK))
+TICKS = 8
+START = FIRST * MINUTE
+NOW_MS = START / 1000
+
+Value = Callable[[int], float | None]
+
+
+def time_of(tick: int) -> int:
+    return START + tick * MINUTE // 4
+
+
+def advancing(tick: int) -> float:
+    return NOW_MS + tick * 15_000 - 1000
+
+
+def never(tick: int) -> None:
+    return None
+
+
+def at(value: float) -> Value:
+    return lambda tick: value
+
+
+class Bench:
+    """Two sources, a window and a sink: all watermarks advance by default."""
+
+    def __init__(self, tasks: Sequence[tuple[str, int]] = TASKS, version: str = "2.3.0") -> None:
+        self.queues = Queues(tasks=tuple(tasks), edges=EDGES, version=version, minutes=2)
+        self.marks: dict[tuple[str, int, str, str], Value] = {}
+        self.counts: dict[tuple[str, str, str], float] = {}
+        for task, size in tasks:
+            for index in range(size):
+                if task.startswith("Source"):
+                    self.output(task, index, advancing)
+                    self.marks[task, index, task, "sourceIdleTime"] = at(5)
+                else:
+                    self.input(task, index, advancing)
+                    self.output(task, index, advancing)
+            self.queues.says(task, records_out=10.0)
+        self.window(received=1000, emitted=1000)
+
+    def output(self, task: str, index: int, value: Value) -> Bench:
+        self.marks[task, index, task, "currentOutputWatermark"] = value
+        return self
+
+    def input(self, task: str, index: int, value: Value) -> Bench:
+        self.marks[task, index, "", "currentInputWatermark"] = value
+        return self
+
+    def stuck(self, value: Value = never) -> Bench:
+        """The window has this watermark, and emits nothing."""
+        for index in range(2):
+            self.input(WINDOW, index, value).output(WINDOW, index, value)
+        self.queues.says(WINDOW, records_out=0.0)
+        return self.window(received=1000, emitted=0)
+
+    def split(self, task: str, index: int, name: str, value: Value, idle: float = 0.0) -> Bench:
+        self.marks[task, index, task, f"split.{name}.watermark.currentWatermark"] = value
+        self.marks[task, index, task, f"split.{name}.watermark.idleTimeMsPerSecond"] = at(idle)
+        return self
+
+    def quiet(self, task: str, *indices: int) -> Bench:
+        """These subtasks read no records."""
+        for index in indices:
+            self.marks[task, index, task, "sourceIdleTime"] = lambda tick: tick * 15_000
+            self.queues.says(task, index, records_out=0.0)
+        return self
+
+    def window(self, received: float, emitted: float, late: float = 0.0) -> Bench:
+        self.counts |= {
+            (WINDOW, "window", "numRecordsIn"): received,
+            (WINDOW, "window", "numRecordsOut"): emitted,
+            (WINDOW, "window", "numLateRecordsDropped"): late,
+        }
+        return self
+
+    def job(self) -> JobQueues:
+        marks = tuple(
+            Mark(
+                key=SubtaskKey(task, index),
+                operator=operator or None,
+                name=name,
+                points=tuple(self._point(tick, value(tick)) for tick in range(TICKS)),
+            )
+            for (task, index, operator, name), value in self.marks.items()
+        )
+        flows = tuple(
+            Flow(
+                task=task,
+                operator=operator,
+                name=name,
+                points=tuple(
+                    FlowPoint(time_of(tick), time_of(tick), count * (tick > 0), Ref(0, tick))
+                    for tick in range(TICKS)
+                ),
+            )
+            for (task, operator, name), count in self.counts.items()
+        )
+        return replace(self.queues.job(), marks=marks, flows=flows)
+
+    @staticmethod
+    def _point(tick: int, value: float | None) -> MarkPoint:
+        time = time_of(tick)
+        return MarkPoint(
+            time, time, int(value is not None), value, value, value, value, Ref(0, tick)
+        )
+
+    def found(self, code: str = "BP105") -> Finding:
+        return findings(self.job())[code]
+
+
+def test_advancing_watermarks_are_healthy() -> None:
+    job = Bench().job()
+    assert not {"BP105", "BP106"} & findings(job).keys()
+    assert not reasons(job)
+
+
+def test_a_silent_split_is_named() -> None:
+    bench = Bench().stuck().output(ORDERS, 1, never)
+    bench.split(ORDERS, 1, "orders-1", advancing).split(ORDERS, 1, "orders-3", never)
+    finding = bench.found()
+    assert (finding.subject.task, finding.subject.subtask_index) == (ORDERS, 1)
+    assert finding.cause == "stuck-watermark" and finding.confidence == "high"
+    assert finding.title == (
+        "window has emitted nothing for 1 min 45 s: split orders-3 of Source: orders (2/2) holds it back"
+    )
+    assert finding.why == (
+        "Source: orders (2/2): split orders-3 has no watermark and is not declared idle; "
+        "the other split advances there"
+    )
+    assert "withIdleness" in finding.actions[0].text
+    assert judged(bench.job()).cause == "stuck-watermark"
+
+
+def test_before_2_1_the_subtask_is_named() -> None:
+    finding = Bench(version="1.20.5").stuck().output(ORDERS, 1, never).found()
+    assert (finding.subject.task, finding.subject.subtask_index) == (ORDERS, 1)
+    assert "one of its splits has no records" in (finding.why or "")
+
+
+def test_a_subtask_that_stops_reading() -> None:
+    bench = Bench().stuck(at(NOW_MS)).output(ORDERS, 0, at(NOW_MS)).quiet(ORDERS, 0)
+    finding = bench.found()
+    assert (finding.subject.task, finding.subject.subtask_index) == (ORDERS, 0)
+    assert finding.title.endswith("Source: orders (1/2) has no records")
+
+
+def test_more_subtasks_than_splits() -> None:
+    bench = Bench().stuck().output(ORDERS, 1, never).quiet(ORDERS, 1)
+    finding = bench.split(ORDERS, 0, "orders-0", advancing).found()
+    assert finding.subject.subtask_index == 1
+    assert (finding.why or "").endswith("it has no split")
+    assert any("as many source subtasks as there are partitions" in a.text for a in finding.actions)
+
+
+def test_a_quiet_source_of_a_join() -> None:
+    bench = Bench().stuck().quiet(PAYMENTS, 0, 1)
+    finding = bench.output(PAYMENTS, 0, never).output(PAYMENTS, 1, never).found()
+    assert (finding.subject.kind, finding.subject.task) == ("task", PAYMENTS)
+    assert finding.title.endswith("Source: payments has no records")
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_source_without_a_strategy(named: bool) -> None:
+    bench = Bench().stuck()
+    for task in (ORDERS, PAYMENTS):
+        for index in range(2):
+            bench.output(task, index, never)
+            if named:
+                bench.split(task, index, f"{task}-{index}", never)
+    finding = bench.found()
+    assert (finding.cause, finding.subject.task) == ("no-watermarks", ORDERS)
+    assert "WatermarkStrategy.forBounded" in finding.actions[0].text
+    assert len(finding.actions) == (1 if named else 2)
+
+
+def test_the_walk_passes_tasks_that_forward_the_watermark() -> None:
+    tasks = ((ORDERS, 2), ("parse", 2), (WINDOW, 2), (SINK, 1))
+    bench = Bench(tasks)
+    bench.queues.edges = ((ORDERS, "parse"), ("parse", WINDOW), (WINDOW, SINK))
+    bench.stuck(at(NOW_MS)).output(ORDERS, 1, at(NOW_MS)).quiet(ORDERS, 1)
+    for index in range(2):
+        bench.input("parse", index, at(NOW_MS)).output("parse", index, at(NOW_MS))
+    assert bench.found().subject.task == ORDERS
+
+
+def test_a_task_that_holds_it_itself() -> None:
+    tasks = ((ORDERS, 2), ("assign", 2), (WINDOW, 2), (SINK, 1))
+    bench = Bench(tasks)
+    bench.queues.edges = ((ORDERS, "assign"), ("assign", WINDOW), (WINDOW, SINK))
+    bench.stuck(at(NOW_MS)).output("assign", 0, at(NOW_MS))
+    finding = bench.found()
+    assert (finding.subject.task, finding.subject.subtask_index) == ("assign", 0)
+
+
+def test_a_split_that_is_declared_idle_holds_nothing() -> None:
+    bench = Bench().stuck(at(NOW_MS))
+    bench.output(ORDERS, 0, at(NOW_MS - 5000)).split(ORDERS, 0, "orders-0", at(0), idle=1000.0)
+    bench.output(PAYMENTS, 1, at(NOW_MS))
+    assert bench.found().subject.task == PAYMENTS
+
+
+def test_without_a_culprit_the_operator_is_named() -> None:
+    finding = Bench().stuck(at(NOW_MS)).found()
+    assert (finding.subject.task, finding.confidence) == (WINDOW, "medium")
+
+
+def test_some_records_and_a_while_are_needed() -> None:
+    few = Bench().stuck(at(NOW_MS)).window(received=2, emitted=0)
+    few.queues.says(WINDOW, records_in=2.0)
+    assert "BP105" not in findings(few.job())
+    late = Bench().stuck(lambda tick: advancing(min(tick, TICKS - 2)))
+    assert "BP105" not in findings(late.job())
+
+
+def test_a_bounded_job_ends_with_a_last_watermark() -> None:
+    ended = Bench().stuck(at(9.223372036854775e18))
+    assert "BP105" not in findings(ended.job())
+    finished = Bench().stuck()
+    finished.queues.incidents.append(
+        Incident(kind="finished", time_us=time_of(7), job=finished.queues.key, ref=Ref(9, 0))
+    )
+    assert "BP105" not in findings(finished.job())
+
+
+def test_a_cancelled_job_is_judged() -> None:
+    bench = Bench().stuck().output(ORDERS, 1, never)
+    bench.queues.incidents.append(
+        Incident(kind="cancelled", time_us=time_of(7), job=bench.queues.key, ref=Ref(9, 0))
+    )
+    assert bench.found().subject.subtask_index == 1
+
+
+@pytest.mark.parametrize(
+    ("factor", "unit"), [(1e3, "microseconds"), (1e6, "nanoseconds"), (1e-3, "seconds")]
+)
+def test_event_times_in_another_unit(factor: float, unit: str) -> None:
+    bench = Bench()
+    late = 1000.0 if factor > 1 else 0.0
+    bench.stuck(at(NOW_MS * factor)).window(received=1000, emitted=0, late=late)
+    for index in range(2):
+        bench.output(ORDERS, index, at(NOW_MS * factor))
+    finding = bench.found("BP106")
+    assert (finding.cause, finding.subject.task) == ("wrong-event-time", ORDERS)
+    assert unit in finding.title and ("100% of its records" in finding.title) is (factor > 1)
+    if factor > 1:
+        assert judged(bench.job()).cause == "wrong-event-time"
+
+
+def test_one_split_from_the_future() -> None:
+    year = NOW_MS + 20 * 365 * 86_400_000
+    finding = Bench().split(ORDERS, 1, "orders-1", at(year)).found("BP106")
+    assert (finding.cause, finding.subject.subtask_index) == ("future-watermark", 1)
+    assert "split orders-1" in (finding.why or "")
+
+
+@pytest.mark.parametrize(("late", "found"), [(500.0, True), (10.0, False)])
+def test_late_records(late: float, found: bool) -> None:
+    job = Bench().window(received=1000, emitted=900, late=late).job()
+    assert ("BP106" in findings(job)) is found
+
+
+def test_a_chain_whose_last_operator_gets_nothing() -> None:
+    bench = Bench()
+    bench.counts = {
+        (SINK, "filter", "numRecordsIn"): 1000,
+        (SINK, "filter", "numRecordsOut"): 0,
+        (SINK, "Sink: deliver", "numRecordsIn"): 0,
+        (SINK, "Sink: deliver", "numRecordsOut"): 0,
+    }
+    (reason,) = reasons(bench.job())
+    assert reason.reason.startswith("filter received")
+
+
+def test_a_sink_emits_nothing_and_its_committer_receives_nothing() -> None:
+    bench = Bench()
+    bench.counts = {
+        (SINK, "map", "numRecordsIn"): 1000,
+        (SINK, "map", "numRecordsOut"): 1000,
+        (SINK, "deliver: Writer", "numRecordsIn"): 1000,
+        (SINK, "deliver: Writer", "numRecordsOut"): 0,
+        (SINK, "deliver: Committer", "numRecordsIn"): 0,
+        (SINK, "deliver: Committer", "numRecordsOut"): 0,
+    }
+    assert not reasons(bench.job())
+
+
+def test_hours_without_output_are_a_finding() -> None:
+    """A filter that lets nothing through for two hours is a fault."""
+    for minutes, found in ((110, False), (130, True)):
+        queues = Queues(minutes=minutes)
+        for minute in range(minutes):
+            queues.says("aggregate", minutes=[minute], records_out=0.0, records_in=10.0)
+        assert (findings(queues.job()).get("BP105") is not None) is found
