@@ -18,7 +18,7 @@ from flowdiag.analyses.flink.assemble.collectors import (
 )
 from flowdiag.analyses.flink.failures.episodes import in_order
 from flowdiag.analyses.flink.failures.silences import hole_notes, silence_notes
-from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, Status
+from flowdiag.analyses.flink.job import Checkpoint, ClusterFacts, JobFacts, Status
 from flowdiag.analyses.flink.missing import missing_inputs
 from flowdiag.analyses.flink.settled import Settled, rows_of
 from flowdiag.analyses.flink.topic import (
@@ -232,11 +232,26 @@ class Checkpoints(FlinkTopic):
 CHECKPOINTS: Final = Checkpoints()
 
 
+FINISHING_US: Final = 5_000_000
+"""Time in which the tasks of a bounded job finish: a checkpoint of that time has no more tasks to ask."""
+
+
+def _ended_with_job(job: JobFacts, checkpoint: Checkpoint) -> bool:
+    """Return whether a checkpoint failed because the job finished."""
+    ended_us = checkpoint.ended_us
+    return ended_us is not None and any(
+        incident.kind == "finished"
+        and incident.time_us is not None
+        and abs(incident.time_us - ended_us) <= FINISHING_US
+        for incident in job.incidents
+    )
+
+
 def why_not_healthy(job: JobFacts) -> str | None:
     """Return why a job is not provably healthy; None if a checkpoint completed, and the last one did not fail.
 
-    Checkpoints aborted by a cancel or a shutdown, or in flight at the end of the input, count neither way. A
-    job without records about checkpoints is left out: it may have none.
+    Checkpoints aborted by a cancel or a shutdown, by the end of the job's input, or in flight at the end of the input,
+    count neither way. A job without records about checkpoints is left out: it may have none.
     """
     if not job.checkpoints:
         return _unproven_by_counts(job)
@@ -248,7 +263,7 @@ def why_not_healthy(job: JobFacts) -> str | None:
         why = "; the job was stopped on purpose" if stopped else ""
         return f"no checkpoint completed in the input: {counted}{why}"
     last = [c for c in ended if c.status is not Status.ABORTED][-1]
-    if not last.status.unsuccessful:
+    if not last.status.unsuccessful or _ended_with_job(job, last):
         return None
     was = "was " if last.status is Status.DECLINED else ""
     return f"the last checkpoint that ended, {last.id}, {was}{last.status}"
