@@ -233,7 +233,7 @@ CHECKPOINTS: Final = Checkpoints()
 
 
 FINISHING_US: Final = 5_000_000
-"""Time in which the tasks of a bounded job finish: a checkpoint of that time has no more tasks to ask."""
+"""Time in which the tasks of a bounded job finish: a checkpoint of that time finds some of them gone."""
 
 
 def _ended_with_job(job: JobFacts, checkpoint: Checkpoint) -> bool:
