@@ -75,7 +75,18 @@ def test_verdict_cause_and_culprit(
         lambda: spark,
         Options(named=tuple(paths), everything=True),
     )
-    check(report, json.loads((recording / "truth.json").read_text())["expected"])
+    expected = json.loads((recording / "truth.json").read_text())["expected"]
+    check(report, expected)
+    if ticks is None and "reading" in expected:
+        check_reading(report, expected["reading"])
+
+
+def check_reading(report: Report, reading: dict[str, str]) -> None:
+    """Compare the line of code in the report with the fault that the job injects."""
+    found = [finding for finding in report.findings if finding.code == "BP107"]
+    assert [finding.cause for finding in found] == [reading["cause"]]
+    assert reading["method"] in (found[0].why or "")
+    assert reading["method"] in report.summary.culprits[0].why
 
 
 def check(report: Report, expected: dict[str, Any]) -> None:

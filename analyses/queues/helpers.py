@@ -81,6 +81,7 @@ from flowdiag.analyses.queues.proof import (
     strongest_reports,
 )
 from flowdiag.analyses.queues.root import (
+    Spell,
     awaits_barrier,
     find_spells,
     has_task_order,

@@ -18,7 +18,7 @@ _MAILBOX: Final = "org.apache.flink.streaming.runtime.tasks.mailbox.MailboxProce
 _GENERATED: Final = re.compile(r"\$\$Lambda|\$Proxy\d|\$\$FastClass|LambdaForm\$|\$\$Enhancer")
 _FRAME: Final = re.compile(r"(?:[^\s(]*/)?(?P<method>[^\s(/]+)(?P<place>\([^)\n]*\)?)?")
 _MODULE: Final = re.compile(r"\((?:[\w.-]{1,80}(?:@[\w.+-]{1,40})?/)")
-_CALLERS: Final = 12  # library frames above the user frame that may name the called system
+_CALLERS: Final = 40  # library frames above the user frame that may name the called system
 
 
 class Frame(NamedTuple):
@@ -42,6 +42,7 @@ class Activity(NamedTuple):
     frames: tuple[str, ...]
     below: tuple[str, ...]
     top: int
+    caller: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +84,7 @@ def activities() -> tuple[Activity, ...]:
             frames=tuple(entry.get("frames", ())),
             below=tuple(entry.get("below", ())),
             top=entry.get("top", 0),
+            caller=entry.get("caller", False),
         )
         for entry in tomllib.loads(data.decode())["activity"]
     )
@@ -117,16 +119,18 @@ def read_stack(frames: Sequence[Frame], state: str) -> Reading:
     """
     active = _above_mailbox(frames)
     mine = next((n for n, each in enumerate(active) if _is_user_code(each)), None)
-    entry = next((each for each in activities() if _matches(each, active, state, mine)), None)
-    kind = entry.kind if entry is not None else "unknown"
     frame = active[mine] if mine is not None else None
+    component = _component(reversed(active[:mine]))
+    has_caller = frame is not None or component is not None
+    matching = (each for each in activities() if _matches(each, active, state, mine))
+    entry = next((each for each in matching if has_caller or not each.caller), None)
     calls = [each for each in active[:mine] if not _GENERATED.search(each.method)] if mine else []
     return Reading(
         activity=entry.name if entry is not None else "unknown",
-        kind=kind,
+        kind=entry.kind if entry is not None else "unknown",
         frame=None if frame is None else frame.text,
         call=calls[-1].method if calls else None,
-        component=_component(reversed(active[:mine])),
+        component=component,
         inside_async=any(
             each.method.startswith("org.apache.flink.streaming.api.operators.async.")
             for each in active

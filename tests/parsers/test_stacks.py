@@ -218,6 +218,12 @@ def test_the_call_below_generated_frames_and_the_component() -> None:
     assert reading.call == "org.postgresql.core.v3.QueryExecutorImpl.execute"
 
 
+def test_waits_of_flink_itself_are_no_activity() -> None:
+    frames = [*PARK, "java.util.concurrent.CompletableFuture.get(C.java:1)", MAP, *MAILBOX]
+    parsed = [frame_of(text) for text in frames]
+    assert read_stack([each for each in parsed if each is not None], "WAITING").kind == "unknown"
+
+
 def test_names_are_unique_and_kinds_known() -> None:
     names = [each.name for each in activities()]
     assert len(names) == len(set(names))

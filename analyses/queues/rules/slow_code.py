@@ -23,6 +23,9 @@ Locks need no back pressure: if no task is a suspect, a task counts if its threa
 With at least `agreeing` the confidence is medium, with fewer it is low. Locks name their owner, so their
 confidence is high.
 
+The time per record is the busy time of a culprit divided by its records, if it reads at least `records` in at
+least `measured`.
+
 What to do
 ----------
 Change the line that the finding names. Its advice fits the activity. Take three dumps, two seconds apart, if there
@@ -34,6 +37,8 @@ A single dump may show a rare moment.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from flowdiag.analyses.flink.suspects.remedies import remedies_for_code
 from flowdiag.analyses.flink.tasks.stacks import ALL_CODE_CAUSES, CodeReading, read_tasks
@@ -48,6 +53,12 @@ class Limits(h.Limits):
     agreeing: float = h.limit(
         3, "dumps", "number of dumps for medium confidence; fewer may show a rare moment"
     )
+    records: float = h.limit(
+        50, "records", "minimum of a subtask for a time per record; barriers distort fewer"
+    )
+    measured: float = h.limit(
+        30, "s", "minimum time for a time per record; counters lag behind by up to ten seconds"
+    )
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
@@ -60,13 +71,33 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
             seen.add((spell.task, code.cause))
             severity = severity_of(job, spell)
             subject = culprit_subject(job, spell)
-            yield _finding(job, code, limits, subject, severity=severity, state=spell.state)
+            found = _finding(job, code, limits, subject, severity=severity, state=spell.state)
+            yield _with_latency(found, spell, limits)
     for task, code in read_tasks(job.job).items() if not spells else ():
         never_ends = code.cause == "deadlock"
         if never_ends or (code.cause == "lock-contention" and code.dumps >= limits.dumps):
             severity = h.Severity.CRITICAL if never_ends else h.Severity.WARNING
             subject = h.task_subject(job, task)
             yield _finding(job, code, limits, subject, severity=severity, state=h.State.ONGOING)
+
+
+def _with_latency(found: h.Finding, spell: h.Spell, limits: Limits) -> h.Finding:
+    """Add the time that one record takes, which limits the throughput of a subtask."""
+    if spell.lasted_us < limits.measured * 1e6:
+        return found
+    each = [
+        load.busy * spell.lasted_us / 1e6 / load.records
+        for load in spell.culprit_loads
+        if load.busy is not None and (load.records or 0.0) >= limits.records
+        if load.records is not None
+    ]
+    seconds = h.median(each)
+    if seconds is None:
+        return found
+    latency = h.measurement("time-per-record", round(seconds * 1000, 3), "ms", over=_PER_RECORD)
+    most = f"so a subtask processes at most {h.fmt.rate(1 / seconds)}"
+    text = f"{found.explain} A record takes {h.fmt.duration(seconds * 1000)} of a subtask, {most}."
+    return replace(found, explain=text, measurements=(*found.measurements, latency))
 
 
 def _finding(
@@ -108,6 +139,7 @@ def _finding(
     )
 
 
+_PER_RECORD = "of a busy subtask, median of the culprits"
 _THREADS = "of its threads show this activity"
 _WORKING = "of the samples that wait neither for input nor for output"
 

@@ -54,8 +54,6 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
         title = f"{h.fmt.shorten(spell.task)} is too slow for its input"
         if spell.cause == "slow-sync-snapshot":
             title += ": its synchronous snapshots take up much of the time"
-        elif spell.culprit.code is not None:
-            title += f": it {spell.culprit.code.place}"
         yield h.spell_finding(job, spell, title)
 
 

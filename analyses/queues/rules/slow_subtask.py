@@ -53,8 +53,6 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
     for spell in h.spells_of(job, *TITLES):
         if not h.is_whole_task(spell) and not spell.taskmanager:
             title = TITLES[spell.cause].format(h.culprit_text(job, spell))
-            if spell.culprit.code is not None:
-                title += f": it {spell.culprit.code.place}"
             yield h.spell_finding(job, spell, title)
 
 

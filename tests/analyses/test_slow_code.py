@@ -1,0 +1,135 @@
+"""The line of code behind a slow task, on synthetic metrics and thread dumps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from flowdiag.analyses.flink.job import Stack
+from flowdiag.analyses.model.finding import Confidence, Finding, Severity, Verdict
+from flowdiag.analyses.model.keys import Ref
+from flowdiag.analyses.queues.facts import JobQueues
+
+from .queues_workbench import Queues, findings, judged
+from .test_queue_rules import WAITS, WORKS, slow_sink
+
+FRAME = "com.shop.Deliver.invoke(Deliver.java:31)"
+
+
+def stacks(kinds: Iterable[str], task: str = "Sink: deliver", **more: Any) -> list[Stack]:
+    """Return one sample per kind: both subtasks of the sink take turns."""
+    return [
+        Stack(
+            dump=f"dump-{number // 2}",
+            thread=f"{task} ({number % 2 + 1}/2)#0",
+            task=task,
+            subtask_index=number % 2,
+            activity=kind if kind != "external" else "socket",
+            kind=kind,
+            frame=FRAME if kind not in ("idle", "output") else None,
+            ref=Ref(0, number),
+            **more,
+        )
+        for number, kind in enumerate(kinds)
+    ]
+
+
+def with_stacks(job: JobQueues, found: Iterable[Stack]) -> JobQueues:
+    return replace(job, job=replace(job.job, stacks=tuple(found)))
+
+
+def code_of(job: JobQueues) -> Finding | None:
+    return findings(job).get("BP107")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "cause", "confidence"),
+    [
+        (["external"] * 6, "slow-external-call", Confidence.MEDIUM),
+        (["external"] * 2, "slow-external-call", Confidence.LOW),
+        (["lock", "cpu"] * 3, "lock-contention", Confidence.HIGH),
+        (["sleep", "idle"] * 3, "sleeping-in-operator", Confidence.MEDIUM),
+        (["async-queue"] * 6, "async-queue-full", Confidence.MEDIUM),
+        (["state", "state", "cpu", "serialisation"], "state-access-bound", Confidence.LOW),
+    ],
+)
+def test_most_samples_name_the_cause(kinds: list[str], cause: str, confidence: Confidence) -> None:
+    job = with_stacks(slow_sink(Queues()).job(), stacks(kinds))
+    found = code_of(job)
+    assert found is not None
+    assert (found.cause, found.confidence) == (cause, confidence)
+    assert found.subject.task == "Sink: deliver"
+    culprit = judged(job).culprits[0]
+    assert (judged(job).cause, culprit.subject.task) == ("slow-operator", "Sink: deliver")
+    assert FRAME in culprit.why
+
+
+def test_the_first_advice_fits_the_code_and_no_flame_graph_is_needed() -> None:
+    call = "sun.net.www.protocol.http.HttpURLConnection.getInputStream"
+    job = with_stacks(slow_sink(Queues()).job(), stacks(["external"] * 6, call=call))
+    texts = [action.text for action in findings(job)["BP102"].actions]
+    assert "instead of HttpURLConnection.getInputStream in com.shop.Deliver.invoke" in texts[0]
+    assert not [text for text in texts if "flame graph of this task" in text]
+    without = [action.text for action in findings(slow_sink(Queues()).job())["BP102"].actions]
+    assert [text for text in without if "flame graph of this task" in text]
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        ["idle"] * 6,
+        ["output"] * 6,
+        ["cpu", "idle", "idle", "idle", "idle", "idle"],  # rarely works
+        ["cpu", "external", "sleep", "state", "logging", "serialisation"],  # nothing in common
+        ["snapshot"] * 6,
+    ],
+)
+def test_samples_that_do_not_agree_name_nothing(kinds: list[str]) -> None:
+    job = with_stacks(slow_sink(Queues()).job(), stacks(kinds))
+    assert code_of(job) is None
+    assert judged(job).cause == "slow-operator"
+
+
+def test_a_healthy_or_busy_job_gets_nothing_from_its_stacks() -> None:
+    healthy = with_stacks(Queues().job(), stacks(["external"] * 6))
+    assert (findings(healthy), judged(healthy).verdict) == ({}, Verdict.HEALTHY)
+    busy = Queues().says("Sink: deliver", busy=700.0, idle=300.0).job()
+    assert code_of(with_stacks(busy, stacks(["cpu"] * 6))) is None
+
+
+def test_locks_need_no_back_pressure() -> None:
+    waiting = stacks(["lock", "cpu"] * 3, lock="java.lang.Class@2a", owner="Sink: deliver (2/2)#0")
+    found = code_of(with_stacks(Queues().job(), waiting))
+    assert found is not None and found.severity is Severity.WARNING
+    assert "java.lang.Class@2a" in found.title and "Sink: deliver (2/2)#0" in found.title
+    once = code_of(with_stacks(Queues().job(), waiting[:2]))
+    assert once is None  # in a single dump the wait may be short
+
+
+def test_a_single_dump_shows_a_deadlock() -> None:
+    names = ("Sink: deliver (1/2)#0", "Sink: deliver (2/2)#0")
+    found = code_of(with_stacks(Queues().job(), stacks(["lock"] * 2, deadlock=names)))
+    assert found is not None
+    assert (found.cause, found.severity) == ("deadlock", Severity.CRITICAL)
+
+
+def test_the_thread_of_a_legacy_source_replaces_the_task_s_own() -> None:
+    bench = Queues().says("Source: orders", **WAITS)
+    bench.says("enrich", **WORKS, floating=1.0, exclusive=1.0)
+    own = stacks(["checkpoint-lock"] * 6, task="enrich")
+    legacy = stacks(["sleep"] * 6, task="enrich", legacy=True)
+    found = code_of(with_stacks(bench.job(), [*own, *legacy]))
+    assert found is not None and found.cause == "sleeping-in-operator"
+
+
+def test_the_time_per_record_limits_the_throughput() -> None:
+    bench = slow_sink(Queues())
+    bench.says("Sink: deliver", records_in=1000.0)
+    found = code_of(with_stacks(bench.job(), stacks(["external"] * 6)))
+    assert found is not None
+    (latency,) = [m for m in found.measurements if m.name == "time-per-record"]
+    assert latency.value == pytest.approx(59.4, rel=0.2)
+    assert "records/s" in found.explain
