@@ -119,23 +119,24 @@ def read_stack(frames: Sequence[Frame], state: str) -> Reading:
     """
     active = _above_mailbox(frames)
     mine = next((n for n, each in enumerate(active) if _is_user_code(each)), None)
-    frame = active[mine] if mine is not None else None
-    component = _component(reversed(active[:mine]))
-    has_caller = frame is not None or component is not None
+    above = active[:mine]  # what the user code calls
+    component = _component(reversed(above))
+    known = mine is not None or component is not None
     matching = (each for each in activities() if _matches(each, active, state, mine))
-    entry = next((each for each in matching if has_caller or not each.caller), None)
-    calls = [each for each in active[:mine] if not _GENERATED.search(each.method)] if mine else []
+    entry = next((each for each in matching if known or not each.caller), _UNKNOWN)
+    calls = [each.method for each in above if not _GENERATED.search(each.method)]
     return Reading(
-        activity=entry.name if entry is not None else "unknown",
-        kind=entry.kind if entry is not None else "unknown",
-        frame=None if frame is None else frame.text,
-        call=calls[-1].method if calls else None,
+        activity=entry.name,
+        kind=entry.kind,
+        frame=None if mine is None else active[mine].text,
+        call=calls[-1] if calls and mine is not None else None,
         component=component,
-        inside_async=any(
-            each.method.startswith("org.apache.flink.streaming.api.operators.async.")
-            for each in active
-        ),
+        inside_async=_any_starts(active, _ASYNC),
     )
+
+
+_UNKNOWN: Final = Activity("unknown", "unknown", "works", frozenset(), (), (), 0, caller=False)
+_ASYNC: Final = ("org.apache.flink.streaming.api.operators.async.",)
 
 
 def _above_mailbox(frames: Sequence[Frame]) -> Sequence[Frame]:
