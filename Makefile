@@ -38,6 +38,12 @@ lint: .venv ## style, types, layers, wording
 docs: .venv ## regenerate the generated documents
 	.venv/bin/python -m flowdiag.cli.docs
 
+.PHONY: site
+site: .venv ## build the documentation site in build/site/site
+	.venv/bin/pip install -q 'zensical>=0.1'
+	.venv/bin/python -m flowdiag.cli.docs site build/site
+	cd build/site && ../../.venv/bin/zensical build --strict
+
 .PHONY: reports
 reports: .venv ## write every report of every recording to reports/, to compare before and after
 	.venv/bin/python -m benchmarks.reports keep reports

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -93,8 +93,13 @@ def _in_cell(command: str) -> str:
     return command.replace("|", "\\|")
 
 
-def main() -> int:
-    """Write the documents that are out of date, and print their paths."""
+def main(arguments: Sequence[str] = ()) -> int:
+    """Write the documents that are out of date, and print their paths; or with `site FOLDER` the site's source."""
+    if len(arguments) == 2 and arguments[0] == "site":
+        from flowdiag.cli.docs.site import write_site
+
+        write_site(Path(), Path(arguments[1]))
+        return 0
     for path, text in documents(Path()):
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.parent.mkdir(exist_ok=True)

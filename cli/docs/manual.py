@@ -132,7 +132,7 @@ def _field(heading: str) -> str:
 
 def rule_page(rule: Rule) -> str:
     """Render a rule: five lines to act on, then its page, thresholds, votes and causes."""
-    details = [*_lines(rule, heading="{}", item="  {}", title=False)]
+    details = [*rule_lines(rule, heading="{}", item="  {}", title=False)]
     details = details[2:] if details[0] == rule.title + "." else details
     summary = _summary_of_rule(rule)
     return "\n".join([f"{rule.code} {rule.name}", "", *summary, "", *details]) + "\n"
@@ -176,6 +176,28 @@ def _cause_lines(word: str) -> Iterator[str]:
     for name, (confirms, refutes) in cause.checks.items():
         yield from ("", f"  {fmt.capital(phrase_of(name))}: {command_of(name)}")
         yield from (f"    confirms it if {confirms}", f"    rules it out if {refutes}")
+
+
+def cause_page(word: str) -> str:
+    """Return a cause as a Markdown page: its meaning, rules, remedies, and the evidence for and against it."""
+    cause = CAUSES[word]
+    lines = [f"# {word}", "", f"{fmt.capital(cause.meaning)}.", ""]
+    if cause.explanation:
+        lines += [_FILLED.sub("…", cause.explanation), ""]
+    codes = [rule.code for rule in all_rules() if word in rule.causes]
+    if codes:
+        links = ", ".join(f"[{code}](../rules/{code}.md)" for code in codes)
+        lines += [f"Reported by {links}.", ""]
+    if cause.remedies:
+        lines += [f"## {_TO_DO}", ""]
+        texts = (_FILLED.sub("…", remedy.text) for remedy in cause.remedies.values())
+        lines += [*(f"{number}. {text}" for number, text in enumerate(texts, 1)), ""]
+    if cause.checks:
+        lines += ["## Evidence", ""]
+    for name, (confirms, refutes) in cause.checks.items():
+        lines += [f"- {fmt.capital(phrase_of(name))}: `{command_of(name)}`"]
+        lines += [f"    - confirms it if {confirms}", f"    - rules it out if {refutes}"]
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def _first_sentence(text: str) -> str:
@@ -229,7 +251,7 @@ def rules_document() -> str:
     lines += [""]
     for rule in rules:
         lines += [f"## {rule.code} {rule.name}", ""]
-        lines += [*_lines(rule, heading="### {}", item="- {}", title=False), ""]
+        lines += [*rule_lines(rule, heading="### {}", item="- {}", title=False), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -248,7 +270,14 @@ def show(text: str, output: str | None = None) -> None:
     write_report(text, output)
 
 
-def _lines(rule: Rule, *, heading: str, item: str, title: bool = True) -> Iterator[str]:
+def rule_lines(rule: Rule, *, heading: str, item: str, title: bool = True) -> Iterator[str]:
+    """Yield the lines of a rule's page, thresholds, votes and causes.
+
+    Args:
+        rule: the rule.
+        heading, item: templates of a heading and of a list item.
+        title: whether the code and name come first.
+    """
     parts = sections(rule.page)
     if title:
         yield from (f"{rule.code} {rule.name}", "")
