@@ -42,7 +42,10 @@ def measured(names: Sequence[str], found: Discovery) -> Measured | None:
         row["time_us"] = row["utc_us"] if row["utc_us"] is not None else row["local_us"]
     if {ENGINES[name] for name in names} == {"spark"}:
         return _rate(names[0], rows)
-    if not {Event(row["event"]) for row in rows} <= set(INCIDENTS):
+    of_checkpoint = any(
+        row["event"] == Event.CHECKPOINT_FAILED and row["checkpoint"] for row in rows
+    )
+    if of_checkpoint or not {Event(row["event"]) for row in rows} <= set(INCIDENTS):
         return None
     handed = [_incident(row) for row in rows]
     common = assemble(handed, [], ())

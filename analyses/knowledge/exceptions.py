@@ -79,7 +79,7 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "restarts-used-up": ("restarts-used-up", ()),
     # Code of the job, or a permission: a side output does not help.
     "classloader-closed": ("task-failure", ("fix-error",)),
-    "service-denied": ("task-failure", ("fix-error",)),
+    "service-denied": ("task-failure", ("grant",)),
     "fetch-failed": ("shuffle-fetch", ()),
     "kryo-buffer-full": ("result-too-large", ("kryo-buffer",)),
     "result-too-large": ("result-too-large", ("less",)),

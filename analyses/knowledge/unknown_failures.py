@@ -172,7 +172,7 @@ class FailureGroup:
         source = self.component
         if source is None or source.role == "engine":  # the process is more specific
             source = components().get(self.first.text.get("process", "")) or source
-        if source is not None:
+        if source is not None and source.role != "engine":
             steps.append(Action(text=f"{source.check.rstrip('.')}. Its log: {source.log}"))
         if not steps:
             steps.append(
@@ -196,7 +196,7 @@ class FailureGroup:
         return {
             "severity": self.severity,
             "state": State.ONGOING,
-            "title": f"{self.title}, in {place}" if place else self.title,
+            "title": f"{self.title.rstrip('.')}, in {place}" if place else self.title,
             "why": self.title,
             "cause": self.cause,
             "confidence": self.confidence,

@@ -109,25 +109,28 @@ class Pasted:
         if self.python is not None:
             found = classify([self.python], engine)
             if found is not None:
-                return found._replace(link=len(self.chain))
+                found = found._replace(link=len(self.chain))
+                return None if self._is_elsewhere(found, self.python) else found
         found = classify(self.chain, engine) or classify(self.glued, engine)
-        if found is not None and self._is_elsewhere(found):
+        if found is None or self._is_elsewhere(found, self.chain[found.link]):
             return None
-        if found is not None and found.kind == "out-of-memory":
+        if found.kind == "out-of-memory":
             found.values.update(self._process(engine))
         return found
 
-    def _is_elsewhere(self, found: Classified) -> bool:
+    def _is_elsewhere(self, found: Classified, text: str) -> bool:
         """Return whether a class with a generic name comes from a place where it means something else."""
         logger = self.heading.logger if self.heading is not None else None
         if found.name == "unreadable-record":
             process = process_of(self.chain, self.lines, logger)
             return process is not None and process.name in _WITHOUT_RECORDS
-        if found.name == "invalid-sql" and self.chain[found.link : found.link + 1]:
-            source = component_of(self.chain[: found.link + 1], self.lines, logger)
-            generic = self.chain[found.link].startswith(_OF_TABLES)
-            return generic and source is not None and source.role == "part"
-        return False
+        if found.name in _OF_STORAGE:
+            return _OTHER_SERVICE.search(text) is not None
+        if found.name != "invalid-sql":
+            return False
+        source = component_of(self.chain[: found.link + 1], self.lines, logger)
+        generic = text.startswith(_OF_TABLES) and source is not None and source.role == "part"
+        return generic or _OF_CATALOGUE.match(text) is not None
 
     def _process(self, engine: str | None) -> Mapping[str, str]:
         """Return the process whose memory ran out, as values, if the trace shows it."""
@@ -178,6 +181,16 @@ class Pasted:
         return "flink" if flink >= spark else "spark"
 
 
+_OF_STORAGE: Final = ("storage-throttled", "storage-denied", "storage-failure")
+# Requests to services of AWS that hold no files.
+_OTHER_SERVICE: Final = re.compile(
+    r"\(Service: (?!(?:Amazon ?)?S3\b)\w"
+    r"|when calling the (?!\w{0,20}(?:Object|Bucket|MultipartUpload|UploadPart))\w{1,60} operation"
+)
+# Spark wraps errors of its catalogue, which are not about the statement.
+_OF_CATALOGUE: Final = re.compile(
+    r"[\w.]{0,100}AnalysisException: (?:[a-z]\w{0,40}\.){2,12}[A-Z]\w{2,80}Exception\b"
+)
 _OF_TABLES: Final = (
     "org.apache.flink.table.api.ValidationException",
     "org.apache.flink.table.api.TableException",
@@ -277,7 +290,8 @@ _IN_MESSAGE = re.compile(
 # of Spark, which mails and pages quote without a class.
 _IN_PROSE = re.compile(
     rf"(?:^|[\s\"'`“‘«(*{{])(?P<text>(?:[a-z][\w$]{{0,80}}\.){{2,20}}[A-Z][\w$]{{0,120}}{_ENDS}: [^\n]{{3,3000}}"
-    r"|\[[A-Z]{2,20}_[A-Z_.]{3,60}\] [^\n]{3,3000})"
+    r"|\[[A-Z]{2,20}_[A-Z_.]{3,60}\] [^\n]{3,3000}"
+    r"|[A-Z][a-z]{1,40}[A-Z]\w{0,80}(?:Exception|Error): [^\n]{8,3000})"
 )
 _DIGITS = re.compile(r"\d+")
 _NAMED = re.compile(r"\b[A-Z][a-z0-9]\w{2,80}(?:Exception|Error)\b")
@@ -288,6 +302,11 @@ _PYTHON = re.compile(
 # The last line of a Python traceback whose class has an unusual name.
 _PYTHON_UNUSUAL = re.compile(r"(?P<text>(?:[A-Za-z_]\w{0,80}\.){0,10}[A-Z]\w{0,80}(?:: .*)?\Z)")
 # A class with an unusual name: an exception if a stack frame follows.
+# The first line of an exception whose class is cut off or missing, above its stack frames; not a thread of a dump.
+_CUT_MESSAGE = re.compile(
+    r"(?i)(?!\")(?!.*Thread\.State).*\b(?:exception|errors?|fail(?:ed|ure)?|denied|cannot|can't|could not|unable|invalid|missing"
+    r"|refused|timed out|not (?:in|found|supported|exists?|allowed|available))\b"
+)
 _PYTHON_FILE = re.compile(r"\s{0,8}File \"[^\"\n]{1,300}\", line \d")
 _UNUSUAL = re.compile(
     r"(?:Caused by: )?(?:[a-z_][\w$]{0,80}\.){1,20}_?[A-Z][\w$]{0,120}(?:: .*)?\Z"
@@ -740,7 +759,7 @@ class _Segments:
             plain.add(offset, bare[:_MESSAGE])
         elif (block is None or begins or not block.chain) and _UNUSUAL.match(bare):
             self._unusual = offset, bare
-        elif begins and self._level is None and len(bare) > 20:
+        elif block is None and self._level is None and _CUT_MESSAGE.match(bare) is not None:
             self._before = offset, bare
         elif block is not None and not begins:
             _continue_message(block, bare)

@@ -148,7 +148,8 @@ def _occurrence(incident: Incident) -> Occurrence:
     text = dict(incident.text)
     if incident.kind == "process-stopped":
         text["ended"] = ended_by((text.get("exception", ""),)) or "process"
-        text.setdefault("process", _PROCESSES.get(text.get("template", ""), ""))
+        of_task = "TaskExecutor" in text.get("component", "") or "task" in text.get("template", "")
+        text.setdefault("process", "flink-taskmanager" if of_task else "flink-jobmanager")
     if incident.task is not None:
         text["named"] = "task"
     if is_consequence(incident.cause or ""):
@@ -194,13 +195,9 @@ def _stop(incident: Incident) -> str | None:
 _SNAPSHOTS: Final = ("snapshot-failed", "async-failure")
 _ORDINARY_EXITS: Final = ("0", "143", "1445")  # 1445: a session cluster's own, after a normal stop
 _FAILURES: Final = frozenset(
-    {"failure", "exception", "task-failure", "job-failure", "job-failing", "taskmanager-lost", "worker-lost", "external-failure"}
+    {"failure", "exception", "task-failure", "job-failure", "job-failing", "taskmanager-lost", "worker-lost", "external-failure", "not-triggered"}
     | {"out-of-memory", "network-buffers", "no-resource", "task-stuck", *_SNAPSHOTS}
 )  # fmt: skip
-_PROCESSES: Final = {
-    "fatal-cluster-error": "flink-jobmanager",
-    "task-fatal-error": "flink-taskmanager",
-}
 _FATAL: Final = ("fatal-cluster-error", "task-fatal-error", "uncaught-exception")
 
 
