@@ -304,7 +304,7 @@ _PYTHON_UNUSUAL = re.compile(r"(?P<text>(?:[A-Za-z_]\w{0,80}\.){0,10}[A-Z]\w{0,8
 # A class with an unusual name: an exception if a stack frame follows.
 # The first line of an exception whose class is cut off or missing, above its stack frames; not a thread of a dump.
 _CUT_MESSAGE = re.compile(
-    r"(?i)(?!\")(?!.*Thread\.State).*\b(?:exception|errors?|fail(?:ed|ure)?|denied|cannot|can't|could not|unable|invalid|missing"
+    r"(?i)(?!\")(?!.*Thread\.State).*\b(?:exception|errors?|failed|failure|denied|cannot|can't|could not|unable|invalid|missing"
     r"|refused|timed out|not (?:in|found|supported|exists?|allowed|available))\b"
 )
 _PYTHON_FILE = re.compile(r"\s{0,8}File \"[^\"\n]{1,300}\", line \d")
