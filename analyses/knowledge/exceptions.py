@@ -39,6 +39,8 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "kafka-denied": ("kafka-denied", ()),
     "kafka-timeout": ("kafka-timeout", ()),
     "unknown-topic": ("unknown-topic", ()),
+    "record-too-large": ("record-too-large", ()),
+    "constraint-violated": ("constraint-violated", ()),
     "offsets-gone": ("offsets-out-of-range", ("retention",)),
     "offsets-went-back": ("offsets-went-back", ()),
     "hdfs-no-datanode": ("storage-failure", ("datanodes",)),

@@ -278,6 +278,13 @@ RELATIONS: Final = (
         source="the restart strategy; flink.md 2.5",
     ),
     Relation(
+        name="restarts-again",
+        rules=("CP301",),
+        explain=("BP101", "BP102", "BP103", "BP104", "IO101", "SK103"),
+        clause="between failures, tasks wait for each other and read little",
+        source="a restart begins with the last checkpoint, and the same record fails again; flink.md 2.5",
+    ),
+    Relation(
         name="submission-fails",
         rules=("CP301", "CP303", "MM201", "ST201", "ST104", "ST307"),
         explain=("ST103",),

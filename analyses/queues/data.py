@@ -18,9 +18,12 @@ from flowdiag.analyses.queues.facts import (
     Sample,
     merge_gauges,
 )
+from flowdiag.analyses.queues.neighbours.flow import BEHIND_S, flow_of
+from flowdiag.analyses.queues.neighbours.lags import Trend, direction_of
 from flowdiag.analyses.queues.root import Spell, focus, has_task_order, loads_in, samples_in
 from flowdiag.analyses.queues.saturation import saturated_share
 from flowdiag.analyses.queues.skew import skew_score
+from flowdiag.analyses.report.wire import iso
 
 if TYPE_CHECKING:
     from flowdiag.analyses.model.columns import Row, Rows
@@ -33,6 +36,42 @@ def queue_vertices(facts: QueueFacts, max_rows: int) -> list[wire.QueueVertex]:
         if job.samples or job.totals:
             found += _vertices(job, max_rows)
     return found[:max_rows]
+
+
+def queue_flow(facts: QueueFacts) -> list[wire.QueueFlow]:
+    """Return where the time of each job goes, as far as its inputs show it."""
+    found = []
+    for job in facts.jobs:
+        flow = flow_of(job)
+        if flow is None:
+            continue
+        found.append(
+            wire.QueueFlow(
+                job_id=job.job.key.job_id,
+                job_name=job.job.name,
+                side=flow.side,
+                task=flow.task,
+                neighbour=flow.neighbour,
+                text=flow.text,
+                busy={str(side): share for side, share in flow.busy.items()},
+                lag=None if flow.lag is None else _lag(flow.lag),
+            )
+        )
+    return found
+
+
+def _lag(trend: Trend) -> wire.QueueLag:
+    behind = trend.behind_s
+    return wire.QueueLag(
+        of=trend.of,
+        first=round(trend.first),
+        last=round(trend.last),
+        per_s=round(trend.per_s, 1),
+        direction=direction_of(trend, BEHIND_S),
+        behind_ms=None if behind is None else round(behind * 1000),
+        first_seen=iso(trend.first_us),
+        last_seen=iso(trend.last_us),
+    )
 
 
 def _vertices(job: JobQueues, max_rows: int) -> list[wire.QueueVertex]:

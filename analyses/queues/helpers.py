@@ -165,6 +165,11 @@ def is_sink(job: JobQueues, task: str) -> bool:
     return last and (len(job.topology.tasks) > 1 or "Writer" in task or "Sink: " in task)
 
 
+def waits_for_database(job: JobQueues, task: str) -> bool:
+    """Return whether a task merely waits for a lock in a database: `database-lock` names the holder."""
+    return blocked_sessions(job) is not None and is_sink(job, task)
+
+
 def pressing_sinks(job: JobQueues) -> list[str]:
     """Return the sinks at which back pressure starts."""
     return [spell.task for spell in find_spells(job) if is_sink(job, spell.task)]

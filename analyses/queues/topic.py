@@ -134,10 +134,10 @@ class Queues(FlinkTopic):
         sources: Sequence[Source],
     ) -> Data:
         """`vertices`, `taskmanagers`, and `what_if` on request."""
-        from flowdiag.analyses.queues.data import queue_taskmanagers, queue_vertices
+        from flowdiag.analyses.queues.data import queue_flow, queue_taskmanagers, queue_vertices
 
         if facts is None:
-            return Data(vertices=[], taskmanagers=[])
+            return Data(vertices=[], taskmanagers=[], flow=[])
         remedies = None
         if options.queues.what_if:
             from flowdiag.analyses.queues.remedies import queue_remedies
@@ -146,6 +146,7 @@ class Queues(FlinkTopic):
         return Data(
             vertices=queue_vertices(facts, options.max_rows),
             taskmanagers=queue_taskmanagers(facts, options.max_rows),
+            flow=queue_flow(facts),
             what_if=remedies,
         )
 

@@ -130,3 +130,33 @@ class QueueWhatIf(msgspec.Struct, frozen=True, kw_only=True):
     fit: list[QueueFit]
     forecasts: list[QueueForecast]
     notes: list[str]
+
+
+class QueueLag(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a job is behind its source. `of` is a source task, or a consumer group."""
+
+    of: str
+    first: float
+    last: float
+    per_s: float
+    direction: str
+    behind_ms: int | None
+    first_seen: str | None
+    last_seen: str | None
+
+
+class QueueFlow(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the time of a job goes.
+
+    `side` is source, processing or sink, null if the job keeps up. `neighbour` is the system outside the job that it
+    waits for. `busy` has the mean busy share of the busiest task of each side.
+    """
+
+    job_id: str
+    job_name: str | None
+    side: str | None
+    task: str | None
+    neighbour: str | None
+    text: str
+    busy: dict[str, float]
+    lag: QueueLag | None

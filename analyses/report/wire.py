@@ -15,7 +15,7 @@ import msgspec
 
 from flowdiag.analyses.memory.wire import MemoryBuffers, MemoryProcess
 from flowdiag.analyses.model import finding as f
-from flowdiag.analyses.queues.wire import QueueTaskManager, QueueVertex, QueueWhatIf
+from flowdiag.analyses.queues.wire import QueueFlow, QueueTaskManager, QueueVertex, QueueWhatIf
 from flowdiag.analyses.report.encoding import encode
 from flowdiag.analyses.startup.wire import JobScheduling, StartAttempt, StartStep, StartWorker
 from flowdiag.parsers.notes import Kind
@@ -686,6 +686,7 @@ class Data(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     scheduling: list[JobScheduling] | None = None  # startup
     vertices: list[QueueVertex] | None = None  # queues
     taskmanagers: list[QueueTaskManager] | None = None  # queues
+    flow: list[QueueFlow] | None = None  # queues
     what_if: list[QueueWhatIf] | None = None  # queues, if requested
 
 

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.queues.wire import (
+    QueueFlow,
     QueueForecast,
     QueueSubtask,
     QueueTaskManager,
@@ -105,8 +106,9 @@ def blocks(report: Report, page: Page, clock: Clock) -> list[RenderableType]:
     shown, in_full = split_by_severity(
         "Jobs", list(jobs.values()), lambda job: _summary_of(job, verdicts), page
     )
+    flows = {flow.job_id: flow for flow in report.data.flow or ()}
     for job in in_full:
-        shown.append(_graph(job, page))
+        shown.append(_graph(job, page, flows.get(job[0].job_id)))
         mine = managers.get(job[0].job_id, [])
         room = page.verbose or _MANAGERS[page.terse]
         if room and mine and (page.verbose or any(m.culprit for m in mine)):
@@ -121,7 +123,7 @@ def _summary_of(job: Job, verdicts: Mapping[str, tuple[str, str | None]]) -> Job
     return JobSummary(job[0].job_name or job[0].job_id, verdict, cause, facts)
 
 
-def _graph(vertices: Sequence[QueueVertex], page: Page) -> RenderableType:
+def _graph(vertices: Sequence[QueueVertex], page: Page, flow: QueueFlow | None) -> RenderableType:
     first = vertices[0]
     name = printable(first.job_name or first.job_id or "job without a name")
     title = heading("Graph", f"{name} · {fmt.plural(len(vertices), 'task')}")
@@ -144,7 +146,36 @@ def _graph(vertices: Sequence[QueueVertex], page: Page) -> RenderableType:
     strips = strips if page.verbose else strips[: _STRIPS[page.terse]]
     hidden = and_more(len(vertices) - len(ranked), "tasks")
     legend = "numbers are of the worst subtask; queue: waiting buffers and capacity"
-    return block(title, table, *hidden, *strips, Text(legend, "dim"))
+    return block(title, table, *hidden, *strips, Text(legend, "dim"), *flow_lines(flow))
+
+
+def flow_lines(flow: QueueFlow | None) -> list[Text]:
+    """Return where the time goes, and how far the job is behind its source, one line each."""
+    if flow is None:
+        return []
+    style = "" if flow.side is None else "bold"
+    where = "" if flow.side is None else f"{flow.side}: "
+    shares = ", ".join(f"{side} {_percent(share)}" for side, share in flow.busy.items())
+    found = [
+        line(
+            f"time goes to {where}{printable(flow.text)}"
+            if flow.side
+            else fmt.capital(printable(flow.text)),
+            style,
+        )
+    ]
+    if shares:
+        found[0].append(f" · busy: {shares}", "dim")
+    if flow.lag is not None:
+        lag = flow.lag
+        change = {
+            "growing": f"grows by {fmt.rate(lag.per_s)}",
+            "shrinking": f"shrinks by {fmt.rate(-lag.per_s)}",
+        }.get(lag.direction, "is constant")
+        behind = "" if lag.behind_ms is None else f", {fmt.duration(lag.behind_ms)} behind"
+        lag_text = f"lag of {printable(lag.of)} {change}: {fmt.number(lag.last)} records{behind}"
+        found.append(line(lag_text, "yellow" if lag.direction == "growing" else "dim"))
+    return found
 
 
 def _worst_tasks(vertices: Sequence[QueueVertex], most: int) -> list[QueueVertex]:

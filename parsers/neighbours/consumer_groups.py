@@ -64,6 +64,12 @@ _SERIES: Final = re.compile(
     r"\s+(?P<value>[-+.\deE]{1,30})(?:\s+(?P<time>\d{10,13}))?\s*$",
     re.MULTILINE,
 )
+# Of Kafka's tool: errors of the tool are no failures of a job.
+_TOOL: Final = re.compile(
+    r"^(?:Error: (?:Executing consumer group command failed|Consumer group '[^'\n]{1,255}' does not exist)"
+    r"|Consumer group '[^'\n]{1,255}' (?:has no active members|is rebalancing))",
+    re.MULTILINE,
+)
 _LABEL: Final = re.compile(r'(\w{1,60})="([^"\n]{0,300})"')
 _JSON_SIGNS: Final = ('"partition"', '"lag', 'ag"')
 _NAMES: Final = {
@@ -89,7 +95,7 @@ def looks_like_lags(text: str) -> bool:
     >>> looks_like_lags("the lag of the topic")
     False
     """
-    if _HEADER.search(text) or _SERIES.search(text):
+    if _HEADER.search(text) or _SERIES.search(text) or _TOOL.search(text):
         return True
     if text.lstrip()[:1] not in ("{", "[") or not ('"partition' in text and '"topic' in text):
         return False

@@ -52,6 +52,12 @@ def test_a_partition_without_a_committed_offset_has_no_lag() -> None:
     assert (row.committed, row.end, row.lag) == (None, 1300, None)
 
 
+def test_errors_of_the_tool_are_no_failures_of_the_job() -> None:
+    text = "2026-11-25T21:30:00Z\n\nError: Consumer group 'pricing' does not exist.\n"
+    assert neighbour_kind(text) is NeighbourKind.LAGS
+    assert read_lags(text) == []
+
+
 SESSIONS = """2026-11-25T21:30:00Z
  pid | usename  |    application_name    | client_addr | state  | wait_event_type | wait_event | blocked_by | query
 -----+----------+------------------------+-------------+--------+-----------------+------------+------------+------

@@ -129,7 +129,17 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
 
 def _of_templates(job: h.Job, templates: frozenset[str]) -> list[h.Incident]:
     failures = h.incidents(job, "external-failure")
-    return [incident for incident in failures if incident.text.get("template") in templates]
+    return [
+        incident
+        for incident in failures
+        if incident.text.get("template") in templates and not _never_began(incident)
+    ]
+
+
+def _never_began(incident: h.Incident) -> bool:
+    """Whether Kafka refused the producer itself: no transaction of it can be lost."""
+    found = classify_incident(incident)
+    return found is not None and found.name in ("kafka-denied", "transaction-too-long")
 
 
 def _common_subject(job: h.Job, hit: list[h.Incident]) -> h.Subject | None:

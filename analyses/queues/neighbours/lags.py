@@ -236,6 +236,14 @@ def falls_behind(trend: Trend, behind_s: float) -> bool:
     return trend.direction == "growing" and (behind is None or behind >= behind_s)
 
 
+def direction_of(trend: Trend, behind_s: float) -> Direction:
+    """Return the direction of a lag; a short one only varies, as commits follow checkpoints."""
+    most = max(trend.first, trend.last)
+    if trend.rate and most < behind_s * trend.rate:
+        return "constant"
+    return trend.direction
+
+
 def lag_measurements(trend: Trend, behind_s: float) -> tuple[Measurement, ...]:
     """Return the numbers of a lag."""
     behind = trend.behind_s

@@ -66,6 +66,8 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     spells = h.find_spells(job)
     seen: set[tuple[str, str]] = set()
     for spell in spells:
+        if h.waits_for_database(job, spell.task):
+            continue
         code = spell.culprit.code
         if code is not None and (spell.task, code.cause) not in seen:
             seen.add((spell.task, code.cause))

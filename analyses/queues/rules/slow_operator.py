@@ -49,8 +49,8 @@ from flowdiag.analyses.queues import helpers as h
 def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
     """Yield one finding per task and spell."""
     for spell in filter(h.is_whole_task, h.find_spells(job)):
-        if h.blocked_sessions(job) is not None and h.is_sink(job, spell.task):
-            continue  # the task merely waits: database-lock names who holds the lock
+        if h.waits_for_database(job, spell.task):
+            continue
         title = f"{h.fmt.shorten(spell.task)} is too slow for its input"
         if spell.cause == "slow-sync-snapshot":
             title += ": its synchronous snapshots take up much of the time"

@@ -1,0 +1,160 @@
+"""Where the time of a job goes: to its sources, its own work, or its sinks, and to which system behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from flowdiag.analyses.flink.tasks.pressure import Load
+from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.derived import once
+from flowdiag.analyses.queues.facts import JobQueues, merge_gauges
+from flowdiag.analyses.queues.neighbours.blocked import blocked_sessions
+from flowdiag.analyses.queues.neighbours.lags import (
+    Trend,
+    active_loads,
+    falls_behind,
+    job_trend,
+    pressed_sources,
+)
+from flowdiag.analyses.queues.root import Spell, find_spells, loads_in
+from flowdiag.parsers.components import components
+
+Side = Literal["source", "processing", "sink"]
+
+BUSY: Final = 0.85
+"""Share of the time: a source this busy cannot read faster."""
+BEHIND_S: Final = 10.0
+"""Seconds of reading: bursts, pauses and checkpoints cause less."""
+_WRITERS: Final = ("Sink: ", ": Writer", ": Committer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """The part of a job that limits it.
+
+    Args:
+        side: None if the job keeps up.
+        task: the task that limits the job, or whose neighbour does.
+        neighbour: the system that the task waits for, if an input shows it.
+        text: one sentence.
+        busy: mean busy share of the busiest task of each side, if known.
+        lag: how far the job is behind its source; None if unknown.
+    """
+
+    side: Side | None
+    task: str | None
+    neighbour: str | None
+    text: str
+    busy: dict[Side, float]
+    lag: Trend | None
+
+
+def side_of(job: JobQueues, task: str) -> Side:
+    """Return whether a task reads, works or writes. A chain that works and writes counts as work."""
+    if task in job.topology.sources:
+        return "source"
+    first = task.partition(" -> ")[0]
+    if job.topology.downstream(task) or not any(word in first for word in _WRITERS):
+        return "processing"
+    return "sink"
+
+
+@once
+def flow_of(job: JobQueues) -> Flow | None:
+    """Return where the time goes; None without busy times and without a lag."""
+    loads = loads_in(job)
+    lag = job_trend(job)
+    busy = _busy(job, loads.values())
+    if not busy and lag is None:
+        return None
+    side, task, neighbour, text = _limit(job, lag)
+    return Flow(side=side, task=task, neighbour=neighbour, text=text, busy=busy, lag=lag)
+
+
+def _busy(job: JobQueues, loads: Iterable[Load]) -> dict[Side, float]:
+    shares: dict[str, list[float]] = {}
+    for load in loads:
+        if load.measured and load.busy is not None:
+            shares.setdefault(load.key.task, []).append(min(load.busy, 1.0))
+    found: dict[Side, float] = {}
+    for task, each in shares.items():
+        side = side_of(job, task)
+        found[side] = max(found.get(side, 0.0), round(sum(each) / len(each), 4))
+    return found
+
+
+Limit = tuple[Side | None, str | None, str | None, str]
+
+
+def _limit(job: JobQueues, lag: Trend | None) -> Limit:
+    spells = [spell for spell in find_spells(job) if not spell.ordinary]
+    blocked = blocked_sessions(job)
+    if blocked is not None and blocked.ongoing:
+        task = spells[0].task if spells else None
+        count = f"{blocked.waiting} of {fmt.plural(blocked.sessions, 'session')}"
+        return "sink", task, "PostgreSQL", f"PostgreSQL blocks the sink: {count} wait for a lock"
+    if spells:
+        return _limit_of(job, spells[0])
+    if lag is not None and falls_behind(lag, BEHIND_S) and not pressed_sources(job):
+        return _limit_of_source(job, lag)
+    if pressed_sources(job):
+        return None, None, None, "sources wait for tasks downstream, and no task stands out"
+    return None, None, None, "the job keeps up with its sources"
+
+
+def _limit_of(job: JobQueues, spell: Spell) -> Limit:
+    """Return the side of a root of back pressure, and the system that its threads wait for."""
+    name = fmt.shorten(spell.task)
+    side = side_of(job, spell.task)
+    code = spell.culprit.code
+    component = None
+    if code is not None and code.cause in ("slow-external-call", "connection-pool-exhausted"):
+        component = components().get(code.stack.component or "")
+    if component is not None:
+        return side, spell.task, component.what, f"{name} waits for {component.what}"
+    slow = _slow_broker(job, spell.task)
+    if side == "sink" and slow is not None:
+        return side, spell.task, "Kafka", f"{name} waits for Kafka: {slow}"
+    if side == "sink":
+        return side, spell.task, None, f"{name} limits the job: the sink, or the system behind it"
+    return side, spell.task, None, f"{name} limits the job"
+
+
+SLOW_MS: Final = 500.0
+"""Mean latency of a producer's requests. Brokers respond within some ms, or tens of ms with acknowledgements of all."""
+FULL: Final = 0.1
+"""Share of the producer's buffer that is free: a record must wait for memory."""
+
+
+def _slow_broker(job: JobQueues, task: str) -> str | None:
+    """Return what shows that a Kafka producer waits for its broker, as a clause."""
+    samples = [s for key, each in job.samples.items() if key.task == task for s in each]
+    latency = merge_gauges(s.gauges.get("request_ms") for s in samples[-len(samples) // 2 :])
+    free = merge_gauges(s.gauges.get("buffer_free") for s in samples)
+    total = merge_gauges(s.gauges.get("buffer_total") for s in samples)
+    if latency is not None and latency.high >= SLOW_MS:
+        return f"its requests take up to {fmt.duration(latency.high)}"
+    if free is not None and total is not None and free.low <= FULL * total.high:
+        return "its buffer is full"
+    return None
+
+
+def _limit_of_source(job: JobQueues, lag: Trend) -> Limit:
+    loads = active_loads(job, lag.of) if lag.of in job.topology.sources else []
+    if not loads:
+        loads = [each for task in job.topology.sources for each in active_loads(job, task)]
+    name = fmt.shorten(loads[0].key.task) if loads else lag.of
+    task = loads[0].key.task if loads else None
+    known = [load.busy for load in loads if load.measured and load.busy is not None]
+    if known and max(known) >= BUSY:
+        return "source", task, None, f"{name} limits the job: it cannot read faster"
+    if known:
+        return (
+            "source",
+            task,
+            None,
+            f"{name} waits for its records: the system that it reads is slow",
+        )
+    return "source", task, None, f"{name} falls behind"
