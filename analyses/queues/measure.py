@@ -18,7 +18,6 @@ GAUGES: Final = {
     "back_pressured": ("backPressuredTimeMsPerSecond",),
     "is_back_pressured": ("isBackPressured",),
     "input_queue": ("Shuffle.Netty.Input.Buffers.inputQueueLength", "buffers.inputQueueLength"),
-    "output_queue": ("Shuffle.Netty.Output.Buffers.outputQueueLength", "buffers.outputQueueLength"),
     "in_pool": ("Shuffle.Netty.Input.Buffers.inPoolUsage", "buffers.inPoolUsage"),
     "out_pool": ("Shuffle.Netty.Output.Buffers.outPoolUsage", "buffers.outPoolUsage"),
     "floating": (
@@ -31,8 +30,6 @@ GAUGES: Final = {
     ),
     "alignment_ns": ("checkpointAlignmentTime",),
     "start_delay_ns": ("checkpointStartDelayNanos",),
-    "consume_ms": ("estimatedTimeToConsumeBuffersMs",),
-    "buffer_bytes": ("debloatedBufferSize",),
     "watermark": ("currentInputWatermark",),
     "records_in_rate": ("numRecordsInPerSecond",),
 }
@@ -51,8 +48,6 @@ COUNTERS: Final = {
     "records_in": ("numRecordsIn",),
     "records_out": ("numRecordsOut",),
     "bytes_in": ("numBytesIn",),
-    "bytes_remote": ("Shuffle.Netty.Input.numBytesInRemote", "numBytesInRemote"),
-    "bytes_local": ("Shuffle.Netty.Input.numBytesInLocal", "numBytesInLocal"),
 }
 MACHINE_GAUGES: Final = {
     "heap_used": ("Status.JVM.Memory.Heap.Used",),
@@ -66,26 +61,11 @@ MACHINE_GAUGES: Final = {
     "segments_requested": ("Status.Shuffle.Netty.RequestedMemoryUsage",),
 }
 # Event time, by operator: `marks.sql`. The watermark of a task's input is also one of `GAUGES`.
-MARKS: Final = (
-    "currentOutputWatermark",
-    "watermarkLag",
-    "watermarkAlignmentDrift",
-    "currentEmitEventTimeLag",
-    "currentFetchEventTimeLag",
-    "sourceIdleTime",
-)
-SPLIT_METRICS: Final = (
-    "currentWatermark",
-    "idleTimeMsPerSecond",
-    "accumulatedIdleTimeMs",
-    "pausedTimeMsPerSecond",
-)
-_OF_INPUT_OR_SPLIT: Final = "^(currentInput[0-9]+Watermark|split[.].*[.]watermark[.][a-zA-Z]+)$"
+MARKS: Final = ("currentOutputWatermark", "sourceIdleTime")
+SPLIT_METRICS: Final = ("currentWatermark", "idleTimeMsPerSecond")
+_OF_SPLIT: Final = "^split[.].*[.]watermark[.][a-zA-Z]+$"
 FLOWS: Final = ("numRecordsIn", "numRecordsOut", "numLateRecordsDropped")
 _GATE: Final = "^(Shuffle[.]Netty|Network)[.]Input[.]([0-9]+)[.](total|min|max|avg)QueueLen$"
-_PER_GATE: Final = (
-    "^Shuffle[.]Netty[.]Input[.][0-9]+[.](debloatedBufferSize|estimatedTimeToConsumeBuffersMs)$"
-)
 
 METRICS: Final = frozenset(
     name
@@ -97,10 +77,7 @@ METRICS: Final = frozenset(
         "Status.JVM.GarbageCollector.*.Time",
         *MARKS,
         *FLOWS,
-        "currentInput#Watermark",
         *(f"split.*.watermark.{name}" for name in SPLIT_METRICS),
-        "Shuffle.Netty.Input.#.debloatedBufferSize",
-        "Shuffle.Netty.Input.#.estimatedTimeToConsumeBuffersMs",
         *(
             f"{group}.Input.#.{kind}QueueLen"
             for group in ("Shuffle.Netty", "Network")
@@ -140,7 +117,6 @@ SQL: Final = Queries(
         "first_place": unplaced("min(place)"),
         "task_metrics": _names(GAUGES, COUNTERS),
         "operator_metrics": _names(OPERATOR_GAUGES),
-        "per_gate": _PER_GATE,
         "task_keys": _keys(GAUGES, OPERATOR_GAUGES, COUNTERS),
         "task_gauges": _gauges((*GAUGES, *OPERATOR_GAUGES)),
         "increases": lines(
@@ -151,7 +127,7 @@ SQL: Final = Queries(
         "machine_gauges": _gauges(MACHINE_GAUGES),
         "gate": _GATE,
         "mark_metrics": words(*MARKS),
-        "of_input_or_split": _OF_INPUT_OR_SPLIT,
+        "of_split": _OF_SPLIT,
         "flow_metrics": words(*FLOWS),
     },
 )

@@ -46,7 +46,6 @@ from flowdiag.parsers.live.flink_values import (
     task_ids,
 )
 from flowdiag.parsers.live.folder import Folder, now_ms
-from flowdiag.parsers.live.metric_names import JOB_METRICS
 from flowdiag.parsers.live.thread_dumps import PAUSE_S, Stacks, ThreadDumps
 from flowdiag.parsers.live.watching import Outcome, ShowProgress, Watch, hint_for, redact
 
@@ -84,9 +83,9 @@ def requests_per_tick(vertices: int, taskmanagers: int, batches: int, jobs: int 
         jobs: watched jobs.
 
     >>> requests_per_tick(vertices=4, taskmanagers=3, batches=8)
-    18
+    17
     """
-    overview, jobmanager, job, stamp = 1, 1, 4, 1
+    overview, jobmanager, job, stamp = 1, 1, 3, 1
     return overview + jobmanager + min(taskmanagers, MAX_MANAGERS) + jobs * (job + stamp) + batches
 
 
@@ -538,8 +537,7 @@ class _Collector:
         for vertex, subtasks in self._chosen_subtasks(job, pressures if is_large else None):
             queries += [(vertex, query) for query in batches_of(vertex.ids_of(subtasks))]
         answers = await self._watch.request_all((f"{base}/{v.id}/metrics", q) for v, q in queries)
-        of_job = await self._watch.request(f"/jobs/{job.id}/metrics", next(batches_of(JOB_METRICS)))
-        self._store_metrics(job, queries, answers, of_job)
+        self._store_metrics(job, queries, answers)
 
     async def _collect_watermarks(self, job: _Job) -> None:
         """Collect the input watermarks of all subtasks of a large job, whose other metrics take turns."""
@@ -558,7 +556,6 @@ class _Collector:
         job: _Job,
         queries: Sequence[tuple[_Vertex, str]],
         answers: Sequence[Answer | None],
-        of_job: Answer | None,
     ) -> None:
         refreshed = job.refreshed_ms
         values: Values = {}
@@ -578,10 +575,6 @@ class _Collector:
             self._watch.keep(path, items, time_ms, at_ms=at_ms, compare=compare)
             _add_values(vertex, items, values)
         self._suspect_by_load(job, values)
-        if of_job is not None:
-            at_ms = refreshed or of_job.time_ms + self._skew_ms
-            path = of_job.path.partition("?")[0]
-            self._watch.keep(path, of_job.body, of_job.time_ms, at_ms=at_ms)
 
     async def _refresh_time(self, job: _Job) -> int | None:
         """Return when the JobManager last fetched metrics, from the back pressure response (1.13+).

@@ -11,45 +11,27 @@ TASK_METRICS: Final = (
     "busyTimeMsPerSecond",
     "idleTimeMsPerSecond",
     "backPressuredTimeMsPerSecond",
-    "hardBackPressuredTimeMsPerSecond",
-    "accumulateBusyTimeMs",
-    "accumulateIdleTimeMs",
-    "accumulateBackPressuredTimeMs",
     "numRecordsIn",
     "numRecordsOut",
     "numBytesIn",
-    "numBytesOut",
     "currentInputWatermark",
     "checkpointAlignmentTime",
     "checkpointStartDelayNanos",
-    "estimatedTimeToConsumeBuffersMs",
-    "debloatedBufferSize",
-    "mailboxQueueSize",
     "Shuffle.Netty.Input.Buffers.inputQueueLength",
-    "Shuffle.Netty.Input.Buffers.inputQueueSize",
     "Shuffle.Netty.Input.Buffers.inPoolUsage",
     "Shuffle.Netty.Input.Buffers.inputFloatingBuffersUsage",
     "Shuffle.Netty.Input.Buffers.inputExclusiveBuffersUsage",
-    "Shuffle.Netty.Output.Buffers.outputQueueLength",
     "Shuffle.Netty.Output.Buffers.outPoolUsage",
-    "Shuffle.Netty.Input.numBytesInLocal",
-    "Shuffle.Netty.Input.numBytesInRemote",
 )
-GATE_METRICS: Final = re.compile(
-    r"Shuffle\.Netty\.(?:Input|Output)\.\d{1,4}\."
-    r"(?:debloatedBufferSize|estimatedTimeToConsumeBuffersMs|(?:total|min|max|avg)QueueLen)"
-)
-_OF_SPLIT: Final = (
-    r"(?:currentWatermark|idleTimeMsPerSecond|accumulatedIdleTimeMs|pausedTimeMsPerSecond)"
-)
+GATE_METRICS: Final = re.compile(r"Shuffle\.Netty\.Input\.\d{1,4}\.(?:total|min|max|avg)QueueLen")
+_OF_SPLIT: Final = r"(?:currentWatermark|idleTimeMsPerSecond)"
 SPLIT_METRICS: Final = re.compile(rf".+\.split\..+\.watermark\.{_OF_SPLIT}")
 _OF_OPERATOR: Final = (
-    r"pendingRecords|pendingBytes|watermarkLag|watermarkAlignmentDrift|currentFetchEventTimeLag"
-    r"|currentEmitEventTimeLag|sourceIdleTime|currentOutputWatermark|numLateRecordsDropped"
+    r"pendingRecords|currentFetchEventTimeLag|sourceIdleTime|currentOutputWatermark"
+    r"|numLateRecordsDropped|numRecordsIn|numRecordsOut"
 )
 OPERATOR_METRICS: Final = re.compile(
-    rf".+\.(?:{_OF_OPERATOR}|currentInput\d+Watermark|numRecordsIn|numRecordsOut|currentSendTime"
-    r"|numRecordsOutErrors|numRecordsSendErrors"
+    rf".+\.(?:{_OF_OPERATOR}|currentSendTime"
     r"|KafkaSourceReader\.commits(?:Succeeded|Failed)"
     r"|KafkaConsumer\.(?:records-lag-max|records-consumed-rate|fetch-(?:latency|throttle-time)-avg|connection-count)"
     r"|KafkaProducer\.(?:record-send-rate|record-error-total|record-queue-time-avg|request-latency-avg"
@@ -57,26 +39,11 @@ OPERATOR_METRICS: Final = re.compile(
     rf"|{SPLIT_METRICS.pattern}"
 )
 PROCESS_METRICS: Final = re.compile(
-    r"Status\.(?:JVM\.(?:CPU\.Load|Memory\.Heap\.(?:Used|Max)|Memory\.Direct\.MemoryUsed"
-    r"|Memory\.Metaspace\.Used|Threads\.Count|GarbageCollector\.[^.]+\.(?:Count|Time))"
-    r"|Flink\.Memory\.Managed\.(?:Used|Total)"
+    r"Status\.(?:JVM\.(?:CPU\.Load|Memory\.Heap\.(?:Used|Max)|Threads\.Count"
+    r"|GarbageCollector\.[^.]+\.Time)"
     r"|Shuffle\.Netty\.(?:TotalMemorySegments|AvailableMemorySegments|RequestedMemoryUsage))"
 )
-JOB_METRICS: Final = (
-    "numRestarts",
-    "fullRestarts",
-    "numRescales",
-    "uptime",
-    "downtime",
-    "numberOfInProgressCheckpoints",
-    "numberOfCompletedCheckpoints",
-    "numberOfFailedCheckpoints",
-    "lastCheckpointDuration",
-    "lastCheckpointSize",
-    "lastCheckpointFullSize",
-)
 HISTORY_METRICS: Final = re.compile(
-    rf"{_OF_OPERATOR}|currentInput\d+Watermark|numRecordsIn|numRecordsOut|split\.\*\.watermark\.{_OF_SPLIT}"
-    r"|Shuffle\.Netty\.(?:Input|Output)\.\d+\..+"
+    rf"{_OF_OPERATOR}|split\.\*\.watermark\.{_OF_SPLIT}|Shuffle\.Netty\.Input\.\d+\.(?:total|min|max|avg)QueueLen"
 )
 """Metrics of operators and input gates that are read from a Prometheus server."""

@@ -21,7 +21,6 @@ from flowdiag.parsers.live.client import Answer, Client, RequestFailed
 from flowdiag.parsers.live.folder import Folder
 from flowdiag.parsers.live.metric_names import (
     HISTORY_METRICS,
-    JOB_METRICS,
     PROCESS_METRICS,
     TASK_METRICS,
 )
@@ -127,7 +126,6 @@ def _is_used(name: str) -> bool:
         return HISTORY_METRICS.fullmatch(named.name) is not None
     return (
         named.name in TASK_METRICS
-        or named.name in JOB_METRICS
         or (named.scope == "task" and named.name.startswith("buffers."))
         or HISTORY_METRICS.fullmatch(named.name) is not None
         or PROCESS_METRICS.fullmatch(named.name) is not None

@@ -10,7 +10,7 @@ WITH rows AS (
   WHERE event = 'metric' AND time_us IS NOT NULL AND subtask_index IS NOT NULL
     AND (metric.scope = 'task' AND metric.name = 'currentInputWatermark'
       OR metric.scope = 'operator' AND (metric.name IN ({mark_metrics})
-        OR metric.name RLIKE '{of_input_or_split}'))
+        OR metric.name RLIKE '{of_split}'))
   GROUP BY ALL
 ), folded AS (
   SELECT {subtask}, operator, name, time_us DIV {width_us} AS bucket,

@@ -9,7 +9,7 @@ WITH rows AS (
   FROM {events}
   -- What was copied from a page has no time, and is one look.
   WHERE event = 'metric' AND (time_us IS NOT NULL OR origin = 'page') AND metric.count > 0 AND subtask_index IS NOT NULL AND (
-    metric.scope = 'task' AND (metric.name IN ({task_metrics}) OR metric.name RLIKE '{per_gate}')
+    metric.scope = 'task' AND metric.name IN ({task_metrics})
     OR metric.scope IN ('task', 'operator') AND metric.name IN ({operator_metrics}))
   GROUP BY ALL
 ), steps AS (
@@ -18,8 +18,7 @@ WITH rows AS (
   FROM rows
 ), folded AS (
   SELECT {subtask}, coalesce(time_us DIV {width_us}, 0) AS window, name,
-    CASE name {task_keys} ELSE
-      IF(endswith(name, 'Ms'), 'consume_ms', 'buffer_bytes') END AS key,
+    CASE name {task_keys} END AS key,
     sum(n) AS n, sum(total) AS total, min(low) AS low, max(high) AS high,
     sum(greatest(last - first, 0) + CASE
       WHEN before IS NULL THEN 0 WHEN first >= before THEN first - before ELSE first END) AS increase,
