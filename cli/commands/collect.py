@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 
 from flowdiag.cli.live.access import ACCESS_OPTIONS, Timeout, access_from, seconds
+from flowdiag.cli.live.kubernetes import KUBERNETES_OPTIONS, kubernetes_options
 from flowdiag.cli.options.help import DEBUG, HelpfulCommand, HelpfulGroup
 from flowdiag.cli.options.signature import Options, with_options
 from flowdiag.cli.signals import override_signals
@@ -30,7 +31,7 @@ collect = typer.Typer(
       flowdiag collect flink http://jobmanager:8081 -o collected/ --every 15s --for 5m
       flowdiag collect spark http://driver:4040 -o collected/
       flowdiag collect prometheus http://prometheus:9090 --from 2h -o collected/
-      flowdiag checkpoints collected/ logs/
+      flowdiag collect k8s -n prod orders -o snapshot/
 
     A collection is a folder of JSON files with a manifest. Files appear when they are complete and never change
     afterwards. Ctrl-C ends a collection early; run the same command again to continue it. Passwords, keys and tokens are
@@ -63,6 +64,11 @@ Debug = Annotated[bool, typer.Option("--debug", help=DEBUG)]
 _TIMING: Final[Options] = {"every": (Every, "15s"), "duration": (For, "5m")}
 _MESSAGES: Final[Options] = {"quiet": (Quiet, False), "debug": (Debug, False)}
 _LIVE: Final[Options] = {**_TIMING, **ACCESS_OPTIONS, "timeout": (Timeout, "10s"), **_MESSAGES}
+_KUBERNETES: Final[Options] = {
+    **KUBERNETES_OPTIONS,
+    "timeout": (Timeout, "30s"),
+    **_MESSAGES,
+}
 _HISTORY: Final[Options] = {**ACCESS_OPTIONS, "timeout": (Timeout, "30s"), **_MESSAGES}
 
 
@@ -231,6 +237,87 @@ def prometheus(
     return _run("prometheus", url, output, work, given)
 
 
+@collect.command(cls=HelpfulCommand)
+@with_options(_KUBERNETES)
+def k8s(
+    handle: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[HANDLE]",
+            help="Name or KIND/NAME (default: all pods of Flink and Spark).",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="DIR", help="Target folder: new or empty."),
+    ] = None,
+    print_rbac: Annotated[
+        bool,
+        typer.Option("--print-rbac", help="Print the minimal role as YAML; send no request."),
+    ] = False,
+    **given: Any,
+) -> int:
+    """Collect the logs, states and events of a workload on Kubernetes.
+
+    \b
+    Examples:
+      flowdiag collect k8s -n prod orders -o snapshot/
+      flowdiag collect k8s -n prod sparkapplication/billing -o snapshot/ --since 6h
+      flowdiag collect k8s -n prod -l app=orders -o snapshot/
+      flowdiag collect k8s -n prod --print-rbac | kubectl apply -f -
+      flowdiag diagnose snapshot/
+
+    HANDLE names a FlinkDeployment, FlinkSessionJob, SparkApplication, Deployment, StatefulSet, Job or pod. Collects the
+    logs of all containers, also before their last restart, pods, events, custom resources, configuration, and the REST
+    API through the API server. Only reads, and never requests Secrets. docs/kubernetes.md lists all requests.
+    """
+    from flowdiag.parsers.errors import FlowdiagError
+
+    if print_rbac:
+        from flowdiag.parsers.live.k8s.permissions import role_yaml
+
+        typer.echo(role_yaml(given["namespace"] or "default"), nl=False)
+        return 0
+    if output is None:
+        raise FlowdiagError("the target folder is missing", hint="add -o snapshot/")
+    if handle is not None and given["selector"] is not None:
+        raise FlowdiagError("a handle and -l exclude each other", hint="pass one of them")
+    return _collect_kubernetes(handle, output, given)
+
+
+def _collect_kubernetes(handle: str | None, output: str, given: Mapping[str, Any]) -> int:
+    from pathlib import Path
+    from threading import Event
+
+    from flowdiag.analyses.model.fmt import size
+    from flowdiag.analyses.report.version import tool_version
+    from flowdiag.cli.exit_codes import ExitCode
+    from flowdiag.cli.output.console import Progress
+    from flowdiag.parsers.live.k8s.collector import collect_kubernetes
+
+    options = kubernetes_options(handle, given)
+    signals: list[int] = []
+    stop = Event()
+
+    def end(number: int) -> None:
+        signals.append(number)
+        stop.set()
+
+    with Progress(quiet=given["quiet"]) as progress, override_signals(end):
+        outcome = collect_kubernetes(
+            Path(output), options, tool=tool_version(), progress=progress, stop=stop
+        )
+    _warn(outcome, "Kubernetes", output)
+    if not given["quiet"]:
+        files = f"{outcome.ticks} file{'s' * (outcome.ticks != 1)}"
+        typer.echo(
+            f"{files} in {output} ({outcome.requests} requests, {size(outcome.bytes)} received);"
+            f" {outcome.why}"
+        )
+    return 128 + signals[0] if signals else ExitCode.CLEAR
+
+
 def _instant(text: str, option: str) -> int:
     """Parse an ISO time (UTC without a zone), a duration before now, or `now`, as seconds since the epoch."""
     import time
@@ -336,7 +423,7 @@ def _warn(outcome: Outcome, base: str, output: str) -> None:
         print_message(
             "warning",
             f"{base}: {outcome.why}; the data collected so far is valid",
-            "run the same command again to continue",
+            "run the same command again to continue" if outcome.resumable else None,
         )
 
 

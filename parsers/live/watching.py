@@ -42,6 +42,7 @@ class Outcome:
         warnings: one line for each kind of data that was not available.
         broken: the collection ended early for a reason other than the end of the job.
         silent: why the last tick got no response at all.
+        resumable: the same command can continue the collection.
     """
 
     ticks: int
@@ -51,6 +52,7 @@ class Outcome:
     warnings: tuple[str, ...] = ()
     broken: bool = False
     silent: str | None = None
+    resumable: bool = True
 
 
 @dataclass(slots=True)

@@ -1,0 +1,125 @@
+"""Options for reading from Kubernetes, shared by `collect k8s` and `diagnose k8s://…`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from flowdiag.cli.live.access import seconds
+from flowdiag.cli.options.signature import Options
+
+if TYPE_CHECKING:
+    from flowdiag.parsers.live.k8s.collector import KubernetesOptions
+
+_PANEL: Final = "Kubernetes"
+
+Namespace = Annotated[
+    str | None,
+    typer.Option(
+        "--namespace",
+        "-n",
+        metavar="NS",
+        help="Namespace (default: that of the context).",
+        rich_help_panel=_PANEL,
+    ),
+]
+Selector = Annotated[
+    str | None,
+    typer.Option(
+        "--selector",
+        "-l",
+        metavar="LABELS",
+        help="Select pods by label: app=orders.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Context = Annotated[
+    str | None,
+    typer.Option(
+        "--context", metavar="NAME", help="Context of the kubeconfig.", rich_help_panel=_PANEL
+    ),
+]
+Kubeconfig = Annotated[
+    str | None,
+    typer.Option(
+        "--kubeconfig",
+        metavar="FILE",
+        help="Kubeconfig (default: KUBECONFIG, ~/.kube/config, or the pod's service account).",
+        rich_help_panel=_PANEL,
+    ),
+]
+Since = Annotated[
+    str | None,
+    typer.Option(
+        "--since", metavar="TIME", help="Only newer log lines: 6h.", rich_help_panel=_PANEL
+    ),
+]
+LogSize = Annotated[
+    str,
+    typer.Option(
+        "--log-size",
+        metavar="SIZE",
+        help="Limit for each log (default: 32m); of a larger log the end is kept.",
+        rich_help_panel=_PANEL,
+    ),
+]
+MaxPods = Annotated[
+    int,
+    typer.Option(
+        "--max-pods",
+        metavar="N",
+        min=1,
+        help="Pods whose logs are read, troubled pods first (default: 100).",
+        rich_help_panel=_PANEL,
+    ),
+]
+NoRest = Annotated[
+    bool,
+    typer.Option(
+        "--no-rest",
+        help="Do not read the JobManager or driver through the API server.",
+        rich_help_panel=_PANEL,
+    ),
+]
+
+KUBERNETES_OPTIONS: Final[Options] = {
+    "namespace": (Namespace, None),
+    "selector": (Selector, None),
+    "context": (Context, None),
+    "kubeconfig": (Kubeconfig, None),
+    "since": (Since, None),
+    "log_size": (LogSize, "32m"),
+    "max_pods": (MaxPods, 100),
+    "no_rest": (NoRest, False),
+}
+
+
+def kubernetes_options(handle: str | None, given: Mapping[str, Any]) -> KubernetesOptions:
+    """Build the options of a collection from the command line.
+
+    Raises:
+        FlowdiagError: a size or a duration is invalid.
+    """
+    from flowdiag.parsers.errors import FlowdiagError
+    from flowdiag.parsers.live.k8s.collector import KubernetesOptions
+    from flowdiag.parsers.units import size_bytes
+
+    log_bytes = size_bytes(given["log_size"], whole=True)
+    if not log_bytes:
+        raise FlowdiagError(
+            f"'{given['log_size']}' is not a valid size for --log-size", hint="write 32m or 1g"
+        )
+    return KubernetesOptions(
+        handle=handle,
+        namespace=given["namespace"],
+        selector=given["selector"],
+        context=given["context"],
+        kubeconfig=given["kubeconfig"],
+        since_s=None if given["since"] is None else seconds(given["since"], "--since", least_s=1),
+        log_bytes=int(log_bytes),
+        max_pods=given["max_pods"],
+        timeout_s=max(0.1, seconds(given["timeout"], "--timeout")),
+        rest=not given["no_rest"],
+    )

@@ -1,0 +1,634 @@
+"""Collects one workload from Kubernetes into a folder: `flowdiag collect k8s`.
+
+The files have the formats that `kubectl` prints, and names that show their origin:
+
+    flinkdeployment.orders.json      custom resources and controllers, with their status
+    pods-001.json, events-001.json   lists, in files that the parsers read whole
+    node.worker-1.json               conditions of the nodes that run the pods
+    configmap.NAME.json              files that configure Flink or Spark, and the state of the autoscaler
+    POD.CONTAINER.log                logs, and POD.CONTAINER.previous.log of the container before the last restart
+    rest/                            answers of the JobManager or driver, as `flowdiag collect` stores them
+    manifest.jsonl                   what was collected, cut off or denied
+
+A file appears when it is complete. All limits are per collection, so a namespace with thousands of pods or gigabytes of
+logs costs bounded time and disk space. A missing permission costs only the data that it protects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.json_values import as_count, as_string, object_at, objects_at
+from flowdiag.parsers.live.client import Client, RequestFailed
+from flowdiag.parsers.live.folder import Folder, now_ms
+from flowdiag.parsers.live.k8s.api import KubernetesApi, segment
+from flowdiag.parsers.live.k8s.objects import (
+    autoscaler_state,
+    cleaned,
+    masked_text,
+    settings_of,
+)
+from flowdiag.parsers.live.k8s.permissions import (
+    GET_CONFIG,
+    GET_NODE,
+    LIST_CLAIMS,
+    LIST_EVENTS,
+    NODE_EVENTS,
+    PROXY,
+    READ_LOGS,
+    Permission,
+)
+from flowdiag.parsers.live.k8s.workload import (
+    Workload,
+    find_workload,
+    is_coordinator,
+    labels_of,
+)
+from flowdiag.parsers.live.watching import Outcome, ShowProgress
+from flowdiag.parsers.sources.collected import MANIFEST, SCHEMA
+
+Json = Mapping[str, Any]
+
+LOG_BYTES: Final = 32 * 1024 * 1024
+"""Of one container, by default."""
+TAIL_LINES: Final = 100_000
+"""Last lines of a log that is larger."""
+ALL_LOG_BYTES: Final = 1024 * 1024 * 1024
+MAX_PODS: Final = 100
+"""Pods whose logs are read; coordinators and troubled pods come first."""
+TOTAL_S: Final = 600.0
+CONCURRENCY: Final = 4
+FILE_BYTES: Final = 4 * 1024 * 1024
+"""Of a file with a list: the parsers read such files whole."""
+MAX_NODES: Final = 20
+MAX_CONFIGS: Final = 20
+REST_PORTS: Final = {"jobmanager": 8081, "driver": 4040}
+COMPLETE: Final = "all data is collected"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubernetesOptions:
+    """Subject and limits of a collection.
+
+    Attributes:
+        handle: name or `KIND/NAME` of the workload; None for the selector, or all of Flink and Spark.
+        namespace: None for that of the context.
+        selector: of labels.
+        context: of the kubeconfig.
+        kubeconfig: file.
+        since_s: age of the oldest log line; None without a limit.
+        log_bytes: limit of each log.
+        max_pods: pods whose logs are read.
+        timeout_s: for each response.
+        rest: whether to read the REST API of the JobManager or driver.
+    """
+
+    handle: str | None = None
+    namespace: str | None = None
+    selector: str | None = None
+    context: str | None = None
+    kubeconfig: str | None = None
+    since_s: float | None = None
+    log_bytes: int = LOG_BYTES
+    max_pods: int = MAX_PODS
+    timeout_s: float = 30.0
+    rest: bool = True
+
+
+def collect_kubernetes(
+    path: Path,
+    options: KubernetesOptions,
+    *,
+    tool: str,
+    progress: ShowProgress,
+    stop: threading.Event | None = None,
+) -> Outcome:
+    """Collect a workload into a folder.
+
+    Args:
+        path: new or empty folder.
+        options: what to collect.
+        tool: flowdiag version, for the manifest.
+        progress: shows progress.
+        stop: ends the collection early, from another thread.
+
+    Raises:
+        FlowdiagError: no configuration, no connection, no such workload, or the folder contains files.
+    """
+    api = KubernetesApi(
+        kubeconfig=options.kubeconfig, context=options.context, timeout_s=options.timeout_s
+    )
+    namespace = options.namespace or api.context_namespace
+    try:
+        progress("finding the workload")
+        try:
+            workload = find_workload(api, namespace, options.handle, options.selector)
+        except RequestFailed as failed:
+            raise FlowdiagError(f"{api.host}: {failed.why}", hint=_hint(failed)) from None
+        files = _Files(path)
+        collector = _Collector(api, workload, options, files, progress, stop or threading.Event())
+        files.note(
+            what="run",
+            schema=SCHEMA,
+            kind="kubernetes",
+            url=api.host,
+            time_ms=now_ms(),
+            flowdiag=tool,
+            namespace=namespace,
+            workload=workload.name,
+        )
+        return collector.run(tool)
+    finally:
+        api.close()
+
+
+def _hint(failed: RequestFailed) -> str:
+    if failed.hint is not None:
+        return failed.hint
+    if failed.status == 403:
+        return "`flowdiag collect k8s --print-rbac` prints the role that grants all permissions"
+    return "check that `kubectl get pods` works with the same context"
+
+
+class _Files:
+    """The folder: complete files, and a manifest."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.names: set[str] = set()
+        self._lock = threading.Lock()
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            if any(not each.startswith(".") for each in os.listdir(path)):
+                raise FlowdiagError(f"'{path}' contains other files", hint="choose an empty folder")
+        except OSError as error:
+            raise _unwritable(path, error) from None
+
+    def note(self, **entry: Any) -> None:
+        """Append a line to the manifest."""
+        try:
+            with self._lock, (self.path / MANIFEST).open("ab") as file:
+                file.write(json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+        except OSError as error:
+            raise _unwritable(self.path, error) from None
+
+    def write(self, name: str, pieces: Iterable[bytes]) -> int:
+        """Write one file from its pieces; return its size. Without any bytes there is no file.
+
+        If the pieces raise `RequestFailed`, the bytes before stay in the file.
+        """
+        hidden, size = self.path / f".{name}", 0
+        try:
+            with hidden.open("wb") as file:
+                try:
+                    for piece in pieces:
+                        file.write(piece)
+                        size += len(piece)
+                finally:
+                    file.flush()
+            if size:
+                self._publish(hidden, name, size)
+        except RequestFailed:
+            if size:
+                self._publish(hidden, name, size, complete=False)
+            raise
+        except OSError as error:
+            raise _unwritable(self.path, error) from None
+        finally:
+            with suppress(OSError):
+                hidden.unlink(missing_ok=True)
+        return size
+
+    def _publish(self, hidden: Path, name: str, size: int, *, complete: bool = True) -> None:
+        hidden.replace(self.path / name)
+        with self._lock:
+            self.names.add(name)
+        self.note(what="file", file=name, bytes=size, complete=complete)
+
+    def write_object(self, name: str, value: Json) -> None:
+        """Write one object as kubectl prints it."""
+        text = json.dumps(value, indent=2, ensure_ascii=False)
+        self.write(f"{name}.json", [text.encode("utf-8", "replace"), b"\n"])
+
+    def write_list(self, name: str, items: Iterable[Json]) -> None:
+        """Write objects as lists, in as many files as the size limit takes."""
+        batch: list[Json] = []
+        number = size = 0
+        for item in items:
+            batch.append(item)
+            size += len(json.dumps(item, indent=2))
+            if size > FILE_BYTES:
+                number += 1
+                self.write_object(f"{name}-{number:03}", _list_of(batch))
+                batch, size = [], 0
+        if batch:
+            self.write_object(f"{name}-{number + 1:03}", _list_of(batch))
+
+
+def _list_of(items: Sequence[Json]) -> Json:
+    return {"apiVersion": "v1", "kind": "List", "items": items}
+
+
+def _unwritable(path: Path, error: OSError) -> FlowdiagError:
+    return FlowdiagError(
+        f"cannot write to '{path}': {error.strerror or error}",
+        hint="check that the parent folder exists and that the disk has free space",
+    )
+
+
+class _Stopped(Exception):
+    """The user ended the collection, or its time is up."""
+
+
+class _Collector:
+    def __init__(
+        self,
+        api: KubernetesApi,
+        workload: Workload,
+        options: KubernetesOptions,
+        files: _Files,
+        progress: ShowProgress,
+        stop: threading.Event,
+    ) -> None:
+        self._api, self._workload, self._options = api, workload, options
+        self._files, self._progress, self._stop = files, progress, stop
+        self._base = f"/api/v1/namespaces/{segment(workload.namespace)}"
+        self._deadline = time.monotonic() + TOTAL_S
+        self._log_bytes_left = ALL_LOG_BYTES
+        self._failures: dict[str, list[str]] = {}  # reason -> what it concerns
+        self._warnings: list[str] = []
+        self._lock = threading.Lock()
+
+    def run(self, tool: str) -> Outcome:
+        """Collect everything; a failure of one kind of data does not affect the others."""
+        for denied in dict.fromkeys(self._workload.denied):
+            self._failures.setdefault(f"permission denied: {denied}", [])
+        why, broken = COMPLETE, False
+        try:
+            for work in (
+                self._resources,
+                self._pods,
+                self._events,
+                self._nodes,
+                self._configs,
+                self._claims,
+                self._logs,
+            ):
+                self._check_time()
+                work()
+            if self._options.rest:
+                self._rest(tool)
+        except RequestFailed as failed:
+            why, broken = failed.why, True
+        except _Stopped as stopped:
+            why, broken = str(stopped), True
+        warnings = (*self._warnings, *self._failure_texts())
+        for warning in warnings:
+            self._files.note(what="warning", text=warning)
+        self._files.note(what="end", time_ms=now_ms(), why=why)
+        return Outcome(
+            ticks=len(self._files.names),
+            requests=self._api.requests,
+            bytes=self._api.bytes,
+            why=why,
+            warnings=warnings,
+            broken=broken,
+            resumable=False,
+        )
+
+    def _failure_texts(self) -> Iterator[str]:
+        for why, places in self._failures.items():
+            if not places:
+                yield why
+            elif len(places) == 1:
+                yield f"{places[0]}: {why}"
+            else:
+                yield f"{places[0]} and {len(places) - 1} more: {why}"
+
+    def _check_time(self) -> None:
+        if self._stop.is_set():
+            raise _Stopped("interrupted")
+        if time.monotonic() > self._deadline:
+            raise _Stopped(f"the time limit of {TOTAL_S / 60:g} minutes is reached")
+
+    def _attempt(self, what: str, work: Callable[[], None]) -> None:
+        """Do one part; a failure is noted unless all later requests would fail as well."""
+        try:
+            work()
+        except RequestFailed as failed:
+            if failed.fatal:
+                raise
+            denied = failed.status == 403
+            self._note_failure(failed.why, None if denied else what)
+
+    def _note_failure(self, why: str, place: str | None) -> None:
+        with self._lock:
+            places = self._failures.setdefault(why, [])
+            if place is not None and place not in places:
+                places.append(place)
+
+    def _get(self, path: str, permission: Permission) -> dict[str, Any] | None:
+        """Return an object, None if there is none; other failures are noted."""
+        found: list[dict[str, Any]] = []
+
+        def work() -> None:
+            try:
+                found.append(self._api.get(path, permission))
+            except RequestFailed as failed:
+                if failed.status != 404:
+                    raise
+
+        self._attempt(path.rpartition("/")[2], work)
+        return found[0] if found else None
+
+    def _resources(self) -> None:
+        for resource in self._workload.resources:
+            name = as_string(object_at(resource, "metadata").get("name")) or "unnamed"
+            kind = str(resource["kind"]).lower()
+            self._files.write_object(f"{kind}.{name}", cleaned(resource))
+
+    def _pods(self) -> None:
+        pods = sorted(self._workload.pods.items(), key=lambda pod: (_urgency(pod[1]), pod[0]))
+        self._files.write_list("pods", ({"kind": "Pod"} | cleaned(pod) for _, pod in pods))
+
+    def _events(self) -> None:
+        def of_workload() -> None:
+            events = self._api.items(f"{self._base}/events", LIST_EVENTS)
+            self._write_events("events", events, self._workload.owns)
+
+        def of_nodes() -> None:
+            nodes = self._node_names()
+            events = self._api.items(
+                "/api/v1/namespaces/default/events",
+                NODE_EVENTS,
+                fieldSelector="involvedObject.kind=Node",
+            )
+            self._write_events("node-events", events, nodes.__contains__)
+
+        self._progress("reading events")
+        self._attempt("events", of_workload)
+        if self._node_names():
+            self._attempt("node events", of_nodes)
+
+    def _write_events(self, name: str, events: Iterable[Json], owns: Callable[[str], bool]) -> None:
+        self._files.write_list(
+            name,
+            (
+                {"kind": "Event"} | cleaned(event)
+                for event in events
+                if owns(str(object_at(event, "involvedObject").get("name")))
+            ),
+        )
+
+    def _node_names(self) -> list[str]:
+        names = (object_at(pod, "spec").get("nodeName") for pod in self._workload.pods.values())
+        return list(dict.fromkeys(name for name in names if isinstance(name, str) and name))
+
+    def _nodes(self) -> None:
+        for name in self._node_names()[:MAX_NODES]:
+            node = self._get(f"/api/v1/nodes/{segment(name)}", GET_NODE)
+            if node is not None:
+                status = object_at(node, "status")
+                kept = {
+                    key: status[key]
+                    for key in ("allocatable", "capacity", "conditions")
+                    if key in status
+                }
+                spec = {
+                    key: value for key, value in object_at(node, "spec").items() if key == "taints"
+                }
+                shown = {"kind": "Node", "metadata": {"name": name}, "spec": spec, "status": kept}
+                self._files.write_object(f"node.{name}", cleaned(shown))
+
+    def _configs(self) -> None:
+        """Write the mounted configuration, and the state of the autoscaler."""
+        names = {
+            name: None
+            for pod in self._workload.pods.values()
+            for volume in objects_at(object_at(pod, "spec"), "volumes")
+            for name in _config_names(volume)
+            if not name.startswith("kube-root-ca")
+        }
+        for name in list(names)[:MAX_CONFIGS]:
+            found = self._get(f"{self._base}/configmaps/{segment(name)}", GET_CONFIG)
+            shown = settings_of(found, name) if found is not None else None
+            if shown is not None:
+                self._files.write_object(f"configmap.{name}", shown)
+        for resource in self._workload.resources:
+            if resource["kind"] in ("FlinkDeployment", "FlinkSessionJob"):
+                name = f"autoscaler-{object_at(resource, 'metadata').get('name')}"
+                found = self._get(f"{self._base}/configmaps/{segment(name)}", GET_CONFIG)
+                if found is not None:
+                    self._files.write_object(f"configmap.{name}", autoscaler_state(found, name))
+
+    def _claims(self) -> None:
+        names = {
+            str(object_at(volume, "persistentVolumeClaim").get("claimName"))
+            for pod in self._workload.pods.values()
+            for volume in objects_at(object_at(pod, "spec"), "volumes")
+            if object_at(volume, "persistentVolumeClaim")
+        }
+
+        def work() -> None:
+            claims = self._api.items(f"{self._base}/persistentvolumeclaims", LIST_CLAIMS)
+            self._files.write_list(
+                "persistentvolumeclaims",
+                (
+                    {"kind": "PersistentVolumeClaim"} | cleaned(claim)
+                    for claim in claims
+                    if object_at(claim, "metadata").get("name") in names
+                ),
+            )
+
+        if names:
+            self._attempt("persistent volume claims", work)
+
+    # --- Logs -----------------------------------------------------------------------------------
+
+    def _logs(self) -> None:
+        """Read the logs of all containers, some at a time."""
+        pods = sorted(self._workload.pods.items(), key=lambda pod: (_urgency(pod[1]), pod[0]))
+        most = self._options.max_pods
+        if len(pods) > most:
+            self._warnings.append(
+                f"{len(pods)} pods: only the logs of {most} are read; select pods with -l, or raise --max-pods"
+            )
+        jobs = [
+            (name, container, previous)
+            for name, pod in pods[:most]
+            for container, previous in _containers(pod)
+        ]
+        with ThreadPoolExecutor(CONCURRENCY, thread_name_prefix="flowdiag-k8s") as pool:
+            running: list[Future[None]] = [pool.submit(self._log, *job) for job in jobs]
+            try:
+                for number, done in enumerate(as_completed(running), 1):
+                    self._progress(f"reading logs: {number} of {len(jobs)}")
+                    done.result()
+            except BaseException:
+                self._stop.set()
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def _log(self, pod: str, container: str, previous: bool) -> None:
+        self._check_time()
+        if self._log_bytes_left <= 0:
+            why = f"not read: all logs together exceed {ALL_LOG_BYTES >> 30} GiB"
+            self._note_failure(why, f"{pod}/{container}")
+            return
+        try:
+            size = self._write_log(pod, container, previous)
+        except RequestFailed as failed:
+            if failed.status == 404:
+                self._note_failure("the pod was gone before its log was read", pod)
+            elif failed.status == 400:
+                return  # the container has not started, or has no previous log
+            elif failed.fatal and failed.status is not None:
+                raise
+            else:
+                self._note_failure(
+                    failed.why, None if failed.status == 403 else f"{pod}/{container}"
+                )
+        else:
+            with self._lock:
+                self._log_bytes_left -= size
+
+    def _write_log(self, pod: str, container: str, previous: bool) -> int:
+        most = self._options.log_bytes
+        name = f"{pod}.{container}{'.previous' if previous else ''}.log"
+        query: dict[str, str | int] = {"container": container}
+        if previous:
+            query["previous"] = "true"
+        if self._options.since_s is not None:
+            query["sinceSeconds"] = max(1, int(self._options.since_s))
+        path = f"{self._base}/pods/{segment(pod)}/log"
+
+        def pieces(**more: int) -> Iterator[bytes]:
+            chunks = self._api.chunks(path, READ_LOGS, most, **query, **more, limitBytes=most)
+            return self._masked(chunks)
+
+        size = self._files.write(name, pieces())
+        # `limitBytes` keeps the beginning; the end of a large log is more useful.
+        if size >= most - _MASKED_LOSS * most:
+            size = self._files.write(name, pieces(tailLines=TAIL_LINES))
+            why = (
+                f"the log is larger than {most >> 20} MiB: only its last {TAIL_LINES:,} lines are kept;"
+                " --since 2h limits logs by time"
+            )
+            self._note_failure(why, f"{pod}/{container}")
+        return size
+
+    def _masked(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """Mask whole lines."""
+        left, failed = b"", None
+        try:
+            for chunk in chunks:
+                self._check_time()
+                data = left + chunk
+                end = data.rfind(b"\n") + 1 or (len(data) if len(data) > 1 << 20 else 0)
+                left = data[end:]
+                if end:
+                    yield _masked_bytes(data[:end])
+        except RequestFailed as error:
+            failed = error
+        if left:
+            yield _masked_bytes(left)
+        if failed is not None:
+            raise failed
+
+    # --- REST API -------------------------------------------------------------------------------
+
+    def _rest(self, tool: str) -> None:
+        """Read the REST API of the running JobManager or driver through the proxy of the API server."""
+        for name, pod in sorted(self._workload.pods.items()):
+            if is_coordinator(pod) and object_at(pod, "status").get("phase") == "Running":
+                role = "driver" if labels_of(pod).get("spark-role") == "driver" else "jobmanager"
+                self._progress(f"reading the REST API of {name}")
+                url = f"{self._api.host}{self._base}/pods/{segment(name)}:{REST_PORTS[role]}/proxy"
+                try:
+                    asyncio.run(self._collect_rest(url, role, tool))
+                except RequestFailed as failed:
+                    self._note_failure(failed.why, "REST API")
+                except FlowdiagError as error:
+                    text = error.message.rpartition(": ")[2]
+                    if "(403)" in text:
+                        self._note_failure(f"permission denied: {PROXY}", None)
+                    else:
+                        self._note_failure(text, f"REST API of {name}")
+                return
+
+    async def _collect_rest(self, url: str, role: str, tool: str) -> None:
+        async with Client(url, self._api.access()) as client:
+            folder = Folder(
+                self._files.path / "rest", "flink" if role == "jobmanager" else "spark", url
+            )
+            try:
+                if role == "jobmanager":
+                    from flowdiag.parsers.live.flink import FlinkOptions, collect_flink
+
+                    await collect_flink(
+                        client, folder, FlinkOptions(for_s=0), tool=tool, progress=self._progress
+                    )
+                else:
+                    from flowdiag.parsers.live.spark import SparkOptions, collect_spark
+
+                    await collect_spark(
+                        client, folder, SparkOptions(for_s=0), tool=tool, progress=self._progress
+                    )
+            finally:
+                folder.close()
+
+
+_MASKED_LOSS: Final = 0.05
+"""Share of a log that masking and its incomplete last line may take away."""
+
+
+def _masked_bytes(data: bytes) -> bytes:
+    text = data.decode("utf-8", "surrogateescape")
+    return masked_text(text).encode("utf-8", "surrogateescape")
+
+
+def _config_names(volume: Json) -> Iterator[str]:
+    """Yield the ConfigMaps of a volume."""
+    sources = (volume, *objects_at(object_at(volume, "projected"), "sources"))
+    for source in sources:
+        if name := as_string(object_at(source, "configMap").get("name")):
+            yield name
+
+
+def _containers(pod: Json) -> Iterator[tuple[str, bool]]:
+    """Yield the containers of a pod, and whether to read the log before their last restart."""
+    status = object_at(pod, "status")
+    restarts = {
+        str(each.get("name")): as_count(each.get("restartCount")) or 0
+        for key in ("initContainerStatuses", "containerStatuses")
+        for each in objects_at(status, key)
+    }
+    spec = object_at(pod, "spec")
+    for container in (*objects_at(spec, "containers"), *objects_at(spec, "initContainers")):
+        if name := as_string(container.get("name")):
+            yield name, False
+            if restarts.get(name):
+                yield name, True
+
+
+def _urgency(pod: Json) -> int:
+    """Return the rank of a pod: coordinators, then pods in trouble, then all others."""
+    if is_coordinator(pod):
+        return 0
+    status = object_at(pod, "status")
+    statuses = objects_at(status, "containerStatuses")
+    troubled = status.get("phase") not in ("Running", "Succeeded") or any(
+        each.get("restartCount") for each in statuses
+    )
+    return 1 if troubled else 2
