@@ -28,7 +28,7 @@ collect = typer.Typer(
 
     \b
     Examples:
-      flowdiag collect flink http://jobmanager:8081 -o collected/ --every 15s --for 5m
+      flowdiag collect flink http://jobmanager:8081 -o collected/
       flowdiag collect spark http://driver:4040 -o collected/
       flowdiag collect prometheus http://prometheus:9090 --from 2h -o collected/
       flowdiag collect k8s -n prod orders -o snapshot/
