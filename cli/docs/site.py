@@ -21,12 +21,11 @@ from flowdiag.cli.docs.manual import cause_page, rule_lines
 SITUATIONS: Final = ("tutorial", "checkpoints", "restarts", "batches", "memory", "lag", "no-output")
 _REFERENCE: Final = ("cli", "settings", "inputs", "tables", "actions", "components", "rules")
 _LIVE: Final = ("live", "collect", "next", "compare", "simulation", "listener")
-_OUTPUT: Final = ("html", "agents", "library", "plugins")
+_OUTPUT: Final = ("ci", "html", "agents", "library", "plugins")
 _QUALITY: Final = ("accuracy", "diagnose", "pastes", "reliability", "scaling")
 
-# A link of a page to a file of the repository, without its anchor.
-_LINK: Final = re.compile(r"\]\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)")
-_REPOSITORY: Final = "https://github.com/flowdiag/flowdiag/blob/main/"
+_LINK: Final = re.compile(r"\[([^\]]*)\]\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)")
+"""A link to a file of the repository: its text, the path, and the anchor."""
 
 
 def write_site(root: Path, folder: Path) -> None:
@@ -70,7 +69,7 @@ def _pages(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def _with_links(text: str, page: str, root: Path) -> str:
-    """Point links to pages of the site, or to files of the repository.
+    """Point links to pages of the site. A link to another file of the repository becomes its path.
 
     Args:
         text: the page's Markdown.
@@ -88,15 +87,14 @@ def _with_links(text: str, page: str, root: Path) -> str:
     home = Path(homes.get(page, str(Path("docs", page).parent)))
 
     def target(hit: re.Match[str]) -> str:
-        path = _normal(home / hit[1])
-        anchor = hit[2] or ""
+        text, path, anchor = hit[1], _normal(home / hit[2]), hit[3] or ""
         if path in moved:
             place = moved[path]
         elif path.startswith("docs/") and path.endswith((".md", ".png", ".svg")):
             place = path.removeprefix("docs/")
         else:
-            return f"]({_REPOSITORY}{path}{anchor})"
-        return f"]({'../' * page.count('/')}{place}{anchor})"
+            return f"`{path}`" if path in text else f"{text} (`{path}`)"
+        return f"[{text}]({'../' * page.count('/')}{place}{anchor})"
 
     return _LINK.sub(target, text)
 

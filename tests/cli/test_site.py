@@ -64,8 +64,9 @@ def test_every_cause_has_a_page_with_its_rules(site: Path) -> None:
     assert {page.stem for page in (site / "docs" / "causes").glob("*.md")} == set(CAUSES)
 
 
-def test_links_to_other_files_lead_to_the_repository(site: Path) -> None:
-    assert "](https://github.com/" in (site / "docs" / "index.md").read_text()
+def test_links_to_other_files_become_their_paths(site: Path) -> None:
+    text = (site / "docs" / "index.md").read_text()
+    assert "Apache License 2.0 (`LICENSE`)" in text and "](LICENSE)" not in text
 
 
 def test_situations_name_commands_that_exist() -> None:
