@@ -39,7 +39,7 @@ from flowdiag.parsers.spark.reports import TEXT_BYTES as REPORT_TEXT_BYTES
 from flowdiag.parsers.spark.reports import contains_report, printed_reports
 from flowdiag.parsers.spark.rest import answer_rows
 from flowdiag.parsers.stacks.dumps import TEXT_BYTES as DUMP_TEXT_BYTES
-from flowdiag.parsers.stacks.dumps import contains_dump, printed_rows
+from flowdiag.parsers.stacks.dumps import contains_dump, printed_rows, without_dumps
 
 TASK_BYTES: Final = 96 * 1024 * 1024
 """Maximum bytes per task; a reused Spark worker stalls about 40 ms per task, so tasks should not be small."""
@@ -292,7 +292,7 @@ def _add_pasted(task: _Task, recorded: tuple[bool, Mapping[int, bool]] | None) -
         recorded = _recorded(text, source) if whole else (False, {})
     failed, known = recorded
     for row in paste_rows(
-        text, source.engine, source.index, whole=whole, failed=failed, known=known
+        without_dumps(text), source.engine, source.index, whole=whole, failed=failed, known=known
     ):
         task.rows.add(row)
         tally.candidates += 1

@@ -170,7 +170,10 @@ class Queues(FlinkTopic):
 
     def is_assessed(self, facts: QueueFacts) -> bool:
         """Return whether there is a sample of any job."""
-        return any(job.samples or job.totals or not job.neighbours.empty for job in facts.jobs)
+        return any(
+            job.samples or job.totals or job.job.stacks or not job.neighbours.empty
+            for job in facts.jobs
+        )
 
     def is_fed(self, facts: QueueFacts) -> bool:
         """Return whether a job has samples over time, or a single sample shows that tasks wait."""

@@ -16,7 +16,7 @@ from flowdiag.parsers.lines.traces import is_library
 
 _MAILBOX: Final = "org.apache.flink.streaming.runtime.tasks.mailbox.MailboxProcessor."
 _GENERATED: Final = re.compile(r"\$\$Lambda|\$Proxy\d|\$\$FastClass|LambdaForm\$|\$\$Enhancer")
-_FRAME: Final = re.compile(r"(?:[^\s(]*/)?(?P<method>[^\s(/]+)(?P<place>\([^)\n]*\)?)?")
+_FRAME: Final = re.compile(r"(?:[\w.@+-]{0,120}/){0,3}(?P<method>[^\s(]+)(?P<place>\([^)\n]*\)?)?")
 _MODULE: Final = re.compile(r"\((?:[\w.-]{1,80}(?:@[\w.+-]{1,40})?/)")
 _CALLERS: Final = 40  # library frames above the user frame that may name the called system
 
@@ -101,8 +101,8 @@ def frame_of(text: str) -> Frame | None:
 
     >>> frame_of("java.base@17.0.15/java.lang.Thread.sleep(Native Method)")
     Frame(method='java.lang.Thread.sleep', place='(Native Method)')
-    >>> frame_of("app//com.acme.Enrich.map(Enrich.java:7)").method
-    'com.acme.Enrich.map'
+    >>> frame_of("app//com.acme.Enrich$$Lambda$7/0x00007f5d.accept(Unknown Source)").method
+    'com.acme.Enrich$$Lambda$7/0x00007f5d.accept'
     """
     found = _FRAME.match(text.strip())
     if found is None or "." not in found["method"]:

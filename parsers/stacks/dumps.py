@@ -321,6 +321,33 @@ def contains_dump(data: bytes) -> bool:
     return b"Full thread dump " in data and _BEGIN.search(data) is not None
 
 
+# The first line after a dump: a log record or an exception.
+_AFTER = re.compile(
+    rb"^(?:\[?\d{2,4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d[^\n\d][^\n]*|Exception in thread |(?:[\w$]{1,80}\.){1,12}"
+    rb"[\w$]{0,80}(?:Exception|Error)\b)[^\n]*$",
+    re.MULTILINE,
+)
+
+
+def without_dumps(data: bytes) -> bytes:
+    """Replace thread dumps by spaces: their stack traces belong to no exception.
+
+    >>> without_dumps(b"a\\nFull thread dump X\\n\\tat b.C.d(C.java:1)\\njava.io.IOException: e").split()
+    [b'a', b'java.io.IOException:', b'e']
+    """
+    if b"Full thread dump " not in data:
+        return data
+    parts, at = [], 0
+    for begin in _BEGIN.finditer(data):
+        if begin.start() < at:
+            continue
+        after = _AFTER.search(data, begin.end())
+        end = after.start() if after is not None else len(data)
+        parts += [data[at : begin.start()], re.sub(rb"[^\n]", b" ", data[begin.start() : end])]
+        at = end
+    return b"".join([*parts, data[at:]])
+
+
 def printed_rows(data: bytes, place: str) -> Iterator[tuple[int, Row]]:
     """Yield the rows of all dumps in a text, each with its offset.
 

@@ -81,6 +81,13 @@ def test_a_dump_inside_a_log(tmp_path: Path) -> None:
     assert {row["thread"] for row in rows(path)} >= {"enrich (1/2)#0", "regex (1/1)#0"}
 
 
+def test_the_stacks_of_a_dump_are_no_exceptions(tmp_path: Path) -> None:
+    path = tmp_path / "dump.txt"
+    path.write_bytes((DATA / "java-17-jstack-l.txt").read_bytes())
+    table = parse_on_driver(plan_splits(discover([str(path)]).sources))
+    assert set(table["event"].to_pylist()) == {"thread", "split"}
+
+
 def test_two_dumps_in_one_file_are_two_samples(tmp_path: Path) -> None:
     path = tmp_path / "dumps.txt"
     data = (DATA / "java-17-jstack-l.txt").read_bytes()

@@ -43,6 +43,7 @@ _OF_A_JOB: Final = frozenset(
         Event.EXTERNAL_FAILURE,
         Event.PLACED,
         Event.VERTEX,
+        Event.THREAD,
     }
 )
 
