@@ -34,6 +34,7 @@ from benchmarks.page import write
 
 PEERS: Final = Path(__file__).parent / "peers"
 GIGABYTE: Final = 1000
+WIDE_MB: Final = 630
 KINDS: Final = {"plain": "no metric reports", "reports": "half of it metric reports"}
 
 SCAN: Final = """
@@ -92,9 +93,15 @@ class Bench:
                         pass
         return folder
 
-    def flowdiag(self, path: Path, *more: str, name: str = "flowdiag checkpoints") -> Contender:
-        """Return the contender under test: `flowdiag checkpoints` on a path."""
-        command = [sys.executable, "-m", "flowdiag.cli", "checkpoints", str(path), "-q"]
+    def flowdiag(
+        self,
+        path: Path,
+        *more: str,
+        name: str = "flowdiag checkpoints",
+        command_name: str = "checkpoints",
+    ) -> Contender:
+        """Return the contender under test: a command, by default `checkpoints`, on a path."""
+        command = [sys.executable, "-m", "flowdiag.cli", command_name, str(path), "-q"]
         command += ["--format", "json", *more]
         return Contender(
             name=name, command=command, environ={"FLOWDIAG_CACHE_DIR": str(self.cache)}
@@ -197,12 +204,31 @@ def files(bench: Bench) -> Iterator[str]:
     yield table(runs, "the same in one file", unit=None)
 
 
+def wide(bench: Bench) -> Iterator[str]:
+    """Compare logs of 500 TaskManagers and 8,000 subtasks with the same bytes of two TaskManagers."""
+    paths = {
+        "2 TaskManagers": logs.make(bench.folder, WIDE_MB, reports=True),
+        "500 TaskManagers": logs.make(bench.folder, WIDE_MB, reports=True, taskmanagers=500),
+    }
+    contenders, reports = [], {}
+    for name, path in paths.items():
+        reports[name] = bench.folder / f"{path.name}.json"
+        output = ("--output", str(reports[name]))
+        contenders.append(bench.flowdiag(path, *output, name=name, command_name="queues"))
+    runs = {name: median(each) for name, each in in_turn(contenders, bench.rounds).items()}
+    yield f"\n{WIDE_MB} MB, half of it metric reports; `flowdiag queues`:\n\n"
+    yield table(runs, "2 TaskManagers", unit=WIDE_MB / GIGABYTE)
+    sizes = (f"{path.stat().st_size / 1e6:.1f} MB ({name})" for name, path in reports.items())
+    yield f"\nThe JSON report has {' and '.join(sizes)}.\n"
+
+
 SECTIONS: Final[dict[str, tuple[str, Callable[[Bench], Iterator[str]]]]] = {
     "throughput": ("Throughput", throughput),
     "scan": ("The scan", scan),
     "scaling": ("The cost of a gigabyte", scaling),
     "memory": ("Memory", memory),
     "files": ("Many files", files),
+    "wide": ("A wide cluster", wide),
 }
 
 
