@@ -329,6 +329,7 @@ TYPES: Final[dict[str, OptionType]] = {
     "spark.sql.shuffle.partitions": COUNT,
     "spark.scheduler.mode": one_of("FIFO", "FAIR"),
     "spark.sql.streaming.multipleWatermarkPolicy": one_of("min", "max"),
+    "spark.sql.streaming.stateStore.rocksdb.compactOnCommit": BOOLEAN,
     "spark.sql.streaming.stateStore.providerClass": CLASS,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": BOOLEAN,
     "spark.streaming.backpressure.enabled": BOOLEAN,

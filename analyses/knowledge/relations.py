@@ -94,6 +94,8 @@ _SLOW_BATCHES: Final = (
     "slow-source",
     "slow-output",
     "slow-state-commits",
+    "slow-state-access",
+    "state-reloaded",
     "growing-state",
     "fixed-cost",
     "hanging-batch",
@@ -341,7 +343,7 @@ RELATIONS: Final = (
     Relation(
         name="more-state",
         causes=("growing-state",),
-        explain=("RT407",),
+        explain=("RT407", "RT414"),
         clause="each trigger has more state to commit",
         source="stateOperators of StreamingQueryProgress; spark.md 4.2",
     ),

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -25,6 +26,7 @@ _CYCLE: Final = 400  # years, after which the calendar repeats
 _CYCLE_US: Final = 146_097 * 86_400_000_000
 _DEPTH: Final = 4  # nesting of offsets: source, topic, partition
 PARTITIONS: Final = 16  # kept, the largest backlogs first
+METRICS: Final = 4000  # of a state store that are looked at
 TEXT: Final = 400  # characters kept of a description
 
 
@@ -118,6 +120,15 @@ def _state(item: object) -> dict[str, Any]:
         "removals_ms": _number(value.get("allRemovalsTimeMs")),
         "partitions": _integer(value.get("numShufflePartitions")),
         "rocksdb": any(str(key).startswith("rocksdb") for key in custom),
+        "custom": _custom(custom),
+    }
+
+
+def _custom(metrics: dict[str, Any]) -> dict[str, int]:
+    """Return the metrics of a state store, without those per partition: a large query has hundreds of them."""
+    known = ((str(key)[:80], _integer(value)) for key, value in metrics.items())
+    return {
+        key: value for key, value in islice(known, METRICS) if value is not None and "." not in key
     }
 
 

@@ -20,6 +20,7 @@ from flowdiag.analyses.rate.facts import (
     Operation,
     Output,
     Partition,
+    Plan,
     RateFacts,
     StageLoad,
     StreamInput,
@@ -818,3 +819,102 @@ def test_a_query_that_waits_for_another() -> None:
 )
 def test_queries_that_do_not_wait_for_each_other(app: ApplicationFacts) -> None:
     assert found(app, "RT413") == []
+
+
+# -- state stores -----------------------------------------------------------------------------------
+
+
+def late_state(*custom: dict[str, int], **values: Any) -> ApplicationFacts:
+    """Return triggers of 5 s that commit for 4 s, with the metrics of each trigger in turn."""
+    operator = {"operator": "stateStoreSave", "rows": 50, "partitions": 8, "commit_ms": 8000.0 * 4}
+    states = [({**operator, **values, "rocksdb": True, "custom": each},) for each in custom]
+    triggers = [replace(t, state=states[n % len(states)]) for n, t in enumerate(overrun())]
+    return app_of(triggers, application={"settings": {"spark.master": "local[2]"}})
+
+
+@pytest.mark.parametrize(
+    ("metric", "clause", "option"),
+    [
+        ("rocksdbCommitCompactLatency", "Compaction takes", "compactOnCommit"),
+        (
+            "rocksdbCommitFileSyncLatencyMs",
+            "Uploading files takes",
+            "changelogCheckpointing.enabled",
+        ),
+        ("rocksdbChangeLogWriterCommitLatencyMs", "Uploading changes takes", None),
+    ],
+)
+def test_the_largest_part_of_a_commit(metric: str, clause: str, option: str | None) -> None:
+    app = late_state({metric: 9000, "rocksdbCommitPauseLatency": 10}, rows=80_000)
+    (one,) = found(app, "RT407")
+    assert clause in (one.explain or "")
+    assert (one.actions[0].option or "").endswith(option or "")
+
+
+def test_many_small_state_partitions() -> None:
+    (one,) = found(late_state({"rocksdbCommitFlushLatency": 9000}), "RT407")
+    assert one.actions[0].option == "spark.sql.shuffle.partitions"
+
+
+def test_reads_of_the_state() -> None:
+    metrics = {
+        "rocksdbGetLatency": 8000,
+        "rocksdbGetCount": 40_000,
+        "rocksdbReadBlockCacheMissCount": 900,
+        "rocksdbReadBlockCacheHitCount": 100,
+    }
+    (one,) = found(late_state(metrics, commit_ms=10.0), "RT414")
+    assert one.cause == "slow-state-access" and "80%" in one.title
+    assert {m.name: m.value for m in one.measurements}["block-cache-misses"] == 0.9
+    assert found(late_state({"rocksdbGetLatency": 80}), "RT414") == []
+
+
+def test_state_that_is_loaded_in_each_trigger() -> None:
+    (one,) = found(late_state({"rocksdbNumLoadedFromDfs": 3}), "RT414")
+    assert one.cause == "state-reloaded"
+    cumulative = [{"loadedMapCacheMissCount": 2 * n} for n in range(30)]
+    assert [f.cause for f in found(late_state(*cumulative), "RT414")] == ["state-reloaded"]
+    assert found(late_state({"loadedMapCacheMissCount": 8}), "RT414") == []
+
+
+# -- texts about the input ---------------------------------------------------------------------------
+
+
+def test_input_that_rises_at_constant_cost_is_the_cause() -> None:
+    tried = Settings(interval_ms=1000, back_pressure=False)
+    (risen,) = found(
+        w.simulated(Job(fixed_ms=10, per_record_ms=5), tried, [60] * 20 + [400] * 40), "RT101"
+    )
+    assert "The input rose from 60" in (risen.explain or "")
+    assert "stay unread in the source" in risen.actions[0].text
+    (steady,) = found(w.simulated(JOB, tried, [400] * 60), "RT101")
+    assert "The input rose" not in (steady.explain or "")
+
+
+def test_two_hundred_tasks_are_visible_in_the_first_trigger() -> None:
+    many = load(tasks=200, total_ms=7600, longest_ms=60)
+    first = [w.trigger(0, 4000, rows=20, stage=many)]
+    settings = {"spark.master": "local[2]"}
+    (one,) = found(app_of(first, application={"settings": settings}), "RT312")
+    assert one.cause == "fixed-cost" and "200 tasks for 20 records" in one.title
+    busy = [w.trigger(0, 4000, rows=20, stage=load(tasks=200, total_ms=7600, longest_ms=3000))]
+    assert found(app_of(busy, application={"settings": settings}), "RT312") == []
+
+
+def test_python_functions_and_waits_are_named() -> None:
+    slow = load(tasks=2, run_ms=10_000, cpu_ms=40, python_ms=9900, python=True)
+    triggers = overrun(rows=100, stage=slow)
+    (one,) = found(app_of(triggers, plan=Plan(functions=("ask_service",))), "RT314")
+    assert one.title.startswith("ask_service (Python) takes 99%")
+    assert "a wait is more likely" in (one.explain or "")
+    (quick,) = found(app_of(overrun(rows=100_000, stage=slow)), "RT314")
+    assert (
+        quick.title.startswith("Python code takes")
+        and "wait" not in (quick.explain or "").split(".")[-2]
+    )
+
+
+def test_foreach_batch_on_the_driver_is_named() -> None:
+    triggers = overrun(work=Work(jobs=1, busy_ms=200), sink="ForeachBatchSink")
+    (one,) = found(app_of(triggers), "RT308")
+    assert "foreachBatch works or waits on the driver" in one.title

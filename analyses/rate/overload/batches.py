@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from statistics import median
+from typing import Final, Unpack
 
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.advice import what_if
 from flowdiag.analyses.rate.cores import free_cores
+
+SPARK_FLOOR: Final = 100.0  # records per second: the default of minRate
+RISEN: Final = 1.5  # ratio of records per batch
+SAME_COST: Final = 1.3  # ratio of the costs of a record, either way
 
 
 def late_batches(
@@ -39,6 +44,7 @@ def late_batches(
         "More records arrive per interval than one interval can process.",
         doubled and f"At this rate, the delay doubles in {doubled}.",
         state.limit and state.limit.text,
+        risen_input(app),
         h.pid.enabled(app) is False and "Back pressure is off.",
     )
     return h.application_finding(
@@ -58,6 +64,41 @@ def late_batches(
         ranked=True,
         actions=tuple(_actions(assessed, state)),
     )
+
+
+def unread(state: h.StreamState) -> str:
+    """Return a sentence about the records that back pressure leaves in the source."""
+    now, able = state.records_per_s or 0.0, state.headroom_per_s or 0.0
+    if not able or now <= able:
+        return ""
+    return (
+        f" Of the current {h.fmt.rate(now)}, {h.fmt.percent(1 - able / now)} then stay unread in the source, and more "
+        "each second."
+    )
+
+
+def risen_input(app: h.ApplicationFacts) -> str | None:
+    """Return a sentence if the input rose while the cost of a record stayed the same: the input is the cause."""
+    done = [b for b in app.completed[h.defaults.COLD :] if b.records and b.processing_ms]
+    if len(done) < 2 * h.defaults.FEW:
+        return None
+    third = len(done) // 3
+    before, after = done[:third], done[-third:]
+    (low, cost), (high, later) = (_input(part) for part in (before, after))
+    if high < RISEN * low or not 1 / SAME_COST <= later / cost <= SAME_COST:
+        return None
+    interval = app.interval_ms or 1000
+    each = h.fmt.duration(later)
+    return (
+        f"The input rose from {h.fmt.rate(low * 1000 / interval)} to {h.fmt.rate(high * 1000 / interval)}, and a record "
+        f"still costs {each}: the higher input is the cause."
+    )
+
+
+def _input(batches: h.Sequence[h.Batch]) -> tuple[float, float]:
+    """Return the median records per batch, and the median milliseconds per record."""
+    records = median(b.records or 0 for b in batches)
+    return records, median((b.processing_ms or 0) / (b.records or 1) for b in batches)
 
 
 def _measurements(state: h.StreamState, late: float, delay: float) -> h.Iterator[h.Measurement]:
@@ -85,15 +126,16 @@ def _actions(assessed: h.AssessedApplication, state: h.StreamState) -> h.Iterato
     app, line, able = assessed.app, state.line, state.headroom_per_s or 0.0
     if h.pid.enabled(app) is not True and not h.pid.reads_files(app):
         # Spark's floor of 100 may exceed what the job can do, and its first batch has no limit.
-        floor, first = max(1.0, min(100.0, able / 10)), max(1.0, 0.9 * able)
+        floor, first = max(1.0, min(SPARK_FLOOR, able / 10)), max(1.0, 0.9 * able)
         yield from h.remedies(
             "overloaded",
             app,
             "back-pressure",
             *(("initial-rate",) if able else ()),
-            *(("min-rate",) if 0 < able < 200 else ()),
+            *(("min-rate",) if 0 < able < 2 * SPARK_FLOOR else ()),
             proposed={"initial-rate": first, "min-rate": floor},
-            model=what_if(assessed, state, back_pressure=True, min_rate=floor, initial_rate=first),
+            model=what_if(assessed, state, back_pressure=True, min_rate=floor, initial_rate=first)
+            + unread(state),
         )
     if line is not None and state.interval_ms and line.base >= 0.5 * state.interval_ms:
         yield h.longer_interval(

@@ -36,6 +36,7 @@ from flowdiag.analyses.rate.rules import (
     slow_output,
     slow_outside,
     slow_source,
+    slow_state_access,
     slow_task,
     starved_query,
     stuck_watermark,
@@ -91,4 +92,5 @@ RULES: Final[tuple[Rule, ...]] = (
     future_watermark.RULE,
     no_rows_written.RULE,
     starved_query.RULE,
+    slow_state_access.RULE,
 )

@@ -46,6 +46,9 @@ _OPTIONS: Final = {"max-rate": h.pid.MAX_RATE, "max-per-partition": h.pid.MAX_PE
 _IN_TIME: Final = (h.Stability.THROTTLED, h.Stability.STABLE, h.Stability.BORDERLINE)
 
 
+_CATCH_UP: Final = 1.3  # times the arrival rate, so that the backlog shrinks
+
+
 class Limits(h.Limits):
     share: float = h.limit(
         h.defaults.NARROW,
@@ -173,6 +176,7 @@ def _query_finding(
         more = max(files + 1, int(files * 0.6 / state.use)) if state.use else None
     elif "Kafka" in names:
         option = "maxOffsetsPerTrigger"
+        more = _enough(late, state, cap)
     setting = (option or "a limit per trigger") + (f" = {current}" if current else "")
     action = h.Action(
         text="Raise the limit until triggers take about half of their interval",
@@ -196,9 +200,42 @@ def _query_finding(
         count=round(cap.share * len(late)),
         actions=(action,),
     )
+    _add_unread(fields, late, cap)
     if option:
         fields["subject"] = h.option_subject(assessed.app, option)
     return h.trigger_finding(assessed, query, late, **fields)
+
+
+def _add_unread(fields: h.SubjectFields, late: h.Sequence[h.Trigger], cap: h.defaults.Cap) -> None:
+    """Add how many records arrive, are read and stay unread."""
+    growth = _unread_per_s(late)
+    if growth is None:
+        return
+    unread = late[-1].backlog
+    fields["explain"] += (
+        f" {h.fmt.rate(cap.per_s + growth)} arrive, and {h.fmt.rate(cap.per_s)} are read: "
+        f"{h.fmt.thousands(unread or 0)} are unread (latest minus committed offsets)."
+    )
+    over = f"grows by {h.fmt.rate(growth)}"
+    measured = h.measurement("unread", unread, "records", over=over)
+    fields["measurements"] = (*fields["measurements"], measured)
+
+
+def _unread_per_s(late: h.Sequence[h.Trigger]) -> float | None:
+    """Return by how much the backlog of the sources grows per second, if it does."""
+    known = [t for t in late if t.backlog is not None]
+    seconds = (known[-1].time_us - known[0].time_us) / 1e6 if len(known) > 1 else 0.0
+    growth = ((known[-1].backlog or 0) - (known[0].backlog or 0)) / seconds if seconds else 0.0
+    return growth if growth > 0 else None
+
+
+def _enough(late: h.Sequence[h.Trigger], state: h.StreamState, cap: h.defaults.Cap) -> int | None:
+    """Return a limit per trigger that catches up with the arrival rate, if triggers have the time for it."""
+    growth, seconds = _unread_per_s(late), (state.interval_ms or 0) / 1000
+    if growth is None or not state.use or not seconds:
+        return None
+    rate = _CATCH_UP * (cap.per_s + growth)
+    return round(rate * seconds) if state.use * rate / cap.per_s <= h.defaults.NARROW else None
 
 
 RULE = h.Rule("RT204", judge, Limits, causes=("max-rate",))

@@ -64,9 +64,9 @@ def judge(
         yield h.flow_finding(
             flow,
             units,
-            title=f"In {over} of {flow.plural(len(units))}, no job runs for {h.fmt.duration(gap)}, "
-            f"{h.fmt.percent(share)} of the time",
-            why=f"no job runs for {h.fmt.duration(gap)} of each batch",
+            title=f"In {over} of {flow.plural(len(units))}{flow.of_query}, no job runs for {h.fmt.duration(gap)}, "
+            f"{h.fmt.percent(share)} of the time{_where(flow)}",
+            why=f"no job runs for {h.fmt.duration(gap)} of each {flow.plural(1).removeprefix('1 ')}{_where(flow)}",
             cause="driver-gaps",
             rank=h.Rank.EXPLANATION,
             count=over,
@@ -76,6 +76,12 @@ def judge(
             ),
             actions=h.remedies("driver-gaps", assessed.app),
         )
+
+
+def _where(flow: h.Flow) -> str:
+    """Return a clause about the function that the sink calls on the driver, if there is one."""
+    sinks = [unit.record.sink or "" for unit in flow.units if isinstance(unit.record, h.Trigger)]
+    return ": foreachBatch works or waits on the driver" if "ForeachBatch" in "".join(sinks) else ""
 
 
 def _fewest(gaps: list[tuple[int, int]], limits: Limits) -> float:

@@ -148,22 +148,24 @@ def _wrong(
 def _jump(
     assessed: h.AssessedApplication, query: h.QueryFacts, first: h.Trigger, limits: Limits
 ) -> h.Finding:
-    after = [t for t in query.triggers if t.time_us >= first.time_us and t is not first]
+    newest, mark = first.max_event_us or 0, first.watermark_us or 0
+    # The input may begin after the event.
+    named = newest > end_us(first) + limits.ahead * 1000
+    after = [t for t in query.triggers if t.time_us >= first.time_us and not (named and t is first)]
     state = h.State.ONGOING if _leads(query.triggers[-1], limits) else h.State.RECOVERED
     dropped = sum(t.dropped for t in after)
-    newest = first.max_event_us or first.watermark_us or 0
-    lead_us = newest - end_us(first)
-    batch = "A batch" if first.batch is None else f"Batch {first.batch}"
+    far = newest if named else mark
+    lead_us = far - end_us(first)
+    title, why = _words(query, first, far, named=named)
     return h.trigger_finding(
         assessed,
         query,
-        [first, *after],
+        after if first in after else [first, *after],
         severity=h.grade(state=state, share=1.0, fatal=state is h.State.ONGOING and dropped > 0),
         state=state,
-        title=f"{batch} of {query.label} contains an event dated {day_of(newest)}, {lead_of(lead_us)} ahead of the "
-        "clock",
+        title=title,
         explain=h.explanation("future-watermark") + (_effect(after, dropped) if after else ""),
-        why=f"an event of batch {first.batch} is dated {day_of(newest)}, so rows with correct times are late",
+        why=why,
         cause="future-watermark",
         rank=h.Rank.ROOT_CAUSE,
         measurements=(
@@ -176,12 +178,24 @@ def _jump(
     )
 
 
+def _words(query: h.QueryFacts, first: h.Trigger, far: int, *, named: bool) -> tuple[str, str]:
+    """Return the title and the reason, with the batch of the event if it is known."""
+    batch = "a batch" if first.batch is None else f"batch {first.batch}"
+    ahead = f"dated {day_of(far)}, {lead_of(far - end_us(first))} ahead of the clock"
+    late = f"is dated {day_of(far)}, so rows with correct times are late"
+    if named:
+        title = f"{h.fmt.capital(batch)} of {query.label} contains an event {ahead}"
+        return title, f"an event of {batch} {late}"
+    title = f"The watermark of {query.label} is {ahead}: an event before {batch} moved it"
+    return title, f"its watermark {late}"
+
+
 def _effect(after: h.Sequence[h.Trigger], dropped: int) -> str:
     """Return what the triggers after the event did, each count with what it counts."""
     counts = [f"read {h.fmt.plural(sum(t.rows or 0 for t in after), 'row')}"]
     if all(t.written is not None for t in after):
         counts.append(f"wrote {h.fmt.plural(sum(t.written or 0 for t in after), 'row')}")
-    text = f" After that batch, {h.fmt.plural(len(after), 'trigger')} {' and '.join(counts)}."
+    text = f" Since then, {h.fmt.plural(len(after), 'trigger')} {' and '.join(counts)}."
     if dropped:
         # Operators count their own input, often after a partial aggregation.
         text += (

@@ -15,7 +15,8 @@ Spark 4 records that time. For older versions, data sent to Python workers count
 of at most `cpu` of the run time. It needs an event log, and at least `fewest` triggers. A query with time to spare is
 left out: its triggers take less than `use` of the interval, or pause if the interval is unknown.
 
-Spark does not record the CPU time of Python workers. Whether the code computes or waits, only the workers show.
+Spark does not record the CPU time of Python workers. Whether the code computes or waits, only the workers show. From
+`waits` per record on, a wait is more likely. The plan in the event log has the names of the Python functions.
 
 What to do
 ----------
@@ -39,6 +40,11 @@ class Limits(h.Limits):
     python: float = h.limit(0.7, "share", "minimum share of the run time in Python workers")
     cpu: float = h.limit(0.1, "share", "maximum share of the run time that the JVM computes")
     fewest: float = h.limit(3, "triggers", "a single trigger may be a coincidence")
+    waits: float = h.limit(
+        20,
+        "ms",
+        "per record: Python computes for microseconds, and a service answers in milliseconds",
+    )
     use: float = h.limit(
         h.defaults.NARROW, "share", "share of the interval; below it, there is time to spare"
     )
@@ -74,23 +80,37 @@ def _finding(flow: h.Flow, units: list[h.Unit], shares: list[float], limits: Lim
     cpu = median((stage.cpu_ms or 0) / (stage.run_ms or 1) for stage in stages)
     share, run = median(shares), median(stage.run_ms or 0 for stage in stages)
     records = [unit.records for unit in units if unit.records]
-    each = f", {h.fmt.duration(run / median(records))} per record" if records else ""
+    per_record = run / median(records) if records else 0.0
+    each = f", {h.fmt.duration(per_record)} per record" if records else ""
+    code, explain = _code(flow), h.explanation("slow-python-code")
+    if per_record >= limits.waits:
+        explain += (
+            " Code that computes rarely needs that long for one record, so a wait is more likely."
+        )
     of = f"median of {flow.plural(len(units))}"
     return h.flow_finding(
         flow,
         units,
-        title=f"Python code takes {h.fmt.percent(share)} of the task time{flow.of_query}{each}; "
+        title=f"{code} takes {h.fmt.percent(share)} of the task time{flow.of_query}{each}; "
         f"the JVM computes for {h.fmt.percent(cpu)} of it",
-        why=f"Python code takes {h.fmt.percent(share)} of the task time",
+        explain=explain,
+        why=f"{code} takes {h.fmt.percent(share)} of the task time",
         cause="slow-python-code",
         rank=h.Rank.EXPLANATION,
         count=len(units),
         measurements=(
             h.measurement("python-share", round(share, 3), "share", limits.python, over=of),
+            h.measurement("per-record", round(per_record, 1), "ms", limits.waits, over=of),
             h.measurement("jvm-cpu-share", round(cpu, 3), "share", limits.cpu, over=of),
         ),
         actions=h.remedies("slow-python-code", flow.assessed.app),
     )
+
+
+def _code(flow: h.Flow) -> str:
+    """Return the names of the query's Python functions, if the input has its plan."""
+    names = flow.query.plan.functions if flow.query is not None else ()
+    return f"{h.fmt.listed(names)} (Python)" if names else "Python code"
 
 
 RULE = h.Rule("RT314", judge, Limits, causes=("slow-python-code",))

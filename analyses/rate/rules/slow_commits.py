@@ -13,6 +13,8 @@ How it decides
 --------------
 State: Spark reports `commitTimeMs` as the sum over all partitions. flowdiag divides it by the number of
 partitions that run concurrently. The result must be at least `share` of the trigger and at least `floor`.
+`customMetrics` of RocksDB name the part that takes most. Partitions with fewer than `rows` each, and `more` times as
+many as cores, are advised to be fewer.
 
 Metadata: `walCommit` and `commitOffsets` together must reach the same two limits.
 
@@ -21,7 +23,8 @@ their interval or take at least `use` of it.
 
 What to do
 ----------
-State: use RocksDB with changelog checkpointing, and fewer shuffle partitions if the state is small.
+State: the metrics of RocksDB show whether uploads, flushes or compaction take the time. Use RocksDB with changelog
+checkpointing, no compaction on commit, and fewer shuffle partitions if the state is small.
 Metadata: use a faster file system for the checkpoint location, or asynchronous progress tracking.
 
 False alarms
@@ -36,6 +39,7 @@ from typing import Final
 
 from flowdiag.analyses.rate import helpers as h
 from flowdiag.analyses.rate.cores import cores_of
+from flowdiag.analyses.rate.state_store import largest_commit_part, rows_per_partition
 
 _KINDS: Final = {
     "state": ("committing its state", "slow-state-commits"),
@@ -51,6 +55,8 @@ class Limits(h.Limits):
     fewest: float = h.limit(
         h.defaults.FEW, "triggers", "minimum number of triggers; fewer may be a coincidence"
     )
+    rows: float = h.limit(1000, "rows", "a commit of fewer rows costs as much as an empty one")
+    more: float = h.limit(4.0, "ratio", "partitions per core; up to three are recommended")
     use: float = h.limit(
         h.defaults.NARROW,
         "share",
@@ -67,7 +73,7 @@ def judge(
         late = [t for t in h.late_triggers(query.triggers) if t.rows and t.duration_ms]
         if not h.short_of_time(state, use=limits.use) or len(late) < max(1, limits.fewest):
             continue
-        for kind, (what, cause) in _KINDS.items():
+        for kind in _KINDS:
             times = [t.metadata_ms if kind == "metadata" else t.commit_ms(cores) for t in late]
             # Commits overlap with other tasks, so their sum may exceed the trigger.
             shares = [
@@ -76,29 +82,67 @@ def judge(
             took, share = median(times), median(shares)
             if took < limits.floor or share < limits.share:
                 continue
-            part, over = h.fmt.percent(share), f"median of {h.fmt.plural(len(late), 'trigger')}"
-            yield h.trigger_finding(
-                assessed,
-                query,
-                late,
-                title=f"{h.fmt.capital(query.label)} spends {h.fmt.duration(took)} of each trigger "
-                f"on {what}, {part} of its time",
-                explain=h.explanation("slow-state-commits"),
-                why=f"spends {part} of its triggers on {what}",
-                cause=cause,
-                rank=h.Rank.MECHANISM,
-                measurements=(
-                    h.measurement(f"{kind}-commit", round(took), "ms"),
-                    h.measurement("share", round(share, 3), "share", limits.share, over=over),
-                ),
-                actions=_actions(assessed.app, late[-1], kind),
-            )
+            yield _finding(assessed, query, late, kind, took, share, limits)
 
 
-def _actions(app: h.ApplicationFacts, last: h.Trigger, kind: str) -> tuple[h.Action, ...]:
-    if kind == "state":
-        rocksdb = any(operator.get("rocksdb") for operator in last.state)
-        return h.remedies("slow-state-commits", app, "changelog" if rocksdb else "rocksdb")
+def _finding(
+    assessed: h.AssessedApplication,
+    query: h.QueryFacts,
+    late: h.Sequence[h.Trigger],
+    kind: str,
+    took: float,
+    share: float,
+    limits: Limits,
+) -> h.Finding:
+    what, cause = _KINDS[kind]
+    largest = largest_commit_part(late) if kind == "state" else None
+    part, over = h.fmt.percent(share), f"median of {h.fmt.plural(len(late), 'trigger')}"
+    return h.trigger_finding(
+        assessed,
+        query,
+        late,
+        title=f"{h.fmt.capital(query.label)} spends {h.fmt.duration(took)} of each trigger "
+        f"on {what}, {part} of its time",
+        explain=h.explanation("slow-state-commits") + _part_clause(largest),
+        why=f"spends {part} of its triggers on {what}",
+        cause=cause,
+        rank=h.Rank.MECHANISM,
+        measurements=(
+            h.measurement(f"{kind}-commit", round(took), "ms"),
+            h.measurement("share", round(share, 3), "share", limits.share, over=over),
+        ),
+        actions=_metadata_actions()
+        if kind == "metadata"
+        else _state_actions(assessed.app, late[-1], largest, limits),
+    )
+
+
+def _part_clause(largest: tuple[str, str | None, float] | None) -> str:
+    if largest is None:
+        return ""
+    text, _, share = largest
+    return f" {text[:1].upper()}{text[1:]} takes {h.fmt.percent(share)} of the commits."
+
+
+def _state_actions(
+    app: h.ApplicationFacts,
+    last: h.Trigger,
+    largest: tuple[str, str | None, float] | None,
+    limits: Limits,
+) -> tuple[h.Action, ...]:
+    """Return the advice for many small partitions, then for the largest part of the commits."""
+    cores = cores_of(app)
+    rocksdb = any(operator.get("rocksdb") for operator in last.state)
+    remedy = (largest[1] if largest else "changelog") if rocksdb else "rocksdb"
+    actions = h.remedies("slow-state-commits", app, remedy) if remedy else _metadata_actions()
+    most = max((operator.get("partitions") or 0 for operator in last.state), default=0)
+    rows = rows_per_partition(last.state)
+    if cores and rows is not None and rows < limits.rows and most >= limits.more * cores:
+        return (*h.remedies("fixed-cost", app, "fewer-tasks", cores=str(cores)), *actions)
+    return actions
+
+
+def _metadata_actions() -> tuple[h.Action, ...]:
     text = "Move the checkpoint location to a faster file system"
     return (h.Action(text=text, verify="walCommit and commitOffsets of the triggers"),)
 

@@ -16,9 +16,9 @@ run does not count. Another query must work during at least `share` of the slow 
 
 With an event log, the jobs of the slow trigger take at least `longer` times as long as all tasks of its longest stage.
 So its tasks waited for a core. Without the times of tasks, the trigger must begin during a trigger of the other query,
-and end within `after` of its end. Then at least `fewest` triggers with rows must be `longer` times shorter.
+and end within `after` of its end. Then at least `short` triggers with rows must be `longer` times shorter.
 
-At least `fewest` triggers, and `mostly` of the slow ones, must meet these conditions.
+At least `fewest` triggers must meet these conditions, with `mostly` of the time of the slow ones.
 
 What to do
 ----------
@@ -45,7 +45,8 @@ class Limits(h.Limits):
         1500, "ms", "the time of a short job before or after the last task of the other"
     )
     fewest: float = h.limit(3, "triggers", "fewer may be a coincidence")
-    mostly: float = h.limit(0.7, "share", "of the slow triggers; the others may be slow themselves")
+    short: float = h.limit(2, "triggers", "they show that the query itself is fast")
+    mostly: float = h.limit(0.7, "share", "of the time of the slow triggers; others may be slow")
 
 
 def judge(
@@ -57,7 +58,8 @@ def judge(
         others = [other for other, _ in assessed.queries if other is not query]
         by_other = [(_starved(query, slow, other, limits), other) for other in others]
         starved, other = max(by_other, key=lambda one: len(one[0]), default=([], query))
-        if len(starved) >= max(1, limits.fewest, limits.mostly * len(slow)):
+        times = [sum(t.duration_ms or 0 for t in some) for some in (starved, slow)]
+        if len(starved) >= max(1, limits.fewest) and times[0] >= limits.mostly * times[1]:
             yield _finding(assessed, query, starved, other)
 
 
@@ -75,7 +77,7 @@ def _starved(
     query: h.QueryFacts, slow: h.Sequence[h.Trigger], other: h.QueryFacts, limits: Limits
 ) -> list[h.Trigger]:
     """Return the slow triggers of a query that wait for another query."""
-    spans = [(t.time_us, end_us(t)) for t in other.triggers if t.rows]
+    spans = [(t.time_us, end_us(t)) for t in other.triggers]
     found = []
     for trigger in slow:
         low, high = trigger.time_us, end_us(trigger)
@@ -106,7 +108,7 @@ def _ends_with(
     short = (slow.duration_ms or 0) / limits.longer
     fast = sum(bool(t.rows) and (t.duration_ms or 0) <= short for t in query.triggers)
     after = limits.after * 1000
-    return fast >= limits.fewest and any(
+    return fast >= limits.short and any(
         start <= slow.time_us + after and abs(end_us(slow) - end) <= after for start, end in spans
     )
 

@@ -1,0 +1,140 @@
+"""Triggers spend their time on reading state: in RocksDB, or from the checkpoint location.
+
+What it reports
+---------------
+- A query that is short of time because its tasks wait for reads and writes of RocksDB.
+- A query whose tasks load the state again in most triggers, because they move to other executors.
+
+Why it matters
+--------------
+More shuffle partitions or input limits do not help as long as each key costs a read of the disk.
+
+How it decides
+--------------
+The rule only applies if triggers overrun their interval, take at least `use` of it, or follow each other without a
+pause. The values are medians over at least `fewest` recent triggers with rows.
+
+Reads: `rocksdbGetLatency` and `rocksdbPutLatency`, divided by the partitions that run concurrently, take at least
+`share` of the trigger. Block cache misses and writer stalls are listed with them.
+
+Loads: in at least `mostly` of the triggers, partitions load their state from the checkpoint location
+(`rocksdbNumLoadedFromDfs`), or miss the maps in memory (`loadedMapCacheMissCount`).
+
+What to do
+----------
+Reads: a larger block cache, and a faster local disk. Loads: a longer `spark.locality.wait`, and executors that stay.
+
+False alarms
+------------
+The first triggers after a restart, which load the whole state once.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+
+from flowdiag.analyses.rate import helpers as h
+from flowdiag.analyses.rate.cores import cores_of
+from flowdiag.analyses.rate.state_store import ACCESS, reloads, spent_ms, total
+
+
+class Limits(h.Limits):
+    share: float = h.limit(0.4, "share", "minimum share of the duration of a trigger")
+    mostly: float = h.limit(h.defaults.MOSTLY, "share", "of the triggers; single moves are normal")
+    fewest: float = h.limit(
+        h.defaults.FEW, "triggers", "minimum number of triggers; fewer may be a coincidence"
+    )
+    use: float = h.limit(
+        h.defaults.NARROW, "share", "share of the interval; below it, there is time to spare"
+    )
+
+
+def judge(
+    assessed: h.AssessedApplication, limits: Limits
+) -> h.Iterator[h.Finding | h.Inconclusive]:
+    """Yield at most one finding about reads and one about loads per query."""
+    cores = cores_of(assessed.app)
+    for flow in h.flows_of(assessed):
+        query = flow.query
+        if query is None or not h.has_no_pause(flow, use=limits.use):
+            continue
+        late = [t for t in h.late_triggers(query.triggers) if t.rows and t.duration_ms and t.state]
+        if len(late) < max(1, limits.fewest):
+            continue
+        took = median(spent_ms(t, ACCESS, cores) for t in late)
+        share = median(min(1.0, spent_ms(t, ACCESS, cores) / (t.duration_ms or 1)) for t in late)
+        if took and share >= limits.share:
+            yield _slow(assessed, query, late, took, share, limits)
+        loaded = [*reloads(late)]
+        if len(loaded) >= max(1, limits.mostly * (len(late) - 1)):
+            yield _reloaded(assessed, query, late, loaded, limits)
+
+
+def _slow(
+    assessed: h.AssessedApplication,
+    query: h.QueryFacts,
+    late: h.Sequence[h.Trigger],
+    took: float,
+    share: float,
+    limits: Limits,
+) -> h.Finding:
+    hits, misses = (total(late, (f"rocksdbReadBlockCache{kind}Count",)) for kind in ("Hit", "Miss"))
+    stalls = total(late, ("rocksdbWriterStallLatencyMs",))
+    gets = total(late, ("rocksdbGetCount",))
+    part, over = h.fmt.percent(share), f"median of {h.fmt.plural(len(late), 'trigger')}"
+    measured = [
+        h.measurement("state-access", round(took), "ms", over=over),
+        h.measurement("share", round(share, 3), "share", limits.share, over=over),
+    ]
+    if gets:
+        each = total(late, ("rocksdbGetLatency",)) * 1000 / gets
+        measured.append(h.measurement("per-read", round(each), "us", over=f"{gets:,} reads"))
+    if hits + misses:
+        measured.append(
+            h.measurement("block-cache-misses", round(misses / (hits + misses), 3), "share")
+        )
+    if stalls:
+        measured.append(h.measurement("writer-stalls", stalls, "ms", over="sum over partitions"))
+    return h.trigger_finding(
+        assessed,
+        query,
+        late,
+        title=f"{h.fmt.capital(query.label)} spends {h.fmt.duration(took)} of each trigger on reads and writes of its "
+        f"state, {part} of its time",
+        why=f"reads and writes of its state take {part} of each trigger",
+        cause="slow-state-access",
+        rank=h.Rank.ROOT_CAUSE,
+        measurements=tuple(measured),
+        actions=h.remedies("slow-state-access", assessed.app),
+    )
+
+
+def _reloaded(
+    assessed: h.AssessedApplication,
+    query: h.QueryFacts,
+    late: h.Sequence[h.Trigger],
+    loaded: h.Sequence[tuple[h.Trigger, int]],
+    limits: Limits,
+) -> h.Finding:
+    of = f"{len(loaded)} of {h.fmt.plural(len(late), 'trigger')}"
+    share = len(loaded) / len(late)
+    return h.trigger_finding(
+        assessed,
+        query,
+        [trigger for trigger, _ in loaded],
+        title=f"{h.fmt.capital(query.label)} loads state from its checkpoint again in {of}",
+        why=f"its tasks load state from the checkpoint location in {of}",
+        cause="state-reloaded",
+        confidence=h.Confidence.MEDIUM,
+        rank=h.Rank.ROOT_CAUSE,
+        measurements=(
+            h.measurement("loads", round(share, 3), "share", limits.mostly, over=of),
+            h.measurement("partitions", max(count for _, count in loaded), over="most per trigger"),
+        ),
+        actions=h.remedies("state-reloaded", assessed.app),
+    )
+
+
+RULE = h.Rule(
+    "RT414", judge, Limits, causes=("slow-state-access", "state-reloaded"), needs="triggers"
+)

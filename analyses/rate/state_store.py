@@ -1,0 +1,77 @@
+"""Time that triggers spend in their state stores, from `customMetrics` of the progress.
+
+Spark adds up the metrics over all partitions. Partitions run concurrently, one per core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+from flowdiag.analyses.rate.facts import Trigger
+
+COMMIT_PARTS: Final[Mapping[str, tuple[str, str | None]]] = {
+    "rocksdbCommitFileSyncLatencyMs": ("uploading files", "changelog"),
+    "rocksdbSaveZipFilesLatencyMs": ("uploading files", "changelog"),
+    "rocksdbChangeLogWriterCommitLatencyMs": ("uploading changes", None),
+    "rocksdbCommitCompactLatency": ("compaction", "compaction"),
+    "rocksdbCommitFlushLatency": ("flushing memtables", "changelog"),
+    "rocksdbCommitCheckpointLatency": ("a local checkpoint of RocksDB", "changelog"),
+    "rocksdbCommitPauseLatency": ("waiting for background work of RocksDB", "changelog"),
+    "rocksdbCommitWriteBatchLatency": ("writing the changes to RocksDB", None),
+}
+"""Parts of a commit in milliseconds: what they do, and the remedy in `slow-state-commits`."""
+
+ACCESS: Final = ("rocksdbGetLatency", "rocksdbPutLatency")
+LOAD: Final = ("rocksdbLoadLatencyMs",)
+_LOADED: Final = ("rocksdbNumLoadedFromDfs",)  # per trigger
+_MISSED: Final = ("loadedMapCacheMissCount",)  # since the start of the executors
+
+
+def total(triggers: Iterable[Trigger], names: Sequence[str]) -> int:
+    """Return the sum of some metrics over all operators of the triggers."""
+    return sum(
+        operator.get("custom", {}).get(name, 0)
+        for trigger in triggers
+        for operator in trigger.state
+        for name in names
+    )
+
+
+def spent_ms(trigger: Trigger, names: Sequence[str], cores: int | None) -> float:
+    """Return the minimum time of a trigger in some metrics: partitions run concurrently, one per core."""
+    spent = 0.0
+    for operator in trigger.state:
+        partitions = operator.get("partitions") or 1
+        value = sum(operator.get("custom", {}).get(name, 0) for name in names)
+        spent += value / max(1, min(partitions, cores) if cores else partitions)
+    return spent
+
+
+def largest_commit_part(triggers: Sequence[Trigger]) -> tuple[str, str | None, float] | None:
+    """Return what takes most of the commits, its remedy and its share; None without such metrics."""
+    parts: dict[tuple[str, str | None], int] = {}
+    for name, part in COMMIT_PARTS.items():
+        parts[part] = parts.get(part, 0) + total(triggers, (name,))
+    (text, remedy), most = max(parts.items(), key=lambda one: one[1])
+    return (text, remedy, most / sum(parts.values())) if most else None
+
+
+def reloads(triggers: Sequence[Trigger]) -> Iterator[tuple[Trigger, int]]:
+    """Yield the triggers whose tasks found their state in no memory, with the number of partitions."""
+    for before, trigger in pairwise(triggers):
+        count = total([trigger], _LOADED)
+        missed = total([trigger], _MISSED) - total([before], _MISSED)
+        if before.run_id == trigger.run_id and (loaded := max(count, missed)) > 0:
+            yield trigger, loaded
+
+
+def rows_per_partition(operators: Iterable[Mapping[str, Any]]) -> float | None:
+    """Return the fewest rows per partition of any operator; None without counts."""
+    known = (
+        one["rows"] / one["partitions"]
+        for one in operators
+        if one.get("partitions") and one.get("rows") is not None
+    )
+    return min(known, default=None)
