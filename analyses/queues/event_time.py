@@ -128,9 +128,13 @@ class EventTime:
             yield None, output
         yield from self.splits.get(key, {}).items()
 
+    def flow(self, task: str, operator: str, name: str) -> Flow | None:
+        """Return a counter of an operator. In metric reports, the only operator of a task shares those of the task."""
+        return self.flows.get((task, operator, name)) or self.flows.get((task, None, name))
+
     def received(self, task: str, operator: str, since_us: int = 0) -> float:
         """Return how many records an operator receives after a time."""
-        flow = self.flows.get((task, operator, "numRecordsIn"))
+        flow = self.flow(task, operator, "numRecordsIn")
         return 0.0 if flow is None else flow.since(since_us)
 
     @property
@@ -197,7 +201,7 @@ def stuck_operators(job: JobQueues) -> Iterator[Stuck]:
         if found is None:
             continue
         keys, standing = found
-        emitted = times.flows.get((task, operator, "numRecordsOut"))
+        emitted = times.flow(task, operator, "numRecordsOut")
         if emitted is None:
             continue
         yield Stuck(
@@ -234,14 +238,23 @@ def holders(job: JobQueues, task: str, standing: Held) -> list[Holder]:
 
 def has_no_watermarks(job: JobQueues, task: str) -> bool:
     """Return whether no source upstream of a task has had a watermark."""
-    outputs = [
-        mark
-        for key, marks in event_time(job).outputs.items()
-        if key.task in job.topology.sources
-        and (key.task == task or task in job.topology.downstream(key.task))
-        for mark in marks
-    ]
+    outputs = list(_source_marks(job, task))
     return bool(outputs) and all((now := held(mark)) and now.value is None for mark in outputs)
+
+
+def has_watermarks(job: JobQueues, task: str) -> bool:
+    """Return whether a source upstream of a task, or one of its splits, has a watermark."""
+    return any(mark.latest is not None for mark in _source_marks(job, task))
+
+
+def _source_marks(job: JobQueues, task: str) -> Iterator[Mark]:
+    times = event_time(job)
+    for key, marks in times.outputs.items():
+        if key.task in job.topology.sources and (
+            key.task == task or task in job.topology.downstream(key.task)
+        ):
+            yield from marks
+            yield from times.splits.get(key, {}).values()
 
 
 def _walk(

@@ -107,7 +107,7 @@ class Bench:
         flows = tuple(
             Flow(
                 task=task,
-                operator=operator,
+                operator=operator or None,
                 name=name,
                 points=tuple(
                     FlowPoint(time_of(tick), time_of(tick), count * (tick > 0), Ref(0, tick))
@@ -163,6 +163,33 @@ def test_a_subtask_that_stops_reading() -> None:
     finding = bench.found()
     assert (finding.subject.task, finding.subject.subtask_index) == (ORDERS, 0)
     assert finding.title.endswith("Source: orders (1/2) has no records")
+
+
+def test_metric_reports_merge_a_task_with_its_only_operator() -> None:
+    bench = Bench().stuck().output(ORDERS, 1, never)
+    for name in ("numRecordsIn", "numRecordsOut"):
+        bench.counts[WINDOW, "", name] = bench.counts.pop((WINDOW, "window", name))
+    assert bench.found().subject.subtask_index == 1
+
+
+def without_late_metric(bench: Bench) -> Bench:
+    """Timers instead of windows: no metric shows that the operator needs event time."""
+    del bench.counts[WINDOW, "window", "numLateRecordsDropped"]
+    return bench
+
+
+def test_timers_wait_for_a_watermark_that_other_subtasks_have() -> None:
+    finding = without_late_metric(Bench().stuck().output(ORDERS, 1, never)).found()
+    assert (finding.subject.subtask_index, finding.confidence) == (1, "medium")
+
+
+def test_timers_without_any_watermark_are_inconclusive() -> None:
+    bench = without_late_metric(Bench().stuck())
+    for task in (ORDERS, PAYMENTS):
+        for index in range(2):
+            bench.output(task, index, never)
+    (reason,) = reasons(bench.job())
+    assert "No source emits a watermark" in reason.reason
 
 
 def test_more_subtasks_than_splits() -> None:

@@ -91,6 +91,10 @@ def _without_output(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding | 
         if not e.is_ahead(silent.watermark_ms, silent.until_us):
             yield _stuck(job, silent, silent.watermark_ms)
         return
+    standing = e.stuck_subtasks(job, silent.task)
+    if standing and standing[1].value is None and e.has_watermarks(job, silent.task):
+        yield _stuck(job, silent, None)
+        return
     hours = limits.window_hours if e.event_time(job).operators else limits.filter_hours
     if silent.lasted_ms >= hours * 3_600_000:
         yield _empty(job, silent)
@@ -262,14 +266,19 @@ def _evidence(job: h.JobQueues, holder: e.Holder) -> h.Iterator[h.Evidence | Non
         yield h.mark_evidence(times.output_of(key), holder.held.until_us)
 
 
-def _stuck(job: h.JobQueues, silent: h.Silence, watermark_ms: float) -> h.Finding:
-    name, lasted = h.fmt.shorten(silent.task), h.fmt.duration(silent.lasted_ms)
+def _stuck(job: h.JobQueues, silent: h.Silence, watermark_ms: float | None) -> h.Finding:
+    name, lasted = h.fmt.shorten(silent.name), h.fmt.duration(silent.lasted_ms)
     received = f"{h.fmt.thousands(silent.records)} records"
     standing = e.stuck_subtasks(job, silent.task)
     holder = next(iter(e.holders(job, silent.task, standing[1])), None) if standing else None
     cause, subject = "stuck-watermark", h.task_subject(job, silent.task)
     reason = "its watermark does not advance"
-    why = f"{name}: {received} in and none out, and its watermark stays at {_clock(watermark_ms)}"
+    value = (
+        "it has no watermark"
+        if watermark_ms is None
+        else f"its watermark stays at {_clock(watermark_ms)}"
+    )
+    why = f"{name}: {received} in and none out, and {value}"
     remedies: tuple[str, ...] = ("idleness", "timestamps")
     if holder is not None:
         cause, subject, reason, why, remedies = _culprit(job, holder)
