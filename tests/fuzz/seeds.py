@@ -51,6 +51,7 @@ def seeds() -> tuple[Seed, ...]:
         *_recorded(),
         *_written(),
         *_packed(),
+        *_dumped(),
     )
 
 
@@ -117,6 +118,12 @@ def _written() -> Iterator[Seed]:
     yield Seed("collector's log", "gc.log", _PAUSES.encode())
     yield Seed("Prometheus history", "range.json", json.dumps(_HISTORY).encode())
     yield Seed("printed answer", "curl.txt", _CURL.encode())
+
+
+def _dumped() -> Iterator[Seed]:
+    """Return thread dumps, as text and as JSON."""
+    for path in sorted((Path(__file__).parents[1] / "parsers/data/threads").iterdir()):
+        yield Seed("thread dumps", path.name, path.read_bytes())
 
 
 def _packed() -> Iterator[Seed]:

@@ -67,7 +67,7 @@ def remedies_for(
     known = _FITTING_REMEDIES.get(found.cause) or tuple(CAUSES[found.cause].remedies)
     left_out = _unfitting(job, found, cpu)
     names = [name for name in known if name not in left_out]
-    first = remedies_for_code(job, found.code, most=1) if found.code is not None else ()
+    first = remedies_for_code(job, found.code, found.cause)[:1] if found.code is not None else ()
     return first + h.remedies(
         found.cause,
         job,
@@ -92,10 +92,16 @@ def _unfitting(job: JobFacts, found: NamedCulprit, cpu: float | None) -> frozens
 
 
 def remedies_for_code(
-    job: JobFacts, code: CodeReading, most: int | None = None
+    job: JobFacts, code: CodeReading, cause: str | None = None
 ) -> tuple[Action, ...]:
-    """Return the first remedies for the code of a task's threads, with its methods filled in."""
-    names = [*CAUSES[code.cause].remedies][:most]
+    """Return the remedies for the code of a task's threads, with its methods filled in.
+
+    A call that never returns (`cause` is `task-hangs`) needs a timeout first.
+    """
+    names = sorted(
+        CAUSES[code.cause].remedies,
+        key=lambda name: not (cause == "task-hangs" and name == "limit-wait"),
+    )
     stack = code.stack
     return h.remedies(
         code.cause,

@@ -74,6 +74,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
             severity = severity_of(job, spell)
             subject = culprit_subject(job, spell)
             found = _finding(job, code, limits, subject, severity=severity, state=spell.state)
+            found = replace(found, actions=remedies_for_code(job.job, code, spell.cause))
             yield _with_latency(found, spell, limits)
     for task, code in read_tasks(job.job).items() if not spells else ():
         never_ends = code.cause == "deadlock"
