@@ -167,6 +167,9 @@ class Event(StrEnum):
     ALIGNMENT = "alignment"
     NETWORK_MEMORY = "network_memory"
     EXTERNAL_FAILURE = "external_failure"  # fenced producer, invalid transaction, storage errors
+    UNREACHABLE = (
+        "unreachable"  # a client cannot connect to a server: fields.address, fields.client
+    )
     METRIC = "metric"
     THREAD = "thread"  # what a thread does in a dump: see `stacks.dumps`
     # Spark

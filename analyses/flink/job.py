@@ -275,6 +275,7 @@ class Incident:
 
     Kinds of failures: task-failure, job-failure, exception, taskmanager-lost, worker-lost, out-of-memory,
     network-buffers, no-resource, task-stuck, snapshot-failed, async-failure, external-failure.
+    `unreachable` is a server that clients of a process cannot connect to within ten seconds.
     Kinds of job events: started, submitted, restart, restored, rescaled, savepoint, cancelled, finished,
     leadership, coordinator-stopped. Kinds of warnings: abort-notified, barrier-delayed, network-memory,
     not-triggered. `silent` is a log without records for `duration_ms`; `text` names its process.

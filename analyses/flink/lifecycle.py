@@ -203,6 +203,11 @@ def incidents(events: DataFrame) -> DataFrame:
     return SQL.run("incidents", events=events)
 
 
+def unreachable(events: DataFrame) -> DataFrame:
+    """Return the servers that clients cannot reach: one row per process, server and ten seconds."""
+    return SQL.run("unreachable", events=events)
+
+
 def parts(events: DataFrame) -> DataFrame:
     """Return the reports of subtasks: one row per (job, checkpoint, subtask, origin).
 
@@ -219,6 +224,7 @@ def facts_frame(events: DataFrame) -> DataFrame:
         .unionByName(attempts(events), allowMissingColumns=True)
         .unionByName(acknowledgements(lives), allowMissingColumns=True)
         .unionByName(incidents(events), allowMissingColumns=True)
+        .unionByName(unreachable(events), allowMissingColumns=True)
         .unionByName(parts(events), allowMissingColumns=True)
     )
 

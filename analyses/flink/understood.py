@@ -30,6 +30,7 @@ _WORDS: Final = {
     "barrier-delayed": "delayed barriers",
     "network-memory": "warnings about network memory",
     "external-failure": "failures of connectors and storage",
+    "unreachable": "servers that clients cannot reach",
     "not-triggered": "checkpoints not triggered",
     "checkpoint-counts": "counts of checkpoints",
     "restored": "restores from a checkpoint",

@@ -158,7 +158,7 @@ RELATIONS: Final = (
     Relation(
         name="lag-grows",
         causes=(*_SLOW, "checkpoint-lock-held", "hot-partition", "too-few-partitions"),
-        explain=("IO101",),
+        explain=("IO101", "IO102"),
         clause="the source is read more slowly than records arrive",
         source="SourceReaderBase polls no records while its element queue is full",
     ),

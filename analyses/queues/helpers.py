@@ -64,6 +64,7 @@ from flowdiag.analyses.queues.neighbours.lags import (
     hot_partition,
     hot_subtask,
     job_trend,
+    lacks_partitions,
     lag_measurements,
     partitions_of_job,
     pending_of,
@@ -72,6 +73,12 @@ from flowdiag.analyses.queues.neighbours.lags import (
     silent_subtasks,
     trend_of,
     uneven_sources,
+)
+from flowdiag.analyses.queues.neighbours.outages import (
+    broker_stopped,
+    lasted_s,
+    server_name,
+    spells_of_records,
 )
 from flowdiag.analyses.queues.proof import (
     GC_TIME,

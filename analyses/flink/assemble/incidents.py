@@ -46,6 +46,7 @@ _INCIDENT_KINDS: Final = {
     Event.BARRIER_DELAYED: "barrier-delayed",
     Event.NETWORK_MEMORY: "network-memory",
     Event.EXTERNAL_FAILURE: "external-failure",
+    Event.UNREACHABLE: "unreachable",
     Event.ACKNOWLEDGE_REFUSED: "acknowledge-refused",
     Event.ASYNCHRONOUS_PART: "async-failure",
     Event.TASK_STATE: "task-failure",

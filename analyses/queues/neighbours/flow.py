@@ -18,6 +18,7 @@ from flowdiag.analyses.queues.neighbours.lags import (
     job_trend,
     pressed_sources,
 )
+from flowdiag.analyses.queues.neighbours.outages import unreachable_at_end
 from flowdiag.analyses.queues.root import Spell, find_spells, loads_in
 from flowdiag.parsers.components import components
 
@@ -27,6 +28,8 @@ BUSY: Final = 0.85
 """Share of the time: a source this busy cannot read faster."""
 BEHIND_S: Final = 10.0
 """Seconds of reading: bursts, pauses and checkpoints cause less."""
+UNREACHED_S: Final = 30.0
+"""Seconds without a successful connection: clients try again about once per second."""
 _WRITERS: Final = ("Sink: ", ": Writer", ": Committer")
 
 
@@ -91,6 +94,9 @@ Limit = tuple[Side | None, str | None, str | None, str]
 def _limit(job: JobQueues, lag: Trend | None) -> Limit:
     spells = [spell for spell in find_spells(job) if not spell.ordinary]
     blocked = blocked_sessions(job)
+    server = unreachable_at_end(job, UNREACHED_S)
+    if server is not None:
+        return "source", None, f"Kafka at {server}", f"clients cannot reach Kafka at {server}"
     if blocked is not None and blocked.ongoing:
         task = spells[0].task if spells else None
         count = f"{blocked.waiting} of {fmt.plural(blocked.sessions, 'session')}"

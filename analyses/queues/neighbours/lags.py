@@ -341,9 +341,17 @@ def hot_partition(job: JobQueues, share: float, ratio: float) -> str | None:
     return name if stands_out else None
 
 
-def uneven_sources(job: JobQueues, behind_s: float) -> bool:
+def uneven_sources(job: JobQueues, behind_s: float, busy: float) -> bool:
     """Return whether a hot partition or missing partitions explain the lag of a source."""
-    for task in job.topology.sources:
-        if hot_subtask(job, task, 0.5, 3, 1.5, behind_s) or silent_subtasks(job, task):
-            return True
-    return False
+    return any(
+        hot_subtask(job, task, 0.5, 3, 1.5, behind_s) or lacks_partitions(job, task, busy)
+        for task in job.topology.sources
+    )
+
+
+def lacks_partitions(job: JobQueues, task: str, busy: float) -> bool:
+    """Return whether some subtasks of a source read nothing while all others are busy."""
+    loads = active_loads(job, task)
+    if not loads or not silent_subtasks(job, task):
+        return False
+    return all(not load.measured or (load.busy or 0.0) >= busy for load in loads)

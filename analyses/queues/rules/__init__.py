@@ -7,6 +7,7 @@ from typing import Final
 from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.queues.rules import (
     back_pressure,
+    broker_unreachable,
     consumer_lag,
     data_skew,
     database_lock,
@@ -55,4 +56,5 @@ RULES: Final[tuple[Rule, ...]] = (
     hot_partition.RULE,
     idle_source_subtasks.RULE,
     database_lock.RULE,
+    broker_unreachable.RULE,
 )

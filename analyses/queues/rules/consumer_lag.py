@@ -64,7 +64,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         "evidence": trend.evidence,
         "explain": "The job reads fewer records than arrive. Its results are late by the time that it is behind.",
     }
-    if h.uneven_sources(job, limits.behind):
+    if h.uneven_sources(job, limits.behind, limits.busy):
         return  # reported with the partition, or with the idle subtasks
     if saturated:
         fields |= {

@@ -45,10 +45,10 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     for task in sorted(job.topology.sources):
         idle = h.silent_subtasks(job, task)
         loads = h.active_loads(job, task)
-        trend = h.trend_of(job, task)
-        if not idle or not loads or trend is None or not h.falls_behind(trend, limits.behind):
+        trend = h.job_trend(job)
+        if trend is None or not h.falls_behind(trend, limits.behind):
             continue
-        if any(load.measured and (load.busy or 0.0) < limits.busy for load in loads):
+        if not h.lacks_partitions(job, task, limits.busy):
             continue
         size = max(job.topology.parallelism.get(task, 0), len(idle) + len(loads))
         yield h.task_finding(

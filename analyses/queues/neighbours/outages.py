@@ -1,0 +1,61 @@
+"""Times in which clients of a job cannot reach a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from flowdiag.analyses.flink.job import Incident
+from flowdiag.analyses.model.finding import Evidence
+from flowdiag.analyses.queues.facts import JobQueues
+
+SLACK_US = 30_000_000
+"""Clients notice that a broker stops while it shuts down, or some seconds later."""
+
+
+def spells_of_records(records: Iterable[Incident], pause_s: float) -> list[list[Incident]]:
+    """Return the dated records in order, split where none follows for some seconds."""
+    found: list[list[Incident]] = []
+    for record in sorted(records, key=lambda record: record.time_us or 0):
+        if found and (record.time_us or 0) - (found[-1][-1].time_us or 0) <= pause_s * 1e6:
+            found[-1].append(record)
+        else:
+            found.append([record])
+    return found
+
+
+def lasted_s(records: list[Incident]) -> float:
+    """Return the seconds from the first to the last record."""
+    return ((records[-1].time_us or 0) - (records[0].time_us or 0)) / 1e6
+
+
+def server_name(address: str) -> str:
+    """Return host and port of an address as Kafka's clients print it.
+
+    >>> server_name("kafka-1.example/10.0.0.11:9092"), server_name("/10.0.0.11:9092")
+    ('kafka-1.example:9092', '10.0.0.11:9092')
+    """
+    host, _, rest = address.partition("/")
+    return f"{host}:{rest.rpartition(':')[2]}" if host and rest else address.lstrip("/")
+
+
+def unreachable_at_end(job: JobQueues, pause_s: float) -> str | None:
+    """Return the server that clients cannot reach at the end of the input; None if all are reached."""
+    end_us = job.job.last_us
+    for incident in reversed(job.job.incidents):
+        if incident.kind == "unreachable" and incident.time_us is not None and end_us is not None:
+            near = end_us - incident.time_us <= pause_s * 1e6
+            return server_name(incident.text.get("address", "")) if near else None
+    return None
+
+
+def broker_stopped(job: JobQueues, first_us: int | None, last_us: int | None) -> Evidence | None:
+    """Return the record of a broker's log that it stops, if that explains an outage."""
+    if first_us is None or last_us is None:
+        return None
+    for record in job.neighbours.events:
+        time_us = record.row.time_us
+        if record.row.kind != "stopping" or time_us is None:
+            continue
+        if first_us - SLACK_US <= time_us <= last_us:
+            return Evidence(*record.ref, time_us)
+    return None

@@ -1,0 +1,98 @@
+"""Clients of the job cannot connect to a Kafka broker.
+
+What it reports
+---------------
+The address of the broker, how long the clients of the job try without success, and which clients do.
+
+Why it matters
+--------------
+The job stays RUNNING. Its source reads nothing from the partitions of the broker, and its sink keeps records in its
+buffer until `delivery.timeout.ms`. Then the job fails.
+
+How it decides
+--------------
+Kafka's clients log each attempt to connect without success, about once per second. Such records follow each other
+at intervals of at most `pause`, for at least `lasting`. The outage is over if the log of the job continues for
+longer than `pause` after the last record. The log of the broker, if it is among the inputs, shows whether the broker
+was stopped at that time.
+
+What to do
+----------
+Check whether the broker runs, and whether the hosts of the job reach its advertised address.
+
+False alarms
+------------
+One of many brokers that restarts: the clients use the others meanwhile. Such an outage is short.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from flowdiag.analyses.flink.job import Incident
+from flowdiag.analyses.queues import helpers as h
+
+
+class Limits(h.Limits):
+    lasting: float = h.limit(
+        10, "s", "minimum duration; a broker that moves its leaders refuses connections for seconds"
+    )
+    pause: float = h.limit(
+        30, "s", "maximum time between records; clients wait for at most reconnect.backoff.max.ms"
+    )
+
+
+def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
+    """Yield one finding per broker and outage."""
+    records: dict[str, list[Incident]] = defaultdict(list)
+    for incident in job.job.incidents:
+        if incident.kind == "unreachable" and incident.time_us is not None:
+            records[incident.text.get("address", "")].append(incident)
+    for address, each in sorted(records.items()):
+        for outage in h.spells_of_records(each, limits.pause):
+            if h.lasted_s(outage) >= limits.lasting:
+                yield _finding(job, address, outage, limits)
+
+
+def _finding(job: h.JobQueues, address: str, outage: list[Incident], limits: Limits) -> h.Finding:
+    name = h.server_name(address)
+    lasted = h.lasted_s(outage)
+    first_us, last_us = outage[0].time_us, outage[-1].time_us
+    end_us = job.job.last_us
+    over = end_us is not None and last_us is not None and end_us - last_us > limits.pause * 1e6
+    state = h.State.RECOVERED if over else h.State.ONGOING
+    count = sum(int(incident.text.get("records", "1")) for incident in outage)
+    clients = sorted({each for i in outage for each in i.text.get("client", "").lower().split()})
+    stopped = h.broker_stopped(job, first_us, last_us)
+    return h.job_finding(
+        job,
+        subject=h.Subject(
+            kind="service",
+            service=f"Kafka at {name}",
+            job_id=job.job.key.job_id or None,
+            job_name=job.job.name,
+        ),
+        title=f"Kafka at {name} is unreachable for {h.fmt.duration(lasted * 1000)}"
+        + (": its log shows that the broker was stopped" if stopped is not None else ""),
+        why=f"{h.fmt.plural(count, 'attempt')} to connect without success"
+        f" in {h.fmt.duration(lasted * 1000)}, by {h.fmt.listed(clients, ' and ') or 'clients'}",
+        severity=h.Severity.WARNING,
+        state=state,
+        cause="kafka-timeout",
+        rank=h.Rank.ROOT_CAUSE,
+        first_us=first_us,
+        last_us=last_us,
+        count=len(outage),
+        measurements=(
+            h.measurement("unreachable", round(lasted * 1000), "ms", limits.lasting * 1000),
+            h.measurement("attempts", count, "records"),
+        ),
+        evidence=(
+            *([stopped] if stopped is not None else []),
+            *h.cite((incident.ref, incident.time_us) for incident in outage),
+        ),
+        actions=h.remedies("kafka-timeout", job.job),
+    )
+
+
+RULE = h.Rule("IO202", judge, Limits, causes=("kafka-timeout",))

@@ -1,0 +1,151 @@
+"""Judges lags, partitions, locks and outages on facts without Spark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flowdiag.analyses.flink.job import UNKNOWN_JOB, Incident
+from flowdiag.analyses.flink.tasks.topology import Topology
+from flowdiag.analyses.model.finding import State
+from flowdiag.analyses.model.keys import Ref
+from flowdiag.analyses.queues.facts import JobQueues
+from flowdiag.analyses.queues.neighbours.facts import DatabaseSession, Lag, Neighbours
+from flowdiag.analyses.queues.neighbours.flow import flow_of
+from flowdiag.analyses.queues.neighbours.lags import group_trend
+from flowdiag.analyses.queues.neighbours.outages import server_name, spells_of_records
+from flowdiag.analyses.queues.rules import broker_unreachable, consumer_lag, database_lock
+from flowdiag.parsers.neighbours.consumer_groups import PartitionLag
+from flowdiag.parsers.neighbours.sessions import Session
+
+SECOND = 1_000_000
+BEGIN = 1_795_642_200 * SECOND
+
+
+NOTHING = Neighbours()
+
+
+def job(neighbours: Neighbours = NOTHING, incidents: tuple[Incident, ...] = ()) -> JobQueues:
+    """Return a job without metrics."""
+    known = replace(UNKNOWN_JOB, incidents=incidents, last_us=BEGIN + 300 * SECOND)
+    return JobQueues(job=known, topology=Topology(known), samples={}, neighbours=neighbours)
+
+
+def lags(per_round: list[int], committed: int = 1000, group: str = "pricing") -> Neighbours:
+    """Return the lag of one partition every 15 s; the group reads 15 000 records in between."""
+    rows = [
+        PartitionLag(
+            group=group,
+            topic="orders",
+            partition=0,
+            committed=committed + 15_000 * n,
+            end=None,
+            lag=lag,
+            consumer=None,
+            time_us=BEGIN + 15 * n * SECOND,
+            offset=n,
+        )
+        for n, lag in enumerate(per_round)
+    ]
+    return Neighbours(lags=tuple(Lag(row, Ref(0, row.offset)) for row in rows))
+
+
+@pytest.mark.parametrize(
+    ("per_round", "found"),
+    [
+        ([1000, 6000, 11_000, 16_000], True),
+        ([16_000, 11_000, 6000, 1000], False),
+        ([16_000, 16_100, 15_900, 16_000], False),
+        ([1000, 3000, 2000, 3500], False),  # less than ten seconds of reading
+        ([1000, 16_000], False),  # two outputs are no trend
+    ],
+)
+def test_a_lag_is_reported_if_it_grows(per_round: list[int], found: bool) -> None:
+    findings = list(consumer_lag.judge(job(lags(per_round)), consumer_lag.RULE.limits()))
+    assert bool(findings) is found
+
+
+def test_lags_of_several_groups_are_not_assigned_to_a_job() -> None:
+    one, other = lags([1, 2, 3]), lags([1, 2, 3], group="billing")
+    assert group_trend(job(Neighbours(lags=(*one.lags, *other.lags)))) is None
+
+
+def session(
+    pid: int, second: int, wait: str | None, blocked_by: tuple[int, ...]
+) -> DatabaseSession:
+    row = Session(
+        pid=pid,
+        application="PostgreSQL JDBC Driver" if pid < 10 else "psql",
+        client=None,
+        state="active" if pid < 10 else "idle in transaction",
+        wait=wait,
+        event="relation",
+        query=None,
+        blocked_by=blocked_by,
+        time_us=BEGIN + second * SECOND,
+        offset=second * 100 + pid,
+    )
+    return DatabaseSession(row, Ref(0, row.offset))
+
+
+def test_the_end_of_a_chain_of_locks_is_the_culprit() -> None:
+    sessions = tuple(
+        each
+        for second in (0, 15)
+        for each in (
+            session(1, second, "Lock", (2,)),
+            session(2, second, "Lock", (99,)),
+            session(99, second, "Client", ()),
+        )
+    )
+    known = job(Neighbours(sessions=sessions))
+    [finding] = database_lock.judge(known, database_lock.RULE.limits())
+    assert finding.subject.service == "PostgreSQL"
+    assert "process 99 (idle in transaction)" in finding.title
+    assert flow_of(known) is None  # neither busy times nor a lag
+
+
+def test_a_lock_that_one_output_shows_is_not_reported() -> None:
+    sessions = (
+        session(1, 0, "Lock", (99,)),
+        session(99, 0, "Client", ()),
+        session(1, 15, None, ()),
+    )
+    assert (
+        list(database_lock.judge(job(Neighbours(sessions=sessions)), database_lock.RULE.limits()))
+        == []
+    )
+
+
+def unreachable(*seconds: int) -> tuple[Incident, ...]:
+    return tuple(
+        Incident(
+            kind="unreachable",
+            time_us=BEGIN + second * SECOND,
+            text={
+                "address": "kafka-1.example/10.0.0.11:9092",
+                "records": "8",
+                "client": "Consumer",
+            },
+            ref=Ref(0, second),
+        )
+        for second in seconds
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "state"),
+    [((0, 10, 20), State.RECOVERED), ((270, 280, 290), State.ONGOING), ((0, 5), None)],
+)
+def test_an_outage_of_a_broker_has_its_state(seconds: tuple[int, ...], state: State | None) -> None:
+    known = job(incidents=unreachable(*seconds))
+    findings = list(broker_unreachable.judge(known, broker_unreachable.RULE.limits()))
+    assert [finding.state for finding in findings] == ([] if state is None else [state])
+    assert all(f.subject.service == "Kafka at kafka-1.example:9092" for f in findings)
+
+
+def test_outages_are_split_by_pauses() -> None:
+    found = spells_of_records(unreachable(0, 10, 100), 30)
+    assert [len(each) for each in found] == [2, 1]
+    assert server_name("10.0.0.1:9092") == "10.0.0.1:9092"
