@@ -8,8 +8,9 @@ import pytest
 
 from flowdiag.analyses.flink.job import UNKNOWN_JOB, Incident
 from flowdiag.analyses.flink.tasks.topology import Topology
-from flowdiag.analyses.model.finding import State
+from flowdiag.analyses.model.finding import Finding, State
 from flowdiag.analyses.model.keys import Ref
+from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.neighbours.facts import DatabaseSession, Lag, Neighbours
 from flowdiag.analyses.queues.neighbours.flow import flow_of
@@ -62,13 +63,18 @@ def lags(per_round: list[int], committed: int = 1000, group: str = "pricing") ->
     ],
 )
 def test_a_lag_is_reported_if_it_grows(per_round: list[int], found: bool) -> None:
-    findings = list(consumer_lag.judge(job(lags(per_round)), consumer_lag.RULE.limits()))
+    findings = list(consumer_lag.RULE.judge(job(lags(per_round)), consumer_lag.RULE.limits()))
     assert bool(findings) is found
 
 
 def test_lags_of_several_groups_are_not_assigned_to_a_job() -> None:
     one, other = lags([1, 2, 3]), lags([1, 2, 3], group="billing")
     assert group_trend(job(Neighbours(lags=(*one.lags, *other.lags)))) is None
+
+
+def results_of(rule: Rule, known: JobQueues) -> list[Finding]:
+    """Return the findings of a rule with its default limits."""
+    return [item for item in rule.judge(known, rule.limits()) if isinstance(item, Finding)]
 
 
 def session(
@@ -100,7 +106,7 @@ def test_the_end_of_a_chain_of_locks_is_the_culprit() -> None:
         )
     )
     known = job(Neighbours(sessions=sessions))
-    [finding] = database_lock.judge(known, database_lock.RULE.limits())
+    [finding] = results_of(database_lock.RULE, known)
     assert finding.subject.service == "PostgreSQL"
     assert "process 99 (idle in transaction)" in finding.title
     assert flow_of(known) is None  # neither busy times nor a lag
@@ -113,7 +119,11 @@ def test_a_lock_that_one_output_shows_is_not_reported() -> None:
         session(1, 15, None, ()),
     )
     assert (
-        list(database_lock.judge(job(Neighbours(sessions=sessions)), database_lock.RULE.limits()))
+        list(
+            database_lock.RULE.judge(
+                job(Neighbours(sessions=sessions)), database_lock.RULE.limits()
+            )
+        )
         == []
     )
 
@@ -140,7 +150,7 @@ def unreachable(*seconds: int) -> tuple[Incident, ...]:
 )
 def test_an_outage_of_a_broker_has_its_state(seconds: tuple[int, ...], state: State | None) -> None:
     known = job(incidents=unreachable(*seconds))
-    findings = list(broker_unreachable.judge(known, broker_unreachable.RULE.limits()))
+    findings = results_of(broker_unreachable.RULE, known)
     assert [finding.state for finding in findings] == ([] if state is None else [state])
     assert all(f.subject.service == "Kafka at kafka-1.example:9092" for f in findings)
 

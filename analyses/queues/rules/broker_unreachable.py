@@ -22,7 +22,7 @@ Check whether the broker runs, and whether the hosts of the job reach its advert
 
 False alarms
 ------------
-One of many brokers that restarts: the clients use the others meanwhile. Such an outage is short.
+One of many brokers that restarts: the clients use the others. Such an outage is short.
 """
 
 from __future__ import annotations
