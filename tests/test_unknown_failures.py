@@ -164,6 +164,11 @@ ONE_LINERS = {
     "ava.lang.RuntimeException: no serializer\n\tat com.acme.Snap.make(Snap.java:9)": "no serializer",
     "com.acme.OutOfStock: none left\n\tat com.acme.Snap.make(Snap.java:9)": "none left",
     "a.b.CException: x at a.b.C.run(C.java:1) at a.b.D.run(D.java:2) Caused by: a.b.E: deep": "deep",
+    "...ystemException: Hadoop is not in the classpath.\n\tat a.b.C.d(C.java:1)\n\tat a.b.C.e(C.java:2)": "Hadoop is not",
+    'pyarrow.lib.ArrowInvalid: offset overflow\n  File "/opt/agg.py", line 7, in total\n    x()': "offset overflow",
+    '{"level":"warning","msg":"Failed to reconcile resource a/b: status 404","ts":"2024-07-04T06:08:35Z"}': "404",
+    "Error in SQL statement: AmazonKinesisException: Rate exceeded for shard 3": "Rate exceeded",
+    "LIVY_JOB_STATE_DEAD: Livy session has failed. Session state: Dead.": "Session state: Dead",
     "! com.acme.PriceException: no price\n! at com.acme.P.get(P.java:1)": "no price",
 }
 
@@ -173,6 +178,31 @@ def test_a_short_text(text: str, tmp_path: Path) -> None:
     rows = rows_of(f"{text}\n", tmp_path / "paste")
     assert rows
     assert ONE_LINERS[text] in texts(rows)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        # Other rules report these records only with more input.
+        (
+            "24/03/02 11:04:19 ERROR ReceiverTracker: Deregistered receiver for stream 0: Error starting receiver 0 - no x",
+            "no x",
+        ),
+        (
+            LAYOUTS[0](
+                "INFO",
+                "org.apache.flink.yarn.YarnResourceManagerDriver",
+                "Worker container_1_0001_01_000002 is terminated. Diagnostics: Container was preempted",
+            ),
+            "Container was preempted",
+        ),
+    ],
+)
+def test_a_record_that_no_other_rule_reports(
+    text: str, shown: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    found = report_on(text, tmp_path, spark).findings
+    assert [shown in finding.title for finding in found] == [True]
 
 
 def test_errors_of_a_normal_stop_do_not_count_in_a_log(tmp_path: Path) -> None:

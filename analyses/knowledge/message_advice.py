@@ -36,6 +36,12 @@ _ADVICE: Final = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+# Sentences that only point to a document, a stack trace, or a second attempt.
+_ELSEWHERE: Final = re.compile(
+    r"stack trace below|deployment section|third-party-projects|\btry (?:the operation |it )?again\b|for more (?:details|information)"
+    r"|^(?:please )?(?:see|refer to|visit)\b|view the Checkpoint History",
+    re.IGNORECASE,
+)
 _CLASS: Final = re.compile(r"\.\w{1,100}(?:Exception|Error|Throwable):\s|\ACaused by: ")
 # Spark puts the exception of a query between its own class and a description of the query.
 _OF_QUERY: Final = re.compile(
@@ -60,7 +66,7 @@ def advice_in(text: str) -> str:
     found: list[str] = []
     for sentence in _SENTENCE.split(_message(text[:_READ])):
         line = " ".join(_CLASS.split(sentence.strip())[-1].split())
-        if line and line not in found and _ADVICE.search(line):
+        if line and line not in found and _ADVICE.search(line) and not _ELSEWHERE.search(line):
             found.append(line)
     return fmt.shorten(" ".join(found), _QUOTE)
 

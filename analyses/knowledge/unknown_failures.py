@@ -174,6 +174,11 @@ class FailureGroup:
             source = components().get(self.first.text.get("process", "")) or source
         if source is not None and source.role != "engine":
             steps.append(Action(text=f"{source.check.rstrip('.')}. Its log: {source.log}"))
+        steps += [
+            Action(text=code.check.rstrip("."))
+            for code in codes_in(self.first.failure)[:1]
+            if code.check and not steps
+        ]
         if not steps:
             steps.append(
                 Action(text="Read the log of the process around this line, from the first error on")

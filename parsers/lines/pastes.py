@@ -25,6 +25,7 @@ from flowdiag.parsers.exceptions import (
 from flowdiag.parsers.lines import prefix
 from flowdiag.parsers.lines.contexts import with_context
 from flowdiag.parsers.lines.decoration import COUNT, LINE, strip_decoration, strip_marks, unescape
+from flowdiag.parsers.lines.engine_words import engine_in
 from flowdiag.parsers.lines.failure_lines import failure_line
 from flowdiag.parsers.lines.records import Record, open_record
 from flowdiag.parsers.lines.traces import (
@@ -185,7 +186,7 @@ _OF_STORAGE: Final = ("storage-throttled", "storage-denied", "storage-failure")
 # Requests to services of AWS that hold no files.
 _OTHER_SERVICE: Final = re.compile(
     r"\(Service: (?!(?:Amazon ?)?S3\b)\w"
-    r"|when calling the (?!\w{0,20}(?:Object|Bucket|MultipartUpload|UploadPart))\w{1,60} operation"
+    r"|Unable to load region|when calling the (?!\w{0,20}(?:Object|Bucket|MultipartUpload|UploadPart))\w{1,60} operation"
 )
 # Spark wraps errors of its catalogue, which are not about the statement.
 _OF_CATALOGUE: Final = re.compile(
@@ -198,29 +199,6 @@ _OF_TABLES: Final = (
 _WITHOUT_RECORDS: Final = (
     "flink-jobmanager", "flink-client", "flink-history-server", "flink-kubernetes-operator",
 )  # fmt: skip
-
-
-def engine_in(text: str) -> str | None:
-    """Return the engine that a text without its own log lines is about, by its words; None if undecided.
-
-    >>> engine_in("Cannot execute: spark-submit job.py"), engine_in("kubectl logs flink-taskmanager-1-1"), engine_in("a")
-    ('spark', 'flink', None)
-    """
-    spark, flink = len(_OF_SPARK.findall(text)), len(_OF_FLINK.findall(text))
-    if spark == flink:
-        return None
-    return "spark" if spark > flink else "flink"
-
-
-_OF_SPARK: Final = re.compile(
-    r"(?i:py4j)|pyspark|StreamingQuery|\[STREAM_FAILED\]|Structured Streaming|\(TID \d|Job aborted due to stage failure"
-    r"|\b[Ss]park\b|\bSpark[A-Z]\w+|\bspark[._-][a-z]|\bDStream|ExecutorPods|\bawsglue|[Gg]lueContext|third-party-projects"
-    r"|[Dd]atabricks|Executor self-exiting|(?m:^\d\d/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]{4,5} [A-Z]\w+: )|\bdbutils|\b[Ll]ivy\b|ExecutorLostFailure|\bsc\.\w+\("
-)
-_OF_FLINK: Final = re.compile(
-    r"pyflink|\b[Ff]link\b|\bFlink[A-Z]\w+|\bflink[.-][a-z]|\b(?:TaskManager|JobManager|TaskExecutor|JobMaster)\w*"
-    r"|\b(?:task|job)managers?\b|StreamExecutionEnvironment|[Ss]avepoint|KeyedProcessFunction|[Vv]erverica"
-)
 
 
 def engine_and_class(one: Pasted, known: str | None) -> tuple[str, Classified | None]:
@@ -293,6 +271,7 @@ _IN_PROSE = re.compile(
     r"|\[[A-Z]{2,20}_[A-Z_.]{3,60}\] [^\n]{3,3000}"
     r"|[A-Z][a-z]{1,40}[A-Z]\w{0,80}(?:Exception|Error): [^\n]{8,3000})"
 )
+_MARKS: Final = ('"', "`", "*")
 _DIGITS = re.compile(r"\d+")
 _NAMED = re.compile(r"\b[A-Z][a-z0-9]\w{2,80}(?:Exception|Error)\b")
 _PYTHON_BEGIN: Final = "Traceback (most recent call last)"
@@ -307,6 +286,7 @@ _CUT_MESSAGE = re.compile(
     r"(?i)(?!\")(?!.*Thread\.State).*\b(?:exception|errors?|failed|failure|denied|cannot|can't|could not|unable|invalid|missing"
     r"|refused|timed out|not (?:in|found|supported|exists?|allowed|available))\b"
 )
+_EVENT = re.compile(r"\s{0,8}(?:Normal|Warning)\s{1,12}[A-Z]\w{2,40}\s{1,30}\d{1,4}[smhd]")
 _PYTHON_FILE = re.compile(r"\s{0,8}File \"[^\"\n]{1,300}\", line \d")
 _UNUSUAL = re.compile(
     r"(?:Caused by: )?(?:[a-z_][\w$]{0,80}\.){1,20}_?[A-Z][\w$]{0,120}(?:: .*)?\Z"
@@ -397,7 +377,9 @@ def _quoted_in_prose(data: bytes) -> Iterator[Pasted]:
     for offset, line in _lines(data):
         for quoted in _IN_PROSE.finditer(line):
             pasted = Pasted(offset)
-            pasted.add(offset, quoted["text"].strip()[:_MESSAGE])
+            mark = line[: quoted.start("text")][-1:]
+            text = quoted["text"].partition(mark)[0] if mark in _MARKS else quoted["text"]
+            pasted.add(offset, (text if ": " in text else quoted["text"]).strip()[:_MESSAGE])
             yield pasted
 
 
@@ -463,13 +445,17 @@ class _Segments:
         self._again = False  # frames followed the last exception of the chain
         self._unusual: tuple[int, str] | None = None  # a line that may be an unusual exception
         self._before: tuple[int, str] | None = None  # the line above, if it belongs to nothing
+        self._blank = False  # whether the line above is blank
         self.headed = False  # whether any line was a log record
 
     def blocks(self) -> Iterator[Pasted]:
         """Yield the failures; a failure without an exception has its message as the chain."""
         for offset, line in _lines(self._data):
-            if line.strip():
+            if not line.strip("> \t\r"):
+                self._blank = True
+            else:
                 self._line(offset, line)
+                self._blank = False
                 yield from self._take_done()
                 if self._level is not None and not self._whole:  # a record owns the other lines
                     return
@@ -762,7 +748,14 @@ class _Segments:
         elif block is None and self._level is None and _CUT_MESSAGE.match(bare) is not None:
             self._before = offset, bare
         elif block is not None and not begins:
-            _continue_message(block, bare)
+            self._continue(block, text)
+
+    def _continue(self, block: Pasted, text: str) -> None:
+        """Read the continuation of a message, unless another event of a pod or another paragraph begins."""
+        if _EVENT.match(text) is not None:
+            self._end()
+        elif not (self._blank and _is_whole(block)):
+            _continue_message(block, text.strip())
 
     def _dated(self, offset: int, stamp: prefix.Stamp, text: str) -> None:
         """Read a date, alone or before an exception or a record of an unknown layout."""
@@ -789,6 +782,11 @@ def _announces(block: Pasted) -> bool:
     """Return whether the record above is a failure even without an exception."""
     text = block.heading.message if block.heading is not None else ""
     return bool(text) and (block.level in GRAVE or failure_line(text) is not None)
+
+
+def _is_whole(block: Pasted) -> bool:
+    """Return whether a message ends before a blank line: others announce a list below it."""
+    return bool(block.chain) and not block.chain[-1].endswith(":")
 
 
 def _continue_message(block: Pasted, text: str) -> None:

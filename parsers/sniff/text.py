@@ -36,6 +36,7 @@ from flowdiag.parsers.sources.printed import json_printed
 from flowdiag.parsers.spark.reports import contains_report
 from flowdiag.parsers.stacks.dumps import contains_dump
 
+_FEW: Final = 3  # lines that are as likely an error as a configuration
 _DOUBTFUL_BYTES: Final = 8 * 1024 * 1024  # of a text without signs of a log, searched for messages
 
 
@@ -59,7 +60,9 @@ def sniff(sample: Sample) -> Sniffed:
         encoding = encoding_of(sample.head[: sample.head.rfind(b"\n") + 1] + sample.elsewhere)
     verdict = _sniff_text(sample)
     if verdict.kind == "not-read" and sample.complete and verdict.reason not in _FINAL:
-        if (found := _sniff_failures(sample, vague=verdict.reason not in _UNLIKE_LOGS)) is not None:
+        sentence = verdict.reason == _CONFIGURATION and sample.head.strip().count(b"\n") < _FEW
+        vague = sentence or verdict.reason not in _UNLIKE_LOGS
+        if (found := _sniff_failures(sample, vague=vague)) is not None:
             verdict = found
         elif contains_report(sample.head):
             verdict = replace(log_of(Signs(sample.head)), engine="spark", role="driver")

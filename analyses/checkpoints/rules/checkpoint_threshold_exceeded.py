@@ -32,6 +32,7 @@ from collections import Counter
 from typing import Final
 
 from flowdiag.analyses.flink import helpers as h
+from flowdiag.analyses.flink.failures.crises import classify_incident
 
 
 class Limits(h.Limits):
@@ -58,12 +59,13 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
     ]
     words = Counter(str(c.status) for c in before[-int(limits.before) :])
     listed = ", ".join(f"{count} {word}" for word, count in words.most_common())
+    listed = _latest(exceeded[-1], listed)
     times = f" {len(exceeded)} times" if len(exceeded) > 1 else ""
     yield h.crisis_finding(
         job,
         exceeded,
         title=f"The job failed{times} because it exceeded the number of tolerable failed checkpoints"
-        + (f" (before: {listed})" if listed else ""),
+        + listed,
         explain="This is a consequence: the checkpoints failed first. Each failure counts "
         "once, and a completed checkpoint resets the count.",
         rank=h.Rank.CONSEQUENCE,
@@ -81,6 +83,15 @@ def judge(job: h.Job, limits: Limits) -> h.Iterator[h.Finding]:
             *h.shared_remedies(job, "tolerate"),
         ),
     )
+
+
+def _latest(crisis: h.Crisis, listed: str) -> str:
+    """Return the failed checkpoints in parentheses, or the reason of the latest one, which the exception names."""
+    if listed:
+        return f" (before: {listed})"
+    found = classify_incident(crisis.of_kind("checkpoint-failures")[-1].incident)
+    reason = found.values.get("reason") if found is not None else None
+    return f" (the latest: {reason.rstrip('.')})" if reason else ""
 
 
 RULE: Final = h.Rule("CP304", judge, Limits, needs="ended-checkpoints")

@@ -204,7 +204,8 @@ def exception_actions(
     """Return the remedies for the cause with the user's code, and the options in the exception."""
     source = found.values.get("identifier", "").lower().rstrip(".") if found is not None else ""
     known = h.remedies(cause, assessed.app, *names, package=_PACKAGES.get(source, ""))
-    if record is not None and cause in _OF_CODE:
+    of_python = found is not None and found.name == "python-memory-full"
+    if record is not None and (cause in _OF_CODE or of_python):
         known = (*frame_action(record.fields), *known)
     covered = {action.option for action in known}
     return (
