@@ -39,7 +39,7 @@ from flowdiag.parsers.spark.reports import TEXT_BYTES as REPORT_TEXT_BYTES
 from flowdiag.parsers.spark.reports import contains_report, printed_reports
 from flowdiag.parsers.spark.rest import answer_rows
 from flowdiag.parsers.stacks.dumps import TEXT_BYTES as DUMP_TEXT_BYTES
-from flowdiag.parsers.stacks.dumps import contains_dump, printed_rows, without_dumps
+from flowdiag.parsers.stacks.dumps import contains_dump, printed_rows, without_dumps, wrapped_rows
 
 TASK_BYTES: Final = 96 * 1024 * 1024
 """Maximum bytes per task; a reused Spark worker stalls about 40 ms per task, so tasks should not be small."""
@@ -341,9 +341,10 @@ def _add_dumps(task: _Task) -> None:
         return
     with open_source(source) as stream:
         data = stream.read(DUMP_TEXT_BYTES)
-    if not contains_dump(data):
+    if b"Full thread dump " not in data:
         return
-    for offset, row in printed_rows(data, source.name):
+    read = printed_rows if contains_dump(data) else wrapped_rows
+    for offset, row in read(data, source.name):
         task.rows.add({**row, "source": source.index, "offset": offset})
         task.tally.candidates += 1
         task.tally.recognised += 1

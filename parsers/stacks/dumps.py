@@ -24,11 +24,14 @@ A row is emitted for threads of tasks and streaming queries, and for threads in 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import accumulate
 from typing import Any, Final
 
+from flowdiag.parsers.envelopes.objects import unwrap_json
 from flowdiag.parsers.json_values import as_string, object_at, objects_at
 from flowdiag.parsers.messages import parse_task
 from flowdiag.parsers.rows import Event, Row
@@ -319,6 +322,28 @@ _HOLDS = re.compile(rb"- (?:locked )?<(0x[0-9a-f]{1,16})> \(a ")
 def contains_dump(data: bytes) -> bool:
     """Whether a text contains a thread dump."""
     return b"Full thread dump " in data and _BEGIN.search(data) is not None
+
+
+# The prefix of each line in a container log (CRI).
+_CARRIER = re.compile(rb"^\d{4}-\d\d-\d\dT[\d:.]{8,20}\S{1,6} std(?:out|err) [FP] ")
+
+
+def wrapped_rows(data: bytes, place: str) -> Iterator[tuple[int, Row]]:
+    """Yield the rows of dumps whose lines a container runtime wrapped, with a prefix or in JSON.
+
+    Args:
+        data: the text.
+        place: as in `printed_rows`.
+    """
+    lines, texts = data.split(b"\n"), []
+    for line in lines:
+        event = unwrap_json(line) if line[:1] == b"{" else None
+        text = _CARRIER.sub(b"", line) if event is None else event.text.encode("utf-8", "replace")
+        texts.append(text.rstrip(b"\r\n").replace(b"\n", b" "))
+    starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    plain = [0, *accumulate(len(text) + 1 for text in texts)]
+    for at, row in printed_rows(b"\n".join(texts), place):
+        yield starts[bisect_right(plain, at) - 1], row
 
 
 # The first line after a dump: a log record or an exception.

@@ -81,6 +81,24 @@ def test_a_dump_inside_a_log(tmp_path: Path) -> None:
     assert {row["thread"] for row in rows(path)} >= {"enrich (1/2)#0", "regex (1/1)#0"}
 
 
+@pytest.mark.parametrize("wrapping", ["cri", "docker"])
+def test_a_dump_in_a_container_log(wrapping: str, tmp_path: Path) -> None:
+    def wrapped(line: str) -> str:
+        if wrapping == "cri":
+            return f"2026-11-25T21:31:34.123456789Z stdout F {line}"
+        time = "2026-11-25T21:31:34.123456789Z"
+        return json.dumps({"log": line + "\n", "stream": "stdout", "time": time})
+
+    record = "2026-11-25 21:00:00,123 INFO  org.apache.flink.runtime.taskmanager.Task [] - x"
+    lines = [record, *(DATA / "java-17-jstack-l.txt").read_text().splitlines(), record]
+    path = tmp_path / "container.log"
+    path.write_text("\n".join(map(wrapped, lines)))
+    found = {row["thread"]: row for row in rows(path)}
+    assert found["enrich (1/2)#0"]["fields"]["frame"] == "Dl$Fn.one(Dl.java:6)"
+    cited = path.read_bytes()[found["enrich (1/2)#0"]["offset"] :].split(b"\n")[0]
+    assert b"at Dl$Fn.one(Dl.java:6)" in cited
+
+
 def test_the_stacks_of_a_dump_are_no_exceptions(tmp_path: Path) -> None:
     path = tmp_path / "dump.txt"
     path.write_bytes((DATA / "java-17-jstack-l.txt").read_bytes())
