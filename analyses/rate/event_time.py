@@ -70,7 +70,8 @@ def stuck_triggers(
     """
     late = marked_triggers(query, fewest)
     newest = {t.max_event_us for t in late if t.max_event_us is not None}
-    if not late or len({t.watermark_us for t in late}) > 1 or len(newest) < times:
+    # The Web UI shows no event times, only watermarks.
+    if not late or len({t.watermark_us for t in late}) > 1 or 0 < len(newest) < times:
         return []
     held = late[0].watermark_us
     marked = [t for t in query.triggers if t.watermark_us is not None and t.rows]

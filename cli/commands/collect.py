@@ -156,8 +156,8 @@ def spark(
       flowdiag rate collected/
 
     Collects batches, receivers, statistics, executors, and the output operations of failed batches. A tick takes 5
-    requests, plus one per failed batch (5 at most). Spark's REST API has no data about Structured Streaming: pass
-    the event log to `flowdiag rate`.
+    requests, plus one per failed batch (5 at most). The triggers of Structured Streaming queries come from the
+    Web UI; the event log contains more about them.
     """
     every_s, for_s = (
         seconds(given["every"], "--every", least_s=1),

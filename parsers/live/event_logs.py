@@ -24,6 +24,9 @@ MAX_LOGS: Final = 3
 MAX_BYTES: Final = 1024 * 1024 * 1024
 """Total size of the logs."""
 
+EMPTY_BYTES: Final = 22
+"""Size of a zip archive without files: a driver answers with one, although it has no logs to serve."""
+
 IsSelected = Callable[[str | None, str | None], bool]
 
 
@@ -57,7 +60,10 @@ async def collect_event_logs(
         name = f"{application}-{attempt}" if attempt else application
         hidden = folder / f".{name}.zip"
         try:
-            left -= await client.download(f"{path}/logs", hidden, left)
+            size = await client.download(f"{path}/logs", hidden, left)
+            if number == 1 and size <= EMPTY_BYTES:
+                return None
+            left -= size
             hidden.replace(folder / f"{name}.zip")
             count += 1
         except RequestFailed as failed:

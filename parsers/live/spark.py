@@ -3,14 +3,18 @@
 The driver keeps batches, receivers and statistics of DStreams in memory only: the last thousand batches, until it
 exits. A tick requests them (`/api/v1/applications/:id/streaming/…`, Spark 2.2 to 4.3) and stores the new batches; a
 finished batch never changes. For failed batches it requests the output operations, which contain the error.
-Structured Streaming has no such paths: its queries are in the event log and the driver's log.
+Structured Streaming has no such paths: the numbers of its triggers come from the page of each query in the Web UI
+(`parsers.live.query_page`).
 """
 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -18,11 +22,14 @@ from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.json_values import as_integer, as_string, objects_at
 from flowdiag.parsers.live.client import Answer, Client, RequestFailed
 from flowdiag.parsers.live.folder import Folder
+from flowdiag.parsers.live.query_page import QUERIES, progress_of, runs_on, statistics_path
 from flowdiag.parsers.live.watching import Outcome, ShowProgress, Watch, hint_for, redact
 
 API: Final = "/api/v1"
 SLOW_TICKS: Final = 20
 MAX_APPLICATIONS: Final = 10
+MAX_QUERIES: Final = 20
+PAGE_BYTES: Final = 16 * 1024 * 1024
 OPERATIONS_PER_TICK: Final = 5  # failed batches whose operations are requested
 """Per application, in addition to statistics, batches, receivers and executors."""
 
@@ -50,6 +57,7 @@ class _Application:
     batches: dict[int, str] = field(default_factory=dict)  # as last stored
     failed: set[int] = field(default_factory=set)  # whose operations were stored
     streaming: bool | None = None
+    triggers: dict[str, str] = field(default_factory=dict)  # last stored start, by run
 
 
 async def collect_spark(
@@ -138,12 +146,18 @@ class _Collector:
             )
         for application in found[:MAX_APPLICATIONS]:
             await self._collect_application(application, slow)
-        streaming = [each for each in found if each.streaming]
+        if len(found) == 1:  # a History Server lists several
+            await self._queries(found[0])
+        return self._progress_of(found)
+
+    def _progress_of(self, found: list[_Application]) -> str | None:
+        """Show the progress, and return why to stop if no application has batches."""
+        streaming = [each for each in found if each.streaming or each.triggers]
         batches = sum(len(each.batches) for each in streaming)
         self._progress(f"{batches} batches of {len(streaming)} applications")
-        if all(each.streaming is False for each in found):
+        if all(each.streaming is False and not each.triggers for each in found):
             return (
-                "no application has DStream batches: for Structured Streaming, use the event log and the"
+                "no application has batches of DStreams or queries: for an ended one, use the event log and the"
                 " driver's log"
             )
         return None
@@ -217,6 +231,27 @@ class _Collector:
             if operations is not None:
                 self._keep(operations)
         application.failed.update(failed)
+
+    async def _queries(self, application: _Application) -> None:
+        """Store the new triggers of each query of a driver."""
+        for run in runs_on(await self._page(QUERIES))[:MAX_QUERIES]:
+            progress = progress_of(await self._page(statistics_path(run)))
+            last = application.triggers.get(run, "")
+            new = [one for one in progress if (one["timestamp"] or "") > last]
+            if new:
+                application.triggers[run] = new[-1]["timestamp"] or last
+                path = f"{API}/applications/{application.id}{QUERIES}{run}"
+                self._watch.keep(path, redact(new), time.time_ns() // 1_000_000, compare=False)
+
+    async def _page(self, path: str) -> str:
+        """Return a page of the Web UI; empty if there is none."""
+        with TemporaryDirectory() as folder:
+            target = Path(folder) / "page.html"
+            try:
+                await self._client.download(path, target, PAGE_BYTES)
+            except RequestFailed:
+                return ""
+            return target.read_text(encoding="utf-8", errors="replace")
 
     def _keep(self, answer: Answer, compare: Any = None) -> None:
         self._watch.keep(answer.path, redact(answer.body), answer.time_ms, compare=compare)
