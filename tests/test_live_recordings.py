@@ -76,6 +76,10 @@ def test_verdict_cause_and_culprit(
         Options(named=tuple(paths), everything=True),
     )
     expected = json.loads((recording / "truth.json").read_text())["expected"]
+    if ticks is not None and expected["verdict"] == "healthy":
+        # A few samples prove no health, and nothing is wrong.
+        assert report.summary.verdict in ("healthy", "inconclusive") and not report.findings
+        return
     check(report, expected)
     if ticks is None and "reading" in expected:
         check_reading(report, expected["reading"])

@@ -215,12 +215,17 @@ def stuck_operators(job: JobQueues) -> Iterator[Stuck]:
 
 
 def stuck_subtasks(job: JobQueues, task: str) -> tuple[tuple[SubtaskKey, ...], Held] | None:
-    """Return the subtasks of a task whose input watermark is constant, and since when it is for all of them."""
+    """Return the subtasks of a task whose watermark is constant, and since when it is for all of them.
+
+    It is the watermark of the input; of a source that of the output.
+    """
     times = event_time(job)
+    keys = (SubtaskKey(task, index) for index in range(job.topology.parallelism.get(task, 0)))
+    is_source = task in job.topology.sources
     found = {
         key: standing
-        for key, mark in sorted(times.inputs.items())
-        if key.task == task and (standing := held(mark)) is not None
+        for key in keys
+        if (standing := held(times.output_of(key) if is_source else times.inputs.get(key)))
     }
     if not found:
         return None
@@ -231,9 +236,24 @@ def stuck_subtasks(job: JobQueues, task: str) -> tuple[tuple[SubtaskKey, ...], H
 
 def holders(job: JobQueues, task: str, standing: Held) -> list[Holder]:
     """Return the subtasks that hold the watermark of a task back, by a walk upstream."""
+    times = event_time(job)
     found: dict[str, Holder] = {}
-    _walk(job, event_time(job), task, standing, found, set())
+    _walk(job, times, task, standing, found, set())
+    if task in job.topology.sources and (keys := _holding(job, times, task, standing)):
+        found[task] = _holder(job, times, task, keys, standing)
     return sorted(found.values(), key=lambda holder: job.topology.order(holder.task))
+
+
+def _holding(job: JobQueues, times: EventTime, task: str, standing: Held) -> dict[SubtaskKey, Held]:
+    """Return the subtasks of a task whose output has the watermark, and that are not declared idle."""
+    keys = (SubtaskKey(task, index) for index in range(job.topology.parallelism.get(task, 0)))
+    return {
+        key: out
+        for key in keys
+        if (out := held(times.output_of(key))) is not None
+        and out.holds(standing)
+        and not _is_idle(times, key)
+    }
 
 
 def has_no_watermarks(job: JobQueues, task: str) -> bool:
@@ -269,14 +289,7 @@ def _walk(
         if before in seen:
             continue
         seen.add(before)
-        size = job.topology.parallelism.get(before, 0)
-        keys = {
-            key: out
-            for key in (SubtaskKey(before, index) for index in range(size))
-            if (out := held(times.output_of(key))) is not None
-            and out.holds(standing)
-            and not _is_idle(times, key)
-        }
+        keys = _holding(job, times, before, standing)
         if not keys:
             continue
         fed = [key for key in keys if _is_fed_late(times, key, standing)]
@@ -450,9 +463,7 @@ def silent_operator(job: JobQueues) -> Silence | None:
         keys = [key for key in sorted(job.samples) if key.task == task]
         if since_us is None or not keys or _SINK.search(operator) or not received.since(since_us):
             continue
-        if any(
-            _is_dry(flows, chain, other, since_us) for chain, other, _ in flows if chain == task
-        ):
+        if _passes_nothing_on(job, task, since_us):
             return Silence(
                 task=task,
                 operator=operator,
@@ -464,6 +475,15 @@ def silent_operator(job: JobQueues) -> Silence | None:
                 samples=job.samples[keys[0]],
             )
     return None
+
+
+def _passes_nothing_on(job: JobQueues, task: str, since_us: int) -> bool:
+    """Return whether another operator of a chain receives nothing, or the tasks downstream of the chain."""
+    flows = event_time(job).flows
+    passed = flows.get((task, None, "numRecordsOut"))
+    if passed is not None and not passed.since(since_us) and job.topology.next_to(task):
+        return True
+    return any(_is_dry(flows, task, other, since_us) for chain, other, _ in flows if chain == task)
 
 
 def _is_dry(

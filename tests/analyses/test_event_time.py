@@ -178,6 +178,42 @@ def without_late_metric(bench: Bench) -> Bench:
     return bench
 
 
+def test_an_operator_in_the_chain_of_its_source() -> None:
+    """Local aggregation of SQL is chained to the source, and emits nothing without a watermark."""
+    bench = Bench()
+    bench.counts = {
+        (ORDERS, "", "numRecordsOut"): 0,
+        (ORDERS, "aggregate", "numRecordsIn"): 1000,
+        (ORDERS, "aggregate", "numRecordsOut"): 0,
+    }
+    (reason,) = reasons(bench.job())
+    assert reason.reason.startswith("aggregate received")
+    bench.counts[ORDERS, "aggregate", "numLateRecordsDropped"] = 0
+    for index in range(2):
+        bench.output(ORDERS, index, never)
+    finding = bench.found()
+    assert (finding.cause, finding.subject.task) == ("no-watermarks", ORDERS)
+
+
+def test_back_pressure_delays_watermarks_but_never_prevents_the_first() -> None:
+    for value, found in ((at(NOW_MS), False), (never, True)):
+        bench = Bench().stuck(value).output(ORDERS, 1, value)
+        bench.queues.says(ORDERS, back_pressured=950.0, idle=0.0, is_back_pressured=1.0)
+        bench.queues.says(WINDOW, busy=1000.0, idle=0.0, in_pool=1.0, input_queue=50.0)
+        assert ("BP105" in findings(bench.job())) is found
+        assert "BP101" in findings(bench.job())
+
+
+def test_a_task_downstream_assigns_wrong_times() -> None:
+    tasks = ((ORDERS, 2), ("assign", 2), (WINDOW, 2), (SINK, 1))
+    bench = Bench(tasks)
+    bench.queues.edges = ((ORDERS, "assign"), ("assign", WINDOW), (WINDOW, SINK))
+    for task in ("assign", WINDOW):
+        for index in range(2):
+            bench.output(task, index, at(NOW_MS * 1000))
+    assert bench.found("BP106").subject.task == "assign"
+
+
 def test_timers_wait_for_a_watermark_that_other_subtasks_have() -> None:
     finding = without_late_metric(Bench().stuck().output(ORDERS, 1, never)).found()
     assert (finding.subject.subtask_index, finding.confidence) == (1, "medium")

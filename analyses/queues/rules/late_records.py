@@ -55,13 +55,12 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
     times = e.event_time(job)
     if not times.operators:
         return
-    found = False
+    found: set[str] = set()
     for task in job.topology.tasks:
-        if not job.topology.upstream.get(task) and (
-            wrong := e.wrong_times(job, task, limits.ahead)
-        ):
+        passed_on = any(task in job.topology.downstream(other) for other in found)
+        if not passed_on and (wrong := e.wrong_times(job, task, limits.ahead)):
             yield _wrong(job, wrong)
-            found = True
+            found.add(task)
     if found:
         return
     for task, operator in times.operators:

@@ -15,9 +15,10 @@ advances.
 How it decides
 --------------
 Only an operator that needs event time can miss it. Windows register `numLateRecordsDropped`. Such an operator must
-receive at least `records` while its `currentInputWatermark` keeps its value, or has none, for `seconds`. The rule then
-walks upstream along the subtasks whose `currentOutputWatermark` is the same. From Flink 2.1, the metrics of splits
-show which split it is, and whether it is declared idle. `sourceIdleTime` shows whether a source subtask reads records.
+receive at least `records` while its `currentInputWatermark` keeps its value for `seconds`, or has none for `first`.
+The rule then walks upstream along the subtasks whose `currentOutputWatermark` is the same. From Flink 2.1, the
+metrics of splits show which split it is, and whether it is declared idle. `sourceIdleTime` shows whether a source
+subtask reads records. During back pressure, only a watermark that was never set counts.
 
 Other tasks must not emit a record for `seconds`, while their subtasks receive at least `records`. Event time does not
 advance if the `currentInputWatermark` of no subtask of the task advances in that time. If the watermark advances, or
@@ -46,6 +47,9 @@ from flowdiag.analyses.queues import helpers as h
 
 class Limits(h.Limits):
     seconds: float = h.limit(30, "s", "shorter pauses are common between windows")
+    first: float = h.limit(
+        15, "s", "sources emit watermarks several times per second, from their first record on"
+    )
     records: float = h.limit(
         20, "records", "minimum input of the task; a filter may drop all of a few records"
     )
@@ -57,16 +61,22 @@ class Limits(h.Limits):
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
     """Yield one finding per culprit, or the reason why the result is inconclusive."""
-    if h.serious_spells(job) or h.has_finished(job):
+    if h.has_finished(job):
         return
+    pressed = bool(h.serious_spells(job))
     found: dict[h.Subject, h.Finding] = {}
     for stuck in e.stuck_operators(job):
-        if stuck.held.lasted_ms >= limits.seconds * 1000 and stuck.records >= limits.records:
+        enough = limits.first if stuck.held.value is None else limits.seconds
+        if stuck.held.lasted_ms >= enough * 1000 and stuck.records >= limits.records:
             if e.is_ahead(stuck.held.value, stuck.held.until_us):
                 return  # BP106 reports it
-            finding = _stuck_operator(job, stuck)
+            holder = next(iter(e.holders(job, stuck.task, stuck.held)), None)
+            # Queued records delay watermarks, but a source that reads records has one.
+            if pressed and (stuck.held.value is not None or not (holder and holder.reading)):
+                continue
+            finding = _stuck_operator(job, stuck, holder)
             found.setdefault(finding.subject, finding)
-    if found or h.has_ended(job):
+    if found or pressed or h.has_ended(job):
         yield from found.values()
         return
     if (still := h.stands_still(job)) is not None and not h.works_or_waits(job):
@@ -110,9 +120,8 @@ def _without_output(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding | 
     )
 
 
-def _stuck_operator(job: h.JobQueues, stuck: e.Stuck) -> h.Finding:
+def _stuck_operator(job: h.JobQueues, stuck: e.Stuck, holder: e.Holder | None) -> h.Finding:
     """Report the culprit of an operator whose watermark does not advance, or the operator itself."""
-    holder = next(iter(e.holders(job, stuck.task, stuck.held)), None)
     lasted = h.fmt.duration(stuck.held.lasted_ms)
     name = h.fmt.shorten(stuck.operator or stuck.task)
     size = job.topology.parallelism.get(stuck.task, 0)
