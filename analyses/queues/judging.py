@@ -186,7 +186,7 @@ def spell_finding(job: JobQueues, spell: Spell, title: str) -> Finding:
         subject=culprit_subject(job, spell),
         title=title,
         why=f"{found.why}, {use.clause}" if use is not None and waits else found.why,
-        cause=found.reported_cause,
+        cause=found.cause,
         confidence=found.confidence,
         rank=Rank.BOTTLENECK,
         first_us=spell.first_us,

@@ -260,9 +260,9 @@ def _fields(
     weights = [vote.weight for vote in found.votes]
     cited = h.cite((ref, None) for ref in found.refs)
     fields: h.FindingFields = {
-        "title": f"{name} {what}" + (f" ({found.reported_cause})" if found.reported_cause else ""),
+        "title": f"{name} {what}" + (f" ({found.cause})" if found.cause else ""),
         "why": found.why,
-        "cause": found.reported_cause,
+        "cause": found.cause,
         "confidence": found.confidence,
         "rank": h.Rank.MECHANISM,
         "measurements": (

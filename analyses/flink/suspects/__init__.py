@@ -67,11 +67,6 @@ class NamedCulprit:
     numbers: dict[str, float] = field(default_factory=dict)
     refs: tuple[Cited, ...] = ()
 
-    @property
-    def reported_cause(self) -> str | None:
-        """The cause, or else the one in the code of its threads."""
-        return self.cause or (self.code.cause if self.code is not None else None)
-
 
 def same_culprit(one: NamedCulprit, other: NamedCulprit) -> bool:
     """Whether two results name the same culprit, or one names the other's task or TaskManager.

@@ -37,7 +37,7 @@ _FITTING_REMEDIES: Final = {
 
 def explanation(found: NamedCulprit) -> str:
     """Return the effect of the cause, and the strongest opposing vote."""
-    name = found.reported_cause
+    name = found.cause or (found.code.cause if found.code is not None else None)
     cause = CAUSES[name].explanation if name else ""
     text = cause or _SLOW_HALVES.get(found.half or "", _UNKNOWN_CAUSE)
     against = next((vote.text for vote in found.votes if vote.weight < 0), None)

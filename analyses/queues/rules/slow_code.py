@@ -72,6 +72,8 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         if code is not None and (spell.task, code.cause) not in seen:
             seen.add((spell.task, code.cause))
             severity = severity_of(job, spell)
+            if code.cause == "deadlock":
+                severity = h.Severity.CRITICAL
             subject = culprit_subject(job, spell)
             found = _finding(job, code, limits, subject, severity=severity, state=spell.state)
             found = replace(found, actions=remedies_for_code(job.job, code, spell.cause))
