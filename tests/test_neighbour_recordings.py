@@ -50,6 +50,10 @@ def recordings() -> list[Any]:
 
 
 each = pytest.mark.parametrize(("folder", "truth"), recordings())
+# REST prints the reason only below `Suppressed`.
+HIDDEN_IN_REST = frozenset({"fenced"})
+# Nothing but the proxy knows that the broker is slow: the growing lag of an idle source must be reported.
+WITHOUT_CAUSE = frozenset({"slow-kafka"})
 Reports = Callable[[Path, Iterable[str]], list[Report]]
 
 
@@ -89,18 +93,29 @@ def check(truth: dict[str, Any], found: list[Report]) -> None:
     if expected["cause"] is None:
         assert serious(found) == []
         return
+    if expected["cause"] in WITHOUT_CAUSE:
+        assert causes_of(found) == []
+        assert any(title.startswith("IO101") for title in serious(found))
+        return
     causes = causes_of(found)
     assert expected["cause"] in causes, serious(found)
     if expected.get("task"):
         assert {c.subject.task for r in found for c in r.summary.culprits} == {expected["task"]}
-    if expected["neighbour"] and expected["cause"] not in FAILURES:
+    if expected["cause"] in ("database-lock", "kafka-timeout"):
         blamed = [c.subject for r in found for c in r.summary.culprits]
         assert {subject.kind for subject in blamed} == {"service"}, blamed
 
 
 @each
 def test_everything(folder: Path, truth: dict[str, Any], reports: Reports) -> None:
-    check(truth, reports(folder, EVERYTHING))
+    found = reports(folder, EVERYTHING)
+    check(truth, found)
+    expected = truth["expected"]
+    flows = [flow for report in found for flow in report.data.flow or ()]
+    if expected.get("lag") or expected["cause"] in (None, "database-lock"):
+        assert {flow.side for flow in flows} == {expected["side"]}
+    if expected["side"] == "sink" and expected["neighbour"] and expected.get("lag"):
+        assert all("PostgreSQL" in (flow.neighbour or "") for flow in flows)
 
 
 @each
@@ -120,5 +135,7 @@ def test_the_jobmanager_alone(folder: Path, truth: dict[str, Any], reports: Repo
 @each
 def test_collected_responses_alone(folder: Path, truth: dict[str, Any], reports: Reports) -> None:
     found = reports(folder, ("collected",))
+    if truth["scenario"] in HIDDEN_IN_REST:
+        return
     if truth["expected"]["cause"] in FAILURES or truth["expected"]["cause"] is None:
         check(truth, found)

@@ -52,6 +52,8 @@ ENOUGH_TIMES: Final = 2
 BRIDGE: Final = 1
 """Windows without the root that a spell may contain."""
 FEW_SAMPLES: Final = 3
+BACKLOG_S: Final = 10.0
+"""Seconds of reading: a shorter lag only varies."""
 CATCH_UP_US: Final = 600_000_000
 WARM_UP_US: Final = 60_000_000
 SHORT_US: Final = 300_000_000
@@ -620,10 +622,19 @@ def _judge_root(
         after_start=begins_near(job.starts_us, first_us),
         resumed=resumed(job, first_us),
         ended_by_start=state is State.RECOVERED and restarted_at_end(job, last_us),
-        draining=is_draining(held),
+        draining=is_draining(held) or _works_off_backlog(job),
         fatal=state is State.ONGOING
         and (completes_no_checkpoint(job) or stands_still(job) is not None),
     )
+
+
+@once
+def _works_off_backlog(job: JobQueues) -> bool:
+    """Return whether the lag of the job's consumer group shrinks: the source's own number may be old."""
+    from flowdiag.analyses.queues.neighbours.lags import direction_of, group_trend
+
+    trend = group_trend(job)
+    return trend is not None and direction_of(trend, BACKLOG_S) == "shrinking"
 
 
 def _failing(job: JobFacts, first_us: int | None, last_us: int | None) -> Episode:

@@ -14,6 +14,7 @@ from flowdiag.analyses.queues.neighbours.blocked import blocked_sessions
 from flowdiag.analyses.queues.neighbours.lags import (
     Trend,
     active_loads,
+    direction_of,
     falls_behind,
     job_trend,
     pressed_sources,
@@ -105,6 +106,8 @@ def _limit(job: JobQueues, lag: Trend | None) -> Limit:
         return _limit_of(job, spells[0])
     if lag is not None and falls_behind(lag, BEHIND_S) and not pressed_sources(job):
         return _limit_of_source(job, lag)
+    if lag is not None and direction_of(lag, BEHIND_S) == "shrinking":
+        return None, None, None, "the job works off its backlog"
     if pressed_sources(job):
         return None, None, None, "sources wait for tasks downstream, and no task stands out"
     return None, None, None, "the job keeps up with its sources"

@@ -15,7 +15,8 @@ flowdiag sums up `pendingRecords` over the subtasks of each source (Flink 1.14 a
 uses the lag in the output of `kafka-consumer-groups --describe`, of a lag exporter, or of Burrow. The lag must grow
 in all of the input by at least 3% of the records read, and the job must be at least `behind` behind. If a task
 downstream is the root of back pressure, the growing lag is a consequence. If all subtasks of the source are busy
-for at least `busy`, the source and the operators chained to it are the culprit.
+for at least `busy`, the source and the operators chained to it are the culprit. A source whose subtasks are busy
+for less than `idle` waits for the system that it reads.
 
 Flink commits offsets only when checkpoints complete. The lag of the consumer group grows until the next
 checkpoint, and without end if none completes. `pendingRecords` is exact.
@@ -40,6 +41,18 @@ class Limits(h.Limits):
         10, "s", "minimum time behind; checkpoints, pauses and bursts cause lags of seconds"
     )
     busy: float = h.limit(0.85, "share", "minimum busy time; a source this busy cannot read faster")
+    idle: float = h.limit(
+        0.5, "share", "maximum busy time of a source that waits for the system that it reads"
+    )
+
+
+_BEHIND = (
+    "The job reads fewer records than arrive. Its results are late by the time that it is behind."
+)
+_IDLE = (
+    "The source is idle for most of the time and still falls behind: it waits for the system that it reads. "
+    "Check the brokers, their quotas, and the network to them."
+)
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
@@ -62,7 +75,7 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
         "last_us": trend.last_us,
         "measurements": h.lag_measurements(trend, limits.behind),
         "evidence": trend.evidence,
-        "explain": "The job reads fewer records than arrive. Its results are late by the time that it is behind.",
+        "explain": _IDLE if busy is not None and busy < limits.idle else _BEHIND,
     }
     if h.uneven_sources(job, limits.behind, limits.busy):
         return  # reported with the partition, or with the idle subtasks
