@@ -195,7 +195,7 @@ def _stop(incident: Incident) -> str | None:
 _SNAPSHOTS: Final = ("snapshot-failed", "async-failure")
 _ORDINARY_EXITS: Final = ("0", "143", "1445")  # 1445: a session cluster's own, after a normal stop
 _FAILURES: Final = frozenset(
-    {"failure", "exception", "task-failure", "job-failure", "job-failing", "taskmanager-lost", "worker-lost", "external-failure", "not-triggered"}
+    {"failure", "exception", "task-failure", "job-failure", "job-failing", "taskmanager-lost", "worker-lost", "external-failure"}
     | {"out-of-memory", "network-buffers", "no-resource", "task-stuck", *_SNAPSHOTS}
 )  # fmt: skip
 _FATAL: Final = ("fatal-cluster-error", "task-fatal-error", "uncaught-exception")
