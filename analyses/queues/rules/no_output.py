@@ -66,14 +66,12 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding | h.Inconclu
     pressed = bool(h.serious_spells(job))
     found: dict[h.Subject, h.Finding] = {}
     for stuck in e.stuck_operators(job):
-        enough = limits.first if stuck.held.value is None else limits.seconds
-        if stuck.held.lasted_ms >= enough * 1000 and stuck.records >= limits.records:
-            if e.is_ahead(stuck.held.value, stuck.held.until_us):
-                return  # BP106 reports it
-            holder = next(iter(e.holders(job, stuck.task, stuck.held)), None)
-            # Queued records delay watermarks, but a source that reads records has one.
-            if pressed and (stuck.held.value is not None or not (holder and holder.reading)):
-                continue
+        if not _is_stuck(stuck, limits):
+            continue
+        if e.is_ahead(stuck.held.value, stuck.held.until_us):
+            return  # BP106 reports it
+        holder = next(iter(e.holders(job, stuck.task, stuck.held)), None)
+        if not pressed or _never_set(stuck, holder):
             finding = _stuck_operator(job, stuck, holder)
             found.setdefault(finding.subject, finding)
     if found or pressed or h.has_ended(job):
@@ -88,6 +86,17 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding | h.Inconclu
         )
         return
     yield from _without_output(job, limits)
+
+
+def _is_stuck(stuck: e.Stuck, limits: Limits) -> bool:
+    """Return whether an operator receives enough records while its watermark stays for long enough."""
+    enough = limits.first if stuck.held.value is None else limits.seconds
+    return stuck.held.lasted_ms >= enough * 1000 and stuck.records >= limits.records
+
+
+def _never_set(stuck: e.Stuck, holder: e.Holder | None) -> bool:
+    """Return whether a source reads records without a watermark: queued records only delay watermarks."""
+    return stuck.held.value is None and holder is not None and bool(holder.reading)
 
 
 def _without_output(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding | h.Inconclusive]:
