@@ -232,6 +232,15 @@ RELATIONS: Final = (
         source="HeartbeatManagerImpl, heartbeat.timeout; flink.md 3.6",
     ),
     Relation(
+        name="process-lost",
+        causes=("taskmanager-lost",),
+        rules=("MM305",),
+        explain=("CP302",),
+        shared=Shared.MACHINE,
+        clause="other processes lose the connection to it",
+        source="the kubelet ends the pod's containers; heartbeat.timeout; flink.md 3.6",
+    ),
+    Relation(
         name="slots-missing",
         causes=("no-container", "worker-failed", "late-taskmanager", "taskmanager-lost"),
         explain=("ST201", "CP301"),

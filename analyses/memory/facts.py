@@ -7,11 +7,12 @@ that the input does not contain the value.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from flowdiag.analyses.flink.job import JobFacts
+from flowdiag.analyses.flink.job import Incident, JobFacts
+from flowdiag.analyses.flink.judging import job_failed
 from flowdiag.analyses.flink.tasks.buffers import TaskNeed
 from flowdiag.analyses.memory.model import Derivation
 from flowdiag.analyses.model.keys import Process, Ref
@@ -90,7 +91,13 @@ class ConfigFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
-    """A container that Kubernetes ended or does not start, as `kubectl` shows it."""
+    """A container that Kubernetes ended or does not start, as `kubectl` shows it.
+
+    Args:
+        time_us: when it ended, or when an event last reported the problem, if known.
+        restarts: of the container, if known.
+        count: how often an event reported the problem.
+    """
 
     reason: str
     exit_code: int | None
@@ -98,6 +105,9 @@ class Kill:
     limit: int | None
     text: str
     ref: Ref
+    time_us: int | None = None
+    restarts: int | None = None
+    count: int = 1
 
     @property
     def for_memory(self) -> bool:
@@ -118,6 +128,12 @@ WAITING: Final = frozenset(
         "InvalidImageName",
         "CrashLoopBackOff",
         "Evicted",
+        "Preempted",
+        "NodeLost",
+        "NodeShutdown",
+        "FailedMount",
+        "FailedAttachVolume",
+        "ProbeKilled",
     }
 )
 _FOR_MEMORY: Final = ("OOMKilled", "OOMKilling", "SystemOOM", "Evicted")
@@ -169,6 +185,29 @@ class MemoryFacts:
     writers: tuple[Process, ...] = ()
     # State backend by job, from REST or a log: heap | rocksdb | other; absent: unknown.
     backends: Mapping[str, str] = field(default_factory=dict)
+
+
+def times_of(items: Iterable[Incident | Kill]) -> list[int]:
+    """Return the known times of incidents and kills."""
+    return [item.time_us for item in items if item.time_us is not None]
+
+
+def has_recovered(facts: MemoryFacts, time_us: int | None) -> bool:
+    """Return whether the jobs run again after a time, and none of them failed for good.
+
+    Args:
+        facts: of all jobs in the input.
+        time_us: of the problem; None: unknown, so a recovery is unknown, too.
+    """
+    return (
+        time_us is not None
+        and not any(job_failed(job) for job in facts.jobs)
+        and any(
+            i.kind == "job-running" and i.time_us is not None and i.time_us > time_us
+            for job in facts.jobs
+            for i in job.incidents
+        )
+    )
 
 
 def share_in_full_collections(facts: MemoryFacts, process: MemoryProcess) -> float | None:

@@ -17,6 +17,8 @@ from flowdiag.analyses.memory.facts import (
     MemoryFacts,
     MemoryProcess,
     Usage,
+    has_recovered,
+    times_of,
 )
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import (

@@ -122,6 +122,9 @@ def _kills(source: Source, text: str) -> Iterator[Kill]:
             limit=ended.memory_limit,
             text=ended.text,
             ref=Ref(source.index, ended.offset),
+            time_us=ended.time_us,
+            restarts=ended.restarts,
+            count=ended.count,
         )
 
 

@@ -81,31 +81,53 @@ def _finding(
     holder = process_of_incident(incidents[-1]) if incidents else process_of_pod(place)
     of_worker = holder is TASKMANAGER
     process = _process(facts, place) if of_worker else None
-    times = [i.time_us for i in incidents if i.time_us is not None]
-    text = incidents[-1].cause if incidents else kills[-1].text
+    times = h.times_of((*incidents, *kills))
+    text = incidents[-1].cause if incidents else _kill_text(process, kills)
     text = text or ("the container was killed" if kind == "container" else "ran out")
     proposal = _proposal(facts, process, kind, limits)
     host = incidents[0].host if incidents else None
+    recovered = not incidents and h.has_recovered(facts, max(times, default=None))
     where = _place(place, host, holder)
     return h.place_finding(
         job,
         *((place, host) if of_worker else (None, None)),
-        severity=h.Severity.CRITICAL if job is None or job_failed(job) else h.Severity.WARNING,
-        title=f"{title_of(kind, where, of_worker=of_worker)}: {h.fmt.shorten(text, 80)}",
+        severity=_severity(job, recovered=recovered),
+        state=h.State.RECOVERED if recovered else h.State.ONGOING,
+        title=f"{title_of(kind, where, of_worker=of_worker)}: {h.fmt.shorten(text, 120)}",
         why=f"{where}: {h.fmt.shorten(text, 120)}",
         cause="out-of-memory",
         rank=h.Rank.FATAL,
         option=next(iter(proposal.options), None) if proposal else None,
         first_us=min(times, default=None),
         last_us=max(times, default=None),
-        count=len(incidents) + len(kills),
+        count=len(incidents) + _count(kills),
         explain=POOLS[kind].explanation,
         measurements=(*_measurements(process, kind, kills), *_numbers(incidents, kind)),
         evidence=h.cite((i.ref, i.time_us) for i in incidents)
-        + tuple(h.Evidence(*kill.ref, None) for kill in kills),
+        + tuple(h.Evidence(*kill.ref, kill.time_us) for kill in kills),
         ranked=True,
         actions=tuple(_actions(process, kind, proposal, holder, job)),
     )
+
+
+def _severity(job: h.JobFacts | None, *, recovered: bool) -> h.Severity:
+    survived = recovered or (job is not None and not job_failed(job))
+    return h.Severity.WARNING if survived else h.Severity.CRITICAL
+
+
+def _count(kills: h.Sequence[h.Kill]) -> int:
+    return sum(max(kill.restarts or 1, kill.count) for kill in kills)
+
+
+def _kill_text(process: h.MemoryProcess | None, kills: h.Sequence[h.Kill]) -> str:
+    """Describe the last kill, with the limit of the container next to the size that Flink plans for."""
+    kill = next((each for each in reversed(kills) if each.limit is not None), kills[-1])
+    if kill.limit is None:
+        return kill.text
+    now = advice.current_pools(process) if process is not None else None
+    planned = f", Flink's process size {h.fmt.size(now.process)}" if now is not None else ""
+    often = f", {h.fmt.plural(kill.restarts, 'restart')}" if kill.restarts else ""
+    return f"{kill.text}, limit {h.fmt.size(kill.limit)}{planned}{often}"
 
 
 def _process(facts: h.MemoryFacts, place: str | None) -> h.MemoryProcess | None:

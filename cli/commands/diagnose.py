@@ -76,9 +76,11 @@ def diagnose(given: Mapping[str, Any]) -> Mapping[str, Any]:
       flowdiag diagnose incident.tar.zst --format json | jq '.summary.stories[0]'
       flowdiag diagnose http://jobmanager:8081 http://prometheus:9090 logs/ --keep answers/
       flowdiag diagnose http://jobmanager:8081 --every 5m --exec ./notify.sh
+      flowdiag diagnose k8s://prod/orders
 
     Pass whatever you have. All rules judge it, and related findings become one incident: the culprit first, then the
     consequences. The other commands cover one topic each, and show its tables. A URL is the address of a JobManager,
-    Spark driver, History Server or Prometheus, which receives only GET requests (docs/live.md).
+    Spark driver, History Server or Prometheus (docs/live.md), or k8s://NAMESPACE/NAME (docs/kubernetes.md). All receive
+    only GET requests.
     """
     return {}

@@ -11,7 +11,10 @@ from flowdiag.cli.live.access import seconds
 from flowdiag.cli.options.signature import Options
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from flowdiag.parsers.live.k8s.collector import KubernetesOptions
+    from flowdiag.parsers.live.watching import Outcome, ShowProgress
 
 _PANEL: Final = "Kubernetes"
 
@@ -123,3 +126,59 @@ def kubernetes_options(handle: str | None, given: Mapping[str, Any]) -> Kubernet
         timeout_s=max(0.1, seconds(given["timeout"], "--timeout")),
         rest=not given["no_rest"],
     )
+
+
+def workload_options(url: str) -> KubernetesOptions:
+    """Parse `k8s://NAMESPACE/HANDLE?context=…&since=…`.
+
+    >>> found = workload_options("k8s://prod/orders?context=eu")
+    >>> found.namespace, found.handle, found.context
+    ('prod', 'orders', 'eu')
+    >>> workload_options("k8s:///deployment/orders").handle
+    'deployment/orders'
+
+    Raises:
+        FlowdiagError: the address is invalid.
+    """
+    from urllib.parse import parse_qsl, urlsplit
+
+    from flowdiag.parsers.errors import FlowdiagError
+    from flowdiag.parsers.live.k8s.collector import KubernetesOptions
+
+    parts = urlsplit(url)
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    if unknown := set(query) - {"context", "since", "selector"}:
+        raise FlowdiagError(
+            f"'{url}': unknown option '{min(unknown)}'",
+            hint="there are context, since and selector; for more use flowdiag collect k8s",
+        )
+    since = query.get("since")
+    handle = parts.path.strip("/") or None
+    if handle is not None and "selector" in query:
+        raise FlowdiagError(
+            f"'{url}': a name and a selector exclude each other", hint="remove one of them"
+        )
+    return KubernetesOptions(
+        handle=handle,
+        namespace=parts.netloc or None,
+        selector=query.get("selector"),
+        context=query.get("context"),
+        since_s=None if since is None else seconds(since, "since", least_s=1),
+    )
+
+
+async def collect_workload(url: str, path: Path, tool: str, progress: ShowProgress) -> Outcome:
+    """Collect the workload at an address; a cancellation ends its threads."""
+    import asyncio
+    import threading
+
+    from flowdiag.parsers.live.k8s.collector import collect_kubernetes
+
+    options, stop = workload_options(url), threading.Event()
+    try:
+        return await asyncio.to_thread(
+            collect_kubernetes, path, options, tool=tool, progress=progress, stop=stop
+        )
+    except asyncio.CancelledError:
+        stop.set()
+        raise

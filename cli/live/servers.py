@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from flowdiag.cli.options.routing import KUBERNETES
 from flowdiag.parsers.cleanup import remove_folder
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.live.client import Client
@@ -45,6 +46,8 @@ KEPT_BYTES: Final = 1024 * 1024 * 1024
 """Disk limit for all rounds that are diagnosed together."""
 _MAX_WARNINGS: Final = 3  # per server
 
+_KUBERNETES: Final = "kubernetes"
+
 # Normal ends of a collection.
 _NORMAL_ENDS: Final = frozenset(
     {
@@ -52,6 +55,7 @@ _NORMAL_ENDS: Final = frozenset(
         "the span is complete",
         "everything is already stored",
         "all logs are fetched",
+        "all data is collected",
     }
 )
 
@@ -178,6 +182,8 @@ class Servers:
 
     async def _detect(self, url: str, found: Collected, progress: ShowProgress) -> Server | None:
         progress("detecting servers")
+        if url.startswith(KUBERNETES):
+            return Server(kind=_KUBERNETES, url=url, shown=url)
         try:
             return await detect(url, self._options.access)
         except FlowdiagError as trouble:
@@ -192,7 +198,8 @@ class Servers:
     ) -> None:
         """Collect from one server; errors become warnings."""
         path = self._new_folder(server)
-        grace = HISTORY_GRACE_S if server.kind == PROMETHEUS else self._options.for_s + GRACE_S
+        slow = server.kind in (PROMETHEUS, _KUBERNETES)
+        grace = HISTORY_GRACE_S if slow else self._options.for_s + GRACE_S
         try:
             async with asyncio.timeout(grace):
                 outcome = await self._outcome(server, path, progress)
@@ -210,6 +217,10 @@ class Servers:
             remove_folder(path)
 
     async def _outcome(self, server: Server, path: Path, progress: ShowProgress) -> Outcome:
+        if server.kind == _KUBERNETES:
+            from flowdiag.cli.live.kubernetes import collect_workload
+
+            return await collect_workload(server.url, path, self._options.tool, progress)
         async with Client(server.url, self._options.access) as client:
             if server.kind not in (FLINK, PROMETHEUS):
                 from flowdiag.parsers.live.event_logs import collect_event_logs

@@ -20,6 +20,9 @@ _PAGES: Final = re.compile(
 
 _FILE: Final = re.compile(r"[*?\[]|\.[A-Za-z0-9]{1,6}$")
 
+KUBERNETES: Final = "k8s://"
+"""Begins the address of a workload: `k8s://NAMESPACE/HANDLE`."""
+
 _OPTIONS_ALONE: Final = frozenset({"-h", "--help", "-V", "--version"})
 
 
@@ -56,6 +59,13 @@ def refuse_servers(paths: Sequence[str], command: str) -> None:
         InputError: a path is the URL of a server.
     """
     for path in paths:
+        if path.startswith(KUBERNETES):
+            from flowdiag.parsers.errors import InputError
+
+            raise InputError(
+                f"{path}: a workload on Kubernetes, not a log",
+                hint=f"flowdiag diagnose {path}, or flowdiag collect k8s",
+            )
         kind = server_kind(path, command)
         if kind is None:
             continue
@@ -75,13 +85,15 @@ def split_servers(paths: Sequence[str]) -> tuple[list[str], list[str], list[str]
 
     >>> split_servers(["http://jm:8081/#/overview", "https://host/flink", "https://host/jm.log", "logs/"])
     (['http://jm:8081/#/overview'], ['https://host/flink'], ['https://host/jm.log', 'logs/'])
+    >>> split_servers(["k8s://prod/orders"])
+    (['k8s://prod/orders'], [], [])
     """
     servers: list[str] = []
     doubtful: list[str] = []
     others: list[str] = []
     for path in paths:
         found = _SERVER.fullmatch(path)
-        if found is not None and _PAGES.fullmatch(found[3] or ""):
+        if path.startswith(KUBERNETES) or (found is not None and _PAGES.fullmatch(found[3] or "")):
             servers.append(path)
         elif found is not None and not _FILE.search(found[3] or ""):
             doubtful.append(path)

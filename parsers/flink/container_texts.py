@@ -9,28 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
+from flowdiag.parsers.kubernetes.objects import (
+    EndedContainer,
+    ended_in_objects,
+    looks_like_objects,
+)
 from flowdiag.parsers.units import KUBERNETES_UNITS, size_bytes
 
 MAX_TEXT: Final = 16 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class EndedContainer:
-    """A container that ended or cannot start: OOMKilled, Evicted, ImagePullBackOff, or an exit code
-    from a signal.
-    """
-
-    reason: str
-    _: KW_ONLY
-    offset: int
-    text: str
-    exit_code: int | None = None
-    pod: str | None = None
-    memory_limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,8 +118,6 @@ _DESCRIBED: Final = re.compile(r"^(?:Name|Namespace|Containers|Last State|Events
 _EVENT_ROW: Final = re.compile(
     r"^(?:\S{1,253} +)?\S{1,20} +(?:Warning|Normal) +[A-Z]\w{1,60} +pod/\S", re.MULTILINE
 )
-# `get pod -o yaml|json`: the status of the containers.
-_PRINTED: Final = re.compile(r"^\s{0,40}\"?containerStatuses\"?:", re.MULTILINE)
 _METADATA: Final = re.compile(r"^[\s-]{0,40}\"?metadata\"?:")
 _PRINTED_NAME: Final = re.compile(r"^[\s-]{0,40}\"?name\"?: \"?([a-z0-9][a-z0-9.-]{0,252})\"?,?$")
 _PRINTED_REASON: Final = re.compile(
@@ -158,7 +146,9 @@ def looks_like_kubectl(text: str) -> bool:
     head = text[:65536]
     if len({hit[0] for hit in _DESCRIBED.finditer(head)}) >= 2:
         return True
-    return any(pattern.search(head) is not None for pattern in (_LISTED, _EVENT_ROW, _PRINTED))
+    if any(pattern.search(head) is not None for pattern in (_LISTED, _EVENT_ROW)):
+        return True
+    return looks_like_objects(head)
 
 
 def reports_killed_process(text: str) -> bool:
@@ -180,8 +170,12 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 def ended_containers(text: str) -> Iterator[EndedContainer]:
     """Yield the containers that ended or cannot start, in the order of the text."""
-    is_yaml_or_json = _PRINTED.search(text[:MAX_TEXT]) is not None
-    yield from _printed_pods(text) if is_yaml_or_json else _described_pods(text)
+    if looks_like_objects(text):
+        found = ended_in_objects(text[:MAX_TEXT])
+        # A damaged or truncated document still shows reasons in its lines.
+        yield from _printed_pods(text) if found is None else found
+    else:
+        yield from _described_pods(text)
 
 
 def _described_pods(text: str) -> Iterator[EndedContainer]:

@@ -2,9 +2,9 @@
 
 What it reports
 ---------------
-Pods that fit on no node, whose image cannot be pulled, or whose container exits repeatedly. The rule also
-reports pods that their node evicted because it was short of disk space or process IDs. The report quotes the
-message from Kubernetes.
+Pods that fit on no node, whose image cannot be pulled, whose volume cannot be mounted, or whose container exits
+repeatedly. The rule also reports pods that were preempted or killed by their liveness probe, and pods that their node
+evicted because it was short of disk space or process IDs. The report quotes the message from Kubernetes.
 
 Why it matters
 --------------
@@ -12,8 +12,9 @@ The job waits for the slots of a pod that never runs, and Flink's own logs do no
 
 How it decides
 --------------
-The rule reads the output of `kubectl`: the reasons for which containers wait, the status of pods, and events. It
-leaves out pods that are scheduled later or whose image is pulled later. CP303 reports containers that were killed for
+The rule reads the output of `kubectl` and of `flowdiag collect k8s`: the reasons for which containers wait, the status of pods, and events. It
+leaves out pods that are scheduled later or whose image is pulled later. The problem is over if the job runs again
+after the last event. CP303 reports containers that were killed for
 exceeding their memory limit.
 
 What to do
@@ -28,9 +29,15 @@ By default, Kubernetes keeps events for only one hour. A problem may be over alt
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from flowdiag.analyses.memory import helpers as h
 
 IMAGE = ("an image that cannot be pulled", "deployment-failed", "image")
+# A number at the start of each reason; the reasons contain commas within braces only.
+_REFUSAL: Final = re.compile(r"(?:^|,) *([0-9]{1,6}) ([A-Za-z][^,{]{1,200}(?:\{[^}]{0,200}\})?)")
+VOLUME = ("a volume that cannot be mounted", "deployment-failed", "events")
 REASONS = {  # the words of the title, the cause and its remedy
     "FailedScheduling": ("no node to run on", "no-container", "ask"),
     "ImagePullBackOff": IMAGE,
@@ -38,27 +45,31 @@ REASONS = {  # the words of the title, the cause and its remedy
     "InvalidImageName": IMAGE,
     "CrashLoopBackOff": ("a container that exits repeatedly", "deployment-failed", "events"),
     "Evicted": ("been evicted by the node", "taskmanager-lost", "find-out"),
+    "Preempted": ("been preempted", "taskmanager-lost", "find-out"),
+    "NodeLost": ("lost its node", "taskmanager-lost", "find-out"),
+    "NodeShutdown": ("lost its node", "taskmanager-lost", "find-out"),
+    "ProbeKilled": ("been killed by its liveness probe", "taskmanager-lost", "find-out"),
+    "FailedMount": VOLUME,
+    "FailedAttachVolume": VOLUME,
 }
 
 
 def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
     """One finding for all pods with the same problem."""
-    by_pod: dict[str | None, list[h.Kill]] = {}
-    for kill in facts.kills:
-        if kill.waits:
-            by_pod.setdefault(kill.pod, []).append(kill)
     alike: dict[tuple[str, str, str], list[list[h.Kill]]] = {}
-    for kills in by_pod.values():
+    for kills in _kills_by_pod(facts).values():
         # The first failure of a pod explains its later ones.
         alike.setdefault(REASONS[kills[0].reason], []).append(kills)
     for (problem, cause, remedy), pods in alike.items():
         first = pods[0][0]
         # The message without the columns in front of it.
         message = first.text.partition(f"pod/{first.pod}")[2] if first.pod else ""
-        message = " ".join((message or first.text).split())
+        message = " ".join((message or first.text.removeprefix(f"{first.reason}: ")).split())
         place = first.pod or "a pod"
         more = f" and {h.fmt.plural(len(pods) - 1, 'more pod')}" if len(pods) > 1 else ""
         kills = [kill for each in pods for kill in each]
+        times = h.times_of(kills)
+        recovered = h.has_recovered(facts, max(times, default=None))
         yield h.place_finding(
             None,
             first.pod if not more and "taskmanager" in place else None,
@@ -67,13 +78,35 @@ def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
             why=f"{place}{more}: {h.fmt.shorten(message, 120)}",
             cause=cause,
             rank=h.Rank.REPORTED_CAUSE,
-            count=len(kills),
+            state=h.State.RECOVERED if recovered else h.State.ONGOING,
+            first_us=min(times, default=None),
+            last_us=max(times, default=None),
+            count=sum(kill.count for kill in kills),
             explain="A job that needs the slots of this pod waits until the pod runs.",
-            measurements=(h.measurement("pods", len(pods), "pods"),),
-            evidence=tuple(h.Evidence(*kill.ref, None) for kill in kills),
+            measurements=(h.measurement("pods", len(pods), "pods"), *_refusing_nodes(first)),
+            evidence=tuple(h.Evidence(*kill.ref, kill.time_us) for kill in kills),
             ranked=True,
             actions=(h.remedy_action(cause, remedy, place=place),),
         )
+
+
+def _kills_by_pod(facts: h.MemoryFacts) -> dict[str | None, list[h.Kill]]:
+    by_pod: dict[str | None, list[h.Kill]] = {}
+    out_of_memory = {kill.pod for kill in facts.kills if kill.for_memory}
+    for kill in facts.kills:
+        # A container that was killed for its memory waits for its next start: CP303 reports it.
+        if kill.waits and not (kill.reason == "CrashLoopBackOff" and kill.pod in out_of_memory):
+            by_pod.setdefault(kill.pod, []).append(kill)
+    return by_pod
+
+
+def _refusing_nodes(kill: h.Kill) -> h.Iterator[h.Measurement]:
+    """Yield how many nodes refuse the pod, by reason: `0/5 nodes are available: 3 Insufficient memory, …`."""
+    if kill.reason == "FailedScheduling":
+        reasons = kill.text.partition("nodes are available:")[2].partition("preemption:")[0]
+        for count, reason in _REFUSAL.findall(reasons):
+            text = reason.removeprefix("node(s) ").strip(" .")
+            yield h.measurement("refusing-nodes", int(count), "nodes", over=text)
 
 
 RULE = h.Rule(

@@ -1,0 +1,365 @@
+"""Ended and waiting containers in Kubernetes objects (core/v1 `Pod` and `Event`), in JSON or YAML.
+
+A file is split into its objects first, so that each object keeps its offset. Only objects that contain a reason of
+interest are decoded, so a long list of healthy pods costs one search.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from flowdiag.parsers.json_values import as_count, as_integer, as_string, object_at, objects_at
+from flowdiag.parsers.units import KUBERNETES_UNITS, size_bytes
+
+MESSAGE_CHARACTERS: Final = 300
+YAML_BYTES: Final = 256 * 1024
+"""Of one object; YAML takes a second per megabyte."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndedContainer:
+    """A container that ended or cannot start: OOMKilled, Evicted, ImagePullBackOff, or an exit code
+    from a signal.
+
+    `time_us`: when it ended, or when an event reported it last. `restarts`: of the container so far. `count`: how often
+    an event was repeated.
+    """
+
+    reason: str
+    _: KW_ONLY
+    offset: int
+    text: str
+    exit_code: int | None = None
+    pod: str | None = None
+    memory_limit: int | None = None
+    time_us: int | None = None
+    restarts: int | None = None
+    count: int = 1
+
+
+_WAITING: Final = frozenset(
+    {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "CrashLoopBackOff"}
+)
+_POD_REASONS: Final = frozenset({"Evicted", "Preempted", "NodeShutdown", "NodeLost"})
+_DISRUPTIONS: Final = {
+    "PreemptionByScheduler": "Preempted",
+    "PreemptionByKubeScheduler": "Preempted",
+    "EvictionByEvictionAPI": "Evicted",
+    "DeletionByTaintManager": "Evicted",
+    "TerminationByKubelet": "Evicted",
+}
+"""Reasons of the condition `DisruptionTarget`, from 1.26 on."""
+_EVENT_REASONS: Final = frozenset(
+    {
+        *("OOMKilling", "SystemOOM", "Evicted", "Preempted", "FailedScheduling"),
+        *("FailedMount", "FailedAttachVolume", "NodeShutdown", "TaintManagerEviction"),
+    }
+)
+_INTEREST: Final = re.compile(
+    r"OOMKill|SystemOOM|Evict|Preempt|NodeShutdown|NodeLost|Unschedulable|FailedScheduling|FailedMount"
+    r"|FailedAttachVolume|ImagePull|InvalidImageName|CrashLoopBackOff|Back-off|Failed to pull"
+    r"|DisruptionTarget|liveness probe|Scheduled|Pulled|Started|SuccessfulAttachVolume"
+)
+RESOLVED_BY: Final = {
+    "Scheduled": ("FailedScheduling",),
+    "Pulled": ("ImagePullBackOff", "ErrImagePull"),
+    "Started": (
+        "FailedMount",
+        "FailedAttachVolume",
+        "FailedScheduling",
+        "ImagePullBackOff",
+        "ErrImagePull",
+    ),
+    "SuccessfulAttachVolume": ("FailedAttachVolume",),
+}
+"""Problems that end once the pod has its node, its image or its volumes, by the reason of a normal event."""
+_JSON: Final = re.compile(r"\s*\{")
+_PRINTED: Final = re.compile(
+    r"^[\s-]{0,40}\"?(?:containerStatuses|involvedObject)\"?:", re.MULTILINE
+)
+# In YAML of kubectl, the kind of an object or of an item; the pod template of a FlinkDeployment is indented further.
+_YAML_KIND: Final = re.compile(r"^ {0,2}kind: (?:Pod|Event)(?:List)?$", re.MULTILINE)
+_JSON_KIND: Final = re.compile(r"^ {0,12}\"kind\": \"(?:Pod|Event)(?:List)?\",?$", re.MULTILINE)
+_OTHER_KIND: Final = re.compile(r"\"kind\": \"Flink")
+_ITEM: Final = re.compile(r"^- ", re.MULTILINE)
+_BEHIND_ITEMS: Final = re.compile(r"^[A-Za-z]", re.MULTILINE)
+_DOCUMENT: Final = re.compile(r"^---[ \t]*$", re.MULTILINE)
+
+
+def looks_like_objects(text: str) -> bool:
+    """Whether a text contains pods or events as objects.
+
+    >>> looks_like_objects("kind: Event\\ninvolvedObject:\\n  kind: Pod\\n")
+    True
+    """
+    head = text[:65536]
+    if _PRINTED.search(head) is not None or _YAML_KIND.search(head) is not None:
+        return True
+    return _JSON_KIND.search(head) is not None and _OTHER_KIND.search(head) is None
+
+
+def ended_in_objects(text: str) -> list[EndedContainer] | None:
+    """Return the containers that ended or cannot start, without the problems that later events resolve.
+
+    None if no object can be decoded.
+    """
+    found: list[EndedContainer] = []
+    resolved: list[tuple[str, tuple[str, ...], int]] = []
+    decoded = False
+    for offset, piece, value in _objects(text):
+        decoded = True
+        if about := object_at(value, "involvedObject"):
+            event = _of_event(value, piece, offset)
+            reasons, at = RESOLVED_BY.get(str(value.get("reason"))), _time_of_event(value)
+            if event is not None:
+                found.append(event)
+            elif reasons is not None and at is not None:
+                resolved.append((str(about.get("name")), reasons, at))
+        elif object_at(value, "status"):
+            found += _of_pod(value, piece, offset)
+    if not decoded:
+        return None
+    return [
+        each
+        for each in found
+        if not any(
+            (pod == each.pod and each.reason in reasons) and (each.time_us or at + 1) <= at
+            for pod, reasons, at in resolved
+        )
+    ]
+
+
+def _of_pod(pod: Mapping[str, Any], piece: str, offset: int) -> Iterator[EndedContainer]:
+    name = as_string(object_at(pod, "metadata").get("name"))
+    status = object_at(pod, "status")
+    at = _Position(piece, offset)
+    if (reason := str(status.get("reason"))) in _POD_REASONS:
+        yield EndedContainer(
+            reason,
+            pod=name,
+            offset=at(reason),
+            text=_text(reason, status.get("message")),
+            time_us=_last_change(status),
+        )
+    else:
+        yield from _of_conditions(objects_at(status, "conditions"), name, at)
+    limits = {
+        str(each.get("name")): _memory(
+            object_at(object_at(each, "resources"), "limits").get("memory")
+        )
+        for each in objects_at(object_at(pod, "spec"), "containers")
+    }
+    for container in (
+        *objects_at(status, "initContainerStatuses"),
+        *objects_at(status, "containerStatuses"),
+    ):
+        yield from _of_container(container, name, limits.get(str(container.get("name"))), at)
+
+
+def _of_conditions(
+    conditions: Iterable[Mapping[str, Any]], name: str | None, at: Callable[[str], int]
+) -> Iterator[EndedContainer]:
+    for each in conditions:
+        kind, reason = each.get("type"), str(each.get("reason"))
+        time_us = time_of(each.get("lastTransitionTime"))
+        if kind == "PodScheduled" and each.get("status") == "False" and reason == "Unschedulable":
+            text = _text("Unschedulable", each.get("message"))
+            yield EndedContainer(
+                "FailedScheduling", pod=name, offset=at(reason), text=text, time_us=time_us
+            )
+        elif kind == "DisruptionTarget" and each.get("status") == "True" and reason in _DISRUPTIONS:
+            text = _text(reason, each.get("message"))
+            yield EndedContainer(
+                _DISRUPTIONS[reason], pod=name, offset=at(reason), text=text, time_us=time_us
+            )
+
+
+def _of_container(
+    container: Mapping[str, Any], pod: str | None, limit: int | None, at: Callable[[str], int]
+) -> Iterator[EndedContainer]:
+    restarts = as_count(container.get("restartCount")) or 0
+    killed = False
+    for key in ("state", "lastState"):
+        ended = object_at(object_at(container, key), "terminated")
+        if ended.get("reason") == "OOMKilled" and not killed:
+            killed = True
+            code = as_integer(ended.get("exitCode"))
+            yield EndedContainer(
+                "OOMKilled",
+                pod=pod,
+                offset=at("OOMKilled"),
+                text=f"OOMKilled, exit code {code}" if code is not None else "OOMKilled",
+                exit_code=code,
+                memory_limit=limit,
+                time_us=time_of(ended.get("finishedAt")),
+                restarts=restarts or None,
+            )
+    waiting = object_at(object_at(container, "state"), "waiting")
+    reason = str(waiting.get("reason"))
+    # A container that was killed for its memory also waits for its next start.
+    if reason in _WAITING and not (killed and reason == "CrashLoopBackOff"):
+        text = _text(reason, waiting.get("message"))
+        yield EndedContainer(
+            reason, pod=pod, offset=at(reason), text=text, restarts=restarts or None
+        )
+
+
+def _of_event(event: Mapping[str, Any], piece: str, offset: int) -> EndedContainer | None:
+    about = object_at(event, "involvedObject")
+    reason, message = str(event.get("reason")), str(event.get("message") or event.get("note") or "")
+    known = _event_reason(reason, message)
+    if known is None or about.get("kind") not in ("Pod", "Node"):
+        return None
+    return EndedContainer(
+        known,
+        pod=as_string(about.get("name")) if about.get("kind") == "Pod" else None,
+        offset=_Position(piece, offset)(reason),
+        text=_text(reason, message),
+        time_us=_time_of_event(event),
+        count=as_count(event.get("count"))
+        or as_count(object_at(event, "series").get("count"))
+        or 1,
+    )
+
+
+def _event_reason(reason: str, message: str) -> str | None:
+    """Return the name of the problem that an event reports; None for all others."""
+    if reason in _EVENT_REASONS:
+        return "Evicted" if reason == "TaintManagerEviction" else reason
+    if reason == "Failed" and "ailed to pull image" in message:
+        return "ErrImagePull"
+    if reason == "InspectFailed" and "InvalidImageName" in message:
+        return "InvalidImageName"
+    if reason == "BackOff":
+        return "ImagePullBackOff" if "pulling image" in message else "CrashLoopBackOff"
+    if reason == "Killing" and "failed liveness probe" in message:
+        return "ProbeKilled"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Position:
+    """Finds the byte offset of a reason within an object."""
+
+    piece: str
+    offset: int
+
+    def __call__(self, reason: str) -> int:
+        found = re.search(rf'"?reason"?: *"?{re.escape(reason)}\b', self.piece)
+        at = found.start() if found is not None else 0
+        return self.offset + len(self.piece[:at].encode("utf-8", "replace"))
+
+
+def _text(reason: str, message: object) -> str:
+    shown = " ".join(str(message or "").split())[:MESSAGE_CHARACTERS]
+    return f"{reason}: {shown}" if shown else reason
+
+
+def _memory(limit: object) -> int | None:
+    size = size_bytes(limit, units=KUBERNETES_UNITS) if isinstance(limit, str) else None
+    return int(size) if size else None
+
+
+def _last_change(status: Mapping[str, Any]) -> int | None:
+    """Return when the last container ended, or the last condition changed."""
+    times = [
+        time_of(object_at(object_at(each, "state"), "terminated").get("finishedAt"))
+        for each in objects_at(status, "containerStatuses")
+    ] or [time_of(each.get("lastTransitionTime")) for each in objects_at(status, "conditions")]
+    return max((each for each in times if each is not None), default=None)
+
+
+def _time_of_event(event: Mapping[str, Any]) -> int | None:
+    series = object_at(event, "series").get("lastObservedTime")
+    times = (time_of(each) for each in (series, event.get("lastTimestamp"), event.get("eventTime")))
+    return next((each for each in times if each is not None), None)
+
+
+def time_of(text: object) -> int | None:
+    """Return microseconds since 1970 of an RFC 3339 time.
+
+    >>> time_of("2026-11-20T23:28:12Z"), time_of(None)
+    (1795217292000000, None)
+    """
+    if not isinstance(text, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+        return round(moment.timestamp() * 1_000_000) if moment.tzinfo else None
+    except (ValueError, OverflowError):
+        return None
+
+
+# --- Splitting ------------------------------------------------------------------------------------
+
+
+class _List(msgspec.Struct):
+    items: list[msgspec.Raw] = []
+
+
+def _objects(text: str) -> Iterator[tuple[int, str, Mapping[str, Any]]]:
+    """Yield the byte offset, the text and the value of each object that may matter."""
+    pieces, decode = (
+        (_json_pieces(text), _from_json) if _JSON.match(text) else (_yaml_pieces(text), _from_yaml)
+    )
+    for offset, piece in pieces:
+        if _INTEREST.search(piece) is not None:
+            value = decode(piece)
+            if isinstance(value, Mapping):
+                yield offset, piece, value
+
+
+def _from_json(piece: str) -> Any:
+    try:
+        return msgspec.json.decode(piece)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+def _json_pieces(text: str) -> Iterator[tuple[int, str]]:
+    data = text.encode("utf-8", "replace")
+    try:
+        items = msgspec.json.decode(data, type=_List).items
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return
+    at = 0
+    for item in items:
+        raw = bytes(item)
+        at = max(data.find(raw, at), 0)
+        yield at, raw.decode("utf-8", "replace")
+        at += len(raw)
+    if not items:
+        yield 0, text
+
+
+def _yaml_pieces(text: str) -> Iterator[tuple[int, str]]:
+    """Split documents, and lists whose items start in the first column, as kubectl prints them."""
+    starts = [0, *(hit.end() for hit in _DOCUMENT.finditer(text))]
+    for begin, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        items = [hit.start() for hit in _ITEM.finditer(text, begin, end)]
+        for start, stop in zip(items or [begin], [*items[1:], end], strict=True):
+            piece = text[start:stop]
+            if items and (behind := _BEHIND_ITEMS.search(piece)) is not None:
+                piece = piece[: behind.start()]
+            yield len(text[:start].encode("utf-8", "replace")), piece
+
+
+def _from_yaml(piece: str) -> Any:
+    if len(piece) > YAML_BYTES:
+        return None
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    # Times stay text.
+    loader = YAML(typ="base", pure=True)
+    try:
+        value = loader.load(piece)
+    except (YAMLError, RecursionError, ValueError):
+        return None
+    return value[0] if isinstance(value, list) and value else value

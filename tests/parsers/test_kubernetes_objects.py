@@ -1,0 +1,229 @@
+"""Pods and events as objects: reasons, times, limits, and the byte offset of the cited line."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+
+from flowdiag.parsers.flink.container_texts import ended_containers, looks_like_kubectl
+from flowdiag.parsers.kubernetes.objects import EndedContainer
+from tests.fake_kubernetes import Json, event, pod, resource
+
+LABELS = {"app": "orders"}
+NODES = (
+    "0/5 nodes are available: 3 Insufficient memory, 2 node(s) had untolerated taint {dedicated: gpu, x: y}."
+    " preemption: 0/5 nodes are available: 5 No preemption victims found."
+)
+
+
+def as_list(*objects: Json) -> Json:
+    return {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+
+
+def as_yaml(value: Json) -> str:
+    """Return YAML in the layout of kubectl, which does not indent lists."""
+    text = io.StringIO()
+    writer = YAML()
+    writer.indent(mapping=2, sequence=2, offset=0)
+    writer.dump(value, text)
+    return text.getvalue()
+
+
+def read(value: Json, form: str) -> list[EndedContainer]:
+    text = (
+        as_yaml(value) if form == "yaml" else json.dumps(value, indent=4 if form == "json" else 2)
+    )
+    assert looks_like_kubectl(text)
+    found = list(ended_containers(text))
+    for each in found:
+        line = text.encode()[each.offset :].split(b"\n")[0].decode()
+        assert "reason" in line, line
+    return found
+
+
+FORMS = pytest.mark.parametrize("form", ["json", "yaml", "collected"])
+MEMORY = {"limits": {"memory": "2Gi"}}
+
+
+@FORMS
+def test_a_killed_container_with_its_limit_time_and_restarts(form: str) -> None:
+    ended = {"reason": "OOMKilled", "exitCode": 137, "finishedAt": "2026-11-20T23:28:12Z"}
+    state = {
+        "restartCount": 3,
+        "lastState": {"terminated": ended},
+        "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+    }
+    healthy = pod("b", labels=LABELS)
+    (found,) = read(
+        as_list(healthy, pod("a-1", labels=LABELS, state=state, resources=MEMORY), healthy), form
+    )
+    assert (found.reason, found.exit_code, found.pod, found.restarts) == (
+        "OOMKilled",
+        137,
+        "a-1",
+        3,
+    )
+    assert (found.memory_limit, found.time_us) == (2 << 30, 1_795_217_292_000_000)
+
+
+STATUSES: dict[str, tuple[dict[str, Any], str, str]] = {
+    "evicted": (
+        {
+            "phase": "Failed",
+            "reason": "Evicted",
+            "message": "The node was low on resource: ephemeral-storage.",
+        },
+        "Evicted",
+        "Evicted: The node was low on resource: ephemeral-storage.",
+    ),
+    "unschedulable": (
+        {
+            "phase": "Pending",
+            "conditions": [
+                {
+                    "type": "PodScheduled",
+                    "status": "False",
+                    "reason": "Unschedulable",
+                    "message": NODES,
+                }
+            ],
+        },
+        "FailedScheduling",
+        f"Unschedulable: {NODES}",
+    ),
+    "preempted": (
+        {
+            "conditions": [
+                {
+                    "type": "DisruptionTarget",
+                    "status": "True",
+                    "reason": "PreemptionByScheduler",
+                    "message": "by x",
+                }
+            ]
+        },
+        "Preempted",
+        "PreemptionByScheduler: by x",
+    ),
+}
+
+
+@FORMS
+@pytest.mark.parametrize("name", STATUSES)
+def test_the_status_of_a_pod(name: str, form: str) -> None:
+    status, reason, text = STATUSES[name]
+    (found,) = read(
+        as_list(pod("a-1", labels=LABELS, status=status | {"containerStatuses": []})), form
+    )
+    assert (found.reason, found.pod, found.text) == (
+        reason,
+        "a-1",
+        text[: 300 + len("Unschedulable: ")],
+    )
+
+
+A = resource("Pod", "a-1")
+EVENTS = {
+    "image": ("Failed", 'Failed to pull image "x": not found', "ErrImagePull"),
+    "back-off": ("BackOff", 'Back-off pulling image "x"', "ImagePullBackOff"),
+    "crash": (
+        "BackOff",
+        "Back-off restarting failed container main in pod a-1",
+        "CrashLoopBackOff",
+    ),
+    "volume": ("FailedMount", 'MountVolume.SetUp failed for volume "state"', "FailedMount"),
+    "attach": ("FailedAttachVolume", "Multi-Attach error for volume", "FailedAttachVolume"),
+    "probe": ("Killing", "Container main failed liveness probe, will be restarted", "ProbeKilled"),
+    "taint": ("TaintManagerEviction", "Marking for deletion Pod prod/a-1", "Evicted"),
+    "preempted": ("Preempted", "Preempted by pod 7f on node worker-1", "Preempted"),
+    "nodes": ("FailedScheduling", NODES, "FailedScheduling"),
+}
+
+
+@FORMS
+@pytest.mark.parametrize("name", EVENTS)
+def test_an_event_of_a_pod(name: str, form: str) -> None:
+    reason, message, expected = EVENTS[name]
+    other = event(resource("Deployment", "a"), "ScalingReplicaSet", "Scaled up", kind="Normal")
+    (found,) = read(as_list(other, event(A, reason, message, count=7)), form)
+    assert (found.reason, found.pod, found.count) == (expected, "a-1", 7)
+    assert (
+        found.text.startswith(f"{reason}: {message[:40]}")
+        and found.time_us == 1_795_217_291_000_000
+    )
+
+
+@FORMS
+def test_later_progress_resolves_a_problem(form: str) -> None:
+    failed = event(A, "FailedScheduling", NODES, at="2026-11-20T23:28:11Z")
+    placed = event(
+        A, "Scheduled", "Successfully assigned", kind="Normal", at="2026-11-20T23:29:00Z"
+    )
+    before = event(
+        A, "Scheduled", "Successfully assigned", kind="Normal", at="2026-11-20T23:20:00Z"
+    )
+    another = event(
+        resource("Pod", "a-2"), "Scheduled", "x", kind="Normal", at="2026-11-20T23:29:00Z"
+    )
+    assert read(as_list(failed, placed), form) == []
+    assert len(read(as_list(failed, before, another), form)) == 1
+
+
+def test_healthy_objects_and_other_kinds_are_silent() -> None:
+    template: Json = {"spec": {"podTemplate": {"apiVersion": "v1", "kind": "Pod"}}}
+    deployment = resource("FlinkDeployment", "orders", "flink.apache.org/v1beta1", **template)
+    for text in (
+        json.dumps(deployment, indent=2),
+        json.dumps(deployment, indent=4),
+        as_yaml(deployment),
+    ):
+        assert not looks_like_kubectl(text)
+    assert (
+        read(as_list(pod("a", labels=LABELS), event(A, "Pulled", "x", kind="Normal")), "json") == []
+    )
+
+
+def test_a_truncated_document_is_read_by_line() -> None:
+    ended = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
+    text = json.dumps(as_list(pod("a-1", labels=LABELS, state={"lastState": ended})), indent=2)
+    (found,) = ended_containers(text[: text.index("OOMKilled") + 12])
+    assert (found.reason, found.exit_code) == ("OOMKilled", 137)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(max_size=8),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(
+                    [
+                        "items",
+                        "kind",
+                        "status",
+                        "involvedObject",
+                        "reason",
+                        "containerStatuses",
+                        "state",
+                        "terminated",
+                        "metadata",
+                    ]
+                ),
+                inner,
+                max_size=4,
+            )
+        ),
+        max_leaves=20,
+    )
+)
+def test_no_object_raises(value: Any) -> None:
+    text = '{"kind": "Pod", "reason": "Evicted", "status": ' + json.dumps(value) + "}"
+    list(ended_containers(text))
+    list(ended_containers(json.dumps({"items": [value, "Evicted"], "involvedObject": 1}, indent=1)))

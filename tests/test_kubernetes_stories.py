@@ -1,0 +1,165 @@
+"""Incidents on Kubernetes, from `flowdiag collect k8s` to the diagnosis.
+
+The logs are those of a recorded Flink cluster, whose TaskManagers are renamed to pods. The Kubernetes objects are not
+recorded: they follow the API definitions.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowdiag.cli.app import main
+from tests.archives import unpacked
+from tests.fake_kubernetes import FakeCluster, Json, event, kubeconfig, pod, resource
+from tests.fake_server import NOT_FOUND, serving
+
+RECORDING = (
+    unpacked(Path(__file__).parents[1] / "fixtures/recordings/flink/1.20.5/taskmanager-killed")
+    / "logs"
+)
+FLINK = {"app": "orders", "type": "flink-native-kubernetes"}
+CONTAINER = "flink-main-container"
+KILLED_AT = "2026-11-20T23:28:12Z"
+KILLED = "orders-taskmanager-1-1"
+LIMIT = {"limits": {"memory": "860Mi"}, "requests": {"memory": "860Mi"}}
+
+pytestmark = pytest.mark.spark
+
+
+def log(name: str) -> bytes:
+    data = (RECORDING / name).read_bytes()
+    return re.sub(rb"(?<![\w-])taskmanager-(\d)(?![\w-])", rb"orders-taskmanager-1-\1", data)
+
+
+def cluster(killed: dict[str, Any], *events: Json) -> FakeCluster:
+    """Return the cluster of the recording; the first TaskManager is in the given state."""
+    labels = FLINK | {"component": "taskmanager"}
+    killed = {"resources": LIMIT} | killed
+    spec = {
+        "flinkVersion": "v1_20",
+        "flinkConfiguration": {"taskmanager.memory.process.size": "860m"},
+    }
+    status = {
+        "lifecycleState": "STABLE",
+        "jobStatus": {"state": "RUNNING"},
+        "jobManagerDeploymentStatus": "READY",
+    }
+    logs: dict[tuple[str, str, bool], Any] = {
+        (f"orders-taskmanager-1-{n}", CONTAINER, False): log(
+            f"flink-flink-taskexecutor-0-worker-{n}.log"
+        )
+        for n in (1, 2, 3)
+    }
+    logs["orders-7d", CONTAINER, False] = log("flink-flink-standalonesession-0-jobmanager.log")
+    return FakeCluster(
+        objects=[
+            resource(
+                "FlinkDeployment", "orders", "flink.apache.org/v1beta1", spec=spec, status=status
+            ),
+            pod("orders-7d", labels=FLINK | {"component": "jobmanager"}, container=CONTAINER),
+            pod(KILLED, labels=labels, container=CONTAINER, **killed),
+            *(
+                pod(
+                    f"orders-taskmanager-1-{n}", labels=labels, container=CONTAINER, resources=LIMIT
+                )
+                for n in (2, 3)
+            ),
+            *events,
+        ],
+        logs=logs,
+    )
+
+
+def diagnosed(world: FakeCluster, folder: Path) -> Json:
+    """Collect into a folder, then diagnose the folder."""
+    snapshot, report = folder / "snapshot", folder / "report.json"
+    with serving(world) as server:
+        config = kubeconfig(folder, server.url)
+        given = [
+            "collect",
+            "k8s",
+            "orders",
+            "--kubeconfig",
+            str(config),
+            "-o",
+            str(snapshot),
+            "--no-rest",
+            "-q",
+        ]
+        assert main(given) == 0
+    main(["diagnose", str(snapshot), "--format", "json", "-o", str(report), "-q"])
+    found: Json = json.loads(report.read_bytes())
+    return found
+
+
+def test_an_oom_killed_taskmanager_is_one_story_with_the_restarts(tmp_path: Path) -> None:
+    ended = {"reason": "OOMKilled", "exitCode": 137, "finishedAt": KILLED_AT}
+    world = cluster(
+        {"state": {"state": {"terminated": ended}, "ready": False}, "status": {"phase": "Failed"}}
+    )
+    report = diagnosed(world, tmp_path)
+    (story,) = report["summary"]["stories"]
+    assert (story["cause"], story["state"]) == ("out-of-memory", "recovered")
+    assert story["subject"]["taskmanager"] == KILLED
+    text = story["narrative"]
+    assert text.startswith(
+        f"The container was killed for its memory on {KILLED}: OOMKilled, exit code 137, limit 860 MiB,"
+        " Flink's process size 860 MiB"
+    )
+    assert f"TaskManager {KILLED} @ worker-1.flink.example was lost" in text
+    assert "3 restarts" in text
+
+
+def test_an_eviction_explains_the_lost_taskmanager(tmp_path: Path) -> None:
+    message = (
+        "The node was low on resource: ephemeral-storage. Threshold quantity: 10Gi, available: 9Gi."
+    )
+    status = {"phase": "Failed", "reason": "Evicted", "message": message, "containerStatuses": []}
+    gone = resource("Pod", KILLED)
+    world = cluster({"status": status}, event(gone, "Evicted", message, at=KILLED_AT))
+    report = diagnosed(world, tmp_path)
+    (story,) = report["summary"]["stories"]
+    assert (story["cause"], story["state"]) == ("taskmanager-lost", "recovered")
+    text = story["narrative"]
+    assert text.startswith(
+        f"{KILLED} has been evicted by the node: The node was low on resource: ephemeral-storage."
+    )
+    assert f"TaskManager {KILLED} @ worker-1.flink.example was lost" in text
+
+
+def test_a_healthy_namespace_adds_no_finding(tmp_path: Path) -> None:
+    started = event(resource("Pod", KILLED), "Started", "Started container", kind="Normal")
+    report = diagnosed(cluster({}, started), tmp_path)
+    codes = {finding["code"] for finding in report["findings"]}
+    assert not codes & {"MM305", "CP303"}
+    assert report["summary"]["cause"] == "taskmanager-lost"
+
+
+def test_one_command_collects_and_diagnoses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = {"reason": "OOMKilled", "exitCode": 137, "finishedAt": KILLED_AT}
+    world = cluster({"state": {"state": {"terminated": ended}}})
+    world.rest = lambda path, query: NOT_FOUND
+    report = tmp_path / "report.json"
+    with serving(world) as server:
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, server.url)))
+        kept = tmp_path / "kept"
+        given = ["k8s://prod/orders", "--format", "json", "-o", str(report), "--keep", str(kept)]
+        assert main(given) in (0, 1)
+        assert main(["diagnose", "k8s://prod/nothing", "-q"]) == 2
+        assert main(["diagnose", "k8s://prod/orders?x=1", "-q"]) == 2
+    found = json.loads(report.read_bytes())
+    assert found["summary"]["cause"] == "out-of-memory"
+    assert list(kept.rglob("pods-001.json"))
+    error = capsys.readouterr().err
+    assert (
+        "nothing is called 'nothing' in namespace 'prod'" in error and "unknown option 'x'" in error
+    )
+    assert main(["memory", "k8s://prod/orders"]) == 2
+    assert "a workload on Kubernetes, not a log" in capsys.readouterr().err
