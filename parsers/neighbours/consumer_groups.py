@@ -56,12 +56,13 @@ class PartitionLag:
 
 
 _HEADER: Final = re.compile(
-    r"^\s*(?:GROUP\s+)?TOPIC\s+(?:PARTITION|PID)\s+.*\bLAG\b", re.IGNORECASE | re.MULTILINE
+    r"^[ \t]*(?:GROUP[ \t]+)?TOPIC[ \t]+(?:PARTITION|PID)[ \t][^\n]*\bLAG\b",
+    re.IGNORECASE | re.MULTILINE,
 )
 _SERIES: Final = re.compile(
     r"^(?P<name>kafka_consumergroup_(?:group_)?lag|burrow_kafka_consumer_partition_lag"
     r"|kminion_kafka_consumer_group_topic_partition_lag)\{(?P<labels>[^}\n]{1,2000})\}"
-    r"\s+(?P<value>[-+.\deE]{1,30})(?:\s+(?P<time>\d{10,13}))?\s*$",
+    r"\s+(?P<value>[-+.\deE]{1,30})(?:\s+(?P<time>\d{10,13}))?[ \t\r]*$",
     re.MULTILINE,
 )
 # Of Kafka's tool: errors of the tool are no failures of a job.

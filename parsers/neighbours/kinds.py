@@ -31,7 +31,7 @@ _REASONS: Final = {
     NeighbourKind.BROKER_LOG: "a log of a Kafka broker: `flowdiag queues` reads its starts and stops",
 }
 _BROKER: Final = re.compile(
-    r"^\[20\d\d-\d\d-\d\d [\d:,]{8,12}\] [A-Z]{4,5} [^\n]{0,2000}?\((?:kafka|org\.apache\.kafka|state\.change)\.[\w.$]{1,200}\)\s*$",
+    r"^\[20\d\d-\d\d-\d\d [\d:,]{8,12}\] [A-Z]{4,5} [^\n]{0,2000}?\((?:kafka|org\.apache\.kafka|state\.change)\.[\w.$]{1,200}\)[ \t\r]*$",
     re.MULTILINE,
 )
 _ENOUGH: Final = 3

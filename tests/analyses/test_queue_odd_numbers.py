@@ -64,8 +64,9 @@ def test_odd_numbers(seed: int) -> None:
                 told = {name: draw.choice(VALUES) for name in GAUGES if draw.random() < 0.5}
                 bench.says(task, index, [minute], **told)
     job = bench.job()
-    accused = {culprit.subject.task for culprit in judged(job).culprits}
-    assert accused <= {task for task, _ in tasks[1:]} | {None}  # never a source
+    # A partition of the source may be hot; otherwise the source is never accused.
+    accused = {c.subject.task for c in judged(job).culprits if c.cause != "hot-partition"}
+    assert accused <= {task for task, _ in tasks[1:]} | {None}
     assert all(item.reason and item.checks for item in reasons(job))
     facts = facts_of(job)
     for unicode in (True, False):

@@ -92,6 +92,7 @@ def test_rules_are_grouped_by_command_and_found_by_cause(
     assert [head.split(":")[0] for head in heads] == [
         "flowdiag checkpoints",
         "flowdiag rate",
+        "flowdiag queues",
     ]
     assert "CP301  task-failure" in printed and "SK101" not in printed
     assert main(["rules", "startup", "-f", "json"]) == 0

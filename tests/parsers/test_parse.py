@@ -411,6 +411,7 @@ def test_trace(parser: Parser) -> None:
     assert row["fields"] == {
         "exception": "java.lang.Exception: outer",
         "user_frame": "com.acme.Sink.invoke(Sink.java:12)",
+        "own_frame": "com.acme.Sink.invoke(Sink.java:12)",
     }
 
 

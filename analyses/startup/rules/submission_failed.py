@@ -154,6 +154,7 @@ def _of_troubles(facts: h.StartupFacts, troubles: list[h.Trouble]) -> h.Finding:
     first = troubles[0]
     reason = first.cause or first.values.get("exception") or _UNKNOWN
     what = _WORDS.get(first.kind, "The submission failed")
+    cluster = first.kind == "entrypoint-failed"
     yarn = facts.of_kind(*_OF_YARN)
     hint = f"; YARN: {_yarn_text(yarn[0])}" if yarn else ""
     count = max(trouble.count for trouble in troubles)
@@ -163,13 +164,13 @@ def _of_troubles(facts: h.StartupFacts, troubles: list[h.Trouble]) -> h.Finding:
         ongoing=not h.ran_after(facts, max(t.last_us or 0 for t in troubles)),
         title=f"{what}: {without_package(h.fmt.shorten(reason, 400))}{hint}",
         why=h.fmt.shorten(reason, 160),
-        cause=_cause(reason),
+        cause=_cause(reason, cluster=cluster),
         rank=h.Rank.ROOT_CAUSE,
         last_us=None,
         count=count,  # client, Dispatcher and JobMaster log the same submissions
         measurements=(h.measurement("submissions", count, "submissions"),),
         evidence=h.cite((t.ref, t.first_us) for t in (*troubles, *yarn)),
-        actions=_actions(reason),
+        actions=_actions(reason, cluster=cluster),
     )
 
 
@@ -182,22 +183,28 @@ def _yarn_text(trouble: h.Trouble) -> str:
     return f"{requested} requested, {offered} offered"
 
 
-def _cause(reason: str) -> str:
-    """Return the cause: memory that ran out is one incident with the finding about the process."""
+def _cause(reason: str, *, cluster: bool = False) -> str:
+    """Return the cause: memory that ran out is one incident with the finding about the process.
+
+    Args:
+        reason: the exception.
+        cluster: whether a cluster does not start, for which storage and services are causes of their own.
+    """
     found = classify([reason], "flink")
     cause = cause_of_class(None if found is None else found.name, "submission-failed")[0]
-    return cause if cause in _BASIC else "submission-failed"
+    own = (*_OF_CLUSTERS, "out-of-memory") if cluster else ("out-of-memory",)
+    return cause if cause in own else "submission-failed"
 
 
-_BASIC: Final = ("out-of-memory", "storage-failure", "service-unreachable")
-"""Causes that also stop a cluster from starting."""
+_OF_CLUSTERS: Final = ("storage-failure", "service-unreachable")
+"""Causes that stop a cluster from starting."""
 
 
-def _actions(reason: str) -> tuple[h.Action, ...]:
+def _actions(reason: str, *, cluster: bool = False) -> tuple[h.Action, ...]:
     known = h.remedies("submission-failed", h.UNKNOWN_JOB, *_remedies(reason))
-    found = classify([reason], "flink")
-    if found is not None and _cause(reason) in ("storage-failure", "service-unreachable"):
-        known = h.remedies(_cause(reason), h.UNKNOWN_JOB, *cause_of_class(found.name, "")[1])
+    found, cause = classify([reason], "flink"), _cause(reason, cluster=cluster)
+    if found is not None and cause in _OF_CLUSTERS:
+        known = h.remedies(cause, h.UNKNOWN_JOB, *cause_of_class(found.name, "")[1])
     return known if reason == _UNKNOWN else with_advice(known, reason)
 
 
@@ -219,7 +226,8 @@ RULE: Final = h.Rule(
         dict.fromkeys(
             (
                 "submission-failed",
-                *_BASIC,
+                "out-of-memory",
+                *_OF_CLUSTERS,
                 *(CAUSE_OF_CLASS[name][0] for name in sorted(KEEPS)),
             )
         )
