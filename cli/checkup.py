@@ -32,6 +32,7 @@ _EXTRAS: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "s3": (("s3fs",), "inputs at s3://"),
     "gcs": (("gcsfs",), "inputs at gs://"),
     "abfs": (("adlfs",), "inputs at abfs://"),
+    "k8s": (("kubernetes",), "flowdiag collect k8s, and k8s:// addresses"),
     "mcp": (("mcp",), "flowdiag mcp, the server for agents"),
 }
 """By extra, the packages that it installs and its purpose."""
