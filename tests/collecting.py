@@ -40,12 +40,16 @@ def recorded_spark() -> dict[str, Any]:
     return found
 
 
-def collect_from_spark(url: str, folder: Path, ticks: int = 2, **settings: Any) -> Outcome:
+def collect_from_spark(
+    url: str, folder: Path, ticks: int = 2, for_s: float = 60.0, **settings: Any
+) -> Outcome:
+    """Collect ticks as fast as possible. A tick without new data does not count."""
+
     async def run() -> Outcome:
         opened = Folder(folder, "spark", url)
         try:
             async with Client(url, backoff_s=0.01) as client:
-                options = SparkOptions(every_s=0.02, for_s=60.0, most_ticks=ticks, **settings)
+                options = SparkOptions(every_s=0.02, for_s=for_s, most_ticks=ticks, **settings)
                 return await collect_spark(
                     client, opened, options, tool="0", progress=lambda _: None
                 )

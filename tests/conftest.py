@@ -92,7 +92,7 @@ _RECORDING = re.compile(r"\[(?:flink/|queues/)?(\d+\.\d+\.\d+/[\w-]+?)(?:-logs)?
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Distribute tests by file, but keep those on the same recording together: it is measured
-    once.
+    once. `test_rate_recordings` stays together, because it measures many recordings in one run.
     """
     from xdist.scheduler import LoadScopeScheduling
 
@@ -100,6 +100,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             path, _, test = nodeid.partition("::")
             about = _RECORDING.search(test)
-            return path if about is None else about[1]
+            together = about is None or path.endswith("test_rate_recordings.py")
+            return path if together or about is None else about[1]
 
     return ByRecording(config, log)

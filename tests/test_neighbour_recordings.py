@@ -37,19 +37,21 @@ LOGGED = FAILURES | {"kafka-timeout"}
 """Faults that the logs of the TaskManagers show, too."""
 
 
-def recordings() -> list[Any]:
-    """Return the recordings with their truth, as parameters."""
+def recordings(every: int = 1) -> list[Any]:
+    """Return the recordings with their truth, as parameters; all but every n-th are for `.ci/full`."""
     return [
         pytest.param(
             path.parent,
             json.loads(path.read_text()),
             id=f"{path.parent.parent.name}-{path.parent.name}",
+            marks=[] if number % every == 0 else [pytest.mark.full],
         )
-        for path in sorted(ROOT.glob("*/*/truth.json"))
+        for number, path in enumerate(sorted(ROOT.glob("*/*/truth.json")))
     ]
 
 
 each = pytest.mark.parametrize(("folder", "truth"), recordings())
+every_third = pytest.mark.parametrize(("folder", "truth"), recordings(3))
 # REST prints the reason only below `Suppressed`.
 HIDDEN_IN_REST = frozenset({"fenced"})
 # A source that waits does not refresh its own number: only the consumer group shows that a backlog shrinks.
@@ -120,7 +122,7 @@ def test_everything(folder: Path, truth: dict[str, Any], reports: Reports) -> No
         assert all("PostgreSQL" in (flow.neighbour or "") for flow in flows)
 
 
-@each
+@every_third
 def test_the_logs_alone(folder: Path, truth: dict[str, Any], reports: Reports) -> None:
     found = reports(folder, ("logs",))
     if truth["scenario"] in SHOWN_BY_THE_GROUP:
@@ -129,14 +131,14 @@ def test_the_logs_alone(folder: Path, truth: dict[str, Any], reports: Reports) -
         check(truth, found)
 
 
-@each
+@every_third
 def test_the_jobmanager_alone(folder: Path, truth: dict[str, Any], reports: Reports) -> None:
     found = reports(folder, ("logs/*jobmanager*",))
     if truth["expected"]["cause"] in FAILURES or truth["expected"]["cause"] is None:
         check(truth, found)
 
 
-@each
+@every_third
 def test_collected_responses_alone(folder: Path, truth: dict[str, Any], reports: Reports) -> None:
     found = reports(folder, ("collected",))
     if truth["scenario"] in HIDDEN_IN_REST | SHOWN_BY_THE_GROUP:

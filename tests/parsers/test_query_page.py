@@ -73,7 +73,7 @@ def test_a_driver_shows_its_queries(tmp_path: Path) -> None:
         return as_json(answers[path]) if path in answers else NOT_FOUND
 
     with serving(respond) as server:
-        collect_from_spark(server.url, tmp_path / "c", ticks=2)
+        collect_from_spark(server.url, tmp_path / "c", for_s=1.0)
     rows = [row for row in rows_of(tmp_path / "c") if row["event"] == "spark_progress"]
     assert len(rows) == 4  # each trigger once
     assert {row["job_name"] for row in rows} == {"revenue"}
