@@ -149,6 +149,13 @@ def test_missing_pods_are_reported(events: str, cause: str, says: str, tmp_path:
     assert "orders-taskmanager-1-4" in finding.title and says in finding.title
 
 
+def test_an_evicted_jobmanager_is_not_a_lost_taskmanager(tmp_path: Path) -> None:
+    (tmp_path / "events").write_text(LISTED + NO_DISK.replace("taskmanager-1-4", "jobmanager-0"))
+    (finding,) = _diagnose([tmp_path]).findings
+    assert (finding.code, finding.cause) == ("MM305", "jobmanager-lost")
+    assert "orders-jobmanager-0" in finding.title
+
+
 @pytest.mark.parametrize(
     "events",
     [

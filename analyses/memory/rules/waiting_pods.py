@@ -57,9 +57,12 @@ REASONS = {  # the words of the title, the cause and its remedy
 def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
     """One finding for all pods with the same problem."""
     alike: dict[tuple[str, str, str], list[list[h.Kill]]] = {}
-    for kills in _kills_by_pod(facts).values():
+    for pod, kills in _kills_by_pod(facts).items():
         # The first failure of a pod explains its later ones.
-        alike.setdefault(REASONS[kills[0].reason], []).append(kills)
+        problem, cause, remedy = REASONS[kills[0].reason]
+        if cause == "taskmanager-lost" and "jobmanager" in (pod or ""):
+            cause, remedy = "jobmanager-lost", "survive"
+        alike.setdefault((problem, cause, remedy), []).append(kills)
     for (problem, cause, remedy), pods in alike.items():
         first = pods[0][0]
         # The message without the columns in front of it.
@@ -110,5 +113,8 @@ def _refusing_nodes(kill: h.Kill) -> h.Iterator[h.Measurement]:
 
 
 RULE = h.Rule(
-    "MM305", judge, whole=True, causes=("deployment-failed", "no-container", "taskmanager-lost")
+    "MM305",
+    judge,
+    whole=True,
+    causes=("deployment-failed", "no-container", "taskmanager-lost", "jobmanager-lost"),
 )
