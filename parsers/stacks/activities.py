@@ -15,7 +15,10 @@ from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.lines.traces import is_library
 
 _MAILBOX: Final = "org.apache.flink.streaming.runtime.tasks.mailbox.MailboxProcessor."
-_GENERATED: Final = re.compile(r"\$\$Lambda|\$Proxy\d|\$\$FastClass|LambdaForm\$|\$\$Enhancer")
+_GENERATED: Final = re.compile(
+    r"\$\$Lambda|\$Proxy\d|\$\$FastClass|LambdaForm\$|\$\$Enhancer|(?:^|/)0x[0-9a-f]{6}"
+)
+"""Classes that no source file contains; hidden classes are named by an address."""
 _FRAME: Final = re.compile(r"(?:[\w.@+-]{0,120}/){0,3}(?P<method>[^\s(]+)(?P<place>\([^)\n]*\)?)?")
 _MODULE: Final = re.compile(r"\((?:[\w.-]{1,80}(?:@[\w.+-]{1,40})?/)")
 _CALLERS: Final = 40  # library frames above the user frame that may name the called system

@@ -243,6 +243,17 @@ def test_the_call_below_generated_frames_and_the_component() -> None:
     assert reading.call == "org.postgresql.core.v3.QueryExecutorImpl.execute"
 
 
+def test_hidden_classes_are_no_user_code() -> None:
+    """HotSpot names the hidden class of a lambda by an address."""
+    lines = [
+        "java.base@17/java.lang.Thread.sleep(Native Method)",
+        "app//0x00007fe2a80.accept(Unknown Source)",
+        "com.acme.Enrich.map(Enrich.java:7)",
+    ]
+    frames = [frame for line in lines if (frame := frame_of(line)) is not None]
+    assert read_stack(frames, "TIMED_WAITING").frame == "com.acme.Enrich.map(Enrich.java:7)"
+
+
 def test_waits_of_flink_itself_are_no_activity() -> None:
     frames = [*PARK, "java.util.concurrent.CompletableFuture.get(C.java:1)", MAP, *MAILBOX]
     parsed = [frame_of(text) for text in frames]
