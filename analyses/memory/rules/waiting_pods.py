@@ -56,14 +56,7 @@ REASONS = {  # the words of the title, the cause and its remedy
 
 def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
     """One finding for all pods with the same problem."""
-    alike: dict[tuple[str, str, str], list[list[h.Kill]]] = {}
-    for pod, kills in _kills_by_pod(facts).items():
-        # The first failure of a pod explains its later ones.
-        problem, cause, remedy = REASONS[kills[0].reason]
-        if cause == "taskmanager-lost" and "jobmanager" in (pod or ""):
-            cause, remedy = "jobmanager-lost", "survive"
-        alike.setdefault((problem, cause, remedy), []).append(kills)
-    for (problem, cause, remedy), pods in alike.items():
+    for (problem, cause, remedy), pods in _alike(facts).items():
         first = pods[0][0]
         # The message without the columns in front of it.
         message = first.text.partition(f"pod/{first.pod}")[2] if first.pod else ""
@@ -91,6 +84,17 @@ def judge(facts: h.MemoryFacts, limits: h.Limits) -> h.Iterator[h.Finding]:
             ranked=True,
             actions=(h.remedy_action(cause, remedy, place=place),),
         )
+
+
+def _alike(facts: h.MemoryFacts) -> dict[tuple[str, str, str], list[list[h.Kill]]]:
+    """Group pods by problem, cause and remedy. The first failure of a pod explains its later ones."""
+    alike: dict[tuple[str, str, str], list[list[h.Kill]]] = {}
+    for pod, kills in _kills_by_pod(facts).items():
+        problem, cause, remedy = REASONS[kills[0].reason]
+        if cause == "taskmanager-lost" and "jobmanager" in (pod or ""):
+            cause, remedy = "jobmanager-lost", "survive"
+        alike.setdefault((problem, cause, remedy), []).append(kills)
+    return alike
 
 
 def _kills_by_pod(facts: h.MemoryFacts) -> dict[str | None, list[h.Kill]]:
