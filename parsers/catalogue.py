@@ -19,14 +19,13 @@ module uses `re`, not `regex`: for such patterns it compiles and matches three t
 from __future__ import annotations
 
 import functools
-import pkgutil
 import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.formats import read_format
 from flowdiag.parsers.messages import Values, convert
 from flowdiag.parsers.plugins import Messages, error_line, messages, skip_plugin, skipped_plugins
 from flowdiag.parsers.rows import Event
@@ -286,27 +285,6 @@ def _template(entry: dict[str, Any], engine: str) -> Template:
         begins=tuple(entry.get("begins", ())),
         fields=tuple(entry.get("fields", {}).items()),
     )
-
-
-# From the header of a sample to the next header.
-_SAMPLE = re.compile(r"^\[\[message\.sample\]\]\n.*?(?=^\[|\Z)", re.MULTILINE | re.DOTALL)
-
-
-def read_format(name: str, *, samples: bool = True) -> dict[str, Any]:
-    """Read one data file of this package, also from a zip on an executor.
-
-    Args:
-        name: path inside the package.
-        samples: whether to keep the samples, which only tests and documentation need. Without them the
-            file loads in half the time.
-    """
-    data = pkgutil.get_data("flowdiag.parsers", name)
-    if data is None:
-        raise FlowdiagError(
-            f"the data file {name} is missing from the installation", hint="reinstall flowdiag"
-        )
-    text = data.decode()
-    return tomllib.loads(text if samples else _SAMPLE.sub("", text))
 
 
 def load_catalogue(engine: str = "flink") -> Catalogue:

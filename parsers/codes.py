@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import functools
 import json
-import pkgutil
 import re
-import tomllib
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.formats import read_format
 
 _TEXT: Final = 16_384  # searched characters
 _MOST: Final = 8  # codes of one text
@@ -156,13 +154,7 @@ def families() -> tuple[Family, ...]:
 
 
 def _family(name: str) -> Family:
-    file = f"formats/codes-{name}.toml"
-    data = pkgutil.get_data("flowdiag.parsers", file)
-    if data is None:
-        raise FlowdiagError(
-            f"the data file {file} is missing from the installation", hint="reinstall flowdiag"
-        )
-    table = tomllib.loads(data.decode())
+    table = read_format(f"formats/codes-{name}.toml")
     numbers = table.get("numbers", {})
     aliases = {key: code for key, code in numbers.items() if key != "patterns"}
     aliases |= {entry["class"]: code for code, entry in table["codes"].items() if "class" in entry}

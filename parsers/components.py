@@ -8,13 +8,11 @@ guess: the code of the job itself is no component.
 from __future__ import annotations
 
 import functools
-import pkgutil
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.formats import read_format
 
 _LINKS: Final = 32  # exceptions of a chain
 _FRAMES: Final = 400  # of one exception
@@ -43,12 +41,6 @@ class Link(NamedTuple):
 @functools.cache
 def components() -> dict[str, Component]:
     """Return the table by name, in its order."""
-    name = "formats/components.toml"
-    data = pkgutil.get_data("flowdiag.parsers", name)
-    if data is None:
-        raise FlowdiagError(
-            f"the data file {name} is missing from the installation", hint="reinstall flowdiag"
-        )
     return {
         entry["name"]: Component(
             name=entry["name"],
@@ -59,7 +51,7 @@ def components() -> dict[str, Component]:
             packages=tuple(entry.get("packages", ())),
             texts=tuple(re.compile(text, re.ASCII) for text in entry.get("texts", ())),
         )
-        for entry in tomllib.loads(data.decode())["component"]
+        for entry in read_format("formats/components.toml")["component"]
     }
 
 

@@ -8,13 +8,11 @@ raises; an unknown chain gives None.
 from __future__ import annotations
 
 import functools
-import pkgutil
 import re
-import tomllib
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.formats import read_format
 from flowdiag.parsers.messages import TaskName, parse_task
 
 _TEXT: Final = 4096  # searched characters of one exception
@@ -63,12 +61,6 @@ class Classified(NamedTuple):
 @functools.cache
 def classes() -> tuple[FailureClass, ...]:
     """Return the classes of the data file, in its order."""
-    name = "formats/exceptions.toml"
-    data = pkgutil.get_data("flowdiag.parsers", name)
-    if data is None:
-        raise FlowdiagError(
-            f"the data file {name} is missing from the installation", hint="reinstall flowdiag"
-        )
     return tuple(
         FailureClass(
             name=entry["name"],
@@ -84,7 +76,7 @@ def classes() -> tuple[FailureClass, ...]:
                 for pattern in entry.get("values", ())
             ),
         )
-        for entry in tomllib.loads(data.decode())["class"]
+        for entry in read_format("formats/exceptions.toml")["class"]
     )
 
 

@@ -7,12 +7,10 @@ No function here raises; unknown texts give None.
 from __future__ import annotations
 
 import functools
-import pkgutil
 import re
-import tomllib
 from typing import Final, NamedTuple
 
-from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.formats import read_format
 
 # Enough to find the words of a failure: stack traces are long, and words in stack frames do not count.
 _CHARACTERS: Final = 16_384
@@ -34,12 +32,6 @@ class _Failure(NamedTuple):
 
 @functools.cache
 def _failures(table: str) -> tuple[_Failure, ...]:
-    name = "formats/flink-failures.toml"
-    data = pkgutil.get_data("flowdiag.parsers", name)
-    if data is None:
-        raise FlowdiagError(
-            f"the data file {name} is missing from the installation", hint="reinstall flowdiag"
-        )
     return tuple(
         _Failure(
             entry["kind"],
@@ -47,7 +39,7 @@ def _failures(table: str) -> tuple[_Failure, ...]:
             tuple(text.lower() for text in entry["texts"]),
             frozenset(entry.get("names", ())),
         )
-        for entry in tomllib.loads(data.decode())[table]
+        for entry in read_format("formats/flink-failures.toml")[table]
     )
 
 

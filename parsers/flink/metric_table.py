@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pkgutil
-import tomllib
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
+
+from flowdiag.parsers.formats import read_format
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,6 @@ class KnownMetric:
 @cache
 def known_metrics() -> dict[str, KnownMetric]:
     """Return all metrics of the table by name."""
-    data = pkgutil.get_data("flowdiag.parsers", "formats/metrics.toml")
-    if data is None:  # pragma: no cover - the file is part of the package
-        raise FileNotFoundError("formats/metrics.toml")
     return {
         name: KnownMetric(
             name=name,
@@ -45,7 +42,7 @@ def known_metrics() -> dict[str, KnownMetric]:
             versions=row["versions"],
             absent=float(row["absent"]) if "absent" in row else None,
         )
-        for scope, rows in tomllib.loads(data.decode()).items()
+        for scope, rows in read_format("formats/metrics.toml").items()
         for name, row in rows.items()
     }
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import functools
-import pkgutil
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.formats import read_format
 
 _TEXT: Final = 2048  # searched characters of one line
 _LINES: Final = 400  # searched lines of one failure
@@ -135,10 +133,4 @@ def _endings() -> tuple[_Ending, ...]:
 
 @functools.cache
 def _data() -> dict[str, Any]:
-    name = "formats/failure-lines.toml"
-    data = pkgutil.get_data("flowdiag.parsers", name)
-    if data is None:
-        raise FlowdiagError(
-            f"the data file {name} is missing from the installation", hint="reinstall flowdiag"
-        )
-    return tomllib.loads(data.decode())
+    return read_format("formats/failure-lines.toml")

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import functools
 import html
-import pkgutil
 import re
-import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
+from flowdiag.parsers.formats import read_format
 from flowdiag.parsers.units import days_since_1970
 
 HEADER_CHARACTERS: Final = 16 * 1024
@@ -169,10 +168,7 @@ class Layouts:
 
 def read_layouts() -> dict[str, Any]:
     """Return the raw entries of `layouts.toml`, also from a zip on an executor."""
-    data = pkgutil.get_data("flowdiag.parsers", "formats/layouts.toml")
-    if data is None:
-        raise FileNotFoundError("formats/layouts.toml is missing from the installation")
-    return tomllib.loads(data.decode())
+    return read_format("formats/layouts.toml")
 
 
 class _Pieces:

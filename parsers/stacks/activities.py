@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import functools
-import pkgutil
 import re
-import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from flowdiag.parsers.components import Component, component_named
-from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.formats import read_format
 from flowdiag.parsers.lines.traces import is_library
 
 _MAILBOX: Final = "org.apache.flink.streaming.runtime.tasks.mailbox.MailboxProcessor."
@@ -72,12 +70,6 @@ class Reading:
 @functools.cache
 def activities() -> tuple[Activity, ...]:
     """Return the table in its order: the first entry that matches counts."""
-    name = "formats/stacks.toml"
-    data = pkgutil.get_data("flowdiag.parsers", name)
-    if data is None:
-        raise FlowdiagError(
-            f"the data file {name} is missing from the installation", hint="reinstall flowdiag"
-        )
     return tuple(
         Activity(
             name=entry["name"],
@@ -89,7 +81,7 @@ def activities() -> tuple[Activity, ...]:
             top=entry.get("top", 0),
             caller=entry.get("caller", False),
         )
-        for entry in tomllib.loads(data.decode())["activity"]
+        for entry in read_format("formats/stacks.toml")["activity"]
     )
 
 

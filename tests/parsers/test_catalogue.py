@@ -17,8 +17,8 @@ from flowdiag.parsers.catalogue import (
     Recognised,
     Template,
     load_catalogue,
-    read_format,
 )
+from flowdiag.parsers.formats import read_format
 from flowdiag.parsers.rows import EVENTS, Event
 
 CATALOGUE = load_catalogue()

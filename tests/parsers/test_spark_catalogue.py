@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from flowdiag.parsers.catalogue import SPARK_FILES, load_catalogue, read_format
+from flowdiag.parsers.catalogue import SPARK_FILES, load_catalogue
+from flowdiag.parsers.formats import read_format
 from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 
