@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -15,6 +15,7 @@ from flowdiag.analyses.flink import job as x
 from flowdiag.analyses.flink.tasks.placement import Share, shares
 from flowdiag.analyses.model.finding import RuleOutcome, Verdict
 from flowdiag.analyses.model.keys import JobKey
+from flowdiag.analyses.model.options import MAX_ROWS
 from flowdiag.analyses.report import wire
 from flowdiag.analyses.report.redact import clean
 from flowdiag.analyses.report.verdicts import Judgement, judge_each
@@ -22,8 +23,6 @@ from flowdiag.analyses.report.verdicts import Judgement, judge_each
 if TYPE_CHECKING:
     from flowdiag.analyses.model.columns import Row as TableRow
     from flowdiag.analyses.model.columns import Rows
-
-MAX_ROWS: Final = 10_000
 
 Row = TypeVar("Row")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from flowdiag.analyses.model.choice import Choice
 from flowdiag.analyses.model.span import Selection
@@ -12,6 +12,10 @@ from flowdiag.analyses.report.privacy import Privacy
 
 if TYPE_CHECKING:
     from flowdiag.analyses.model.rule import Thresholds
+
+MAX_ROWS: Final = (
+    2000  # then 500 TaskManagers with 8,000 subtasks make a document of 2.1 MB (benchmarks: wide)
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +81,7 @@ class Options:
     thresholds: Mapping[str, Thresholds] = field(default_factory=dict)
     choice: Choice = field(default_factory=Choice)
     privacy: Privacy = field(default_factory=Privacy)
-    max_rows: int = 2000
+    max_rows: int = MAX_ROWS
     named: tuple[str, ...] = ()
     everything: bool = False
     queues: QueueOptions = field(default_factory=QueueOptions)

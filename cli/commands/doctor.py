@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from flowdiag.cli.exit_codes import ExitCode
 from flowdiag.cli.options import shared as o
 from flowdiag.cli.options.settings import Listing
 
 
 def doctor(
-    format: Annotated[
-        Listing,
-        typer.Option(
-            "--format",
-            "-f",
-            metavar="FORMAT",
-            help="table, json (default: table).",
-            rich_help_panel="Output",
-        ),
-    ] = Listing.TABLE,
+    format: o.ListingFormat = Listing.TABLE,
     output: o.TextOutput = None,
 ) -> int:
     """Check that flowdiag can run here, and how to fix what is missing.

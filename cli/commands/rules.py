@@ -15,16 +15,7 @@ def rules(
         list[str] | None,
         typer.Argument(metavar="[WORD]...", help="Codes, prefixes, names, causes or commands."),
     ] = None,
-    format: Annotated[
-        Listing,
-        typer.Option(
-            "--format",
-            "-f",
-            metavar="FORMAT",
-            help="table, json (default: table).",
-            rich_help_panel="Output",
-        ),
-    ] = Listing.TABLE,
+    format: o.ListingFormat = Listing.TABLE,
     output: o.TextOutput = None,
 ) -> int:
     """List all rules by command, or those about a cause.

@@ -14,7 +14,7 @@ import typer
 
 from flowdiag.cli.options.completion import complete_rules
 from flowdiag.cli.options.help import DEBUG, GENERAL, INPUT, OUTPUT, SPARK, VERDICT
-from flowdiag.cli.options.settings import FailOn, Format, MinSeverity, Settings, Warm, When
+from flowdiag.cli.options.settings import FailOn, Format, Listing, MinSeverity, Settings, Warm, When
 
 _input: Final = partial(typer.Option, rich_help_panel=INPUT)
 _output: Final = partial(typer.Option, rich_help_panel=OUTPUT)
@@ -95,6 +95,12 @@ Output = Annotated[
     str | None,
     _output("--output", "-o", metavar="FILE", help="Write to a file; *.html writes a web page."),
 ]
+ListingFormat = Annotated[
+    Listing,
+    _output(
+        "--format", "-f", metavar="FORMAT", help=f"{', '.join(Listing)} (default: {Listing.TABLE})."
+    ),
+]
 TextOutput = Annotated[
     str | None, _output("--output", "-o", metavar="FILE", help="Write to a file.")
 ]
@@ -109,7 +115,7 @@ MaxRows = Annotated[
     _output(
         "--max-rows",
         metavar="N",
-        help="Longest list in JSON, unhealthy rows first (default: 10000).",
+        help=f"Longest list in JSON, unhealthy rows first (default: {Settings().max_rows}).",
     ),
 ]
 Redact = Annotated[

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from flowdiag.analyses.model.choice import rule_overrides
+from flowdiag.analyses.model.options import MAX_ROWS, Options
 from flowdiag.analyses.topics import all_rules
 from flowdiag.cli.options.settings import (
     OTHER_VARIABLES,
@@ -118,3 +119,7 @@ def test_an_output_named_html_is_a_page(tmp_path: Path) -> None:
     assert explicit.settings.format is Format.JSON
     other = resolve_settings({"output": "html"}, environ={}, folder=tmp_path)
     assert other.settings.format is Format.TABLE
+
+
+def test_the_command_line_and_the_library_cut_lists_alike() -> None:
+    assert Settings().max_rows == Options().max_rows == MAX_ROWS
