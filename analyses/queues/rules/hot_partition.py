@@ -11,9 +11,9 @@ A partition is read by one subtask only. More subtasks do not help, and event ti
 How it decides
 --------------
 At the end of the input, the subtask has at least `share` of the `pendingRecords` of its source, and at least
-`ratio` times the mean of its siblings. It is at least `behind` behind, and its lag grows. It also emits at least
-`records` times the mean records of its siblings: a subtask that emits no more than others is slow, not hot. The
-output of `kafka-consumer-groups` names the partition: it is the one with the same share of the lag.
+`ratio` times the mean of its siblings. It is at least `behind` late, and its lag grows. The subtask also emits at least
+`records` times as many records as its siblings on average. A subtask that emits about as many as they do is slow, not
+hot. The output of `kafka-consumer-groups` names the partition with the same share of the lag.
 
 What to do
 ----------
