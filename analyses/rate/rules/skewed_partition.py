@@ -117,9 +117,11 @@ def _finding(
     rest = found.others * (found.partitions - 1)
     share = h.fmt.percent(found.count / max(1.0, found.count + rest))
     text = f"has {share} of the backlog" if query else f"delivers {share} of the records"
-    units = "triggers" if query else "batches"
+    units = (
+        h.fmt.plural(found.of, "trigger") if query else h.fmt.plural(found.of, "batch", "batches")
+    )
     ratio = round(found.count / max(found.others, 1.0), 2)
-    over = f"{found.partitions} partitions in {found.of} {units}"
+    over = f"{found.partitions} partitions in {units}"
     spread, split = h.remedies("data-skew", assessed.app, "spread-partition", "split-partition")
     if query:  # the direct stream of DStreams has no such option
         number = h.write("minPartitions", 2 * found.partitions)
@@ -128,7 +130,7 @@ def _finding(
         assessed,
         subject=h.partition_subject(assessed.app, found.partition, query),
         title=f"Partition {found.partition} {text} of {found.partitions} partitions, and stands out "
-        f"in {found.units} of {found.of} {units}",
+        f"in {found.units} of {units}",
         explain="A single task reads it, so the batch takes as long as that task.",
         why=f"{text} of {found.partitions} partitions",
         cause="data-skew",
