@@ -13,9 +13,7 @@ from flowdiag.analyses.report.privacy import Privacy
 if TYPE_CHECKING:
     from flowdiag.analyses.model.rule import Thresholds
 
-MAX_ROWS: Final = (
-    2000  # then 500 TaskManagers with 8,000 subtasks make a document of 2.1 MB (benchmarks: wide)
-)
+MAX_ROWS: Final = 10_000  # a week of checkpoints, one a minute
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,8 +29,14 @@ if TYPE_CHECKING:
     from flowdiag.analyses.model.columns import Row, Rows
 
 
+_SUBTASK_ROWS: Final = 5  # 8,000 subtasks take 3.5 MB
+
+
 def queue_vertices(facts: QueueFacts, max_rows: int) -> list[wire.QueueVertex]:
-    """Return the graph of each job, with at most `max_rows` subtasks in all its vertices, culprits first."""
+    """Return the graph of each job, culprits first.
+
+    All vertices together list at most a fifth of `max_rows` subtasks, so that a wide job does not fill the document.
+    """
     found: list[wire.QueueVertex] = []
     for job in facts.jobs:
         if job.samples or job.totals:
@@ -81,7 +87,7 @@ def _vertices(job: JobQueues, max_rows: int) -> list[wire.QueueVertex]:
     members = by_task(loads)
     ids = {v.task: v.vertex_id for v in job.job.graph.vertices} if job.job.graph else {}
     culprits = {load.key for spell in spells for load in spell.culprit_loads}
-    most = max(1, max_rows // max(1, len(job.topology.tasks)))
+    most = max(1, max_rows // _SUBTASK_ROWS // max(1, len(job.topology.tasks)))
     found = []
     for task in job.topology.tasks:
         mine = members.get(task, [])

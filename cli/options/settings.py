@@ -104,7 +104,7 @@ class Settings(
     ignore: tuple[str, ...] = ()
     strict_inputs: bool = False
     tz: str | None = None
-    max_rows: int = 2000
+    max_rows: int = 10_000
     redact: bool = False
     no_excerpts: bool = False
     color: When = When.AUTO

@@ -376,10 +376,10 @@ def test_values_of_a_vertex_are_maxima_and_roles_follow_the_pressure() -> None:
 
 
 def test_truncated_rows_keep_culprits_first() -> None:
-    row = queue_vertices(facts_of(hot_key(Queues()).job()), 16)[1]
+    row = queue_vertices(facts_of(hot_key(Queues()).job()), 80)[1]
     assert not row.truncated
     cut = queue_vertices(
-        facts_of(hot_key(Queues(tasks=(("Source: orders", 2), ("enrich", 4)))).job()), 4
+        facts_of(hot_key(Queues(tasks=(("Source: orders", 2), ("enrich", 4)))).job()), 20
     )
     assert [(len(r.subtasks), r.total, r.truncated) for r in cut] == [(2, 2, False), (2, 4, True)]
     assert cut[1].subtasks[0].subtask_index == 2
