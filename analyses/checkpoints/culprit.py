@@ -18,10 +18,10 @@ from flowdiag.analyses.flink.job import Attempt, JobFacts, LateAcknowledgement, 
 from flowdiag.analyses.flink.suspects import NamedCulprit, find_culprit, same_culprit
 from flowdiag.analyses.flink.suspects.case import Case
 from flowdiag.analyses.flink.tasks.pressure import overall_view, unmonitored_end, view_during
+from flowdiag.analyses.knowledge.signals import signals_of
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Confidence
-from flowdiag.analyses.model.rule import Signal
 
 MOST_SPELLS: Final = 40
 """Only the last spells are judged: they show the current problem."""
@@ -238,11 +238,7 @@ _SOLE_SHARE: Final = 0.5
 in four of seven or more. With declined checkpoints, where all others are late, one was alone in three of 18."""
 
 
-LATE_ALONE: Final = Signal(
-    "late-alone",
-    1,
-    "it alone was late for three checkpoints or more, and no line shows when they were triggered",
-)
+(LATE_ALONE,) = signals_of("late-alone")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,6 +49,7 @@ from flowdiag.analyses.flink.options import names_of, option
 from flowdiag.analyses.knowledge.causes import CAUSES, SHARED, Remedy
 from flowdiag.analyses.knowledge.conditions import Setup, conditional, unknown_conditions
 from flowdiag.analyses.knowledge.option_types import Value, is_improvement, write
+from flowdiag.analyses.knowledge.signals import Signal
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import (
@@ -71,7 +72,7 @@ from flowdiag.analyses.model.finding import (
     measurement,
     weigh,
 )
-from flowdiag.analyses.model.rule import Limits, Rule, Signal, limit
+from flowdiag.analyses.model.rule import Limits, Rule, limit
 from flowdiag.parsers.units import version_of
 
 

@@ -9,6 +9,7 @@ from flowdiag.analyses.flink.helpers import explanation, measurement, votes_for
 from flowdiag.analyses.flink.job import UNKNOWN_JOB, Incident, JobFacts
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.knowledge.option_types import Value, accepted, shown, write
+from flowdiag.analyses.knowledge.signals import Signal
 from flowdiag.analyses.memory import model
 from flowdiag.analyses.memory.facts import (
     BufferNeeds,
@@ -38,7 +39,7 @@ from flowdiag.analyses.model.finding import (
     weigh,
 )
 from flowdiag.analyses.model.keys import Ref
-from flowdiag.analyses.model.rule import Limits, Rule, Signal, limit
+from flowdiag.analyses.model.rule import Limits, Rule, limit
 from flowdiag.parsers.units import version_of
 
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, dataclass_transform
 
 from flowdiag.analyses.engine.collector import paused
+from flowdiag.analyses.knowledge.signals import Signal, signals_of
 from flowdiag.analyses.model.finding import Finding, Inconclusive, RuleOutcome
 
 HEADINGS: Final = (
@@ -48,21 +49,6 @@ class Threshold:
     name: str
     value: float
     unit: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Signal:
-    """One line of a rule's published voting table.
-
-    Args:
-        name: as in `Vote.signal`.
-        weight: its points (1 hint, 2 indication, 3 proof). Negative if it disagrees.
-        why: its meaning, when it applies, and when it misleads.
-    """
-
-    name: str
-    weight: int
     why: str
 
 
@@ -127,7 +113,8 @@ class Rule:
         code: stable, e.g. `CP101`.
         judge: yields findings and doubts about one subject: a job, an application, a process.
         limits: its thresholds.
-        signals: its voting table with every possible vote. Empty for a rule that only counts.
+        signals: its voting table with every possible vote, by default that of its code in `signals.toml`. Empty for
+            a rule that only counts.
         core: whether it may make the verdict inconclusive.
         whole: whether it judges all facts at once instead of one subject at a time.
         causes: the words of `causes.CAUSES` that its findings may have.
@@ -144,6 +131,9 @@ class Rule:
     causes: tuple[str, ...] = ()
     needs: str | None = None
     last_resort: Judge | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "signals", self.signals or signals_of(self.code))
 
     @property
     def name(self) -> str:

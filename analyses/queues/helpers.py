@@ -12,6 +12,7 @@ from flowdiag.analyses.flink.helpers import explanation, measurement, remedies, 
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
 from flowdiag.analyses.flink.tasks.pressure import Load, by_task, median
 from flowdiag.analyses.knowledge.option_types import write
+from flowdiag.analyses.knowledge.signals import Signal
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import (
     Action,
@@ -29,7 +30,7 @@ from flowdiag.analyses.model.finding import (
     cite_part,
     weigh,
 )
-from flowdiag.analyses.model.rule import Limits, Rule, Signal, limit
+from flowdiag.analyses.model.rule import Limits, Rule, limit
 from flowdiag.analyses.queues.facts import (
     Flow,
     FlowPoint,

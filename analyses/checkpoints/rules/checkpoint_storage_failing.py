@@ -169,18 +169,6 @@ RULE: Final = h.Rule(
     "CP312",
     judge,
     Limits,
-    signals=(
-        h.Signal("several-taskmanagers", 3, "several TaskManagers got the same kind of exception"),
-        h.Signal(
-            "several-tasks", 2, "subtasks of several tasks got it, and no TaskManager is known"
-        ),
-        h.Signal(
-            "jobmanager",
-            2,
-            "the JobManager got it when it wrote the metadata, which no subtask writes",
-        ),
-        h.Signal("again", 1, "more than one checkpoint failed with it"),
-    ),
     causes=("storage-failure", "checkpoint-directory-shared"),
     needs="dated-records",
 )

@@ -160,25 +160,4 @@ def _signals(job: h.Job, found: stalls.Stalls, together_ms: float) -> dict[str, 
     return texts
 
 
-RULE: Final = h.Rule(
-    "CP305",
-    judge,
-    Limits,
-    signals=(
-        h.Signal("heartbeats-together", 2, "most heartbeats time out within one round"),
-        h.Signal("registered-again", 1, "the same TaskManagers register again soon after"),
-        h.Signal(
-            "expiry-overdue", 2, "a checkpoint expired long after its timeout: its timer was late"
-        ),
-        h.Signal(
-            "triggers-made-up",
-            3,
-            "the triggers missed in a gap follow in a burst: the timer itself paused",
-        ),
-        h.Signal(
-            "gap-in-triggers", 1, "no checkpoint was triggered for many intervals, without a cause"
-        ),
-    ),
-    causes=("jobmanager-stalled",),
-    needs="dated-records",
-)
+RULE: Final = h.Rule("CP305", judge, Limits, causes=("jobmanager-stalled",), needs="dated-records")

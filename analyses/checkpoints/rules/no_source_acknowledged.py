@@ -129,14 +129,4 @@ def _silent_checkpoints(job: h.Job, topology: Topology) -> tuple[list[h.Checkpoi
     return silent, len(acknowledged)
 
 
-RULE: Final = h.Rule(
-    "CP309",
-    judge,
-    Limits,
-    signals=(
-        h.Signal("sources-missing", 2, "no subtask of any source acknowledged"),
-        h.Signal("sources-not-back-pressured", 2, "their metrics show no back pressure"),
-    ),
-    causes=("checkpoint-lock-held",),
-    needs="checkpoints",
-)
+RULE: Final = h.Rule("CP309", judge, Limits, causes=("checkpoint-lock-held",), needs="checkpoints")

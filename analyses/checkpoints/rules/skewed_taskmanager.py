@@ -127,15 +127,5 @@ def _finding(job: h.Job, placed: Placement, share: Share, limits: Limits) -> h.F
 
 
 RULE: Final = h.Rule(
-    "CP202",
-    judge,
-    Limits,
-    signals=(
-        h.Signal("placement-p-value", 2, "the exact p-value is below the threshold"),
-        h.Signal(
-            "all-its-subtasks", 1, "(nearly) all subtasks of the affected vertices on it are late"
-        ),
-    ),
-    causes=("slow-taskmanager",),
-    needs="ended-checkpoints",
+    "CP202", judge, Limits, causes=("slow-taskmanager",), needs="ended-checkpoints"
 )

@@ -181,14 +181,6 @@ RULE: Final = h.Rule(
     "CP306",
     judge,
     Limits,
-    signals=(
-        h.Signal("slow-everywhere", 3, "nearly all subtasks with state write slowly"),
-        h.Signal(
-            "slow-on-one-taskmanager",
-            3,
-            "all subtasks on one TaskManager write slowly, all others fast",
-        ),
-    ),
     causes=("slow-checkpoint-storage", "slow-taskmanager"),
     needs="checkpoints",
 )

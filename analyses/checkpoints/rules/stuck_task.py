@@ -141,14 +141,4 @@ def _finding(
     )
 
 
-RULE: Final = h.Rule(
-    "CP310",
-    judge,
-    Limits,
-    signals=(
-        h.Signal("stuck-task", 3, "the stack of the task's thread"),
-        h.Signal("watchdog", 3, "the watchdog killed the TaskManager because a task did not end"),
-    ),
-    causes=("task-hangs",),
-    needs="dated-records",
-)
+RULE: Final = h.Rule("CP310", judge, Limits, causes=("task-hangs",), needs="dated-records")

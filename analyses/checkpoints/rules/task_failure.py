@@ -174,21 +174,6 @@ RULE: Final = h.Rule(
     "CP301",
     judge,
     Limits,
-    signals=(
-        h.Signal("exception", 3, "the subtask's own exception, whose cause is not a consequence"),
-        h.Signal("no-exception", 1, "it failed, and no input shows the exception"),
-        h.Signal("first-failure", 1, "it failed before all others of its crisis"),
-        h.Signal("every-time", 1, "the same task failed with the same exception in most restarts"),
-        h.Signal("repeated-declines", 2, "it declined repeatedly, and no input shows the reason"),
-        h.Signal(
-            "always-missing",
-            2,
-            "it is the only subtask that acknowledged none of the declined checkpoints",
-        ),
-        h.Signal(
-            "other-decliners", -1, "other subtasks declined the same checkpoints with other causes"
-        ),
-    ),
     causes=(*dict.fromkeys((*JOB_FAULTS, *(word for word, _ in CAUSE_OF_CLASS.values()))),),
     needs="dated-records",
 )

@@ -149,16 +149,5 @@ def _actions(job: h.Job, root: h.Incident, kind: str) -> tuple[h.Action, ...]:
 
 
 RULE: Final = h.Rule(
-    "CP303",
-    judge,
-    Limits,
-    signals=(
-        h.Signal(
-            "memory-error", 3, "the error or the container's diagnostics report that memory ran out"
-        ),
-        h.Signal("taskmanager-lost-after", 1, "the same TaskManager was lost right afterwards"),
-    ),
-    whole=True,
-    causes=("out-of-memory",),
-    needs="dated-records",
+    "CP303", judge, Limits, whole=True, causes=("out-of-memory",), needs="dated-records"
 )

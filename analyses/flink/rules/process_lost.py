@@ -146,24 +146,6 @@ RULE: Final = h.Rule(
     "CP302",
     judge,
     Limits,
-    signals=(
-        h.Signal("heartbeat", 3, "its heartbeat timed out, or it is no longer reachable"),
-        h.Signal("named-peer", 3, "tasks on other TaskManagers lost their connection to it"),
-        h.Signal("worker-ended", 3, "the cluster reports that its container or pod ended"),
-        h.Signal("shut-down", 3, "its own tasks report that it is shutting down"),
-        h.Signal("other-peers", -1, "other TaskManagers are named as well"),
-        h.Signal("container-ended", 3, "the resource manager saw its container end"),
-        h.Signal("connections-broke", 2, "peers lost their connections to it before the heartbeat"),
-        h.Signal(
-            "noticed-late", 3, "its own log shows the timeout much later than the JobManager's"
-        ),
-        h.Signal(
-            "noticed-together", 2, "both sides log the timeout at the same time, so both were alive"
-        ),
-        h.Signal(
-            "collected-garbage", 3, "its reports show garbage collection for much of that minute"
-        ),
-    ),
     whole=True,
     causes=(
         "taskmanager-lost",

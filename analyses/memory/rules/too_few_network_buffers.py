@@ -135,13 +135,4 @@ def _measurements(
         yield h.measurement("most-by-one-subtask", most.required, "segments", over=subtask)
 
 
-RULE = h.Rule(
-    "MM201",
-    judge,
-    signals=(
-        h.Signal("error", 3, "a task failed with Insufficient number of network buffers"),
-        h.Signal("arithmetic", 3, "the tasks on a TaskManager require more buffers than it has"),
-    ),
-    whole=True,
-    causes=("insufficient-network-buffers",),
-)
+RULE = h.Rule("MM201", judge, whole=True, causes=("insufficient-network-buffers",))

@@ -141,14 +141,4 @@ def _finding(
     )
 
 
-RULE = h.Rule(
-    "BP201",
-    judge,
-    Limits,
-    signals=(
-        h.Signal("outputs-full", 1, "a sender waits, and its output buffers are in use"),
-        h.Signal("inputs-empty", 1, "all receivers have free buffers and time"),
-        h.Signal("one-taskmanager", 1, "all waiting senders are on one TaskManager"),
-    ),
-    causes=("slow-network",),
-)
+RULE = h.Rule("BP201", judge, Limits, causes=("slow-network",))

@@ -57,9 +57,4 @@ def judge(job: h.JobQueues, limits: h.Limits) -> h.Iterator[h.Finding]:
         yield h.spell_finding(job, spell, title)
 
 
-RULE = h.Rule(
-    "BP102",
-    judge,
-    signals=SIGNALS,
-    causes=("slow-operator", "slow-sync-snapshot"),
-)
+RULE = h.Rule("BP102", judge, signals=SIGNALS, causes=("slow-operator", "slow-sync-snapshot"))

@@ -39,16 +39,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.model.rule import Signal
 from flowdiag.analyses.rate import helpers as h
 
 DISASSOCIATED: Final = "driver-disassociated"
-_SIGNALS: Final = (
-    Signal("cut-off", 1, "the event log breaks off in the middle of a record"),
-    Signal("others-go-on", 1, "inputs of another application continue for longer"),
-    Signal("started-again", 2, "an application of the same name started later"),
-    Signal("driver-lost", 2, "an executor's log reports that the driver disassociated"),
-)
 _WELL: Final = (
     h.Stability.STABLE,
     h.Stability.IDLE,
@@ -130,7 +123,7 @@ def _votes(
         texts["driver-lost"] = f"{h.fmt.plural(len(lost), 'executor')} lost the driver"
     return tuple(
         h.Vote(signal=signal.name, text=texts[signal.name], weight=signal.weight)
-        for signal in _SIGNALS
+        for signal in RULE.signals
         if signal.name in texts
     )
 
@@ -144,4 +137,4 @@ def _successor(assessed: h.AssessedApplication) -> h.ApplicationFacts | None:
     return min(later, key=lambda other: other.started_us or 0, default=None)
 
 
-RULE: Final = h.Rule("RT311", judge, Limits, signals=_SIGNALS, causes=("driver-killed",))
+RULE: Final = h.Rule("RT311", judge, Limits, causes=("driver-killed",))

@@ -174,22 +174,4 @@ def _votes(
     return h.votes_for(signals, RULE.signals)
 
 
-RULE: Final = h.Rule(
-    "ST301",
-    judge,
-    Limits,
-    signals=(
-        h.Signal(
-            "far-above-the-others",
-            2,
-            "only this subtask is slow, so suspect its code, its state or its node",
-        ),
-        h.Signal("again", 2, "the same subtask or vertex was the slowest in another start too"),
-        h.Signal("alone-in-its-vertex", 1, "its siblings of the same vertex are fast"),
-        h.Signal(
-            "restore-lines", 2, "its TaskManager's log shows state being read for most of that time"
-        ),
-    ),
-    causes=("slow-open", "slow-restore"),
-    needs="starts",
-)
+RULE: Final = h.Rule("ST301", judge, Limits, causes=("slow-open", "slow-restore"), needs="starts")
