@@ -6,8 +6,11 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
+import tarfile
 import tomllib
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +20,7 @@ import pytest
 from packaging.markers import Marker, default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from ruamel.yaml import YAML
 
 ROOT = Path(__file__).parents[1]
 CI = ROOT / ".ci"
@@ -42,7 +46,7 @@ def dev_requirements() -> Iterator[Requirement]:
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13"])
+@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13", "3.14"])
 def test_the_lock_covers_all_requirements(python: str, system: str) -> None:
     here = {
         **{key: str(value) for key, value in default_environment().items()},
@@ -87,9 +91,9 @@ def test_required_tools_are_locked() -> None:
             assert pinned.version in required.specifier, "`make lock`"
 
 
-def judge() -> ModuleType:
-    """Load `.ci/judge.py`, which belongs to no package."""
-    spec = importlib.util.spec_from_file_location("judge", CI / "judge.py")
+def script(name: str) -> ModuleType:
+    """Load a file of `.ci`, which belongs to no package."""
+    spec = importlib.util.spec_from_file_location(name, CI / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -115,7 +119,7 @@ def judge() -> ModuleType:
     ],
 )
 def test_licences(licence: str, allowed: bool) -> None:
-    assert judge().is_allowed(licence) is allowed
+    assert script("judge").is_allowed(licence) is allowed
 
 
 GOOD = {"Name": "a", "Version": "1", "License": "MIT"}
@@ -151,5 +155,63 @@ def test_problems_and_unchecked_packages_are_reported(
         audit.write_text(json.dumps({"dependencies": packages}))
     said_by_tool.write_text(log)
     licence_list.write_text(json.dumps(licences))
-    assert judge().judge(audit, said_by_tool, licence_list) == code
+    assert script("judge").judge(audit, said_by_tool, licence_list) == code
     assert words in capsys.readouterr().out
+
+
+def test_equal_contents_give_equal_archives(tmp_path: Path) -> None:
+    """Two builders with other times, modes and orders of files."""
+    for builder, (mode, second) in {"a": (0o600, 1), "b": (0o664, 2)}.items():
+        source = tmp_path / builder / "flowdiag-1"
+        source.mkdir(parents=True)
+        names = ["run.sh", "x.py"] if builder == "a" else ["x.py", "run.sh"]
+        with (
+            tarfile.open(tmp_path / f"{builder}.tar.gz", "w:gz") as sdist,
+            zipfile.ZipFile(tmp_path / f"{builder}.whl", "w") as wheel,
+        ):
+            for name in names:
+                (source / name).write_text(name)
+                (source / name).chmod(mode | 0o100 if name == "run.sh" else mode)
+                os.utime(source / name, (second, 1_700_000_000 + second * 60))
+                sdist.add(source / name, f"flowdiag-1/{name}")
+                wheel.write(source / name, f"flowdiag/{name}")
+            wheel.write(source / "x.py", "flowdiag-1.dist-info/RECORD")
+        for suffix in (".tar.gz", ".whl"):
+            script("repack").repack(tmp_path / f"{builder}{suffix}", 1_750_000_000)
+    for suffix in (".tar.gz", ".whl"):
+        assert (tmp_path / f"a{suffix}").read_bytes() == (tmp_path / f"b{suffix}").read_bytes()
+    with tarfile.open(tmp_path / "a.tar.gz") as sdist:
+        modes = {member.name: oct(member.mode) for member in sdist.getmembers()}
+    assert modes == {"flowdiag-1/run.sh": "0o755", "flowdiag-1/x.py": "0o644"}
+    with zipfile.ZipFile(tmp_path / "a.whl") as wheel:
+        assert wheel.namelist()[-1] == "flowdiag-1.dist-info/RECORD"
+        assert wheel.read("flowdiag/run.sh") == b"run.sh"
+
+
+def test_every_supported_python_is_a_classifier_and_is_resolved() -> None:
+    pythons = script("platforms").PYTHONS
+    listed = [
+        name.rpartition(" ")[2] for name in PROJECT["classifiers"] if ":: Python :: 3." in name
+    ]
+    assert tuple(listed) == pythons
+    assert PROJECT["requires-python"] == f">={pythons[0]}"
+    parts = [extra for extras in script("platforms").SETS.values() for extra in extras]
+    assert set(parts) == set(PROJECT["optional-dependencies"]) - {"dev", "fuzz"}
+
+
+def test_the_changelog_describes_this_version() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"## [{PROJECT['version']}] - " in text
+
+
+def test_only_the_last_jobs_of_a_release_have_permissions() -> None:
+    workflow = YAML(typ="safe").load(ROOT / ".github" / "workflows" / "release.yml")
+    assert workflow["permissions"] == {}
+    jobs = {name: job["permissions"] for name, job in workflow["jobs"].items()}
+    assert jobs["test"] == jobs["build"] == {"contents": "read"}
+    assert jobs["publish"] == {"id-token": "write"}
+    order = ["test", "build", "attest", "publish", "release"]
+    assert list(jobs) == order
+    assert [workflow["jobs"][name].get("needs") for name in order] == [None, *order[:-1]]
+    used = re.findall(r"uses: (\S+)", (ROOT / ".github/workflows/release.yml").read_text())
+    assert used and all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", action) for action in used)
