@@ -40,6 +40,7 @@ from flowdiag.parsers.spark.reports import contains_report, printed_reports
 from flowdiag.parsers.spark.rest import answer_rows
 from flowdiag.parsers.stacks.dumps import TEXT_BYTES as DUMP_TEXT_BYTES
 from flowdiag.parsers.stacks.dumps import contains_dump, printed_rows, without_dumps, wrapped_rows
+from flowdiag.parsers.stacks.texts import ReadStacks, stack_text_of
 
 TASK_BYTES: Final = 96 * 1024 * 1024
 """Maximum bytes per task; a reused Spark worker stalls about 40 ms per task, so tasks should not be small."""
@@ -288,6 +289,8 @@ def _add_pasted(task: _Task, recorded: tuple[bool, Mapping[int, bool]] | None) -
         rest = stream.read(PASTE_BYTES + 1 - len(data)) if len(data) == HEAD_BYTES else b""
     whole = len(data) + len(rest) <= PASTE_BYTES
     text = data + rest if whole else data
+    if stack_text_of(data) is not None:
+        return
     if recorded is None:
         recorded = _recorded(text, source) if whole else (False, {})
     failed, known = recorded
@@ -335,20 +338,23 @@ def _add_tables(task: _Task) -> None:
 
 
 def _add_dumps(task: _Task) -> None:
-    """Add thread dumps of `jstack` and `kill -3`, alone or between log records."""
+    """Add thread dumps of `jstack` and `kill -3`, alone or between log records, and other texts with stacks."""
     source = task.split.source
     if not 0 <= source.size <= DUMP_TEXT_BYTES:
         return
     with open_source(source) as stream:
         data = stream.read(DUMP_TEXT_BYTES)
+    read: ReadStacks = printed_rows if contains_dump(data) else wrapped_rows
     if b"Full thread dump " not in data:
-        return
-    read = printed_rows if contains_dump(data) else wrapped_rows
+        found = stack_text_of(data[:HEAD_BYTES])
+        if found is None:
+            return
+        read = found.rows
     for offset, row in read(data, source.name):
         task.rows.add({**row, "source": source.index, "offset": offset})
         task.tally.candidates += 1
         task.tally.recognised += 1
-        task.tally.add_time(row["local_us"])
+        task.tally.add_time(row.get("local_us"))
 
 
 def _recorded(text: bytes, source: Source) -> tuple[bool, Mapping[int, bool]]:

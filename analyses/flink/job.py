@@ -14,6 +14,7 @@ from typing import Final
 from flowdiag.analyses.model.derived import DerivedValues, once
 from flowdiag.analyses.model.finding import Evidence, cite_part
 from flowdiag.analyses.model.keys import JobKey, Process, Ref
+from flowdiag.analyses.stacks import Stack
 from flowdiag.parsers.focus import Focus
 
 ZERO_JOB: Final = "0" * 32
@@ -226,46 +227,6 @@ class Garbage:
     samples: int
     first_us: int
     last_us: int
-    ref: Ref | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stack:
-    """The thread of a subtask in one thread dump, with the meanings of `parsers.stacks`.
-
-    Args:
-        dump: identifies the dump.
-        activity, kind: entry of `formats/stacks.toml`, and its kind.
-        frame: the topmost frame of user code, `call` the library method that it calls.
-        component: the software that the call belongs to.
-        inside_async: whether it runs in the function of an asynchronous operator.
-        legacy: whether it is the thread of a legacy source, not the task's own.
-        lock, owner: the lock that the thread waits for, and the thread that holds it.
-        deadlock: the threads that wait for each other in a circle.
-        threads: in the whole dump.
-    """
-
-    dump: str
-    thread: str
-    task: str | None = None
-    subtask_index: int | None = None
-    taskmanager: str | None = None
-    time_us: int | None = None
-    state: str = ""
-    activity: str = "unknown"
-    kind: str = "unknown"
-    frame: str | None = None
-    call: str | None = None
-    component: str | None = None
-    inside_async: bool = False
-    legacy: bool = False
-    lock: str | None = None
-    owner: str | None = None
-    owner_frame: str | None = None
-    owner_activity: str | None = None
-    deadlock: tuple[str, ...] = ()
-    cpu_ms: float | None = None
-    threads: int = 0
     ref: Ref | None = None
 
 

@@ -35,6 +35,7 @@ class Relation:
         explain: codes of the rules whose findings are explained.
         same_cause: whether both must have the same cause, or the explained finding none.
         shared: the common property of both.
+        replaces: causes of the explaining finding that say less than the cause of the explained one.
         within_s: the maximum number of seconds from the end of the explaining finding to the start of the explained one.
         clause: how the explained findings follow from the culprit. The report appends their titles after a colon.
         source: a section of the message catalogue, a class or a document.
@@ -47,6 +48,7 @@ class Relation:
     explain: tuple[str, ...]
     same_cause: bool = False
     shared: Shared = Shared.JOB
+    replaces: tuple[str, ...] = ()
     within_s: int = 120
     clause: str
     source: str
@@ -138,6 +140,7 @@ RELATIONS: Final = (
         rules=("BP102", "BP104", "CP201"),
         explain=("BP107",),
         shared=Shared.SUBJECT,
+        replaces=("slow-operator", "slow-subtask"),
         clause="its threads show the line of code",
         source="thread dumps of TaskManagers: ThreadInfo of each task thread",
     ),
@@ -362,6 +365,21 @@ RELATIONS: Final = (
         explain=("RT309", "RT306"),
         clause="the output takes a long time regardless of the batch size",
         source="SparkListenerJobEnd per output operation; spark.md 3.1",
+    ),
+    Relation(
+        name="line-of-code",
+        rules=("RT104", "RT308", "RT314", "RT409"),
+        explain=("RT315",),
+        replaces=("hanging-batch", "driver-gaps", "slow-python-code"),
+        clause="its threads show the line of code",
+        source="thread dumps of driver and executors: ThreadStackTrace of Spark's REST API",
+    ),
+    Relation(
+        name="batches-wait",
+        rules=("RT315",),
+        explain=("RT101", "RT106", "RT203", "RT306", "RT309", "RT407"),
+        clause="batches take longer than the interval, and later ones wait",
+        source="JobScheduler runs one batch after the other; MicroBatchExecution; spark.md 2.1, 4.3",
     ),
     Relation(
         name="batches-wait",

@@ -295,6 +295,13 @@ class Vote(msgspec.Struct, frozen=True, kw_only=True):
     weight: int
 
 
+class StackPath(msgspec.Struct, frozen=True, kw_only=True):
+    """A stack of a thread, from its first frame to the topmost, and how many samples show it."""
+
+    samples: int
+    frames: tuple[str, ...]
+
+
 class FindingFields(TypedDict, total=False):
     """The fields of `Finding` that a topic's helpers pass through; helpers set `job` and `subject`."""
 
@@ -316,6 +323,7 @@ class FindingFields(TypedDict, total=False):
     evidence_total: int | None
     actions: tuple[Action, ...]
     votes: tuple[Vote, ...]
+    stacks: tuple[StackPath, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,6 +341,7 @@ class Finding:
         ranked: whether the evidence is sorted by strength instead of time.
         evidence_total: the number of records, if `evidence` is a selection.
         explain: what it means for this job, in a few sentences.
+        stacks: the stacks of threads that show it, the most frequent first.
         subjects: all subjects that share the finding, the worst first (`fleets`). Empty: only `subject`.
     """
 
@@ -356,6 +365,7 @@ class Finding:
     evidence_total: int | None = None
     actions: tuple[Action, ...] = ()
     votes: tuple[Vote, ...] = ()
+    stacks: tuple[StackPath, ...] = ()
     subjects: tuple[Subject, ...] = ()
 
     @property

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from flowdiag.analyses.model.keys import JobKey, Ref
+from flowdiag.analyses.stacks import Stack
 
 MANUAL_CLOCK_MS: Final = 365 * 86_400_000
 """Batch times in the first year come from a manual clock and cannot be compared with other times."""
@@ -374,6 +375,23 @@ class QueryFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SparkThread:
+    """A thread of the application in one thread dump.
+
+    Args:
+        role: `query`, `batch` (both on the driver), or `task`.
+        stack: the activity; its `taskmanager` is the executor.
+        run: the run of the query.
+        stage: of the task.
+    """
+
+    role: str
+    stack: Stack
+    run: str | None = None
+    stage: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationFacts:
     key: JobKey  # cluster is empty, job_id the application's id (or a made-up one)
     application: str | None
@@ -397,6 +415,7 @@ class ApplicationFacts:
     lost: tuple[Record, ...] = ()  # dropped listener events
     incidents: tuple[Record, ...] = ()
     failures: tuple[Record, ...] = ()  # exceptions and errors that no other record reports
+    threads: tuple[SparkThread, ...] = ()
     started_us: int | None = None
     ended_us: int | None = None
     last_us: int | None = None

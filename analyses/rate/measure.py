@@ -48,6 +48,7 @@ SINGLE: Final = (
     Event.SPARK_DROPPED,
     Event.SPARK_INCIDENT,
     Event.FAILURE,
+    Event.THREAD,
 )
 
 

@@ -483,6 +483,7 @@ class ReportBuilder:
             see=elsewhere,
             component=component_in(texts),
             codes=codes_of(texts),
+            stacks=list(finding.stacks),
             subjects_total=len(affected(finding)),
             subjects=list(finding.subjects[:_WORST]),
         )

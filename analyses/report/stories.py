@@ -67,16 +67,21 @@ class LinkedFindings:
 
     @property
     def cause(self) -> str | None:
-        """The cause of the root, or of the nearest consequence that has one."""
-        return next((finding.cause for _, finding in self.pairs if finding.cause), None)
+        """The cause of the root, or of the nearest consequence that has one or knows more."""
+        known = self.root[1].cause
+        more = (
+            each.pair[1].cause
+            for each in self.consequences
+            if each.of[1] is self.root[1] and known in each.relation.replaces
+        )
+        first = next((finding.cause for _, finding in self.pairs if finding.cause), None)
+        return next(filter(None, more), first)
 
     @property
     def culprit(self) -> Pair | None:
         """The root, or the nearest consequence of the same cause, that names a culprit. None if no finding does."""
-        return next(
-            (pair for pair in self.pairs if pair[1].why and pair[1].cause in (None, self.cause)),
-            None,
-        )
+        causes = (None, self.cause, self.root[1].cause)
+        return next((pair for pair in self.pairs if pair[1].why and pair[1].cause in causes), None)
 
     @property
     def state(self) -> State:

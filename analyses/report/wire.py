@@ -185,6 +185,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     see: list[str] = []
     component: Component | None = None
     codes: list[FailureCode] = []
+    stacks: list[f.StackPath] = []
     subjects_total: int = 1
     subjects: list[Subject] = []
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from flowdiag.cli.live.access import ACCESS_OPTIONS, Timeout, access_from, seconds
+from flowdiag.cli.live.access import ACCESS_OPTIONS, Dumps, Timeout, access_from, seconds
 from flowdiag.cli.live.kubernetes import KUBERNETES_OPTIONS, kubernetes_options
 from flowdiag.cli.options.help import DEBUG, HelpfulCommand, HelpfulGroup
 from flowdiag.cli.options.signature import Options, with_options
@@ -92,13 +92,7 @@ def flink(
             help="Up to Flink 1.12: request sampling (later versions measure it).",
         ),
     ] = False,
-    stacks: Annotated[
-        Literal["auto", "never", "always"],
-        typer.Option(
-            "--stacks",
-            help="Thread dumps (from 1.11): of suspect TaskManagers with at most 1,000 threads, none, or of all.",
-        ),
-    ] = "auto",
+    stacks: Dumps = "auto",
     **given: Any,
 ) -> int:
     """Collect the checkpoints and metrics of a Flink cluster, 1.9 to 2.3.
@@ -146,6 +140,7 @@ def spark(
             "--application", metavar="ID", help="Id or name (default: all of the driver)."
         ),
     ] = None,
+    stacks: Dumps = "auto",
     **given: Any,
 ) -> int:
     """Collect the DStream batches of a running Spark driver, 2.2 to 4.3.
@@ -157,7 +152,8 @@ def spark(
 
     Collects batches, receivers, statistics, executors, and the output operations of failed batches. A tick takes 5
     requests, plus one per failed batch (5 at most). The triggers of Structured Streaming queries come from the
-    Web UI; the event log contains more about them.
+    Web UI; the event log contains more about them. Thread dumps of the driver and of executors with running tasks
+    show the code that makes batches slow.
     """
     every_s, for_s = (
         seconds(given["every"], "--every", least_s=1),
@@ -166,8 +162,11 @@ def spark(
 
     async def work(client: Client, folder: Folder, say: ShowProgress, tool: str) -> Outcome:
         from flowdiag.parsers.live.spark import SparkOptions, collect_spark
+        from flowdiag.parsers.live.thread_dumps import Stacks
 
-        options = SparkOptions(application=application, every_s=every_s, for_s=for_s)
+        options = SparkOptions(
+            application=application, every_s=every_s, for_s=for_s, stacks=Stacks(stacks)
+        )
         return await collect_spark(client, folder, options, tool=tool, progress=say)
 
     return _run("spark", url, output, work, given)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from flowdiag.cli.diagnosing import Own, diagnosing
-from flowdiag.cli.live.access import ACCESS_OPTIONS, Timeout
+from flowdiag.cli.live.access import ACCESS_OPTIONS, Dumps, Timeout
 
 if TYPE_CHECKING:
     from flowdiag.cli.diagnosing import Run
@@ -53,6 +53,7 @@ _OWN: Final[Own] = {
     "every": (Every, None),
     "times": (Times, None),
     "command": (Exec, None),
+    "stacks": (Dumps, "auto"),
     **ACCESS_OPTIONS,
     "timeout": (Timeout, "10s"),
 }

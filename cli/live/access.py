@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
@@ -67,6 +67,15 @@ Timeout = Annotated[
         "--timeout",
         metavar="TIME",
         help="Timeout for connecting and for each response (default: 10s).",
+        rich_help_panel=_ACCESS,
+    ),
+]
+
+Dumps = Annotated[
+    Literal["auto", "never", "always"],
+    typer.Option(
+        "--stacks",
+        help="Thread dumps: of processes with suspects and at most 1,000 threads, none, or of all.",
         rich_help_panel=_ACCESS,
     ),
 ]

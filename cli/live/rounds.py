@@ -54,6 +54,7 @@ class Plan:
         every_s: interval between round starts; None: run a single round.
         times: number of rounds; None: until interrupted.
         words: the `--exec` command.
+        stacks: when to take thread dumps.
     """
 
     paths: Sequence[str]
@@ -66,6 +67,7 @@ class Plan:
     every_s: float | None = None
     times: int | None = None
     words: Sequence[str] = ()
+    stacks: str = "auto"
 
     def __call__(
         self, name: str, settings: Settings, fields: Mapping[str, Any], spark: SparkStarter | None
@@ -84,10 +86,15 @@ class Plan:
         from flowdiag.analyses.report.version import tool_version
         from flowdiag.cli.live.servers import CollectOptions, Servers
         from flowdiag.parsers.cleanup import temporary_folder
+        from flowdiag.parsers.live.thread_dumps import Stacks
 
         selection = fields["selection"]
         options = CollectOptions(
-            access=self.access, for_s=self.for_s, selection=selection, tool=tool_version()
+            access=self.access,
+            for_s=self.for_s,
+            selection=selection,
+            tool=tool_version(),
+            stacks=Stacks(self.stacks),
         )
         back_us = selection.since.before_end_us if selection.since else None
         every_s = self.every_s or 0
@@ -348,6 +355,7 @@ def plan_from(
         every_s=every_s,
         times=given["times"],
         words=words,
+        stacks=given["stacks"],
     )
 
 

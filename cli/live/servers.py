@@ -25,6 +25,7 @@ from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.live.client import Client
 from flowdiag.parsers.live.detect import FLINK, PROMETHEUS, NoServer, Server, detect
 from flowdiag.parsers.live.folder import Folder
+from flowdiag.parsers.live.thread_dumps import Stacks
 from flowdiag.parsers.notes import InputNote, Kind
 from flowdiag.parsers.sources.collected import MANIFEST
 
@@ -69,12 +70,14 @@ class CollectOptions:
         for_s: how long Flink and Spark are watched.
         selection: time span and jobs to diagnose; limits the Prometheus query and the event logs.
         tool: flowdiag version.
+        stacks: when to take thread dumps.
     """
 
     access: Access
     for_s: float
     selection: Selection
     tool: str
+    stacks: Stacks = Stacks.AUTO
 
 
 @dataclass(slots=True, kw_only=True)
@@ -249,11 +252,11 @@ class Servers:
         if server.kind == FLINK:
             from flowdiag.parsers.live.flink import FlinkOptions, collect_flink
 
-            flink = FlinkOptions(every_s=TICK_S, for_s=options.for_s)
+            flink = FlinkOptions(every_s=TICK_S, for_s=options.for_s, stacks=options.stacks)
             return await collect_flink(client, folder, flink, tool=tool, progress=progress)
         from flowdiag.parsers.live.spark import SparkOptions, collect_spark
 
-        spark = SparkOptions(every_s=TICK_S, for_s=options.for_s)
+        spark = SparkOptions(every_s=TICK_S, for_s=options.for_s, stacks=options.stacks)
         return await collect_spark(client, folder, spark, tool=tool, progress=progress)
 
     def _new_folder(self, server: Server) -> Path:

@@ -19,6 +19,7 @@ from flowdiag.cli.render.page import PROSE, TERSEST, Page
 from flowdiag.cli.text import words
 from flowdiag.cli.text.grid import Aligned, Indented, and_more, heading, line, unbroken
 from flowdiag.cli.text.hyperlinks import file_url
+from flowdiag.parsers.lines.traces import is_library
 
 _SEVERITY: Final = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
 _HEAD: Final = re.compile(r"^.{0,40}?\d\d:\d\d:\d\d.{0,250}? - +")
@@ -42,6 +43,7 @@ def findings_block(report: Report, page: Page, clock: words.Clock) -> Renderable
     if page.terse == TERSEST and step is not None and step.code == first.code:
         # The end of the report shows the action; there is no space to repeat it.
         first = msgspec.structs.replace(first, actions=[])
+    first = _with_stacks(first, others)
     blocks: list[RenderableType] = [heading("Findings", str(len(report.findings)))]
     dated = page.verbose > 0 or not words.is_one_day(report, clock)
     blocks.append(Indented(_finding(first, page, clock, paths, several, dated=dated)))
@@ -54,6 +56,12 @@ def findings_block(report: Report, page: Page, clock: words.Clock) -> Renderable
         if page.terse < TERSEST:
             blocks.append(Indented(Text("-v shows all findings with evidence and remedies", "dim")))
     return Group(*blocks)
+
+
+def _with_stacks(first: Finding, others: Sequence[Finding]) -> Finding:
+    """Return the first finding with the stacks of another one about the same subject."""
+    alike = (other.stacks for other in others if other.subject == first.subject and other.stacks)
+    return msgspec.structs.replace(first, stacks=first.stacks or next(alike, []))
 
 
 def _finding(
@@ -98,6 +106,7 @@ def _details(finding: Finding, page: Page, paths: words.Paths, several: bool) ->
         yield "because", [line(finding.why)]
     yield "measured", [line(words.measurement(item)) for item in finding.measurements]
     yield "votes", [_vote(vote.weight, vote.signal, vote.text) for vote in finding.votes]
+    yield "stack", list(_stack(finding))
     yield "evidence", list(_evidence(finding, paths, len(finding.evidence)))
     yield from _origin(finding, len(finding.codes))
     steps = Aligned(
@@ -120,11 +129,29 @@ def _essentials(finding: Finding, page: Page, paths: words.Paths, several: bool)
         yield "because", [line(words.compact(why))]
     measured = _measured(finding) if page.terse < TERSEST else ""
     yield "measured", [line(measured)] if measured else []
+    yield "stack", list(_stack(finding)) if page.terse == 0 else []
     shown = _EVIDENCE[page.terse]
     yield "evidence", list(_evidence(finding, paths, shown, _EXCERPT[page.terse]))
     yield from _origin(finding, _CODES)
     yield "to do", list(_to_do(finding.actions, page))
     yield "see", [line(", ".join(finding.see))] if finding.see else []
+
+
+_FRAMES: Final = 10  # of the most frequent stack
+
+
+def _stack(finding: Finding) -> Iterator[RenderableType]:
+    """Yield the most frequent stack, topmost frame first, down to the user code and its caller."""
+    if not finding.stacks:
+        return
+    path = finding.stacks[0].frames[::-1]
+    mine = next((n for n, frame in enumerate(path) if not is_library(frame)), len(path) - 1)
+    shown = [*path[: mine + 2]]
+    if len(shown) > _FRAMES:
+        hidden = len(shown) - _FRAMES + 1
+        shown[_FRAMES - 5 : _FRAMES - 5 + hidden] = [f"… {hidden} more"]
+    for frame in shown:
+        yield line(printable(frame), "" if frame == path[mine] else "dim")
 
 
 _CODES: Final = 2  # explained in short form

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import html
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -31,6 +31,13 @@ from flowdiag.parsers.secrets import is_secret_key
 from flowdiag.parsers.sources.collected import TaskPlaces
 from flowdiag.parsers.sources.file_times import NO_MOMENT, Moment
 from flowdiag.parsers.stacks.dumps import Thread, flink_threads, jcmd_threads, thread_rows
+from flowdiag.parsers.stacks.profiles import (
+    Sample,
+    flame_graph_samples,
+    flight_samples,
+    profile_rows,
+    speedscope_samples,
+)
 
 
 @dataclass(slots=True)
@@ -686,6 +693,25 @@ def _threads(threads: Sequence[Thread], context: Context, utc_us: int | None) ->
         }
 
 
+def _flame_graph(body: Any, context: Context) -> Iterator[Row]:
+    samples, at_ms = flame_graph_samples(body)
+    vertex_id = context.ids.vertex_id
+    columns = {"vertex_id": vertex_id, "task": context.tasks.get(vertex_id or "")}
+    utc_us = None if at_ms is None else at_ms * 1000
+    yield from _profile(samples, context, utc_us, columns | {"job_id": context.ids.job_id})
+
+
+def _profile(
+    samples: Iterable[Sample],
+    context: Context,
+    utc_us: int | None = None,
+    columns: Mapping[str, Any] | None = None,
+) -> Iterator[Row]:
+    for row in profile_rows(samples, f"{context.document} {utc_us or ''}".strip(), columns):
+        row["fields"]["origin"] = context.origin
+        yield {**row, "utc_us": utc_us}
+
+
 READERS: Final[dict[str, Callable[[Any, Context], Iterator[Row]]]] = {
     Kind.OVERVIEW: _overview,
     Kind.DASHBOARD: _overview,
@@ -693,6 +719,9 @@ READERS: Final[dict[str, Callable[[Any, Context], Iterator[Row]]]] = {
     Kind.JOBS: _jobs,
     Kind.JOB: _job,
     Kind.JOB_CONFIG: lambda body, context: iter(()),  # no rule uses it
+    Kind.FLAME_GRAPH: _flame_graph,
+    Kind.SPEEDSCOPE: lambda body, context: _profile(speedscope_samples(body), context),
+    Kind.FLIGHT_RECORDING: lambda body, context: _profile(flight_samples(body), context),
     Kind.JOB_STATUS: _job_status,
     Kind.JOB_JM_CONFIG: _configuration,
     Kind.JOB_METRICS: _metrics("jm-job"),

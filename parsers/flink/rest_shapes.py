@@ -23,6 +23,7 @@ from flowdiag.parsers.json_values import (
     objects_at,
 )
 from flowdiag.parsers.stacks.dumps import is_flink_dump, is_jcmd_dump
+from flowdiag.parsers.stacks.profiles import is_flame_graph, is_flight_recording, is_speedscope
 
 
 class Kind(StrEnum):
@@ -60,11 +61,14 @@ class Kind(StrEnum):
     JOBMANAGER_METRICS = "/jobmanager/metrics"
     JOBMANAGER_THREAD_DUMP = "/jobmanager/thread-dump"
     JCMD_THREAD_DUMP = "/thread-dump"
+    FLAME_GRAPH = "/jobs/:jobid/vertices/:vertexid/flamegraph"
+    SPEEDSCOPE = "/speedscope"
+    FLIGHT_RECORDING = "/flight-recording"
 
 
 # Responses of Flink that no rule uses.
 UNINTERESTING = re.compile(
-    r"/(?:accumulators|environment|execution-result|flamegraph|rescales?|logs?|stdout"
+    r"/(?:accumulators|environment|execution-result|rescales?|logs?|stdout"
     r"|resource-requirements|jm-operator-metrics|applications|application-summary|datasets"
     r"|savepoints|jars|cluster|blockers|history)(?:[/?]|$)"
 )
@@ -234,6 +238,9 @@ _OBJECTS: Final[tuple[tuple[Callable[[Body], bool], Kind | Callable[[Body], str 
     (_has_keys("id", "num_acknowledged_subtasks"), _checkpoint),
     (is_flink_dump, Kind.THREAD_DUMP),
     (is_jcmd_dump, Kind.JCMD_THREAD_DUMP),
+    (is_flame_graph, Kind.FLAME_GRAPH),
+    (is_speedscope, Kind.SPEEDSCOPE),
+    (is_flight_recording, Kind.FLIGHT_RECORDING),
     (_has_keys("mode", "interval", "timeout"), Kind.CHECKPOINT_CONFIG),
     (_has_keys("jid"), _job),
     (_is_plan, Kind.PLAN),

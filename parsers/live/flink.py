@@ -46,7 +46,7 @@ from flowdiag.parsers.live.flink_values import (
     task_ids,
 )
 from flowdiag.parsers.live.folder import Folder, now_ms
-from flowdiag.parsers.live.thread_dumps import PAUSE_S, Stacks, ThreadDumps
+from flowdiag.parsers.live.thread_dumps import LITE, PAUSE_S, Stacks, ThreadDumps
 from flowdiag.parsers.live.watching import Outcome, ShowProgress, Watch, hint_for, redact
 
 SLOW_TICKS: Final = 20
@@ -217,6 +217,7 @@ class _Collector:
             lambda answer: self._keep(answer, compare=False),
             options.stacks,
             options.dump_pause_s,
+            query=LITE,
         )
         self._ended: set[str] = set()
         self._suspects: list[str] = []

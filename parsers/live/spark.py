@@ -4,7 +4,7 @@ The driver keeps batches, receivers and statistics of DStreams in memory only: t
 exits. A tick requests them (`/api/v1/applications/:id/streaming/…`, Spark 2.2 to 4.3) and stores the new batches; a
 finished batch never changes. For failed batches it requests the output operations, which contain the error.
 Structured Streaming has no such paths: the numbers of its triggers come from the page of each query in the Web UI
-(`parsers.live.query_page`).
+(`parsers.live.query_page`). Thread dumps show why they are slow: of the driver, and of executors with running tasks.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from flowdiag.parsers.json_values import as_integer, as_string, objects_at
 from flowdiag.parsers.live.client import Answer, Client, RequestFailed
 from flowdiag.parsers.live.folder import Folder
 from flowdiag.parsers.live.query_page import QUERIES, progress_of, runs_on, statistics_path
+from flowdiag.parsers.live.thread_dumps import PAUSE_S, Stacks, ThreadDumps
 from flowdiag.parsers.live.watching import Outcome, ShowProgress, Watch, hint_for, redact
 
 API: Final = "/api/v1"
+DRIVER: Final = "driver"  # id of the driver among its executors
 SLOW_TICKS: Final = 20
 MAX_APPLICATIONS: Final = 10
 MAX_QUERIES: Final = 20
@@ -41,12 +43,16 @@ class SparkOptions:
     Attributes:
         application: application id; None for all applications of this driver.
         every_s, for_s, most_ticks: see `Watch`.
+        stacks: when to take thread dumps.
+        dump_pause_s: pause between two dumps of a series.
     """
 
     application: str | None = None
     every_s: float = 15.0
     for_s: float = 300.0
     most_ticks: int | None = None
+    stacks: Stacks = Stacks.AUTO
+    dump_pause_s: float = PAUSE_S
 
 
 @dataclass(slots=True)
@@ -58,6 +64,7 @@ class _Application:
     failed: set[int] = field(default_factory=set)  # whose operations were stored
     streaming: bool | None = None
     triggers: dict[str, str] = field(default_factory=dict)  # last stored start, by run
+    executors: dict[str, int] = field(default_factory=dict)  # running tasks, the most first
 
 
 async def collect_spark(
@@ -96,6 +103,13 @@ class _Collector:
         self._applications: dict[str, _Application] = {}
         self._number = 0
         self._version = ""
+        self._dumps = ThreadDumps(
+            self._watch,
+            lambda answer: self._keep(answer, compare=False),
+            options.stacks,
+            options.dump_pause_s,
+            path=lambda executor: f"{executor}/threads",
+        )
 
     async def begin(self) -> None:
         """Verify that the server is Spark, and read its version."""
@@ -148,6 +162,7 @@ class _Collector:
             await self._collect_application(application, slow)
         if len(found) == 1:  # a History Server lists several
             await self._queries(found[0])
+            await self._dump_threads(found[0])
         return self._progress_of(found)
 
     def _progress_of(self, found: list[_Application]) -> str | None:
@@ -202,6 +217,8 @@ class _Collector:
                 continue
             if answer.path.endswith("/streaming/statistics"):
                 application.streaming = True
+            if answer.path.endswith("/executors"):
+                application.executors = _busiest_first(answer.body)
             if answer.path.endswith("/streaming/batches"):
                 await self._batches(application, answer)
             else:
@@ -243,6 +260,20 @@ class _Collector:
                 path = f"{API}/applications/{application.id}{QUERIES}{run}"
                 self._watch.keep(path, redact(new), time.time_ns() // 1_000_000, compare=False)
 
+    async def _dump_threads(self, application: _Application) -> None:
+        """Dump the threads of the driver and of executors with running tasks.
+
+        The driver runs the code of the batch, and in local mode the tasks.
+        """
+        if application.streaming or application.triggers:
+            paths = {
+                f"{application.path}/executors/{quote(name, safe='')}": tasks
+                for name, tasks in application.executors.items()
+            }
+            driver = f"{application.path}/executors/{DRIVER}"
+            working = [path for path, tasks in paths.items() if tasks]
+            await self._dumps.take(self._number, [driver, *working], paths)
+
     async def _page(self, path: str) -> str:
         """Return a page of the Web UI; empty if there is none."""
         with TemporaryDirectory() as folder:
@@ -255,6 +286,16 @@ class _Collector:
 
     def _keep(self, answer: Answer, compare: Any = None) -> None:
         self._watch.keep(answer.path, redact(answer.body), answer.time_ms, compare=compare)
+
+
+def _busiest_first(body: object) -> dict[str, int]:
+    """Return the running tasks of each live executor."""
+    tasks = {
+        name: as_integer(item.get("activeTasks")) or 0
+        for item in _objects(body)
+        if (name := as_string(item.get("id"))) is not None and item.get("isActive", True)
+    }
+    return dict(sorted(tasks.items(), key=lambda pair: -pair[1]))
 
 
 def _objects(body: object) -> list[Mapping[str, Any]]:

@@ -1,9 +1,10 @@
-"""Takes thread dumps of the TaskManagers that run suspects: several in a row, because each is one sample."""
+"""Takes thread dumps of the processes that run suspects: several in a row, because each is one sample."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 from urllib.parse import quote, unquote
@@ -12,28 +13,40 @@ from flowdiag.parsers.json_values import as_number
 from flowdiag.parsers.live.client import Answer
 from flowdiag.parsers.live.watching import Watch
 
-MOST: Final = 5  # dumps of one TaskManager
+MOST: Final = 5  # dumps of one process
 SERIES: Final = 3  # dumps at once: each is a sample, and three that agree are evidence
 PAUSE_S: Final = 2.0  # between two dumps of a series
-EVERY_TICKS: Final = 4  # between two series of one TaskManager
-MANAGERS: Final = 3  # TaskManagers that are dumped in one tick
+EVERY_TICKS: Final = 4  # between two series of one process
+PROCESSES: Final = 3  # that are dumped in one tick
 MAX_THREADS: Final = 1000
-"""Threads of a TaskManager that `auto` dumps: a dump stops the JVM, and has killed one with 10,000 (FLINK-39984)."""
+"""Threads of a process that `auto` dumps: a dump stops the JVM, and has killed one with 10,000 (FLINK-39984)."""
+
+LITE: Final = "mode=lite"
+"""Without the locks that each thread holds, so the JVM stops for less time. Flink up to 2.3 ignores it (FLINK-39984)."""
 
 
 class Stacks(StrEnum):
     """When to take thread dumps."""
 
-    AUTO = "auto"  # of TaskManagers with suspects, if they have at most `MAX_THREADS`
+    AUTO = "auto"  # of processes with suspects, if they have at most `MAX_THREADS`
     NEVER = "never"
-    ALWAYS = "always"  # of every TaskManager, suspects first
+    ALWAYS = "always"  # of every process, suspects first
 
 
 class ThreadDumps:
-    """Chooses the TaskManagers to dump, and limits their dumps."""
+    """Chooses the processes to dump, and limits their dumps."""
 
     def __init__(
-        self, watch: Watch, keep: Callable[[Answer], None], when: Stacks, pause_s: float
+        self,
+        watch: Watch,
+        keep: Callable[[Answer], None],
+        when: Stacks,
+        pause_s: float,
+        *,
+        path: Callable[[str], str] = lambda name: (
+            f"/taskmanagers/{quote(name, safe='')}/thread-dump"
+        ),
+        query: str = "",
     ) -> None:
         """Prepare to take dumps.
 
@@ -42,10 +55,13 @@ class ThreadDumps:
             keep: stores a response.
             when: see `Stacks`.
             pause_s: pause between two dumps of a series.
+            path: of the dump of a process.
+            query: of each request.
         """
         self._watch, self._keep = watch, keep
         self._when, self._pause_s = when, pause_s
-        self._taken: dict[str, int] = {}  # by TaskManager
+        self._path, self._query = path, query
+        self._taken: dict[str, int] = {}  # by process
         self._last: dict[str, int] = {}  # tick of the last series
         self._threads: dict[str, int] = {}
 
@@ -56,32 +72,32 @@ class ThreadDumps:
                 manager = unquote(path.split("/")[2])
                 self._threads[manager] = int(as_number(item.get("value")) or 0)
 
-    async def take(self, tick: int, suspects: Iterable[str], managers: Iterable[str]) -> None:
+    async def take(self, tick: int, suspects: Iterable[str], processes: Iterable[str]) -> None:
         """Take a series of dumps of each suspect without recent dumps.
 
         Args:
             tick: number of the tick.
-            suspects: the TaskManagers with suspects, the worst first.
-            managers: all TaskManagers.
+            suspects: the processes with suspects, the worst first.
+            processes: all processes.
         """
         if self._when is Stacks.NEVER:
             return
-        others = sorted(managers) if self._when is Stacks.ALWAYS else ()
+        others = sorted(processes) if self._when is Stacks.ALWAYS else ()
         chosen = [each for each in dict.fromkeys([*suspects, *others]) if self._may(each, tick)]
         for number in range(SERIES if chosen else 0):
             if number:
                 await asyncio.sleep(self._pause_s)
-            due = [each for each in chosen[:MANAGERS] if self._taken.get(each, 0) < MOST]
-            paths = [(f"/taskmanagers/{quote(each, safe='')}/thread-dump", "") for each in due]
+            due = [each for each in chosen[:PROCESSES] if self._taken.get(each, 0) < MOST]
+            paths = [(self._path(each), self._query) for each in due]
             for each, answer in zip(due, await self._watch.request_all(paths), strict=True):
                 self._taken[each] = self._taken.get(each, 0) + 1
                 self._last[each] = tick
                 if answer is not None:
-                    self._keep(answer)
+                    self._keep(replace(answer, path=self._path(each)))
 
-    def _may(self, manager: str, tick: int) -> bool:
-        """Whether a TaskManager has few enough threads, and neither recent nor many dumps."""
-        if self._when is Stacks.AUTO and self._threads.get(manager, 0) > MAX_THREADS:
+    def _may(self, process: str, tick: int) -> bool:
+        """Whether a process has few enough threads, and neither recent nor many dumps."""
+        if self._when is Stacks.AUTO and self._threads.get(process, 0) > MAX_THREADS:
             return False
-        recent = manager in self._last and self._last[manager] + EVERY_TICKS > tick
-        return not recent and self._taken.get(manager, 0) < MOST
+        recent = process in self._last and self._last[process] + EVERY_TICKS > tick
+        return not recent and self._taken.get(process, 0) < MOST

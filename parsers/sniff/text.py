@@ -35,6 +35,7 @@ from flowdiag.parsers.sniff.verdict import GC_LOG, Sample, Sniffed, not_read
 from flowdiag.parsers.sources.printed import json_printed
 from flowdiag.parsers.spark.reports import contains_report
 from flowdiag.parsers.stacks.dumps import contains_dump
+from flowdiag.parsers.stacks.texts import engine_of_stacks, stack_text_of
 
 _FEW: Final = 3  # lines that are as likely an error as a configuration
 _DOUBTFUL_BYTES: Final = 8 * 1024 * 1024  # of a text without signs of a log, searched for messages
@@ -164,6 +165,15 @@ def _sniff_structured(text: _Text) -> Sniffed | None:
     return verdict
 
 
+def _sniff_stacks(text: _Text) -> Sniffed | None:
+    """Return the verdict on a thread dump or a profile as text, not on a log that contains a dump."""
+    head = text.head
+    if stack_text_of(head) is None and not (contains_dump(head) and not is_dated(text.data)):
+        return None
+    engine = engine_of_stacks(head)
+    return Sniffed(kind="log", engine=engine) if engine != "unknown" else Sniffed(kind="log")
+
+
 def _sniff_exposition(text: _Text) -> Sniffed | None:
     """Return the verdict on a text in Prometheus' exposition format with metrics of Flink."""
     sample = text.sample
@@ -202,8 +212,6 @@ def _sniff_other_formats(text: _Text) -> Sniffed | None:
         return None
     if text.sample.complete and contains_table(text.head):
         return Sniffed(kind="log", engine="flink")
-    if contains_dump(text.head):
-        return Sniffed(kind="log")
     found = (reason for pattern, reason in _TEXTS if pattern.search(text.start))
     reason = next(found, None)
     return None if reason is None else not_read(reason)
@@ -238,6 +246,7 @@ _DETECTORS: Final[tuple[Callable[[_Text], Sniffed | None], ...]] = (
     _sniff_neighbour,
     _sniff_structured,
     _sniff_exposition,
+    _sniff_stacks,
     _sniff_engine_log,
     _sniff_other_formats,
     _sniff_settings_or_code,

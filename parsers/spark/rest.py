@@ -34,6 +34,7 @@ _APPLICATION = re.compile(
 _CONTAINER = re.compile(
     r"container_(?:e\d{1,9}_)?(?P<application>\d{6,20}_\d{1,9})_(?P<attempt>\d{1,6})_\d{1,9}"
 )
+_EXECUTOR_IN_NAME = re.compile(r"executors[/_]([\w.-]{1,100}?)[/_]threads")
 _BATCH_IN_NAME = re.compile(r"(?<!\d)\d{13}(?!\d)")
 
 
@@ -126,6 +127,7 @@ def answer_rows(data: bytes, name: str) -> Iterator[Row]:
             application_in(answer.path),
             _BATCH_IN_NAME.findall(answer.path),
             answer.path,
+            answer.time_ms,
         )
 
 
@@ -157,7 +159,11 @@ def _printed_rows(data: bytes, name: str) -> Iterator[Row]:
 
 
 def _rows_of(
-    value: object, application: str | None, time: list[str], place: str = ""
+    value: object,
+    application: str | None,
+    time: list[str],
+    place: str = "",
+    at_ms: int | None = None,
 ) -> Iterator[Row]:
     """Yield the rows of one decoded response.
 
@@ -165,11 +171,16 @@ def _rows_of(
         value: the response.
         application: its ID.
         time: contains the batch time, if known.
-        place: identifies the response among others.
+        place: identifies the response among others, with its time.
+        at_ms: when it arrived, if known.
     """
     if isinstance(value, list) and is_spark_dump(value):
-        for _, row in thread_rows(spark_threads(value), place):
-            yield row | {"offset": 0, "application": application}
+        process = _EXECUTOR_IN_NAME.search(place)
+        for _, row in thread_rows(spark_threads(value), f"{place}@{at_ms or ''}"):
+            if process is not None:
+                row["fields"]["executor"] = process[1]
+            utc_us = None if at_ms is None else at_ms * 1000
+            yield row | {"offset": 0, "application": application, "utc_us": utc_us}
     else:
         yield from _item_rows(value, application, time)
 

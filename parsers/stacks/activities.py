@@ -19,6 +19,8 @@ _GENERATED: Final = re.compile(
 """Classes that no source file contains; hidden classes are named by an address."""
 _FRAME: Final = re.compile(r"(?:[\w.@+-]{0,120}/){0,3}(?P<method>[^\s(]+)(?P<place>\([^)\n]*\)?)?")
 _MODULE: Final = re.compile(r"\((?:[\w.-]{1,80}(?:@[\w.+-]{1,40})?/)")
+_FRAMES: Final = 40  # of a path: enough for a flame graph
+_FRAME_CHARACTERS: Final = 200
 _CALLERS: Final = 40  # library frames above the user frame that may name the called system
 
 
@@ -57,6 +59,8 @@ class Reading:
         call: the library method that the user code calls.
         component: the software that it calls, by the component table.
         inside_async: whether the code runs in the asynchronous function of an `AsyncWaitOperator`.
+        chained: whether it processes a record that another operator of the chain, or the input, passed on.
+        path: its frames above Flink's mailbox loop, topmost first.
     """
 
     activity: str
@@ -65,6 +69,8 @@ class Reading:
     call: str | None = None
     component: str | None = None
     inside_async: bool = False
+    chained: bool = False
+    path: tuple[str, ...] = ()
 
 
 @functools.cache
@@ -91,6 +97,7 @@ def activity_named(name: str) -> Activity | None:
     return next((each for each in activities() if each.name == name), None)
 
 
+@functools.lru_cache(maxsize=65_536)
 def frame_of(text: str) -> Frame | None:
     """Parse a frame, without its module or class loader.
 
@@ -127,6 +134,10 @@ def read_stack(frames: Sequence[Frame], state: str) -> Reading:
         call=calls[-1] if calls and mine is not None else None,
         component=component,
         inside_async=_any_starts(active, _ASYNC),
+        path=tuple(each.text[:_FRAME_CHARACTERS] for each in active[:_FRAMES]),
+        chained=any(
+            ".processElement" in each.method or "ChainingOutput." in each.method for each in active
+        ),
     )
 
 
@@ -141,6 +152,7 @@ def _above_mailbox(frames: Sequence[Frame]) -> Sequence[Frame]:
     return frames
 
 
+@functools.lru_cache(maxsize=65_536)
 def _is_user_code(frame: Frame) -> bool:
     if _GENERATED.search(frame.method) or is_library(frame.method):
         return False

@@ -14,17 +14,21 @@ A row is emitted for threads of tasks and streaming queries, and for threads in 
 | thread, task, subtask_index, parallelism, attempt | from the name of the thread |
 | to_state | state of the thread |
 | fields.dump | identifies the dump |
-| fields.activity, kind, frame, call, component, async | see `activities.Reading` |
+| fields.activity, kind, frame, call, component, async, chained, path | see `activities.Reading` |
 | fields.legacy | whether it is the thread of a legacy source |
 | fields.lock, owner, owner_frame, owner_activity | the lock that it waits for, and the thread that holds it |
 | fields.deadlock | the threads of a cycle |
+| fields.crowd, crowd_name | the largest group of threads with alike names, from `CROWD` on |
+| fields.samples | how often it was seen, in a profile |
 | fields.cpu_ms, threads | processor time; number of threads in the dump |
+| fields.role, thread, stage, query, run | of Spark's threads: `task`, `query` or `batch`, and what it runs |
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -40,12 +44,33 @@ from flowdiag.parsers.stacks.activities import Frame, Reading, frame_of, read_st
 TEXT_BYTES: Final = 64 * 1024 * 1024
 """Maximum size of a searched text: a dump of 10,000 threads has 20 MB."""
 MAX_FRAMES: Final = 400
+CROWD: Final = 100
+"""Minimum number of threads with alike names that a row counts."""
+_DIGITS: Final = re.compile(r"[0-9]{1,20}|(?<=[-@#])[0-9a-f]{6,40}\b")
+_OWN: Final = re.compile(
+    r"(?i)^(?:flink|akka|pekko|taskexecutor|jobmanager|netty|GC |G1 )|\(#/#\)|OutputFlusher"
+)
 _DEADLOCK: Final = 20  # threads of a cycle that are listed
+_NAME: Final = 400  # characters of a thread's name
 
 _LEGACY: Final = "Legacy Source Thread - "
-_SPARK: Final = re.compile(
-    r"Executor task launch worker for task |stream execution thread for |streaming-job-executor-"
+_SPARK: Final = (
+    (
+        "task",
+        re.compile(
+            r"Executor task launch worker for task (?:\S{1,20} in stage (?P<stage>\d{1,9}))?"
+        ),
+    ),
+    (
+        "query",
+        re.compile(
+            r"stream execution thread for (?P<query>.{0,400}?)"
+            r"(?: ?\[id = [0-9a-f-]{36}, runId = (?P<run>[0-9a-f-]{36})\])?$"
+        ),
+    ),
+    ("batch", re.compile(r"streaming-job-executor-\d")),
 )
+"""Threads of Spark that run tasks of a stage, triggers of a query, or batches of DStreams."""
 
 
 @dataclass(slots=True)
@@ -105,10 +130,12 @@ def thread_rows(threads: Sequence[Thread], dump: str) -> Iterator[tuple[int, Row
     """
     by_name = {thread.name: thread for thread in threads}
     cycles = _deadlocks(threads)
+    whole = {"dump": dump, "threads": str(len(threads)), **_crowd(threads)}
     for thread in threads:
         cycle = cycles.get(thread.name)
         columns = _task_columns(thread.name)
-        if columns is None and cycle is None and not _SPARK.match(thread.name):
+        spark = _spark_fields(thread.name)
+        if columns is None and cycle is None and spark is None:
             continue
         reading = thread.read()
         fields = _fields_of(thread, reading, by_name.get(thread.owner or ""))
@@ -122,21 +149,26 @@ def thread_rows(threads: Sequence[Thread], dump: str) -> Iterator[tuple[int, Row
                 "thread": thread.name,
                 **(columns or {}),
                 "to_state": thread.state,
-                "fields": {"dump": dump, "threads": str(len(threads)), **fields},
+                "fields": {**whole, **fields, **(spark or {})},
             },
         )
+
+
+def _crowd(threads: Sequence[Thread]) -> dict[str, str]:
+    """Return the largest group of threads whose names differ only in numbers, except those of Flink."""
+    if len(threads) < CROWD:
+        return {}
+    names = Counter(_DIGITS.sub("#", each.name[:_NAME]) for each in threads)
+    others = ((name, count) for name, count in names.most_common() if not _OWN.search(name))
+    name, count = next(others, ("", 0))
+    return {"crowd": str(count), "crowd_name": name} if count >= CROWD else {}
 
 
 def _fields_of(thread: Thread, reading: Reading, owner: Thread | None) -> dict[str, str]:
     """Return the known fields of a thread and of the thread that holds its lock."""
     held = owner.read() if owner is not None else None
     found = {
-        "activity": reading.activity,
-        "kind": reading.kind,
-        "frame": reading.frame,
-        "call": reading.call,
-        "component": reading.component,
-        "async": "1" if reading.inside_async else None,
+        **reading_fields(reading),
         "legacy": "1" if thread.name.startswith(_LEGACY) else None,
         "lock": thread.lock,
         "owner": thread.owner,
@@ -147,11 +179,44 @@ def _fields_of(thread: Thread, reading: Reading, owner: Thread | None) -> dict[s
     return {key: str(value) for key, value in found.items() if value is not None}
 
 
+def reading_fields(reading: Reading) -> dict[str, str]:
+    """Return the known fields of a reading."""
+    found = {
+        "activity": reading.activity,
+        "kind": reading.kind,
+        "frame": reading.frame,
+        "call": reading.call,
+        "component": reading.component,
+        "async": "1" if reading.inside_async else None,
+        "chained": "1" if reading.chained else None,
+        "path": "\n".join(reading.path) or None,
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def owner_columns(name: str) -> dict[str, Any] | None:
+    """Return the columns of a thread that runs a task, a query or a batch; None for other threads."""
+    columns, spark = _task_columns(name), _spark_fields(name)
+    if columns is None and spark is None:
+        return None
+    legacy = {"legacy": "1"} if name.startswith(_LEGACY) else {}
+    return {**(columns or {}), "fields": {**legacy, **(spark or {})}}
+
+
 def _task_columns(name: str) -> dict[str, Any] | None:
     """Return the columns of a task's own thread, or of a legacy source's; None for other threads."""
     task = parse_task(name.removeprefix(_LEGACY))
     known = task.attempt is not None or (name.startswith(_LEGACY) and task.parallelism is not None)
     return task._asdict() if known and not _HELPER.match(name) else None
+
+
+def _spark_fields(name: str) -> dict[str, str] | None:
+    """Return what a thread of Spark runs; None for other threads."""
+    for role, pattern in _SPARK:
+        if (found := pattern.match(name)) is not None:
+            known = {key: value for key, value in found.groupdict().items() if value}
+            return {"role": role, "thread": name[:_NAME], **known}
+    return None
 
 
 # Helper threads of a task have its name at the end.
@@ -199,24 +264,33 @@ def is_flink_dump(body: Mapping[str, Any]) -> bool:
 
 def flink_threads(body: Mapping[str, Any]) -> list[Thread]:
     """Return the threads of a response of Flink's REST API."""
-    found = []
-    for item in objects_at(body, "threadInfos"):
-        text = as_string(item.get("stringifiedThreadInfo")) or ""
-        head, _, below = text.partition("\n")
-        info = _INFO.match(head)
-        name = as_string(item.get("threadName")) or (info["name"] if info else "")
-        if info is None or not name:
-            continue
-        found.append(
-            Thread(
-                name=name,
-                state=info["state"],
-                lines=[line.strip()[3:] for line in below.split("\n") if line[:4] == "\tat "],
-                lock=info["lock"],
-                owner=info["owner"],
-            )
+    found = (
+        info_thread(
+            as_string(item.get("stringifiedThreadInfo")) or "", as_string(item.get("threadName"))
         )
-    return found
+        for item in objects_at(body, "threadInfos")
+    )
+    return [thread for thread in found if thread is not None]
+
+
+def info_thread(text: str, name: str | None = None) -> Thread | None:
+    """Return a thread as `ThreadInfo.toString` prints it; None for other texts.
+
+    Args:
+        text: the first line, and the frames below it.
+        name: of the thread, if known.
+    """
+    head, _, below = text.partition("\n")
+    info = _INFO.match(head)
+    if info is None or not (name or info["name"]):
+        return None
+    return Thread(
+        name=name or info["name"],
+        state=info["state"],
+        lines=[line.strip()[3:] for line in below.split("\n") if line[:4] == "\tat "],
+        lock=info["lock"],
+        owner=info["owner"],
+    )
 
 
 # -- jcmd Thread.dump_to_file --------------------------------------------------------------------
@@ -292,11 +366,20 @@ def spark_threads(body: Sequence[Any]) -> list[Thread]:
                 name=names[item.get("threadId")],
                 state=as_string(item.get("threadState")) or "",
                 lines=[line for line in lines if isinstance(line, str)],
-                lock=as_string(item.get("blockedByLock")) or None,
+                lock=_lock_name(as_string(item.get("blockedByLock"))),
                 owner=names.get(item.get("blockedByThreadId")),
             )
         )
     return found
+
+
+def _lock_name(text: str | None) -> str | None:
+    """Return the name of a lock, without the wrapping of Spark 4.
+
+    >>> _lock_name("Lock(java.lang.Object@1)"), _lock_name("")
+    ('java.lang.Object@1', None)
+    """
+    return (text or "").removeprefix("Lock(").removesuffix(")") or None
 
 
 # -- HotSpot's text ------------------------------------------------------------------------------

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from flowdiag.analyses.flink.job import Stack
 from flowdiag.analyses.model.finding import Confidence, Finding, Severity, Verdict
 from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.queues.facts import JobQueues
+from flowdiag.analyses.stacks import Stack
 
 from .queues_workbench import Queues, findings, judged
 from .test_queue_rules import WAITS, WORKS, slow_sink
@@ -100,6 +100,20 @@ def test_a_healthy_or_busy_job_gets_nothing_from_its_stacks() -> None:
     assert code_of(with_stacks(busy, stacks(["cpu"] * 6))) is None
 
 
+def test_a_task_that_waits_all_the_time_needs_nobody_who_waits() -> None:
+    """A source and a slow function in one task: no task is before it."""
+    bench = Queues().says("Sink: deliver", busy=1000.0, idle=0.0)
+    job = with_stacks(bench.job(), stacks(["external"] * 6, chained=True))
+    found = code_of(job)
+    assert found is not None and found.cause == "slow-external-call"
+    assert (
+        code_of(with_stacks(bench.job(), stacks(["external"] * 6))) is None
+    )  # waits for its own input
+    assert code_of(with_stacks(bench.job(), stacks(["sleep"] * 6, chained=True))) is None
+    some = ["external", "idle"] * 3
+    assert code_of(with_stacks(bench.job(), stacks(some, chained=True))) is None
+
+
 def test_locks_need_no_back_pressure() -> None:
     waiting = stacks(["lock", "cpu"] * 3, lock="java.lang.Class@2a", owner="Sink: deliver (2/2)#0")
     found = code_of(with_stacks(Queues().job(), waiting))
@@ -133,3 +147,24 @@ def test_the_time_per_record_limits_the_throughput() -> None:
     (latency,) = [m for m in found.measurements if m.name == "time-per-record"]
     assert latency.value == pytest.approx(59.4, rel=0.2)
     assert "records/s" in found.explain
+
+
+@pytest.mark.parametrize(
+    ("crowds", "found"),
+    [((600, 600), True), ((120, 180), True), ((150, 150), False), ((20, 60), False)],
+)
+def test_threads_with_alike_names_are_a_leak(crowds: tuple[int, int], found: bool) -> None:
+    dumps = [
+        replace(
+            stack,
+            dump=str(n),
+            taskmanager="tm-1",
+            time_us=n,
+            crowd=crowd,
+            crowd_name="pool-#-thread-#",
+        )
+        for n, (stack, crowd) in enumerate(zip(stacks(["idle", "idle"]), crowds, strict=True))
+    ]
+    leak = findings(with_stacks(Queues().job(), dumps)).get("BP108")
+    assert (leak is not None) is found
+    assert leak is None or f"{crowds[1]} threads named pool-#-thread-#" in leak.title

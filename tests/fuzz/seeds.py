@@ -121,8 +121,9 @@ def _written() -> Iterator[Seed]:
 
 
 def _dumped() -> Iterator[Seed]:
-    """Return thread dumps, as text and as JSON."""
-    for path in sorted((Path(__file__).parents[1] / "parsers/data/threads").iterdir()):
+    """Return thread dumps and profiles, as text and as JSON."""
+    data = Path(__file__).parents[1] / "parsers/data"
+    for path in sorted([*(data / "threads").iterdir(), *(data / "profiles").iterdir()]):
         yield Seed("thread dumps", path.name, path.read_bytes())
 
 

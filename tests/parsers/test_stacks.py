@@ -281,3 +281,11 @@ def test_threads_that_run_no_task_give_no_rows() -> None:
     )
     blocks = "".join(helper % (number, number) for number in range(1000))
     assert [*printed_rows(f"Full thread dump OpenJDK\n\n{blocks}".encode(), "x")] == []
+
+
+def test_threads_with_alike_names_are_counted() -> None:
+    helper = '"pool-%d-thread-1" #%d prio=5 tid=0x1 nid=0x1 runnable\n\n'
+    task = '"enrich (1/2)#0" #1 prio=5 tid=0x1 nid=0x1 runnable\n   java.lang.Thread.State: RUNNABLE\n\n'
+    blocks = "".join(helper % (number, number) for number in range(150))
+    ((_, row),) = printed_rows(f"Full thread dump OpenJDK\n\n{task}{blocks}".encode(), "x")
+    assert (row["fields"]["crowd"], row["fields"]["crowd_name"]) == ("150", "pool-#-thread-#")

@@ -50,11 +50,11 @@ from flowdiag.analyses.flink.job import (
     JobFacts,
     LateAcknowledgement,
     Setting,
-    Stack,
     SubtaskCheckpoint,
     SubtaskLoad,
 )
 from flowdiag.analyses.model.keys import JobKey
+from flowdiag.analyses.stacks import Stack
 from flowdiag.parsers.rows import Event
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from flowdiag.analyses.flink.assemble.jobs import Jobs
 from flowdiag.analyses.flink.assemble.rows import Row, ref_of
-from flowdiag.analyses.flink.job import Attempt, Garbage, Graph, Stack, SubtaskLoad
+from flowdiag.analyses.flink.job import Attempt, Garbage, Graph, SubtaskLoad
 from flowdiag.analyses.model.keys import JobKey, Ref
+from flowdiag.analyses.stacks import Stack, stack_of
 
 
 def loads_of(rows: Iterable[Row], jobs: Jobs, attempts: Mapping[str, Attempt]) -> list[SubtaskLoad]:
@@ -104,37 +105,19 @@ def _scoped(name: str) -> str:
 
 def stacks_of(rows: Iterable[Row]) -> list[Stack]:
     """Return the threads in the order of the dumps."""
-    found = []
-    for row in rows:
-        fields: Mapping[str, str] = row["fields"] or {}
-        cpu = fields.get("cpu_ms")
-        found.append(
-            Stack(
-                dump=fields.get("dump", ""),
-                thread=row["thread"] or "",
-                task=row["task"],
-                subtask_index=row["subtask_index"],
-                taskmanager=row["taskmanager"],
-                time_us=row["time_us"],
-                state=row["to_state"] or "",
-                activity=fields.get("activity", "unknown"),
-                kind=fields.get("kind", "unknown"),
-                frame=fields.get("frame"),
-                call=fields.get("call"),
-                component=fields.get("component"),
-                inside_async="async" in fields,
-                legacy="legacy" in fields,
-                lock=fields.get("lock"),
-                owner=fields.get("owner"),
-                owner_frame=fields.get("owner_frame"),
-                owner_activity=fields.get("owner_activity"),
-                deadlock=tuple(fields.get("deadlock", "").splitlines()),
-                cpu_ms=None if cpu is None else float(cpu),
-                threads=int(fields.get("threads", 0)),
-                ref=ref_of(row),
-            )
+    return [
+        stack_of(
+            row["fields"] or {},
+            thread=row["thread"] or "",
+            state=row["to_state"] or "",
+            task=row["task"],
+            subtask_index=row["subtask_index"],
+            taskmanager=row["taskmanager"],
+            time_us=row["time_us"],
+            ref=ref_of(row),
         )
-    return found
+        for row in rows
+    ]
 
 
 def stacks_by_job(

@@ -34,10 +34,11 @@ from flowdiag.analyses.flink.suspects.case import Case, Suspect
 from flowdiag.analyses.flink.suspects.causes import Diagnosis, diagnose, suspect_numbers
 from flowdiag.analyses.flink.suspects.signals import SuspectVote
 from flowdiag.analyses.flink.tasks.placement import SubtaskKey
-from flowdiag.analyses.flink.tasks.stacks import CodeReading, read_code
+from flowdiag.analyses.flink.tasks.stacks import read_code
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.derived import once
 from flowdiag.analyses.model.finding import Cited, Confidence, Measurement, Subject, Vote
+from flowdiag.analyses.stacks import CodeReading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +109,7 @@ def find_culprit(case: Case) -> NamedCulprit | None:
     numbers = suspect_numbers(case, suspect) | found.numbers
     code = _code_of(case, suspect, others, found.cause)
     if code is not None:
-        numbers["stack-samples"] = len(code.agreeing)
+        numbers["stack-samples"] = code.count
     return NamedCulprit(
         suspect=suspect,
         others=others,
@@ -177,7 +178,7 @@ def _similar_culprits(
 MAX_STACKS: Final = 3  # cited samples of a culprit
 
 # These faults are not in the code of the task: its data, its process or its storage is at fault.
-_NOT_IN_CODE: Final = (
+NOT_IN_CODE: Final = (
     "data-skew",
     "garbage-collection",
     "slow-taskmanager",
@@ -189,7 +190,7 @@ def _code_of(
     case: Case, suspect: Suspect, others: Sequence[Suspect], cause: str | None
 ) -> CodeReading | None:
     """Return what the threads of a suspect do, if that may explain its fault."""
-    if cause in _NOT_IN_CODE or suspect.kind == "taskmanager" or not case.job.stacks:
+    if cause in NOT_IN_CODE or suspect.kind == "taskmanager" or not case.job.stacks:
         return None
     if suspect.kind == "task":
         keys = {load.key for load in case.members(suspect.task)}

@@ -32,7 +32,7 @@ from flowdiag.analyses.flink.tasks.pressure import (
     records_ratio,
     stalled,
 )
-from flowdiag.analyses.flink.tasks.stacks import ALL_CODE_CAUSES
+from flowdiag.analyses.stacks import ALL_CODE_CAUSES
 
 CULPRIT_CAUSES: Final = (
     "data-skew",

@@ -8,10 +8,10 @@ from flowdiag.analyses.flink import helpers as h
 from flowdiag.analyses.flink.job import JobFacts
 from flowdiag.analyses.flink.judging import setup_of
 from flowdiag.analyses.flink.suspects import NamedCulprit
-from flowdiag.analyses.flink.tasks.stacks import CodeReading, short_method
 from flowdiag.analyses.knowledge.causes import CAUSES
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.model.finding import Action
+from flowdiag.analyses.stacks import CodeReading, names_in_advice
 
 _SLOW_HALVES: Final = {
     "barrier": "Its barrier waits behind data or for the task, and the snapshot has not started.",
@@ -102,12 +102,4 @@ def remedies_for_code(
         CAUSES[code.cause].remedies,
         key=lambda name: not (cause == "task-hangs" and name == "limit-wait"),
     )
-    stack = code.stack
-    return h.remedies(
-        code.cause,
-        job,
-        *names,
-        code=stack.frame.partition("(")[0] if stack.frame else "the operator",
-        call=short_method(stack.call) if stack.call else "the blocking call",
-        task=fmt.shorten(stack.task or "the task"),
-    )
+    return h.remedies(code.cause, job, *names, **names_in_advice(code, "the operator"))

@@ -24,6 +24,7 @@ from flowdiag.analyses.queues.rules import (
     slow_operator,
     slow_subtask,
     slow_taskmanager,
+    thread_leak,
     uneven_channels,
     uneven_load,
     uneven_placement,
@@ -38,6 +39,7 @@ RULES: Final[tuple[Rule, ...]] = (
     slow_subtask.RULE,
     no_output.RULE,
     slow_code.RULE,
+    thread_leak.RULE,
     late_records.RULE,
     # BP2xx: the network
     network_bottleneck.RULE,

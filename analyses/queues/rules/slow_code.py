@@ -12,19 +12,23 @@ The metrics show which task is slow. The line of code shows why.
 
 How it decides
 --------------
-Each thread dump is one sample per subtask. Samples that wait for input or for output buffers are left out, and
-they may be 70% at most. If at least 40% of the others do the same, that is the cause. For a lock, 34% suffice,
-because one of two subtasks that share it always waits. A table of frame patterns names the activity, and the
-table of components separates libraries from user code. The rule only judges tasks where back pressure starts.
+Each thread dump is one sample per subtask, and a profile is many. Samples that wait for input or for output buffers
+are left out; the threads must work in at least `working` of the samples. If at least `alike` of the others do the
+same, that is the cause. For a lock or a pool, `contended` suffices, because one of two subtasks that share it always waits.
+A table of frame patterns names the activity, and the table of components separates libraries from user code. The
+rule judges tasks where back pressure starts.
 
-Locks need no back pressure: if no task is a suspect, a task counts if its threads wait for a lock in at least
-`dumps`, and in at least 34% of the samples. A deadlock needs a single dump.
+Without back pressure, three cases remain. A deadlock needs a single dump. A lock counts if threads wait for it in at
+least `dumps`. A task that reads its source itself has no task before it that could wait. It counts if it waits in user
+code in at least `throughout` of all its samples, from at least `agreeing` dumps. If the input has metrics, it is also
+busy for at least `saturated` of the time. A source that sleeps is left out, because it may limit its rate on purpose.
 
 With at least `agreeing` the confidence is medium, with fewer it is low. Locks name their owner, so their
 confidence is high.
 
 The time per record is the busy time of a culprit divided by its records, if it reads at least `records` in at
-least `measured`.
+least `measured`. If the queue of an asynchronous operator is full, a request takes its capacity divided by the records
+per second.
 
 What to do
 ----------
@@ -40,13 +44,43 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from flowdiag.analyses.flink.suspects import NOT_IN_CODE
 from flowdiag.analyses.flink.suspects.remedies import remedies_for_code
-from flowdiag.analyses.flink.tasks.stacks import ALL_CODE_CAUSES, CodeReading, read_tasks
+from flowdiag.analyses.flink.tasks.pressure import overall_view
+from flowdiag.analyses.flink.tasks.stacks import read_code, read_tasks
 from flowdiag.analyses.queues import helpers as h
 from flowdiag.analyses.queues.judging import culprit_subject, severity_of
+from flowdiag.analyses.stacks import (
+    ALL_CODE_CAUSES,
+    USUAL,
+    Agreement,
+    CodeReading,
+    confidence_of,
+)
 
 
 class Limits(h.Limits):
+    alike: float = h.limit(
+        USUAL.alike,
+        "share",
+        "of the working samples; a task also does other work between slow calls",
+    )
+    contended: float = h.limit(
+        USUAL.contended,
+        "share",
+        "of the working samples; one of two subtasks that share a lock always waits",
+    )
+    working: float = h.limit(
+        USUAL.working, "share", "of all samples; a task that others wait for is rarely idle"
+    )
+    throughout: float = h.limit(
+        0.9,
+        "share",
+        "of all samples of a task that no task waits for; less leaves time to spare",
+    )
+    saturated: float = h.limit(
+        0.9, "share", "minimum busy time of such a task; below it, it keeps up"
+    )
     dumps: float = h.limit(
         2, "dumps", "minimum number of dumps with blocked threads; in one, the wait may be short"
     )
@@ -62,13 +96,12 @@ class Limits(h.Limits):
 
 
 def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
-    """Yield one finding per suspect and activity, or the tasks whose threads wait for locks."""
+    """Yield one finding per suspect and activity, or the tasks that wait although no task waits for them."""
+    agreement = Agreement(alike=limits.alike, contended=limits.contended, working=limits.working)
     spells = h.find_spells(job)
     seen: set[tuple[str, str]] = set()
     for spell in spells:
-        if h.waits_for_database(job, spell.task):
-            continue
-        code = spell.culprit.code
+        code = _code_of(job, spell, agreement)
         if code is not None and (spell.task, code.cause) not in seen:
             seen.add((spell.task, code.cause))
             severity = severity_of(job, spell)
@@ -78,12 +111,44 @@ def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
             found = _finding(job, code, limits, subject, severity=severity, state=spell.state)
             found = replace(found, actions=remedies_for_code(job.job, code, spell.cause))
             yield _with_latency(found, spell, limits)
-    for task, code in read_tasks(job.job).items() if not spells else ():
-        never_ends = code.cause == "deadlock"
-        if never_ends or (code.cause == "lock-contention" and code.dumps >= limits.dumps):
-            severity = h.Severity.CRITICAL if never_ends else h.Severity.WARNING
+    for task, code in read_tasks(job.job, agreement).items() if not spells else ():
+        alone = _severity_alone(job, task, code, limits)
+        if alone is not None:
             subject = h.task_subject(job, task)
-            yield _finding(job, code, limits, subject, severity=severity, state=h.State.ONGOING)
+            yield _finding(job, code, limits, subject, severity=alone, state=h.State.ONGOING)
+
+
+def _code_of(job: h.JobQueues, spell: h.Spell, agreement: Agreement) -> CodeReading | None:
+    """Return what the threads of a culprit do, if its fault may be in the code."""
+    suspect = spell.culprit.suspect
+    if spell.cause in NOT_IN_CODE or suspect.kind == "taskmanager":
+        return None
+    if h.waits_for_database(job, spell.task):
+        return None
+    loads = spell.loads.values() if suspect.kind == "task" else spell.culprit_loads
+    return read_code(job.job, {load.key for load in loads}, agreement)
+
+
+def _severity_alone(
+    job: h.JobQueues, task: str, code: CodeReading, limits: Limits
+) -> h.Severity | None:
+    """Return the severity of a task that waits in its code while no task waits for it; None if it is healthy."""
+    if code.cause == "deadlock":
+        return h.Severity.CRITICAL
+    if code.cause == "lock-contention":
+        return h.Severity.WARNING if code.dumps >= limits.dumps else None
+    if code.stack.kind not in _WAITS or not all(stack.chained for stack in code.agreeing):
+        return None
+    busy = [
+        load.busy for load in overall_view(job.job).by_task.get(task, ()) if load.busy is not None
+    ]
+    if any(share < limits.saturated for share in busy):
+        return None
+    rarely = code.dumps < limits.agreeing or code.count < limits.throughout * code.seen
+    return None if rarely else h.Severity.WARNING
+
+
+_WAITS = ("external", "pool", "async-queue")
 
 
 def _with_latency(found: h.Finding, spell: h.Spell, limits: Limits) -> h.Finding:
@@ -100,9 +165,20 @@ def _with_latency(found: h.Finding, spell: h.Spell, limits: Limits) -> h.Finding
     if seconds is None:
         return found
     latency = h.measurement("time-per-record", round(seconds * 1000, 3), "ms", over=_PER_RECORD)
-    most = f"so a subtask processes at most {h.fmt.rate(1 / seconds)}"
-    text = f"{found.explain} A record takes {h.fmt.duration(seconds * 1000)} of a subtask, {most}."
-    return replace(found, explain=text, measurements=(*found.measurements, latency))
+    rate = h.fmt.rate(1 / seconds)
+    text = f"A record takes {h.fmt.duration(seconds * 1000)} of a subtask, so a subtask processes at most {rate}."
+    if found.cause == "async-queue-full":
+        wait = h.fmt.duration(seconds * 1000 * _CAPACITY)
+        text = (
+            f"A subtask completes {rate} with a full queue. With the default capacity of {_CAPACITY}, a request "
+            f"takes {wait}; with another capacity, the capacity divided by that rate."
+        )
+    return replace(
+        found, explain=f"{found.explain} {text}", measurements=(*found.measurements, latency)
+    )
+
+
+_CAPACITY = 100  # default of AsyncDataStream
 
 
 def _finding(
@@ -114,9 +190,6 @@ def _finding(
     severity: h.Severity,
     state: h.State,
 ) -> h.Finding:
-    confidence = h.Confidence.MEDIUM if code.dumps >= limits.agreeing else h.Confidence.LOW
-    if code.cause in ("deadlock", "lock-contention"):
-        confidence = h.Confidence.HIGH
     name = h.fmt.subtask_of(
         h.fmt.shorten(subject.task or ""), subject.subtask_index, subject.parallelism
     )
@@ -129,17 +202,18 @@ def _finding(
         title=f"{name} {code.place}",
         why=f"{name}: {code.clause}, {code.evidence_text}",
         cause=code.cause,
-        confidence=confidence,
+        confidence=confidence_of(code, limits.agreeing),
         rank=h.Rank.BOTTLENECK_SIGN,
         first_us=min(times, default=None),
         last_us=max(times, default=None),
-        count=len(code.agreeing),
+        count=code.count,
         measurements=(
-            h.measurement("stack-samples", len(code.agreeing), "samples", over=_THREADS),
+            h.measurement("stack-samples", code.count, "samples", over=_THREADS),
             h.measurement("stack-share", round(code.share, 4), "share", over=_WORKING),
             h.measurement("thread-dumps", code.dumps, "dumps", limits.agreeing),
         ),
         evidence=h.cite((ref, None) for ref in code.refs),
+        stacks=code.paths,
         actions=remedies_for_code(job.job, code),
     )
 

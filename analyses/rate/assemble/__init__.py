@@ -18,6 +18,7 @@ from flowdiag.analyses.rate.assemble.rows import (
     open_task_of,
     records_of,
     stage_of,
+    thread_of,
     what_of,
 )
 from flowdiag.analyses.rate.assemble.sums import (
@@ -139,6 +140,7 @@ def _application(
         lost=records_of(singles[Event.SPARK_DROPPED]),
         incidents=records_of(singles[Event.SPARK_INCIDENT]),
         failures=records_of(singles[Event.FAILURE]),
+        threads=tuple(map(thread_of, singles[Event.THREAD])),
         started_us=min(_dated(about, "started"), default=None),
         ended_us=max(_dated(about, "ended"), default=None),
         last_us=last_us,

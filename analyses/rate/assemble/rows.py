@@ -8,7 +8,8 @@ from typing import Any, Final
 import msgspec
 
 from flowdiag.analyses.model.keys import Ref
-from flowdiag.analyses.rate.facts import OpenTask, Record, StageLoad
+from flowdiag.analyses.rate.facts import OpenTask, Record, SparkThread, StageLoad
+from flowdiag.analyses.stacks import stack_of
 
 Row = Mapping[str, Any]
 Unit = tuple[int | None, str | None, str | None]
@@ -54,6 +55,24 @@ def records_of(rows: Iterable[Row]) -> tuple[Record, ...]:
             ref=ref_of(row),
         )
         for row in rows
+    )
+
+
+def thread_of(row: Row) -> SparkThread:
+    """Return a thread of a thread dump."""
+    fields: Mapping[str, str] = row.get("fields") or {}
+    stage = fields.get("stage", "")
+    return SparkThread(
+        role=fields.get("role", ""),
+        run=fields.get("run"),
+        stage=int(stage) if stage else None,
+        stack=stack_of(
+            fields,
+            thread=fields.get("thread", ""),
+            taskmanager=fields.get("executor"),
+            time_us=row.get("time_us"),
+            ref=ref_of(row),
+        ),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Final
 from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.rate.rules import (
     abandoned_batches,
+    batch_code,
     capped_rate,
     concurrent_jobs,
     driver_gaps,
@@ -81,6 +82,7 @@ RULES: Final[tuple[Rule, ...]] = (
     many_tasks.RULE,
     no_core_left.RULE,
     python_code.RULE,
+    batch_code.RULE,
     # RT4xx: Structured Streaming
     late_rows.RULE,
     stuck_watermark.RULE,

@@ -7,6 +7,7 @@ from typing import Final
 
 from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.wire import Finding
+from flowdiag.cli.render.html.charts import flame
 from flowdiag.cli.render.html.context import Context, Section, anchor_of
 from flowdiag.cli.render.html.figures import table
 from flowdiag.cli.text import words
@@ -25,6 +26,7 @@ class _FindingView:
     job: str
     facts: list[str]
     measured: list[str]
+    flame: str
     actions: list[tuple[str, list[str]]]
     evidence: list[tuple[str, str, str]]
     more: int
@@ -47,6 +49,7 @@ def section(context: Context) -> Section | None:
             "rest": table(_RULE_COLUMNS, groups, len(groups)) if groups else None,
             "hidden": len(findings[_IN_FULL:]),
             "left_out": words.hidden_findings(context.report),
+            "how_flame": flame.HOW,
         },
     )
 
@@ -65,6 +68,7 @@ def _view(number: int, finding: Finding, context: Context) -> _FindingView:
             words.mute_note(context.report, finding) or "",
         ],
         measured=[words.measurement(item) for item in finding.measurements],
+        flame=flame.flame_graph(finding.stacks),
         actions=[words.action_lines(action) for action in finding.actions],
         evidence=[
             (

@@ -1,0 +1,82 @@
+"""Many threads of a TaskManager have the same kind of name, or their number grows.
+
+What it reports
+---------------
+Threads whose names differ only in numbers, such as `pool-812-thread-1`, in the thread dumps of a TaskManager.
+
+Why it matters
+--------------
+Code that creates a thread pool or a client per record, or per restart, and never closes it leaves threads behind. Each
+holds memory, until the process reaches the limit of its threads (`unable to create native thread`).
+
+How it decides
+--------------
+Names with equal text around their numbers are one group. Threads of Flink are left out. The rule reports the largest
+group if it has at least `many` threads. A group of at least `least` threads counts as well if it grew by at least `growth`
+from the first dump to the last one.
+
+What to do
+----------
+Search the user code and its libraries for the name of the group. Create the pool or client once in `open()`, and close it
+in `close()`.
+
+False alarms
+------------
+A pool that is meant to be that large.
+"""
+
+from __future__ import annotations
+
+from flowdiag.analyses.queues import helpers as h
+from flowdiag.analyses.stacks import Stack, evidence_of
+
+
+class Limits(h.Limits):
+    many: float = h.limit(
+        500, "threads", "one process has few cores, so this many wait for nothing"
+    )
+    least: float = h.limit(100, "threads", "pools of clients rarely have more")
+    growth: float = h.limit(20, "threads", "from dump to dump; a pool that fills up grows by fewer")
+
+
+def judge(job: h.JobQueues, limits: Limits) -> h.Iterator[h.Finding]:
+    """Yield one finding per TaskManager with a large or growing group of threads."""
+    for name, stacks in _by_taskmanager(job).items():
+        first, last = stacks[0], stacks[-1]
+        grown = last.crowd - first.crowd if first.crowd_name == last.crowd_name else 0
+        if last.crowd < limits.many and (last.crowd < limits.least or grown < limits.growth):
+            continue
+        place = h.place_of(job, name)
+        more = f", {grown} more than in the first dump" if grown > 0 else ""
+        yield h.taskmanager_finding(
+            job,
+            name,
+            severity=h.Severity.WARNING,
+            title=f"{place} has {last.crowd} threads named {last.crowd_name}{more}",
+            why=f"{place} has {last.crowd} threads named {last.crowd_name}{more}",
+            cause="thread-leak",
+            rank=h.Rank.ROOT_CAUSE,
+            first_us=first.time_us,
+            last_us=last.time_us,
+            measurements=(
+                h.measurement("alike-threads", last.crowd, "threads", limits.many),
+                h.measurement("all-threads", last.threads, "threads", over="in the last dump"),
+            ),
+            evidence=h.cite((evidence_of(each), None) for each in (first, last) if each.ref),
+            actions=h.remedies("thread-leak", job.job),
+        )
+
+
+def _by_taskmanager(job: h.JobQueues) -> dict[str, list[Stack]]:
+    """Return a thread of each dump with a group of threads, in the order of time."""
+    found: dict[str, dict[str, Stack]] = {}
+    for stack in job.job.stacks:
+        if stack.taskmanager is not None and stack.crowd:
+            found.setdefault(stack.taskmanager, {}).setdefault(stack.dump, stack)
+    return {
+        name: sorted(dumps.values(), key=lambda each: each.time_us or 0)
+        for name, dumps in found.items()
+    }
+
+
+RULE = h.Rule("BP108", judge, Limits, causes=("thread-leak",))

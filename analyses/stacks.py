@@ -1,0 +1,328 @@
+"""The code in which threads spend their time, from thread dumps.
+
+Dumps are samples: each shows what every thread does at one moment. Threads that do the same in most samples show why a
+task or a batch is slow, and the topmost frame of user code is the line to change.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypedDict
+
+from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.finding import Cited, Confidence, Evidence, StackPath
+from flowdiag.analyses.model.keys import Ref
+from flowdiag.parsers.components import components
+from flowdiag.parsers.focus import Focus
+from flowdiag.parsers.stacks.activities import activity_named
+
+CODE_CAUSES: Final = {
+    "external": "slow-external-call",
+    "lock": "lock-contention",
+    "pool": "connection-pool-exhausted",
+    "sleep": "sleeping-in-operator",
+    "state": "state-access-bound",
+    "serialisation": "serialisation-cost",
+    "logging": "slow-logging",
+    "cpu": "cpu-bound-code",
+    "async-queue": "async-queue-full",
+}
+"""The cause for each kind of activity that slows a task down. Other kinds wait for other tasks or for snapshots."""
+ALL_CODE_CAUSES: Final = (*CODE_CAUSES.values(), "deadlock", "blocking-in-async")
+
+WAITING: Final = frozenset({"idle", "output", "job", "shuffle"})
+"""Kinds of activities in which a thread waits for other tasks, so that it is no fault of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """How many samples must agree.
+
+    In the recorded jobs with slow code, all working samples of the culprit show the fault (half of them for a lock). It
+    works in all its samples, or in 40% of them for a deadlock of two of its subtasks.
+
+    Args:
+        alike: share of the working samples that do the same. A task also serializes, and reads state, between slow calls.
+        contended: share of the working samples that wait for a lock or a pool. Of two that share it, one always waits.
+        working: share of the samples in which the threads work. A task that others wait for is rarely idle.
+    """
+
+    alike: float = 0.4
+    contended: float = 0.34
+    working: float = 0.3
+
+
+USUAL: Final = Agreement()
+MAX_PATHS: Final = 40
+"""Different stacks of a finding that a report contains."""
+_LONGEST: Final = 120  # characters of a frame in a sentence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stack:
+    """A thread in one thread dump, with the meanings of `parsers.stacks`.
+
+    Args:
+        dump: identifies the dump.
+        task, subtask_index: of Flink. `taskmanager`: the process, of Spark an executor or `driver`.
+        activity, kind: entry of `formats/stacks.toml`, and its kind.
+        frame: the topmost frame of user code, `call` the library method that it calls.
+        component: the software that the call belongs to.
+        inside_async: whether it runs in the function of an asynchronous operator.
+        chained: whether it processes a record of another operator, instead of reading a source.
+        legacy: whether it is the thread of a legacy source, not the task's own.
+        lock, owner: the lock that the thread waits for, and the thread that holds it.
+        deadlock: the threads that wait for each other in a circle.
+        threads: in the whole dump. `crowd`: the largest group of threads with alike names. `samples`: how often a profile saw this, 1 in a dump.
+        path: its frames, topmost first.
+    """
+
+    dump: str
+    thread: str
+    task: str | None = None
+    subtask_index: int | None = None
+    taskmanager: str | None = None
+    time_us: int | None = None
+    state: str = ""
+    activity: str = "unknown"
+    kind: str = "unknown"
+    frame: str | None = None
+    call: str | None = None
+    component: str | None = None
+    inside_async: bool = False
+    chained: bool = False
+    legacy: bool = False
+    lock: str | None = None
+    owner: str | None = None
+    owner_frame: str | None = None
+    owner_activity: str | None = None
+    deadlock: tuple[str, ...] = ()
+    cpu_ms: float | None = None
+    threads: int = 0
+    crowd: int = 0
+    crowd_name: str = ""
+    samples: int = 1
+    path: tuple[str, ...] = ()
+    ref: Ref | None = None
+
+
+def stack_of(
+    fields: Mapping[str, str],
+    *,
+    thread: str,
+    state: str = "",
+    task: str | None = None,
+    subtask_index: int | None = None,
+    taskmanager: str | None = None,
+    time_us: int | None = None,
+    ref: Ref | None = None,
+) -> Stack:
+    """Return a thread from the fields of its row, as `parsers.stacks.dumps` describes them."""
+    cpu = fields.get("cpu_ms")
+    return Stack(
+        dump=fields.get("dump", ""),
+        thread=thread,
+        task=task,
+        subtask_index=subtask_index,
+        taskmanager=taskmanager,
+        time_us=time_us,
+        state=state,
+        activity=fields.get("activity", "unknown"),
+        kind=fields.get("kind", "unknown"),
+        frame=fields.get("frame"),
+        call=fields.get("call"),
+        component=fields.get("component"),
+        inside_async="async" in fields,
+        chained="chained" in fields,
+        legacy="legacy" in fields,
+        lock=fields.get("lock"),
+        owner=fields.get("owner"),
+        owner_frame=fields.get("owner_frame"),
+        owner_activity=fields.get("owner_activity"),
+        deadlock=tuple(fields.get("deadlock", "").splitlines()),
+        cpu_ms=None if cpu is None else float(cpu),
+        threads=int(fields.get("threads", 0)),
+        crowd=int(fields.get("crowd", 0)),
+        crowd_name=fields.get("crowd_name", ""),
+        samples=int(fields.get("samples", 1)),
+        path=tuple(fields.get("path", "").splitlines()),
+        ref=ref,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeReading:
+    """The activity of a suspect's threads in most samples.
+
+    Args:
+        cause: a word of `CODE_CAUSES` or `deadlock` or `blocking-in-async`.
+        stack: a sample that shows it, with the most common frame.
+        agreeing: the samples that show it.
+        samples: samples of the suspect in which it works, of all that were `seen`.
+        dumps: thread dumps with a sample that shows it.
+    """
+
+    cause: str
+    stack: Stack
+    agreeing: tuple[Stack, ...]
+    samples: int
+    seen: int
+    dumps: int
+
+    @property
+    def refs(self) -> tuple[Cited, ...]:
+        """The threads in the dumps that show it."""
+        return tuple(evidence_of(stack) for stack in self.agreeing if stack.ref is not None)
+
+    @property
+    def count(self) -> int:
+        """The number of samples that show it."""
+        return _count(self.agreeing)
+
+    @property
+    def paths(self) -> tuple[StackPath, ...]:
+        """The different stacks that show it, the most frequent first."""
+        counts: Counter[tuple[str, ...]] = Counter()
+        for stack in self.agreeing:
+            counts[stack.path] += stack.samples
+        found = [(path, count) for path, count in counts.most_common(MAX_PATHS + 1) if path]
+        return tuple(StackPath(samples=n, frames=path[::-1]) for path, n in found[:MAX_PATHS])
+
+    @property
+    def share(self) -> float:
+        return self.count / max(self.samples, 1)
+
+    @property
+    def place(self) -> str:
+        """The activity and the line, for example "waits for a response in com.acme.Price.map(Price.java:31)"."""
+        stack = self.stack
+        activity = activity_named(stack.activity)
+        text = activity.what if activity is not None else "works"
+        if self.cause in ("lock-contention", "deadlock"):
+            text = f"waits for the lock {stack.lock}" if stack.lock else "waits for a lock"
+            text += f" that thread {stack.owner} holds" if stack.owner else ""
+        return text if stack.frame is None else f"{text} in {stack.frame[:_LONGEST]}"
+
+    @property
+    def clause(self) -> str:
+        """The place, with the call and its component."""
+        calls = self.stack.call
+        text = self.place
+        if self.stack.frame is not None and calls is not None:
+            text += f", which calls {short_method(calls)}"
+        component = components().get(self.stack.component or "")
+        return text if component is None else f"{text} ({component.what})"
+
+    @property
+    def evidence_text(self) -> str:
+        """The number of samples, as a clause."""
+        return f"{self.count} of {fmt.plural(self.samples, 'stack sample')}"
+
+
+def short_method(method: str) -> str:
+    """Return a method with its class, without the package.
+
+    >>> short_method("sun.net.www.protocol.http.HttpURLConnection.getInputStream")
+    'HttpURLConnection.getInputStream'
+    """
+    return ".".join(method.split(".")[-2:])
+
+
+def read_samples(
+    samples: Sequence[Stack],
+    causes: Mapping[str, str] = CODE_CAUSES,
+    agreement: Agreement = USUAL,
+) -> CodeReading | None:
+    """Return what threads do in most samples; None without enough agreement.
+
+    Dumps from before or after the trouble do not matter, because the threads are idle there.
+
+    Args:
+        samples: of the threads of a suspect.
+        causes: the cause for each kind of activity.
+        agreement: how many samples must agree.
+    """
+    working = [stack for stack in samples if stack.kind not in WAITING]
+    if not working or _count(working) < agreement.working * _count(samples):
+        return None
+    cause, agreeing = _most_common(working, causes, agreement)
+    return None if cause is None else _reading(cause, agreeing, working, _count(samples))
+
+
+def _count(stacks: Iterable[Stack]) -> int:
+    return sum(stack.samples for stack in stacks)
+
+
+def _most_common(
+    working: Sequence[Stack], causes: Mapping[str, str], agreement: Agreement
+) -> tuple[str | None, Sequence[Stack]]:
+    """Return the cause that the samples agree on, and the samples that show it."""
+    if cycle := [stack for stack in working if stack.deadlock]:
+        return "deadlock", cycle
+    counts: Counter[str] = Counter()
+    for stack in working:
+        counts[stack.kind] += stack.samples
+    kind, total = counts.most_common(1)[0][0], counts.total()
+    shared = [each for each in ("lock", "pool") if counts[each] >= agreement.contended * total]
+    if shared:
+        kind = shared[0]
+    elif counts[kind] < agreement.alike * total:
+        return None, ()
+    agreeing = [stack for stack in working if stack.kind == kind]
+    inside_async = _count(stack for stack in agreeing if stack.inside_async) * 2 > counts[kind]
+    if inside_async and kind in ("external", "pool", "sleep"):
+        return "blocking-in-async", agreeing
+    return causes.get(kind), agreeing
+
+
+def _reading(
+    cause: str, agreeing: Sequence[Stack], working: Sequence[Stack], seen: int
+) -> CodeReading:
+    frames: Counter[tuple[str | None, str]] = Counter()
+    for stack in agreeing:
+        frames[stack.frame, stack.activity] += stack.samples
+    (frame, activity), _ = frames.most_common(1)[0]
+    first = next(s for s in agreeing if (s.frame, s.activity) == (frame, activity))
+    return CodeReading(
+        cause=cause,
+        stack=first,
+        agreeing=tuple(agreeing),
+        samples=_count(working),
+        seen=seen,
+        dumps=len({stack.dump for stack in agreeing}),
+    )
+
+
+def evidence_of(stack: Stack) -> Evidence:
+    """Return the thread in the dump as evidence; the record must be known."""
+    if stack.ref is None:
+        raise ValueError("a sample without a record")
+    focus = Focus(thread=stack.thread)
+    return Evidence(*stack.ref, time_us=stack.time_us, focus=focus)
+
+
+def confidence_of(code: CodeReading, agreeing: float) -> Confidence:
+    """Return medium confidence from so many dumps on; locks name their owner, so one dump suffices."""
+    if code.cause in ("deadlock", "lock-contention"):
+        return Confidence.HIGH
+    return Confidence.MEDIUM if code.dumps >= agreeing else Confidence.LOW
+
+
+class AdviceNames(TypedDict):
+    """Words for the braces of remedies."""
+
+    code: str
+    call: str
+    task: str
+
+
+def names_in_advice(code: CodeReading, unknown: str) -> AdviceNames:
+    """Return the words for the braces of remedies; `unknown` where no frame of user code is known."""
+    stack = code.stack
+    return {
+        "code": stack.frame.partition("(")[0] if stack.frame else unknown,
+        "call": short_method(stack.call) if stack.call else "the blocking call",
+        "task": fmt.shorten(stack.task or "the task"),
+    }

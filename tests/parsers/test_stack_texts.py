@@ -1,0 +1,226 @@
+"""Tests for stacks in other formats than HotSpot's thread dumps: profiles, Python, OpenJ9, Spark's Web UI."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.split import parse_on_driver, plan_splits
+from flowdiag.parsers.stacks.profiles import (
+    collapsed_samples,
+    flame_graph_samples,
+    flight_samples,
+    profile_rows,
+    speedscope_samples,
+)
+from flowdiag.parsers.stacks.texts import engine_of_stacks, stack_text_of
+
+DATA = Path(__file__).parent / "data" / "profiles"
+VERTEX = "0123456789abcdef0123456789abcdef"
+LEAF = "com.shop.Price.map"
+MAILBOX = "org.apache.flink.streaming.runtime.tasks.mailbox.MailboxProcessor.runMailboxLoop"
+PY_SPY = (DATA / "py-spy.txt").read_text()
+JAVACORE = (DATA / "javacore.txt").read_text()
+SLEEP = [
+    {"name": "java.lang.Thread.run:840", "value": 100, "children": [
+        {"name": f"{MAILBOX}:229", "value": 100, "children": [
+            {"name": f"{LEAF}:31", "value": 90, "children": [
+                {"name": "java.lang.Thread.sleep:-2", "value": 90, "children": []}]},
+            {"name": f"{MAILBOX.replace('MailboxProcessor.runMailboxLoop', 'TaskMailboxImpl.take')}:1",
+             "value": 10, "children": [{"name": "jdk.internal.misc.Unsafe.park:-2", "value": 10, "children": []}]}]}]},
+]  # fmt: skip
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    table = parse_on_driver(plan_splits(discover([str(path)]).sources))
+    found = [row for row in table.to_pylist() if row["event"] == "thread"]
+    return [row | {"fields": dict(row["fields"])} for row in found]
+
+
+def read(data: bytes) -> list[dict[str, Any]]:
+    found = stack_text_of(data)
+    assert found is not None
+    return [row for _, row in found.rows(data, "x")]
+
+
+def test_a_flame_graph_belongs_to_its_vertex(tmp_path: Path) -> None:
+    body = {
+        "endTimestamp": 1_700_000_000_000,
+        "data": {"name": "root", "value": 100, "children": SLEEP},
+    }
+    path = tmp_path / f"jobs_{VERTEX[::-1]}_vertices_{VERTEX}_flamegraph.json"
+    path.write_text(json.dumps(body))
+    sleeping, idle = rows(path)
+    assert (sleeping["vertex_id"], sleeping["fields"]["samples"]) == (VERTEX, "90")
+    assert sleeping["fields"]["frame"] == f"{LEAF}(line 31)"
+    assert (sleeping["fields"]["kind"], idle["fields"]["kind"]) == ("sleep", "idle")
+
+
+def test_a_server_without_flame_graphs_is_no_sample(tmp_path: Path) -> None:
+    path = tmp_path / f"jobs_{VERTEX[::-1]}_vertices_{VERTEX}_flamegraph.json"
+    path.write_text('{"endTimestamp": -2}')
+    (source,) = discover([str(path)]).sources
+    assert (source.kind, rows(path)) == ("rest", [])
+
+
+def test_java_flight_recorder_counts_waits_and_names_locks(tmp_path: Path) -> None:
+    body = json.loads((DATA / "flight-recording.json").read_bytes())
+    found = {
+        (row["thread"], row["fields"]["kind"]): row["fields"]
+        for row in profile_rows(flight_samples(body), "x")
+    }
+    asks = found["enrich (1/4)#0", "external"]
+    assert asks["frame"].startswith("Jfr.ask(") and int(asks["samples"]) >= 2
+    waits = found["convert (1/2)#0", "lock"]
+    assert waits["owner"] == "convert (2/2)#0" and waits["lock"] == "java.lang.Object"
+    (source,) = discover([str(DATA / "flight-recording.json")]).sources
+    assert source.kind == "rest"
+
+
+def test_collapsed_stacks_with_threads() -> None:
+    (row,) = read((DATA / "collapsed.txt").read_bytes())
+    assert (row["task"], row["fields"]["samples"]) == ("enrich", "120")
+    assert (row["fields"]["kind"], row["fields"]["frame"]) == ("sleep", "com.shop.Price.map")
+
+
+def test_speedscope() -> None:
+    body = {
+        "$schema": "https://www.speedscope.app/file-format-schema.json",
+        "shared": {"frames": [{"name": LEAF, "file": "Price.java", "line": 31}, {"name": "java.lang.Thread.sleep"}]},
+        "profiles": [
+            {"type": "sampled", "name": "enrich (1/4)#0", "samples": [[0, 1], [0]], "weights": [0.02, 0.01]}
+        ],
+    }  # fmt: skip
+    sleeping, running = profile_rows(speedscope_samples(body), "x")
+    assert (sleeping["fields"]["samples"], sleeping["fields"]["kind"]) == ("2", "sleep")
+    assert running["fields"]["frame"] == f"{LEAF}(Price.java:31)"
+
+
+def test_py_spy_shows_the_line_of_a_python_worker(tmp_path: Path) -> None:
+    path = tmp_path / "workers.txt"
+    path.write_text(PY_SPY)
+    (source,) = discover([str(path)]).sources
+    assert (source.kind, source.engine) == ("log", "spark")
+    (row,) = rows(path)
+    assert row["fields"]["frame"] == "ask_service (lookups.py:12)"
+    assert (row["fields"]["activity"], row["fields"]["role"]) == ("python-call", "python-task")
+
+
+@pytest.mark.parametrize(
+    ("state", "top", "activity"),
+    [
+        ("idle", "", "python-waits"),
+        ("active+gil", "", "python-computes"),
+        ("idle", "    send_command (py4j/clientserver.py:53)\n", "python-job"),
+    ],
+)
+def test_activities_of_python(state: str, top: str, activity: str) -> None:
+    frames = f"{top}    send (report.py:13)\n    _call_proxy (py4j/clientserver.py:617)\n"
+    text = f'Process 1: python3 report.py\n\nThread 1 ({state}): "Thread-2"\n{frames}'
+    (row,) = read(text.encode())
+    assert row["fields"]["activity"] == activity
+    assert (row["fields"]["role"], row["fields"]["frame"]) == (
+        "python-driver",
+        "send (report.py:13)",
+    )
+
+
+def test_an_idle_python_worker_waits_for_input() -> None:
+    frames = "    read_int (pyspark/serializers.py:599)\n    main (pyspark/worker.py:1)\n"
+    (row,) = read(f"Process 1: python3\n\nThread 1 (idle)\n{frames}".encode())
+    assert row["fields"]["kind"] == "idle"
+
+
+def test_javacores_of_openj9() -> None:
+    blocked, owner = read(JAVACORE.encode())
+    fields = blocked["fields"]
+    assert (blocked["task"], blocked["subtask_index"], fields["kind"]) == ("enrich", 1, "lock")
+    assert (fields["owner"], fields["frame"]) == (
+        "enrich (1/4)#0",
+        "com.shop.Price.map(Price.java:31)",
+    )
+    assert (fields["cpu_ms"], owner["to_state"]) == ("500", "RUNNABLE")
+
+
+def test_the_thread_dump_page_of_spark(tmp_path: Path) -> None:
+    path = DATA / "spark-4.3-page.html"
+    (source,) = discover([str(path)]).sources
+    assert (source.kind, source.engine) == ("log", "spark")
+    (row,) = rows(path)
+    assert (row["fields"]["query"], row["fields"]["kind"]) == ("reports", "job")
+
+
+def test_thread_infos_as_text() -> None:
+    text = '"enrich (1/4)#0" prio=5 Id=87 TIMED_WAITING\n\tat java.lang.Thread.sleep(N)\n\tat com.shop.P.map(P.java:1)\n'
+    (row,) = read(text.encode())
+    assert (row["fields"]["kind"], row["fields"]["frame"]) == ("sleep", "com.shop.P.map(P.java:1)")
+
+
+@pytest.mark.parametrize(
+    ("text", "engine"),
+    [
+        (b'"stream execution thread for orders" #1 prio=5', "spark"),
+        (b"\tat org.apache.flink.runtime.taskmanager.Task.run(Task.java:1)", "flink"),
+        (b"\tat com.shop.Main.main(Main.java:1)", "unknown"),
+    ],
+)
+def test_the_engine_of_a_dump(text: bytes, engine: str) -> None:
+    assert engine_of_stacks(text) == engine
+
+
+KEYS = [
+    "name",
+    "value",
+    "children",
+    "data",
+    "frames",
+    "profiles",
+    "samples",
+    "weights",
+    "shared",
+    "recording",
+    "events",
+    "type",
+    "values",
+    "stackTrace",
+    "method",
+    "lineNumber",
+    "duration",
+]
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(KEYS),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=25,
+)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["data", "shared", "profiles", "recording", "endTimestamp"]), JSON
+    )
+)
+def test_any_profile_is_read_without_an_error(body: dict[str, Any]) -> None:
+    graph, _ = flame_graph_samples(body)
+    for samples in (graph, speedscope_samples(body), flight_samples(body)):
+        assert all(row["event"] == "thread" for row in profile_rows(samples, "x", {"task": "t"}))
+
+
+@given(st.sampled_from([PY_SPY, JAVACORE]), st.integers(0, 1500), st.binary(max_size=60))
+def test_any_damage_to_a_text_is_read_without_an_error(text: str, at: int, noise: bytes) -> None:
+    data = text.encode()[:at] + noise + text.encode()[at:]
+    found = stack_text_of(data)
+    assert found is None or all(row["event"] == "thread" for _, row in found.rows(data, "x"))
+    assert all(sample.times >= 0 for sample in collapsed_samples(data))
